@@ -1,0 +1,162 @@
+//! The test programs: found by looking into their folder, described by their own first lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::PoisonError;
+
+use crate::Complaint;
+use crate::stage::{self, Stage};
+
+/// What a program cannot do without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// To be run by root.
+    Root,
+    /// New user namespaces.
+    UserNamespaces,
+    /// User attributes on the file system of its place.
+    Xattrs,
+    /// The Go compiler.
+    Go,
+}
+
+/// A test program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file's name without its extension.
+    pub name: String,
+    /// The source file.
+    pub source: PathBuf,
+    /// More flags for the compiler.
+    pub flags: Vec<String>,
+    /// What it needs.
+    pub needs: Vec<Need>,
+    /// Arguments after the seed.
+    pub args: Vec<String>,
+    /// Gaps that its trace may have.
+    pub gaps: Vec<String>,
+    /// Whether the same calls are made in every run.
+    pub countable: bool,
+}
+
+impl Program {
+    /// Reads what a source file says about itself.
+    pub fn parse(source: &Path, text: &str) -> Result<Program, Complaint> {
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut program = Program {
+            name,
+            source: source.to_path_buf(),
+            flags: Vec::new(),
+            needs: Vec::new(),
+            args: Vec::new(),
+            gaps: Vec::new(),
+            countable: true,
+        };
+        let head = text.lines().map_while(|line| line.strip_prefix("//"));
+        for line in head {
+            let Some((key, value)) = line.split_once(':') else { continue };
+            let words = || value.split_whitespace().map(str::to_string);
+            match key.trim() {
+                "flags" => program.flags.extend(words()),
+                "run" => program.args.extend(words()),
+                "gaps" => program.gaps.extend(words()),
+                "count" if value.trim() == "off" => program.countable = false,
+                "needs" => {
+                    for word in words() {
+                        program.needs.push(match word.as_str() {
+                            "root" => Need::Root,
+                            "userns" => Need::UserNamespaces,
+                            "xattr" => Need::Xattrs,
+                            "go" => Need::Go,
+                            _ => {
+                                return Err(format!("{}: unknown need '{word}'", source.display()));
+                            }
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(program)
+    }
+
+    /// Compiles it onto the stage, once for each stage.
+    pub fn build(&self, stage: &Stage) -> Result<PathBuf, Complaint> {
+        let _only_one = stage.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let target = stage.bin().join(&self.name);
+        if target.exists() {
+            return Ok(target);
+        }
+        let made = tempfile::Builder::new()
+            .prefix(&format!(".{}-", self.name))
+            .tempdir_in(stage.bin())
+            .map_err(|error| format!("no room to build in: {error}"))?;
+        let binary = made.path().join(&self.name);
+        let mut command = if self.source.extension().is_some_and(|e| e == "go") {
+            let mut go = Command::new("go");
+            go.args(["build", "-o"]).arg(&binary).arg(&self.source);
+            go.env("GOCACHE", made.path().join("cache")).env("GOFLAGS", "-mod=mod");
+            go
+        } else {
+            let mut cc = Command::new("cc");
+            cc.args(["-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-o"]);
+            cc.arg(&binary).arg(&self.source).args(&self.flags);
+            cc
+        };
+        let output =
+            command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{} does not compile:\n{said}", self.source.display()));
+        }
+        stage::open_to_all(&binary)?;
+        fs::rename(&binary, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+        Ok(target)
+    }
+}
+
+/// Every program in `tests/programs`, by name.
+pub fn all() -> Result<Vec<Program>, Complaint> {
+    let folder = stage::repository().join("tests/programs");
+    let entries =
+        fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut programs = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.extension().is_some_and(|e| e == "c" || e == "go") {
+            let text = fs::read_to_string(&path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            programs.push(Program::parse(&path, &text)?);
+        }
+    }
+    if programs.is_empty() {
+        return Err(format!("{}: no program found", folder.display()));
+    }
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+/// The program of that name.
+pub fn named(name: &str) -> Result<Program, Complaint> {
+    let found = all()?.into_iter().find(|program| program.name == name);
+    found.ok_or_else(|| format!("tests/programs has no {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_file_tells_what_is_special() {
+        let text = "// A program.\n// flags: -static -O1\n// needs: root xattr\n// count: off\n\
+                    // run: a b\nint x; // flags: -none\n";
+        let program = Program::parse(Path::new("/x/name.c"), text).unwrap();
+        assert_eq!(program.name, "name");
+        assert_eq!(program.flags, ["-static", "-O1"]);
+        assert_eq!(program.needs, [Need::Root, Need::Xattrs]);
+        assert_eq!(program.args, ["a", "b"]);
+        assert!(!program.countable);
+        assert!(Program::parse(Path::new("x.c"), "// needs: luck\n").is_err());
+    }
+}

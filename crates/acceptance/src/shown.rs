@@ -1,0 +1,314 @@
+//! A trace as `reenact` shows it: the JSON of `show` and `info`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::expectation::fnv;
+use crate::stage::Stage;
+use crate::{Complaint, ensure};
+
+/// Bytes, known by their hash and length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffer {
+    /// FNV-1a.
+    pub hash: u64,
+    /// How many there are.
+    pub len: u64,
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}:{}", self.hash, self.len)
+    }
+}
+
+/// A call in a trace.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its name.
+    pub name: String,
+    /// Its result, -1 for errors; none for a call that did not return.
+    pub ret: Option<i64>,
+    /// The name of its error.
+    pub errno: Option<String>,
+    /// What it carried, by the argument's name.
+    pub data: Vec<(String, Buffer)>,
+    /// All that is shown of its arguments.
+    pub text: String,
+}
+
+/// A call's counts in `info --json`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// How often it was made.
+    pub count: u64,
+    /// How often it failed.
+    pub errors: u64,
+}
+
+/// What `info --json` says.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// The trace proves that it is complete.
+    pub complete: bool,
+    /// Calls that are missing.
+    pub lost: u64,
+    /// Gap records.
+    pub gaps: u64,
+    /// Calls in all.
+    pub calls: u64,
+    /// Calls by name.
+    pub by_call: BTreeMap<String, Count>,
+    /// Bytes of buffers.
+    pub data_bytes: u64,
+    /// Bytes of distinct buffers.
+    pub stored_bytes: u64,
+    /// Bytes of the trace.
+    pub trace_bytes: u64,
+    /// Processes.
+    pub processes: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Time that threads waited for the recorder.
+    pub stall_ns: u64,
+    /// Calls that came by way of a signal.
+    pub slow_path_calls: u64,
+}
+
+/// A number that may be written as a string.
+fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn natural(value: &Value, name: &str) -> Result<u64, Complaint> {
+    let field = &value[name];
+    let number = field.as_u64().or_else(|| field.as_str()?.parse().ok());
+    number.ok_or_else(|| format!("info --json: {name} is {field}, which is no natural number"))
+}
+
+impl Info {
+    /// Asks `reenact info` about a trace.
+    pub fn of(stage: &Stage, trace: &Path) -> Result<Info, Complaint> {
+        let output = Command::new(&stage.reenact)
+            .args(["info", "--json", "--verify"])
+            .arg(trace)
+            .output()
+            .map_err(|error| format!("reenact info: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(!said.contains("panicked"), "reenact info panicked:\n{said}");
+        let value: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
+            format!("reenact info: {}, {error}; it said:\n{said}", output.status)
+        })?;
+        let info = Info::parse(&value)?;
+        // 3 is its way to say that a trace is not complete.
+        let code = if info.complete { 0 } else { 3 };
+        ensure!(
+            output.status.code() == Some(code),
+            "info --verify: complete is {}, but the exit is {}:\n{said}",
+            info.complete,
+            output.status
+        );
+        Ok(info)
+    }
+
+    fn parse(value: &Value) -> Result<Info, Complaint> {
+        let mut by_call = BTreeMap::new();
+        let table = value["by_call"].as_object().ok_or("info --json: by_call is no object")?;
+        for (name, counts) in table {
+            let (count, errors) = (natural(counts, "count")?, natural(counts, "errors")?);
+            by_call.insert(name.clone(), Count { count, errors });
+        }
+        ensure!(value["epoch_ns"].is_string(), "info --json: epoch_ns is no string");
+        Ok(Info {
+            complete: value["complete"].as_bool().ok_or("info --json: complete is no bool")?,
+            lost: natural(value, "lost")?,
+            gaps: natural(value, "gaps")?,
+            calls: natural(value, "calls")?,
+            by_call,
+            data_bytes: natural(value, "data_bytes")?,
+            stored_bytes: natural(value, "stored_bytes")?,
+            trace_bytes: natural(value, "trace_bytes")?,
+            processes: natural(value, "processes")?,
+            threads: natural(value, "threads")?,
+            stall_ns: natural(value, "stall_ns")?,
+            slow_path_calls: natural(value, "slow_path_calls")?,
+        })
+    }
+
+    /// How often a call was made.
+    pub fn count(&self, name: &str) -> u64 {
+        self.by_call.get(name).map_or(0, |count| count.count)
+    }
+
+    /// Fails unless everything was recorded.
+    pub fn must_be_complete(&self) -> Result<(), Complaint> {
+        ensure!(self.complete && self.gaps == 0, "the trace is not complete: {self:?}");
+        self.must_have_lost_nothing()
+    }
+
+    /// Fails unless everything was recorded, apart from gaps of these kinds.
+    pub fn must_be_complete_but_for(
+        &self,
+        stage: &Stage,
+        trace: &Path,
+        allowed: &[String],
+    ) -> Result<(), Complaint> {
+        if self.gaps == 0 {
+            return self.must_be_complete();
+        }
+        let mut seen = 0;
+        show(stage, trace, &["--data", "none"], |event| {
+            if event["type"] == "gap" {
+                seen += 1;
+                let why = event["why"].as_str().unwrap_or_default();
+                ensure!(allowed.iter().any(|kind| kind == why), "the trace has a gap: {event}");
+            }
+            Ok(())
+        })?;
+        ensure!(seen == self.gaps, "{} gaps, but {seen} are shown", self.gaps);
+        self.must_have_lost_nothing()
+    }
+
+    fn must_have_lost_nothing(&self) -> Result<(), Complaint> {
+        ensure!(self.lost == 0, "{} calls were lost: {self:?}", self.lost);
+        let sum: u64 = self.by_call.values().map(|count| count.count).sum();
+        ensure!(sum == self.calls, "{} calls, but by name they are {sum}", self.calls);
+        Ok(())
+    }
+}
+
+/// The lines of `show --json` with these arguments, one by one.
+pub fn show(
+    stage: &Stage,
+    trace: &Path,
+    args: &[&str],
+    mut each: impl FnMut(&Value) -> Result<(), Complaint>,
+) -> Result<(), Complaint> {
+    let mut child = Command::new(&stage.reenact)
+        .args(["show", "--json"])
+        .args(args)
+        .arg(trace)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("reenact show: {error}"))?;
+    let stdout = child.stdout.take().ok_or("reenact show has no standard output")?;
+    let mut lines = BufReader::with_capacity(1 << 20, stdout);
+    let mut line = Vec::new();
+    let mut result = Ok(());
+    while lines.read_until(b'\n', &mut line).map_err(|error| format!("reenact show: {error}"))? > 0
+    {
+        if result.is_ok() {
+            result = serde_json::from_slice(&line)
+                .map_err(|error| {
+                    format!("show --json: {error}: {}", String::from_utf8_lossy(&line))
+                })
+                .and_then(|value| each(&value));
+        }
+        line.clear();
+    }
+    let output = child.wait_with_output().map_err(|error| format!("reenact show: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "reenact show: {}; it said:\n{said}", output.status);
+    result
+}
+
+/// The calls of these names.
+pub fn calls(stage: &Stage, trace: &Path, names: &str) -> Result<Vec<Call>, Complaint> {
+    let mut calls = Vec::new();
+    show(stage, trace, &["--call", names], |value| {
+        if value["type"] == "call" {
+            calls.push(call(value)?);
+        }
+        Ok(())
+    })?;
+    Ok(calls)
+}
+
+fn call(value: &Value) -> Result<Call, Complaint> {
+    let name = value["call"].as_str().ok_or_else(|| format!("a call without a name: {value}"))?;
+    let mut data = Vec::new();
+    for (arg, buffer) in value["data"].as_object().into_iter().flatten() {
+        let encoded = buffer["base64"].as_str().unwrap_or("");
+        let bytes = base64(encoded).ok_or_else(|| format!("{name}: {arg} is no base64"))?;
+        let cut = buffer["cut"].as_bool().ok_or_else(|| format!("{name}: {arg}: no cut"))?;
+        if !cut {
+            let shown = integer(&buffer["len"]);
+            let have = bytes.len();
+            ensure!(shown == Some(have as i64), "{name}: {arg}: len {shown:?}, but {have} bytes");
+            let hash = format!("{:032x}", xxh3_128(&bytes));
+            ensure!(buffer["hash"] == hash.as_str(), "{name}: {arg}: the hash is of other bytes");
+        }
+        data.push((arg.clone(), Buffer { hash: fnv(&bytes), len: bytes.len() as u64 }));
+    }
+    Ok(Call {
+        name: name.to_string(),
+        ret: integer(&value["ret"]),
+        errno: value["errno"].as_str().map(str::to_string),
+        data,
+        text: format!("{} {}", value["args"], value["paths"]),
+    })
+}
+
+/// The bytes that a base64 text stands for.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim_end_matches('=').as_bytes();
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
+    for group in text.chunks(4) {
+        let mut bits = 0u32;
+        for &c in group {
+            let six = match c {
+                b'A'..=b'Z' => c - b'A',
+                b'a'..=b'z' => c - b'a' + 26,
+                b'0'..=b'9' => c - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(six);
+        }
+        if group.len() == 1 {
+            return None;
+        }
+        bits <<= 6 * (4 - group.len());
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_every_length() {
+        for (text, bytes) in
+            [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob")]
+        {
+            assert_eq!(base64(text).as_deref(), Some(bytes.as_bytes()));
+        }
+        assert_eq!(base64("Z"), None);
+        assert_eq!(base64("Zm9*"), None);
+    }
+
+    #[test]
+    fn a_hash_of_other_bytes_is_noticed() {
+        let line = |hash: &str| {
+            format!(
+                r#"{{"type":"call","call":"read","args":{{}},"paths":{{}},"ret":"9007199254740993",
+                   "errno":null,"data":{{"buf":{{"len":3,"cut":false,"base64":"Zm9v","hash":"{hash}"}}}}}}"#
+            )
+        };
+        let good = line(&format!("{:032x}", xxh3_128(b"foo")));
+        let call = super::call(&serde_json::from_str(&good).unwrap()).unwrap();
+        assert_eq!(call.ret, Some(9_007_199_254_740_993));
+        assert_eq!(call.data, [("buf".to_string(), Buffer { hash: fnv(b"foo"), len: 3 })]);
+        assert!(super::call(&serde_json::from_str(&line("00")).unwrap()).is_err());
+    }
+}

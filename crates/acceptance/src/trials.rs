@@ -1,0 +1,106 @@
+//! From checks to named tests.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::Complaint;
+use crate::place::{Who, are_root};
+use crate::program::Need;
+use crate::stage::Stage;
+
+/// Whether this machine has what a program needs, for this user.
+pub fn has(need: Need, who: Who) -> bool {
+    match need {
+        Need::Root => who == Who::Root,
+        Need::UserNamespaces => succeeds("unshare", &["--user", "--map-root-user", "true"]),
+        Need::Xattrs => true,
+        Need::Go => succeeds("go", &["version"]),
+    }
+}
+
+/// Whether a command is there and exits with 0.
+pub fn succeeds(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// The trials of one test binary.
+pub struct Trials {
+    stage: Arc<Stage>,
+    list: Vec<Trial>,
+}
+
+impl Trials {
+    /// None yet.
+    pub fn new(stage: Stage) -> Trials {
+        Trials { stage: Arc::new(stage), list: Vec::new() }
+    }
+
+    /// The stage they run on.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// One more, for one user. `missing` says what this machine lacks for it, if anything.
+    pub fn add(
+        &mut self,
+        name: &str,
+        who: Who,
+        missing: Option<&str>,
+        check: impl FnOnce(&Stage, Who) -> Result<(), Complaint> + Send + 'static,
+    ) {
+        let stage = Arc::clone(&self.stage);
+        let run = move || check(&stage, who).map_err(Failed::from);
+        let mut trial = Trial::test(format!("{}/{name}", who.name()), run);
+        let no_root = who == Who::Root && !are_root();
+        if let Some(reason) = missing.or(no_root.then_some("root")) {
+            trial = trial.with_kind(format!("needs {reason}")).with_ignored_flag(true);
+        }
+        self.list.push(trial);
+    }
+
+    /// One more for an ordinary user and one for root.
+    pub fn add_for_both(
+        &mut self,
+        name: &str,
+        missing: Option<&str>,
+        check: impl FnOnce(&Stage, Who) -> Result<(), Complaint> + Clone + Send + 'static,
+    ) {
+        self.add(name, Who::User, missing, check.clone());
+        self.add(name, Who::Root, missing, check);
+    }
+}
+
+/// The main function of a test binary: `fill` says what there is to try.
+pub fn main(fill: impl FnOnce(&mut Trials) -> Result<(), Complaint>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let ready = Stage::new().and_then(|stage| {
+        let mut trials = Trials::new(stage);
+        fill(&mut trials)?;
+        Ok(trials)
+    });
+    match ready {
+        Ok(trials) => {
+            let conclusion = libtest_mimic::run(&arguments, trials.list);
+            drop(trials.stage);
+            conclusion.exit_code()
+        }
+        Err(complaint) => {
+            eprintln!("the tests cannot be run: {complaint}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The first of these programs that is not installed.
+pub fn missing<'a>(programs: &[&'a str]) -> Option<&'a str> {
+    programs.iter().copied().find(|program| {
+        !["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"]
+            .iter()
+            .any(|folder| Path::new(folder).join(program).exists())
+    })
+}

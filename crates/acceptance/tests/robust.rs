@@ -1,0 +1,507 @@
+//! The recorder is killed, disks fill up, readers are slow, debuggers attach, traces are damaged:
+//! the program runs on as if alone, and the trace says what happened.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use acceptance::place::{self, PATIENCE, Place, Who};
+use acceptance::program;
+use acceptance::shown::{self, Info};
+use acceptance::stage::Stage;
+use acceptance::tier::{self, Random};
+use acceptance::{Complaint, ensure, trials};
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        trials.add_for_both("recorder_is_killed", None, recorder_is_killed);
+        trials.add_for_both("program_is_killed", None, program_is_killed);
+        trials.add("disk_is_full", Who::Root, None, disk_is_full);
+        trials.add_for_both("size_limit", None, size_limit);
+        trials.add_for_both("slow_reader", None, slow_reader);
+        trials.add_for_both("gdb_attaches", trials::missing(&["gdb"]), gdb_attaches);
+        trials.add_for_both("strace_attaches", trials::missing(&["strace"]), strace_attaches);
+        trials.add_for_both("signal_is_forwarded", None, signal_is_forwarded);
+        trials.add_for_both("terminal_interrupts_once", None, terminal_interrupts_once);
+        trials.add_for_both("damaged_traces", None, damaged_traces);
+        Ok(())
+    })
+}
+
+/// `reenact record` of this command.
+fn record(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    trace: &Path,
+    command: &[&str],
+) -> Command {
+    let mut record = place.command(&stage.reenact);
+    record.arg("record").args(options).arg("--output").arg(trace).arg("--").args(command);
+    record
+}
+
+fn build(stage: &Stage, name: &str) -> Result<String, Complaint> {
+    Ok(program::named(name)?.build(stage)?.display().to_string())
+}
+
+/// Runs a reading command, which may fail but not crash or hang.
+fn reads(stage: &Stage, place: &Place, args: &[&str], trace: &Path) -> Result<String, Complaint> {
+    let outcome = place.run(place.command(&stage.reenact).args(args).arg(trace))?;
+    let said = outcome.errors();
+    ensure!(
+        matches!(outcome.status.code(), Some(0..=3)) && !said.contains("panicked"),
+        "{args:?}: {}; it said:\n{said}",
+        outcome.status
+    );
+    ensure!(
+        outcome.status.success() || !said.trim().is_empty() || !outcome.stdout.is_empty(),
+        "{args:?}: {} without a word",
+        outcome.status
+    );
+    Ok(outcome.text() + &said)
+}
+
+fn recorder_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let churn = build(stage, "churn")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("killed.rnt");
+    // What it is to print, with its exit code; and how long a recording takes.
+    let script = format!("{churn} 7; echo code $?");
+    let expected = place.run(place.command("sh").args(["-c", &script]))?.success("alone")?.stdout;
+    let begun = Instant::now();
+    let mut whole = record(stage, &place, &["--quiet"], &trace, &["sh", "-c", &script]);
+    place.run(&mut whole)?.success("recorded")?;
+    let span = begun.elapsed();
+
+    let mut random = Random(tier::seed());
+    for round in 0..tier::rounds(15, 100) {
+        let _ = fs::remove_file(&trace);
+        place.clear()?;
+        let mut command = record(stage, &place, &["--quiet"], &trace, &["sh", "-c", &script]);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start reenact: {error}"))?;
+        let mut output = child.stdout.take().ok_or("no standard output")?;
+        let moment = Duration::from_micros(random.below(span.as_micros() as u64));
+        // Everything that holds the other end has ended when this comes to its end.
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let told = |complaint: String| format!("round {round}, after {moment:?}: {complaint}");
+        let ended = place::ends_within(&child, moment).map_err(told)?;
+        if !ended {
+            place::signal(&child, libc::SIGKILL).map_err(told)?;
+        }
+        child.wait().map_err(|error| told(error.to_string()))?;
+        let printed = reader
+            .join()
+            .map_err(|_| told("the reader panicked".into()))?
+            .map_err(|error| told(error.to_string()))?;
+        // Killed before the program began, there is nothing to see.
+        if printed.is_empty() && !ended {
+            let made = place.files().map_err(told)?;
+            ensure!(
+                made.is_empty(),
+                "round {round}, after {moment:?}: began but did not end: {made:?}"
+            );
+            continue;
+        }
+        ensure!(
+            printed == expected,
+            "round {round}, after {moment:?}: the program printed\n{}",
+            String::from_utf8_lossy(&printed)
+        );
+        if ended {
+            continue;
+        }
+        for args in [&["show", "--json", "--data", "none"][..], &["info"], &["info", "--verify"]] {
+            reads(stage, &place, args, &trace).map_err(told)?;
+        }
+        if trace_has_a_head(&trace) {
+            let info = Info::of(stage, &trace).map_err(told)?;
+            if info.complete {
+                // Killed after its last word, before its own end: everything is there.
+                info.must_be_complete().map_err(told)?;
+                continue;
+            }
+            let said = reads(stage, &place, &["info"], &trace).map_err(told)?;
+            ensure!(
+                said.contains("recorder was lost"),
+                "round {round}, after {moment:?}: does not say that the recorder was lost:\n{said}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether the recorder came so far as to write the first block.
+fn trace_has_a_head(trace: &Path) -> bool {
+    fs::metadata(trace).is_ok_and(|meta| meta.len() >= 4096)
+}
+
+fn program_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let program = build(stage, "waits_for_line")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("killed.rnt");
+    let command = record(stage, &place, &["--quiet"], &trace, &[&program, "1", "tell"]);
+    let mut talk = Conversation::start(command)?;
+    let pid = talk.ready()?;
+    // SAFETY: kill takes two numbers; the process waits for a line of ours, so it lives.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    let status = place::wait(talk.child, PATIENCE, "reenact")?;
+    ensure!(status.signal() == Some(libc::SIGKILL), "reenact ended with {status}");
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete()?;
+    ensure!(info.count("write") == 1, "its write is missing: {info:?}");
+    Ok(())
+}
+
+/// A mounted tmpfs, unmounted at the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(at: PathBuf) -> Result<SmallDisk, Complaint> {
+        fs::create_dir(&at).map_err(|error| error.to_string())?;
+        let options = ["-t", "tmpfs", "-o", "size=8m,mode=0777", "tmpfs"];
+        let mounted = Command::new("mount").args(options).arg(&at).status();
+        ensure!(mounted.is_ok_and(|status| status.success()), "cannot mount a tmpfs");
+        Ok(SmallDisk(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.0).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            eprintln!("{} is still mounted", self.0.display());
+        }
+    }
+}
+
+fn disk_is_full(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let writers = build(stage, "two_writers")?;
+    let place = Place::new(stage, who)?;
+    for round in 0..tier::rounds(4, 20) {
+        let disk = SmallDisk::new(place.path(&format!("disk-{round}")))?;
+        let trace = disk.0.join("full.rnt");
+        // The disk may be almost full from the start.
+        let taken = vec![1; Random(tier::seed() + u64::from(round)).below(7 << 20) as usize];
+        fs::write(disk.0.join("taken"), taken).map_err(|error| error.to_string())?;
+        let command = [writers.as_str(), "5", "4000"];
+        let recorded = place.run(&mut record(stage, &place, &[], &trace, &command))?;
+        let said = recorded.errors();
+        ensure!(recorded.status.success(), "round {round}: {}; {said}", recorded.status);
+        ensure!(
+            said.contains("No space left") || said.contains("left on the trace's file system"),
+            "round {round}: the message does not say that the disk is full:\n{said}"
+        );
+        let info = Info::of(stage, &trace).map_err(|c| format!("round {round}: {c}"))?;
+        ensure!(!info.complete && info.gaps >= 1, "round {round}: says it is complete: {info:?}");
+        reads(stage, &place, &["show", "--data", "none"], &trace)?;
+        place.clear()?;
+    }
+    Ok(())
+}
+
+fn size_limit(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let writers = build(stage, "two_writers")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("limited.rnt");
+    let command = [writers.as_str(), "5", "4000"];
+    let recorded =
+        place.run(&mut record(stage, &place, &["--max-size", "4M"], &trace, &command))?;
+    ensure!(recorded.status.success(), "{}; {}", recorded.status, recorded.errors());
+    ensure!(place.files()?.len() == 2, "the program did not write its files");
+    let len = fs::metadata(&trace).map_err(|error| error.to_string())?.len();
+    ensure!(len <= 5 << 20, "--max-size 4M made {len} bytes");
+    ensure!(len >= 2 << 20, "--max-size 4M kept only {len} bytes");
+    let info = Info::of(stage, &trace)?;
+    ensure!(!info.complete && info.gaps >= 1, "says that it is complete: {info:?}");
+    let mut gaps = Vec::new();
+    shown::show(stage, &trace, &["--data", "none"], |event| {
+        if event["type"] == "gap" {
+            gaps.push(event["why"].as_str().unwrap_or_default().to_string());
+        }
+        Ok(())
+    })?;
+    ensure!(gaps.iter().any(|why| why.contains("size")), "no gap for the size limit: {gaps:?}");
+    Ok(())
+}
+
+/// Bytes in a second that the slow reader takes.
+const SLOW_BYTES_PER_S: u64 = 20_000_000;
+
+fn slow_reader(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let writers = build(stage, "two_writers")?;
+    let place = Place::new(stage, who)?;
+    let writes = tier::rounds(12_000, 60_000).to_string();
+    let mut command = place.command(&stage.reenact);
+    // The smallest buffer: the message for less than that names it.
+    let smallest = smallest_buffer(stage, &place)?;
+    // The program's own standard output must not get between the trace's bytes.
+    let script = format!("{writers} 5 {writes} > /dev/null");
+    command.args(["record", "--quiet", "--output", "-", "--buffer", &smallest, "--"]);
+    command.args(["sh", "-c", &script]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start reenact: {error}"))?;
+    let mut pipe = child.stdout.take().ok_or("no standard output")?;
+    let trace = place.trace("slow.rnt");
+    let mut file = File::create(&trace).map_err(|error| error.to_string())?;
+    let mut chunk = vec![0; 1 << 18];
+    let (begun, mut taken) = (Instant::now(), 0u64);
+    loop {
+        let n = pipe.read(&mut chunk).map_err(|error| error.to_string())?;
+        if n == 0 {
+            break;
+        }
+        file.write_all(&chunk[..n]).map_err(|error| error.to_string())?;
+        taken += n as u64;
+        let due = Duration::from_nanos(taken * 1_000_000_000 / SLOW_BYTES_PER_S);
+        // This is what makes the reader slow; nothing depends on how exact it is.
+        thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    let status = place::wait(child, PATIENCE, "reenact")?;
+    ensure!(status.success(), "reenact ended with {status}");
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete()?;
+    let made = 2 * writes.parse::<u64>().unwrap_or_default();
+    ensure!(
+        info.count("pwrite64") == made,
+        "{made} writes made, {} recorded",
+        info.count("pwrite64")
+    );
+    ensure!(info.stall_ns > 0, "no stall is reported");
+    Ok(())
+}
+
+/// The smallest number of bytes that `--buffer` takes, found as a user would.
+fn smallest_buffer(stage: &Stage, place: &Place) -> Result<String, Complaint> {
+    for exponent in 12..30 {
+        let size = (1u64 << exponent).to_string();
+        let mut command = place.command(&stage.reenact);
+        command.args(["record", "--quiet", "--force", "--output"]).arg(place.trace("try.rnt"));
+        let outcome = place.run(command.args(["--buffer", &size, "--", "true"]))?;
+        if outcome.status.success() {
+            return Ok(size);
+        }
+        ensure!(
+            outcome.status.code() == Some(125) && outcome.errors().contains("buffer"),
+            "--buffer {size}: {}; {}",
+            outcome.status,
+            outcome.errors()
+        );
+    }
+    Err("no size of --buffer is accepted".into())
+}
+
+/// A recorded program that waits for lines.
+struct Conversation {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Conversation {
+    fn start(mut command: Command) -> Result<Conversation, Complaint> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start reenact: {error}"))?;
+        let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+        Ok(Conversation { child, output })
+    }
+
+    /// Waits until the program is there, and says which process it is.
+    fn ready(&mut self) -> Result<i32, Complaint> {
+        let line = self.line()?;
+        let pid = line.strip_prefix("ready ").and_then(|rest| rest.trim().parse().ok());
+        pid.ok_or_else(|| format!("not ready, but '{line}'"))
+    }
+
+    fn line(&mut self) -> Result<String, Complaint> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(|error| error.to_string())?;
+        Ok(line)
+    }
+
+    /// Sends the line that it waits for, and returns what it prints then.
+    fn finish(mut self) -> Result<String, Complaint> {
+        let mut input = self.child.stdin.take().ok_or("no standard input")?;
+        input.write_all(b"\n").map_err(|error| error.to_string())?;
+        drop(input);
+        self.rest()
+    }
+
+    /// What it prints up to its end, which must be a good one.
+    fn rest(mut self) -> Result<String, Complaint> {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).map_err(|error| error.to_string())?;
+        let status = place::wait(self.child, PATIENCE, "reenact")?;
+        ensure!(status.success(), "reenact ended with {status}");
+        Ok(rest)
+    }
+}
+
+fn gdb_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let program = build(stage, "waits_for_line")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("debugged.rnt");
+    let mut talk =
+        Conversation::start(record(stage, &place, &["--quiet"], &trace, &[&program, "1", "tell"]))?;
+    let pid = talk.ready()?.to_string();
+    let gdb = ["-nx", "-batch", "-ex", "backtrace", "-ex", "print interrupts", "-ex", "detach"];
+    let seen = place.run(place.command("gdb").args(gdb).args(["-p", &pid]))?;
+    let text = seen.text() + &seen.errors();
+    ensure!(seen.status.success(), "gdb: {}\n{text}", seen.status);
+    ensure!(text.contains("$1 = 0") && text.contains("detached"), "gdb saw:\n{text}");
+    let rest = talk.finish()?;
+    ensure!(rest.contains("interrupted 0 times"), "it printed {rest}");
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete()?;
+    ensure!(info.count("getppid") == 50, "{} of 50 calls", info.count("getppid"));
+    Ok(())
+}
+
+fn strace_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let program = build(stage, "waits_for_line")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("straced.rnt");
+    let mut talk =
+        Conversation::start(record(stage, &place, &["--quiet"], &trace, &[&program, "1", "tell"]))?;
+    let pid = talk.ready()?.to_string();
+    let lines = place.trace("attached.strace");
+    let mut strace = place
+        .command("strace")
+        .arg("-o")
+        .arg(&lines)
+        .args(["-p", &pid])
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("strace: {error}"))?;
+    let mut said = String::new();
+    let stderr = strace.stderr.take().ok_or("no standard error")?;
+    BufReader::new(stderr).read_line(&mut said).map_err(|error| error.to_string())?;
+    ensure!(said.contains("attached"), "strace said {said}");
+    let rest = talk.finish()?;
+    place::wait(strace, PATIENCE, "strace")?;
+    ensure!(rest.contains("interrupted 0 times"), "it printed {rest}");
+    let text = fs::read_to_string(&lines).map_err(|error| error.to_string())?;
+    let seen = text.lines().filter(|line| line.starts_with("getppid(")).count();
+    ensure!(seen == 50, "strace saw {seen} of 50 calls:\n{text}");
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete()?;
+    ensure!(info.count("getppid") == 50, "{} of 50 calls", info.count("getppid"));
+    Ok(())
+}
+
+fn signal_is_forwarded(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let program = build(stage, "waits_for_line")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("terminated.rnt");
+    let mut talk =
+        Conversation::start(record(stage, &place, &["--quiet"], &trace, &[&program, "1"]))?;
+    talk.ready()?;
+    place::signal(&talk.child, libc::SIGTERM)?;
+    let status = place::wait(talk.child, PATIENCE, "reenact")?;
+    ensure!(status.code() == Some(3), "the program exits with 3 on SIGTERM, reenact: {status}");
+    Info::of(stage, &trace)?.must_be_complete()
+}
+
+/// A new terminal: what holds it, and the side that programs have.
+fn terminal() -> Result<(File, OwnedFd), Complaint> {
+    let (mut ours, mut theirs) = (-1, -1);
+    let nothing = std::ptr::null_mut();
+    // SAFETY: both pointers are valid for writes; the others may be null.
+    let opened = unsafe {
+        libc::openpty(&mut ours, &mut theirs, nothing, nothing.cast_const().cast(), nothing.cast())
+    };
+    ensure!(opened == 0, "openpty: {}", std::io::Error::last_os_error());
+    // SAFETY: openpty just gave us these descriptors.
+    Ok(unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) })
+}
+
+fn terminal_interrupts_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let program = build(stage, "waits_for_line")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("interrupted.rnt");
+    let (mut keyboard, theirs) = terminal()?;
+    // A session of its own with this terminal; reenact and the program are in its foreground.
+    let mut command = place.command("setsid");
+    command.args(["--ctty", "--wait"]).arg(&stage.reenact).args(["record", "-q", "-o"]);
+    command.arg(&trace).args(["--", &program, "1"]);
+    let mut child = command
+        .stdin(theirs)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start setsid: {error}"))?;
+    drop(command);
+    let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+    let mut talk = Conversation { child, output };
+    talk.ready()?;
+    let times = 10;
+    for _ in 0..times {
+        keyboard.write_all(b"\x03").map_err(|error| error.to_string())?;
+        let line = talk.line()?;
+        ensure!(line == "interrupted\n", "it printed {line}");
+    }
+    keyboard.write_all(b"\n").map_err(|error| error.to_string())?;
+    let rest = talk.rest()?;
+    ensure!(
+        rest.contains(&format!("interrupted {times} times")),
+        "sent {times}, it printed {rest}"
+    );
+    Info::of(stage, &trace)?.must_be_complete()
+}
+
+fn damaged_traces(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let vectors = build(stage, "vectors")?;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("sound.rnt");
+    let mut command = record(stage, &place, &["--quiet"], &trace, &[&vectors, "3"]);
+    place.run(&mut command)?.success("recorded")?;
+    let sound = fs::read(&trace).map_err(|error| error.to_string())?;
+    let mut random = Random(tier::seed());
+    let damaged = place.trace("damaged.rnt");
+    for round in 0..tier::rounds(60, 2000) {
+        let mut bytes = sound.clone();
+        match random.below(4) {
+            0 => bytes.truncate(random.below(sound.len() as u64) as usize),
+            1 => {
+                for _ in 0..=random.below(8) {
+                    let at = random.below(sound.len() as u64) as usize;
+                    bytes[at] ^= 1 << random.below(8);
+                }
+            }
+            2 => {
+                let from = random.below(sound.len() as u64) as usize;
+                let to = (from + random.below(5000) as usize).min(bytes.len());
+                bytes[from..to].iter_mut().for_each(|byte| *byte = random.word() as u8);
+            }
+            _ => {
+                let from = random.below(sound.len() as u64) as usize;
+                let moved = bytes.split_off(from);
+                bytes.extend_from_slice(&moved[moved.len() / 2..]);
+            }
+        }
+        fs::write(&damaged, &bytes).map_err(|error| error.to_string())?;
+        for args in [
+            &["info", "--verify", "--json"][..],
+            &["show", "--json"],
+            &["show"],
+            &["cat", "--seq", "40"],
+        ] {
+            reads(stage, &place, args, &damaged).map_err(|c| format!("round {round}: {c}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! A system call of the program, from entry to return.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use events::capture::{self, Row};
+use events::record::{Header, RecordKind, enter_flag};
+use linux_raw_sys::general as raw;
+
+use crate::context::{Context, Frame, NO_CALL, phase, slow};
+use crate::stream::Stream;
+use crate::{capture as data, entry, exec, guards, identity, maps, sigcalls, signals, sys, tasks};
+
+/// Entered from the assembly with the program's registers in `frame`.
+pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) {
+    if context.slow == 0 {
+        context.slow_site.store(0, Ordering::Relaxed);
+    }
+    let nr = frame.rax;
+    if let Some(dispatch) = context.dispatch
+        && guards::dispatched(context, frame, dispatch)
+    {
+        context.slow = 0;
+        return;
+    }
+    if context.slow == slow::INT_80 {
+        old_call(context, frame);
+        finish(context);
+        return;
+    }
+    // As `syscall` leaves them; the site is kept in the context.
+    frame.rcx = context.site + 2;
+    frame.r11 = frame.rflags;
+    let result = match nr as u32 {
+        _ if nr > u64::from(u32::MAX) => generic(context, frame, nr),
+        raw::__NR_clone | raw::__NR_clone3 | raw::__NR_fork | raw::__NR_vfork => {
+            tasks::clone(context, frame)
+        }
+        raw::__NR_exit | raw::__NR_exit_group => tasks::exit(context, frame),
+        raw::__NR_execve | raw::__NR_execveat => exec::exec(context, frame),
+        raw::__NR_rt_sigreturn => sigcalls::sigreturn(context, frame),
+        raw::__NR_rt_sigaction => sigcalls::sigaction(context, frame),
+        raw::__NR_rt_sigprocmask => sigcalls::sigprocmask(context, frame),
+        raw::__NR_rt_sigpending => sigcalls::sigpending(context, frame),
+        raw::__NR_prctl | raw::__NR_seccomp | raw::__NR_arch_prctl => guards::call(context, frame),
+        raw::__NR_sigaltstack => sigcalls::sigaltstack(context, frame),
+        raw::__NR_rt_sigsuspend
+        | raw::__NR_ppoll
+        | raw::__NR_pselect6
+        | raw::__NR_epoll_pwait
+        | raw::__NR_epoll_pwait2 => sigcalls::masked_call(context, frame),
+        raw::__NR_mmap
+        | raw::__NR_munmap
+        | raw::__NR_mremap
+        | raw::__NR_mprotect
+        | raw::__NR_pkey_mprotect => maps::call(context, frame),
+        raw::__NR_open | raw::__NR_openat | raw::__NR_creat | raw::__NR_openat2 => {
+            identity::open_call(context, frame)
+        }
+        raw::__NR_unlink
+        | raw::__NR_unlinkat
+        | raw::__NR_rmdir
+        | raw::__NR_rename
+        | raw::__NR_renameat
+        | raw::__NR_renameat2
+        | raw::__NR_link
+        | raw::__NR_linkat
+        | raw::__NR_truncate
+        | raw::__NR_chmod
+        | raw::__NR_fchmodat
+        | raw::__NR_fchmodat2
+        | raw::__NR_chown
+        | raw::__NR_lchown
+        | raw::__NR_fchownat
+        | raw::__NR_utime
+        | raw::__NR_utimes
+        | raw::__NR_futimesat
+        | raw::__NR_utimensat
+        | raw::__NR_setxattr
+        | raw::__NR_lsetxattr
+        | raw::__NR_removexattr
+        | raw::__NR_lremovexattr => identity::changing_call(context, frame),
+        _ => generic(context, frame, nr),
+    };
+    let _ = result;
+    finish(context);
+}
+
+#[inline(always)]
+fn finish(context: &mut Context) {
+    context.slow = 0;
+    if context.held_frame != 0 {
+        signals::deliver_held(context);
+    }
+}
+
+/// Added to the numbers of 32-bit calls in records: they have a table of their own.
+const OLD_NUMBERS: u64 = 0x8000;
+const OLD_FORK: u64 = 2;
+const OLD_VFORK: u64 = 190;
+
+/// A call by `int 0x80`, recorded with its bare arguments.
+#[cold]
+fn old_call(context: &mut Context, frame: &mut Frame) {
+    frame.rcx = context.old_rcx;
+    frame.r11 = context.old_r11;
+    let nr = frame.rax & 0xffff_ffff;
+    if nr == OLD_FORK || nr == OLD_VFORK {
+        // Without memory in common: a caller cannot tell, and the stack needs no care.
+        frame.rax = u64::from(raw::__NR_fork);
+        tasks::clone(context, frame);
+        return;
+    }
+    let args = [frame.rbx, frame.rcx, frame.rdx, frame.rsi, frame.rdi, frame.rbp]
+        .map(|arg| arg & 0xffff_ffff);
+    let row = enter(context, OLD_NUMBERS + nr, &args, 0);
+    // SAFETY: the call is the program's own.
+    let ret = unsafe { entry::reenact_old_call(nr, &args) };
+    exit(context, row, &args, ret);
+}
+
+#[inline(always)]
+fn generic(context: &mut Context, frame: &mut Frame, nr: u64) -> i64 {
+    let args = frame.args();
+    let row = enter(context, nr, &args, 0);
+    let ret = make(context, nr, &args);
+    exit(context, row, &args, ret);
+    ret
+}
+
+/// Makes the program's call, recorded or not.
+#[inline(always)]
+pub fn make(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
+    let _ = context;
+    // SAFETY: the call is the program's own.
+    unsafe { entry::reenact_call(nr, args) }
+}
+
+/// Records that a call begins, with the memory that goes in.
+#[inline(always)]
+pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'static Row {
+    let (row, unknown) = capture::row(nr, args);
+    if context.silent {
+        return row;
+    }
+    if context.stream.has_stalls() {
+        Stream::tell_stalls(context);
+    }
+    let start = context.stream.position();
+    context.call_start.store(start, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    let mut flags = flags;
+    if context.slow != 0 {
+        flags |= enter_flag::SLOW;
+    }
+    if unknown {
+        flags |= enter_flag::UNKNOWN_VARIANT;
+    }
+    let nargs = usize::from(row.nargs);
+    let number = if nr < 0xffff { nr as u16 } else { u16::MAX };
+    let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
+    let words =
+        [head, sys::tsc(), context.site, args[0], args[1], args[2], args[3], args[4], args[5]];
+    Stream::record_prefix(context, words, 3 + nargs);
+    if row.has_in {
+        data::copy_in(context, row, args);
+    }
+    // Published together with what it takes in: a record that is seen is whole.
+    Stream::publish(context);
+    row
+}
+
+/// Counts the call and records its result with the memory that came out.
+#[inline(always)]
+pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
+    // SAFETY: set by `on_call` to the frame of the call that is ending.
+    unsafe { (*context.frame).rax = ret as u64 };
+    if context.silent {
+        context.phase = phase::RECORDED;
+        return;
+    }
+    let tsc = sys::tsc();
+    if row.has_out {
+        data::copy_out(context, row, args, ret);
+    }
+    Stream::record(context, &[Header::new(RecordKind::Exit, 0, 0, 0).to_word(), tsc, ret as u64]);
+    count(context);
+    Stream::publish(context);
+    context.call_start.store(NO_CALL, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    context.phase = phase::RECORDED;
+}
+
+/// Takes back a count of a call that was not made after all.
+pub fn uncount(context: &mut Context) {
+    context.calls -= 1;
+    context.slow_calls -= u64::from(context.slow);
+    if let Some(slot) = context.slot {
+        slot.calls.store(context.calls, Ordering::Relaxed);
+        slot.slow_calls.store(context.slow_calls, Ordering::Relaxed);
+    }
+}
+
+/// Counts a call: shown in the slot, so that a killed thread has counted too.
+#[inline(always)]
+pub fn count(context: &mut Context) {
+    context.calls += 1;
+    context.slow_calls += u64::from(context.slow);
+    if let Some(slot) = context.slot {
+        slot.calls.store(context.calls, Ordering::Relaxed);
+        slot.slow_calls.store(context.slow_calls, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,302 @@
+//! Copies the memory behind arguments, as the table's rows tell.
+
+use events::capture::{How, Op, Row};
+use events::record::{Header, RecordKind, data_flag, part};
+use events::shape::Pointer;
+use events::{Dir, Len};
+use ring::DataMode;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::context::Context;
+use crate::memory;
+use crate::stream::Stream;
+
+/// Longest string: PATH_MAX, and the kernel's limit for one argument of exec.
+const STRING_MAX: u64 = 4096;
+const ARGUMENT_MAX: u64 = 128 << 10;
+/// Most strings of an exec, most buffers of a vector (UIO_MAXIOV), most messages.
+const STRINGS_MAX: u64 = 64 << 10;
+const VECTOR_MAX: u64 = 1024;
+/// Bytes of a `struct sockaddr_storage`.
+const ADDRESS_MAX: u64 = 128;
+/// What the kernel transfers at most in one call.
+const TRANSFER_MAX: u64 = 0x7fff_f000;
+
+/// Which buffer a DATA record is about.
+#[derive(Clone, Copy)]
+pub struct Which {
+    pub arg: u8,
+    pub index: u16,
+    pub part: u8,
+    pub flags: u8,
+    /// Contents obey the data mode; strings and structs are always kept.
+    pub bulk: bool,
+}
+
+/// Copies what goes in.
+#[inline(never)]
+pub fn copy_in(context: &mut Context, row: &Row, args: &[u64; 6]) {
+    for op in &row.ops[..usize::from(row.nops)] {
+        if matches!(op.dir, Dir::In | Dir::InOut) {
+            copy_op(context, op, args, None);
+        }
+    }
+}
+
+/// Copies what came out of a call.
+#[inline(never)]
+pub fn copy_out(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
+    let failed = (-4095..0).contains(&ret);
+    for op in &row.ops[..usize::from(row.nops)] {
+        let comes_out = match op.dir {
+            Dir::In => false,
+            Dir::Out | Dir::InOut => !failed,
+            Dir::OutOnError => failed,
+        };
+        if comes_out {
+            copy_op(context, op, args, Some(ret as u64));
+        }
+    }
+}
+
+fn copy_op(context: &mut Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
+    let at = args[usize::from(op.arg)];
+    if at == 0 {
+        return;
+    }
+    let flags = if ret.is_some() { data_flag::OUT } else { 0 };
+    let mut which = Which { arg: op.arg, index: 0, part: part::WHOLE, flags, bulk: false };
+    match op.how {
+        How::Str => copy_string(context, which, at, STRING_MAX),
+        How::StrArray => copy_strings(context, which, at),
+        How::Bytes => {
+            which.bulk = is_bulk(op.len);
+            if let Some(len) = length(context, op.len, at, args, ret) {
+                copy_bytes(context, which, at, len);
+            }
+        }
+        How::Holder(pointer) => {
+            let Some(len) = length(context, op.len, at, args, ret) else { return };
+            copy_bytes(context, which, at, len);
+            copy_pointed(context, which, at, pointer, ret);
+        }
+        How::Iovec => {
+            let count = length(context, op.len, at, args, ret).unwrap_or(0) / 16;
+            which.part = part::WHOLE;
+            copy_vector(context, which, at, count, ret.unwrap_or(TRANSFER_MAX));
+        }
+        How::Msghdr => copy_message(context, which, at, ret),
+        How::Mmsghdr => {
+            let count = match ret {
+                Some(ret) => ret,
+                None => length(context, op.len, at, args, ret).unwrap_or(0) / 64,
+            };
+            for i in 0..count.min(VECTOR_MAX) {
+                which.index = i as u16;
+                let message = at + i * 64;
+                let len = memory::read::<u32>(context, message + 56).map(u64::from);
+                copy_message(context, which, message, ret.and(len));
+                if ret.is_some() {
+                    which.part = part::WHOLE;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a length is that of contents; structs have lengths of their own.
+fn is_bulk(len: Len) -> bool {
+    matches!(
+        len,
+        Len::Arg(_) | Len::Ret | Len::RetAtMost(_, 1) | Len::ArgPlus(..) | Len::RetPlus(_)
+    )
+}
+
+/// What a struct points to.
+fn copy_pointed(context: &mut Context, which: Which, at: u64, pointer: Pointer, ret: Option<u64>) {
+    let Some(to) = memory::read::<u64>(context, at + u64::from(pointer.at)) else { return };
+    let length_at = at + u64::from(pointer.length_at);
+    let units = match pointer.length_bytes {
+        2 => memory::read::<u16>(context, length_at).map(u64::from),
+        4 => memory::read::<u32>(context, length_at).map(u64::from),
+        _ => memory::read::<u64>(context, length_at),
+    };
+    let Some(mut len) = units.and_then(|units| units.checked_mul(u64::from(pointer.unit))) else {
+        return;
+    };
+    if pointer.at_most_ret
+        && let Some(ret) = ret
+    {
+        len = len.min(ret);
+    }
+    if to != 0 && len != 0 {
+        copy_bytes(context, Which { part: part::CONTENT, bulk: true, ..which }, to, len);
+    }
+}
+
+fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64>) -> Option<u64> {
+    let arg = |n: u8| args[usize::from(n)];
+    Some(match len {
+        Len::Fixed(bytes) => u64::from(bytes),
+        Len::Arg(n) => arg(n),
+        Len::ArgTimes(n, size) => arg(n).checked_mul(u64::from(size))?,
+        Len::Ret => ret?,
+        Len::RetTimes(size) => ret?.checked_mul(u64::from(size))?,
+        Len::Pointee(n) => u64::from(memory::read::<u32>(context, arg(n))?),
+        Len::BitsArg(n) => (arg(n) & 0xffff_ffff).div_ceil(64) * 8,
+        Len::ArgPlus(n, more) => arg(n).checked_add(u64::from(more))?,
+        Len::RetPlus(more) => ret?.checked_add(u64::from(more))?,
+        Len::RetAtMost(n, size) => ret?.min(arg(n)).checked_mul(u64::from(size))?,
+        Len::PagesArg(n) => arg(n).div_ceil(4096),
+        Len::Counted { at: count_at, unit, head } => {
+            let count = memory::read::<u32>(context, at + u64::from(count_at))?;
+            u64::from(head) + u64::from(count) * u64::from(unit)
+        }
+        Len::SelfSized => u64::from(memory::read::<u32>(context, at)?),
+    })
+}
+
+/// One stretch of memory.
+pub fn copy_bytes(context: &mut Context, which: Which, at: u64, true_len: u64) {
+    let (mode, max) = policy(context, which);
+    let stored = match mode {
+        DataMode::Full => true_len.min(max),
+        _ => 0,
+    };
+    let mut flags = which.flags;
+    let mut hash = 0;
+    if stored < true_len {
+        flags |= data_flag::CUT;
+        if mode != DataMode::None {
+            match hash_of(context, at, true_len) {
+                Some(value) => {
+                    hash = value;
+                    flags |= data_flag::HASH;
+                }
+                None => flags |= data_flag::FAULT,
+            }
+        }
+    }
+    let head = head(which, flags);
+    if flags & data_flag::HASH != 0 {
+        let words = [head, true_len, stored, hash as u64, (hash >> 64) as u64];
+        Stream::record_with_bytes(context, &words, at, stored);
+    } else {
+        Stream::record_with_bytes(context, &[head, true_len, stored], at, stored);
+    }
+}
+
+fn policy(context: &Context, which: Which) -> (DataMode, u64) {
+    if !which.bulk {
+        return (DataMode::Full, u64::MAX);
+    }
+    let Some(arena) = context.arena else { return (DataMode::None, 0) };
+    let control = arena.control();
+    let order = core::sync::atomic::Ordering::Relaxed;
+    let mode = match control.data_mode.load(order) {
+        0 => DataMode::Full,
+        1 => DataMode::Hash,
+        _ => DataMode::None,
+    };
+    (mode, control.data_max.load(order))
+}
+
+fn head(which: Which, flags: u8) -> u64 {
+    let c = u32::from(which.part) | u32::from(flags) << 8;
+    Header::new(RecordKind::Data, which.arg, which.index, c).to_word()
+}
+
+fn hash_of(context: &Context, at: u64, len: u64) -> Option<u128> {
+    let mut hasher = Xxh3::new();
+    let mut piece = [0u8; 4096];
+    let mut done = 0;
+    while done < len {
+        let n = (len - done).min(piece.len() as u64);
+        // SAFETY: `piece` has room for `n` bytes.
+        if unsafe { memory::copy(context, piece.as_mut_ptr(), at + done, n) } != 0 {
+            return None;
+        }
+        hasher.update(&piece[..n as usize]);
+        done += n;
+    }
+    Some(hasher.digest128())
+}
+
+fn copy_string(context: &mut Context, which: Which, at: u64, max: u64) {
+    match memory::string_len(context, at, max) {
+        Some(len) => {
+            let flags = which.flags | if len == max { data_flag::CUT } else { 0 };
+            Stream::record_with_bytes(context, &[head(which, flags), len, len], at, len);
+        }
+        None => memory::note_fault(context, &[head(which, which.flags), 0]),
+    }
+}
+
+/// argv and envp: a DATA record per string.
+fn copy_strings(context: &mut Context, which: Which, at: u64) {
+    let mut which = which;
+    for i in 0..STRINGS_MAX {
+        match memory::read::<u64>(context, at + i * 8) {
+            None => {
+                memory::note_fault(context, &[head(which, which.flags), 0]);
+                return;
+            }
+            Some(0) => return,
+            Some(string) => copy_string(context, which, string, ARGUMENT_MAX),
+        }
+        which.index = which.index.saturating_add(1);
+    }
+}
+
+/// The vector itself, then what its buffers hold, up to `limit` bytes in all.
+fn copy_vector(context: &mut Context, which: Which, at: u64, count: u64, limit: u64) {
+    let count = count.min(VECTOR_MAX);
+    if count == 0 {
+        return;
+    }
+    copy_bytes(context, which, at, count * 16);
+    copy_buffers(context, which, at, count, limit);
+}
+
+fn copy_buffers(context: &mut Context, which: Which, at: u64, count: u64, limit: u64) {
+    let mut left = limit;
+    let mut content = Which { part: part::CONTENT, bulk: true, ..which };
+    for i in 0..count {
+        let Some([base, len]) = memory::read::<[u64; 2]>(context, at + i * 16) else { return };
+        let len = len.min(left);
+        if len == 0 {
+            continue;
+        }
+        if which.part == part::WHOLE {
+            content.index = i as u16;
+        }
+        copy_bytes(context, content, base, len);
+        left -= len;
+    }
+}
+
+/// A msghdr and all that hangs on it. Coming out, `ret` bytes of content.
+fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) {
+    let which = Which { part: part::WHOLE, ..which };
+    let Some([name, name_len, vector, count, control, control_len, _]) =
+        memory::read::<[u64; 7]>(context, at)
+    else {
+        memory::note_fault(context, &[head(which, which.flags), 0]);
+        return;
+    };
+    copy_bytes(context, which, at, 56);
+    // The kernel cuts longer ones to its largest address.
+    let name_len = (name_len & 0xffff_ffff).min(ADDRESS_MAX);
+    if name != 0 && name_len != 0 {
+        copy_bytes(context, Which { part: part::NAME, ..which }, name, name_len);
+    }
+    let count = count.min(VECTOR_MAX);
+    if vector != 0 && count != 0 {
+        let vector_which = Which { part: part::VECTOR, ..which };
+        copy_bytes(context, vector_which, vector, count * 16);
+        copy_buffers(context, vector_which, vector, count, ret.unwrap_or(TRANSFER_MAX));
+    }
+    if control != 0 && control_len != 0 {
+        copy_bytes(context, Which { part: part::CONTROL, ..which }, control, control_len);
+    }
+}

@@ -1,0 +1,318 @@
+//! What the agent knows: per thread, per process, per address space.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ring::{Arena, Slot};
+
+use crate::guards::Dispatch;
+use crate::maps::Maps;
+use crate::sites::Sites;
+use crate::stream::Stream;
+use crate::sys;
+
+/// How far the thread's current call has come.
+pub mod phase {
+    /// Nothing is decided: the call can be forgotten.
+    pub const BEFORE: u32 = 1;
+    /// The call is being made, or has returned and is not wholly recorded.
+    pub const IN_CALL: u32 = 2;
+    /// The record is published.
+    pub const RECORDED: u32 = 3;
+}
+
+/// See `Context::call_start`.
+pub const NO_CALL: u64 = u64::MAX;
+
+/// How a call that did not come from a stub was made.
+pub mod slow {
+    pub const SYSCALL: u32 = 1;
+    pub const INT_80: u32 = 2;
+}
+
+/// The program's registers at a call, as the entry code pushes them.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+pub struct Frame {
+    pub xmm: [u128; 16],
+    pub pad: u64,
+    pub rax: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rbp: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    /// On entry the call site; on leaving what `syscall` would have left.
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+}
+
+impl Frame {
+    pub fn args(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
+}
+
+/// One thread.
+#[repr(C)]
+pub struct Context {
+    /// Its own address; `%gs` points here.
+    pub this: *mut Context,
+    /// Where stubs jump to. At a fixed offset: stubs are code.
+    pub entry: u64,
+    pub app_rsp: u64,
+    /// Where to go on after the call.
+    pub resume: u64,
+    pub stack_top: u64,
+    pub scratch: u64,
+    pub phase: u32,
+    /// The current call came through SIGSYS: a [`slow`] value.
+    pub slow: u32,
+    /// What `int 0x80` preserves and the way into the agent does not.
+    pub old_rcx: u64,
+    pub old_r11: u64,
+    /// The current call's site.
+    pub site: u64,
+    /// The program's registers during a call.
+    pub frame: *mut Frame,
+    /// A slow call's site whose return does not go through a stub; 0: none. Other threads read it
+    /// before they patch.
+    pub slow_site: AtomicU64,
+    /// The arena, the slot, and the thread's number.
+    pub arena: Option<Arena>,
+    pub slot: Option<&'static Slot>,
+    pub slot_index: usize,
+    pub stream: Stream,
+    pub calls: u64,
+    pub slow_calls: u64,
+    /// Calls are made but not recorded.
+    pub silent: bool,
+    /// A fault while we copy could not be handled now.
+    pub fault_unsafe: bool,
+    /// The mask that the program believes in.
+    pub mask: u64,
+    /// The mask in force during the current call, when it brings its own (ppoll ...).
+    pub call_mask: Option<u64>,
+    /// The stream or another shared thing is being changed: signals wait.
+    pub busy: bool,
+    /// The kernel's frame of a signal that waits for the current call's record; 0: none.
+    pub held_frame: u64,
+    pub held_signal: u32,
+    /// The current call is to be followed by the supervisor, which may be attached.
+    pub exec_announced: bool,
+    /// The current call was counted before it was made.
+    pub counted_early: bool,
+    /// A SIGSYS that was sent while the program believed it blocked.
+    pub pending_sigsys: Option<[u64; 16]>,
+    /// The program's own Syscall User Dispatch.
+    pub dispatch: Option<Dispatch>,
+    /// The program's alternate stack.
+    pub altstack: AltStack,
+    pub process: *mut Process,
+    pub tid: u32,
+    /// Its process id, for those who want to know whether it still lives.
+    pub tgid: u32,
+    /// Position in the stream at which the current call's records began; [`NO_CALL`] between
+    /// calls. One word, so that a signal finds one or the other.
+    pub call_start: AtomicU64,
+    /// For a child that shares memory: its handlers are reset; it is a process of its own.
+    pub clear_handlers: bool,
+    pub new_process: bool,
+    /// This thread's area is in use; see `ThreadArea`.
+    pub area_state: AtomicU32,
+}
+
+/// The program's view of its alternate stack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct AltStack {
+    pub sp: u64,
+    pub flags: u32,
+    pub size: u64,
+}
+
+pub const NO_ALTSTACK: AltStack =
+    AltStack { sp: 0, flags: linux_raw_sys::general::SS_DISABLE, size: 0 };
+
+/// A handler as rt_sigaction has it.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Action {
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+/// What threads with common signal handlers share.
+#[repr(C)]
+pub struct Process {
+    pub lock: SpinLock,
+    /// Threads that point here: the area it stands in is not free while there are any.
+    pub users: AtomicU32,
+    pub pid: u32,
+    /// Number in the recording.
+    pub number: u32,
+    /// By signal number.
+    pub actions: UnsafeCell<[Action; 65]>,
+}
+
+pub const STACK_BYTES: usize = 24 << 10;
+pub const ALTSTACK_BYTES: usize = 32 << 10;
+const CONTEXT_BYTES: usize = 8 << 10;
+
+/// The memory that a thread needs.
+#[repr(C, align(4096))]
+pub struct ThreadArea {
+    pub context: Context,
+    pub process: Process,
+    pad: [u8; CONTEXT_BYTES - size_of::<Context>() - size_of::<Process>()],
+    pub stack: [u8; STACK_BYTES],
+    pub altstack: [u8; ALTSTACK_BYTES],
+}
+
+/// States of a thread area.
+pub mod area {
+    pub const FREE: u32 = 0;
+    pub const USED: u32 = 1;
+    /// Its thread is about to be gone.
+    pub const LEAVING: u32 = 2;
+}
+
+/// Most threads of one address space that have an area at the same time.
+pub const AREAS: usize = 8192;
+
+/// What all that share the memory share.
+#[repr(C, align(4096))]
+pub struct Space {
+    /// The first thread's, so that a short-lived program needs no more memory.
+    pub first: ThreadArea,
+    pub lock: SpinLock,
+    /// `%gs` can be set without a system call.
+    pub can_write_gs: bool,
+    pub sites: Sites,
+    pub maps: Maps,
+    /// All other areas.
+    pub areas: [AtomicU64; AREAS],
+    /// Entries of `areas` that were ever used.
+    pub areas_used: AtomicU32,
+}
+
+/// The address space's state; zeroed memory when an image starts.
+pub static SPACE: SpaceCell = SpaceCell(UnsafeCell::new(zeroed()));
+
+#[repr(transparent)]
+pub struct SpaceCell(UnsafeCell<Space>);
+
+// SAFETY: parts that several threads write are atomic or behind `Space::lock`.
+unsafe impl Sync for SpaceCell {}
+
+const fn zeroed() -> Space {
+    // SAFETY: every field is made of integers, atomics, raw pointers and options with a null
+    // niche or a zero tag: all-zero bytes are a value.
+    unsafe { core::mem::zeroed() }
+}
+
+pub const FIRST_STACK_TOP: usize = CONTEXT_BYTES + STACK_BYTES;
+
+impl SpaceCell {
+    pub fn get(&self) -> *mut Space {
+        self.0.get()
+    }
+}
+
+/// The address space's state.
+pub fn space() -> &'static mut Space {
+    // SAFETY: fields are written under the lock, or by the only thread, or are atomic.
+    unsafe { &mut *SPACE.get() }
+}
+
+impl ThreadArea {
+    /// Prepares the context in a fresh area.
+    pub fn init(&mut self) {
+        let this = &raw mut self.context;
+        let context = &mut self.context;
+        context.this = this;
+        context.entry = crate::entry::entry();
+        context.stack_top = &raw const self.altstack as u64;
+        context.altstack = NO_ALTSTACK;
+        context.call_start = AtomicU64::new(NO_CALL);
+        context.process = &raw mut self.process;
+        self.process.users.store(1, Ordering::Relaxed);
+        context.area_state.store(area::USED, Ordering::Relaxed);
+    }
+
+    pub fn altstack_address(&self) -> u64 {
+        &raw const self.altstack as u64
+    }
+}
+
+impl Context {
+    /// The area that the context stands at the beginning of.
+    pub fn area(&self) -> &'static mut ThreadArea {
+        // SAFETY: contexts exist only as the first field of an area.
+        unsafe { &mut *self.this.cast::<ThreadArea>() }
+    }
+
+    pub fn process(&self) -> &'static mut Process {
+        // SAFETY: set at start to an area that lives as long as the thread.
+        unsafe { &mut *self.process }
+    }
+
+    /// Copies may take a page fault of the program's making only while that fault can be caught.
+    pub fn update_fault_safety(&mut self) {
+        self.fault_unsafe = self.held_frame != 0 || self.mask & FAULTS != 0;
+    }
+}
+
+pub const fn signal_bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The signals that a fault raises.
+pub const FAULTS: u64 =
+    signal_bit(linux_raw_sys::general::SIGSEGV) | signal_bit(linux_raw_sys::general::SIGBUS);
+
+/// What the agent blocks for itself: every signal, but those that a fault raises only if the
+/// program blocks them too.
+pub fn mask_all(context: &Context) -> u64 {
+    !FAULTS | context.mask & FAULTS
+}
+
+/// What the kernel is told when the program asks for a mask: SIGSYS must get through.
+pub const fn real_mask(mask: u64) -> u64 {
+    mask & !signal_bit(linux_raw_sys::general::SIGSYS)
+}
+
+/// A lock for short sections that no signal can interrupt.
+pub struct SpinLock(AtomicU32);
+
+impl SpinLock {
+    pub fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut spins = 0u32;
+        while self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            core::hint::spin_loop();
+            spins += 1;
+            if spins > 100 {
+                sys::call(linux_raw_sys::general::__NR_sched_yield, [0; 6]);
+            }
+        }
+        let result = work();
+        self.0.store(0, Ordering::Release);
+        result
+    }
+
+    /// Only for the single thread of a process that was just forked.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}

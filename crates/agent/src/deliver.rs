@@ -1,0 +1,296 @@
+//! Delivery: the frame that the kernel would have built, where it would have built it.
+
+use events::record::{Header, RecordKind, SIGINFO_BYTES};
+use linux_raw_sys::general as raw;
+
+use crate::context::{Action, AltStack, Context, FAULTS, real_mask, signal_bit};
+use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN, SS_AUTODISARM};
+use crate::stream::Stream;
+use crate::{entry, memory, sites, sys};
+
+/// In siginfo: the kernel itself sent the signal.
+const SI_KERNEL: u32 = 0x80;
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// Registers in a signal frame.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Registers {
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub rdx: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rsp: u64,
+    pub rip: u64,
+    pub rflags: u64,
+    segments: u64,
+    err: u64,
+    trapno: u64,
+    oldmask: u64,
+    cr2: u64,
+    pub fpstate: u64,
+    reserved: [u64; 8],
+}
+
+/// The kernel's ucontext.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct UContext {
+    flags: u64,
+    link: u64,
+    pub stack: AltStack,
+    pub regs: Registers,
+    pub sigmask: u64,
+}
+
+/// What the kernel pushes for a handler.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SignalFrame {
+    restorer: u64,
+    pub context: UContext,
+    pub info: [u8; 128],
+}
+
+/// Field offsets in the floating-point state.
+pub mod fp {
+    pub const MXCSR: u64 = 24;
+    pub const XMM: u64 = 160;
+    pub const SW_MAGIC: u64 = 464;
+    pub const SW_SIZE: u64 = 468;
+    pub const LEGACY_BYTES: u64 = 512;
+    pub const XSTATE_BV: u64 = 512;
+    pub const MAGIC: u32 = 0x4650_5853;
+    pub const SSE: u64 = 1 << 1;
+    pub const PKRU: u64 = 1 << 9;
+    pub const MXCSR_INIT: u32 = 0x1f80;
+    pub const CONTROL_INIT: u16 = 0x37f;
+}
+
+/// Changes the kernel's frame, whose state is the program's, so that it leads into the program's
+/// handler; or lets the signal have its default effect.
+pub fn deliver(
+    context: &mut Context,
+    signal: u32,
+    info: *const [u8; 128],
+    uc: &mut UContext,
+    base_mask: u64,
+) {
+    context.call_mask = None;
+    let process = context.process();
+    let actions = process.actions.get();
+    // SAFETY: the table is changed under the lock only.
+    let action = process.lock.with(|| unsafe {
+        let slot = &mut (*actions)[signal as usize];
+        let action = *slot;
+        if action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESETHAND) != 0 {
+            slot.handler = SIG_DFL;
+        }
+        action
+    });
+    if action.handler == SIG_IGN && !is_fault(signal, info) {
+        uc.sigmask = real_mask(context.mask);
+        uc.regs.rip = sites::real_address(uc.regs.rip);
+        return;
+    }
+    if action.handler <= SIG_IGN {
+        die_of(context, signal, info, uc);
+        return;
+    }
+    if action.flags & u64::from(raw::SA_RESETHAND) != 0 && !ALWAYS_OURS.contains(&signal) {
+        install_default(signal);
+    }
+    record_signal(context, signal, action.handler, info);
+    if push_frame(context, signal, &action, info, uc).is_none() {
+        // As the kernel: a handler whose frame does not fit is a segmentation fault.
+        let blocked = context.mask & signal_bit(raw::SIGSEGV) != 0;
+        if signal != raw::SIGSEGV && !blocked {
+            let mut fault = [0u32; 32];
+            fault[0] = raw::SIGSEGV;
+            fault[2] = SI_KERNEL;
+            deliver(context, raw::SIGSEGV, fault.as_ptr().cast(), uc, base_mask);
+            return;
+        }
+        install_default(raw::SIGSEGV);
+        send_self(context, raw::SIGSEGV);
+        uc.sigmask = real_mask(context.mask) & !signal_bit(raw::SIGSEGV);
+        return;
+    }
+    let own = if action.flags & u64::from(raw::SA_NODEFER) == 0 { signal_bit(signal) } else { 0 };
+    let unblockable = signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP);
+    context.mask = (base_mask | action.mask | own) & !unblockable;
+    uc.sigmask = real_mask(context.mask);
+    context.update_fault_safety();
+}
+
+fn is_fault(signal: u32, info: *const [u8; 128]) -> bool {
+    // SAFETY: a siginfo.
+    let code = unsafe { info.cast::<i32>().add(2).read() };
+    code > 0 && (signal == raw::SIGSEGV || signal == raw::SIGBUS || signal == raw::SIGSYS)
+}
+
+/// The default action of a signal that the kernel gave to us.
+fn die_of(context: &mut Context, signal: u32, info: *const [u8; 128], uc: &mut UContext) {
+    uc.sigmask = real_mask(context.mask) & !signal_bit(signal);
+    uc.regs.rip = sites::real_address(uc.regs.rip);
+    install_default(signal);
+    let faulting = is_fault(signal, info) && signal != raw::SIGSYS;
+    if !faulting {
+        // A fault happens again by itself, at the right place; others are sent again.
+        send_self(context, signal);
+    }
+}
+
+fn send_self(context: &Context, signal: u32) {
+    let (pid, tid) = (u64::from(context.process().pid), u64::from(sys::gettid()));
+    sys::call(raw::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+}
+
+fn install_default(signal: u32) {
+    let action = Action::default();
+    set_action(signal, &action);
+}
+
+pub fn set_action(signal: u32, action: &Action) -> i64 {
+    let at = core::ptr::from_ref(action) as u64;
+    sys::call(raw::__NR_rt_sigaction, [u64::from(signal), at, 0, 8, 0, 0])
+}
+
+/// Makes the agent the kernel's handler of a signal, with the program's wishes that concern the
+/// kernel kept.
+pub fn install_ours(signal: u32, program_flags: u64) -> i64 {
+    let kept = u64::from(raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT);
+    let handler = if signal == raw::SIGSYS { entry::on_sigsys() } else { entry::on_signal() };
+    let action = Action {
+        handler,
+        flags: u64::from(raw::SA_SIGINFO | raw::SA_ONSTACK) | SA_RESTORER | program_flags & kept,
+        restorer: entry::restorer(),
+        // A fault of the handler's own copies must be caught.
+        mask: !FAULTS,
+    };
+    set_action(signal, &action)
+}
+
+fn record_signal(context: &mut Context, signal: u32, handler: u64, info: *const [u8; 128]) {
+    if context.silent {
+        return;
+    }
+    let mut words = [0u64; 3 + SIGINFO_BYTES / 8];
+    words[0] = Header::new(RecordKind::Signal, signal as u8, 0, 0).to_word();
+    words[1] = sys::tsc();
+    words[2] = handler;
+    for (i, word) in words[3..].iter_mut().enumerate() {
+        // SAFETY: within the 128 bytes of a siginfo, which is 8-byte aligned.
+        *word = unsafe { info.cast::<u64>().add(i).read() };
+    }
+    Stream::record(context, &words);
+    Stream::publish(context);
+}
+
+/// Builds the handler's frame where the kernel would have, and points the state to the handler.
+fn push_frame(
+    context: &mut Context,
+    signal: u32,
+    action: &Action,
+    info: *const [u8; 128],
+    uc: &mut UContext,
+) -> Option<()> {
+    let alt = context.altstack;
+    let on_alt = on_altstack(&alt, uc.regs.rsp);
+    let mut sp = uc.regs.rsp.wrapping_sub(128);
+    let mut entering = false;
+    let enabled = alt.flags & raw::SS_DISABLE == 0 && alt.size != 0;
+    if action.flags & u64::from(raw::SA_ONSTACK) != 0 && enabled && !on_alt {
+        sp = alt.sp + alt.size;
+        entering = true;
+    }
+    let fp_from = uc.regs.fpstate;
+    let fp_len = fp_size(fp_from);
+    let fp_at = sp.wrapping_sub(fp_len) & !63;
+    let frame_at = (fp_at.wrapping_sub(size_of::<SignalFrame>() as u64) & !15).wrapping_sub(8);
+    let alt_range = alt.sp..=alt.sp.wrapping_add(alt.size);
+    if (entering || (enabled && on_alt)) && !alt_range.contains(&frame_at) {
+        return None;
+    }
+    // SAFETY: a siginfo of the kernel.
+    let mut frame = SignalFrame { restorer: action.restorer, context: *uc, info: unsafe { *info } };
+    frame.context.link = 0;
+    frame.context.stack = shown_altstack(&alt, uc.regs.rsp);
+    frame.context.sigmask = context.mask;
+    frame.context.regs.fpstate = if fp_from == 0 { 0 } else { fp_at };
+    if memory::copy_out(context, fp_at, fp_from as *const u8, fp_len) != 0
+        || !memory::write(context, frame_at, &frame)
+    {
+        return None;
+    }
+    if alt.flags & SS_AUTODISARM != 0 {
+        context.altstack = crate::context::NO_ALTSTACK;
+    }
+    let regs = &mut uc.regs;
+    regs.rip = action.handler;
+    regs.rsp = frame_at;
+    regs.rdi = u64::from(signal);
+    regs.rsi = frame_at + core::mem::offset_of!(SignalFrame, info) as u64;
+    regs.rdx = frame_at + core::mem::offset_of!(SignalFrame, context) as u64;
+    regs.rax = 0;
+    // Direction, resume and trap flags.
+    regs.rflags &= !(0x400 | 0x1_0000 | 0x100);
+    reset_fp(fp_from);
+    Some(())
+}
+
+fn fp_size(at: u64) -> u64 {
+    if at == 0 {
+        return 0;
+    }
+    // SAFETY: the kernel's floating-point state.
+    unsafe {
+        if ((at + fp::SW_MAGIC) as *const u32).read() == fp::MAGIC {
+            u64::from(((at + fp::SW_SIZE) as *const u32).read())
+        } else {
+            fp::LEGACY_BYTES
+        }
+    }
+}
+
+/// Handlers start with a fresh floating-point state, but the thread's protection keys.
+fn reset_fp(at: u64) {
+    if at == 0 {
+        return;
+    }
+    // SAFETY: the kernel's floating-point state.
+    unsafe {
+        (at as *mut u16).write(fp::CONTROL_INIT);
+        ((at + fp::MXCSR) as *mut u32).write(fp::MXCSR_INIT);
+        if ((at + fp::SW_MAGIC) as *const u32).read() == fp::MAGIC {
+            *((at + fp::XSTATE_BV) as *mut u64) &= fp::PKRU;
+        }
+    }
+}
+
+pub fn on_altstack(alt: &AltStack, rsp: u64) -> bool {
+    alt.flags & SS_AUTODISARM == 0 && rsp > alt.sp && rsp - alt.sp <= alt.size
+}
+
+/// The alternate stack as sigaltstack and ucontext show it.
+pub fn shown_altstack(alt: &AltStack, rsp: u64) -> AltStack {
+    let flags = if alt.size == 0 {
+        raw::SS_DISABLE
+    } else if on_altstack(alt, rsp) {
+        raw::SS_ONSTACK
+    } else {
+        0
+    };
+    AltStack { flags: flags | alt.flags & SS_AUTODISARM, ..*alt }
+}

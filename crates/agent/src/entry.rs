@@ -1,0 +1,625 @@
+//! The machine code at the agent's edges: how a thread gets in and out, in assembly.
+//!
+//! `%gs` points to the thread's [`Context`] whenever agent code runs. A patched call site jumps to
+//! its stub, which puts the site into `%r11` and where to go on into `%rcx` (a `syscall` destroys
+//! both) and jumps to `reenact_entry`. The SIGSYS handler does the same by editing the interrupted
+//! state. Nothing is written to the program's stack.
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use crate::context::{Context, Frame, phase};
+use crate::start::{Parameters, STAGE2_BELOW, STAGE2_ROOM};
+
+global_asm!(
+    // ---- from the program into the agent and back -------------------------------------------
+    ".globl reenact_entry, reenact_entry_switched, reenact_entry_end, reenact_leave",
+    ".balign 64",
+    "reenact_entry:",
+    "mov %rsp, %gs:{app_rsp}",
+    "mov %rcx, %gs:{resume}",
+    "mov %gs:{stack}, %rsp",
+    "reenact_entry_switched:",
+    // One Frame, from its last field to its first.
+    "push %gs:{app_rsp}",
+    "pushfq",
+    "push %r15",
+    "push %r14",
+    "push %r13",
+    "push %r12",
+    "push %r11",
+    "push %r10",
+    "push %r9",
+    "push %r8",
+    "push %rbp",
+    "push %rdi",
+    "push %rsi",
+    "push %rdx",
+    "push %rcx",
+    "push %rbx",
+    "push %rax",
+    "lea -264(%rsp), %rsp",
+    "movaps %xmm0, (%rsp)",
+    "movaps %xmm1, 16(%rsp)",
+    "movaps %xmm2, 32(%rsp)",
+    "movaps %xmm3, 48(%rsp)",
+    "movaps %xmm4, 64(%rsp)",
+    "movaps %xmm5, 80(%rsp)",
+    "movaps %xmm6, 96(%rsp)",
+    "movaps %xmm7, 112(%rsp)",
+    "movaps %xmm8, 128(%rsp)",
+    "movaps %xmm9, 144(%rsp)",
+    "movaps %xmm10, 160(%rsp)",
+    "movaps %xmm11, 176(%rsp)",
+    "movaps %xmm12, 192(%rsp)",
+    "movaps %xmm13, 208(%rsp)",
+    "movaps %xmm14, 224(%rsp)",
+    "movaps %xmm15, 240(%rsp)",
+    "mov %r11, %gs:{site}",
+    "mov %rsp, %gs:{frame}",
+    "movl ${before}, %gs:{phase}",
+    // From here on a signal finds the program's state in the Frame.
+    "reenact_entry_end:",
+    "cld",
+    "mov %rsp, %rdi",
+    "mov %gs:{this}, %rsi",
+    "call {on_call}",
+    // Also reached with %rsp at a complete Frame by new threads.
+    "reenact_leave:",
+    "movaps (%rsp), %xmm0",
+    "movaps 16(%rsp), %xmm1",
+    "movaps 32(%rsp), %xmm2",
+    "movaps 48(%rsp), %xmm3",
+    "movaps 64(%rsp), %xmm4",
+    "movaps 80(%rsp), %xmm5",
+    "movaps 96(%rsp), %xmm6",
+    "movaps 112(%rsp), %xmm7",
+    "movaps 128(%rsp), %xmm8",
+    "movaps 144(%rsp), %xmm9",
+    "movaps 160(%rsp), %xmm10",
+    "movaps 176(%rsp), %xmm11",
+    "movaps 192(%rsp), %xmm12",
+    "movaps 208(%rsp), %xmm13",
+    "movaps 224(%rsp), %xmm14",
+    "movaps 240(%rsp), %xmm15",
+    "lea 264(%rsp), %rsp",
+    "pop %rax",
+    "pop %rbx",
+    "pop %rcx",
+    "pop %rdx",
+    "pop %rsi",
+    "pop %rdi",
+    "pop %rbp",
+    "pop %r8",
+    "pop %r9",
+    "pop %r10",
+    "pop %r11",
+    "pop %r12",
+    "pop %r13",
+    "pop %r14",
+    "pop %r15",
+    "popfq",
+    "mov (%rsp), %rsp",
+    "jmp *%gs:{resume}",
+    //
+    // ---- the program's own call ------------------------------------------------------------
+    // reenact_call(nr, args: *const [u64; 6]) -> result. %rcx is cleared before the syscall so
+    // that a signal frame at the instruction tells whether the kernel has been there.
+    ".globl reenact_call, reenact_call_insn",
+    ".balign 64",
+    "reenact_call:",
+    "mov %rdi, %rax",
+    "mov %rsi, %r11",
+    "mov (%r11), %rdi",
+    "mov 8(%r11), %rsi",
+    "mov 16(%r11), %rdx",
+    "mov 24(%r11), %r10",
+    "mov 32(%r11), %r8",
+    "mov 40(%r11), %r9",
+    "xor %ecx, %ecx",
+    "movl ${in_call}, %gs:{phase}",
+    "reenact_call_insn:",
+    "syscall",
+    "ret",
+    //
+    // reenact_old_call(nr, args: *const [u64; 6]) -> result: the same by `int 0x80`.
+    ".globl reenact_old_call, reenact_old_call_insn",
+    "reenact_old_call:",
+    "push %rbx",
+    "push %rbp",
+    "mov %edi, %eax",
+    "mov %rsi, %r11",
+    "mov (%r11), %ebx",
+    "mov 8(%r11), %ecx",
+    "mov 16(%r11), %edx",
+    "mov 24(%r11), %esi",
+    "mov 32(%r11), %edi",
+    "mov 40(%r11), %ebp",
+    "movl ${in_call}, %gs:{phase}",
+    "reenact_old_call_insn:",
+    "int $0x80",
+    "movslq %eax, %rax",
+    "pop %rbp",
+    "pop %rbx",
+    "ret",
+    //
+    // ---- clone into shared memory: the child has a context and frame of its own --------------
+    // reenact_clone(nr, args, child: *mut Context, child_frame: *mut Frame) -> result
+    ".globl reenact_clone",
+    "reenact_clone:",
+    "push %rbx",
+    "push %rbp",
+    "mov %rdx, %rbx",
+    "mov %rcx, %rbp",
+    "mov %rdi, %rax",
+    "mov %rsi, %r11",
+    "mov (%r11), %rdi",
+    "mov 8(%r11), %rsi",
+    "mov 16(%r11), %rdx",
+    "mov 24(%r11), %r10",
+    "mov 32(%r11), %r8",
+    "mov 40(%r11), %r9",
+    "syscall",
+    "test %rax, %rax",
+    "jz 2f",
+    "pop %rbp",
+    "pop %rbx",
+    "ret",
+    "2:",
+    "mov %rbp, %rsp",
+    "mov %rbx, %rdi",
+    "call {on_child}",
+    "jmp reenact_leave",
+    //
+    // ---- rt_sigreturn on the program's stack -------------------------------------------------
+    ".globl reenact_sigreturn",
+    "reenact_sigreturn:",
+    "mov %rdi, %rsp",
+    "mov ${nr_sigreturn}, %eax",
+    "syscall",
+    "ud2",
+    //
+    // ---- signal handlers: the kernel enters here on the agent's alternate stack -----------
+    ".globl reenact_on_sigsys, reenact_on_signal, reenact_restorer",
+    ".balign 16",
+    "reenact_on_sigsys:",
+    "cld",
+    "push %rbp",
+    "call {on_sigsys}",
+    "pop %rbp",
+    "test %eax, %eax",
+    "jnz reenact_resume",
+    "ret",
+    ".balign 16",
+    "reenact_on_signal:",
+    "cld",
+    "push %rbp",
+    "call {on_signal}",
+    "pop %rbp",
+    "test %eax, %eax",
+    "jnz reenact_resume",
+    "ret",
+    ".balign 16",
+    "nop",
+    "reenact_restorer:",
+    "mov ${nr_sigreturn}, %eax",
+    "syscall",
+    //
+    // Goes on with the interrupted agent code while the kernel's frame stays where it is.
+    // %rsp is at the frame's pretcode; the ucontext follows.
+    "reenact_resume:",
+    "lea 8(%rsp), %rsi",
+    "mov 224(%rsi), %rdx", // fpstate
+    "movups 160(%rdx), %xmm0",
+    "movups 176(%rdx), %xmm1",
+    "movups 192(%rdx), %xmm2",
+    "movups 208(%rdx), %xmm3",
+    "movups 224(%rdx), %xmm4",
+    "movups 240(%rdx), %xmm5",
+    "movups 256(%rdx), %xmm6",
+    "movups 272(%rdx), %xmm7",
+    "movups 288(%rdx), %xmm8",
+    "movups 304(%rdx), %xmm9",
+    "movups 320(%rdx), %xmm10",
+    "movups 336(%rdx), %xmm11",
+    "movups 352(%rdx), %xmm12",
+    "movups 368(%rdx), %xmm13",
+    "movups 384(%rdx), %xmm14",
+    "movups 400(%rdx), %xmm15",
+    "mov 168(%rsi), %rax", // rip
+    "mov %rax, %gs:{scratch}",
+    "mov 40(%rsi), %r8",
+    "mov 48(%rsi), %r9",
+    "mov 56(%rsi), %r10",
+    "mov 64(%rsi), %r11",
+    "mov 72(%rsi), %r12",
+    "mov 80(%rsi), %r13",
+    "mov 88(%rsi), %r14",
+    "mov 96(%rsi), %r15",
+    "mov 104(%rsi), %rdi",
+    "mov 120(%rsi), %rbp",
+    "mov 128(%rsi), %rbx",
+    "mov 136(%rsi), %rdx",
+    "mov 144(%rsi), %rax",
+    "mov 152(%rsi), %rcx",
+    "push 176(%rsi)", // flags
+    "popfq",
+    "mov 160(%rsi), %rsp",
+    "mov 112(%rsi), %rsi",
+    "jmp *%gs:{scratch}",
+    //
+    // Leaves through a kernel frame: %rdi is the address of its pretcode.
+    ".globl reenact_leave_by_frame",
+    "reenact_leave_by_frame:",
+    "lea 8(%rdi), %rsp",
+    "jmp reenact_restorer",
+    //
+    // ---- memory of the program, which may not be there -------------------------------------
+    // reenact_copy(to, from, len) -> bytes not copied. A fault at the instruction ends it.
+    ".globl reenact_copy, reenact_copy_insn, reenact_copy_done",
+    ".balign 16",
+    "reenact_copy:",
+    "mov %rdx, %rcx",
+    "reenact_copy_insn:",
+    "rep movsb",
+    "reenact_copy_done:",
+    "mov %rcx, %rax",
+    "ret",
+    // reenact_load(from, to: *mut u64) -> 0, or 1 on a fault.
+    ".globl reenact_load, reenact_load_insn, reenact_load_fault",
+    "reenact_load:",
+    "reenact_load_insn:",
+    "mov (%rdi), %rax",
+    "mov %rax, (%rsi)",
+    "xor %eax, %eax",
+    "ret",
+    "reenact_load_fault:",
+    "mov $1, %eax",
+    "ret",
+    //
+    // ---- the first instructions of a new image -----------------------------------------------
+    // Stage 1 overwrites the entry point; it copies stage 2 from below the stack to a page.
+    ".globl reenact_stage1, reenact_stage1_end, reenact_stage2, reenact_stage2_end",
+    "reenact_stage1:",
+    "mov $9, %eax",
+    "xor %edi, %edi",
+    "mov ${stage2_room}, %esi",
+    "mov $7, %edx",
+    "mov $0x22, %r10d",
+    "or $-1, %r8",
+    "xor %r9d, %r9d",
+    "syscall",
+    "mov %rax, %rdi",
+    "lea -{stage2_below}(%rsp), %rsi",
+    "mov ${stage2_room}, %ecx",
+    "rep movsb",
+    "jmp *%rax",
+    "reenact_stage1_end:",
+    // Stage 2: reserve room, attach the image at its start, give it zeroed private memory.
+    "reenact_stage2:",
+    "mov %rax, %rbx",
+    "lea reenact_stage2_end(%rip), %rbp", // the parameters follow the code
+    "mov $9, %eax",
+    "xor %edi, %edi",
+    "mov {p_total}(%rbp), %rsi",
+    "xor %edx, %edx",
+    "mov $0x4022, %r10d",
+    "or $-1, %r8",
+    "xor %r9d, %r9d",
+    "syscall",
+    "cmp $-4096, %rax",
+    "ja 9f",
+    "mov %rax, %r12",
+    "mov $30, %eax",
+    "mov {p_image_shm}(%rbp), %rdi",
+    "mov %r12, %rsi",
+    "mov $0xd000, %edx", // SHM_RDONLY | SHM_REMAP | SHM_EXEC
+    "syscall",
+    "cmp $-4096, %rax",
+    "ja 9f",
+    "mov $9, %eax",
+    "mov {p_image}(%rbp), %rdi",
+    "mov {p_total}(%rbp), %rsi",
+    "sub %rdi, %rsi",
+    "add %r12, %rdi",
+    "mov $3, %edx",
+    "mov $0x32, %r10d",
+    "or $-1, %r8",
+    "xor %r9d, %r9d",
+    "syscall",
+    "cmp $-4096, %rax",
+    "ja 9f",
+    "mov {p_start}(%rbp), %rax",
+    "add %r12, %rax",
+    "mov %rbp, %rdi", // parameters
+    "mov %rsp, %rsi", // the program's stack
+    "jmp *%rax",
+    // No agent: put the entry point's bytes back and start the program.
+    "9:",
+    "mov $10, %eax",
+    "mov {p_page}(%rbp), %rdi",
+    "mov {p_page_len}(%rbp), %rsi",
+    "mov $7, %edx",
+    "syscall",
+    "mov {p_entry}(%rbp), %rdi",
+    "lea {p_saved}(%rbp), %rsi",
+    "mov $(reenact_stage1_end - reenact_stage1), %ecx",
+    "rep movsb",
+    "mov $10, %eax",
+    "mov {p_page}(%rbp), %rdi",
+    "mov {p_page_len}(%rbp), %rsi",
+    "mov {p_page_prot}(%rbp), %rdx",
+    "syscall",
+    "mov {p_entry}(%rbp), %rax",
+    "push %rax",
+    "xor %eax, %eax",
+    "xor %ebx, %ebx",
+    "xor %ecx, %ecx",
+    "xor %edx, %edx",
+    "xor %esi, %esi",
+    "xor %edi, %edi",
+    "xor %ebp, %ebp",
+    "xor %r8d, %r8d",
+    "xor %r9d, %r9d",
+    "xor %r10d, %r10d",
+    "xor %r11d, %r11d",
+    "xor %r12d, %r12d",
+    "ret",
+    ".balign 8",
+    "reenact_stage2_end:",
+    //
+    // The agent's first instructions: fill in the table of addresses (base + addend each), get a
+    // stack, then Rust; then the program's entry point.
+    ".globl reenact_start",
+    "reenact_start:",
+    "lea reenact_text_start(%rip), %rax",
+    "lea reenact_rela_start(%rip), %rcx",
+    "lea reenact_rela_end(%rip), %rdx",
+    "6:",
+    "cmp %rdx, %rcx",
+    "jae 7f",
+    "mov (%rcx), %r8",
+    "mov 16(%rcx), %r9",
+    "add %rax, %r9",
+    "mov %r9, (%rax,%r8)",
+    "add $24, %rcx",
+    "jmp 6b",
+    "7:",
+    "lea {space}+{first_stack_top}(%rip), %rsp",
+    "push %rsi",
+    "push %rsi",
+    "call {on_start}",
+    // %rax: the entry point; 0 tells that the entry is to go unrecorded too.
+    "pop %rsp",
+    "push %rax",
+    "xor %eax, %eax",
+    "xor %ebx, %ebx",
+    "xor %ecx, %ecx",
+    "xor %edx, %edx",
+    "xor %esi, %esi",
+    "xor %edi, %edi",
+    "xor %ebp, %ebp",
+    "xor %r8d, %r8d",
+    "xor %r9d, %r9d",
+    "xor %r10d, %r10d",
+    "xor %r11d, %r11d",
+    "xor %r12d, %r12d",
+    "ret",
+    app_rsp = const offset_of!(Context, app_rsp),
+    resume = const offset_of!(Context, resume),
+    stack = const offset_of!(Context, stack_top),
+    phase = const offset_of!(Context, phase),
+    this = const offset_of!(Context, this),
+    site = const offset_of!(Context, site),
+    frame = const offset_of!(Context, frame),
+    scratch = const offset_of!(Context, scratch),
+    before = const phase::BEFORE,
+    in_call = const phase::IN_CALL,
+    nr_sigreturn = const linux_raw_sys::general::__NR_rt_sigreturn,
+    stage2_room = const STAGE2_ROOM,
+    stage2_below = const STAGE2_BELOW,
+    p_total = const offset_of!(Parameters, total_len),
+    p_image = const offset_of!(Parameters, image_len),
+    p_image_shm = const offset_of!(Parameters, image_shm),
+    p_start = const offset_of!(Parameters, start),
+    p_page = const offset_of!(Parameters, page),
+    p_page_len = const offset_of!(Parameters, page_len),
+    p_page_prot = const offset_of!(Parameters, page_prot),
+    p_entry = const offset_of!(Parameters, entry),
+    p_saved = const offset_of!(Parameters, saved),
+    space = sym crate::context::SPACE,
+    first_stack_top = const crate::context::FIRST_STACK_TOP,
+    on_call = sym crate::call::on_call,
+    on_child = sym crate::tasks::on_child,
+    on_sigsys = sym crate::sites::on_sigsys,
+    on_signal = sym crate::signals::on_signal,
+    on_start = sym crate::start::on_start,
+    options(att_syntax),
+);
+
+const _: () = assert!(size_of::<Frame>() == 256 + 8 + 17 * 8 && STAGE2_BELOW >= STAGE2_ROOM + 128);
+
+/// Addresses of the labels above, for those who look at where a thread was interrupted.
+macro_rules! labels {
+    ($($name:ident = $symbol:literal;)*) => {
+        $(#[inline(always)]
+        pub fn $name() -> u64 {
+            let address: u64;
+            // SAFETY: takes an address.
+            unsafe {
+                core::arch::asm!(
+                    concat!("lea {}, [rip + ", $symbol, "]"),
+                    out(reg) address,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            address
+        })*
+    };
+}
+
+labels! {
+    entry = "reenact_entry";
+    entry_switched = "reenact_entry_switched";
+    entry_end = "reenact_entry_end";
+    call_begin = "reenact_call";
+    call_insn = "reenact_call_insn";
+    old_call_begin = "reenact_old_call";
+    old_call_insn = "reenact_old_call_insn";
+    copy_insn = "reenact_copy_insn";
+    copy_done = "reenact_copy_done";
+    load_insn = "reenact_load_insn";
+    load_fault = "reenact_load_fault";
+    on_sigsys = "reenact_on_sigsys";
+    on_signal = "reenact_on_signal";
+    restorer = "reenact_restorer";
+    text_start = "reenact_text_start";
+    text_end = "reenact_text_end";
+}
+
+/// Calls a routine above directly: through an `extern` declaration the compiler would go through
+/// a table of addresses, which would need relocation.
+macro_rules! call {
+    ($symbol:literal, $($register:tt = $value:expr),*) => {{
+        let result: u64;
+        core::arch::asm!(
+            concat!("call ", $symbol),
+            $(in($register) $value,)*
+            lateout("rax") result,
+            clobber_abi("C"),
+        );
+        result
+    }};
+}
+
+/// Makes the program's call.
+///
+/// # Safety
+/// The call must be the program's own.
+#[inline(always)]
+pub unsafe fn reenact_call(nr: u64, args: *const [u64; 6]) -> i64 {
+    // SAFETY: see above.
+    unsafe { call!("reenact_call", "rdi" = nr, "rsi" = args) as i64 }
+}
+
+/// Makes the program's call by `int 0x80`.
+///
+/// # Safety
+/// The call must be the program's own.
+pub unsafe fn reenact_old_call(nr: u64, args: *const [u64; 6]) -> i64 {
+    // SAFETY: see above.
+    unsafe { call!("reenact_old_call", "rdi" = nr, "rsi" = args) as i64 }
+}
+
+/// Makes a clone whose child shares our memory; the child, whose context and frame these are,
+/// goes on in `on_child`.
+///
+/// # Safety
+/// The call must be the program's own, the context and frame complete.
+pub unsafe fn reenact_clone(nr: u64, args: *const [u64; 6], child: u64, frame: u64) -> i64 {
+    // SAFETY: see above.
+    unsafe { call!("reenact_clone", "rdi" = nr, "rsi" = args, "rdx" = child, "rcx" = frame) as i64 }
+}
+
+/// rt_sigreturn with this stack pointer.
+///
+/// # Safety
+/// The stack pointer must be the program's.
+pub unsafe fn reenact_sigreturn(rsp: u64) -> ! {
+    // SAFETY: see above.
+    unsafe { core::arch::asm!("jmp reenact_sigreturn", in("rdi") rsp, options(noreturn)) }
+}
+
+/// Leaves through the kernel's frame at this address.
+///
+/// # Safety
+/// The frame must be whole.
+pub unsafe fn reenact_leave_by_frame(frame: u64) -> ! {
+    // SAFETY: see above.
+    unsafe { core::arch::asm!("jmp reenact_leave_by_frame", in("rdi") frame, options(noreturn)) }
+}
+
+/// Copies memory of which one side may not be there; returns the bytes not copied.
+///
+/// # Safety
+/// Faults must be caught now, and our side must be there.
+#[inline(always)]
+pub unsafe fn reenact_copy(to: *mut u8, from: u64, len: u64) -> u64 {
+    // SAFETY: see above.
+    unsafe { call!("reenact_copy", "rdi" = to, "rsi" = from, "rdx" = len) }
+}
+
+/// Loads a word that may not be there; returns non-zero on a fault.
+///
+/// # Safety
+/// Faults must be caught now.
+#[inline(always)]
+pub unsafe fn reenact_load(from: u64, to: *mut u64) -> u64 {
+    // SAFETY: see above.
+    unsafe { call!("reenact_load", "rdi" = from, "rsi" = to) }
+}
+
+/// What the compiler may call.
+#[cfg(feature = "image")]
+mod compiler {
+    use core::arch::naked_asm;
+
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+        naked_asm!("mov rax, rdi", "mov rcx, rdx", "rep movsb", "ret")
+    }
+
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+        naked_asm!(
+            "mov rax, rdi",
+            "mov rcx, rdx",
+            "mov r8, rdi",
+            "sub r8, rsi",
+            "cmp r8, rdx",
+            "jb 3f",
+            "rep movsb",
+            "ret",
+            "3:",
+            "lea rdi, [rdi + rdx - 1]",
+            "lea rsi, [rsi + rdx - 1]",
+            "std",
+            "rep movsb",
+            "cld",
+            "ret",
+        )
+    }
+
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    extern "C" fn memset(to: *mut u8, value: i32, len: usize) -> *mut u8 {
+        naked_asm!("mov r8, rdi", "mov eax, esi", "mov rcx, rdx", "rep stosb", "mov rax, r8", "ret")
+    }
+
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
+        naked_asm!(
+            "xor eax, eax",
+            "xor ecx, ecx",
+            "4:",
+            "cmp rcx, rdx",
+            "je 5f",
+            "movzx eax, byte ptr [rdi + rcx]",
+            "movzx r8d, byte ptr [rsi + rcx]",
+            "inc rcx",
+            "sub eax, r8d",
+            "jz 4b",
+            "5:",
+            "ret",
+        )
+    }
+
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
+        naked_asm!("jmp {}", sym memcmp)
+    }
+}

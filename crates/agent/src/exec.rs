@@ -1,0 +1,122 @@
+//! Programs that execute others: the supervisor is asked to follow.
+
+use core::sync::atomic::Ordering;
+
+use events::record::{GapWhy, Header, RecordKind, enter_flag};
+use linux_raw_sys::general as raw;
+use ring::{answer, request};
+
+use crate::call::{self, enter, exit};
+use crate::context::{Context, Frame, signal_bit};
+use crate::stream::Stream;
+use crate::{signals, sys};
+
+/// Longest wait before looking whether the supervisor still lives.
+const ANSWER_WAIT_NS: u64 = 20_000_000;
+
+/// From linux/prctl.h: memory that is writable may not become executable.
+const PR_GET_MDWE: u64 = 66;
+
+/// execve and execveat.
+pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let nr = frame.rax;
+    let row = enter(context, nr, &args, enter_flag::NO_RETURN);
+    if !context.silent {
+        if sys::is_quiet() || raises_privileges(nr as u32, &args) || refuses_code() {
+            let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
+            Stream::record(context, &[head, sys::tsc(), 0]);
+            Stream::publish(context);
+        } else {
+            if let Some(slot) = context.slot {
+                let sigsys = context.mask & signal_bit(raw::SIGSYS);
+                slot.exec_blocked.store(sigsys, Ordering::Relaxed);
+                let ignored = signals::ignored_by_program(context);
+                slot.exec_ignored.store(ignored, Ordering::Relaxed);
+            }
+            context.exec_announced = true;
+            if !ask(context, request::EXEC, [u64::from(context.tid), 0, 0, 0, 0, 0]) {
+                context.exec_announced = false;
+            }
+        }
+        // Counted now: a call that succeeds never comes back.
+        call::count(context);
+        context.counted_early = true;
+    }
+    let alone = !context.exec_announced;
+    if alone {
+        signals::hand_over_ignored(context, true);
+    }
+    let ret = call::make(context, nr, &args);
+    if alone {
+        signals::hand_over_ignored(context, false);
+    } else {
+        cancel(context);
+    }
+    if core::mem::take(&mut context.counted_early) {
+        call::uncount(context);
+    }
+    exit(context, row, &args, ret);
+    ret
+}
+
+/// Whether the process may not make memory executable: the agent could not be placed.
+fn refuses_code() -> bool {
+    sys::call(raw::__NR_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0]) > 0
+}
+
+/// The announced program was not started: the supervisor lets go of the thread.
+#[cold]
+pub fn cancel(context: &mut Context) {
+    context.exec_announced = false;
+    ask(context, request::EXEC_CANCEL, [u64::from(context.tid), 0, 0, 0, 0, 0]);
+}
+
+/// Whether the program gains rights when it starts: it must not be traced then.
+fn raises_privileges(nr: u32, args: &[u64; 6]) -> bool {
+    let (dir, path, flags) = if nr == raw::__NR_execveat {
+        (args[0], args[1], args[4])
+    } else {
+        (raw::AT_FDCWD as u64, args[0], 0)
+    };
+    // SAFETY: plain numbers.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    let at = &raw mut stat as u64;
+    if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
+        return false;
+    }
+    let euid = sys::call(raw::__NR_geteuid, [0; 6]) as u32;
+    let egid = sys::call(raw::__NR_getegid, [0; 6]) as u32;
+    stat.st_mode & raw::S_ISUID != 0 && stat.st_uid != euid
+        || stat.st_mode & raw::S_ISGID != 0 && stat.st_gid != egid
+}
+
+/// Asks the supervisor and waits for its answer. False: it is not there, or cannot.
+pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
+    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+    if arena.recorder_lost() {
+        return false;
+    }
+    let control = arena.control();
+    for (to, from) in slot.request_args.iter().zip(args) {
+        to.store(from, Ordering::Relaxed);
+    }
+    slot.answer.store(answer::PENDING, Ordering::Relaxed);
+    slot.request.store(what, Ordering::Release);
+    let index = context.slot_index;
+    control.request_bits[index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
+    control.requests.word.fetch_add(1, Ordering::SeqCst);
+    if control.requests.sleeping.load(Ordering::SeqCst) != 0 {
+        sys::futex_wake(&control.requests.word);
+    }
+    loop {
+        let now = slot.answer.load(Ordering::Acquire);
+        if now != answer::PENDING {
+            return now == answer::DONE;
+        }
+        if arena.recorder_lost() {
+            return false;
+        }
+        sys::futex_wait(&slot.answer, answer::PENDING, ANSWER_WAIT_NS);
+    }
+}

@@ -1,0 +1,125 @@
+//! Calls that would take the ground from under the agent: filters, dispatch, `%gs`.
+
+use core::sync::atomic::Ordering;
+
+use events::record::{GapWhy, Header, RecordKind};
+use linux_raw_sys::general as raw;
+use linux_raw_sys::prctl;
+
+use crate::call::{self, enter, exit};
+use crate::context::{Context, Frame, phase};
+use crate::sites::AUDIT_ARCH_X86_64;
+use crate::stream::Stream;
+use crate::{memory, start, sys};
+
+const EPERM: i64 = -1;
+const EINVAL: i64 = -22;
+const EFAULT: i64 = -14;
+const SIGINFO_WORDS: usize = 16;
+const SYS_USER_DISPATCH: u32 = 2;
+
+/// The program's own Syscall User Dispatch.
+#[derive(Clone, Copy)]
+pub struct Dispatch {
+    start: u64,
+    len: u64,
+    selector: u64,
+}
+
+/// prctl, seccomp and arch_prctl.
+pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let nr = frame.rax;
+    let args = frame.args();
+    let row = enter(context, nr, &args, 0);
+    let virtual_result = match (nr as u32, args[0] as u32) {
+        (raw::__NR_prctl, prctl::PR_SET_SYSCALL_USER_DISPATCH) => {
+            Some(set_dispatch(context, &args))
+        }
+        (raw::__NR_arch_prctl, start::ARCH_SET_GS) => Some(set_gs(context, args[1])),
+        (raw::__NR_arch_prctl, start::ARCH_GET_GS) => {
+            Some(if memory::write(context, args[1], &0u64) { 0 } else { EFAULT })
+        }
+        _ => None,
+    };
+    let ret = match virtual_result {
+        Some(ret) => {
+            context.phase = phase::IN_CALL;
+            ret
+        }
+        None => call::make(context, nr, &args),
+    };
+    let filters = nr as u32 == raw::__NR_seccomp && args[0] <= 1
+        || nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_SECCOMP;
+    if filters && ret == 0 {
+        sys::QUIET.store(true, Ordering::Relaxed);
+    }
+    exit(context, row, &args, ret);
+    ret
+}
+
+/// The kernel's dispatch is ours; the program's is acted on in [`dispatched`].
+fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
+    let [_, mode, start, len, selector, _] = *args;
+    match mode as u32 {
+        prctl::PR_SYS_DISPATCH_OFF if start != 0 || len != 0 || selector != 0 => EINVAL,
+        prctl::PR_SYS_DISPATCH_OFF => {
+            context.dispatch = None;
+            0
+        }
+        prctl::PR_SYS_DISPATCH_ON
+            if start != 0 && start.checked_add(len).is_none_or(|e| e <= start) =>
+        {
+            EINVAL
+        }
+        prctl::PR_SYS_DISPATCH_ON
+            if selector != 0 && memory::read::<u8>(context, selector).is_none() =>
+        {
+            EFAULT
+        }
+        prctl::PR_SYS_DISPATCH_ON => {
+            context.dispatch = Some(Dispatch { start, len, selector });
+            0
+        }
+        _ => EINVAL,
+    }
+}
+
+/// `%gs` is ours. Clearing it changes nothing that the program could see.
+fn set_gs(context: &mut Context, base: u64) -> i64 {
+    if base == 0 {
+        return 0;
+    }
+    let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
+    Stream::record(context, &[head, sys::tsc(), base]);
+    EPERM
+}
+
+/// Whether the program wants SIGSYS instead of this call; then it is on its way.
+#[cold]
+pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) -> bool {
+    let allowed = context.site.wrapping_add(2).wrapping_sub(dispatch.start) < dispatch.len;
+    if allowed {
+        return false;
+    }
+    if dispatch.selector != 0 && memory::read::<u8>(context, dispatch.selector) == Some(0) {
+        return false;
+    }
+    let mut info = [0u32; SIGINFO_WORDS * 2];
+    let address = context.site + 2;
+    info[0] = raw::SIGSYS;
+    info[2] = SYS_USER_DISPATCH;
+    info[4] = address as u32;
+    info[5] = (address >> 32) as u32;
+    info[6] = frame.rax as u32;
+    info[7] = AUDIT_ARCH_X86_64;
+    // The handler sees the state behind the call, with the number still in its register.
+    context.phase = phase::RECORDED;
+    queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
+    true
+}
+
+/// Sends this thread a signal with that siginfo.
+pub fn queue_to_self(context: &Context, signal: u32, info: u64) {
+    let (pid, tid) = (u64::from(context.process().pid), u64::from(context.tid));
+    sys::call(raw::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(signal), info, 0, 0]);
+}

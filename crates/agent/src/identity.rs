@@ -1,0 +1,135 @@
+//! What a file was at its first use, before the program can change it.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use events::record::{Header, Identity, RESULT, RecordKind};
+use linux_raw_sys::general as raw;
+
+use crate::call::{self, enter, exit};
+use crate::context::{Context, Frame};
+use crate::stream::Stream;
+use crate::sys;
+
+/// Files that were told recently, by device and inode; told again after a collision, which is
+/// harmless.
+const SEEN: usize = 512;
+static SEEN_FILES: [AtomicU64; SEEN] = [const { AtomicU64::new(0) }; SEEN];
+
+/// A path argument, and the directory descriptor that it is relative to.
+#[derive(Clone, Copy)]
+struct PathArg {
+    dir: Option<u8>,
+    path: u8,
+    /// The call works on a link itself, not on what it leads to.
+    link: bool,
+}
+
+const fn plain(path: u8, link: bool) -> PathArg {
+    PathArg { dir: None, path, link }
+}
+
+const fn at(dir: u8, path: u8, link: bool) -> PathArg {
+    PathArg { dir: Some(dir), path, link }
+}
+
+/// The paths whose files a call may change or replace.
+fn changed(nr: u32) -> &'static [PathArg] {
+    match nr {
+        raw::__NR_unlink | raw::__NR_rmdir | raw::__NR_lchown => &const { [plain(0, true)] },
+        raw::__NR_unlinkat => &const { [at(0, 1, true)] },
+        raw::__NR_rename => &const { [plain(0, true), plain(1, true)] },
+        raw::__NR_renameat | raw::__NR_renameat2 => &const { [at(0, 1, true), at(2, 3, true)] },
+        raw::__NR_link => &const { [plain(0, true)] },
+        raw::__NR_linkat => &const { [at(0, 1, true)] },
+        raw::__NR_truncate
+        | raw::__NR_chmod
+        | raw::__NR_chown
+        | raw::__NR_utime
+        | raw::__NR_utimes
+        | raw::__NR_setxattr
+        | raw::__NR_removexattr => &const { [plain(0, false)] },
+        raw::__NR_lsetxattr | raw::__NR_lremovexattr => &const { [plain(0, true)] },
+        raw::__NR_fchmodat | raw::__NR_fchmodat2 | raw::__NR_fchownat => {
+            &const { [at(0, 1, false)] }
+        }
+        raw::__NR_futimesat | raw::__NR_utimensat => &const { [at(0, 1, false)] },
+        _ => &[],
+    }
+}
+
+/// A call that may change the file behind a path: the file is told first.
+pub fn changing_call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let nr = frame.rax;
+    let args = frame.args();
+    let row = enter(context, nr, &args, 0);
+    if !context.silent && !sys::is_quiet() {
+        for arg in changed(nr as u32) {
+            let dir = arg.dir.map_or(raw::AT_FDCWD as u64, |dir| args[usize::from(dir)]);
+            let flags = if arg.link { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
+            tell(context, dir, args[usize::from(arg.path)], flags, arg.path);
+        }
+        Stream::publish(context);
+    }
+    let ret = call::make(context, nr, &args);
+    exit(context, row, &args, ret);
+    ret
+}
+
+/// open and its relatives: what may be truncated, or made, is told before; else what was opened.
+pub fn open_call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let nr = frame.rax;
+    let args = frame.args();
+    let row = enter(context, nr, &args, 0);
+    let quiet = context.silent || sys::is_quiet();
+    let (dir, path, flags) = match nr as u32 {
+        raw::__NR_open => (None, 0, args[1]),
+        raw::__NR_creat => (None, 0, u64::from(raw::O_CREAT | raw::O_TRUNC)),
+        raw::__NR_openat => (Some(args[0]), 1, args[2]),
+        _ => {
+            let flags = crate::memory::read::<u64>(context, args[2]).unwrap_or(0);
+            (Some(args[0]), 1, flags)
+        }
+    };
+    let before = flags & u64::from(raw::O_CREAT | raw::O_TRUNC) != 0;
+    if before && !quiet && flags & u64::from(raw::O_EXCL) == 0 {
+        let dir = dir.unwrap_or(raw::AT_FDCWD as u64);
+        tell(context, dir, args[usize::from(path)], 0, path);
+        Stream::publish(context);
+    }
+    let ret = call::make(context, nr, &args);
+    if !before && !quiet && ret >= 0 {
+        let flags = u64::from(raw::AT_EMPTY_PATH);
+        tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT);
+    }
+    exit(context, row, &args, ret);
+    ret
+}
+
+fn tell(context: &mut Context, dir: u64, path: u64, flags: u64, arg: u8) {
+    // SAFETY: plain numbers.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    let at = &raw mut stat as u64;
+    if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
+        return;
+    }
+    let key = (stat.st_ino ^ stat.st_dev.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let seen = &SEEN_FILES[(key >> 55) as usize % SEEN];
+    if seen.swap(key, Ordering::Relaxed) == key {
+        return;
+    }
+    let identity = Identity {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+        mode: stat.st_mode,
+        nlink: stat.st_nlink as u32,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: stat.st_size as u64,
+        rdev: stat.st_rdev,
+        mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
+    };
+    let mut words = [0u64; 1 + events::record::IDENTITY_WORDS];
+    words[0] = Header::new(RecordKind::Identity, arg, 0, 0).to_word();
+    words[1..].copy_from_slice(&identity.to_words());
+    Stream::record(context, &words);
+}

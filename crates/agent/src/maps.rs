@@ -1,0 +1,165 @@
+//! Which files' text is mapped where, so that sites can be looked up in the supervisor's table.
+
+use core::sync::atomic::Ordering;
+
+use linux_raw_sys::general as raw;
+use ring::{Arena, Module, Site, request};
+
+use crate::call::{self, enter, exit};
+use crate::context::{Context, Frame, space};
+use crate::{exec, sites, sys};
+
+/// Mappings that are remembered; sites in others stay slow.
+const MAPS: usize = 512;
+
+/// A file's identity, as the module table has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Key {
+    dev: u64,
+    ino: u64,
+    mtime_ns: i64,
+    size: u64,
+}
+
+/// One executable mapping of a file.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Map {
+    pub start: u64,
+    pub end: u64,
+    /// Offset in the file of `start`.
+    pub offset: u64,
+    pub key: Key,
+}
+
+/// The executable mappings of an address space.
+pub struct Maps {
+    list: [Map; MAPS],
+    used: usize,
+}
+
+impl Maps {
+    pub fn add(&mut self, map: Map) {
+        if let Some(free) = self.list[..self.used].iter_mut().find(|map| map.end == 0) {
+            *free = map;
+        } else if self.used < MAPS {
+            self.list[self.used] = map;
+            self.used += 1;
+        }
+    }
+
+    fn remove(&mut self, from: u64, to: u64) -> bool {
+        let mut found = false;
+        for map in &mut self.list[..self.used] {
+            if map.start < to && from < map.end {
+                map.end = 0;
+                map.start = 0;
+                found = true;
+            }
+        }
+        found
+    }
+}
+
+/// What the supervisor knows about a site: asked for when it is not in the table yet.
+pub fn site(context: &mut Context, site: u64) -> Option<Site> {
+    let space = space();
+    let map = space.lock.with(|| {
+        let maps = &space.maps;
+        maps.list[..maps.used].iter().find(|map| (map.start..map.end).contains(&site)).copied()
+    })?;
+    let arena = context.arena?;
+    let module = match module(arena, &map.key) {
+        Some(module) => module,
+        None => {
+            exec::ask(context, request::MODULE, [site, 0, 0, 0, 0, 0]);
+            module(arena, &map.key)?
+        }
+    };
+    let offset = u32::try_from(site - map.start + map.offset).ok()?;
+    let first = module.first.load(Ordering::Relaxed) as usize;
+    let count = module.count.load(Ordering::Relaxed) as usize;
+    // SAFETY: the supervisor wrote these sites before it published the module.
+    let sites = unsafe { core::slice::from_raw_parts(arena.sites().add(first), count) };
+    let found = sites.binary_search_by_key(&offset, |site| site.offset).ok()?;
+    Some(sites[found])
+}
+
+/// A file's entry in the module table.
+fn module(arena: Arena, key: &Key) -> Option<&'static Module> {
+    let modules = arena.modules();
+    let count = modules.count.load(Ordering::Acquire) as usize;
+    modules.modules[..count].iter().find(|module| {
+        module.ino.load(Ordering::Relaxed) == key.ino
+            && module.dev.load(Ordering::Relaxed) == key.dev
+            && module.mtime_ns.load(Ordering::Relaxed) == key.mtime_ns
+            && module.size.load(Ordering::Relaxed) == key.size
+    })
+}
+
+/// mmap, munmap, mremap: keep the list true.
+pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let nr = frame.rax;
+    let args = frame.args();
+    let row = enter(context, nr, &args, 0);
+    let ret = call::make(context, nr, &args);
+    if !(-4095..0).contains(&ret) {
+        match nr as u32 {
+            raw::__NR_mmap => mapped(context, &args, ret as u64),
+            raw::__NR_munmap => unmapped(args[0], args[1]),
+            raw::__NR_mprotect | raw::__NR_pkey_mprotect => protected(&args),
+            _ => unmapped(args[0], args[1].max(args[2])),
+        }
+    }
+    exit(context, row, &args, ret);
+    ret
+}
+
+fn unmapped(from: u64, len: u64) {
+    let to = from.saturating_add(len);
+    let space = space();
+    space.lock.with(|| {
+        if space.maps.remove(from, to) {
+            sites::forget(from, to);
+        }
+    });
+}
+
+/// Text that is no longer just text is left as it is from now on.
+fn protected(args: &[u64; 6]) {
+    let [from, len, prot, ..] = *args;
+    let both = u64::from(raw::PROT_EXEC | raw::PROT_READ);
+    if prot & (both | u64::from(raw::PROT_WRITE)) != both {
+        let space = space();
+        space.lock.with(|| space.maps.remove(from, from.saturating_add(len)));
+    }
+}
+
+fn mapped(context: &mut Context, args: &[u64; 6], at: u64) {
+    let [_, len, prot, flags, fd, offset] = *args;
+    if flags & u64::from(raw::MAP_FIXED) != 0 {
+        unmapped(at, len);
+    }
+    let executable = prot & u64::from(raw::PROT_EXEC) != 0;
+    let writable = prot & u64::from(raw::PROT_WRITE) != 0;
+    if !executable || writable || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
+        return;
+    }
+    if context.silent || sys::is_quiet() {
+        return;
+    }
+    // SAFETY: plain numbers.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    if sys::call(raw::__NR_fstat, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0 {
+        return;
+    }
+    let key = Key {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+        mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
+        size: stat.st_size as u64,
+    };
+    let space = space();
+    space.lock.with(|| space.maps.add(Map { start: at, end: at + len, offset, key }));
+}

@@ -1,0 +1,123 @@
+//! Reading and writing the program's memory, which may not be there.
+
+use events::record::data_flag;
+use linux_raw_sys::general as raw;
+
+use crate::context::Context;
+use crate::stream::Stream;
+use crate::{entry, sys};
+
+const EFAULT: i64 = -14;
+
+/// A fault of ours could not be caught now, so the kernel has to copy. Under a filter of the
+/// program's that call may be forbidden; then the memory is trusted to be there.
+#[inline(always)]
+fn must_ask_kernel(context: &Context) -> bool {
+    context.fault_unsafe && !sys::is_quiet()
+}
+
+/// Copies from the program; returns the bytes that could not be read, at the end.
+///
+/// # Safety
+/// `to` must be agent memory of `len` bytes.
+#[inline(always)]
+pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
+    if must_ask_kernel(context) {
+        return copy_by_kernel(context, to as u64, from, len, raw::__NR_process_vm_readv);
+    }
+    // SAFETY: `to` is ours; faults at `from` are caught.
+    unsafe { entry::reenact_copy(to, from, len) }
+}
+
+/// Copies to the program; returns the bytes that could not be written.
+pub fn copy_out(context: &Context, to: u64, from: *const u8, len: u64) -> u64 {
+    if must_ask_kernel(context) {
+        return copy_by_kernel(context, from as u64, to, len, raw::__NR_process_vm_writev);
+    }
+    // SAFETY: `from` is ours; faults at `to` are caught.
+    unsafe { entry::reenact_copy(to as *mut u8, from as u64, len) }
+}
+
+#[cold]
+fn copy_by_kernel(context: &Context, ours: u64, theirs: u64, len: u64, nr: u32) -> u64 {
+    let local = [ours, len];
+    let remote = [theirs, len];
+    let pid = u64::from(context.process().pid);
+    let done = sys::call(nr, [pid, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0]);
+    if done < 0 && done != EFAULT {
+        // A filter from outside forbids it: then the memory is trusted to be there.
+        let (to, from) =
+            if nr == raw::__NR_process_vm_readv { (ours, theirs) } else { (theirs, ours) };
+        // SAFETY: one side is ours, the other what the program passes to the kernel.
+        return unsafe { entry::reenact_copy(to as *mut u8, from, len) };
+    }
+    len - (done.max(0) as u64).min(len)
+}
+
+/// Reads a plain value from the program.
+pub fn read<T: Copy>(context: &Context, from: u64) -> Option<T> {
+    let mut value = core::mem::MaybeUninit::<T>::uninit();
+    let len = size_of::<T>() as u64;
+    // SAFETY: `value` has room; it is used only when wholly written, for types of plain numbers.
+    unsafe {
+        (copy(context, value.as_mut_ptr().cast(), from, len) == 0).then(|| value.assume_init())
+    }
+}
+
+/// Writes a plain value to the program.
+pub fn write<T: Copy>(context: &Context, to: u64, value: &T) -> bool {
+    copy_out(context, to, core::ptr::from_ref(value).cast(), size_of::<T>() as u64) == 0
+}
+
+/// Whether every page of this stretch can be read now.
+pub fn readable(context: &Context, from: u64, len: u64) -> bool {
+    let Some(last) = from.checked_add(len.saturating_sub(1)) else { return false };
+    let mut at = from;
+    loop {
+        if read::<u8>(context, at).is_none() {
+            return false;
+        }
+        let next = (at & !4095) + 4096;
+        if next == 0 || next > last {
+            return len == 0 || read::<u8>(context, last).is_some();
+        }
+        at = next;
+    }
+}
+
+/// Length of the string at this address without its NUL; `None` when it runs into a fault.
+/// Longer than `max`: `max`.
+pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
+    let mut len = 0;
+    while len < max {
+        let at = from.checked_add(len)?;
+        let aligned = at & !7;
+        let mut word = 0u64;
+        let fault = if must_ask_kernel(context) {
+            copy_by_kernel(context, &raw mut word as u64, aligned, 8, raw::__NR_process_vm_readv)
+                != 0
+        } else {
+            // SAFETY: an aligned word does not cross a page; a fault is caught.
+            unsafe { entry::reenact_load(aligned, &raw mut word) != 0 }
+        };
+        if fault {
+            return None;
+        }
+        let skip = at - aligned;
+        // Bytes before the string count as non-zero.
+        let bytes = word | ((1u64 << (8 * skip)) - 1);
+        let zeros = bytes.wrapping_sub(0x0101_0101_0101_0101) & !bytes & 0x8080_8080_8080_8080;
+        if zeros != 0 {
+            return Some((len + u64::from(zeros.trailing_zeros() / 8) - skip).min(max));
+        }
+        len += 8 - skip;
+    }
+    Some(max)
+}
+
+/// Writes a DATA record that says: this memory could not be read.
+#[cold]
+pub fn note_fault(context: &mut Context, head: &[u64]) {
+    let flags = u64::from(data_flag::FAULT) << 40;
+    Stream::record(context, &[head[0] & !(u64::from(data_flag::HASH) << 40) | flags, head[1], 0]);
+}

@@ -1,0 +1,247 @@
+//! The program's own calls about signals: actions, masks and alternate stacks are virtual.
+
+use linux_raw_sys::general as raw;
+
+use crate::call::{self, enter, exit};
+use crate::context::{Action, AltStack, Context, Frame, mask_all, phase, real_mask, signal_bit};
+use crate::deliver::{UContext, install_ours, on_altstack, set_action, shown_altstack};
+use crate::signals::{ALWAYS_OURS, SIG_IGN, SS_AUTODISARM};
+use crate::{entry, guards, memory, sites, sys};
+
+const EFAULT: i64 = -14;
+const EINVAL: i64 = -22;
+const ENOMEM: i64 = -12;
+const EPERM: i64 = -1;
+/// Flags that the kernel keeps.
+const SA_KNOWN: u64 = 0xdc00_0c07;
+const MINSIGSTKSZ: u64 = 2048;
+
+/// rt_sigaction: the program's actions live in our table.
+pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let row = enter(context, frame.rax, &args, 0);
+    let old_mask = sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let ret = change_action(context, args[0], args[1], args[2], args[3]);
+    exit(context, row, &args, ret);
+    sys::set_mask(old_mask);
+    ret
+}
+
+fn change_action(context: &Context, signal: u64, new: u64, old: u64, set_bytes: u64) -> i64 {
+    let unblockable = signal == u64::from(raw::SIGKILL) || signal == u64::from(raw::SIGSTOP);
+    if set_bytes != 8 || !(1..=64).contains(&signal) || (unblockable && new != 0) {
+        return EINVAL;
+    }
+    let new_action = if new == 0 {
+        None
+    } else {
+        match memory::read::<Action>(context, new) {
+            Some(action) => Some(action),
+            None => return EFAULT,
+        }
+    };
+    let number = signal as u32;
+    let always_ours = ALWAYS_OURS.contains(&number);
+    let process = context.process();
+    let table = process.actions.get();
+    let previous = process.lock.with(|| {
+        let mut kernel = Action::default();
+        let at = &raw mut kernel as u64;
+        sys::call(raw::__NR_rt_sigaction, [signal, 0, at, 8, 0, 0]);
+        let ours = kernel.handler == entry::on_signal() || kernel.handler == entry::on_sigsys();
+        // SAFETY: under the lock.
+        let slot = unsafe { &mut (*table)[number as usize] };
+        let previous = if ours { *slot } else { kernel };
+        if let Some(mut action) = new_action {
+            action.flags &= SA_KNOWN;
+            action.mask &= !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+            *slot = action;
+            if action.handler > SIG_IGN || always_ours {
+                install_ours(number, action.flags);
+            } else {
+                set_action(number, &action);
+            }
+        }
+        previous
+    });
+    if old != 0 && !memory::write(context, old, &previous) {
+        return EFAULT;
+    }
+    0
+}
+
+/// rt_sigprocmask: SIGSYS stays deliverable, the program sees the mask that it asked for.
+pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let row = enter(context, frame.rax, &args, 0);
+    let [how, new, old, set_bytes, ..] = args;
+    let set = if new == 0 { Some(0) } else { memory::read::<u64>(context, new) };
+    let (Some(set), true) = (set, set_bytes == 8) else {
+        let ret = call::make(context, frame.rax, &args);
+        exit(context, row, &args, ret);
+        return ret;
+    };
+    let real = real_mask(set);
+    let mut real_old = 0u64;
+    let at = if new == 0 { 0 } else { &raw const real as u64 };
+    let mut ret = call::make(context, frame.rax, &[how, at, &raw mut real_old as u64, 8, 0, 0]);
+    if ret == 0 {
+        let before = context.mask;
+        if new != 0 {
+            let asked = match how as u32 {
+                raw::SIG_BLOCK => before | set,
+                raw::SIG_UNBLOCK => before & !set,
+                _ => set,
+            };
+            context.mask = asked & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+            context.update_fault_safety();
+            release_sigsys(context);
+        }
+        if old != 0 && !memory::write(context, old, &before) {
+            ret = EFAULT;
+        }
+    }
+    exit(context, row, &args, ret);
+    ret
+}
+
+/// A SIGSYS that waited is sent again once the program does not block it any more.
+fn release_sigsys(context: &mut Context) {
+    if context.mask & signal_bit(raw::SIGSYS) == 0
+        && let Some(info) = context.pending_sigsys.take()
+    {
+        guards::queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
+    }
+}
+
+/// rt_sigpending: a SIGSYS that waits is pending too.
+pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let row = enter(context, frame.rax, &args, 0);
+    let ret = call::make(context, frame.rax, &args);
+    if ret == 0
+        && context.pending_sigsys.is_some()
+        && let Some(set) = memory::read::<u64>(context, args[0])
+    {
+        memory::write(context, args[0], &(set | signal_bit(raw::SIGSYS)));
+    }
+    exit(context, row, &args, ret);
+    ret
+}
+
+/// sigaltstack: the kernel's is ours, the program's is kept here.
+pub fn sigaltstack(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let row = enter(context, frame.rax, &args, 0);
+    context.phase = phase::IN_CALL;
+    let ret = change_altstack(context, args[0], args[1], frame.rsp);
+    exit(context, row, &args, ret);
+    ret
+}
+
+fn change_altstack(context: &mut Context, new: u64, old: u64, rsp: u64) -> i64 {
+    let shown = shown_altstack(&context.altstack, rsp);
+    if new != 0 {
+        let Some(mut asked) = memory::read::<AltStack>(context, new) else { return EFAULT };
+        if on_altstack(&context.altstack, rsp) {
+            return EPERM;
+        }
+        let mode = asked.flags & !SS_AUTODISARM;
+        if mode != raw::SS_DISABLE && mode != raw::SS_ONSTACK && mode != 0 {
+            return EINVAL;
+        }
+        if mode == raw::SS_DISABLE {
+            asked.sp = 0;
+            asked.size = 0;
+        } else if asked.size < MINSIGSTKSZ {
+            return ENOMEM;
+        }
+        context.altstack = asked;
+    }
+    if old != 0 && !memory::write(context, old, &shown) {
+        return EFAULT;
+    }
+    0
+}
+
+/// Calls that bring a mask of their own for as long as they wait.
+pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let nr = frame.rax;
+    let args = frame.args();
+    let row = enter(context, nr, &args, 0);
+    let mut real_args = args;
+    let mut real = 0u64;
+    let mut pair = [0u64; 2];
+    let index = match nr as u32 {
+        raw::__NR_rt_sigsuspend => 0,
+        raw::__NR_ppoll => 3,
+        raw::__NR_pselect6 => 5,
+        _ => 4,
+    };
+    let mut set_at = args[index];
+    if nr as u32 == raw::__NR_pselect6 && set_at != 0 {
+        match memory::read::<[u64; 2]>(context, set_at) {
+            Some(words) => {
+                pair = words;
+                set_at = words[0];
+            }
+            None => set_at = 0,
+        }
+    }
+    if set_at != 0
+        && let Some(asked) = memory::read::<u64>(context, set_at)
+    {
+        context.call_mask = Some(asked);
+        real = real_mask(asked);
+        if nr as u32 == raw::__NR_pselect6 {
+            pair[0] = &raw const real as u64;
+            real_args[index] = pair.as_ptr() as u64;
+        } else {
+            real_args[index] = &raw const real as u64;
+        }
+    }
+    let ret = call::make(context, nr, &real_args);
+    core::hint::black_box((&real, &pair));
+    exit(context, row, &args, ret);
+    if context.held_frame == 0 {
+        context.call_mask = None;
+    }
+    ret
+}
+
+/// rt_sigreturn: the real one, on the program's frame, with our alternate stack kept.
+pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let row = enter(context, frame.rax, &args, 0);
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let at = frame.rsp;
+    let mut result = 0;
+    if let Some(mut uc) = memory::read::<UContext>(context, at) {
+        result = uc.regs.rax as i64;
+        context.mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+        release_sigsys(context);
+        let restored = uc.stack;
+        let mode = restored.flags & !SS_AUTODISARM;
+        if !on_altstack(&context.altstack, at) {
+            context.altstack = AltStack {
+                flags: if mode == raw::SS_DISABLE { mode } else { restored.flags & SS_AUTODISARM },
+                ..restored
+            };
+        }
+        uc.stack = AltStack {
+            sp: context.area().altstack_address(),
+            flags: 0,
+            size: crate::context::ALTSTACK_BYTES as u64,
+        };
+        uc.sigmask = real_mask(uc.sigmask);
+        uc.regs.rip = sites::real_address(uc.regs.rip);
+        memory::write(context, at, &uc);
+    }
+    exit(context, row, &args, result);
+    context.update_fault_safety();
+    context.slow = 0;
+    // SAFETY: the program's own frame, or its own mistake.
+    unsafe { entry::reenact_sigreturn(at) }
+}

@@ -1,0 +1,373 @@
+//! Call sites: where SIGSYS comes from, and the stubs that replace it.
+//!
+//! A site that is met often is patched to jump to its stub, if the supervisor found it safe. A
+//! stub is 64 bytes near its site:
+//!
+//! ```text
+//! [mov $nr, %eax]            when the jump replaced the instruction before the syscall
+//! mov $site, %r11
+//! lea back(%rip), %rcx
+//! jmp *%gs:ENTRY             into the agent, which returns to:
+//! back: instructions that the jump replaced after the syscall
+//! jmp site + their end
+//! ```
+//!
+//! No thread returns to the bytes after a site that is patched there: while one is on its way to
+//! do so (`Context::slow_site`), the site is left alone.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use linux_raw_sys::general as raw;
+use ring::Site;
+
+use crate::context::{Context, slow, space};
+use crate::deliver::{Registers, UContext};
+use crate::signals;
+use crate::{entry, maps, start, sys};
+
+/// Sites that are remembered; those met later stay slow.
+const SITES: usize = 1024;
+/// Hits before a site is patched: a patch costs as much as a few slow calls.
+const HITS: u32 = 4;
+const STUB_BYTES: u64 = 64;
+const AREA_BYTES: u64 = 64 << 10;
+const AREAS: usize = 64;
+/// Farthest distance of a stub, with room to spare below the reach of a jump.
+const REACH: u64 = (1 << 31) - (1 << 20);
+
+const READ_WRITE_EXEC: u64 = 7;
+const READ_EXEC: u64 = 5;
+const SYS_USER_DISPATCH: i32 = 2;
+pub const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+
+/// A site that was met.
+pub struct Entry {
+    site: AtomicU64,
+    stub: AtomicU64,
+    hits: AtomicU32,
+    /// Bytes from the site on that the jump replaced; 0: not patched over what follows.
+    replaced: AtomicU32,
+    /// It is patched, or cannot be.
+    settled: AtomicBool,
+}
+
+/// Memory for stubs.
+pub struct StubArea {
+    base: u64,
+    used: u64,
+}
+
+/// All sites of an address space.
+pub struct Sites {
+    entries: [Entry; SITES],
+    areas: [StubArea; AREAS],
+}
+
+/// SIGSYS: a call from a site that is not patched, or a signal of the program's.
+pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u32 {
+    // SAFETY: the kernel passes a siginfo.
+    let code = unsafe { info.cast::<i32>().add(2).read() };
+    if code != SYS_USER_DISPATCH || start::in_agent_text(uc.regs.rip) {
+        return signals::on_signal(signal, info, uc);
+    }
+    let context: &mut Context;
+    // SAFETY: %gs points to the thread's context whenever the program runs.
+    unsafe {
+        let this: *mut Context;
+        core::arch::asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly));
+        context = &mut *this;
+    }
+    let site = uc.regs.rip - 2;
+    let mut back = site + 2;
+    // Not from the bytes at the site: another thread may have patched them meanwhile.
+    // SAFETY: si_arch, in the siginfo of the kernel.
+    let by_syscall = unsafe { info.cast::<u32>().add(7).read() } == AUDIT_ARCH_X86_64;
+    if !by_syscall {
+        context.old_rcx = uc.regs.rcx;
+        context.old_r11 = uc.regs.r11;
+    } else if let Some(entry) = entry_for(site) {
+        // Said before the stub is looked for: whoever patches looks the other way round, so that
+        // one of us sees the other.
+        context.slow_site.store(site, Ordering::SeqCst);
+        let hits = entry.hits.fetch_add(1, Ordering::Relaxed) + 1;
+        if hits >= HITS && !entry.settled.load(Ordering::Relaxed) {
+            patch(context, entry, site);
+        }
+        let stub = entry.stub.load(Ordering::SeqCst);
+        if stub != 0 && entry.replaced.load(Ordering::Relaxed) != 0 {
+            back = stub_back(stub);
+            context.slow_site.store(0, Ordering::SeqCst);
+        }
+    }
+    context.slow = if by_syscall { slow::SYSCALL } else { slow::INT_80 };
+    uc.regs.rcx = back;
+    uc.regs.r11 = site;
+    uc.regs.rip = entry::entry();
+    0
+}
+
+fn hash(site: u64) -> usize {
+    (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+}
+
+/// The entry of a site, made if need be.
+fn entry_for(site: u64) -> Option<&'static Entry> {
+    let entries = &space().sites.entries;
+    let start = hash(site);
+    for step in 0..SITES {
+        let entry = &entries[(start + step) % SITES];
+        let found = entry.site.load(Ordering::Acquire);
+        if found == site {
+            return Some(entry);
+        }
+        if found == 0 {
+            match entry.site.compare_exchange(0, site, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(entry),
+                Err(other) if other == site => return Some(entry),
+                Err(_) => {}
+            }
+        }
+        if step > 32 {
+            break;
+        }
+    }
+    None
+}
+
+fn find(site: u64) -> Option<&'static Entry> {
+    let entries = &space().sites.entries;
+    let start = hash(site);
+    for step in 0..=33 {
+        let entry = &entries[(start + step) % SITES];
+        match entry.site.load(Ordering::Acquire) {
+            found if found == site => return Some(entry),
+            0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Patches a site if that is known to be safe and no thread is in its way.
+fn patch(context: &mut Context, entry: &Entry, site: u64) {
+    if sys::is_quiet() {
+        return;
+    }
+    let Some(known) = maps::site(context, site) else {
+        entry.settled.store(true, Ordering::Relaxed);
+        return;
+    };
+    let at = site - u64::from(known.before);
+    let len = usize::from(known.before) + usize::from(known.after).max(2);
+    let space = space();
+    space.lock.with(|| {
+        if entry.settled.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: the site was just executed; the bytes around it are mapped text.
+        let now = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
+        // A jump of five bytes within one cache line is seen whole or not at all.
+        if now != &known.bytes[..len] || at % 64 > 59 {
+            entry.settled.store(true, Ordering::Relaxed);
+            return;
+        }
+        let mut stub = entry.stub.load(Ordering::Relaxed);
+        if stub == 0 {
+            let Some(new) = new_stub(&mut space.sites.areas, at) else { return };
+            stub = new;
+            if !write_code(stub, &stub_code(stub, site, &known)) {
+                entry.settled.store(true, Ordering::Relaxed);
+                return;
+            }
+            let replaced = if known.before == 0 { u32::from(known.after) } else { 0 };
+            entry.replaced.store(replaced, Ordering::Relaxed);
+            // From now on slow calls return through the stub; those under way are waited for.
+            entry.stub.store(stub, Ordering::SeqCst);
+        }
+        if known.before == 0 && signals::site_in_flight(site, context) {
+            return;
+        }
+        entry.settled.store(true, Ordering::Relaxed);
+        let distance = (stub as i64 - (at as i64 + 5)) as i32;
+        let mut jump = [0u8; 5];
+        jump[0] = 0xe9;
+        jump[1..].copy_from_slice(&distance.to_le_bytes());
+        write_jump(at, &jump);
+    });
+}
+
+/// A free stub within reach of an address.
+fn new_stub(areas: &mut [StubArea; AREAS], near: u64) -> Option<u64> {
+    for area in areas.iter_mut() {
+        if area.base == 0 {
+            area.base = map_near(near)?;
+            area.used = 0;
+        }
+        let reachable = area.base.abs_diff(near) < REACH;
+        if reachable && area.used + STUB_BYTES <= AREA_BYTES {
+            let stub = area.base + area.used;
+            area.used += STUB_BYTES;
+            return Some(stub);
+        }
+    }
+    None
+}
+
+/// Executable memory within reach. Below the text: above it the heap may want to grow.
+fn map_near(near: u64) -> Option<u64> {
+    let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS);
+    let anywhere = sys::call(raw::__NR_mmap, [0, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]) as u64;
+    if (anywhere as i64) > 0 && anywhere.abs_diff(near) < REACH {
+        return Some(anywhere);
+    }
+    if (anywhere as i64) > 0 {
+        sys::call(raw::__NR_munmap, [anywhere, AREA_BYTES, 0, 0, 0, 0]);
+    }
+    let flags = flags | u64::from(raw::MAP_FIXED_NOREPLACE);
+    let mut distance = 1u64 << 20;
+    while distance < REACH {
+        let hint = near.checked_sub(distance)? & !0xffff;
+        if hint < 0x1_0000 {
+            return None;
+        }
+        let at = sys::call(raw::__NR_mmap, [hint, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]);
+        if at as u64 == hint {
+            return Some(hint);
+        }
+        distance += 1 << 20;
+    }
+    None
+}
+
+const BACK_AT: usize = 62;
+const SITE_AT: usize = 54;
+
+fn stub_code(stub: u64, site: u64, known: &Site) -> [u8; 64] {
+    let mut code = [0u8; 64];
+    let mut n = 0;
+    let mut put = |bytes: &[u8]| {
+        code[n..n + bytes.len()].copy_from_slice(bytes);
+        n += bytes.len();
+        n
+    };
+    let before = usize::from(known.before);
+    put(&known.bytes[..before]);
+    put(&[0x49, 0xbb]);
+    put(&site.to_le_bytes());
+    let back = put(&[0x48, 0x8d, 0x0d, 8, 0, 0, 0]) + 8;
+    let slot = offset_of!(Context, entry) as u8;
+    put(&[0x65, 0xff, 0x24, 0x25, slot, 0, 0, 0]);
+    let moved = if before == 0 { usize::from(known.after) - 2 } else { 0 };
+    put(&known.bytes[before + 2..before + 2 + moved]);
+    let end = put(&[0xe9]) + 4;
+    let target = site + 2 + moved as u64;
+    let distance = (target as i64 - (stub as i64 + end as i64)) as i32;
+    put(&distance.to_le_bytes());
+    if known.rip_disp != 0 && moved != 0 {
+        let at = back + usize::from(known.rip_disp) - 1;
+        let old = i32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]]);
+        let shift = (site as i64 + 2) - (stub as i64 + back as i64);
+        let new = (i64::from(old) + shift) as i32;
+        code[at..at + 4].copy_from_slice(&new.to_le_bytes());
+    }
+    code[SITE_AT..SITE_AT + 8].copy_from_slice(&site.to_le_bytes());
+    code[BACK_AT] = back as u8;
+    code[BACK_AT + 1] = moved as u8;
+    code
+}
+
+fn stub_back(stub: u64) -> u64 {
+    // SAFETY: stubs are never unmapped.
+    stub + u64::from(unsafe { *((stub + BACK_AT as u64) as *const u8) })
+}
+
+/// False: the system does not allow it.
+fn write_code(at: u64, code: &[u8; 64]) -> bool {
+    let page = at & !4095;
+    let allowed = sys::protect(page, 4096, READ_WRITE_EXEC);
+    if allowed {
+        // SAFETY: a stub of ours that nobody uses yet.
+        unsafe { (at as *mut [u8; 64]).write(*code) };
+        sys::protect(page, 4096, READ_EXEC);
+    }
+    allowed
+}
+
+/// Writes five bytes that lie in one cache line with one store.
+fn write_jump(at: u64, jump: &[u8; 5]) {
+    let page = at & !4095;
+    if !sys::protect(page, 4096, READ_WRITE_EXEC) {
+        return;
+    }
+    let line_end = (at & !63) + 64;
+    let word_at = at.min(line_end - 8);
+    let shift = (at - word_at) as usize;
+    // SAFETY: eight bytes of text in one cache line, writable now.
+    unsafe {
+        let mut bytes = (word_at as *const u64).read_unaligned().to_le_bytes();
+        bytes[shift..shift + 5].copy_from_slice(jump);
+        let word = u64::from_le_bytes(bytes);
+        core::arch::asm!("mov [{}], {}", in(reg) word_at, in(reg) word, options(nostack));
+    }
+    sys::protect(page, 4096, READ_EXEC);
+}
+
+/// Registers that stand in a stub become what they would be at the original site.
+pub fn show_original(regs: &mut Registers) {
+    let Some(stub) = stub_of(regs.rip) else { return };
+    let offset = regs.rip - stub;
+    // SAFETY: a stub, which is never unmapped.
+    let (site, back, moved) = unsafe {
+        let site = ((stub + SITE_AT as u64) as *const u64).read_unaligned();
+        let back = u64::from(*((stub + BACK_AT as u64) as *const u8));
+        let moved = u64::from(*((stub + BACK_AT as u64 + 1) as *const u8));
+        (site, back, moved)
+    };
+    regs.rip = if offset < back {
+        // The number was loaded before the site or is loaded again there.
+        site
+    } else {
+        site + 2 + (offset - back).min(moved)
+    };
+    if offset < back && offset == 0 && moved == 0 && back > 25 {
+        // The jump replaced the instruction that loads the number: it has not run yet.
+        regs.rip = site - 5;
+    }
+}
+
+fn stub_of(address: u64) -> Option<u64> {
+    let areas = &space().sites.areas;
+    areas
+        .iter()
+        .take_while(|area| area.base != 0)
+        .find(|area| (area.base..area.base + AREA_BYTES).contains(&address))
+        .map(|area| area.base + (address - area.base) / STUB_BYTES * STUB_BYTES)
+}
+
+/// Where a thread must go on that is shown to be at this address: bytes after a patched site are
+/// in its stub.
+pub fn real_address(shown: u64) -> u64 {
+    for back in 2..=16 {
+        let Some(entry) = find(shown.wrapping_sub(back)) else { continue };
+        let replaced = u64::from(entry.replaced.load(Ordering::Relaxed));
+        if back < replaced {
+            return stub_back(entry.stub.load(Ordering::Acquire)) + (back - 2);
+        }
+    }
+    shown
+}
+
+/// The memory at this range is no longer what it was.
+pub fn forget(from: u64, to: u64) {
+    for entry in &space().sites.entries {
+        let site = entry.site.load(Ordering::Relaxed);
+        if (from..to).contains(&site) {
+            // The place stays taken so that searches go on past it.
+            entry.stub.store(0, Ordering::Relaxed);
+            entry.replaced.store(0, Ordering::Relaxed);
+            entry.hits.store(0, Ordering::Relaxed);
+            entry.settled.store(false, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The agent's start in a new image.
+
+use core::sync::atomic::Ordering;
+
+use events::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
+use linux_raw_sys::general as raw;
+use ring::{Arena, slot_state};
+
+use crate::capture::{self, Which};
+use crate::context::{Context, signal_bit, space};
+use crate::maps::Map;
+use crate::stream::Stream;
+use crate::{entry, memory, signals, sys, tasks};
+
+/// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
+pub const STAGE2_ROOM: usize = 1024;
+pub const STAGE2_BELOW: usize = 2048;
+
+/// The kernel's limit for one argument of exec.
+const ARGUMENT_MAX: u64 = 128 << 10;
+
+/// Mappings that the supervisor tells at a start: the program and its interpreter.
+pub const MAPS_MAX: usize = 4;
+/// Room for the bytes that stage 1 overwrites.
+pub const SAVED_MAX: usize = 64;
+
+/// What the supervisor passes behind stage 2, in this order.
+#[repr(C)]
+pub struct Parameters {
+    pub image_shm: u64,
+    pub arena_shm: u64,
+    /// Bytes of the image, and of the image with its private memory.
+    pub image_len: u64,
+    pub total_len: u64,
+    /// Offset of `reenact_start` in the image.
+    pub start: u64,
+    pub slot: u64,
+    /// The program's entry point and the pages that stage 1 lies in.
+    pub entry: u64,
+    pub page: u64,
+    pub page_len: u64,
+    pub page_prot: u64,
+    pub stage1_len: u64,
+    pub maps: [Map; MAPS_MAX],
+    pub saved: [u8; SAVED_MAX],
+}
+
+/// From asm/prctl.h.
+pub const ARCH_SET_GS: u32 = 0x1001;
+pub const ARCH_GET_GS: u32 = 0x1004;
+/// In AT_HWCAP2: the instructions that set `%gs` without a system call.
+const HWCAP2_FSGSBASE: u64 = 1 << 1;
+const AT_HWCAP2: u64 = 26;
+
+fn text() -> (u64, u64) {
+    (entry::text_start(), entry::text_end())
+}
+
+pub fn in_agent_text(address: u64) -> bool {
+    let (start, end) = text();
+    (start..end).contains(&address)
+}
+
+/// From now on every system call from outside the agent's text raises SIGSYS in this thread.
+pub fn arm_dispatch() {
+    let (start, end) = text();
+    let op = u64::from(linux_raw_sys::prctl::PR_SET_SYSCALL_USER_DISPATCH);
+    let on = u64::from(linux_raw_sys::prctl::PR_SYS_DISPATCH_ON);
+    sys::call(raw::__NR_prctl, [op, on, start, end - start, 0, 0]);
+}
+
+pub fn point_gs_to(context: &Context) {
+    let base = context.this as u64;
+    if space().can_write_gs {
+        // SAFETY: the processor and the kernel allow it; `%gs` is ours.
+        unsafe { core::arch::asm!("wrgsbase {}", in(reg) base, options(nostack)) };
+    } else {
+        sys::call(raw::__NR_arch_prctl, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
+    }
+}
+
+/// Entered from the assembly on the first thread's stack; returns the program's entry point.
+pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
+    let space = space();
+    space.can_write_gs =
+        auxiliary(program_stack, AT_HWCAP2).is_some_and(|bits| bits & HWCAP2_FSGSBASE != 0);
+    space.first.init();
+    let context = &mut space.first.context;
+    point_gs_to(context);
+    context.tid = sys::gettid();
+    context.process().pid = sys::getpid();
+    context.tgid = context.process().pid;
+    // Whatever comes, the program starts with the entry point that it had.
+    restore_entry(parameters);
+    let program_entry = parameters.entry;
+    let arena_at = sys::call(raw::__NR_shmat, [parameters.arena_shm, 0, 0, 0, 0, 0]);
+    if (-4095..0).contains(&arena_at) {
+        return program_entry;
+    }
+    // SAFETY: the arena of this recording, which tells its own size.
+    let arena = unsafe {
+        let sizes = Arena::at(arena_at as *mut u8, 0);
+        let pool_chunks = sizes.control().pool_chunks.load(Ordering::Relaxed) as usize;
+        Arena::at(arena_at as *mut u8, pool_chunks)
+    };
+    if arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC || arena.recorder_lost() {
+        return program_entry;
+    }
+    let slot = arena.slot(parameters.slot as usize);
+    context.arena = Some(arena);
+    context.slot = Some(slot);
+    context.slot_index = parameters.slot as usize;
+    context.process().number = slot.process.load(Ordering::Relaxed);
+    let sigsys = slot.exec_blocked.load(Ordering::Relaxed) & signal_bit(raw::SIGSYS);
+    context.mask = current_mask() | sigsys;
+    context.update_fault_safety();
+    for map in parameters.maps.iter().filter(|map| map.end != 0) {
+        space.maps.add(*map);
+    }
+    let page = core::ptr::from_ref(parameters) as u64 & !4095;
+    sys::call(raw::__NR_munmap, [page, 4096, 0, 0, 0, 0]);
+    signals::install_altstack(context);
+    signals::start_image(context);
+    slot.pid.store(context.process().pid, Ordering::Relaxed);
+    slot.tid.store(context.tid, Ordering::Relaxed);
+    Stream::open(context);
+    context.calls = slot.calls.load(Ordering::Relaxed);
+    context.slow_calls = slot.slow_calls.load(Ordering::Relaxed);
+    if slot.state.load(Ordering::Relaxed) == slot_state::RESERVED {
+        slot.how.store(StartHow::Launch as u32, Ordering::Relaxed);
+        tasks::record_start(context);
+        slot.state.store(slot_state::ACTIVE, Ordering::Release);
+    }
+    record_image(context, program_stack);
+    arm_dispatch();
+    program_entry
+}
+
+/// A value of the auxiliary vector, which the kernel has just put onto the program's stack.
+fn auxiliary(stack: u64, kind: u64) -> Option<u64> {
+    // SAFETY: argc, argv, NULL, envp, NULL, auxv, as the kernel lays them out.
+    unsafe {
+        let words = stack as *const u64;
+        let mut at = words.add(words.read() as usize + 2);
+        while at.read() != 0 {
+            at = at.add(1);
+        }
+        at = at.add(1);
+        while at.read() != 0 {
+            if at.read() == kind {
+                return Some(at.add(1).read());
+            }
+            at = at.add(2);
+        }
+    }
+    None
+}
+
+fn current_mask() -> u64 {
+    let mut mask = 0u64;
+    sys::call(raw::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    mask
+}
+
+fn restore_entry(parameters: &Parameters) {
+    let len = (parameters.stage1_len as usize).min(SAVED_MAX);
+    sys::protect(parameters.page, parameters.page_len, 7);
+    // SAFETY: the pages were just made writable; stage 1 has done its work.
+    unsafe {
+        core::ptr::copy_nonoverlapping(parameters.saved.as_ptr(), parameters.entry as *mut u8, len);
+    }
+    sys::protect(parameters.page, parameters.page_len, parameters.page_prot);
+}
+
+/// The IMAGE record with arguments, environment and auxiliary vector.
+fn record_image(context: &mut Context, stack: u64) {
+    let tid = context.tid;
+    let head = Header::new(RecordKind::Image, 0, 0, tid).to_word();
+    Stream::record(context, &[head, sys::tsc()]);
+    let argc = memory::read::<u64>(context, stack).unwrap_or(0);
+    let argv = stack + 8;
+    let envp = argv + 8 * (argc + 1);
+    record_strings(context, argv, part::ARGV);
+    record_strings(context, envp, part::ENVP);
+    let mut at = envp;
+    while memory::read::<u64>(context, at).is_some_and(|pointer| pointer != 0) {
+        at += 8;
+    }
+    let auxv = at + 8;
+    let mut end = auxv;
+    while memory::read::<u64>(context, end).is_some_and(|kind| kind != 0) {
+        end += 16;
+    }
+    let which = Which { arg: IMAGE_ARG, index: 0, part: part::AUXV, flags: 0, bulk: false };
+    capture::copy_bytes(context, which, auxv, end + 16 - auxv);
+    Stream::publish(context);
+}
+
+/// The strings that an array of pointers leads to: they lie one after the other.
+fn record_strings(context: &mut Context, array: u64, what: u8) {
+    let Some(first) = memory::read::<u64>(context, array).filter(|&p| p != 0) else { return };
+    let mut at = array;
+    let mut last = first;
+    while let Some(next) = memory::read::<u64>(context, at + 8).filter(|&p| p != 0) {
+        at += 8;
+        last = next;
+    }
+    let end = last + memory::string_len(context, last, ARGUMENT_MAX).unwrap_or(0) + 1;
+    let which = Which { arg: IMAGE_ARG, index: 0, part: what, flags: 0, bulk: false };
+    capture::copy_bytes(context, which, first, end.saturating_sub(first));
+}

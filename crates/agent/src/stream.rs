@@ -1,0 +1,335 @@
+//! The writing end of a thread's stream: words and bytes into chunks of the arena.
+//!
+//! What is written becomes visible with `publish`, once per record. At the end of a chunk what is
+//! there is published whether the record is whole or not, so that unpublished bytes are always in
+//! the current chunk and forgetting them is a matter of resetting one pointer.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use events::record::{Header, RecordKind};
+use ring::{POOL_BYTES, QUEUE, SLOTS};
+
+use crate::context::{Context, NO_CALL, phase};
+use crate::{memory, signals, sys};
+
+/// Unread bytes at which the recorder is woken.
+const WAKE_BYTES: u64 = 512 << 10;
+/// Words of the longest ENTER record.
+pub const PREFIX_MAX: usize = 9;
+/// Longest wait before looking whether the recorder still lives.
+const ROOM_WAIT_NS: u64 = 20_000_000;
+
+/// The current chunk.
+#[repr(C)]
+pub struct Stream {
+    /// Where the next byte goes.
+    pub cur: *mut u8,
+    /// End of the chunk.
+    end: *mut u8,
+    /// First byte of the chunk and its position in the stream.
+    base: *mut u8,
+    base_pos: u64,
+    /// Position up to which the recorder may read.
+    published: u64,
+    /// Where the record being written begins and ends.
+    record_start: u64,
+    record_end: u64,
+    /// Time waited that no record tells yet.
+    stalled_ns: u64,
+}
+
+impl Stream {
+    /// Goes on where the slot's stream stands.
+    pub fn open(context: &mut Context) {
+        let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return };
+        if slot.queued.load(Ordering::Relaxed) == 0 {
+            slot.queue[0].store(context.slot_index as u32, Ordering::Relaxed);
+            slot.queued.store(1, Ordering::Release);
+        }
+        let last = slot.queued.load(Ordering::Relaxed).wrapping_sub(1);
+        let id = slot.queue[last as usize % QUEUE].load(Ordering::Relaxed);
+        let (base, len) = arena.chunk(id);
+        let published = slot.published.load(Ordering::Relaxed);
+        let base_pos = slot.chunk_start.load(Ordering::Relaxed);
+        // SAFETY: `published` is within the last queued chunk.
+        let (cur, end) = unsafe { (base.add((published - base_pos) as usize), base.add(len)) };
+        context.stream = Stream {
+            cur,
+            end,
+            base,
+            base_pos,
+            published,
+            record_start: published,
+            record_end: published,
+            stalled_ns: 0,
+        };
+    }
+
+    pub fn position(&self) -> u64 {
+        self.base_pos + (self.cur as u64 - self.base as u64)
+    }
+
+    fn room(&self) -> usize {
+        self.end as usize - self.cur as usize
+    }
+
+    /// Makes everything written so far visible.
+    #[inline(always)]
+    pub fn publish(context: &mut Context) {
+        let position = context.stream.position();
+        context.stream.published = position;
+        if let Some(slot) = context.slot {
+            slot.published.store(position, Ordering::Release);
+        }
+    }
+
+    /// Begins a record of that many bytes in all that may not fit its chunk.
+    fn begin(&mut self, bytes: u64) {
+        let start = self.position();
+        // In this order: a signal in between must not see an end without a beginning.
+        self.record_start = start;
+        compiler_fence(Ordering::SeqCst);
+        self.record_end = start + bytes;
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Writes a whole record made of words.
+    #[inline(always)]
+    pub fn record(context: &mut Context, words: &[u64]) {
+        if context.stream.room() >= size_of_val(words) {
+            let mut to = context.stream.cur.cast::<u64>();
+            for &word in words {
+                // SAFETY: there is room for all words; chunks are 8-byte aligned.
+                unsafe {
+                    to.write(word);
+                    to = to.add(1);
+                }
+            }
+            context.stream.cur = to.cast();
+        } else {
+            Self::record_over_chunks(context, words);
+        }
+    }
+
+    /// Writes the first words of an array as a record; those behind them may be written too, and
+    /// are overwritten by the next record: no loop, no branch on the number of arguments.
+    #[inline(always)]
+    pub fn record_prefix(context: &mut Context, words: [u64; PREFIX_MAX], used: usize) {
+        if context.stream.room() >= size_of_val(&words) {
+            // SAFETY: there is room for all words; chunks are 8-byte aligned.
+            unsafe {
+                context.stream.cur.cast::<[u64; PREFIX_MAX]>().write(words);
+                context.stream.cur = context.stream.cur.add(used * 8);
+            }
+        } else {
+            Self::record(context, &words[..used.min(PREFIX_MAX)]);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_over_chunks(context: &mut Context, words: &[u64]) {
+        context.stream.begin(size_of_val(words) as u64);
+        Self::words_over_chunks(context, words);
+    }
+
+    /// Words of a record that was begun.
+    fn words_over_chunks(context: &mut Context, words: &[u64]) {
+        for &word in words {
+            if context.stream.room() == 0 && !Self::next_chunk(context) {
+                return;
+            }
+            // SAFETY: there is room for a word.
+            unsafe {
+                context.stream.cur.cast::<u64>().write(word);
+                context.stream.cur = context.stream.cur.add(8);
+            }
+        }
+    }
+
+    /// Writes a record whose head is `words` (the second holds the true length, the third the
+    /// stored length, the first's top byte the flags of DATA) and whose tail is program memory.
+    pub fn record_with_bytes(context: &mut Context, words: &[u64], from: u64, len: u64) {
+        let padded = len.next_multiple_of(8);
+        let head = size_of_val(words);
+        if context.stream.room() as u64 >= head as u64 + padded {
+            let start = context.stream.cur;
+            // SAFETY: there is room for the head and the padded bytes.
+            let missing = unsafe {
+                let to = start.cast::<u64>();
+                for (i, &word) in words.iter().enumerate() {
+                    to.add(i).write(word);
+                }
+                let body = start.add(head);
+                if padded != len {
+                    body.add(padded as usize - 8).cast::<u64>().write(0);
+                }
+                memory::copy(context, body, from, len)
+            };
+            if missing == 0 {
+                // SAFETY: as above.
+                context.stream.cur = unsafe { start.add(head + padded as usize) };
+            } else {
+                memory::note_fault(context, words);
+            }
+            return;
+        }
+        if !memory::readable(context, from, len) {
+            memory::note_fault(context, words);
+            return;
+        }
+        context.stream.begin(head as u64 + padded);
+        Self::words_over_chunks(context, words);
+        let mut done = 0;
+        while done < padded {
+            if context.stream.room() == 0 && !Self::next_chunk(context) {
+                return;
+            }
+            let piece = (padded - done).min(context.stream.room() as u64);
+            let wanted = piece.min(len - done.min(len));
+            let to = context.stream.cur;
+            // SAFETY: there is room for the piece; the part that could not be read is zeroed.
+            unsafe {
+                let missing = memory::copy(context, to, from + done, wanted);
+                let copied = (wanted - missing) as usize;
+                core::ptr::write_bytes(to.add(copied), 0, piece as usize - copied);
+                context.stream.cur = to.add(piece as usize);
+            }
+            done += piece;
+        }
+    }
+
+    /// Goes on in another chunk, waiting for one if need be. False: nothing is recorded any more.
+    #[cold]
+    #[inline(never)]
+    pub fn next_chunk(context: &mut Context) -> bool {
+        if context.silent {
+            return false;
+        }
+        context.busy = true;
+        let found = Self::queue_chunk(context);
+        context.busy = false;
+        if context.held_frame != 0 && context.phase == phase::BEFORE {
+            signals::undo_and_deliver_held(context);
+        }
+        found
+    }
+
+    fn queue_chunk(context: &mut Context) -> bool {
+        Self::publish(context);
+        let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+        let control = arena.control();
+        let position = context.stream.published;
+        let queued = slot.queued.load(Ordering::Relaxed);
+        let leaving = slot.queue[queued.wrapping_sub(1) as usize % QUEUE].load(Ordering::Relaxed);
+        if (leaving as usize) < SLOTS {
+            slot.home_end.store(position, Ordering::Relaxed);
+        }
+        let mut waiting_since = 0;
+        let id = loop {
+            let consumed = slot.consumed.bytes.load(Ordering::Acquire);
+            let unread = position.wrapping_sub(consumed);
+            if control.stopped.load(Ordering::Relaxed) != 0 {
+                context.silent = true;
+                break None;
+            }
+            if unread < ((QUEUE - 2) * POOL_BYTES) as u64 {
+                if unread >= WAKE_BYTES {
+                    wake_recorder(context);
+                }
+                if let Some(id) = arena.take_chunk(context.slot_index) {
+                    break Some(id);
+                }
+                if consumed >= slot.home_end.load(Ordering::Relaxed) {
+                    break Some(context.slot_index as u32);
+                }
+            }
+            let now = sys::tsc();
+            if waiting_since == 0 {
+                waiting_since = now;
+            }
+            let room = slot.consumed.room.load(Ordering::Acquire);
+            slot.consumed.waiting.store(1, Ordering::SeqCst);
+            if slot.consumed.bytes.load(Ordering::SeqCst) == consumed {
+                wake_recorder(context);
+                sys::futex_wait(&slot.consumed.room, room, ROOM_WAIT_NS);
+            }
+            slot.consumed.waiting.store(0, Ordering::Relaxed);
+            if arena.recorder_lost() {
+                context.silent = true;
+                break None;
+            }
+        };
+        if waiting_since != 0 {
+            let hz = control.tsc_hz.load(Ordering::Relaxed).max(1);
+            let ticks = u128::from(sys::tsc().saturating_sub(waiting_since));
+            let waited = (ticks * 1_000_000_000 / u128::from(hz)) as u64;
+            slot.stall_ns.fetch_add(waited, Ordering::Relaxed);
+            context.stream.stalled_ns += waited;
+        }
+        let Some(id) = id else { return false };
+        slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
+        slot.chunk_start.store(position, Ordering::Relaxed);
+        slot.queued.store(queued.wrapping_add(1), Ordering::Release);
+        let (base, len) = arena.chunk(id);
+        context.stream.base = base;
+        context.stream.base_pos = position;
+        context.stream.cur = base;
+        // SAFETY: the chunk has this length.
+        context.stream.end = unsafe { base.add(len) };
+        true
+    }
+
+    /// Writes a STALL record for time that was waited since the last one.
+    pub fn tell_stalls(context: &mut Context) {
+        let ns = core::mem::take(&mut context.stream.stalled_ns);
+        if ns != 0 {
+            let head = Header::new(RecordKind::Stall, 0, 0, 0).to_word();
+            Self::record(context, &[head, sys::tsc(), ns]);
+            Self::publish(context);
+        }
+    }
+
+    pub fn has_stalls(&self) -> bool {
+        self.stalled_ns != 0
+    }
+
+    /// Forgets what is not published. A record that is published in part is completed with zeros,
+    /// and a call of which anything is published is called off.
+    pub fn undo(context: &mut Context) {
+        let stream = &mut context.stream;
+        let back = (stream.published - stream.base_pos) as usize;
+        // SAFETY: what is not published is in the current chunk.
+        stream.cur = unsafe { stream.base.add(back) };
+        let in_part = stream.record_start < stream.published;
+        while in_part && context.stream.position() < context.stream.record_end {
+            if context.stream.room() == 0 && !Self::next_chunk(context) {
+                return;
+            }
+            let piece = context
+                .stream
+                .room()
+                .min((context.stream.record_end - context.stream.position()) as usize);
+            // SAFETY: there is room for the piece.
+            unsafe {
+                core::ptr::write_bytes(context.stream.cur, 0, piece);
+                context.stream.cur = context.stream.cur.add(piece);
+            }
+        }
+        let start = context.call_start.swap(NO_CALL, Ordering::Relaxed);
+        if start < context.stream.published {
+            Self::record(context, &[Header::new(RecordKind::Abandon, 0, 0, 0).to_word()]);
+        }
+        Self::publish(context);
+    }
+}
+
+/// Wakes the recorder if it sleeps.
+pub fn wake_recorder(context: &Context) {
+    let Some(arena) = context.arena else { return };
+    let bell = &arena.control().doorbell;
+    bell.word.fetch_add(1, Ordering::SeqCst);
+    if bell.sleeping.load(Ordering::SeqCst) != 0 {
+        sys::futex_wake(&bell.word);
+    }
+}

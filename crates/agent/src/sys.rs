@@ -1,0 +1,109 @@
+//! System calls that the agent makes for itself.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use linux_raw_sys::general as raw;
+
+/// A system call of the agent's own: not recorded, and allowed because it comes from agent text.
+#[inline(always)]
+pub fn call(nr: u32, args: [u64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: callers pass only pointers to agent memory or values that the program passed.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") i64::from(nr) => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The program has a seccomp filter, which might kill it for a call that it does not make itself:
+/// the agent makes none any more, but those that stand for the program's own, and one sigaltstack
+/// in each new thread.
+pub static QUIET: AtomicBool = AtomicBool::new(false);
+
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Looks at a word that are worth a short wait without a call.
+const QUIET_SPINS: u32 = 10_000;
+
+pub fn getpid() -> u32 {
+    call(raw::__NR_getpid, [0; 6]) as u32
+}
+
+pub fn gettid() -> u32 {
+    call(raw::__NR_gettid, [0; 6]) as u32
+}
+
+/// Sets the thread's signal mask and returns the old one.
+pub fn set_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    if is_quiet() {
+        return mask;
+    }
+    let how = u64::from(raw::SIG_SETMASK);
+    call(raw::__NR_rt_sigprocmask, [how, &raw const mask as u64, &raw mut old as u64, 8, 0, 0]);
+    old
+}
+
+/// Waits while the word has this value, for at most that long.
+pub fn futex_wait(word: &AtomicU32, value: u32, timeout_ns: u64) {
+    if is_quiet() {
+        for _ in 0..QUIET_SPINS {
+            if word.load(Ordering::Relaxed) != value {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        return;
+    }
+    let timeout = raw::__kernel_timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as i64,
+        tv_nsec: (timeout_ns % 1_000_000_000) as i64,
+    };
+    let op = u64::from(raw::FUTEX_WAIT);
+    call(
+        raw::__NR_futex,
+        [word.as_ptr() as u64, op, u64::from(value), &raw const timeout as u64, 0, 0],
+    );
+}
+
+pub fn futex_wake(word: &AtomicU32) {
+    if is_quiet() {
+        return; // the recorder looks by itself from time to time
+    }
+    let op = u64::from(raw::FUTEX_WAKE);
+    call(raw::__NR_futex, [word.as_ptr() as u64, op, i32::MAX as u64, 0, 0, 0]);
+}
+
+/// Private anonymous memory, or `None` when there is none.
+pub fn map_memory(len: usize) -> Option<*mut u8> {
+    let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
+    let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE);
+    let at = call(raw::__NR_mmap, [0, len as u64, prot, flags, u64::MAX, 0]);
+    (at > 0).then_some(at as *mut u8)
+}
+
+pub fn protect(at: u64, len: u64, prot: u64) -> bool {
+    call(raw::__NR_mprotect, [at, len, prot, 0, 0, 0]) == 0
+}
+
+/// The time stamp counter. Not ordered with the code around it: off by some ten nanoseconds.
+#[inline(always)]
+pub fn tsc() -> u64 {
+    // SAFETY: reads a register.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

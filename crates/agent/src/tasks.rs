@@ -1,0 +1,392 @@
+//! New threads and processes, and their ends.
+
+use core::sync::atomic::Ordering;
+
+use events::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag};
+use linux_raw_sys::general as raw;
+use ring::slot_state;
+
+use crate::call::{self, count, enter, exit as record_exit};
+use crate::context::{
+    AREAS, Context, Frame, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
+};
+use crate::stream::{self, Stream};
+use crate::{entry, memory, signals, start, sys};
+
+const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+/// Words of `struct clone_args`, with room for what later kernels add.
+const CLONE_ARGS_WORDS: usize = 16;
+
+const EFAULT: i64 = -14;
+const ESRCH: i64 = -3;
+
+/// What a clone is to do, whatever call asked for it.
+struct Wish {
+    flags: u64,
+    /// The child's stack pointer; 0: as the parent's.
+    stack: u64,
+}
+
+/// fork, vfork, clone, clone3.
+pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    // Signals wait: the child must not meet one before it knows who it is.
+    sys::set_mask(mask_all(context));
+    // Where they cannot be masked, under a filter, they are held instead.
+    context.phase = phase::IN_CALL;
+    let ret = match wish(context, frame.rax as u32, &args) {
+        Some(wish) if wish.flags & u64::from(raw::CLONE_VM) != 0 => share(context, frame, &wish),
+        Some(wish) => fork(context, frame, &wish),
+        None => {
+            let row = enter(context, frame.rax, &args, 0);
+            record_exit(context, row, &args, EFAULT);
+            EFAULT
+        }
+    };
+    sys::set_mask(real_mask(context.mask));
+    ret
+}
+
+fn wish(context: &Context, nr: u32, args: &[u64; 6]) -> Option<Wish> {
+    match nr {
+        raw::__NR_fork => Some(Wish { flags: 0, stack: 0 }),
+        raw::__NR_vfork => {
+            Some(Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), stack: 0 })
+        }
+        raw::__NR_clone => Some(Wish { flags: args[0], stack: args[1] }),
+        _ => {
+            let words = memory::read::<[u64; 8]>(context, args[0])?;
+            let stack = if words[5] == 0 { 0 } else { words[5].wrapping_add(words[6]) };
+            Some(Wish { flags: words[0], stack })
+        }
+    }
+}
+
+/// A slot set aside, and which of its users the child will be.
+#[derive(Clone, Copy)]
+struct Reserved {
+    index: usize,
+    generation: u32,
+}
+
+/// Sets a slot aside for a child. `None`: it will run unrecorded.
+fn reserve(context: &mut Context, how: StartHow, new_process: bool) -> Option<Reserved> {
+    let (arena, slot) = (context.arena?, context.slot?);
+    if context.silent {
+        return None;
+    }
+    if sys::is_quiet() {
+        // The child would have to ask for its recording with calls that its filter may forbid.
+        let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
+        Stream::record(context, &[head, sys::tsc(), 0]);
+        return None;
+    }
+    let Some(index) = arena.reserve_slot() else {
+        let head = Header::new(RecordKind::Gap, GapWhy::TooManyThreads as u8, 0, 0).to_word();
+        Stream::record(context, &[head, sys::tsc(), 0]);
+        return None;
+    };
+    let control = arena.control();
+    let child = arena.slot(index);
+    let thread = control.next_thread.fetch_add(1, Ordering::Relaxed);
+    let process = if new_process {
+        control.next_process.fetch_add(1, Ordering::Relaxed)
+    } else {
+        context.process().number
+    };
+    child.thread.store(thread, Ordering::Relaxed);
+    child.process.store(process, Ordering::Relaxed);
+    child.parent.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
+    child.how.store(how as u32, Ordering::Relaxed);
+    child.foreign_pid.store(slot.foreign_pid.load(Ordering::Relaxed), Ordering::Relaxed);
+    Some(Reserved { index, generation: child.generation.load(Ordering::Relaxed) })
+}
+
+fn settle(context: &Context, reserved: Option<Reserved>, ret: i64, new_process: bool) {
+    let (Some(arena), Some(Reserved { index, generation })) = (context.arena, reserved) else {
+        return;
+    };
+    let child = arena.slot(index);
+    if ret < 0 {
+        child.state.store(slot_state::FREE, Ordering::Release);
+    } else if new_process && child.generation.load(Ordering::Acquire) == generation {
+        // Else the child is gone already and has left its slot to another.
+        child.pid_seen.store(ret as u32, Ordering::Release);
+    }
+}
+
+/// A child with memory of its own.
+fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
+    let args = frame.args();
+    let reserved = reserve(context, StartHow::Fork, true);
+    let row = enter(context, frame.rax, &args, 0);
+    // The child comes back here on a copy of our stack, whatever stack the program wants for it.
+    let mut real_args = args;
+    let mut clone_args = [0u64; CLONE_ARGS_WORDS];
+    if wish.stack != 0 && frame.rax as u32 == raw::__NR_clone {
+        real_args[1] = 0;
+    } else if wish.stack != 0 {
+        let len = args[1].min(size_of_val(&clone_args) as u64);
+        // SAFETY: at most the array's length.
+        unsafe { memory::copy(context, clone_args.as_mut_ptr().cast(), args[0], len) };
+        clone_args[5] = 0;
+        clone_args[6] = 0;
+        real_args[0] = clone_args.as_ptr() as u64;
+        real_args[1] = len;
+    }
+    let ret = call::make(context, frame.rax, &real_args);
+    core::hint::black_box(&clone_args);
+    if ret == 0 {
+        forget_other_threads(context);
+        begin(context, reserved.map(|slot| slot.index), true);
+        frame.rax = 0;
+        if wish.stack != 0 {
+            frame.rsp = wish.stack;
+        }
+        context.phase = phase::RECORDED;
+        return 0;
+    }
+    settle(context, reserved, ret, true);
+    record_exit(context, row, &args, ret);
+    ret
+}
+
+/// In a forked child: only its one thread came along.
+fn forget_other_threads(context: &mut Context) {
+    let space = space();
+    space.lock.reset();
+    context.process().lock.reset();
+    let this = context.this as u64;
+    let used = space.areas_used.load(Ordering::Relaxed) as usize;
+    for slot in &space.areas[..used.min(AREAS)] {
+        let at = slot.load(Ordering::Relaxed);
+        if at != 0 && at != this {
+            // SAFETY: areas are never unmapped; their threads do not exist here.
+            let other = unsafe { &*(at as *const ThreadArea) };
+            other.context.area_state.store(area::FREE, Ordering::Relaxed);
+            other.process.users.store(0, Ordering::Relaxed);
+        }
+    }
+    if &raw const space.first as u64 != this {
+        space.first.context.area_state.store(area::FREE, Ordering::Relaxed);
+        space.first.process.users.store(0, Ordering::Relaxed);
+    }
+    // What this process's threads shared may stand in an area that is free now.
+    let own = &raw mut context.area().process;
+    if context.process != own {
+        // SAFETY: plain data, in an area that is ours; no other thread exists here.
+        unsafe { core::ptr::copy_nonoverlapping(context.process, own, 1) };
+        context.process = own;
+    }
+    context.process().users.store(1, Ordering::Relaxed);
+}
+
+/// A thread, or a process that shares our memory.
+fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
+    let args = frame.args();
+    let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
+    let vfork = wish.flags & u64::from(raw::CLONE_VFORK) != 0;
+    let row = enter(context, frame.rax, &args, 0);
+    let Some(child) = new_area() else {
+        record_exit(context, row, &args, -12);
+        return -12;
+    };
+    let how = if thread { StartHow::Thread } else { StartHow::Vfork };
+    let reserved = reserve(context, how, !thread);
+    child.init();
+    let new = &mut child.context;
+    new.arena = context.arena;
+    new.slot = reserved.and_then(|slot| context.arena.map(|arena| arena.slot(slot.index)));
+    new.slot_index = reserved.map_or(0, |slot| slot.index);
+    new.silent = reserved.is_none();
+    new.mask = context.mask;
+    new.fault_unsafe = context.fault_unsafe;
+    new.resume = context.resume;
+    new.slow_site.store(context.slow_site.load(Ordering::Relaxed), Ordering::Relaxed);
+    new.altstack = if vfork { context.altstack } else { NO_ALTSTACK };
+    new.clear_handlers = wish.flags & CLONE_CLEAR_SIGHAND != 0;
+    new.new_process = !thread;
+    new.tgid = 0;
+    if wish.flags & u64::from(raw::CLONE_SIGHAND) != 0 && thread {
+        new.process = context.process;
+        child.process.users.store(0, Ordering::Relaxed);
+        context.process().users.fetch_add(1, Ordering::AcqRel);
+    } else {
+        let ours = context.process();
+        child.process.number =
+            child.context.slot.map_or(0, |slot| slot.process.load(Ordering::Relaxed));
+        // SAFETY: the child's table is not in use yet; ours is changed under the lock.
+        ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
+    }
+    let at = child.context.stack_top - size_of::<Frame>() as u64;
+    let child_frame = at as *mut Frame;
+    let mut copy = *frame;
+    copy.rax = 0;
+    if wish.stack != 0 {
+        copy.rsp = wish.stack;
+    }
+    // SAFETY: the top of the child's stack.
+    unsafe { child_frame.write(copy) };
+    child.context.frame = child_frame;
+    context.phase = phase::IN_CALL;
+    // SAFETY: the program's own call; the child has a context and a frame.
+    let ret = unsafe { entry::reenact_clone(frame.rax, &args, child.context.this as u64, at) };
+    settle(context, reserved, ret, !thread);
+    if ret < 0 || vfork {
+        // A vfork child has left this memory, or never was.
+        child.context.process().users.fetch_sub(1, Ordering::AcqRel);
+        child.context.area_state.store(area::FREE, Ordering::Release);
+    }
+    record_exit(context, row, &args, ret);
+    ret
+}
+
+/// The first agent code of a child that shares memory, on its own stack, with signals masked.
+pub extern "C" fn on_child(context: &mut Context) {
+    start::point_gs_to(context);
+    if context.clear_handlers {
+        signals::clear_handlers(context);
+    }
+    // Even under a filter: without it our handlers would run on the program's stack.
+    signals::install_altstack(context);
+    let reserved = (!context.silent).then_some(context.slot_index);
+    let new_process = context.new_process;
+    begin(context, reserved, new_process);
+    context.phase = phase::RECORDED;
+    sys::set_mask(real_mask(context.mask));
+}
+
+/// A child becomes a recorded thread.
+fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
+    context.calls = 0;
+    context.slow_calls = 0;
+    context.slow = 0;
+    context.held_frame = 0;
+    context.busy = false;
+    context.exec_announced = false;
+    context.pending_sigsys = None;
+    context.dispatch = None;
+    if sys::is_quiet() {
+        context.silent = true;
+        context.slot = None;
+        return;
+    }
+    context.tid = sys::gettid();
+    if new_process {
+        context.process().pid = sys::getpid();
+    }
+    context.tgid = context.process().pid;
+    match (context.arena, reserved) {
+        (Some(arena), Some(index)) => {
+            context.slot_index = index;
+            let slot = arena.slot(index);
+            context.slot = Some(slot);
+            if new_process {
+                context.process().number = slot.process.load(Ordering::Relaxed);
+            }
+            slot.pid.store(context.process().pid, Ordering::Relaxed);
+            slot.tid.store(context.tid, Ordering::Relaxed);
+            // The first process of a pid namespace has no parent there.
+            if new_process && sys::call(raw::__NR_getppid, [0; 6]) == 0 {
+                slot.foreign_pid.store(1, Ordering::Relaxed);
+            }
+            Stream::open(context);
+            record_start(context);
+            slot.state.store(slot_state::ACTIVE, Ordering::Release);
+            if new_process {
+                stream::wake_recorder(context);
+            }
+        }
+        _ => {
+            context.silent = true;
+            context.slot = None;
+        }
+    }
+    start::arm_dispatch();
+}
+
+/// Writes the START record that every stream begins with.
+pub fn record_start(context: &mut Context) {
+    let Some(slot) = context.slot else { return };
+    let how = slot.how.load(Ordering::Relaxed) as u8;
+    let start = Start {
+        tsc: sys::tsc(),
+        thread: slot.thread.load(Ordering::Relaxed),
+        process: slot.process.load(Ordering::Relaxed),
+        parent: slot.parent.load(Ordering::Relaxed),
+        pid: context.process().pid,
+        tid: context.tid,
+    };
+    let [a, b, c, d] = start.to_words();
+    let head = Header::new(RecordKind::Start, how, 0, 0).to_word();
+    Stream::record(context, &[head, a, b, c, d]);
+    Stream::publish(context);
+}
+
+/// Memory for a thread: one that was left, or new. Called with signals masked.
+fn new_area() -> Option<&'static mut ThreadArea> {
+    let space = space();
+    space.lock.with(|| {
+        let used = space.areas_used.load(Ordering::Relaxed) as usize;
+        let others = space.areas[..used.min(AREAS)].iter().map(|at| at.load(Ordering::Relaxed));
+        for at in core::iter::once(&raw const space.first as u64).chain(others) {
+            if at == 0 {
+                continue;
+            }
+            // SAFETY: areas are never unmapped.
+            let candidate = unsafe { &mut *(at as *mut ThreadArea) };
+            let context = &candidate.context;
+            // Asked only where nothing else can tell: of threads on their way out, and of
+            // processes that share our memory and may have been killed.
+            let is_gone = || {
+                let (tgid, tid) = (u64::from(context.tgid), u64::from(context.tid));
+                !sys::is_quiet() && sys::call(raw::__NR_tgkill, [tgid, tid, 0, 0, 0, 0]) == ESRCH
+            };
+            let state = context.area_state.load(Ordering::Acquire);
+            let (gone, shared) = match state {
+                area::FREE => (true, candidate.process.users.load(Ordering::Acquire) != 0),
+                area::LEAVING => {
+                    let users = candidate.process.users.load(Ordering::Acquire);
+                    (users == 0 && is_gone(), false)
+                }
+                _ => (context.new_process && context.tgid != 0 && is_gone(), false),
+            };
+            if gone && !shared {
+                candidate.context.area_state.store(area::USED, Ordering::Relaxed);
+                return Some(candidate);
+            }
+        }
+        if used >= AREAS {
+            return None;
+        }
+        let at = sys::map_memory(size_of::<ThreadArea>())?;
+        space.areas[used].store(at as u64, Ordering::Release);
+        space.areas_used.store(used as u32 + 1, Ordering::Release);
+        // SAFETY: fresh zeroed memory of that size.
+        Some(unsafe { &mut *at.cast::<ThreadArea>() })
+    })
+}
+
+/// exit and exit_group: all is recorded before the call is made.
+pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
+    let args = frame.args();
+    let nr = frame.rax;
+    enter(context, nr, &args, enter_flag::NO_RETURN);
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    if !context.silent {
+        count(context);
+        let head = Header::new(RecordKind::End, 0, 0, 0).to_word();
+        let calls = context.calls;
+        Stream::record(context, &[head, sys::tsc(), calls]);
+        Stream::publish(context);
+        if let Some(slot) = context.slot {
+            slot.state.store(slot_state::ENDED, Ordering::Release);
+        }
+    }
+    if nr as u32 == raw::__NR_exit {
+        context.process().users.fetch_sub(1, Ordering::AcqRel);
+        context.area_state.store(area::LEAVING, Ordering::Release);
+    }
+    sys::call(nr as u32, args)
+}

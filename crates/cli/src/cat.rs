@@ -1,0 +1,115 @@
+//! `reenact cat`: the raw bytes of a buffer.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use model::Contents;
+use model::decode::{Buffer, buffers};
+use trace::event::EventKind;
+
+use crate::failure::{self, Failure};
+use crate::source;
+
+/// Write the raw bytes of a call's buffer to standard output.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact cat cp.rnt --seq 217 > page.bin
+  reenact cat curl.rnt --seq 512 --arg msg.name | xxd")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// The call: its `seq` in `show --json`
+    #[arg(long, value_name = "N")]
+    seq: u64,
+
+    /// The buffer: a name under `data` in `show --json`; may be left out when there is only one
+    /// that carries data
+    #[arg(long, value_name = "NAME")]
+    arg: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    let fail = |what: String| Failure::Failed(format!("{}: {what}", args.trace.display()));
+    let mut calls = 0;
+    for next in trace.events() {
+        let next = match next {
+            Ok(next) => next,
+            // A damaged block before the call changes the numbers of all that follow.
+            Err(error) => return Err(fail(error.to_string())),
+        };
+        let (Some(seq), EventKind::Call(call)) = (next.seq, &next.event.kind) else { continue };
+        calls = seq + 1;
+        if seq != args.seq {
+            continue;
+        }
+        let all = buffers(call);
+        let buffer = select(&all, args.arg.as_deref())
+            .map_err(|what| fail(format!("call {seq}: {what}")))?;
+        return write(buffer, &mut source::Stored(&trace), &fail);
+    }
+    Err(fail(format!("there is no call {}; the trace has {calls} calls, from 0", args.seq)))
+}
+
+fn select<'a>(all: &'a [Buffer<'a>], name: Option<&str>) -> Result<&'a Buffer<'a>, String> {
+    let names = |some: &[&Buffer<'_>]| {
+        let names: Vec<&str> = some.iter().map(|buffer| buffer.name.as_str()).collect();
+        names.join(", ")
+    };
+    if all.is_empty() {
+        return Err("it has no buffers".into());
+    }
+    let every: Vec<&Buffer<'_>> = all.iter().collect();
+    if let Some(name) = name {
+        return all
+            .iter()
+            .find(|buffer| buffer.name == name)
+            .ok_or_else(|| format!("it has no buffer '{name}'; it has {}", names(&every)));
+    }
+    let plain: Vec<&Buffer<'_>> = all.iter().filter(|buffer| buffer.plain).collect();
+    match (&plain[..], &every[..]) {
+        ([one], _) | ([], [one]) => Ok(one),
+        ([], some) | (some, _) => {
+            Err(format!("it has several buffers; choose one with --arg: {}", names(some)))
+        }
+    }
+}
+
+fn write(
+    buffer: &Buffer<'_>,
+    contents: &mut dyn Contents,
+    fail: &dyn Fn(String) -> Failure,
+) -> Result<ExitCode, Failure> {
+    let stored: u64 = buffer.pieces.iter().map(|piece| piece.content.len()).sum();
+    if stored == 0 && !buffer.is_empty() {
+        return Err(fail(format!(
+            "the {} bytes of '{}' were not stored; record with --data full to have them",
+            buffer.len(),
+            buffer.name
+        )));
+    }
+    let mut out = io::stdout().lock();
+    for piece in &buffer.pieces {
+        let mut written = Ok(());
+        let read = contents.each(&piece.content, &mut |bytes| {
+            written = out.write_all(bytes);
+            written.is_ok()
+        });
+        written?;
+        read.map_err(fail)?;
+    }
+    out.flush()?;
+    if buffer.is_cut() {
+        failure::warn(&format!(
+            "'{}' had {} bytes in the program, {stored} are stored",
+            buffer.name,
+            buffer.len()
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

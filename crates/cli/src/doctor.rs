@@ -1,0 +1,158 @@
+//! `reenact doctor`: what this machine offers to recordings, and what to do about what is missing.
+
+mod machine;
+mod probes;
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::render;
+
+/// Tell whether recording will work here, and what would help.
+///
+/// Each line says what was found: `ok`, `limited` (recording works, with the restriction that is
+/// told) or `missing` (recording does not work until this is changed).
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How good something is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// As needed.
+    Ok,
+    /// Recording works, but not as well.
+    Limited,
+    /// Recording does not work.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What it is.
+    pub name: &'static str,
+    /// How good it is.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty when all is well.
+    pub remedy: String,
+}
+
+impl Check {
+    /// All is well.
+    pub fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Ok, found: found.into(), remedy: String::new() }
+    }
+
+    /// It works, but.
+    pub fn limited(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        Check { name, verdict: Verdict::Limited, found: found.into(), remedy: remedy.into() }
+    }
+
+    /// It does not work.
+    pub fn missing(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        Check { name, verdict: Verdict::Missing, found: found.into(), remedy: remedy.into() }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut checks = probes::all();
+    checks.extend(machine::all());
+    let text = if args.json { json(&checks) } else { text(&checks) };
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    let missing = checks.iter().any(|check| check.verdict == Verdict::Missing);
+    Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Ok => "ok",
+        Verdict::Limited => "limited",
+        Verdict::Missing => "missing",
+    }
+}
+
+fn text(checks: &[Check]) -> String {
+    let mut out = String::new();
+    for check in checks {
+        let _ = writeln!(out, "{:<8} {:<22} {}", word(check.verdict), check.name, check.found);
+        if !check.remedy.is_empty() {
+            let _ = writeln!(out, "{:<8} {:<22} -> {}", "", "", check.remedy);
+        }
+    }
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let summary = match (count(Verdict::Missing), count(Verdict::Limited)) {
+        (0, 0) => "Recording works here.".to_string(),
+        (0, limited) => format!("Recording works here, with {limited} restrictions."),
+        (missing, _) => format!("Recording does not work here: {missing} things are missing."),
+    };
+    let _ = writeln!(out, "\n{summary}");
+    out
+}
+
+fn json(checks: &[Check]) -> String {
+    let mut text = render::json::text(|json| {
+        json.object(|json| {
+            let missing = checks.iter().any(|check| check.verdict == Verdict::Missing);
+            json.key("ok").bool(!missing);
+            json.key("checks").array(|json| {
+                for check in checks {
+                    json.object(|json| {
+                        json.key("name").str(check.name);
+                        json.key("verdict").str(word(check.verdict));
+                        json.key("found").str(&check.found);
+                        json.key("remedy").str(&check.remedy);
+                    });
+                }
+            });
+        });
+    });
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_what_to_do() {
+        let checks = [
+            Check::ok("kernel", "Linux 6.18"),
+            Check::limited("limits", "small", "raise them"),
+            Check::missing("dispatch", "refused", "use a newer kernel"),
+        ];
+        let expected = "\
+ok       kernel                 Linux 6.18
+limited  limits                 small
+                                -> raise them
+missing  dispatch               refused
+                                -> use a newer kernel
+
+Recording does not work here: 1 things are missing.
+";
+        assert_eq!(text(&checks), expected);
+        assert!(text(&checks[..2]).ends_with("\nRecording works here, with 1 restrictions.\n"));
+        let value: serde_json::Value = serde_json::from_str(&json(&checks)).unwrap();
+        assert_eq!(value["ok"], false);
+        assert_eq!(value["checks"][1]["remedy"], "raise them");
+    }
+}

@@ -1,0 +1,110 @@
+//! What can go wrong, for users: one message, one exit code.
+
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+
+/// A failure that ends a command.
+#[derive(Debug)]
+pub enum Failure {
+    /// A reading command could not do its work.
+    Failed(String),
+    /// The command line makes no sense.
+    Usage(String),
+    /// `info --verify`: the trace is damaged, or not complete.
+    Incomplete(String),
+    /// `record` itself failed.
+    Recorder(String),
+    /// `record`: PROGRAM was found but cannot be executed.
+    NotExecutable(String),
+    /// `record`: PROGRAM was not found.
+    NotFound(String),
+    /// Nobody reads our output any more, which is no failure.
+    BrokenPipe,
+}
+
+/// Exit codes and their meaning: the only list of them.
+pub const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "success"),
+    (1, "failure; for doctor: something that recording needs is missing"),
+    (2, "the command line makes no sense (record: 125)"),
+    (3, "info --verify: the trace is damaged or not complete"),
+    (125, "record: reenact itself failed"),
+    (126, "record: PROGRAM cannot be executed"),
+    (127, "record: PROGRAM was not found"),
+];
+
+impl Failure {
+    /// Its exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::BrokenPipe => 0,
+            Failure::Failed(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Incomplete(_) => 3,
+            Failure::Recorder(_) => 125,
+            Failure::NotExecutable(_) => 126,
+            Failure::NotFound(_) => 127,
+        }
+    }
+
+    /// Tells the user, and gives the exit code: the one place that prints errors.
+    pub fn report(self) -> ExitCode {
+        match &self {
+            Failure::BrokenPipe => {}
+            Failure::Failed(text)
+            | Failure::Usage(text)
+            | Failure::Incomplete(text)
+            | Failure::Recorder(text)
+            | Failure::NotExecutable(text)
+            | Failure::NotFound(text) => eprintln!("reenact: {text}"),
+        }
+        ExitCode::from(self.code())
+    }
+}
+
+/// Tells the user about something that does not end the command.
+pub fn warn(text: &str) {
+    eprintln!("reenact: warning: {text}");
+}
+
+/// Errors of writing output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::BrokenPipe;
+        }
+        Failure::Failed(format!("cannot write the output: {error}"))
+    }
+}
+
+/// The table for `--help`.
+pub fn exit_code_help() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (code, meaning) in EXIT_CODES {
+        let _ = writeln!(text, "  {code:>3}  {meaning}");
+    }
+    text.push_str("Otherwise record ends as PROGRAM did: with its exit code, or by its signal.\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_in_the_table() {
+        let text = String::new;
+        for failure in [
+            Failure::Failed(text()),
+            Failure::Usage(text()),
+            Failure::Incomplete(text()),
+            Failure::Recorder(text()),
+            Failure::NotExecutable(text()),
+            Failure::NotFound(text()),
+            Failure::BrokenPipe,
+        ] {
+            assert!(EXIT_CODES.iter().any(|(code, _)| *code == failure.code()), "{failure:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Damaged and hostile traces: every reading command must end, with an answer or an error.
+
+use std::io::Cursor;
+
+use trace::Trace;
+
+use crate::info::summary::Summary;
+use crate::{sample, show, source};
+
+/// Traces that are tried.
+const COUNT: u64 = 10_000;
+
+/// A small generator of random numbers, from a seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 => bytes.truncate(at),
+            1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at] = random.next() as u8,
+            3 => {
+                let to = (at + random.below(64)).min(bytes.len());
+                bytes.drain(at..to);
+            }
+            4 => {
+                let piece: Vec<u8> = bytes[at..(at + random.below(256)).min(bytes.len())].to_vec();
+                let to = random.below(bytes.len());
+                bytes.splice(to..to, piece);
+            }
+            _ => {
+                let to = (at + random.below(16)).min(bytes.len());
+                bytes[at..to].fill(if random.next() & 1 == 0 { 0 } else { 0xff });
+            }
+        }
+    }
+}
+
+#[test]
+fn mutated_traces_are_answered() {
+    let original = sample::trace(sample::End::Whole);
+    let mut random = Random(0x5eed_5eed_5eed_5eed);
+    let sound = Trace::from_stream(Cursor::new(original.clone())).expect("it is sound");
+    assert!(sound.verify().complete);
+    let mut opened = 0;
+    for round in 0..COUNT {
+        let mut bytes = original.clone();
+        mutate(&mut bytes, &mut random);
+        let same = bytes == original;
+        let Ok(trace) = Trace::from_stream(Cursor::new(bytes)) else { continue };
+        opened += 1;
+        show::tests::read_all(&trace);
+        let summary = Summary::of(&trace, trace.verify()).expect("a stream has a length");
+        let complete = summary.report.complete;
+        assert!(!complete || same, "round {round}: a damaged trace that claims to be complete");
+        let _ = source::warnings(&trace);
+        assert!(summary.calls <= 1000, "round {round}: {} calls", summary.calls);
+    }
+    // The test is of use only if many traces get past the first look.
+    assert!(opened > COUNT / 2, "{opened}");
+}

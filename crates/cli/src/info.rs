@@ -1,0 +1,58 @@
+//! `reenact info`: what a trace holds, and the proof that nothing is missing.
+
+mod mounts;
+mod output;
+pub mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::source;
+use summary::Summary;
+
+/// Tell what a recording holds, and whether it is complete.
+///
+/// A recording is complete when its end is there, the counts of the program, the recorder and the
+/// file agree, no thread's numbering has a hole, and it has no gaps.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact info make.rnt
+  reenact info make.rnt --verify && echo sound
+  reenact info make.rnt --json | jq .by_call.openat.errors")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// Check every checksum, hash, number and total; exit with 3 unless the trace is complete
+    #[arg(long)]
+    verify: bool,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    let name = args.trace.display();
+    let report = if args.verify { trace.verify() } else { trace.completeness() };
+    let summary =
+        Summary::of(&trace, report).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    if args.json {
+        output::json(&trace, &summary)?;
+    } else {
+        output::text(&trace, &summary, args.verify)?;
+    }
+    if args.verify && !summary.report.complete {
+        let problems = summary.report.problems.len() as u64 + summary.report.problems_more;
+        return Err(Failure::Incomplete(format!(
+            "{name} is not complete: {problems} problems, {} gaps, {} calls lost",
+            summary.report.gaps, summary.report.lost
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,188 @@
+//! Mounts: which of them the recorded program used.
+
+use std::collections::HashMap;
+
+/// One line of mountinfo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is mounted.
+    pub point: Vec<u8>,
+    /// Type of file system.
+    pub kind: Vec<u8>,
+    /// What is mounted: a device, or a name.
+    pub source: Vec<u8>,
+    /// Options of the mount and of the file system.
+    pub options: Vec<u8>,
+    /// Device number, as in `st_dev`: major and minor.
+    pub dev: (u64, u64),
+    /// The program used files on it.
+    pub used: bool,
+}
+
+/// The mounts of the recording machine.
+#[derive(Default)]
+pub struct Mounts {
+    all: Vec<Mount>,
+    /// Directories that were looked up already.
+    known: HashMap<Vec<u8>, Option<usize>>,
+}
+
+/// Directories that are remembered.
+const KNOWN_MAX: usize = 10_000;
+
+impl Mounts {
+    /// From lines of /proc/self/mountinfo; lines that make no sense are left out.
+    pub fn parse(lines: &[Vec<u8>]) -> Mounts {
+        let all = lines.iter().filter_map(|line| parse(line)).collect();
+        Mounts { all, known: HashMap::new() }
+    }
+
+    /// Takes note that the file of an absolute path was used.
+    pub fn touch(&mut self, path: &[u8]) {
+        let Some(slash) = path.iter().rposition(|&c| c == b'/') else { return };
+        if path[0] != b'/' {
+            return;
+        }
+        let directory = &path[..slash.max(1)];
+        if let Some(known) = self.known.get(directory) {
+            // A mount point's own parent directory lies on another mount.
+            let at = *known;
+            if !self.all.iter().any(|mount| mount.point == path) {
+                self.mark(at);
+                return;
+            }
+        }
+        let at = self.find(path);
+        if !self.all.iter().any(|mount| mount.point == path) {
+            if self.known.len() >= KNOWN_MAX {
+                self.known.clear();
+            }
+            self.known.insert(directory.to_vec(), at);
+        }
+        self.mark(at);
+    }
+
+    /// Takes note that a file of this device was used.
+    pub fn touch_dev(&mut self, dev: (u64, u64)) {
+        // Several mounts of one device: the path tells which, if any path was seen.
+        if self.all.iter().any(|mount| mount.dev == dev && mount.used) {
+            return;
+        }
+        let at = self.all.iter().position(|mount| mount.dev == dev);
+        self.mark(at);
+    }
+
+    /// Those that were used.
+    pub fn used(&self) -> impl Iterator<Item = &Mount> {
+        self.all.iter().filter(|mount| mount.used)
+    }
+
+    fn mark(&mut self, at: Option<usize>) {
+        if let Some(at) = at {
+            self.all[at].used = true;
+        }
+    }
+
+    /// The mount with the longest fitting path; of equal ones the last, which covers the others.
+    fn find(&self, path: &[u8]) -> Option<usize> {
+        let fits = |mount: &Mount| {
+            path.strip_prefix(&mount.point[..]).is_some_and(|rest| {
+                mount.point == b"/" || rest.is_empty() || rest.first() == Some(&b'/')
+            })
+        };
+        let fitting = self.all.iter().enumerate().filter(|(_, mount)| fits(mount));
+        fitting.max_by_key(|(at, mount)| (mount.point.len(), *at)).map(|(at, _)| at)
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = line.split(|&c| c == b' ').collect();
+    let dash = fields.iter().position(|field| *field == b"-")?;
+    let mut dev = std::str::from_utf8(fields.get(2)?).ok()?.split(':');
+    let dev = (dev.next()?.parse().ok()?, dev.next()?.parse().ok()?);
+    let mut options = fields.get(5)?.to_vec();
+    if let Some(more) = fields.get(dash + 3) {
+        let known: Vec<&[u8]> = options.split(|&c| c == b',').collect();
+        let more: Vec<&[u8]> =
+            more.split(|&c| c == b',').filter(|option| !known.contains(option)).collect();
+        let more = more.join(&b","[..]);
+        if !more.is_empty() {
+            options.push(b',');
+            options.extend(more);
+        }
+    }
+    Some(Mount {
+        point: unescape(fields.get(4)?),
+        kind: unescape(fields.get(dash + 1)?),
+        source: unescape(fields.get(dash + 2)?),
+        options,
+        dev,
+        used: false,
+    })
+}
+
+/// Blanks and backslashes stand as `\` and three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut at = 0;
+    while at < field.len() {
+        let digits = field.get(at + 1..at + 4).filter(|_| field[at] == b'\\');
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match byte {
+            Some(byte) => {
+                out.push(byte);
+                at += 4;
+            }
+            None => {
+                out.push(field[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounts() -> Mounts {
+        let lines = [
+            "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw,errors=remount-ro",
+            "30 22 0:25 / /tmp rw,nosuid - tmpfs tmpfs rw,size=8g",
+            r"31 22 8:2 / /my\040disk rw shared:5 - xfs /dev/sdb1 rw",
+            "nonsense",
+        ];
+        Mounts::parse(&lines.map(|line| line.as_bytes().to_vec()))
+    }
+
+    #[track_caller]
+    fn check(paths: &[&str], expected: &[&str]) {
+        let mut mounts = mounts();
+        paths.iter().for_each(|path| mounts.touch(path.as_bytes()));
+        let used: Vec<String> =
+            mounts.used().map(|m| String::from_utf8(m.point.clone()).unwrap()).collect();
+        assert_eq!(used, expected);
+    }
+
+    #[test]
+    fn the_longest_mount_point_counts() {
+        check(&["/etc/passwd"], &["/"]);
+        check(&["/tmp/a", "/tmp/b"], &["/tmp"]);
+        check(&["/tmpfile"], &["/"]);
+        check(&["/etc", "/tmp"], &["/", "/tmp"]);
+        check(&["/my disk/x/y"], &["/my disk"]);
+        check(&["relative", "pipe:[1]", ""], &[]);
+    }
+
+    #[test]
+    fn lines_are_taken_apart() {
+        let mounts = mounts();
+        assert_eq!(mounts.all.len(), 3);
+        assert_eq!(mounts.all[0].options, b"rw,relatime,errors=remount-ro");
+        assert_eq!(mounts.all[2].kind, b"xfs");
+        assert_eq!(mounts.all[2].dev, (8, 2));
+    }
+}

@@ -1,0 +1,306 @@
+//! What `reenact info` prints.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use model::names;
+use trace::Trace;
+
+use super::summary::Summary;
+use crate::render::escape::escape;
+use crate::render::json::Json;
+use crate::render::text::major_minor;
+use crate::units::{show_size, show_time};
+
+/// Problems that are printed for people.
+const PROBLEMS_SHOWN: usize = 20;
+
+/// For people.
+pub fn text(trace: &Trace, summary: &Summary, verified: bool) -> io::Result<()> {
+    let mut out = String::new();
+    origin(&mut out, trace, summary);
+    numbers(&mut out, trace, summary);
+    proof(&mut out, trace, summary, verified);
+    mounts(&mut out, summary);
+    calls(&mut out, summary);
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(out.as_bytes())?;
+    stdout.flush()
+}
+
+fn line(out: &mut String, name: &str, value: &str) {
+    let _ = writeln!(out, "{name:<12} {value}");
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    escape(&mut out, bytes, &[]);
+    out
+}
+
+fn origin(out: &mut String, trace: &Trace, summary: &Summary) {
+    let preamble = trace.preamble();
+    let words = preamble.command.iter().map(|word| {
+        let plain = |c: &u8| c.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(c);
+        if !word.is_empty() && word.iter().all(plain) {
+            return escaped(word);
+        }
+        format!("'{}'", escaped(word).replace('\'', "'\\''"))
+    });
+    line(out, "command", &words.collect::<Vec<_>>().join(" "));
+    let version = escaped(preamble.recorder_version.as_bytes());
+    let host = escaped(preamble.host.as_bytes());
+    let date = date(preamble.epoch_ns / 1_000_000_000);
+    line(out, "recorded", &format!("{date} on {host} by reenact {version}"));
+    if !preamble.options.is_empty() {
+        line(out, "options", &escaped(preamble.options.as_bytes()));
+    }
+    line(out, "kernel", &escaped(preamble.kernel.as_bytes()));
+    let memory = show_size(preamble.memory_bytes);
+    let cpu = escaped(preamble.cpu.as_bytes());
+    line(out, "machine", &format!("{cpu}, {} CPUs, {memory} memory", preamble.cpus));
+    line(out, "span", &show_time(summary.span_ns));
+}
+
+fn numbers(out: &mut String, trace: &Trace, summary: &Summary) {
+    let s = summary;
+    line(out, "processes", &format!("{}, with {} threads", s.processes, s.threads));
+    let share = s.slow_path_calls as f64 * 100.0 / s.calls.max(1) as f64;
+    line(
+        out,
+        "calls",
+        &format!("{}, {} ({share:.1}%) of them through SIGSYS", s.calls, s.slow_path_calls),
+    );
+    line(
+        out,
+        "data",
+        &format!(
+            "{} in buffers, {} of it distinct, {} in the trace",
+            show_size(s.data_bytes),
+            show_size(s.stored_bytes),
+            show_size(s.trace_bytes)
+        ),
+    );
+    line(out, "stalled", &format!("{} waiting for the recorder", show_time(s.stall_ns)));
+    if trace.unknown_blocks() > 0 {
+        let text =
+            format!("{} blocks of a kind that this version does not know", trace.unknown_blocks());
+        line(out, "passed over", &text);
+    }
+}
+
+fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
+    let report = &summary.report;
+    let lost = if report.complete || trace.totals().is_some() {
+        format!("{} calls lost", report.lost)
+    } else {
+        "what came after its last block is unknown".into()
+    };
+    let checked = if verified { "every byte was checked" } else { "checked by counts" };
+    let complete = if report.complete { "yes" } else { "NO" };
+    let gaps = report.gaps.max(summary.gap_count);
+    line(out, "complete", &format!("{complete} ({lost}, {gaps} gaps; {checked})"));
+    if let Some(totals) = trace.totals() {
+        let equal = |values: &[u64]| {
+            if values.windows(2).all(|w| w[0] == w[1]) { "" } else { "NOT EQUAL: " }
+        };
+        let t = totals;
+        let counts = [t.calls_made, t.calls_read, t.calls_written, report.calls];
+        let [made, read, written, file] = counts;
+        let text = format!("calls made {made}, read {read}, written {written}, in the file {file}");
+        line(out, "", &format!("{}{text}", equal(&counts)));
+        let (published, read) = (t.ring_bytes_published, t.ring_bytes_read);
+        let text = format!("ring bytes published {published}, read {read}");
+        line(out, "", &format!("{}{text}", equal(&[published, read])));
+    } else {
+        let at = show_time(summary.span_ns);
+        line(out, "", &format!("the trace was not ended: the recorder was lost after {at}"));
+    }
+    for gap in &summary.gaps {
+        let mut text = format!("at {}: {}", show_time(gap.ns), names::gap(gap.why).1);
+        if !gap.text.is_empty() {
+            text.push_str(": ");
+            escape(&mut text, gap.text.as_bytes(), &[]);
+        }
+        line(out, "gap", &text);
+    }
+    let problems = report.problems.iter();
+    for problem in problems.take(PROBLEMS_SHOWN) {
+        let text = match problem.offset {
+            Some(offset) => format!("at byte {offset}: {}", problem.what),
+            None => problem.what.clone(),
+        };
+        line(out, "problem", &text);
+    }
+    let more = report.problems.len().saturating_sub(PROBLEMS_SHOWN) as u64 + report.problems_more;
+    if more > 0 {
+        line(out, "", &format!("and {more} more problems"));
+    }
+    for error in &summary.errors {
+        line(out, "unreadable", error);
+    }
+    if summary.shared_device {
+        line(
+            out,
+            "warning",
+            "the trace lay on the same device as files that the program used: writing it took \
+             part of that device's speed; record to another disk to measure",
+        );
+    }
+}
+
+fn mounts(out: &mut String, summary: &Summary) {
+    let mut used = summary.mounts.used().peekable();
+    if used.peek().is_none() {
+        return;
+    }
+    out.push_str("\nmounts used\n");
+    for mount in used {
+        let _ = writeln!(
+            out,
+            "  {} {} on {} ({})",
+            escaped(&mount.kind),
+            escaped(&mount.source),
+            escaped(&mount.point),
+            escaped(&mount.options)
+        );
+    }
+}
+
+fn calls(out: &mut String, summary: &Summary) {
+    let mut sorted: Vec<_> = summary.by_call.iter().collect();
+    if sorted.is_empty() {
+        return;
+    }
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(count.count));
+    let _ = writeln!(out, "\n{:>10} {:>8} {:>11}  call", "count", "errors", "time");
+    for (name, count) in sorted {
+        let errors = if count.errors > 0 { count.errors.to_string() } else { String::new() };
+        let _ =
+            writeln!(out, "{:>10} {errors:>8} {:>11}  {name}", count.count, show_time(count.ns));
+    }
+}
+
+/// A date and time in UTC.
+fn date(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Count years from March, so that the leap day is a year's last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + carry;
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
+}
+
+/// As JSON.
+pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let mut json = Json::new(&mut stdout);
+    json.object(|json| {
+        let (s, report) = (summary, &summary.report);
+        json.key("complete").bool(report.complete);
+        json.key("lost").uint(report.lost);
+        json.key("gaps").uint(report.gaps.max(s.gap_count));
+        json.key("calls").uint(s.calls);
+        json.key("by_call").object(|json| {
+            for (name, count) in &s.by_call {
+                json.key(name).object(|json| {
+                    json.key("count").uint(count.count);
+                    json.key("errors").uint(count.errors);
+                    json.key("ns").uint(count.ns);
+                });
+            }
+        });
+        json.key("data_bytes").uint(s.data_bytes);
+        json.key("stored_bytes").uint(s.stored_bytes);
+        json.key("trace_bytes").uint(s.trace_bytes);
+        json.key("processes").uint(s.processes);
+        json.key("threads").uint(s.threads);
+        json.key("stall_ns").uint(s.stall_ns);
+        json.key("slow_path_calls").uint(s.slow_path_calls);
+        json.key("epoch_ns").str(&trace.preamble().epoch_ns.to_string());
+        json.key("span_ns").uint(s.span_ns);
+        json.key("ended").bool(trace.totals().is_some());
+        json.key("shared_device").bool(s.shared_device);
+        origin_json(json, trace);
+        totals_json(json, trace);
+        json.key("gap_list").array(|json| {
+            for gap in &s.gaps {
+                json.object(|json| {
+                    json.key("time_ns").uint(gap.ns);
+                    json.key("why").str(names::gap(gap.why).0);
+                    json.key("text").str(&gap.text);
+                });
+            }
+        });
+        json.key("problems").array(|json| {
+            for problem in &report.problems {
+                json.object(|json| {
+                    json.key("offset").optional_uint(problem.offset);
+                    json.key("what").str(&problem.what);
+                });
+            }
+        });
+        json.key("problems_more").uint(report.problems_more);
+        json.key("unreadable").array(|json| s.errors.iter().for_each(|error| json.str(error)));
+        json.key("mounts").array(|json| {
+            for mount in s.mounts.used() {
+                json.object(|json| {
+                    json.key("point").bytes(&mount.point);
+                    json.key("type").bytes(&mount.kind);
+                    json.key("source").bytes(&mount.source);
+                    json.key("options").bytes(&mount.options);
+                    json.key("dev").str(&format!("{}:{}", mount.dev.0, mount.dev.1));
+                });
+            }
+        });
+    });
+    json.finish()?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+fn origin_json(json: &mut Json<'_>, trace: &Trace) {
+    let preamble = trace.preamble();
+    json.key("command").array(|json| preamble.command.iter().for_each(|word| json.bytes(word)));
+    json.key("recorder_version").str(&preamble.recorder_version);
+    json.key("options").str(&preamble.options);
+    json.key("host").str(&preamble.host);
+    json.key("kernel").str(&preamble.kernel);
+    json.key("cpu").str(&preamble.cpu);
+    json.key("cpus").uint(preamble.cpus.into());
+    json.key("memory_bytes").uint(preamble.memory_bytes);
+    json.key("page_bytes").uint(preamble.page_bytes.into());
+    json.key("tsc_hz").uint(trace.tsc_hz());
+    let (major, minor) = major_minor(preamble.trace_dev);
+    json.key("trace_dev").str(&format!("{major}:{minor}"));
+}
+
+fn totals_json(json: &mut Json<'_>, trace: &Trace) {
+    let Some(totals) = trace.totals() else { return json.key("totals").null() };
+    json.key("totals").object(|json| {
+        json.key("calls_made").uint(totals.calls_made);
+        json.key("calls_read").uint(totals.calls_read);
+        json.key("calls_written").uint(totals.calls_written);
+        json.key("ring_bytes_published").uint(totals.ring_bytes_published);
+        json.key("ring_bytes_read").uint(totals.ring_bytes_read);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates() {
+        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(date(1_700_000_000), "2023-11-14 22:13:20 UTC");
+        assert_eq!(date(4_102_444_799), "2099-12-31 23:59:59 UTC");
+    }
+}

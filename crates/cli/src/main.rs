@@ -1,0 +1,85 @@
+//! `reenact`: records what a program asks of the kernel, and shows it.
+
+mod cat;
+mod doctor;
+mod failure;
+mod info;
+mod record;
+mod render;
+mod show;
+mod source;
+mod units;
+
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod sample;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Record everything that a Linux program asks of the kernel, and look at it.
+#[derive(Parser)]
+#[command(
+    name = "reenact",
+    version,
+    arg_required_else_help = true,
+    after_long_help = format!("\
+Examples:
+  Record a program and all that it starts, then look at what it did:
+    reenact record -- sqlite3 test.db 'create table t(a); insert into t values (1)'
+    reenact show sqlite3.rnt
+  What went wrong, and with which files?
+    reenact show sqlite3.rnt --failed --call %file
+  How many calls of which kind, how much data, and is the recording complete?
+    reenact info sqlite3.rnt
+  The bytes that the call with number 217 wrote:
+    reenact cat sqlite3.rnt --seq 217
+  Will recording work here?
+    reenact doctor
+
+{}", failure::exit_code_help())
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Record(record::args::Args),
+    Show(show::Args),
+    Info(info::Args),
+    Cat(cat::Args),
+    Doctor(doctor::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::try_parse() {
+        Ok(cli) => match cli.command {
+            Command::Record(args) => record::run(args),
+            Command::Show(args) => show::run(args),
+            Command::Info(args) => info::run(args),
+            Command::Cat(args) => cat::run(args),
+            Command::Doctor(args) => doctor::run(&args),
+        },
+        Err(error) => return command_line(&error),
+    };
+    result.unwrap_or_else(Failure::report)
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn command_line(error: &clap::Error) -> ExitCode {
+    // A closed standard output is no reason to complain.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    let recording = std::env::args_os().nth(1).is_some_and(|word| word == "record");
+    let text = String::new;
+    let failure = if recording { Failure::Recorder(text()) } else { Failure::Usage(text()) };
+    ExitCode::from(failure.code())
+}

@@ -1,0 +1,295 @@
+//! `reenact record`: supervisor, recorder and program together.
+
+pub mod args;
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use events::record::GapWhy;
+use recorder::{
+    DataRule, DataRules, Handle, Options, Recorder, Sink, Summary, host, namespaces, state,
+};
+use ring::{DataMode, Slot};
+use supervisor::{LaunchError, Observer, Supervisor};
+use trace::event::{Event, EventKind, RECORDER};
+use trace::{Compress, WriterOptions};
+
+use crate::failure::Failure;
+use crate::units;
+
+/// The agent, built for this very version.
+static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
+
+/// Records PROGRAM.
+pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
+    let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
+    let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
+    let mut supervisor = Supervisor::new(AGENT, args.buffer as usize).map_err(|e| ours(&e))?;
+    let arena = supervisor.arena();
+    let control = arena.control();
+    let data = data_rules(&args);
+    control.data_mode.store(data.most() as u32, Ordering::Relaxed);
+    control.data_max.store(args.max_data.unwrap_or(u64::MAX), Ordering::Relaxed);
+
+    let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let mut preamble = host::preamble(command, options_text(&args)).map_err(|e| ours(&e))?;
+    control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
+    let output = Output::open(&args, program)?;
+    preamble.trace_dev = output.device;
+    let options = Options {
+        writer: WriterOptions { compress: compress(args.compress), ..WriterOptions::default() },
+        size_max: args.max_size,
+        duration: args.duration,
+        until_exit: args.until_exit,
+        data,
+    };
+    let recorder = Recorder::start(arena, output.sink, &preamble, options).map_err(|e| ours(&e))?;
+    let mut observer = Glue { handle: recorder.handle() };
+    if let Err(error) = supervisor.launch(program, arguments, &mut observer) {
+        if let Some(path) = output.path.as_ref().filter(|_| output.created) {
+            let _ = std::fs::remove_file(path);
+        }
+        return Err(launch_failure(&error));
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let waiting = {
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || {
+            let result = recorder.join();
+            done.store(true, Ordering::SeqCst);
+            ring_requests(arena);
+            result
+        })
+    };
+    let status = supervisor.serve(&mut observer, &done);
+    let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
+    match summary {
+        Ok(summary) => {
+            if !args.quiet {
+                eprintln!("{}", summary_line(&summary, output.path.as_deref()));
+            }
+        }
+        Err(error) => eprintln!("reenact: {error}"),
+    }
+    Ok(end_as(status))
+}
+
+/// Wakes the supervisor's loop.
+fn ring_requests(arena: ring::Arena) {
+    let word = &arena.control().requests.word;
+    word.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: wakes whoever waits on the word.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Where the trace goes.
+struct Output {
+    sink: Sink,
+    path: Option<PathBuf>,
+    device: u64,
+    /// The file was not there before.
+    created: bool,
+}
+
+impl Output {
+    fn open(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
+        let path = match &args.output {
+            Some(path) if path.as_os_str() == "-" => {
+                // SAFETY: a duplicate of our standard output, owned by the sink alone.
+                let stream = unsafe {
+                    let fd = libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3);
+                    if fd < 0 {
+                        let error = io::Error::last_os_error();
+                        return Err(Failure::Recorder(format!("standard output: {error}")));
+                    }
+                    File::from_raw_fd(fd)
+                };
+                return Ok(Output {
+                    sink: Sink::Stream(Box::new(stream)),
+                    path: None,
+                    device: 0,
+                    created: false,
+                });
+            }
+            Some(path) => path.clone(),
+            None => {
+                let name = Path::new(program).file_name().unwrap_or(program);
+                PathBuf::from(name).with_added_extension("rnt")
+            }
+        };
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600).create_new(true);
+        let mut created = true;
+        let mut opened = options.open(&path);
+        let exists = opened.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists);
+        if exists && args.force {
+            created = false;
+            opened = OpenOptions::new().write(true).truncate(true).open(&path);
+            if let Ok(file) = &opened {
+                let owner_only = std::fs::Permissions::from_mode(0o600);
+                let regular = file.metadata().is_ok_and(|meta| meta.is_file());
+                if regular && let Err(error) = file.set_permissions(owner_only) {
+                    let text = format!("cannot make {} private: {error}", path.display());
+                    return Err(Failure::Recorder(text));
+                }
+            }
+        }
+        let file = opened.map_err(|error| {
+            let hint = if error.kind() == io::ErrorKind::AlreadyExists {
+                "; give another name with --output, or --force to replace it"
+            } else {
+                ""
+            };
+            Failure::Recorder(format!("cannot create {}: {error}{hint}", path.display()))
+        })?;
+        let device = file.metadata().map_or(0, |meta| meta.dev());
+        Ok(Output { sink: Sink::File(file), path: Some(path), device, created })
+    }
+}
+
+fn compress(choice: args::Compression) -> Compress {
+    match choice {
+        args::Compression::Zstd(level) => Compress::Zstd(level),
+        args::Compression::Lz4 => Compress::Lz4,
+        args::Compression::None => Compress::None,
+    }
+}
+
+fn data_rules(args: &args::Args) -> DataRules {
+    let mode = |mode| match mode {
+        args::DataMode::Full => DataMode::Full,
+        args::DataMode::Hash => DataMode::Hash,
+        args::DataMode::None => DataMode::None,
+    };
+    let rule = |rule: &args::DataRule| DataRule {
+        glob: rule.glob.clone().into_bytes(),
+        mode: mode(rule.mode),
+    };
+    DataRules { usual: mode(args.data), rules: args.data_for.iter().map(rule).collect() }
+}
+
+fn options_text(args: &args::Args) -> String {
+    let mut text = format!(
+        "data={:?} max_data={:?} compress={:?} buffer={}",
+        args.data, args.max_data, args.compress, args.buffer
+    )
+    .to_lowercase();
+    for rule in &args.data_for {
+        text.push_str(&format!(" data_for={}=", rule.glob));
+        text.push_str(&format!("{:?}", rule.mode).to_lowercase());
+    }
+    text
+}
+
+fn launch_failure(error: &LaunchError) -> Failure {
+    let text = error.to_string();
+    match error {
+        LaunchError::Program { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Failure::NotFound(text)
+        }
+        LaunchError::Program { .. } => Failure::NotExecutable(text),
+        LaunchError::Ours(_) => Failure::Recorder(text),
+    }
+}
+
+/// How often, and how long apart, to look whether a process in another namespace was found.
+const GLOBAL_PID_TRIES: u32 = 200;
+const GLOBAL_PID_PAUSE: Duration = Duration::from_millis(1);
+
+/// Hands what the supervisor sees to the recorder.
+struct Glue {
+    handle: Handle,
+}
+
+impl Glue {
+    fn tell(&self, kind: EventKind) {
+        self.handle.event(Event { thread: RECORDER, tsc: host::tsc(), kind });
+    }
+}
+
+impl Observer for Glue {
+    fn image(&mut self, pid: u32, process: u32) {
+        self.handle.process_seen(process, pid);
+        if let Ok(state) = state::read_state(pid, process) {
+            self.tell(EventKind::State(Box::new(state)));
+        }
+    }
+
+    fn not_followed(&mut self, pid: u32, process: u32, why: &str) {
+        let text = format!("process {pid} (number {process}) runs a program unrecorded: {why}");
+        self.tell(EventKind::Gap { why: GapWhy::NotFollowed, detail: u64::from(pid), text });
+    }
+
+    fn ended(&mut self, pid: u32, status: i32) {
+        self.handle.program_ended(pid, status);
+    }
+
+    fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32> {
+        if slot.foreign_pid.load(Ordering::Relaxed) == 0 {
+            return i32::try_from(tid).ok();
+        }
+        // The recorder finds the process out when it reads the thread's first record.
+        for _ in 0..GLOBAL_PID_TRIES {
+            let global = slot.global_pid.load(Ordering::Relaxed);
+            if global != 0 {
+                return namespaces::find_thread(global, tid).and_then(|tid| tid.try_into().ok());
+            }
+            std::thread::sleep(GLOBAL_PID_PAUSE);
+        }
+        None
+    }
+}
+
+/// The one line at the end.
+fn summary_line(summary: &Summary, path: Option<&Path>) -> String {
+    let mut line = format!(
+        "reenact: {} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
+        summary.calls,
+        summary.threads,
+        summary.processes,
+        units::show_size(summary.data_bytes),
+        units::show_size(summary.trace_bytes),
+        summary.lost,
+        units::show_time(summary.stall_ns),
+    );
+    if let Some(path) = path {
+        line.push_str(&format!(" -> {}", path.display()));
+    }
+    if let Some((_, text)) = &summary.stopped {
+        line.push_str(&format!("\nreenact: recording stopped early: {text}"));
+    }
+    if let Some(text) = &summary.unfinished {
+        line.push_str(&format!("\nreenact: the trace could not be finished: {text}"));
+    }
+    line
+}
+
+/// Ends as the program did.
+fn end_as(status: i32) -> ExitCode {
+    if !libc::WIFSIGNALED(status) {
+        return ExitCode::from(libc::WEXITSTATUS(status) as u8);
+    }
+    let signal = libc::WTERMSIG(status);
+    // SAFETY: dies of the signal, without a second core file.
+    unsafe {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+    ExitCode::from((128 + signal) as u8)
+}

@@ -1,0 +1,172 @@
+//! The command line of `reenact record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::units;
+
+/// Record everything that PROGRAM, its threads and its children ask of the kernel.
+///
+/// PROGRAM runs unmodified and keeps its standard streams, its exit code and its signals. Nothing
+/// is printed while it runs; one line to standard error at the end sums the recording up.
+#[derive(clap::Args, Debug)]
+#[command(
+    override_usage = "reenact record [OPTIONS] [--] PROGRAM [ARGS...]",
+    after_long_help = "\
+Examples:
+  reenact record -- make -j2
+  reenact record -o sort.rnt --data hash sort words.txt
+  reenact record --data-for '*/.ssh/*=none' -- ./deploy
+  reenact record -o - ./server | ssh backup 'cat > server.rnt'"
+)]
+pub struct Args {
+    /// Where to write the trace; `-` is standard output [default: PROGRAM.rnt in the current
+    /// directory]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Replace FILE if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// Stop recording when PROGRAM itself ends; what it leaves behind runs on unrecorded
+    #[arg(long)]
+    pub until_exit: bool,
+
+    /// What to keep of the buffers that calls read and write
+    #[arg(long, value_enum, default_value_t = DataMode::Full, value_name = "WHAT")]
+    pub data: DataMode,
+
+    /// What to keep of the buffers of files whose path fits GLOB (`*` also matches slashes); may
+    /// be given several times, the last one that fits counts
+    ///
+    /// GLOB is held against the absolute path under which a file was opened or, for descriptors
+    /// that a program begins with, the path in /proc. Another name of the same file, by a link or
+    /// after a rename, needs a rule of its own. Where the path behind a descriptor cannot be told
+    /// (/dev/stdin, /proc/self/fd, descriptors received from others), no more than hashes are kept
+    /// once any rule is stricter than --data.
+    ///
+    /// Rules are about buffers of calls on files. What PROGRAM passes on through pipes, sockets or
+    /// other files follows the rules of those; arguments, environments and paths are always kept;
+    /// memory-mapped files are never recorded. Bytes that a rule withholds do pass through the
+    /// memory that PROGRAM shares with the recorder, but not to the trace.
+    #[arg(long, value_name = "GLOB=WHAT", value_parser = data_rule)]
+    pub data_for: Vec<DataRule>,
+
+    /// Keep at most this much of each buffer; what is cut is marked and keeps its length and hash
+    #[arg(long, value_name = "BYTES", value_parser = units::size)]
+    pub max_data: Option<u64>,
+
+    /// Stop recording when the trace has this size; PROGRAM runs on
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub max_size: Option<u64>,
+
+    /// Stop recording after this time; PROGRAM runs on
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub duration: Option<Duration>,
+
+    /// How to compress the trace: `zstd`, `zstd:LEVEL` (1 to 19), `lz4` or `none`
+    #[arg(long, value_name = "HOW", value_parser = compression, default_value = "zstd")]
+    pub compress: Compression,
+
+    /// Memory between PROGRAM and the recorder, for all threads together; when it is full,
+    /// threads wait
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64M")]
+    pub buffer: u64,
+
+    /// Print no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// The program to record, and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// What is kept of a buffer.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataMode {
+    /// Every byte
+    Full,
+    /// Length and hash
+    Hash,
+    /// Length alone
+    None,
+}
+
+/// An exception from `--data`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataRule {
+    /// Which paths.
+    pub glob: String,
+    /// What is kept of them.
+    pub mode: DataMode,
+}
+
+/// How blocks of the trace are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    /// zstd of that level.
+    Zstd(i32),
+    /// lz4.
+    Lz4,
+    /// Not at all.
+    None,
+}
+
+/// The level that costs least.
+const ZSTD_LEVEL_DEFAULT: i32 = 1;
+
+fn data_rule(text: &str) -> Result<DataRule, String> {
+    let (glob, mode) = text.rsplit_once('=').ok_or_else(|| {
+        format!("'{text}' names no mode; write GLOB=full, GLOB=hash or GLOB=none")
+    })?;
+    let mode = <DataMode as clap::ValueEnum>::from_str(mode, false)
+        .map_err(|_| format!("'{mode}' is not one of full, hash, none"))?;
+    if glob.is_empty() {
+        return Err("the pattern before '=' is empty".into());
+    }
+    Ok(DataRule { glob: glob.to_string(), mode })
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    let (name, level) = match text.split_once(':') {
+        Some((name, level)) => (name, Some(level)),
+        None => (text, None),
+    };
+    match (name, level) {
+        ("lz4", None) => Ok(Compression::Lz4),
+        ("none", None) => Ok(Compression::None),
+        ("zstd", None) => Ok(Compression::Zstd(ZSTD_LEVEL_DEFAULT)),
+        ("zstd", Some(level)) => match level.parse() {
+            Ok(level @ 1..=19) => Ok(Compression::Zstd(level)),
+            _ => Err(format!("'{level}' is no level of zstd; levels are 1 to 19")),
+        },
+        _ => Err(format!("'{text}' is not one of zstd, zstd:LEVEL, lz4, none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_split_at_the_last_equals_sign() {
+        let rule = data_rule("/a=b/*=hash").unwrap();
+        assert_eq!(rule, DataRule { glob: "/a=b/*".into(), mode: DataMode::Hash });
+        for bad in ["/a", "=full", "/a=some"] {
+            assert!(data_rule(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn compression_specifications() {
+        assert_eq!(compression("zstd"), Ok(Compression::Zstd(1)));
+        assert_eq!(compression("zstd:19"), Ok(Compression::Zstd(19)));
+        assert_eq!(compression("lz4"), Ok(Compression::Lz4));
+        for bad in ["zstd:", "zstd:0", "zstd:20", "lz4:1", "gzip", ""] {
+            assert!(compression(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Bytes of recorded programs made harmless for terminals: nothing that a program named or wrote
+//! reaches the user's terminal as a control sequence.
+
+use std::fmt::Write as _;
+
+/// Appends `bytes` in double quotes, escaped as C does.
+pub fn quote(out: &mut String, bytes: &[u8]) {
+    out.push('"');
+    escape(out, bytes, &['"']);
+    out.push('"');
+}
+
+/// Appends `bytes` escaped; `special` are further characters that must not stand for themselves.
+pub fn escape(out: &mut String, bytes: &[u8], special: &[char]) {
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                '\\' => out.push_str("\\\\"),
+                '"' if special.contains(&'"') => out.push_str("\\\""),
+                c if special.contains(&c) => octal(out, c),
+                ' '..='~' => out.push(c),
+                c if c.is_alphanumeric() => out.push(c),
+                c => octal(out, c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\{byte:03o}");
+        }
+    }
+}
+
+fn octal(out: &mut String, c: char) {
+    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+        let _ = write!(out, "\\{byte:03o}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: &str) {
+        let mut out = String::new();
+        quote(&mut out, bytes);
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn hostile_bytes_cannot_reach_the_terminal() {
+        check(b"plain text", "\"plain text\"");
+        check(b"a\nb\t\"c\"\\", r#""a\nb\t\"c\"\\""#);
+        check(b"\x1b[31mred\x07", r#""\033[31mred\007""#);
+        check(b"\xff\xfe\x80", r#""\377\376\200""#);
+        check("Größe 文".as_bytes(), "\"Größe 文\"");
+        check("\u{202e}gpj".as_bytes(), r#""\342\200\256gpj""#);
+        check("\u{9b}31m".as_bytes(), r#""\302\23331m""#);
+    }
+
+    #[test]
+    fn labels_keep_their_brackets_apart() {
+        let mut out = String::new();
+        escape(&mut out, b"/a>b<\n", &['<', '>']);
+        assert_eq!(out, "/a\\076b\\074\\n");
+    }
+}

@@ -1,0 +1,331 @@
+//! `reenact show`: what the program asked of the kernel, event by event.
+
+mod filter;
+mod follow;
+mod lines;
+mod moment;
+mod objects;
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{Contents, World};
+use trace::event::{Event, EventKind};
+use trace::{ReadError, Sequenced, Trace};
+
+use crate::failure::{self, Failure};
+use crate::render::json::Json;
+use crate::render::text::Style;
+use crate::{source, units};
+use filter::{CallFilter, Filter};
+use follow::Held;
+use lines::Look;
+use moment::Moment;
+
+/// How often a growing trace is looked at.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Show the calls of a recording, one line each, in the order in which they began.
+///
+/// Each line has the process id (and, for further threads, the thread id), the time from the start
+/// of the recording, the call with its decoded arguments, its result, and how long it took.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact show sqlite3.rnt
+  reenact show sqlite3.rnt --call %file --failed
+  reenact show sqlite3.rnt --path '*.db-journal' --call 'pwrite64,fdatasync'
+  reenact show sqlite3.rnt --slower-than 1ms --since 2s --until 3s
+  reenact show sqlite3.rnt --json | jq -r 'select(.errno == \"ENOENT\") | .args.pathname'")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// Only these processes (process ids, separated by commas)
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+
+    /// Only these threads (thread ids, separated by commas)
+    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    tid: Vec<u32>,
+
+    /// Only these calls: names and classes (%file, %desc, %network, %process, %signal, %ipc,
+    /// %memory, %creds, %clock, %stat, %read, %write, %sync), separated by commas; with `!` in
+    /// front, all others
+    #[arg(long, value_name = "CALLS", value_parser = CallFilter::parse, allow_hyphen_values = true)]
+    call: Option<CallFilter>,
+
+    /// Only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes);
+    /// may be given several times
+    #[arg(long, value_name = "GLOB")]
+    path: Vec<String>,
+
+    /// Only calls that returned an error
+    #[arg(long)]
+    failed: bool,
+
+    /// Only what began at this time from the start or later (seconds, or with a unit: 200ms)
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    since: Option<u64>,
+
+    /// Only what began up to this time from the start
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    until: Option<u64>,
+
+    /// Only calls that took longer
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    slower_than: Option<u64>,
+
+    /// Stop after this many events
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+
+    /// Go on as the trace grows, until it is complete
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Bytes of strings and items of arrays that are shown
+    #[arg(short, long, value_name = "N", default_value_t = 32)]
+    string_limit: usize,
+
+    /// How the data of buffers is shown: not at all, as text up to the string limit, or all of it
+    /// in hexadecimal. With --json: `none` leaves the bytes out, else they are in base64
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Data::Text)]
+    data: Data,
+
+    /// Show environments and arrays in full
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+
+    /// Colours
+    #[arg(
+        long,
+        visible_alias = "color",
+        value_enum,
+        value_name = "WHEN",
+        default_value_t = Colour::Auto
+    )]
+    colour: Colour,
+}
+
+/// How the data of buffers is shown.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Data {
+    None,
+    Text,
+    Hex,
+}
+
+/// When colours are used.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Even into files and pipes
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let name = args.trace.display();
+    let mut trace = source::open(&args.trace)?;
+    let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut printer = Printer::new(&args, out);
+    let mut errors = Errors { name: name.to_string(), count: 0 };
+    let more = if args.follow {
+        follow(&mut trace, &mut printer, &mut errors)?
+    } else {
+        let mut more = true;
+        for next in trace.events() {
+            let Some(next) = errors.pass(next) else { continue };
+            more = printer.next(&trace, &next)?;
+            if !more {
+                break;
+            }
+        }
+        more
+    };
+    printer.out.flush()?;
+    if !more {
+        return Ok(ExitCode::SUCCESS);
+    }
+    for warning in source::warnings(&trace) {
+        failure::warn(&format!("{name}: {warning}"));
+    }
+    if errors.count > 0 {
+        let count = errors.count;
+        return Err(Failure::Failed(format!(
+            "{name}: {count} damaged blocks could not be shown; `reenact info --verify {name}` \
+             tells what is left"
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what comes until the trace is complete. Tells whether more may be wanted.
+fn follow<W: Write>(
+    trace: &mut Trace,
+    printer: &mut Printer<W>,
+    errors: &mut Errors,
+) -> Result<bool, Failure> {
+    let mut cursor = trace.cursor();
+    let mut held = Held::default();
+    let mut news = Instant::now();
+    loop {
+        while let Some(next) = cursor.next(trace) {
+            if let Some(next) = errors.pass(next) {
+                held.add(source::clock(trace)(next.event.tsc), next);
+                news = Instant::now();
+            }
+            while let Some(next) = held.next(false) {
+                if !printer.next(trace, &next)? {
+                    return Ok(false);
+                }
+            }
+        }
+        let ended = trace.totals().is_some();
+        let silent = news.elapsed() > Duration::from_nanos(follow::APART_NS);
+        while let Some(next) = held.next(ended || silent) {
+            if !printer.next(trace, &next)? {
+                return Ok(false);
+            }
+        }
+        if ended {
+            return Ok(true);
+        }
+        printer.out.flush()?;
+        thread::sleep(FOLLOW_INTERVAL);
+        let refreshed = trace.refresh();
+        refreshed.map_err(|error| Failure::Failed(format!("{}: {error}", errors.name)))?;
+    }
+}
+
+/// Damaged blocks that are told one by one.
+const ERRORS_SHOWN: u64 = 20;
+
+/// Damaged blocks on the way.
+struct Errors {
+    name: String,
+    count: u64,
+}
+
+impl Errors {
+    /// Lets an event through, and tells about an error.
+    fn pass(&mut self, next: Result<Sequenced, ReadError>) -> Option<Sequenced> {
+        match next {
+            Ok(next) => Some(next),
+            Err(error) => {
+                self.count += 1;
+                if self.count <= ERRORS_SHOWN {
+                    failure::warn(&format!("{}: {error}", self.name));
+                }
+                None
+            }
+        }
+    }
+}
+
+/// How one event becomes output.
+enum Format {
+    Text { look: Look, line: String },
+    Json { data: bool },
+}
+
+struct Printer<W> {
+    world: World,
+    filter: Filter,
+    format: Format,
+    left: u64,
+    out: W,
+}
+
+impl<W: Write> Printer<W> {
+    fn new(args: &Args, out: W) -> Printer<W> {
+        let colour = match args.colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => {
+                let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                io::stdout().is_terminal() && !refused
+            }
+        };
+        let style = Style {
+            string_limit: args.string_limit,
+            data: args.data == Data::Text,
+            verbose: args.verbose,
+        };
+        let format = if args.json {
+            Format::Json { data: args.data != Data::None }
+        } else {
+            let look = Look { style, hex: args.data == Data::Hex, colour };
+            Format::Text { look, line: String::new() }
+        };
+        let filter = Filter {
+            pids: args.pid.clone(),
+            tids: args.tid.clone(),
+            calls: args.call.clone(),
+            paths: args.path.clone(),
+            failed: args.failed,
+            since_ns: args.since,
+            until_ns: args.until,
+            slower_ns: args.slower_than,
+        };
+        Printer { world: World::new(), filter, format, left: args.limit.unwrap_or(u64::MAX), out }
+    }
+
+    fn next(&mut self, trace: &Trace, next: &Sequenced) -> io::Result<bool> {
+        let mut stored = source::Stored(trace);
+        self.event(next.seq, &next.event, &source::clock(trace), &mut stored)
+    }
+
+    /// Shows an event if it is wanted. Tells whether later ones may be wanted.
+    fn event(
+        &mut self,
+        seq: Option<u64>,
+        event: &Event,
+        clock: &dyn Fn(u64) -> u64,
+        contents: &mut dyn Contents,
+    ) -> io::Result<bool> {
+        if self.left == 0 || self.filter.is_over(clock(event.tsc)) {
+            return Ok(false);
+        }
+        let step = self.world.step(event, contents);
+        let moment = Moment::new(seq, event, &self.world, &step, clock);
+        if self.filter.accepts(&moment) {
+            let shown = match &mut self.format {
+                Format::Text { look, line } => {
+                    line.clear();
+                    lines::event(line, &moment, contents, *look);
+                    self.out.write_all(line.as_bytes())?;
+                    if let (true, EventKind::Call(call)) = (look.hex, &event.kind) {
+                        lines::hex_dump(&mut self.out, call, contents)?;
+                    }
+                    !line.is_empty()
+                }
+                Format::Json { data } => {
+                    let mut json = Json::new(&mut self.out);
+                    objects::event(&mut json, &moment, contents, *data);
+                    json.finish()?;
+                    self.out.write_all(b"\n")?;
+                    true
+                }
+            };
+            self.left -= u64::from(shown);
+        }
+        self.world.finish(step);
+        Ok(self.left > 0)
+    }
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,94 @@
+//! A trace that grows: its blocks come thread by thread, so that what happened at the same time
+//! comes one after the other. Events are held back until others of their time had time to come.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use trace::Sequenced;
+
+/// How far apart in time events of one moment may come: a recorder hands over all that it has once
+/// a second.
+pub const APART_NS: u64 = 2_000_000_000;
+/// Events that are held back at most.
+const HELD_MAX: usize = 1 << 20;
+
+/// Events that wait for their turn.
+#[derive(Default)]
+pub struct Held {
+    waiting: BinaryHeap<Waiting>,
+    newest_ns: u64,
+    count: u64,
+}
+
+struct Waiting {
+    begin_ns: u64,
+    place: u64,
+    next: Sequenced,
+}
+
+impl Held {
+    /// Takes an event in.
+    pub fn add(&mut self, begin_ns: u64, next: Sequenced) {
+        self.newest_ns = self.newest_ns.max(begin_ns);
+        self.count += 1;
+        self.waiting.push(Waiting { begin_ns, place: self.count, next });
+    }
+
+    /// The next event whose turn has come; with `all`, the next one.
+    pub fn next(&mut self, all: bool) -> Option<Sequenced> {
+        let first = self.waiting.peek()?;
+        let due = self.newest_ns - first.begin_ns >= APART_NS || self.waiting.len() > HELD_MAX;
+        if all || due { self.waiting.pop().map(|waiting| waiting.next) } else { None }
+    }
+}
+
+impl Ord for Waiting {
+    /// The greatest is the one that goes first.
+    fn cmp(&self, other: &Waiting) -> Ordering {
+        (other.begin_ns, other.place).cmp(&(self.begin_ns, self.place))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiting {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace::event::{Event, EventKind};
+
+    fn add(held: &mut Held, ns: u64) {
+        let event = Event { thread: 1, tsc: ns, kind: EventKind::Stall { ns: 0 } };
+        held.add(ns, Sequenced { seq: None, event });
+    }
+
+    fn drain(held: &mut Held, all: bool) -> Vec<u64> {
+        std::iter::from_fn(|| held.next(all)).map(|next| next.event.tsc).collect()
+    }
+
+    #[test]
+    fn what_comes_late_finds_its_place() {
+        let mut held = Held::default();
+        for ns in [5, 10, APART_NS, 7] {
+            add(&mut held, ns);
+        }
+        assert_eq!(drain(&mut held, false), [] as [u64; 0]);
+        add(&mut held, APART_NS + 7);
+        assert_eq!(drain(&mut held, false), [5, 7]);
+        assert_eq!(drain(&mut held, true), [10, APART_NS, APART_NS + 7]);
+        // What comes even later is given at once.
+        add(&mut held, 6);
+        assert_eq!(drain(&mut held, false), [6]);
+    }
+}

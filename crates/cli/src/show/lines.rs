@@ -1,0 +1,242 @@
+//! Events as lines of text.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use model::decode::{self, Limits, Returned, buffers, siginfo};
+use model::{Contents, names};
+use trace::event::{Call, EventKind, StartHow};
+
+use super::moment::Moment;
+use crate::render::escape::escape;
+use crate::render::text::{self, Style};
+use crate::units;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// How much of values is shown.
+    pub style: Style,
+    /// The data of buffers follows each call in hexadecimal.
+    pub hex: bool,
+    /// Terminal colours.
+    pub colour: bool,
+}
+
+const RED: &str = "31";
+const YELLOW: &str = "33";
+const CYAN: &str = "36";
+const ALARM: &str = "1;31";
+
+/// Appends the line of an event, if it has one.
+pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents, look: Look) {
+    let text = match &moment.event.kind {
+        EventKind::Call(call) => {
+            prefix(out, moment);
+            self::call(out, call, moment, contents, look);
+            out.push('\n');
+            return;
+        }
+        EventKind::State(_) => return,
+        EventKind::End { .. } if moment.is_last_thread() => return,
+        EventKind::Signal { signal, info, .. } => {
+            let mut text = String::from("--- ");
+            let number = i32::from(*signal);
+            text.push_str(&names::signal(number).unwrap_or_else(|| number.to_string()));
+            text.push(' ');
+            text::render(&mut text, &siginfo::decode(info), look.style);
+            text.push_str(" ---");
+            (YELLOW, text)
+        }
+        EventKind::Start { how, parent, .. } => (CYAN, started(*how, *parent, moment)),
+        EventKind::Image { data, .. } => {
+            let mut text = String::from("+++ runs ");
+            let given = decode::image::decode(data, contents);
+            match given.iter().find(|(name, _)| *name == "argv") {
+                Some((_, argv)) => text::render(&mut text, argv, look.style),
+                None => text.push_str("a new program"),
+            }
+            text.push_str(" +++");
+            (CYAN, text)
+        }
+        EventKind::End { .. } => (CYAN, "+++ thread ended +++".into()),
+        EventKind::Exit { status, .. } => {
+            let how = status.map_or_else(|| "ended".into(), text::end_of_process);
+            (CYAN, format!("+++ {how} +++"))
+        }
+        EventKind::Stall { ns } => {
+            (YELLOW, format!("--- waited {} for the recorder ---", units::show_time(*ns)))
+        }
+        EventKind::Gap { why, detail, text } => {
+            let mut line = format!("!!! gap: {}", names::gap(*why).1);
+            if *detail != 0 {
+                let _ = write!(line, " ({detail})");
+            }
+            if !text.is_empty() {
+                line.push_str(": ");
+                escape(&mut line, text.as_bytes(), &[]);
+            }
+            line.push_str(" !!!");
+            (ALARM, line)
+        }
+    };
+    prefix(out, moment);
+    paint(out, look, text.0, &text.1);
+    out.push('\n');
+}
+
+fn prefix(out: &mut String, moment: &Moment<'_>) {
+    let id = match (moment.pid, moment.tid) {
+        (Some(pid), Some(tid)) if pid != tid => format!("{pid}/{tid}"),
+        (Some(pid), _) => pid.to_string(),
+        _ => "-".into(),
+    };
+    let (seconds, ns) = (moment.enter_ns / 1_000_000_000, moment.enter_ns % 1_000_000_000);
+    let _ = write!(out, "{id:<7} {seconds:>3}.{:06} ", ns / 1000);
+}
+
+fn paint(out: &mut String, look: Look, colour: &str, text: &str) {
+    if look.colour {
+        let _ = write!(out, "\x1b[{colour}m{text}\x1b[0m");
+    } else {
+        out.push_str(text);
+    }
+}
+
+fn started(how: StartHow, parent: u32, moment: &Moment<'_>) -> String {
+    let by = match moment.world.ids(parent) {
+        Some((_, tid)) => format!(" by {tid}"),
+        None => String::new(),
+    };
+    match how {
+        StartHow::Launch => "+++ launched +++".into(),
+        StartHow::Thread => format!("+++ thread started{by} +++"),
+        StartHow::Fork | StartHow::Vfork => {
+            format!("+++ process started{by} ({}) +++", names::start(how))
+        }
+    }
+}
+
+fn call(
+    out: &mut String,
+    call: &Call,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+    look: Look,
+) {
+    let limit = look.style.string_limit;
+    let items = if look.style.verbose { usize::MAX } else { limit };
+    let data = if look.style.data { limit } else { 0 };
+    let limits = Limits { strings: limit, data, items };
+    let decoded = decode::decode(call, &moment.view(), contents, limits);
+    out.push_str(&decoded.name);
+    out.push('(');
+    for (index, (name, value)) in decoded.args.iter().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        text::argument(out, name, value, look.style);
+    }
+    out.push(')');
+    if decoded.unknown_variant {
+        out.push_str(" /* buffer not captured */");
+    }
+    match &decoded.result {
+        Returned::Value(value) => {
+            out.push_str(" = ");
+            text::render(out, value, look.style);
+        }
+        Returned::Error { errno, name } => {
+            let text = match name {
+                Some((name, meaning)) => format!("-1 {name} ({meaning})"),
+                None => format!("-1 (error {errno})"),
+            };
+            out.push_str(" = ");
+            paint(out, look, RED, &text);
+        }
+        Returned::Never => out.push_str(" = ?"),
+        Returned::Unfinished => out.push_str(" <unfinished ...>"),
+    }
+    if let Some(exit_ns) = moment.exit_ns {
+        let ns = exit_ns - moment.enter_ns;
+        let _ = write!(out, " <{}.{:09}>", ns / 1_000_000_000, ns % 1_000_000_000);
+    }
+}
+
+/// Bytes in one line of a dump.
+const DUMP_BYTES: usize = 16;
+
+/// Writes the data of a call in hexadecimal.
+pub fn hex_dump(out: &mut dyn Write, call: &Call, contents: &mut dyn Contents) -> io::Result<()> {
+    for buffer in buffers(call).iter().filter(|buffer| buffer.plain) {
+        writeln!(out, " * {} bytes of {}", buffer.len(), buffer.name)?;
+        let mut dump = Dump { out: &mut *out, offset: 0, line: Vec::new() };
+        for data in &buffer.pieces {
+            let mut written = Ok(());
+            let read = contents.each(&data.content, &mut |bytes| {
+                written = dump.push(bytes);
+                written.is_ok()
+            });
+            written?;
+            if let Err(why) = read {
+                let mut text = String::new();
+                escape(&mut text, why.as_bytes(), &[]);
+                writeln!(dump.out, " | not readable from the trace: {text}")?;
+            }
+        }
+        dump.end_line()?;
+        if buffer.is_cut() {
+            out.write_all(b" | (cut)\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// Lines of a dump in the making.
+struct Dump<'a> {
+    out: &'a mut dyn Write,
+    offset: u64,
+    line: Vec<u8>,
+}
+
+impl Dump<'_> {
+    fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let take = bytes.len().min(DUMP_BYTES - self.line.len());
+            self.line.extend_from_slice(&bytes[..take]);
+            bytes = &bytes[take..];
+            if self.line.len() == DUMP_BYTES {
+                self.end_line()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        if !self.line.is_empty() {
+            write!(self.out, " | {:05x} ", self.offset)?;
+            self.out.write_all(&dump_line(&self.line))?;
+            self.offset += self.line.len() as u64;
+            self.line.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Columns of a dump's line after the offset: hexadecimal, and text from the given column on.
+const DUMP_TEXT_AT: usize = 3 * DUMP_BYTES + 3;
+
+fn dump_line(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut line = vec![b' '; DUMP_TEXT_AT + bytes.len()];
+    for (index, byte) in bytes.iter().enumerate() {
+        // Each half of the line has a blank before it.
+        let at = 1 + 3 * index + index / (DUMP_BYTES / 2);
+        line[at] = DIGITS[usize::from(byte >> 4)];
+        line[at + 1] = DIGITS[usize::from(byte & 15)];
+        let shown = if (b' '..=b'~').contains(byte) { *byte } else { b'.' };
+        line[DUMP_TEXT_AT + index] = shown;
+    }
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,244 @@
+//! Events as JSON, one object per line.
+
+use events::record::RESULT;
+use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
+use model::{Contents, Value, names};
+use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::moment::Moment;
+use crate::render::json::{Json, stored_base64};
+use crate::render::text;
+
+/// Strings and arrays whole; the bytes of plain data go elsewhere.
+const LIMITS: Limits = Limits { strings: usize::MAX, data: 0, items: usize::MAX };
+
+/// Writes the object of an event. `data` tells whether the bytes of buffers are included.
+pub fn event(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, data: bool) {
+    json.object(|json| match &moment.event.kind {
+        EventKind::Call(call) => self::call(json, call, moment, contents, data),
+        EventKind::Signal { signal, handler, info } => {
+            head(json, "signal", moment);
+            json.key("signal").optional_str(names::signal((*signal).into()).as_deref());
+            json.key("number").uint((*signal).into());
+            json.key("handler").uint(*handler);
+            json.key("info").value(&siginfo::decode(info));
+        }
+        EventKind::Start { how, process, parent, .. } => {
+            head(json, "start", moment);
+            json.key("how").str(names::start(*how));
+            json.key("process").uint((*process).into());
+            json.key("thread").uint(moment.event.thread.into());
+            let parent = moment.world.ids(*parent);
+            json.key("parent_pid").optional_uint(parent.map(|(pid, _)| pid.into()));
+            json.key("parent_tid").optional_uint(parent.map(|(_, tid)| tid.into()));
+        }
+        EventKind::Image { data, .. } => {
+            head(json, "exec", moment);
+            for (name, value) in image::decode(data, contents) {
+                json.key(name).value(&value);
+            }
+        }
+        EventKind::End { calls } => {
+            head(json, "exit", moment);
+            json.key("scope").str("thread");
+            json.key("calls").uint(*calls);
+        }
+        EventKind::Exit { process, status } => {
+            head(json, "exit", moment);
+            json.key("scope").str("process");
+            json.key("process").uint((*process).into());
+            match status {
+                Some(status) => json.key("status").wait_status(*status),
+                None => json.key("status").null(),
+            }
+        }
+        EventKind::Stall { ns } => {
+            head(json, "stall", moment);
+            json.key("ns").uint(*ns);
+        }
+        EventKind::Gap { why, detail, text } => {
+            head(json, "gap", moment);
+            json.key("why").str(names::gap(*why).0);
+            json.key("detail").uint(*detail);
+            json.key("text").str(text);
+        }
+        EventKind::State(state) => {
+            head(json, "state", moment);
+            self::state(json, state);
+        }
+    });
+}
+
+fn head(json: &mut Json<'_>, kind: &str, moment: &Moment<'_>) {
+    json.key("type").str(kind);
+    json.key("pid").optional_uint(moment.pid.map(u64::from));
+    json.key("tid").optional_uint(moment.tid.map(u64::from));
+    json.key("time_ns").uint(moment.enter_ns);
+}
+
+fn call(
+    json: &mut Json<'_>,
+    call: &Call,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+    data: bool,
+) {
+    let decoded = decode::decode(call, &moment.view(), contents, LIMITS);
+    json.key("type").str("call");
+    json.key("seq").optional_uint(moment.seq);
+    json.key("pid").optional_uint(moment.pid.map(u64::from));
+    json.key("tid").optional_uint(moment.tid.map(u64::from));
+    json.key("call").str(&decoded.name);
+    json.key("nr").uint(call.nr.into());
+    json.key("args").object(|json| {
+        for (name, value) in &decoded.args {
+            json.key(name).value(value);
+        }
+    });
+    json.key("paths").object(|json| paths(json, &decoded, moment));
+    let (ret, errno) = match (&decoded.result, call.outcome) {
+        (Returned::Error { errno, name }, _) => {
+            let name = name.map_or_else(|| errno.to_string(), |(name, _)| name.to_string());
+            (Some(-1), Some(name))
+        }
+        (_, Outcome::Returned { ret, .. }) => (Some(ret), None),
+        _ => (None, None),
+    };
+    match ret {
+        Some(ret) => json.key("ret").int(ret),
+        None => json.key("ret").null(),
+    }
+    json.key("errno").optional_str(errno.as_deref());
+    json.key("enter_ns").uint(moment.enter_ns);
+    json.key("exit_ns").optional_uint(moment.exit_ns);
+    json.key("site").uint(call.site);
+    if decoded.unknown_variant {
+        json.key("note").str("buffer not captured");
+    }
+    json.key("data").object(|json| {
+        for buffer in buffers(call) {
+            json.key(&buffer.name).object(|json| self::buffer(json, &buffer, contents, data));
+        }
+    });
+    if !call.identities.is_empty() {
+        json.key("files").object(|json| {
+            for (arg, identity) in &call.identities {
+                let name = decoded.args.get(usize::from(*arg)).map(|(name, _)| *name);
+                let name = if *arg == RESULT { "ret" } else { name.unwrap_or("?") };
+                json.key(name).object(|json| file(json, identity));
+            }
+        });
+    }
+}
+
+/// Absolute paths behind path and descriptor arguments, and behind the result.
+fn paths(json: &mut Json<'_>, decoded: &decode::Decoded, moment: &Moment<'_>) {
+    for ((name, value), number) in decoded.args.iter().zip(0u8..) {
+        let resolved = moment.step.paths.iter().find(|(arg, _)| *arg == number);
+        match value {
+            Value::Fd { path: Some(path), .. } => json.key(name).bytes(path),
+            _ => {
+                if let Some((_, path)) = resolved {
+                    json.key(name).bytes(path);
+                }
+            }
+        }
+    }
+    if let Returned::Value(Value::Fd { path: Some(path), .. }) = &decoded.result {
+        json.key("ret").bytes(path);
+    }
+}
+
+fn buffer(json: &mut Json<'_>, buffer: &Buffer<'_>, contents: &mut dyn Contents, data: bool) {
+    let cut = buffer.is_cut();
+    json.key("len").uint(buffer.len());
+    json.key("cut").bool(cut);
+    let stored = || buffer.pieces.iter().map(|piece| &piece.content);
+    let mut hasher = Xxh3::new();
+    let result = if data {
+        json.key("base64");
+        stored_base64(json, stored(), contents, &mut |bytes| hasher.update(bytes))
+    } else if buffer.hash().is_none() && !cut {
+        hash(stored(), contents, &mut hasher)
+    } else {
+        Ok(())
+    };
+    let hash = match (buffer.hash(), &result) {
+        (Some(hash), _) => Some(hash),
+        (None, Ok(())) if !cut => Some(hasher.digest128()),
+        _ => None,
+    };
+    json.key("hash").optional_str(hash.map(|hash| format!("{hash:032x}")).as_deref());
+    if buffer.pieces.iter().any(|piece| model::contents::is_fault(piece)) {
+        json.key("fault").bool(true);
+    }
+    if let Err(why) = result {
+        json.key("damaged").str(&why);
+    }
+}
+
+fn hash<'a>(
+    stored: impl Iterator<Item = &'a Content>,
+    contents: &mut dyn Contents,
+    hasher: &mut Xxh3,
+) -> Result<(), String> {
+    for content in stored {
+        contents.each(content, &mut |bytes| {
+            hasher.update(bytes);
+            true
+        })?;
+    }
+    Ok(())
+}
+
+fn file(json: &mut Json<'_>, identity: &Identity) {
+    let (major, minor) = text::major_minor(identity.dev);
+    json.key("dev").str(&format!("{major}:{minor}"));
+    json.key("ino").uint(identity.ino);
+    json.key("mode").uint(identity.mode.into());
+    json.key("nlink").uint(identity.nlink.into());
+    json.key("uid").uint(identity.uid.into());
+    json.key("gid").uint(identity.gid.into());
+    json.key("size").uint(identity.size);
+    let (major, minor) = text::major_minor(identity.rdev);
+    json.key("rdev").str(&format!("{major}:{minor}"));
+    json.key("mtime_ns").int(identity.mtime_ns);
+}
+
+fn state(json: &mut Json<'_>, state: &ProcessState) {
+    let ids = |json: &mut Json<'_>, ids: &[u32]| {
+        json.array(|json| ids.iter().for_each(|id| json.uint((*id).into())));
+    };
+    json.key("process").uint(state.process.into());
+    json.key("host_pid").uint(state.pid.into());
+    json.key("host_ppid").uint(state.ppid.into());
+    json.key("exe").bytes(&state.exe);
+    json.key("cwd").bytes(&state.cwd);
+    json.key("root").bytes(&state.root);
+    ids(json.key("uids"), &state.uids);
+    ids(json.key("gids"), &state.gids);
+    ids(json.key("groups"), &state.groups);
+    json.key("umask").uint(state.umask.into());
+    json.key("sig_blocked").value(&Value::SigSet(state.sig_blocked));
+    json.key("sig_ignored").value(&Value::SigSet(state.sig_ignored));
+    json.key("limits").array(|json| {
+        for (soft, hard) in &state.limits {
+            json.array(|json| {
+                json.uint(*soft);
+                json.uint(*hard);
+            });
+        }
+    });
+    json.key("fds").array(|json| {
+        for open in &state.fds {
+            json.object(|json| {
+                json.key("fd").int(open.fd.into());
+                json.key("target").bytes(&open.target);
+                json.key("offset").uint(open.offset);
+                json.key("flags").uint(open.flags.into());
+            });
+        }
+    });
+    json.key("fds_left_out").uint(state.fds_left_out);
+}

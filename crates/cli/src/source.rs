@@ -1,0 +1,68 @@
+//! Traces as the reading commands use them.
+
+use std::path::Path;
+
+use model::Contents;
+use trace::Trace;
+use trace::event::Content;
+
+use crate::failure::Failure;
+
+/// Opens a trace, or says which file could not be opened and why.
+pub fn open(path: &Path) -> Result<Trace, Failure> {
+    Trace::open(path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+}
+
+/// The clock of a trace: nanoseconds from its start. What lies before the start is at 0.
+pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
+    |tsc| trace.ticks_to_ns(tsc).max(0).unsigned_abs()
+}
+
+/// The stored bytes of a trace.
+pub struct Stored<'a>(pub &'a Trace);
+
+impl Contents for Stored<'_> {
+    fn each(
+        &mut self,
+        content: &Content,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let (len, ids) = match content {
+            Content::Inline(bytes) => {
+                take(bytes);
+                return Ok(());
+            }
+            Content::Blobs { len, ids } => (*len, ids),
+        };
+        let mut found = 0u64;
+        for id in ids {
+            let blob = self.0.blob(*id).map_err(|error| error.to_string())?;
+            found += blob.len() as u64;
+            if found > len {
+                break;
+            }
+            if !take(&blob) {
+                return Ok(());
+            }
+        }
+        if found == len {
+            return Ok(());
+        }
+        Err(format!("the trace is damaged: a buffer has {found} bytes, its call says {len}"))
+    }
+}
+
+/// Stretches of damage that are told one by one.
+const DAMAGE_SHOWN: usize = 20;
+
+/// What is wrong with a trace as a whole, for people; nothing for a sound one.
+pub fn warnings(trace: &Trace) -> Vec<String> {
+    let damage = trace.damage();
+    let shown = damage.iter().take(DAMAGE_SHOWN);
+    let mut warnings: Vec<String> =
+        shown.map(|d| format!("at byte {} ({} bytes): {}", d.offset, d.bytes, d.what)).collect();
+    if damage.len() > DAMAGE_SHOWN {
+        warnings.push(format!("{} more stretches are damaged", damage.len() - DAMAGE_SHOWN));
+    }
+    warnings
+}

@@ -1,0 +1,119 @@
+//! Sizes and times as users write them.
+
+/// Bytes: a number, with K, M, G or T for powers of 1024 (`64M`, `1GiB`, `4096`).
+pub fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let unit = unit.strip_suffix("iB").or(unit.strip_suffix('B')).unwrap_or(unit);
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(format!("'{unit}' is no unit of size; known are K, M, G and T")),
+    };
+    let number: u64 =
+        number.parse().map_err(|_| format!("'{text}' is no size; write 4096, 64K, 64M or 1G"))?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("'{text}' is more than {} bytes", u64::MAX))
+}
+
+/// Nanoseconds: a number of seconds, or one with ns, us, ms, s, m or h (`1.5`, `10s`, `200us`).
+pub fn time_ns(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let unit_ns: f64 = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "" | "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => {
+            return Err(format!("'{unit}' is no unit of time; known are ns, us, ms, s, m and h"));
+        }
+    };
+    let bad = || format!("'{text}' is no time; write 1.5, 10s, 200ms or 5m");
+    // Whole nanoseconds are kept exactly.
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(unit_ns as u64).ok_or_else(|| format!("'{text}' is too long"));
+    }
+    let value: f64 = number.parse().map_err(|_| bad())?;
+    let ns = value * unit_ns;
+    if !ns.is_finite() || ns < 0.0 || ns >= u64::MAX as f64 {
+        return Err(bad());
+    }
+    Ok(ns.round() as u64)
+}
+
+/// As [`time_ns`], as a duration.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
+    time_ns(text).map(std::time::Duration::from_nanos)
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A size for people: `1.5 MiB`.
+pub fn show_size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A time for people: `1.500 s`, `12.3 us`.
+pub fn show_time(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
+        _ => format!("{:.3} s", value / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("1GiB"), Ok(1 << 30));
+        assert_eq!(size("1kB"), Ok(1024));
+        for bad in ["", "M", "1X", "-1", "1.5M", "99999999999T"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(time_ns("10"), Ok(10_000_000_000));
+        assert_eq!(time_ns("1.5"), Ok(1_500_000_000));
+        assert_eq!(time_ns("5m"), Ok(300_000_000_000));
+        assert_eq!(time_ns("200us"), Ok(200_000));
+        assert_eq!(time_ns("18446744073709551615ns"), Ok(u64::MAX));
+        for bad in ["", "s", "1x", "-1", "1.2.3s", "99999999999999h"] {
+            assert!(time_ns(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn for_people() {
+        assert_eq!(show_size(512), "512 B");
+        assert_eq!(show_size(1536), "1.5 KiB");
+        assert_eq!(show_time(1500), "1.5 us");
+        assert_eq!(show_time(2_500_000_000), "2.500 s");
+    }
+}

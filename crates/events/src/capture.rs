@@ -1,0 +1,206 @@
+//! The table as the agent needs it: what to copy for each call, without a single pointer, so that
+//! it works at whatever address the agent was placed.
+//!
+//! Compiled from the rows at build time; there is no second list to keep in step.
+
+use crate::shape::{Arg, Dir, Kind, Len, Of, Pointer, Syscall};
+use crate::table::{NUMBER_LIMIT, ROWS};
+
+/// How an operation finds its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// One stretch of memory.
+    Bytes,
+    /// Up to the first NUL.
+    Str,
+    /// An array of pointers to strings.
+    StrArray,
+    /// A vector and what it points to.
+    Iovec,
+    /// A message header and what it points to.
+    Msghdr,
+    /// An array of message headers.
+    Mmsghdr,
+    /// A struct and what it points to (as part CONTENT).
+    Holder(Pointer),
+}
+
+/// One piece of memory to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    /// The argument that points to it.
+    pub arg: u8,
+    /// When to copy.
+    pub dir: Dir,
+    /// How to find the bytes.
+    pub how: How,
+    /// How many there are.
+    pub len: Len,
+}
+
+/// Most operations in one row.
+pub const OPS_MAX: usize = 6;
+
+/// What to do for one call or variant.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The kernel knows this number.
+    pub known: bool,
+    /// Arguments that the call takes.
+    pub nargs: u8,
+    /// Operations in use.
+    pub nops: u8,
+    /// Some operation runs before the call.
+    pub has_in: bool,
+    /// Some operation runs after the call.
+    pub has_out: bool,
+    /// Where the call's variants begin in the list of all variants.
+    first_variant: u16,
+    /// How many there are; the row itself holds for values that match none of them.
+    variant_count: u16,
+    /// The operations, in argument order.
+    pub ops: [Op; OPS_MAX],
+}
+
+/// A variant's row and the key that selects it.
+#[derive(Clone, Copy, Debug)]
+pub struct VariantRow {
+    /// Argument that is compared.
+    pub key_arg: u8,
+    /// Value to match.
+    pub value: u64,
+    /// Bits to compare.
+    pub mask: u64,
+    /// What to do.
+    pub row: Row,
+}
+
+const NO_OP: Op = Op { arg: 0, dir: Dir::In, how: How::Bytes, len: Len::Fixed(0) };
+
+const RAW: Row = Row {
+    known: false,
+    nargs: 6,
+    nops: 0,
+    has_in: false,
+    has_out: false,
+    first_variant: 0,
+    variant_count: 0,
+    ops: [NO_OP; OPS_MAX],
+};
+
+const fn op_of(index: u8, kind: Kind) -> Option<Op> {
+    Some(match kind {
+        Kind::Path | Kind::Str => {
+            Op { arg: index, dir: Dir::In, how: How::Str, len: Len::Fixed(0) }
+        }
+        Kind::StrArray => Op { arg: index, dir: Dir::In, how: How::StrArray, len: Len::Fixed(0) },
+        Kind::Buf(dir, of, len) => {
+            let how = match of {
+                Of::Iovec => How::Iovec,
+                Of::Msghdr => How::Msghdr,
+                Of::Mmsghdr => How::Mmsghdr,
+                Of::Holder(holder) => How::Holder(holder.pointer),
+                _ => How::Bytes,
+            };
+            Op { arg: index, dir, how, len }
+        }
+        _ => return None,
+    })
+}
+
+const fn compile(args: &[Arg]) -> Row {
+    let mut row = RAW;
+    row.known = true;
+    row.nargs = args.len() as u8;
+    let mut i = 0;
+    while i < args.len() {
+        if let Some(op) = op_of(i as u8, args[i].kind) {
+            row.ops[row.nops as usize] = op;
+            row.nops += 1;
+            row.has_in |= matches!(op.dir, Dir::In | Dir::InOut);
+            row.has_out |= !matches!(op.dir, Dir::In);
+        }
+        i += 1;
+    }
+    row
+}
+
+const fn compile_rows() -> [Row; NUMBER_LIMIT] {
+    let mut rows = [RAW; NUMBER_LIMIT];
+    let mut variants = 0;
+    let mut group = 0;
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            let call: &Syscall = &ROWS[group][i];
+            assert!(!rows[call.nr as usize].known, "two rows for one number");
+            let mut row = compile(call.args);
+            row.first_variant = variants;
+            row.variant_count = call.variants.len() as u16;
+            variants += row.variant_count;
+            rows[call.nr as usize] = row;
+            i += 1;
+        }
+        group += 1;
+    }
+    rows
+}
+
+const fn count_variants() -> usize {
+    let mut count = 0;
+    let mut group = 0;
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            count += ROWS[group][i].variants.len();
+            i += 1;
+        }
+        group += 1;
+    }
+    count
+}
+
+const fn compile_variants() -> [VariantRow; count_variants()] {
+    let mut out = [VariantRow { key_arg: 0, value: 0, mask: 0, row: RAW }; count_variants()];
+    let mut n = 0;
+    let mut group = 0;
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            let call: &Syscall = &ROWS[group][i];
+            let mut v = 0;
+            while v < call.variants.len() {
+                let variant = &call.variants[v];
+                out[n] = VariantRow {
+                    key_arg: variant.key_arg,
+                    value: variant.value,
+                    mask: variant.mask,
+                    row: compile(variant.args),
+                };
+                n += 1;
+                v += 1;
+            }
+            i += 1;
+        }
+        group += 1;
+    }
+    out
+}
+
+static CAPTURE: [Row; NUMBER_LIMIT] = compile_rows();
+static VARIANTS: [VariantRow; count_variants()] = compile_variants();
+static UNKNOWN: Row = RAW;
+
+/// What to copy for a call with these arguments, and whether its variant is unknown.
+pub fn row(nr: u64, args: &[u64; 6]) -> (&'static Row, bool) {
+    let Some(row) = CAPTURE.get(nr as usize) else { return (&UNKNOWN, false) };
+    if row.variant_count == 0 {
+        return (row, false);
+    }
+    let first = usize::from(row.first_variant);
+    let variants = &VARIANTS[first..first + usize::from(row.variant_count)];
+    match variants.iter().find(|v| args[usize::from(v.key_arg)] & v.mask == v.value) {
+        Some(variant) => (&variant.row, false),
+        None => (row, true),
+    }
+}

@@ -1,0 +1,150 @@
+//! Mounts and quotas.
+
+use super::{names, with_field};
+use crate::shape::FlagSet;
+
+/// Flags of mount; a magic number in the high half is ignored.
+#[rustfmt::skip]
+pub static MS: FlagSet = names("MS_", &[
+    (0xc0ed0000, "MS_MGC_VAL"), (0x1, "MS_RDONLY"), (0x2, "MS_NOSUID"), (0x4, "MS_NODEV"),
+    (0x8, "MS_NOEXEC"), (0x10, "MS_SYNCHRONOUS"), (0x20, "MS_REMOUNT"), (0x40, "MS_MANDLOCK"),
+    (0x80, "MS_DIRSYNC"), (0x100, "MS_NOSYMFOLLOW"), (0x400, "MS_NOATIME"),
+    (0x800, "MS_NODIRATIME"), (0x1000, "MS_BIND"), (0x2000, "MS_MOVE"), (0x4000, "MS_REC"),
+    (0x8000, "MS_SILENT"), (0x10000, "MS_POSIXACL"), (0x20000, "MS_UNBINDABLE"),
+    (0x40000, "MS_PRIVATE"), (0x80000, "MS_SLAVE"), (0x100000, "MS_SHARED"),
+    (0x200000, "MS_RELATIME"), (0x400000, "MS_KERNMOUNT"), (0x800000, "MS_I_VERSION"),
+    (0x1000000, "MS_STRICTATIME"), (0x2000000, "MS_LAZYTIME"), (0x4000000, "MS_SUBMOUNT"),
+    (0x8000000, "MS_NOREMOTELOCK"), (0x10000000, "MS_NOSEC"), (0x20000000, "MS_BORN"),
+    (0x40000000, "MS_ACTIVE"), (0x80000000, "MS_NOUSER"),
+]);
+
+/// Flags of umount2.
+#[rustfmt::skip]
+pub static UMOUNT: FlagSet = names("MNT_", &[
+    (0x1, "MNT_FORCE"), (0x2, "MNT_DETACH"), (0x4, "MNT_EXPIRE"), (0x8, "UMOUNT_NOFOLLOW"),
+]);
+
+/// Flags of swapon; the lowest bits hold the priority.
+#[rustfmt::skip]
+pub static SWAP: FlagSet = names("SWAP_FLAG_", &[
+    (0x8000, "SWAP_FLAG_PREFER"), (0x10000, "SWAP_FLAG_DISCARD"),
+    (0x20000, "SWAP_FLAG_DISCARD_ONCE"), (0x40000, "SWAP_FLAG_DISCARD_PAGES"),
+]);
+
+/// Flags of open_tree.
+#[rustfmt::skip]
+pub static OPEN_TREE: FlagSet = names("OPEN_TREE_", &[
+    (0x1, "OPEN_TREE_CLONE"), (0x80000, "OPEN_TREE_CLOEXEC"), (0x100, "AT_SYMLINK_NOFOLLOW"),
+    (0x800, "AT_NO_AUTOMOUNT"), (0x1000, "AT_EMPTY_PATH"), (0x8000, "AT_RECURSIVE"),
+]);
+
+/// Flags of move_mount.
+#[rustfmt::skip]
+pub static MOVE_MOUNT: FlagSet = names("MOVE_MOUNT_", &[
+    (0x1, "MOVE_MOUNT_F_SYMLINKS"), (0x2, "MOVE_MOUNT_F_AUTOMOUNTS"),
+    (0x4, "MOVE_MOUNT_F_EMPTY_PATH"), (0x10, "MOVE_MOUNT_T_SYMLINKS"),
+    (0x20, "MOVE_MOUNT_T_AUTOMOUNTS"), (0x40, "MOVE_MOUNT_T_EMPTY_PATH"),
+    (0x100, "MOVE_MOUNT_SET_GROUP"), (0x200, "MOVE_MOUNT_BENEATH"),
+]);
+
+/// Flags of fsopen.
+#[rustfmt::skip]
+pub static FSOPEN: FlagSet = names("FSOPEN_", &[
+    (0x1, "FSOPEN_CLOEXEC"),
+]);
+
+/// Flags of fspick.
+#[rustfmt::skip]
+pub static FSPICK: FlagSet = names("FSPICK_", &[
+    (0x1, "FSPICK_CLOEXEC"), (0x2, "FSPICK_SYMLINK_NOFOLLOW"), (0x4, "FSPICK_NO_AUTOMOUNT"),
+    (0x8, "FSPICK_EMPTY_PATH"),
+]);
+
+/// Flags of fsmount.
+#[rustfmt::skip]
+pub static FSMOUNT: FlagSet = names("FSMOUNT_", &[
+    (0x1, "FSMOUNT_CLOEXEC"),
+]);
+
+/// Commands of fsconfig.
+#[rustfmt::skip]
+pub static FSCONFIG: FlagSet = names("FSCONFIG_", &[
+    (0, "FSCONFIG_SET_FLAG"), (1, "FSCONFIG_SET_STRING"), (2, "FSCONFIG_SET_BINARY"),
+    (3, "FSCONFIG_SET_PATH"), (4, "FSCONFIG_SET_PATH_EMPTY"), (5, "FSCONFIG_SET_FD"),
+    (6, "FSCONFIG_CMD_CREATE"), (7, "FSCONFIG_CMD_RECONFIGURE"), (8, "FSCONFIG_CMD_CREATE_EXCL"),
+]);
+
+/// Attributes of mounts; three bits hold what happens to access times.
+#[rustfmt::skip]
+pub static MOUNT_ATTR: FlagSet = with_field("MOUNT_ATTR_", 0x70, &[
+    (0x1, "MOUNT_ATTR_RDONLY"), (0x2, "MOUNT_ATTR_NOSUID"), (0x4, "MOUNT_ATTR_NODEV"),
+    (0x8, "MOUNT_ATTR_NOEXEC"), (0x10, "MOUNT_ATTR_NOATIME"), (0x20, "MOUNT_ATTR_STRICTATIME"),
+    (0x80, "MOUNT_ATTR_NODIRATIME"), (0x100000, "MOUNT_ATTR_IDMAP"),
+    (0x200000, "MOUNT_ATTR_NOSYMFOLLOW"),
+]);
+
+/// Flags of mount_setattr.
+#[rustfmt::skip]
+pub static AT_MOUNT: FlagSet = names("AT_", &[
+    (0x100, "AT_SYMLINK_NOFOLLOW"), (0x800, "AT_NO_AUTOMOUNT"), (0x1000, "AT_EMPTY_PATH"),
+    (0x8000, "AT_RECURSIVE"),
+]);
+
+/// How mounts propagate.
+#[rustfmt::skip]
+pub static PROPAGATION: FlagSet = names("MS_", &[
+    (0x20000, "MS_UNBINDABLE"), (0x40000, "MS_PRIVATE"), (0x80000, "MS_SLAVE"),
+    (0x100000, "MS_SHARED"),
+]);
+
+/// What statmount is asked for.
+#[rustfmt::skip]
+pub static STATMOUNT: FlagSet = names("STATMOUNT_", &[
+    (0x1, "STATMOUNT_SB_BASIC"), (0x2, "STATMOUNT_MNT_BASIC"), (0x4, "STATMOUNT_PROPAGATE_FROM"),
+    (0x8, "STATMOUNT_MNT_ROOT"), (0x10, "STATMOUNT_MNT_POINT"), (0x20, "STATMOUNT_FS_TYPE"),
+    (0x40, "STATMOUNT_MNT_NS_ID"), (0x80, "STATMOUNT_MNT_OPTS"), (0x100, "STATMOUNT_FS_SUBTYPE"),
+    (0x200, "STATMOUNT_SB_SOURCE"), (0x400, "STATMOUNT_OPT_ARRAY"),
+    (0x800, "STATMOUNT_OPT_SEC_ARRAY"), (0x1000, "STATMOUNT_SUPPORTED_MASK"),
+    (0x2000, "STATMOUNT_MNT_UIDMAP"), (0x4000, "STATMOUNT_MNT_GIDMAP"),
+]);
+
+/// Flags of statmount.
+pub static STATMOUNT_FLAGS: FlagSet = names("STATMOUNT_", &[]);
+
+/// Flags of listmount.
+#[rustfmt::skip]
+pub static LISTMOUNT: FlagSet = names("LISTMOUNT_", &[
+    (0x1, "LISTMOUNT_REVERSE"),
+]);
+
+/// Commands of quotactl, with the type of quota in the lowest byte.
+#[rustfmt::skip]
+pub static QUOTACTL: FlagSet = names("Q_", &[
+    (0x80000100, "QCMD(Q_SYNC, USRQUOTA)"), (0x80000101, "QCMD(Q_SYNC, GRPQUOTA)"),
+    (0x80000102, "QCMD(Q_SYNC, PRJQUOTA)"), (0x80000200, "QCMD(Q_QUOTAON, USRQUOTA)"),
+    (0x80000201, "QCMD(Q_QUOTAON, GRPQUOTA)"), (0x80000202, "QCMD(Q_QUOTAON, PRJQUOTA)"),
+    (0x80000300, "QCMD(Q_QUOTAOFF, USRQUOTA)"), (0x80000301, "QCMD(Q_QUOTAOFF, GRPQUOTA)"),
+    (0x80000302, "QCMD(Q_QUOTAOFF, PRJQUOTA)"), (0x80000400, "QCMD(Q_GETFMT, USRQUOTA)"),
+    (0x80000401, "QCMD(Q_GETFMT, GRPQUOTA)"), (0x80000402, "QCMD(Q_GETFMT, PRJQUOTA)"),
+    (0x80000500, "QCMD(Q_GETINFO, USRQUOTA)"), (0x80000501, "QCMD(Q_GETINFO, GRPQUOTA)"),
+    (0x80000502, "QCMD(Q_GETINFO, PRJQUOTA)"), (0x80000600, "QCMD(Q_SETINFO, USRQUOTA)"),
+    (0x80000601, "QCMD(Q_SETINFO, GRPQUOTA)"), (0x80000602, "QCMD(Q_SETINFO, PRJQUOTA)"),
+    (0x80000700, "QCMD(Q_GETQUOTA, USRQUOTA)"), (0x80000701, "QCMD(Q_GETQUOTA, GRPQUOTA)"),
+    (0x80000702, "QCMD(Q_GETQUOTA, PRJQUOTA)"), (0x80000800, "QCMD(Q_SETQUOTA, USRQUOTA)"),
+    (0x80000801, "QCMD(Q_SETQUOTA, GRPQUOTA)"), (0x80000802, "QCMD(Q_SETQUOTA, PRJQUOTA)"),
+    (0x80000900, "QCMD(Q_GETNEXTQUOTA, USRQUOTA)"), (0x80000901, "QCMD(Q_GETNEXTQUOTA, GRPQUOTA)"),
+    (0x80000902, "QCMD(Q_GETNEXTQUOTA, PRJQUOTA)"), (0x580100, "QCMD(Q_XQUOTAON, USRQUOTA)"),
+    (0x580101, "QCMD(Q_XQUOTAON, GRPQUOTA)"), (0x580102, "QCMD(Q_XQUOTAON, PRJQUOTA)"),
+    (0x580200, "QCMD(Q_XQUOTAOFF, USRQUOTA)"), (0x580201, "QCMD(Q_XQUOTAOFF, GRPQUOTA)"),
+    (0x580202, "QCMD(Q_XQUOTAOFF, PRJQUOTA)"), (0x580300, "QCMD(Q_XGETQUOTA, USRQUOTA)"),
+    (0x580301, "QCMD(Q_XGETQUOTA, GRPQUOTA)"), (0x580302, "QCMD(Q_XGETQUOTA, PRJQUOTA)"),
+    (0x580400, "QCMD(Q_XSETQLIM, USRQUOTA)"), (0x580401, "QCMD(Q_XSETQLIM, GRPQUOTA)"),
+    (0x580402, "QCMD(Q_XSETQLIM, PRJQUOTA)"), (0x580500, "QCMD(Q_XGETQSTAT, USRQUOTA)"),
+    (0x580501, "QCMD(Q_XGETQSTAT, GRPQUOTA)"), (0x580502, "QCMD(Q_XGETQSTAT, PRJQUOTA)"),
+    (0x580600, "QCMD(Q_XQUOTARM, USRQUOTA)"), (0x580601, "QCMD(Q_XQUOTARM, GRPQUOTA)"),
+    (0x580602, "QCMD(Q_XQUOTARM, PRJQUOTA)"), (0x580700, "QCMD(Q_XQUOTASYNC, USRQUOTA)"),
+    (0x580701, "QCMD(Q_XQUOTASYNC, GRPQUOTA)"), (0x580702, "QCMD(Q_XQUOTASYNC, PRJQUOTA)"),
+    (0x580800, "QCMD(Q_XGETQSTATV, USRQUOTA)"), (0x580801, "QCMD(Q_XGETQSTATV, GRPQUOTA)"),
+    (0x580802, "QCMD(Q_XGETQSTATV, PRJQUOTA)"), (0x580900, "QCMD(Q_XGETNEXTQUOTA, USRQUOTA)"),
+    (0x580901, "QCMD(Q_XGETNEXTQUOTA, GRPQUOTA)"), (0x580902, "QCMD(Q_XGETNEXTQUOTA, PRJQUOTA)"),
+]);

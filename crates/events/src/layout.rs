@@ -1,0 +1,124 @@
+//! Layouts of the kernel's structs on x86_64, so that they can be printed field by field.
+
+mod device;
+mod file;
+mod ipc;
+mod process;
+mod system;
+mod time;
+
+pub use device::*;
+pub use file::*;
+pub use ipc::*;
+pub use process::*;
+pub use system::*;
+pub use time::*;
+
+use crate::shape::{FlagSet, Holder, Of, Pointer};
+
+/// A struct of the kernel's interface.
+pub struct Layout {
+    /// Its C name, without `struct`.
+    pub name: &'static str,
+    /// Its size in bytes.
+    pub size: u32,
+    /// Its fields in order; padding is left out.
+    pub fields: &'static [Field],
+    /// What follows it in the same memory, as often as there is room.
+    pub tail: Option<&'static Layout>,
+}
+
+/// One field of a struct.
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Offset from the start of the struct.
+    pub offset: u32,
+    /// What it holds.
+    pub kind: FieldKind,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+pub enum FieldKind {
+    /// Signed number of that many bytes.
+    Signed(u8),
+    /// Unsigned number of that many bytes.
+    Unsigned(u8),
+    /// Number of that many bytes, shown in hexadecimal.
+    Hex(u8),
+    /// File mode of that many bytes.
+    Mode(u8),
+    /// Device number of that many bytes.
+    Dev(u8),
+    /// Bits, in that many bytes.
+    Flags(u8, &'static FlagSet),
+    /// One value of a list, in that many bytes.
+    Enum(u8, &'static FlagSet),
+    /// A signed number of that many bytes, some of whose values have names.
+    Named(u8, &'static FlagSet),
+    /// A 32-bit signal number.
+    Signal,
+    /// A 32-bit descriptor.
+    Fd,
+    /// A 64-bit set of signals.
+    SigSet,
+    /// Text of at most that many bytes, ending at the first NUL.
+    Text(u16),
+    /// Raw bytes.
+    Bytes(u16),
+    /// A struct within the struct.
+    Struct(&'static Layout),
+    /// So many of the same, one after the other.
+    Array(u16, &'static FieldKind),
+}
+
+/// A layout of so many bytes.
+const fn layout(name: &'static str, size: u32, fields: &'static [Field]) -> Layout {
+    Layout { name, size, fields, tail: None }
+}
+
+/// A layout that others follow.
+const fn head(
+    name: &'static str,
+    size: u32,
+    tail: &'static Layout,
+    fields: &'static [Field],
+) -> Layout {
+    Layout { name, size, fields, tail: Some(tail) }
+}
+
+/// A field at an offset.
+const fn field(offset: u32, name: &'static str, kind: FieldKind) -> Field {
+    Field { name, offset, kind }
+}
+
+const fn pointer(at: u8, length_at: u8, length_bytes: u8, unit: u8) -> Pointer {
+    Pointer { at, length_at, length_bytes, unit, at_most_ret: false }
+}
+
+/// The value that setxattrat takes.
+pub static XATTR_VALUE: Holder =
+    Holder { layout: &XATTR_ARGS, pointer: pointer(0, 8, 4, 1), of: Of::Bytes };
+
+/// The value that getxattrat returns.
+pub static XATTR_RESULT: Holder = Holder {
+    layout: &XATTR_ARGS,
+    pointer: Pointer { at_most_ret: true, ..pointer(0, 8, 4, 1) },
+    of: Of::Bytes,
+};
+
+/// The set of signals of pselect6 and io_pgetevents.
+pub static SIGSET_ARG: Holder =
+    Holder { layout: &SIGSET, pointer: pointer(0, 8, 8, 1), of: Of::SigSet };
+
+/// A program for seccomp.
+pub static FILTER: Holder =
+    Holder { layout: &SOCK_FPROG, pointer: pointer(8, 0, 2, 8), of: Of::Struct(&SOCK_FILTER) };
+
+/// A set of registers for ptrace.
+pub static REGSET: Holder = Holder { layout: &IOVEC, pointer: pointer(0, 8, 8, 1), of: Of::Bytes };
+
+/// The list of network devices of SIOCGIFCONF.
+pub static IFCONF: Holder =
+    Holder { layout: &IFCONF_HEAD, pointer: pointer(8, 0, 4, 1), of: Of::Struct(&IFREQ_ADDR) };

@@ -1,0 +1,17 @@
+//! What can happen, and what it looks like: the one table of system calls that drives capture,
+//! printing, replay and export, and the encoding of records in the shared-memory rings.
+//!
+//! Rows are plain data; every consumer interprets them. Nothing here allocates or does I/O.
+#![no_std]
+
+pub mod capture;
+pub mod errno;
+pub mod flags;
+pub mod layout;
+pub mod record;
+pub mod shape;
+pub mod table;
+
+pub use errno::{errno_name, signal_name};
+pub use shape::{Arg, Classes, Dir, FlagSet, Kind, Len, Of, Ret, Syscall, Variant};
+pub use table::{by_name, by_number};

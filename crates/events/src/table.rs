@@ -1,0 +1,81 @@
+//! The table of system calls of x86_64, up to Linux 6.18, by family.
+
+mod aio;
+mod creds;
+mod fcntl;
+mod file;
+mod futex;
+mod gone;
+mod io;
+mod ioctl;
+mod ipc;
+mod keyctl;
+mod memory;
+mod mount;
+mod network;
+mod prctl;
+mod process;
+mod ptrace;
+mod quota;
+mod signal;
+mod system;
+mod time;
+mod words;
+
+use crate::shape::Syscall;
+
+/// One more than the highest number in the table.
+pub const NUMBER_LIMIT: usize = 470;
+
+/// Numbers between these two belong to the x32 calls, or to nobody.
+const LAST_OLD: usize = 336;
+const FIRST_NEW: usize = 424;
+
+/// All rows, family by family.
+pub static ROWS: &[&[Syscall]] = &[
+    io::ROWS,
+    file::ROWS,
+    mount::ROWS,
+    memory::ROWS,
+    process::ROWS,
+    signal::ROWS,
+    time::ROWS,
+    network::ROWS,
+    ipc::ROWS,
+    creds::ROWS,
+    aio::ROWS,
+    system::ROWS,
+    gone::ROWS,
+];
+
+const fn index_rows() -> [Option<&'static Syscall>; NUMBER_LIMIT] {
+    let mut index = [None; NUMBER_LIMIT];
+    let mut group = 0;
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            index[ROWS[group][i].nr as usize] = Some(&ROWS[group][i]);
+            i += 1;
+        }
+        group += 1;
+    }
+    let mut nr = 0;
+    while nr < NUMBER_LIMIT {
+        let unused = LAST_OLD < nr && nr < FIRST_NEW;
+        assert!(index[nr].is_some() != unused, "a number of the kernel has no row");
+        nr += 1;
+    }
+    index
+}
+
+static BY_NUMBER: [Option<&'static Syscall>; NUMBER_LIMIT] = index_rows();
+
+/// The row of a number, if it has one.
+pub fn by_number(nr: u64) -> Option<&'static Syscall> {
+    BY_NUMBER.get(usize::try_from(nr).ok()?).copied().flatten()
+}
+
+/// The row of a name, if there is one.
+pub fn by_name(name: &str) -> Option<&'static Syscall> {
+    BY_NUMBER.iter().flatten().copied().find(|call| call.name == name)
+}

@@ -1,0 +1,64 @@
+//! Asynchronous I/O: Linux AIO and io_uring. Their data is moved without a call of its own.
+
+use super::words::*;
+use crate::flags as f;
+use crate::layout as l;
+use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, RetTimes};
+use crate::shape::Of::{Bits, Bytes, I32, SigSet, Struct, U32, U64};
+use crate::shape::{Arg, Ret, Syscall};
+
+const ENTER_EXT_ARG: u64 = 1 << 3;
+const ENTER_EXT_ARG_REG: u64 = 1 << 6;
+
+const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
+
+/// The rows of this family.
+#[rustfmt::skip]
+pub static ROWS: &[Syscall] = &[
+    call(206, "io_setup", MEMORY, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]),
+    call(207, "io_destroy", MEMORY, Ret::Int, &[hex("ctx_id")]),
+    call(208, "io_getevents", NONE, Ret::Int, &[
+        hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
+        in_struct("timeout", &l::TIMESPEC)]),
+    call(209, "io_submit", NONE, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
+    call(210, "io_cancel", NONE, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
+    call(333, "io_pgetevents", NONE, Ret::Int, &[
+        hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
+        in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]),
+
+    call(425, "io_uring_setup", DESC, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]),
+    family(426, "io_uring_enter", DESC.or(SIGNAL), Ret::Int, &[
+        fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
+        input("argp", SigSet, ByArg(5)), size("argsz")], &[
+        when_set(3, ENTER_EXT_ARG_REG, Ret::Int, &[
+            fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER), hex("argp"), size("argsz")]),
+        when_set(3, ENTER_EXT_ARG, Ret::Int, &[
+            fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
+            in_sized("argp", &l::IO_URING_GETEVENTS_ARG, ByArg(5)), size("argsz")]),
+        otherwise(Ret::Int, &[
+            fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
+            input("argp", SigSet, ByArg(5)), size("argsz")]),
+    ]),
+    family(427, "io_uring_register", DESC.or(MEMORY), Ret::Int, &[
+        fd("fd"), OPCODE, addr("arg"), uint("nr_args")], &[
+        when(1, 0, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IOVEC), ArgTimes(3, 16)), uint("nr_args")]),
+        when(1, 1, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 2, Ret::Int, &[fd("fd"), OPCODE, input("arg", I32, ArgTimes(3, 4)), uint("nr_args")]),
+        when(1, 3, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 4, Ret::Int, &[fd("fd"), OPCODE, input("arg", I32, ArgTimes(3, 4)), uint("nr_args")]),
+        when(1, 5, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 7, Ret::Int, &[fd("fd"), OPCODE, input("arg", I32, ArgTimes(3, 4)), uint("nr_args")]),
+        // A probe's head is as long as two of its elements of 8 bytes.
+        when(1, 8, Ret::Int, &[fd("fd"), OPCODE, output("arg", Bytes, Fixed(16)), uint("nr_args")]),
+        when(1, 9, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 10, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 12, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 17, Ret::Int, &[fd("fd"), OPCODE, input("arg", Bits, ByArg(3)), uint("nr_args")]),
+        when(1, 18, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
+        when(1, 19, Ret::Int, &[fd("fd"), OPCODE, inout("arg", U32, Fixed(8)), uint("nr_args")]),
+        when(1, 20, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IO_URING_RSRC_UPDATE), ArgTimes(3, 16)), uint("nr_args")]),
+        when(1, 21, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IO_URING_RSRC_UPDATE), ArgTimes(3, 16)), uint("nr_args")]),
+        when(1, 22, Ret::Int, &[fd("fd"), OPCODE, inout("arg", Bytes, Fixed(40)), uint("nr_args")]),
+        when(1, 23, Ret::Int, &[fd("fd"), OPCODE, input("arg", Bytes, Fixed(40)), uint("nr_args")]),
+    ]),
+];

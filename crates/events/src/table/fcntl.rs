@@ -1,0 +1,52 @@
+//! What fcntl does, by its operation.
+
+use super::words::*;
+use crate::flags as f;
+use crate::layout as l;
+use crate::shape::Len::Fixed;
+use crate::shape::Of::{U32, U64};
+use crate::shape::{Arg, Ret, Variant};
+
+const fn op(number: u64, ret: Ret, args: &'static [Arg]) -> Variant {
+    when(1, number, ret, args)
+}
+
+const OP: Arg = one("op", &f::FCNTL);
+
+/// By operation.
+#[rustfmt::skip]
+pub static VARIANTS: &[Variant] = &[
+    op(0, Ret::Fd, &[fd("fd"), OP, int("arg")]),
+    op(1, Ret::Hex, &[fd("fd"), OP]),
+    op(2, Ret::Int, &[fd("fd"), OP, bits("arg", &f::FD_FLAGS)]),
+    op(3, Ret::Hex, &[fd("fd"), OP]),
+    op(4, Ret::Int, &[fd("fd"), OP, bits("arg", &f::OPEN)]),
+    op(5, Ret::Int, &[fd("fd"), OP, inout_struct("lock", &l::FLOCK)]),
+    op(6, Ret::Int, &[fd("fd"), OP, in_struct("lock", &l::FLOCK)]),
+    op(7, Ret::Int, &[fd("fd"), OP, in_struct("lock", &l::FLOCK)]),
+    op(8, Ret::Int, &[fd("fd"), OP, pid("arg")]),
+    op(9, Ret::Pid, &[fd("fd"), OP]),
+    op(10, Ret::Int, &[fd("fd"), OP, sig("arg")]),
+    op(11, Ret::Int, &[fd("fd"), OP]),
+    op(15, Ret::Int, &[fd("fd"), OP, in_struct("owner", &l::F_OWNER_EX)]),
+    op(16, Ret::Int, &[fd("fd"), OP, out_struct("owner", &l::F_OWNER_EX)]),
+    op(17, Ret::Int, &[fd("fd"), OP, output("uids", U32, Fixed(8))]),
+    op(36, Ret::Int, &[fd("fd"), OP, inout_struct("lock", &l::FLOCK)]),
+    op(37, Ret::Int, &[fd("fd"), OP, in_struct("lock", &l::FLOCK)]),
+    op(38, Ret::Int, &[fd("fd"), OP, in_struct("lock", &l::FLOCK)]),
+    op(1024, Ret::Int, &[fd("fd"), OP, one("arg", &f::LEASE)]),
+    op(1025, Ret::Int, &[fd("fd"), OP]),
+    op(1026, Ret::Int, &[fd("fd"), OP, bits("arg", &f::DNOTIFY)]),
+    op(1027, Ret::Int, &[fd("fd"), OP, int("arg")]),
+    op(1028, Ret::Int, &[fd("fd"), OP]),
+    op(1029, Ret::Int, &[fd("fd"), OP]),
+    op(1030, Ret::Fd, &[fd("fd"), OP, int("arg")]),
+    op(1031, Ret::Int, &[fd("fd"), OP, int("arg")]),
+    op(1032, Ret::Int, &[fd("fd"), OP]),
+    op(1033, Ret::Int, &[fd("fd"), OP, bits("arg", &f::SEAL)]),
+    op(1034, Ret::Hex, &[fd("fd"), OP]),
+    op(1035, Ret::Int, &[fd("fd"), OP, output("hint", U64, Fixed(8))]),
+    op(1036, Ret::Int, &[fd("fd"), OP, input("hint", U64, Fixed(8))]),
+    op(1037, Ret::Int, &[fd("fd"), OP, output("hint", U64, Fixed(8))]),
+    op(1038, Ret::Int, &[fd("fd"), OP, input("hint", U64, Fixed(8))]),
+];

@@ -1,0 +1,111 @@
+//! Calls that map, protect and place memory.
+
+use super::words::*;
+use crate::flags as f;
+use crate::layout as l;
+use crate::shape::Len::{Arg as ByArg, ArgTimes, BitsArg, Fixed, PagesArg, Ret as Result};
+use crate::shape::Of::{Bits, Bytes, I32, Iovec, Struct, U64};
+use crate::shape::{Arg, Ret, Syscall};
+
+const MREMAP_FIXED: u64 = 2;
+const MREMAP_DONTUNMAP: u64 = 4;
+
+const ARCH: Arg = one("op", &f::ARCH);
+
+// The kernel reads one bit less of a node mask than maxnode says; the word more that is captured
+// for it when maxnode is one above a multiple of 64 does no harm.
+/// The rows of this family.
+#[rustfmt::skip]
+pub static ROWS: &[Syscall] = &[
+    call(9, "mmap", MEMORY.or(DESC), Ret::Address, &[
+        addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]),
+    call(10, "mprotect", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]),
+    call(11, "munmap", MEMORY, Ret::Int, &[addr("addr"), size("length")]),
+    call(12, "brk", MEMORY, Ret::Address, &[addr("addr")]),
+    family(25, "mremap", MEMORY, Ret::Address, &[
+        addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")], &[
+        when_set(3, MREMAP_FIXED, Ret::Address, &[
+            addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
+        when_set(3, MREMAP_DONTUNMAP, Ret::Address, &[
+            addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
+        otherwise(Ret::Address, &[addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP)]),
+    ]),
+    call(26, "msync", MEMORY.or(SYNC), Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]),
+    call(27, "mincore", MEMORY, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
+    call(28, "madvise", MEMORY, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]),
+    call(149, "mlock", MEMORY, Ret::Int, &[addr("addr"), size("len")]),
+    call(150, "munlock", MEMORY, Ret::Int, &[addr("addr"), size("len")]),
+    call(151, "mlockall", MEMORY, Ret::Int, &[bits("flags", &f::MCL)]),
+    call(152, "munlockall", MEMORY, Ret::Int, &[]),
+    call(216, "remap_file_pages", MEMORY, Ret::Int, &[
+        addr("addr"), size("size"), bits("prot", &f::PROT), ulong("pgoff"), bits("flags", &f::MAP)]),
+    call(237, "mbind", MEMORY, Ret::Int, &[
+        addr("addr"), size("len"), bits("mode", &f::MPOL), input("nodemask", Bits, BitsArg(4)), ulong("maxnode"),
+        bits("flags", &f::MPOL_MF)]),
+    call(238, "set_mempolicy", MEMORY, Ret::Int, &[
+        bits("mode", &f::MPOL), input("nodemask", Bits, BitsArg(2)), ulong("maxnode")]),
+    call(239, "get_mempolicy", MEMORY, Ret::Int, &[
+        output("mode", I32, Fixed(4)), output("nodemask", Bits, BitsArg(2)), ulong("maxnode"), addr("addr"),
+        bits("flags", &f::MPOL_F)]),
+    call(256, "migrate_pages", MEMORY, Ret::Int, &[
+        pid("pid"), ulong("maxnode"), input("old_nodes", Bits, BitsArg(1)), input("new_nodes", Bits, BitsArg(1))]),
+    call(279, "move_pages", MEMORY, Ret::Int, &[
+        pid("pid"), ulong("count"), input("pages", U64, ArgTimes(1, 8)), input("nodes", I32, ArgTimes(1, 4)),
+        output("status", I32, ArgTimes(1, 4)), bits("flags", &f::MPOL_MF)]),
+    call(310, "process_vm_readv", READ, Ret::Size, &[
+        pid("pid"), output("local_iov", Iovec, ArgTimes(2, 16)), ulong("liovcnt"),
+        input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]),
+    call(311, "process_vm_writev", WRITE, Ret::Size, &[
+        pid("pid"), input("local_iov", Iovec, ArgTimes(2, 16)), ulong("liovcnt"),
+        input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]),
+    call(319, "memfd_create", DESC, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]),
+    call(323, "userfaultfd", DESC, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]),
+    call(325, "mlock2", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),
+    call(329, "pkey_mprotect", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]),
+    call(330, "pkey_alloc", NONE, Ret::Int, &[bits("flags", &f::NO_FLAGS), bits("access_rights", &f::PKEY)]),
+    call(331, "pkey_free", NONE, Ret::Int, &[int("pkey")]),
+    call(440, "process_madvise", DESC, Ret::Size, &[
+        fd("pidfd"), input("iovec", Struct(&l::IOVEC), ArgTimes(2, 16)), size("vlen"), one("advice", &f::MADVISE),
+        bits("flags", &f::NO_FLAGS)]),
+    call(447, "memfd_secret", DESC, Ret::Fd, &[bits("flags", &f::OPEN_CREATED)]),
+    call(448, "process_mrelease", DESC, Ret::Int, &[fd("pidfd"), bits("flags", &f::NO_FLAGS)]),
+    call(450, "set_mempolicy_home_node", MEMORY, Ret::Int, &[
+        addr("start"), size("len"), ulong("home_node"), bits("flags", &f::NO_FLAGS)]),
+    call(453, "map_shadow_stack", MEMORY, Ret::Address, &[addr("addr"), size("size"), bits("flags", &f::SHADOW_STACK)]),
+    call(462, "mseal", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::NO_FLAGS)]),
+
+    // What the processor keeps for a process.
+    family(154, "modify_ldt", NONE, Ret::Size, &[int("func"), addr("ptr"), ulong("bytecount")], &[
+        when(0, 0, Ret::Size, &[int("func"), output("ptr", Bytes, Result), ulong("bytecount")]),
+        when(0, 2, Ret::Size, &[int("func"), output("ptr", Bytes, Result), ulong("bytecount")]),
+        when(0, 1, Ret::Int, &[int("func"), input("ptr", Bytes, ByArg(2)), ulong("bytecount")]),
+        when(0, 0x11, Ret::Int, &[int("func"), input("ptr", Bytes, ByArg(2)), ulong("bytecount")]),
+    ]),
+    call(205, "set_thread_area", NONE, Ret::Int, &[addr("u_info")]),
+    call(211, "get_thread_area", NONE, Ret::Int, &[addr("u_info")]),
+    family(158, "arch_prctl", NONE, Ret::Int, &[ARCH, addr("addr")], &[
+        when(0, 0x1001, Ret::Int, &[ARCH, addr("addr")]),
+        when(0, 0x1002, Ret::Int, &[ARCH, addr("addr")]),
+        when(0, 0x1003, Ret::Int, &[ARCH, output("addr", U64, Fixed(8))]),
+        when(0, 0x1004, Ret::Int, &[ARCH, output("addr", U64, Fixed(8))]),
+        when(0, 0x1011, Ret::Int, &[ARCH]),
+        when(0, 0x1012, Ret::Int, &[ARCH, ulong("on")]),
+        when(0, 0x1021, Ret::Int, &[ARCH, output("features", U64, Fixed(8))]),
+        when(0, 0x1022, Ret::Int, &[ARCH, output("features", U64, Fixed(8))]),
+        when(0, 0x1023, Ret::Int, &[ARCH, ulong("feature")]),
+        when(0, 0x1024, Ret::Int, &[ARCH, output("features", U64, Fixed(8))]),
+        when(0, 0x1025, Ret::Int, &[ARCH, ulong("feature")]),
+        when(0, 0x2001, Ret::Int, &[ARCH, addr("addr")]),
+        when(0, 0x2002, Ret::Int, &[ARCH, addr("addr")]),
+        when(0, 0x2003, Ret::Int, &[ARCH, addr("addr")]),
+        when(0, 0x4001, Ret::Int, &[ARCH, output("mask", U64, Fixed(8))]),
+        when(0, 0x4002, Ret::Int, &[ARCH, hex("mask")]),
+        when(0, 0x4003, Ret::Int, &[ARCH, output("bits", U64, Fixed(8))]),
+        when(0, 0x4004, Ret::Int, &[ARCH]),
+        when(0, 0x5001, Ret::Int, &[ARCH, hex("features")]),
+        when(0, 0x5002, Ret::Int, &[ARCH, hex("features")]),
+        when(0, 0x5003, Ret::Int, &[ARCH, hex("features")]),
+        when(0, 0x5004, Ret::Int, &[ARCH, hex("features")]),
+        when(0, 0x5005, Ret::Int, &[ARCH, output("features", U64, Fixed(8))]),
+    ]),
+];

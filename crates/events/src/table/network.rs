@@ -1,0 +1,97 @@
+//! Sockets.
+
+use super::words::*;
+use crate::flags as f;
+use crate::layout as l;
+use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, Pointee, RetAtMost, RetTimes};
+use crate::shape::Of::{Bytes, Fds, I32, Mmsghdr, Msghdr, Sockaddr};
+use crate::shape::{Arg, Ret, Syscall};
+
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const AF_NETLINK: u64 = 16;
+const AF_PACKET: u64 = 17;
+
+const DOMAIN: Arg = one("domain", &f::AF);
+const TYPE: Arg = bits("type", &f::SOCK);
+const LEVEL: Arg = one("level", &f::SOL);
+const ADDRLEN: Arg = inout("addrlen", I32, Fixed(4));
+const OPTLEN: Arg = inout("optlen", I32, Fixed(4));
+
+/// The rows of this family.
+#[rustfmt::skip]
+pub static ROWS: &[Syscall] = &[
+    family(41, "socket", NETWORK, Ret::Fd, &[DOMAIN, TYPE, int("protocol")], &[
+        when(0, AF_INET, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
+        when(0, AF_INET6, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
+        when(0, AF_NETLINK, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::NETLINK)]),
+        when(0, AF_PACKET, Ret::Fd, &[DOMAIN, TYPE, hex("protocol")]),
+        otherwise(Ret::Fd, &[DOMAIN, TYPE, int("protocol")]),
+    ]),
+    call(42, "connect", NETWORK, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
+    call(43, "accept", NETWORK, Ret::Fd, &[
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
+    call(44, "sendto", NETWORK.or(WRITE), Ret::Size, &[
+        fd("sockfd"), input("buf", Bytes, ByArg(2)), size("len"), bits("flags", &f::MSG),
+        input("dest_addr", Sockaddr, ByArg(5)), int("addrlen")]),
+    call(45, "recvfrom", NETWORK.or(READ), Ret::Size, &[
+        fd("sockfd"), output("buf", Bytes, RetAtMost(2, 1)), size("len"), bits("flags", &f::MSG),
+        output("src_addr", Sockaddr, Pointee(5)), ADDRLEN]),
+    call(46, "sendmsg", NETWORK.or(WRITE), Ret::Size, &[fd("sockfd"), input("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
+    call(47, "recvmsg", NETWORK.or(READ), Ret::Size, &[fd("sockfd"), output("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
+    call(48, "shutdown", NETWORK, Ret::Int, &[fd("sockfd"), one("how", &f::SHUT)]),
+    call(49, "bind", NETWORK, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
+    call(50, "listen", NETWORK, Ret::Int, &[fd("sockfd"), int("backlog")]),
+    call(51, "getsockname", NETWORK, Ret::Int, &[
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
+    call(52, "getpeername", NETWORK, Ret::Int, &[
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
+    call(53, "socketpair", NETWORK, Ret::Int, &[
+        DOMAIN, TYPE, int("protocol"), output("sv", Fds, Fixed(8))]),
+    // Options of these levels are numbers, or structs of numbers of 32 bits, nearly all of them.
+    family(54, "setsockopt", NETWORK, Ret::Int, &[
+        fd("sockfd"), LEVEL, int("optname"), input("optval", Bytes, ByArg(4)), int("optlen")], &[
+        when(1, 1, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::SO), input("optval", I32, ByArg(4)), int("optlen")]),
+        when(1, 6, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::TCP), input("optval", I32, ByArg(4)), int("optlen")]),
+        when(1, 0, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::IP), input("optval", I32, ByArg(4)), int("optlen")]),
+        when(1, 41, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::IPV6), input("optval", I32, ByArg(4)), int("optlen")]),
+        when(1, 17, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::UDP), input("optval", I32, ByArg(4)), int("optlen")]),
+        when(1, 263, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::PACKET), input("optval", I32, ByArg(4)), int("optlen")]),
+        when(1, 270, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::NETLINK_OPTION), input("optval", I32, ByArg(4)), int("optlen")]),
+        otherwise(Ret::Int, &[
+            fd("sockfd"), LEVEL, int("optname"), input("optval", Bytes, ByArg(4)), int("optlen")]),
+    ]),
+    family(55, "getsockopt", NETWORK, Ret::Int, &[
+        fd("sockfd"), LEVEL, int("optname"), output("optval", Bytes, Pointee(4)), OPTLEN], &[
+        when(1, 1, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::SO), output("optval", I32, Pointee(4)), OPTLEN]),
+        when(1, 6, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::TCP), output("optval", I32, Pointee(4)), OPTLEN]),
+        when(1, 0, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::IP), output("optval", I32, Pointee(4)), OPTLEN]),
+        when(1, 41, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::IPV6), output("optval", I32, Pointee(4)), OPTLEN]),
+        when(1, 17, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::UDP), output("optval", I32, Pointee(4)), OPTLEN]),
+        when(1, 263, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::PACKET), output("optval", I32, Pointee(4)), OPTLEN]),
+        when(1, 270, Ret::Int, &[
+            fd("sockfd"), LEVEL, one("optname", &f::NETLINK_OPTION), output("optval", I32, Pointee(4)), OPTLEN]),
+        otherwise(Ret::Int, &[
+            fd("sockfd"), LEVEL, int("optname"), output("optval", Bytes, Pointee(4)), OPTLEN]),
+    ]),
+    call(288, "accept4", NETWORK, Ret::Fd, &[
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN, bits("flags", &f::SOCK_CREATED)]),
+    call(299, "recvmmsg", NETWORK.or(READ), Ret::Int, &[
+        fd("sockfd"), output("msgvec", Mmsghdr, RetTimes(64)), uint("vlen"), bits("flags", &f::MSG),
+        inout_struct("timeout", &l::TIMESPEC)]),
+    call(307, "sendmmsg", NETWORK.or(WRITE), Ret::Int, &[
+        fd("sockfd"), input("msgvec", Mmsghdr, ArgTimes(2, 64)), uint("vlen"), bits("flags", &f::MSG)]),
+];

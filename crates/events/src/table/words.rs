@@ -1,0 +1,179 @@
+//! The short words in which rows are written.
+
+use crate::layout::Layout;
+use crate::shape::{Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, Ret, Syscall, Variant};
+
+pub const NONE: Classes = Classes::NONE;
+pub const FILE: Classes = Classes::FILE;
+pub const DESC: Classes = Classes::DESC;
+pub const NETWORK: Classes = Classes::NETWORK.or(Classes::DESC);
+pub const PROCESS: Classes = Classes::PROCESS;
+pub const SIGNAL: Classes = Classes::SIGNAL;
+pub const IPC: Classes = Classes::IPC;
+pub const MEMORY: Classes = Classes::MEMORY;
+pub const CREDS: Classes = Classes::CREDS;
+pub const CLOCK: Classes = Classes::CLOCK;
+pub const STAT: Classes = Classes::STAT;
+pub const READ: Classes = Classes::READ;
+pub const WRITE: Classes = Classes::WRITE;
+pub const SYNC: Classes = Classes::SYNC;
+
+/// A call without variants.
+pub const fn call(
+    nr: u16,
+    name: &'static str,
+    classes: Classes,
+    ret: Ret,
+    args: &'static [Arg],
+) -> Syscall {
+    Syscall { nr, name, classes, args, ret, variants: &[] }
+}
+
+/// A call whose meaning depends on one of its arguments.
+pub const fn family(
+    nr: u16,
+    name: &'static str,
+    classes: Classes,
+    ret: Ret,
+    args: &'static [Arg],
+    variants: &'static [Variant],
+) -> Syscall {
+    Syscall { nr, name, classes, args, ret, variants }
+}
+
+/// The variant for one value of a 32-bit argument.
+pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
+    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret }
+}
+
+/// The variant for arguments that have all these bits set.
+pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
+    Variant { key_arg, value: bits, mask: bits, args, ret }
+}
+
+/// The variant for arguments that have this value in the masked bits.
+pub const fn when_field(
+    key_arg: u8,
+    mask: u64,
+    value: u64,
+    ret: Ret,
+    args: &'static [Arg],
+) -> Variant {
+    Variant { key_arg, value, mask, args, ret }
+}
+
+/// The last variant of a call whose other values are all understood alike.
+pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
+    Variant { key_arg: 0, value: 0, mask: 0, args, ret }
+}
+
+const MASK_32: u64 = 0xffff_ffff;
+
+const fn arg(name: &'static str, kind: Kind) -> Arg {
+    Arg { name, kind }
+}
+
+pub const fn int(name: &'static str) -> Arg {
+    arg(name, Kind::Int)
+}
+pub const fn uint(name: &'static str) -> Arg {
+    arg(name, Kind::Uint)
+}
+pub const fn long(name: &'static str) -> Arg {
+    arg(name, Kind::Long)
+}
+pub const fn ulong(name: &'static str) -> Arg {
+    arg(name, Kind::Ulong)
+}
+pub const fn hex(name: &'static str) -> Arg {
+    arg(name, Kind::Hex)
+}
+pub const fn mode(name: &'static str) -> Arg {
+    arg(name, Kind::Mode)
+}
+pub const fn addr(name: &'static str) -> Arg {
+    arg(name, Kind::Address)
+}
+pub const fn fd(name: &'static str) -> Arg {
+    arg(name, Kind::Fd)
+}
+pub const fn dirfd(name: &'static str) -> Arg {
+    arg(name, Kind::DirFd)
+}
+pub const fn pid(name: &'static str) -> Arg {
+    arg(name, Kind::Pid)
+}
+pub const fn uid(name: &'static str) -> Arg {
+    arg(name, Kind::Uid)
+}
+pub const fn gid(name: &'static str) -> Arg {
+    arg(name, Kind::Gid)
+}
+pub const fn dev(name: &'static str) -> Arg {
+    arg(name, Kind::Dev)
+}
+pub const fn sig(name: &'static str) -> Arg {
+    arg(name, Kind::Signal)
+}
+pub const fn off(name: &'static str) -> Arg {
+    arg(name, Kind::Offset)
+}
+pub const fn size(name: &'static str) -> Arg {
+    arg(name, Kind::Size)
+}
+pub const fn path(name: &'static str) -> Arg {
+    arg(name, Kind::Path)
+}
+pub const fn text(name: &'static str) -> Arg {
+    arg(name, Kind::Str)
+}
+pub const fn texts(name: &'static str) -> Arg {
+    arg(name, Kind::StrArray)
+}
+pub const fn bits(name: &'static str, set: &'static FlagSet) -> Arg {
+    arg(name, Kind::Flags(set))
+}
+pub const fn one(name: &'static str, set: &'static FlagSet) -> Arg {
+    arg(name, Kind::Enum(set))
+}
+
+/// Memory that the kernel reads.
+pub const fn input(name: &'static str, of: Of, len: Len) -> Arg {
+    arg(name, Kind::Buf(Dir::In, of, len))
+}
+/// Memory that the kernel writes.
+pub const fn output(name: &'static str, of: Of, len: Len) -> Arg {
+    arg(name, Kind::Buf(Dir::Out, of, len))
+}
+/// Memory that the kernel reads and writes.
+pub const fn inout(name: &'static str, of: Of, len: Len) -> Arg {
+    arg(name, Kind::Buf(Dir::InOut, of, len))
+}
+/// One struct that the kernel reads.
+pub const fn in_struct(name: &'static str, layout: &'static Layout) -> Arg {
+    input(name, Of::Struct(layout), Len::Fixed(layout.size))
+}
+/// One struct that the kernel writes.
+pub const fn out_struct(name: &'static str, layout: &'static Layout) -> Arg {
+    output(name, Of::Struct(layout), Len::Fixed(layout.size))
+}
+/// One struct that the kernel reads and writes.
+pub const fn inout_struct(name: &'static str, layout: &'static Layout) -> Arg {
+    inout(name, Of::Struct(layout), Len::Fixed(layout.size))
+}
+/// One struct that the kernel writes when the call fails.
+pub const fn error_struct(name: &'static str, layout: &'static Layout) -> Arg {
+    arg(name, Kind::Buf(Dir::OutOnError, Of::Struct(layout), Len::Fixed(layout.size)))
+}
+/// A struct of which the caller says how long it is.
+pub const fn in_sized(name: &'static str, layout: &'static Layout, len: Len) -> Arg {
+    input(name, Of::Struct(layout), len)
+}
+/// A struct and the memory that it points to.
+pub const fn in_holder(name: &'static str, holder: &'static Holder) -> Arg {
+    input(name, Of::Holder(holder), Len::Fixed(holder.layout.size))
+}
+/// A struct and the memory that it points to, which the kernel writes.
+pub const fn out_holder(name: &'static str, holder: &'static Holder) -> Arg {
+    output(name, Of::Holder(holder), Len::Fixed(holder.layout.size))
+}

@@ -1,0 +1,81 @@
+//! What a new program was given.
+
+use events::record::part;
+use trace::event::Data;
+
+use super::structs::unsigned;
+use super::value::Value;
+use crate::contents::{Contents, strings};
+
+/// Bytes of strings that are decoded: the kernel allows 6 MiB.
+const STRINGS_BYTES_MAX: usize = 16 << 20;
+
+/// Name of an entry of the auxiliary vector.
+fn auxv_name(key: u64) -> Option<&'static str> {
+    const NAMES: &[(u64, &str)] = &[
+        (3, "AT_PHDR"),
+        (4, "AT_PHENT"),
+        (5, "AT_PHNUM"),
+        (6, "AT_PAGESZ"),
+        (7, "AT_BASE"),
+        (8, "AT_FLAGS"),
+        (9, "AT_ENTRY"),
+        (11, "AT_UID"),
+        (12, "AT_EUID"),
+        (13, "AT_GID"),
+        (14, "AT_EGID"),
+        (15, "AT_PLATFORM"),
+        (16, "AT_HWCAP"),
+        (17, "AT_CLKTCK"),
+        (23, "AT_SECURE"),
+        (24, "AT_BASE_PLATFORM"),
+        (25, "AT_RANDOM"),
+        (26, "AT_HWCAP2"),
+        (27, "AT_RSEQ_FEATURE_SIZE"),
+        (28, "AT_RSEQ_ALIGN"),
+        (29, "AT_HWCAP3"),
+        (30, "AT_HWCAP4"),
+        (31, "AT_EXECFN"),
+        (32, "AT_SYSINFO"),
+        (33, "AT_SYSINFO_EHDR"),
+        (51, "AT_MINSIGSTKSZ"),
+    ];
+    NAMES.iter().find(|(number, _)| *number == key).map(|(_, name)| *name)
+}
+
+/// argv, envp and auxv of an image, as far as they were captured.
+pub fn decode(data: &[Data], contents: &mut dyn Contents) -> Vec<(&'static str, Value)> {
+    let mut fields = Vec::new();
+    let mut budget = STRINGS_BYTES_MAX;
+    for piece in data {
+        let name = match piece.part {
+            part::ARGV => "argv",
+            part::ENVP => "envp",
+            part::AUXV => "auxv",
+            _ => continue,
+        };
+        let read = contents.read(&piece.content, budget);
+        budget -= read.as_ref().map_or(0, Vec::len);
+        let value = match read {
+            Err(why) => Value::Damaged(0, why),
+            Ok(bytes) if piece.part == part::AUXV => auxv(&bytes),
+            Ok(bytes) => Value::list(strings(&bytes).into_iter().map(Value::text).collect()),
+        };
+        fields.push((name, value));
+    }
+    fields
+}
+
+fn auxv(bytes: &[u8]) -> Value {
+    let pairs = bytes.chunks_exact(16).map(|pair| {
+        (unsigned(pair, 0, 8).unwrap_or(0), Value::Hex(unsigned(pair, 8, 8).unwrap_or(0)))
+    });
+    let items = pairs.take_while(|(key, _)| *key != 0).map(|(key, value)| {
+        let key = match auxv_name(key) {
+            Some(name) => Value::Named { value: key as i64, name },
+            None => Value::Uint(key),
+        };
+        Value::fields(vec![("key", key), ("value", value)])
+    });
+    Value::list(items.collect())
+}

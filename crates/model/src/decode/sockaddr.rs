@@ -1,0 +1,124 @@
+//! Socket addresses, by family.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::value::Value;
+
+/// Size of `struct sockaddr_storage`.
+pub const BYTES_MAX: usize = 128;
+
+const FAMILIES: &[(u16, &str)] = &[
+    (0, "AF_UNSPEC"),
+    (1, "AF_UNIX"),
+    (2, "AF_INET"),
+    (3, "AF_AX25"),
+    (4, "AF_IPX"),
+    (10, "AF_INET6"),
+    (15, "AF_KEY"),
+    (16, "AF_NETLINK"),
+    (17, "AF_PACKET"),
+    (29, "AF_CAN"),
+    (30, "AF_TIPC"),
+    (31, "AF_BLUETOOTH"),
+    (38, "AF_ALG"),
+    (40, "AF_VSOCK"),
+    (44, "AF_XDP"),
+];
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn port(bytes: &[u8]) -> Option<u16> {
+    half(bytes, 2).map(u16::from_be)
+}
+
+fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
+    Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?))
+}
+
+fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
+    Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?))
+}
+
+/// A unix address's path: a NUL first means an abstract name, which may hold further NULs.
+fn unix_path(bytes: &[u8]) -> Vec<u8> {
+    let path = bytes.get(2..).unwrap_or_default();
+    if path.first() == Some(&0) {
+        let mut name = b"@".to_vec();
+        name.extend_from_slice(&path[1..]);
+        return name;
+    }
+    path.split(|&c| c == 0).next().unwrap_or_default().to_vec()
+}
+
+/// An address field by field; `None` when not even the family was captured.
+pub fn decode(bytes: &[u8]) -> Option<Value> {
+    let family = half(bytes, 0)?;
+    let name = FAMILIES.iter().find(|(number, _)| *number == family).map(|(_, name)| *name);
+    let mut fields = vec![(
+        "sa_family",
+        match name {
+            Some(name) => Value::Named { value: i64::from(family), name },
+            None => Value::Uint(u64::from(family)),
+        },
+    )];
+    let mut cut = false;
+    let mut field = |name, value: Option<Value>| match value {
+        Some(value) => fields.push((name, value)),
+        None => cut = true,
+    };
+    match name {
+        Some("AF_UNIX") => {
+            if bytes.len() > 2 {
+                field("sun_path", Some(Value::text(unix_path(bytes))));
+            }
+        }
+        Some("AF_INET") => {
+            field("sin_port", port(bytes).map(Value::Port));
+            field("sin_addr", ipv4(bytes).map(|ip| Value::Ip(IpAddr::V4(ip))));
+        }
+        Some("AF_INET6") => {
+            field("sin6_port", port(bytes).map(Value::Port));
+            field("sin6_flowinfo", word(bytes, 4).map(|w| Value::Uint(u32::from_be(w).into())));
+            field("sin6_addr", ipv6(bytes).map(|ip| Value::Ip(IpAddr::V6(ip))));
+            field("sin6_scope_id", word(bytes, 24).map(|w| Value::Uint(w.into())));
+        }
+        Some("AF_NETLINK") => {
+            field("nl_pid", word(bytes, 4).map(|w| Value::Uint(w.into())));
+            field("nl_groups", word(bytes, 8).map(|w| Value::Hex(w.into())));
+        }
+        Some("AF_PACKET") => {
+            field("sll_protocol", half(bytes, 2).map(|h| Value::Hex(u16::from_be(h).into())));
+            field("sll_ifindex", word(bytes, 4).map(|w| Value::Int((w as i32).into())));
+        }
+        Some("AF_VSOCK") => {
+            field("svm_port", word(bytes, 4).map(|w| Value::Uint(w.into())));
+            field("svm_cid", word(bytes, 8).map(|w| Value::Uint(w.into())));
+        }
+        _ => {
+            let data = bytes[2..].to_vec();
+            if !data.is_empty() {
+                field("sa_data", Some(Value::text(data)));
+            }
+        }
+    }
+    Some(Value::Struct { fields, cut })
+}
+
+/// An address in a few characters, for the text behind a descriptor.
+pub fn short(bytes: &[u8]) -> Option<String> {
+    match half(bytes, 0)? {
+        1 => {
+            let path = unix_path(bytes);
+            (!path.is_empty()).then(|| String::from_utf8_lossy(&path).into_owned())
+        }
+        2 => Some(format!("{}:{}", ipv4(bytes)?, port(bytes)?)),
+        10 => Some(format!("[{}]:{}", ipv6(bytes)?, port(bytes)?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! Structs of the kernel's interface, field by field, and what else has a layout of its own.
+
+use events::layout::{FieldKind, Layout};
+
+use super::value::{Bytes, Value};
+use super::{View, symbols};
+
+/// Structs that are laid out inside of structs, at most: the table nests two deep.
+const DEPTH_MAX: u32 = 4;
+
+/// What helps to tell the meaning of numbers inside of memory.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// The thread's descriptors.
+    pub view: &'a View<'a>,
+    /// The memory was read after the call.
+    pub out: bool,
+}
+
+impl Around<'_> {
+    pub(super) fn fd(&self, fd: i32) -> Value {
+        let path = if self.out { self.view.new_fd(fd) } else { self.view.fd(fd) };
+        Value::Fd { fd, path, dir: false }
+    }
+}
+
+/// A struct; fields that were not captured are left out.
+pub fn decode(layout: &'static Layout, bytes: &[u8], around: Around<'_>) -> Value {
+    decode_nested(layout, bytes, around, 0)
+}
+
+fn decode_nested(layout: &'static Layout, bytes: &[u8], around: Around<'_>, depth: u32) -> Value {
+    let mut fields = Vec::with_capacity(layout.fields.len());
+    let mut cut = false;
+    for field in layout.fields {
+        match decode_field(field.kind, bytes, field.offset as usize, around, depth) {
+            Some(value) => fields.push((field.name, value)),
+            None => cut = true,
+        }
+    }
+    Value::Struct { fields, cut }
+}
+
+fn decode_field(
+    kind: FieldKind,
+    bytes: &[u8],
+    at: usize,
+    around: Around<'_>,
+    depth: u32,
+) -> Option<Value> {
+    Some(match kind {
+        FieldKind::Signed(size) => Value::Int(signed(bytes, at, size)?),
+        FieldKind::Unsigned(size) => Value::Uint(unsigned(bytes, at, size)?),
+        FieldKind::Hex(size) => Value::Hex(unsigned(bytes, at, size)?),
+        FieldKind::Mode(size) => Value::Mode(unsigned(bytes, at, size)? as u32),
+        FieldKind::Dev(size) => Value::Dev(unsigned(bytes, at, size)?),
+        FieldKind::Flags(size, set) => Value::Flags { value: unsigned(bytes, at, size)?, set },
+        FieldKind::Enum(size, set) => Value::Enum { value: unsigned(bytes, at, size)?, set },
+        FieldKind::Named(size, set) => {
+            let value = signed(bytes, at, size)?;
+            match symbols::name(set, value as u64) {
+                Some(name) => Value::Named { value, name },
+                // A handler where SIG_DFL and SIG_IGN have names.
+                None if value > u32::MAX.into() => Value::Address(value as u64),
+                None => Value::Int(value),
+            }
+        }
+        FieldKind::Signal => Value::Signal(signed(bytes, at, 4)? as i32),
+        FieldKind::Fd => around.fd(signed(bytes, at, 4)? as i32),
+        FieldKind::SigSet => Value::SigSet(unsigned(bytes, at, 8)?),
+        FieldKind::Text(size) => {
+            let text = bytes.get(at..)?;
+            let text = &text[..text.len().min(size.into())];
+            let end = text.iter().position(|&c| c == 0);
+            let cut = end.is_none() && text.len() < size.into();
+            let bytes = text[..end.unwrap_or(text.len())].to_vec();
+            Value::Text { bytes, cut, path: false }
+        }
+        FieldKind::Bytes(size) => {
+            let head = bytes.get(at..)?;
+            let head = head[..head.len().min(size.into())].to_vec();
+            Value::Bytes(Bytes { at: 0, head, len: size.into(), hash: None })
+        }
+        FieldKind::Struct(layout) => {
+            let bytes = bytes.get(at..).filter(|_| depth < DEPTH_MAX)?;
+            decode_nested(layout, bytes, around, depth + 1)
+        }
+        FieldKind::Array(count, kind) => {
+            let size = size_of_field(kind);
+            let items = (0..usize::from(count)).map_while(|i| {
+                decode_field(*kind, bytes, at.checked_add(i.checked_mul(size)?)?, around, depth)
+            });
+            let items: Vec<Value> = items.collect();
+            let more = u64::from(count) - items.len() as u64;
+            Value::Array { items, more, at: 0 }
+        }
+    })
+}
+
+fn size_of_field(kind: &FieldKind) -> usize {
+    match *kind {
+        FieldKind::Signed(size)
+        | FieldKind::Unsigned(size)
+        | FieldKind::Hex(size)
+        | FieldKind::Mode(size)
+        | FieldKind::Dev(size)
+        | FieldKind::Flags(size, _)
+        | FieldKind::Enum(size, _)
+        | FieldKind::Named(size, _) => size.into(),
+        FieldKind::Signal | FieldKind::Fd => 4,
+        FieldKind::SigSet => 8,
+        FieldKind::Text(size) | FieldKind::Bytes(size) => size.into(),
+        FieldKind::Struct(layout) => layout.size as usize,
+        FieldKind::Array(count, kind) => usize::from(count) * size_of_field(kind),
+    }
+}
+
+/// A little-endian number of 1 to 8 bytes.
+pub fn unsigned(bytes: &[u8], at: usize, size: u8) -> Option<u64> {
+    let size = usize::from(size.min(8));
+    let mut word = [0; 8];
+    word[..size].copy_from_slice(bytes.get(at..at.checked_add(size)?)?);
+    Some(u64::from_le_bytes(word))
+}
+
+/// As [`unsigned`], with the sign extended.
+pub fn signed(bytes: &[u8], at: usize, size: u8) -> Option<i64> {
+    let shift = 64 - 8 * u32::from(size.clamp(1, 8));
+    Some((unsigned(bytes, at, size)? << shift) as i64 >> shift)
+}
+
+const TYPES: &[(u8, &str)] = &[
+    (0, "DT_UNKNOWN"),
+    (1, "DT_FIFO"),
+    (2, "DT_CHR"),
+    (4, "DT_DIR"),
+    (6, "DT_BLK"),
+    (8, "DT_REG"),
+    (10, "DT_LNK"),
+    (12, "DT_SOCK"),
+    (14, "DT_WHT"),
+];
+
+/// Directory entries. The older form keeps the type in the last byte of each entry.
+pub fn dirents(bytes: &[u8], old: bool, items_max: usize) -> Value {
+    let name_at = if old { 18 } else { 19 };
+    let mut items = Vec::new();
+    let (mut at, mut more) = (0, 0);
+    while let Some(entry) = unsigned(bytes, at + 16, 2)
+        .and_then(|size| bytes.get(at..at + size as usize))
+        .filter(|entry| entry.len() > name_at)
+    {
+        at += entry.len();
+        if items.len() == items_max {
+            more += 1;
+            continue;
+        }
+        let kind = if old { entry[entry.len() - 1] } else { entry[18] };
+        let name = entry[name_at..].split(|&c| c == 0).next().unwrap_or_default();
+        let kind = match TYPES.iter().find(|(number, _)| *number == kind) {
+            Some((_, name)) => Value::Named { value: kind.into(), name },
+            None => Value::Uint(kind.into()),
+        };
+        items.push(Value::fields(vec![
+            ("d_ino", Value::Uint(unsigned(entry, 0, 8).unwrap_or(0))),
+            ("d_off", Value::Uint(unsigned(entry, 8, 8).unwrap_or(0))),
+            ("d_reclen", Value::Uint(entry.len() as u64)),
+            ("d_name", Value::text(name)),
+            ("d_type", kind),
+        ]));
+    }
+    Value::Array { items, more, at: 0 }
+}
+
+/// Descriptors in a set of select.
+pub fn fd_set(bytes: &[u8]) -> Value {
+    Value::FdSet(bits_set(bytes).collect())
+}
+
+/// Numbers in a set of processors or memory nodes.
+pub fn bits(bytes: &[u8], items_max: usize) -> Value {
+    let mut numbers = bits_set(bytes);
+    let items = numbers.by_ref().take(items_max).map(|n| Value::Int(n.into())).collect();
+    Value::Array { items, more: numbers.count() as u64, at: 0 }
+}
+
+fn bits_set(bytes: &[u8]) -> impl Iterator<Item = i32> {
+    bytes.iter().zip(0i32..).flat_map(|(byte, index)| {
+        (0..8).filter(move |bit| byte >> bit & 1 != 0).map(move |bit| index * 8 + bit)
+    })
+}
+
+/// Numbers of `size` bytes, each made a value.
+pub fn numbers(bytes: &[u8], size: u8, items_max: usize, make: impl Fn(u64) -> Value) -> Value {
+    let all = bytes.chunks_exact(usize::from(size));
+    let more = all.len().saturating_sub(items_max) as u64;
+    let items = all.take(items_max).map(|n| make(unsigned(n, 0, size).unwrap_or(0)));
+    Value::Array { items: items.collect(), more, at: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_size() {
+        let bytes = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(signed(&bytes, 0, 1), Some(-2));
+        assert_eq!(signed(&bytes, 0, 4), Some(-2));
+        assert_eq!(signed(&bytes, 0, 8), Some(-2));
+        assert_eq!(unsigned(&bytes, 0, 2), Some(0xfffe));
+        assert_eq!(unsigned(&bytes, 8, 1), Some(1));
+        assert_eq!(unsigned(&bytes, 8, 2), None);
+        assert_eq!(unsigned(&bytes, usize::MAX, 8), None);
+    }
+
+    #[test]
+    fn entries_of_length_zero_end_a_directory() {
+        let Value::Array { items, .. } = dirents(&[0; 64], false, 10) else { panic!("no array") };
+        assert!(items.is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! Descriptor tables: which number means which open file, per process or shared.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use trace::event::Identity;
+
+/// An open file: what several descriptors, in several processes, may refer to.
+#[derive(Debug, Default)]
+pub struct Description {
+    /// The absolute path, or what /proc/PID/fd would say (`pipe:[3]`, `socket:[...]`).
+    pub path: Vec<u8>,
+    /// The local and the peer's address of a socket, as text, once known.
+    pub addresses: RefCell<Addresses>,
+    /// What the file was at its first use, when the trace says so.
+    pub identity: Option<Identity>,
+}
+
+/// Addresses of a socket.
+#[derive(Debug, Default, Clone)]
+pub struct Addresses {
+    /// Set by bind.
+    pub local: Option<String>,
+    /// Set by connect and accept.
+    pub peer: Option<String>,
+}
+
+impl Description {
+    /// An open file that is known by this path.
+    pub fn at(path: impl Into<Vec<u8>>) -> Rc<Description> {
+        Rc::new(Description { path: path.into(), ..Description::default() })
+    }
+
+    /// What to show behind a descriptor: the path, and a socket's addresses.
+    pub fn label(&self) -> Vec<u8> {
+        let addresses = self.addresses.borrow();
+        let text = match (&addresses.local, &addresses.peer) {
+            (None, None) => return self.path.clone(),
+            (Some(local), None) => local.clone(),
+            (None, Some(peer)) => format!("to {peer}"),
+            (Some(local), Some(peer)) => format!("{local} to {peer}"),
+        };
+        let mut label = self.path.clone();
+        if label.last() == Some(&b']') {
+            label.pop();
+            label.push(b' ');
+            label.extend_from_slice(text.as_bytes());
+            label.push(b']');
+        }
+        label
+    }
+}
+
+/// One entry of a table.
+#[derive(Debug, Clone)]
+pub struct Descriptor {
+    /// What it refers to.
+    pub description: Rc<Description>,
+    /// Closed when another program is executed.
+    pub close_on_exec: bool,
+}
+
+/// The descriptors of a process, or of several that share them.
+#[derive(Debug, Clone, Default)]
+pub struct DescriptorTable {
+    entries: BTreeMap<i32, Descriptor>,
+}
+
+impl DescriptorTable {
+    /// What a number refers to.
+    pub fn get(&self, fd: i32) -> Option<&Descriptor> {
+        self.entries.get(&fd)
+    }
+
+    /// All entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
+        self.entries.iter().map(|(&fd, entry)| (fd, entry))
+    }
+
+    pub(crate) fn install(&mut self, fd: i32, entry: Descriptor) {
+        if fd >= 0 {
+            self.entries.insert(fd, entry);
+        }
+    }
+
+    pub(crate) fn close(&mut self, fd: i32) {
+        self.entries.remove(&fd);
+    }
+
+    pub(crate) fn close_range(&mut self, first: u32, last: u32) {
+        self.entries.retain(|&fd, _| !(first..=last).contains(&(fd as u32)));
+    }
+
+    pub(crate) fn set_close_on_exec(&mut self, first: u32, last: u32, on: bool) {
+        for (&fd, entry) in &mut self.entries {
+            if (first..=last).contains(&(fd as u32)) {
+                entry.close_on_exec = on;
+            }
+        }
+    }
+
+    pub(crate) fn exec(&mut self) {
+        self.entries.retain(|_, entry| !entry.close_on_exec);
+    }
+
+    /// Takes over what the kernel says is open; what agrees keeps its description, which other
+    /// tables may share.
+    pub(crate) fn correct(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
+        let mut entries = BTreeMap::new();
+        for open in truth {
+            let known = self.entries.get(&open.fd).filter(|old| agrees(old, &open.target));
+            let description =
+                known.map_or_else(|| Description::at(&open.target[..]), |k| k.description.clone());
+            let close_on_exec = open.flags & cloexec_bit != 0;
+            entries.insert(open.fd, Descriptor { description, close_on_exec });
+        }
+        self.entries = entries;
+    }
+}
+
+/// Sockets and pipes have other names here than in /proc: the kind must do.
+fn agrees(known: &Descriptor, target: &[u8]) -> bool {
+    let path = &known.description.path;
+    path == target
+        || [&b"socket:"[..], b"pipe:"]
+            .iter()
+            .any(|kind| path.starts_with(kind) && target.starts_with(kind))
+}

@@ -1,0 +1,391 @@
+//! What a call does to descriptors and directories, read off its row wherever a row can tell.
+
+use std::rc::Rc;
+
+use events::record::{RESULT, part};
+use events::shape::{Dir, FlagSet, Kind, Of, Ret};
+use trace::event::{Call, Outcome};
+
+use crate::contents::{Contents, latest, piece};
+use crate::decode::shape::{Shape, shape_of};
+use crate::decode::{message, sockaddr, symbols};
+use crate::descriptors::{Addresses, Description, Descriptor};
+use crate::path;
+use crate::world::{CLONE_FILES, CLONE_FS, World};
+
+/// `AT_FDCWD`: relative to the working directory.
+pub const AT_FDCWD: i32 = -100;
+/// Longest path that is followed; the kernel's limit is 4096.
+const PATH_BYTES_MAX: usize = 8192;
+
+/// One change.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    Install { fd: i32, entry: Descriptor },
+    Close { fd: i32 },
+    CloseRange { first: u32, last: u32 },
+    SetCloseOnExec { first: u32, last: u32, on: bool },
+    Chdir { path: Vec<u8> },
+    Bound { description: Rc<Description>, local: String },
+    Connected { description: Rc<Description>, peer: String },
+    UnshareFiles,
+    UnshareCwd,
+}
+
+/// What an event is about to change.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// The thread of the event.
+    pub thread: u32,
+    /// Absolute path of each path argument, by argument number.
+    pub paths: Vec<(u8, Vec<u8>)>,
+    pub(crate) at_entry: Vec<Effect>,
+    pub(crate) at_exit: Vec<Effect>,
+    pub(crate) exit_tsc: Option<u64>,
+    pub(crate) ended: bool,
+    pub(crate) exited: Option<u32>,
+}
+
+/// The result of a call that succeeded.
+pub(crate) fn success(call: &Call) -> Option<i64> {
+    match call.outcome {
+        Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
+        _ => None,
+    }
+}
+
+/// The clone flags of a call that makes a task.
+pub(crate) fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
+    match shape_of(call).name.as_ref() {
+        "fork" | "vfork" => Some(0),
+        "clone" => Some(call.args[0]),
+        "clone3" => {
+            let data = piece(&call.data, 0, part::WHOLE, 0, false)?;
+            let bytes = contents.read(&data.content, 8).ok()?;
+            Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// Fills in what `call` changes.
+pub(crate) fn of_call(
+    world: &mut World,
+    call: &Call,
+    contents: &mut dyn Contents,
+    step: &mut Step,
+) {
+    let shape = shape_of(call);
+    let mut look = Look { world, call, shape: &shape, contents, thread: step.thread };
+    step.paths = look.paths();
+    if let Outcome::Returned { exit_tsc, .. } = call.outcome {
+        step.exit_tsc = Some(exit_tsc);
+    }
+    if shape.name == "close" {
+        // The number is free again early in the call, and even when it reports an error.
+        let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(EBADF));
+        if !bad {
+            step.at_entry.push(Effect::Close { fd: call.args[0] as i32 });
+        }
+        return;
+    }
+    let Some(ret) = success(call) else { return };
+    match shape.name.as_ref() {
+        "dup" | "dup2" | "dup3" | "fcntl" => look.duplicate(ret, step),
+        "close_range" => look.close_range(step),
+        "chdir" => {
+            if let Some((_, path)) = step.paths.first() {
+                step.at_exit.push(Effect::Chdir { path: path.clone() });
+            }
+        }
+        "fchdir" => {
+            if let Some(description) = look.description(call.args[0] as i32) {
+                step.at_exit.push(Effect::Chdir { path: description.path.clone() });
+            }
+        }
+        "getcwd" => {
+            if let Some(path) = look.text(0, true) {
+                step.at_exit.push(Effect::Chdir { path });
+            }
+        }
+        "unshare" => {
+            if call.args[0] & CLONE_FILES != 0 {
+                step.at_exit.push(Effect::UnshareFiles);
+            }
+            if call.args[0] & CLONE_FS != 0 {
+                step.at_exit.push(Effect::UnshareCwd);
+            }
+        }
+        "ioctl" => look.ioctl_close_on_exec(step),
+        "bind" | "connect" | "getsockname" | "getpeername" => look.address(step),
+        _ => {}
+    }
+    look.new_descriptors(ret, step);
+}
+
+/// `EBADF`.
+const EBADF: i32 = 9;
+/// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`.
+const CLOSE_RANGE_UNSHARE: u64 = 2;
+const CLOSE_RANGE_CLOEXEC: u64 = 4;
+/// `F_DUPFD`, `F_SETFD`, `F_DUPFD_CLOEXEC`, `FD_CLOEXEC`.
+const F_DUPFD: u64 = 0;
+const F_SETFD: u64 = 2;
+const F_DUPFD_CLOEXEC: u64 = 1030;
+const FD_CLOEXEC: u64 = 1;
+/// `FIONCLEX` and `FIOCLEX`.
+const FIONCLEX: u64 = 0x5450;
+const FIOCLEX: u64 = 0x5451;
+
+struct Look<'a> {
+    world: &'a mut World,
+    call: &'a Call,
+    shape: &'a Shape,
+    contents: &'a mut dyn Contents,
+    thread: u32,
+}
+
+impl Look<'_> {
+    fn description(&self, fd: i32) -> Option<Rc<Description>> {
+        Some(self.world.descriptors(self.thread)?.get(fd)?.description.clone())
+    }
+
+    fn text(&mut self, arg: u8, out: bool) -> Option<Vec<u8>> {
+        let data = piece(&self.call.data, arg, part::WHOLE, 0, out)?;
+        let mut bytes = self.contents.read(&data.content, PATH_BYTES_MAX).ok()?;
+        let end = bytes.iter().position(|&c| c == 0).unwrap_or(bytes.len());
+        bytes.truncate(end);
+        Some(bytes)
+    }
+
+    fn paths(&mut self) -> Vec<(u8, Vec<u8>)> {
+        let mut dir = AT_FDCWD;
+        let mut paths = Vec::new();
+        for (arg, number) in self.shape.args.iter().zip(0u8..) {
+            match arg.kind {
+                Kind::DirFd => dir = self.call.args[usize::from(number)] as i32,
+                Kind::Path => {
+                    if let Some(text) = self.text(number, false) {
+                        let base = if dir == AT_FDCWD {
+                            self.world.cwd(self.thread)
+                        } else {
+                            self.description(dir).map(|d| d.path.clone()).unwrap_or_default()
+                        };
+                        if !base.is_empty() || text.first() == Some(&b'/') {
+                            paths.push((number, path::resolve(&base, &text)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        paths
+    }
+
+    /// Whether the call asked for close-on-exec: every family has a flag whose name ends so.
+    fn close_on_exec(&self) -> bool {
+        if ["pidfd_open", "pidfd_getfd", "io_uring_setup", "clone"]
+            .contains(&self.shape.name.as_ref())
+        {
+            return true;
+        }
+        self.shape.args.iter().zip(self.call.args).any(|(arg, value)| match arg.kind {
+            Kind::Flags(set) | Kind::Enum(set) => sets_cloexec(set, value),
+            _ => false,
+        })
+    }
+
+    fn duplicate(&mut self, ret: i64, step: &mut Step) {
+        let args = &self.call.args;
+        let dup3_flags = self.shape.name == "dup3" && args[2] != 0;
+        let close_on_exec = match (self.shape.name.as_ref(), args[1]) {
+            ("fcntl", F_SETFD) => {
+                let fd = args[0] as u32;
+                let on = args[2] & FD_CLOEXEC != 0;
+                step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
+                return;
+            }
+            ("fcntl", F_DUPFD) => false,
+            ("fcntl", F_DUPFD_CLOEXEC) => true,
+            ("fcntl", _) => return,
+            ("dup2", new) if new == args[0] => return,
+            _ => dup3_flags,
+        };
+        if let Some(description) = self.description(args[0] as i32) {
+            let entry = Descriptor { description, close_on_exec };
+            step.at_exit.push(Effect::Install { fd: ret as i32, entry });
+        }
+    }
+
+    fn close_range(&mut self, step: &mut Step) {
+        let (first, last, flags) =
+            (self.call.args[0] as u32, self.call.args[1] as u32, self.call.args[2]);
+        if flags & CLOSE_RANGE_UNSHARE != 0 {
+            step.at_entry.push(Effect::UnshareFiles);
+        }
+        step.at_entry.push(if flags & CLOSE_RANGE_CLOEXEC != 0 {
+            Effect::SetCloseOnExec { first, last, on: true }
+        } else {
+            Effect::CloseRange { first, last }
+        });
+    }
+
+    fn ioctl_close_on_exec(&mut self, step: &mut Step) {
+        let on = match self.call.args[1] {
+            FIOCLEX => true,
+            FIONCLEX => false,
+            _ => return,
+        };
+        let fd = self.call.args[0] as u32;
+        step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
+    }
+
+    fn address(&mut self, step: &mut Step) {
+        let Some(description) = self.description(self.call.args[0] as i32) else { return };
+        let asked = self.shape.name.starts_with("get");
+        let Some(address) = self.sockaddr(1, asked) else { return };
+        step.at_exit.push(match self.shape.name.as_ref() {
+            "bind" | "getsockname" => Effect::Bound { description, local: address },
+            _ => Effect::Connected { description, peer: address },
+        });
+    }
+
+    fn sockaddr(&mut self, arg: u8, out: bool) -> Option<String> {
+        let data = piece(&self.call.data, arg, part::WHOLE, 0, out)?;
+        let bytes = self.contents.read(&data.content, sockaddr::BYTES_MAX).ok()?;
+        sockaddr::short(&bytes)
+    }
+
+    /// Descriptors that come into being: as the result, in an array (pipe, socketpair), or in a
+    /// message.
+    fn new_descriptors(&mut self, ret: i64, step: &mut Step) {
+        let close_on_exec = self.close_on_exec();
+        let given = step.at_exit.iter().any(|e| matches!(e, Effect::Install { .. }));
+        let is_copy = ["dup", "dup2", "dup3", "fcntl"].contains(&self.shape.name.as_ref());
+        if self.shape.ret == Ret::Fd && !given && !is_copy {
+            let description = self.opened(ret as i32, step);
+            let entry = Descriptor { description, close_on_exec };
+            step.at_exit.push(Effect::Install { fd: ret as i32, entry });
+        }
+        for (arg, number) in self.shape.args.iter().zip(0u8..) {
+            match arg.kind {
+                Kind::Buf(Dir::Out | Dir::InOut, Of::Fds, _) => {
+                    self.array(number, close_on_exec, step);
+                }
+                Kind::Buf(Dir::Out | Dir::InOut, Of::Msghdr, _) => {
+                    self.received(number, 0, close_on_exec, step);
+                }
+                Kind::Buf(Dir::Out | Dir::InOut, Of::Mmsghdr, _) => {
+                    for index in 0..ret.clamp(0, 1024) as u16 {
+                        self.received(number, index, close_on_exec, step);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn opened(&mut self, fd: i32, step: &Step) -> Rc<Description> {
+        let call = self.call;
+        let identity = call
+            .identities
+            .iter()
+            .rev()
+            .find(|(a, _)| *a == RESULT || step.paths.iter().any(|(arg, _)| arg == a));
+        let identity = identity.map(|(_, identity)| *identity);
+        if let Some((_, path)) = step.paths.first() {
+            return Rc::new(Description { path: path.clone(), identity, ..Default::default() });
+        }
+        let name = self.shape.name.as_ref();
+        match name {
+            "socket" => Rc::new(Description {
+                path: format!("socket:[{}]", self.socket_kind()).into_bytes(),
+                ..Default::default()
+            }),
+            "accept" | "accept4" => {
+                let listener = self.description(call.args[0] as i32);
+                let addresses = Addresses {
+                    local: listener.as_ref().and_then(|l| l.addresses.borrow().local.clone()),
+                    peer: self.sockaddr(1, true),
+                };
+                let path = listener.map_or_else(|| b"socket:[]".to_vec(), |l| l.path.clone());
+                Rc::new(Description { path, addresses: addresses.into(), identity })
+            }
+            "memfd_create" => {
+                let mut path = b"/memfd:".to_vec();
+                path.extend(self.text(0, false).unwrap_or_default());
+                path.extend_from_slice(b" (deleted)");
+                Description::at(path)
+            }
+            // A descriptor of its own is given back when there was one to change.
+            "signalfd" | "signalfd4" if call.args[0] as i32 == fd => {
+                self.description(fd).unwrap_or_else(|| Description::at("anon_inode:[signalfd]"))
+            }
+            // A file whose name the call does not tell.
+            "open_by_handle_at" | "pidfd_getfd" => Description::at("unknown"),
+            _ => Description::at(format!("anon_inode:[{}]", anonymous(name))),
+        }
+    }
+
+    fn socket_kind(&self) -> String {
+        let names: Vec<&str> = self
+            .shape
+            .args
+            .iter()
+            .zip(self.call.args)
+            .filter_map(|(arg, value)| match arg.kind {
+                Kind::Enum(set) | Kind::Flags(set) => symbols::split(set, value).0.first().copied(),
+                _ => None,
+            })
+            .take(2)
+            .collect();
+        names.join(" ")
+    }
+
+    fn array(&mut self, arg: u8, close_on_exec: bool, step: &mut Step) {
+        let Some(data) = piece(&self.call.data, arg, part::WHOLE, 0, true) else { return };
+        let Ok(bytes) = self.contents.read(&data.content, 8) else { return };
+        let path = match self.shape.name.as_ref() {
+            "pipe" | "pipe2" => format!("pipe:[{}]", self.world.next_pipe()),
+            "socketpair" => format!("socket:[{}]", self.socket_kind()),
+            _ => "anon_inode:[pidfd]".to_string(),
+        };
+        for fd in bytes.chunks_exact(4) {
+            let fd = i32::from_le_bytes(fd.try_into().expect("chunks of 4"));
+            let entry = Descriptor { description: Description::at(path.clone()), close_on_exec };
+            step.at_exit.push(Effect::Install { fd, entry });
+        }
+    }
+
+    fn received(&mut self, arg: u8, index: u16, close_on_exec: bool, step: &mut Step) {
+        let Some(data) = latest(&self.call.data, arg, part::CONTROL, index) else { return };
+        let Ok(bytes) = self.contents.read(&data.content, message::CONTROL_BYTES_MAX) else {
+            return;
+        };
+        for fd in message::passed_descriptors(&bytes) {
+            let entry = Descriptor { description: Description::at("received"), close_on_exec };
+            step.at_exit.push(Effect::Install { fd, entry });
+        }
+    }
+}
+
+fn sets_cloexec(set: &FlagSet, value: u64) -> bool {
+    set.members
+        .iter()
+        .any(|(bit, name)| name.ends_with("CLOEXEC") && *bit != 0 && value & bit == *bit)
+}
+
+/// What /proc calls the object behind a descriptor that has no path.
+fn anonymous(call: &str) -> &str {
+    match call {
+        "epoll_create" | "epoll_create1" => "eventpoll",
+        "eventfd" | "eventfd2" => "eventfd",
+        "signalfd" | "signalfd4" => "signalfd",
+        "timerfd_create" => "timerfd",
+        "inotify_init" | "inotify_init1" => "inotify",
+        "pidfd_open" => "pidfd",
+        "io_uring_setup" => "io_uring",
+        "perf_event_open" => "perf_event",
+        other => other,
+    }
+}

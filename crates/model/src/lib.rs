@@ -1,0 +1,19 @@
+//! What a recording means: a pure fold over events (processes, threads, descriptors, working
+//! directories), and calls decoded into values by the table's rows.
+//!
+//! Nothing here does I/O: stored bytes come through [`Contents`], output is values.
+
+pub mod contents;
+pub mod decode;
+mod descriptors;
+mod effects;
+pub mod glob;
+pub mod names;
+pub mod path;
+pub mod world;
+
+pub use contents::{Contents, InlineOnly};
+pub use decode::value::Value;
+pub use descriptors::{Description, Descriptor, DescriptorTable};
+pub use effects::Step;
+pub use world::{Process, Thread, View, World};

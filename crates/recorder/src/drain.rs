@@ -1,0 +1,295 @@
+//! The thread that reads the rings: its loop, and how a recording ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use events::record::GapWhy;
+use ring::Arena;
+use trace::event::{EventKind, RECORDER, Totals};
+
+use crate::host::{self, TscClock};
+use crate::mailbox::{Mailbox, Message};
+use crate::output::Output;
+use crate::pace::Pace;
+use crate::processes::Processes;
+use crate::slots::{self, News, Slots, wake_if_waiting};
+use crate::{Options, Summary};
+
+/// Followers and readers after a crash find everything that is older than this.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How often processes without a pidfd are looked after.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+/// How long a child that was announced may take to its first word when all others are dead.
+const BIRTH_WAIT: Duration = Duration::from_millis(500);
+/// After recording was stopped, threads are given this long to finish what they are writing ...
+const SETTLE_MIN: Duration = Duration::from_millis(5);
+/// ... but not longer than this.
+const SETTLE_MAX: Duration = Duration::from_millis(500);
+
+/// Recording was stopped before the program's end.
+struct Stopped {
+    why: GapWhy,
+    text: String,
+    since: Instant,
+}
+
+pub(crate) struct Drain {
+    arena: Arena,
+    mailbox: Arc<Mailbox>,
+    out: Output,
+    slots: Slots,
+    processes: Processes,
+    clock: TscClock,
+    options: Options,
+    began: Instant,
+    program_ended: bool,
+    stopped: Option<Stopped>,
+    /// Since when no process is known.
+    alone: Option<Instant>,
+}
+
+impl Drain {
+    pub fn new(
+        arena: Arena,
+        mailbox: Arc<Mailbox>,
+        out: Output,
+        processes: Processes,
+        clock: TscClock,
+        options: Options,
+    ) -> Drain {
+        Drain {
+            arena,
+            mailbox,
+            out,
+            slots: Slots::new(arena),
+            processes,
+            clock,
+            options,
+            began: Instant::now(),
+            program_ended: false,
+            stopped: None,
+            alone: None,
+        }
+    }
+
+    /// Records until there is nothing left to record.
+    pub fn run(mut self) -> Summary {
+        // Whatever happens to this thread, nobody may wait for it.
+        let _guard = PassThrough(self.arena);
+        let mut pace = Pace::new();
+        let mut flushed = Instant::now();
+        let mut polled = Instant::now();
+        loop {
+            self.read_mail();
+            let bytes = self.round();
+            self.check_stop();
+            if self.is_over(bytes) {
+                return self.finish();
+            }
+            let now = Instant::now();
+            if now - flushed >= FLUSH_EVERY {
+                flushed = now;
+                self.out.flush();
+            }
+            if now - polled >= POLL_EVERY {
+                polled = now;
+                self.processes.poll();
+            }
+            let (slots, mailbox) = (&self.slots, &self.mailbox);
+            let bell = &self.arena.control().doorbell;
+            pace.rest(bytes, bell, || mailbox.is_filled() || slots.urgent());
+        }
+    }
+
+    fn read_mail(&mut self) {
+        for message in self.mailbox.take() {
+            match message {
+                Message::Event(event) => self.out.event(event.thread, event.tsc, event.kind),
+                Message::Seen(watched) => self.processes.add(watched),
+                Message::Died { process, tsc, status, more } => {
+                    self.processes.died(process, tsc, status, more);
+                }
+                Message::ProgramEnded { pid, status } => {
+                    self.processes.program_ended(pid, status);
+                    self.program_ended = true;
+                }
+                Message::Stop(why, text) => self.stop(why, text),
+            }
+        }
+    }
+
+    /// Reads all slots once, and takes leave of the threads of processes that had died before.
+    fn round(&mut self) -> u64 {
+        let mut news = Vec::new();
+        let bytes = self.slots.round(&mut self.out, &mut news);
+        self.note(news);
+        let mut dead = self.processes.dead();
+        dead.retain(|&(process, _)| self.slots.is_read(process));
+        if !dead.is_empty() {
+            let mut news = Vec::new();
+            for index in slots::in_use(&self.arena) {
+                let process = self.slots.process(index);
+                if let Some(&(_, tsc)) = dead.iter().find(|(dead, _)| *dead == process) {
+                    self.slots.killed(index, tsc, &mut self.out, &mut news);
+                }
+            }
+            self.note(news);
+            self.bury(&dead, true);
+        }
+        bytes
+    }
+
+    fn note(&mut self, news: Vec<News>) {
+        // Births first: an exec must know which threads there are.
+        for item in &news {
+            if let &News::Started(index, start) = item {
+                let slot = self.slots.shared(index);
+                let foreign = slot.foreign_pid.load(Ordering::Relaxed) != 0;
+                let parent = if foreign { self.slots.process_of(start.parent) } else { None };
+                self.processes.started(&start, slot, parent);
+            }
+        }
+        let mut more = Vec::new();
+        for item in news {
+            if let News::Image { slot, tsc } = item {
+                self.slots.image(slot, tsc, &mut self.out, &mut more);
+            }
+        }
+        if !more.is_empty() {
+            self.note(more);
+        }
+    }
+
+    fn bury(&mut self, dead: &[(u32, u64)], wait_for_status: bool) {
+        for &(process, _) in dead {
+            if let Some((tsc, status)) = self.processes.bury(process, wait_for_status) {
+                // The ends of its threads bear the time itself, and come before.
+                self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
+            }
+        }
+    }
+
+    /// Stops when a limit is reached.
+    fn check_stop(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        if let Some((why, text)) = self.out.full().cloned() {
+            return self.stop(why, text);
+        }
+        if let Some(limit) = self.options.duration.filter(|&limit| self.began.elapsed() >= limit) {
+            let text = format!("recorded for {limit:?} (--duration)");
+            return self.stop(GapWhy::TimeLimit, text);
+        }
+        if self.options.until_exit && self.program_ended && self.processes.alive() != 0 {
+            let left = self.processes.alive();
+            let text = format!("the program had ended (--until-exit); processes left: {left}");
+            self.stop(GapWhy::UntilExit, text);
+        }
+    }
+
+    fn stop(&mut self, why: GapWhy, text: String) {
+        if self.stopped.is_some() {
+            return;
+        }
+        pass_through(&self.arena, why);
+        if matches!(why, GapWhy::SizeLimit | GapWhy::WriteFailed) {
+            self.out.discard();
+        }
+        self.stopped = Some(Stopped { why, text, since: Instant::now() });
+    }
+
+    /// Whether all is said, given the bytes that the last round brought.
+    fn is_over(&mut self, bytes: u64) -> bool {
+        if let Some(stopped) = &self.stopped {
+            let waited = stopped.since.elapsed();
+            return waited >= SETTLE_MAX || (bytes == 0 && waited >= SETTLE_MIN);
+        }
+        let begun = self.processes.seen != 0 || self.program_ended;
+        if !begun || self.processes.count() != 0 || self.mailbox.is_filled() {
+            self.alone = None;
+            return false;
+        }
+        let alone = *self.alone.get_or_insert_with(Instant::now);
+        slots::in_use(&self.arena).is_empty() || alone.elapsed() >= BIRTH_WAIT
+    }
+
+    fn finish(mut self) -> Summary {
+        self.bury(&self.processes.dead(), false);
+        let counts = self.slots.close(&mut self.out);
+        let full = self.out.full().cloned();
+        let stopped = self.stopped.map(|stopped| (stopped.why, stopped.text)).or(full);
+        let end_tsc = host::tsc();
+        if let Some((why, text)) = &stopped {
+            let discarded = self.out.calls_discarded;
+            self.out.last_gap(end_tsc, *why, discarded, text.clone());
+        }
+        let totals = Totals {
+            calls_made: counts.calls_made,
+            calls_read: counts.calls_read,
+            calls_written: self.out.calls_written,
+            slow_path_calls: self.out.slow_calls,
+            ring_bytes_published: counts.bytes_published,
+            ring_bytes_read: counts.bytes_read,
+            data_bytes: self.out.data_bytes,
+            stored_bytes: self.out.stored_bytes(),
+            threads: counts.threads,
+            processes: self.processes.seen,
+            gaps: self.out.gaps,
+            stall_ns: counts.stall_ns,
+            tsc_hz: self.clock.hz(),
+            end_tsc,
+        };
+        let unwritten = counts
+            .calls_read
+            .saturating_sub(totals.calls_written.saturating_add(self.out.calls_discarded));
+        let mut summary = Summary {
+            calls: totals.calls_written,
+            threads: totals.threads,
+            processes: totals.processes,
+            data_bytes: totals.data_bytes,
+            trace_bytes: self.out.trace_bytes(),
+            stored_bytes: totals.stored_bytes,
+            lost: counts.calls_missed.saturating_add(unwritten),
+            stall_ns: totals.stall_ns,
+            slow_path_calls: totals.slow_path_calls,
+            discarded: self.out.calls_discarded,
+            gaps: totals.gaps,
+            stopped,
+            unfinished: None,
+        };
+        match self.out.finish(&totals) {
+            Ok(finished) => {
+                summary.trace_bytes = finished.trace_bytes;
+                summary.stored_bytes = finished.stored_bytes;
+                // The writer counts for itself.
+                summary.lost += totals.calls_written.saturating_sub(finished.calls);
+            }
+            Err(error) => {
+                summary.stopped.get_or_insert((GapWhy::WriteFailed, error.to_string()));
+                summary.unfinished = Some(error.to_string());
+            }
+        }
+        summary
+    }
+}
+
+/// Calls are not recorded any more; whoever waits for room goes on.
+fn pass_through(arena: &Arena, why: GapWhy) {
+    arena.control().stopped.store(why as u32, Ordering::SeqCst);
+    for index in slots::in_use(arena) {
+        wake_if_waiting(arena.slot(index));
+    }
+}
+
+/// Sets all agents free when the draining thread ends.
+struct PassThrough(Arena);
+
+impl Drop for PassThrough {
+    fn drop(&mut self) {
+        if self.0.control().stopped.load(Ordering::SeqCst) == 0 {
+            pass_through(&self.0, GapWhy::RecorderLost);
+        }
+    }
+}

@@ -1,0 +1,622 @@
+//! From the bytes of one thread's ring to events: a parser that can stop after any 8 bytes.
+//!
+//! The bytes lie in memory that the traced program can scribble over. Whatever is found there,
+//! every word is read once and checked, and nothing grows without a bound.
+
+mod withhold;
+
+use events::record::{
+    GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
+    START_WORDS, Start, StartHow, data_flag, enter_flag,
+};
+use trace::event::{
+    BLOB_BYTES_MAX, BlobId, Call, Content, Data, EventKind, INLINE_BYTES_MAX, Outcome,
+};
+use trace::{CallRef, ContentRef, DataRef};
+
+use self::withhold::{Fate, Withheld};
+use crate::output::Output;
+
+/// Words of the longest header with its fixed body, the hash of DATA included.
+const FIXED_WORDS_MAX: usize = 16;
+/// Most bytes stored of one buffer. The kernel moves at most 2 GiB - 4 KiB in a call.
+const STORED_BYTES_MAX: u64 = 4 << 30;
+/// Most DATA records of a call: sendmmsg's 1,024 messages of 4 parts, and as much again.
+const ITEMS_MAX: usize = 8192;
+/// Most blobs of a call.
+const IDS_MAX: usize = 96 << 10;
+/// Most IDENTITY records of a call.
+const IDENTITIES_MAX: usize = 64;
+/// Items whose borrowed form is made on the stack.
+const FEW: usize = 8;
+
+/// Why a ring cannot be read any further.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Malformed {
+    /// What was found.
+    pub what: &'static str,
+    /// The first word of the record.
+    pub word: u64,
+}
+
+/// A call that has begun.
+#[derive(Clone, Copy)]
+struct OpenCall {
+    tsc: u64,
+    nr: u16,
+    flags: u8,
+    nargs: u8,
+    site: u64,
+    args: [u64; 6],
+}
+
+impl OpenCall {
+    /// Without its data.
+    fn bare(&self) -> Call {
+        self.whole(Outcome::Unfinished, Vec::new())
+    }
+
+    fn whole(&self, outcome: Outcome, data: Vec<Data>) -> Call {
+        let &OpenCall { nr, flags, nargs, site, args, .. } = self;
+        Call { nr, flags, site, nargs, args, outcome, data, identities: Vec::new() }
+    }
+}
+
+/// A finished DATA record.
+#[derive(Clone, Copy)]
+struct Item {
+    arg: u8,
+    part: u8,
+    index: u16,
+    flags: u8,
+    true_len: u64,
+    hash: Option<u128>,
+    /// Bytes stored.
+    stored: u64,
+    /// Where its bytes begin in `inline`, or its blobs in `ids`.
+    at: u32,
+}
+
+impl Item {
+    const fn is_inline(&self) -> bool {
+        self.stored <= INLINE_BYTES_MAX as u64
+    }
+}
+
+/// A DATA record whose stored bytes are arriving.
+struct Arriving {
+    item: Item,
+    /// Stored bytes that are still to come, padding left out.
+    left: u64,
+    /// What has come of the next blob.
+    piece: Vec<u8>,
+    fate: Fate,
+}
+
+/// One thread's records, as far as they have arrived.
+#[derive(Default)]
+pub(crate) struct Stream {
+    /// What the thread said of itself.
+    start: Option<(StartHow, Start)>,
+    /// The time of the last IMAGE.
+    last_image: Option<u64>,
+    ended: bool,
+
+    fixed: [u64; FIXED_WORDS_MAX],
+    fixed_len: usize,
+    arriving: Option<Arriving>,
+
+    call: Option<OpenCall>,
+    /// The IMAGE that items belong to: time and thread id.
+    image: Option<(u64, u32)>,
+    items: Vec<Item>,
+    inline: Vec<u8>,
+    ids: Vec<BlobId>,
+    identities: Vec<(u8, Identity)>,
+
+    calls: u64,
+    /// Where paths decide what is kept: what is known of the open call.
+    withheld: Withheld,
+    /// Records later than this are left where they are; `None`: none are.
+    until: Option<u64>,
+    /// The time of the record that was left.
+    next: Option<u64>,
+}
+
+impl Stream {
+    /// What the thread said of itself, once that has arrived.
+    pub fn start(&self) -> Option<(StartHow, Start)> {
+        self.start
+    }
+
+    /// When the thread last began a new program.
+    pub fn last_image(&self) -> Option<u64> {
+        self.last_image
+    }
+
+    /// Calls entered and not abandoned so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Whether a call has begun and not returned.
+    pub fn has_open_call(&self) -> bool {
+        self.call.is_some()
+    }
+
+    /// Whether the thread has said goodbye.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The thread's number, 0 before it is known.
+    pub fn thread(&self) -> u32 {
+        self.start.map_or(0, |(_, start)| start.thread)
+    }
+
+    /// From now on, `feed` stops before the first record that is later.
+    pub fn read_until(&mut self, tsc: u64) {
+        self.until = Some(tsc);
+    }
+
+    /// The time of the record at which the last `feed` stopped.
+    pub fn next_tsc(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// Takes the next bytes of the stream, and tells how many: all of them, but for
+    /// [`Stream::read_until`].
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Output) -> Result<usize, Malformed> {
+        let all = bytes.len();
+        let mut bytes = bytes;
+        self.next = None;
+        if !bytes.len().is_multiple_of(8) {
+            return Err(Malformed { what: "a record that is not made of words", word: 0 });
+        }
+        while !bytes.is_empty() {
+            bytes = if self.arriving.is_some() {
+                self.feed_content(bytes, out)?
+            } else if self.fixed_len == 0 {
+                self.feed_whole_records(bytes, out)?
+            } else {
+                self.feed_fixed(bytes, out)?
+            };
+            if self.next.is_some() {
+                break;
+            }
+        }
+        Ok(all - bytes.len())
+    }
+
+    /// Whether a record with this first word and this time is to be left for later.
+    #[inline]
+    fn must_wait(&mut self, word: u64, tsc: u64) -> bool {
+        let Some(until) = self.until else { return false };
+        // The others belong to the call that is open.
+        let timed = !matches!(
+            RecordKind::from_wire(word as u8),
+            Some(RecordKind::Data | RecordKind::Abandon | RecordKind::Identity)
+        );
+        if timed && tsc > until {
+            self.next = Some(tsc);
+        }
+        self.next.is_some()
+    }
+
+    /// The fast way: records whose fixed part is here as a whole. Returns what is left.
+    fn feed_whole_records<'a>(
+        &mut self,
+        mut bytes: &'a [u8],
+        out: &mut Output,
+    ) -> Result<&'a [u8], Malformed> {
+        while let Some(&first) = bytes.first_chunk::<HEADER_BYTES>() {
+            let word = u64::from_le_bytes(first);
+            if word == 0 && self.call.is_some() {
+                // Filler: what is left of a record that was given up half published.
+                bytes = &bytes[HEADER_BYTES..];
+                continue;
+            }
+            let size = fixed_bytes(word)?;
+            if bytes.len() < size {
+                return self.feed_fixed(bytes, out);
+            }
+            let (record, rest) = bytes.split_at(size);
+            if self.until.is_some() && size > HEADER_BYTES {
+                let tsc = word_of(&record[HEADER_BYTES..], 0);
+                if self.must_wait(word, tsc) {
+                    break;
+                }
+            }
+            bytes = rest;
+            self.record(word, &record[HEADER_BYTES..], out)?;
+            if self.arriving.is_some() {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The slow way: collects the fixed part of a record that arrives in pieces.
+    fn feed_fixed<'a>(
+        &mut self,
+        mut bytes: &'a [u8],
+        out: &mut Output,
+    ) -> Result<&'a [u8], Malformed> {
+        while let Some((word, rest)) = bytes.split_first_chunk::<8>() {
+            if self.until.is_some()
+                && self.fixed_len != 0
+                && (self.fixed_len + 1) * 8 == fixed_bytes(self.fixed[0])?
+            {
+                // The record's last word: the record is left by leaving this.
+                let last = u64::from_le_bytes(*word);
+                let tsc = if self.fixed_len == 1 { last } else { self.fixed[1] };
+                if self.must_wait(self.fixed[0], tsc) {
+                    break;
+                }
+            }
+            bytes = rest;
+            self.fixed[self.fixed_len] = u64::from_le_bytes(*word);
+            self.fixed_len += 1;
+            let size = fixed_bytes(self.fixed[0])?;
+            if self.fixed_len * 8 == size {
+                let mut record = [0; FIXED_WORDS_MAX * 8];
+                for (to, word) in record.chunks_exact_mut(8).zip(&self.fixed) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+                self.fixed_len = 0;
+                self.record(self.fixed[0], &record[HEADER_BYTES..size], out)?;
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Stored bytes of a DATA record.
+    fn feed_content<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        out: &mut Output,
+    ) -> Result<&'a [u8], Malformed> {
+        let Some(mut arriving) = self.arriving.take() else { return Ok(bytes) };
+        let padded = arriving.left.next_multiple_of(8);
+        let (mine, rest) = bytes.split_at(padded.min(bytes.len() as u64) as usize);
+        let mut content = &mine[..arriving.left.min(mine.len() as u64) as usize];
+        arriving.left -= content.len() as u64;
+        match &mut arriving.fate {
+            Fate::Stored => {}
+            Fate::Told(told) => told.extend_from_slice(content),
+            Fate::Hashed(hasher) => {
+                hasher.update(content);
+                content = &[];
+            }
+            Fate::Forgotten => content = &[],
+        }
+        if arriving.item.is_inline() {
+            self.inline.extend_from_slice(content);
+        } else {
+            while !content.is_empty() {
+                let to_come = arriving.piece.len() as u64 + content.len() as u64 + arriving.left;
+                let whole = to_come.min(BLOB_BYTES_MAX as u64) as usize;
+                let (part, after) =
+                    content.split_at(content.len().min(whole - arriving.piece.len()));
+                content = after;
+                if part.len() == whole {
+                    self.ids.push(out.blob(part));
+                    continue;
+                }
+                if arriving.piece.is_empty() {
+                    arriving.piece = out.take_buffer();
+                }
+                arriving.piece.extend_from_slice(part);
+                if arriving.piece.len() == whole {
+                    self.ids.push(out.blob(&arriving.piece));
+                    out.give_buffer(std::mem::take(&mut arriving.piece));
+                }
+            }
+            if self.ids.len() > IDS_MAX {
+                return Err(Malformed { what: "a call with too much data", word: 0 });
+            }
+        }
+        if arriving.left == 0 {
+            self.arrived(arriving, out);
+        } else {
+            self.arriving = Some(arriving);
+        }
+        Ok(rest)
+    }
+
+    /// A record whose fixed part is complete; `body` is the fixed part without the header.
+    #[inline]
+    fn record(&mut self, word: u64, body: &[u8], out: &mut Output) -> Result<(), Malformed> {
+        let header = Header::from_word(word);
+        let bad = |what| Err(Malformed { what, word });
+        let Some(kind) = RecordKind::from_wire(header.kind) else { return bad("no record") };
+        if self.ended {
+            return bad("a record after END");
+        }
+        let Some((_, me)) = self.start else {
+            return if kind == RecordKind::Start {
+                self.begin(header, body, out).or_else(bad)
+            } else {
+                bad("a stream that does not begin with START")
+            };
+        };
+        match kind {
+            RecordKind::Enter => {
+                if !self.close_gone_call(me.thread, out) {
+                    return bad("a call within a call");
+                }
+                let mut args = [0; 6];
+                for (to, at) in args.iter_mut().zip(2..2 + header.c as usize) {
+                    *to = word_of(body, at);
+                }
+                self.calls += 1;
+                let call = OpenCall {
+                    tsc: word_of(body, 0),
+                    nr: header.b,
+                    flags: header.a,
+                    nargs: header.c as u8,
+                    site: word_of(body, 1),
+                    args,
+                };
+                self.call = Some(call);
+                if let Some(policy) = &mut out.policy {
+                    let of_descriptors = policy.entered(me.thread, call.tsc, &call.bare());
+                    self.withheld = Withheld { of_descriptors, ..Withheld::default() };
+                }
+            }
+            RecordKind::Exit => {
+                let Some(call) = self.call.take() else { return bad("EXIT without a call") };
+                let (exit_tsc, ret) = (word_of(body, 0), word_of(body, 1) as i64);
+                self.emit_call(me.thread, &call, Outcome::Returned { exit_tsc, ret }, out);
+            }
+            RecordKind::Data => {
+                let of_image = header.a == IMAGE_ARG;
+                let open = if of_image {
+                    self.call.is_none() && self.image.is_some()
+                } else {
+                    self.call.is_some()
+                };
+                if !open {
+                    return bad("DATA that belongs to nothing");
+                }
+                self.begin_data(header, body, out).or_else(bad)?;
+            }
+            RecordKind::Abandon => {
+                if self.call.take().is_none() {
+                    return bad("ABANDON without a call");
+                }
+                self.calls -= 1;
+                if let Some(policy) = &mut out.policy {
+                    policy.abandoned(me.thread);
+                }
+                self.clear();
+            }
+            RecordKind::Identity => {
+                if self.call.is_none() || self.identities.len() >= IDENTITIES_MAX {
+                    return bad("IDENTITY without a call");
+                }
+                let words: [u64; IDENTITY_WORDS] = std::array::from_fn(|i| word_of(body, i));
+                self.identities.push((header.a, Identity::from_words(words)));
+            }
+            RecordKind::Image => {
+                // The call that led here has succeeded, though nobody was left to return to.
+                let tsc = word_of(body, 0);
+                if let Some(call) = self.call.take() {
+                    let outcome = Outcome::Returned { exit_tsc: tsc, ret: 0 };
+                    self.emit_call(me.thread, &call, outcome, out);
+                }
+                self.emit_image(out);
+                self.image = Some((tsc, header.c));
+                self.last_image = Some(tsc);
+            }
+            RecordKind::Signal => {
+                if !self.close_gone_call(me.thread, out) {
+                    return bad("a handler within a call");
+                }
+                let mut info = [0; SIGINFO_BYTES];
+                info.copy_from_slice(&body[16..16 + SIGINFO_BYTES]);
+                let handler = word_of(body, 1);
+                let kind = EventKind::Signal { signal: header.a, handler, info };
+                out.event(me.thread, word_of(body, 0), kind);
+            }
+            RecordKind::Stall => {
+                // A thread may wait for room in the middle of a call, which then stays open.
+                self.close_gone_call(me.thread, out);
+                let kind = EventKind::Stall { ns: word_of(body, 1) };
+                out.event(me.thread, word_of(body, 0), kind);
+            }
+            RecordKind::Gap => {
+                let Some(why) = GapWhy::from_wire(header.a) else {
+                    return bad("a gap for no known reason");
+                };
+                self.close_gone_call(me.thread, out);
+                let kind = EventKind::Gap { why, detail: word_of(body, 1), text: String::new() };
+                out.event(me.thread, word_of(body, 0), kind);
+            }
+            RecordKind::End => {
+                self.close_any_call(out);
+                self.emit_image(out);
+                let calls = word_of(body, 1);
+                self.ended = true;
+                out.event(me.thread, word_of(body, 0), EventKind::End { calls });
+            }
+            RecordKind::Start => return bad("a second START"),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, header: Header, body: &[u8], out: &mut Output) -> Result<(), &'static str> {
+        let words: [u64; START_WORDS] = std::array::from_fn(|i| word_of(body, i));
+        let start = Start::from_words(words);
+        let how = StartHow::from_wire(header.a).ok_or("START of no known kind")?;
+        if start.thread == trace::event::RECORDER {
+            return Err("START with the recorder's number");
+        }
+        self.start = Some((how, start));
+        let Start { process, parent, pid, tid, .. } = start;
+        out.event(start.thread, start.tsc, EventKind::Start { how, process, parent, pid, tid });
+        Ok(())
+    }
+
+    fn begin_data(
+        &mut self,
+        header: Header,
+        body: &[u8],
+        out: &mut Output,
+    ) -> Result<(), &'static str> {
+        let (true_len, stored) = (word_of(body, 0), word_of(body, 1));
+        let flags = (header.c >> 8) as u8;
+        if stored > STORED_BYTES_MAX {
+            return Err("a buffer longer than any");
+        }
+        if self.items.len() >= ITEMS_MAX {
+            return Err("a call with too many buffers");
+        }
+        let hash = (flags & data_flag::HASH != 0)
+            .then(|| u128::from(word_of(body, 2)) | u128::from(word_of(body, 3)) << 64);
+        let inline = stored <= INLINE_BYTES_MAX as u64;
+        let at = if inline { self.inline.len() } else { self.ids.len() } as u32;
+        let part = header.c as u8;
+        let mut item =
+            Item { arg: header.a, part, index: header.b, flags, true_len, hash, stored, at };
+        let fate = match self.call {
+            Some(call) if out.policy.is_some() => self.withhold(&call, &mut item, out),
+            _ => Fate::Stored,
+        };
+        if stored == 0 {
+            self.items.push(item);
+        } else {
+            self.arriving = Some(Arriving { item, left: stored, piece: Vec::new(), fate });
+        }
+        Ok(())
+    }
+
+    /// Before a record that stands between calls: a call that never returns has gone by now.
+    /// False when a call is open that should have returned.
+    #[inline]
+    fn close_gone_call(&mut self, thread: u32, out: &mut Output) -> bool {
+        if let Some(call) = self.call {
+            if call.flags & enter_flag::NO_RETURN == 0 {
+                return false;
+            }
+            self.call = None;
+            self.emit_call(thread, &call, Outcome::Unfinished, out);
+        }
+        if self.image.is_some() {
+            self.emit_image(out);
+        }
+        true
+    }
+
+    fn close_any_call(&mut self, out: &mut Output) {
+        if let Some(call) = self.call.take() {
+            self.emit_call(self.thread(), &call, Outcome::Unfinished, out);
+        }
+    }
+
+    /// The stream ends here, for whatever reason: hands over what is open, without a record that
+    /// was cut off in its middle.
+    pub fn close(&mut self, out: &mut Output) {
+        self.next = None;
+        self.fixed_len = 0;
+        self.arriving = None;
+        self.close_any_call(out);
+        self.emit_image(out);
+    }
+
+    fn emit_call(&mut self, thread: u32, call: &OpenCall, outcome: Outcome, out: &mut Output) {
+        let &OpenCall { tsc, nr, flags, nargs, site, args } = call;
+        if let Some(policy) = &mut out.policy {
+            let whole = || call.whole(outcome, self.told());
+            policy.returned(thread, tsc, &call.bare(), whole);
+        }
+        let bare = CallRef {
+            nr,
+            flags,
+            site,
+            nargs,
+            args,
+            outcome,
+            data: &[],
+            identities: &self.identities,
+        };
+        if self.items.is_empty() {
+            out.call(thread, tsc, &bare);
+            self.identities.clear();
+            return;
+        }
+        if let (Some(first), true) = (self.items.first(), self.items.len() <= FEW) {
+            let mut few = [self.borrow(first); FEW];
+            for (to, item) in few.iter_mut().zip(&self.items).skip(1) {
+                *to = self.borrow(item);
+            }
+            out.call(thread, tsc, &CallRef { data: &few[..self.items.len()], ..bare });
+        } else {
+            let many: Vec<DataRef<'_>> = self.items.iter().map(|item| self.borrow(item)).collect();
+            out.call(thread, tsc, &CallRef { data: &many, ..bare });
+        }
+        self.clear();
+    }
+
+    fn borrow(&self, item: &Item) -> DataRef<'_> {
+        let &Item { arg, part, index, flags, true_len, hash, stored, at } = item;
+        let at = at as usize;
+        let content = if item.is_inline() {
+            ContentRef::Bytes(&self.inline[at..at + stored as usize])
+        } else {
+            let count = stored.div_ceil(BLOB_BYTES_MAX as u64) as usize;
+            ContentRef::Blobs { len: stored, ids: &self.ids[at..at + count] }
+        };
+        DataRef { arg, part, index, flags, true_len, hash, content }
+    }
+
+    /// Hands over the IMAGE whose data is complete, if there is one.
+    fn emit_image(&mut self, out: &mut Output) {
+        let Some((tsc, tid)) = self.image.take() else { return };
+        let with_content = |item: &Item| {
+            let content = match self.borrow(item).content {
+                ContentRef::Bytes(bytes) => Content::Inline(bytes.to_vec()),
+                ContentRef::Blobs { len, ids } => Content::Blobs { len, ids: ids.to_vec() },
+            };
+            owned(item, content)
+        };
+        let data = self.items.iter().map(with_content).collect();
+        out.event(self.thread(), tsc, EventKind::Image { tid, data });
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.withheld.told.clear();
+        self.items.clear();
+        self.inline.clear();
+        self.ids.clear();
+        self.identities.clear();
+    }
+}
+
+fn owned(item: &Item, content: Content) -> Data {
+    let &Item { arg, part, index, flags, true_len, hash, .. } = item;
+    Data { arg, part, index, flags, true_len, hash, content }
+}
+
+/// Bytes of a record's header and fixed body, the hash of DATA included.
+#[inline]
+fn fixed_bytes(word: u64) -> Result<usize, Malformed> {
+    let header = Header::from_word(word);
+    let Some(words) = header.body_words() else {
+        return Err(Malformed { what: "no record", word });
+    };
+    let hashed =
+        header.kind == RecordKind::Data as u8 && (header.c >> 8) as u8 & data_flag::HASH != 0;
+    Ok(HEADER_BYTES + 8 * words + if hashed { 16 } else { 0 })
+}
+
+#[inline]
+fn word_of(body: &[u8], at: usize) -> u64 {
+    let bytes: [u8; 8] = body[at * 8..at * 8 + 8].try_into().expect("eight bytes");
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests;

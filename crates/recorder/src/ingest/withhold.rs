@@ -1,0 +1,112 @@
+//! Contents that paths forbid to store: decided before the first byte is handed on.
+
+use events::record::data_flag;
+use ring::DataMode;
+use trace::event::{Content, Data, Outcome};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Arriving, Item, OpenCall, Stream, owned};
+use crate::output::Output;
+use crate::policy::{Piece, Policy};
+
+/// Most bytes of a path or struct that the policy is shown.
+const TOLD_BYTES_MAX: u64 = 64 << 10;
+/// What becomes of arriving bytes.
+pub(super) enum Fate {
+    /// They are stored.
+    Stored,
+    /// They are stored, and the policy will be shown these.
+    Told(Vec<u8>),
+    /// They are hashed and forgotten.
+    Hashed(Box<Xxh3>),
+    /// They are forgotten.
+    Forgotten,
+}
+
+/// What the policy says about the contents of the open call.
+#[derive(Default)]
+pub(super) struct Withheld {
+    /// What its descriptors say.
+    pub of_descriptors: Option<DataMode>,
+    /// What holds, once contents have come.
+    pub decided: Option<DataMode>,
+    /// Bytes of items that are not inline: the item's place among all, and the bytes.
+    pub told: Vec<(usize, Vec<u8>)>,
+}
+
+impl Stream {
+    /// All stored bytes of an item have come.
+    pub(super) fn arrived(&mut self, arriving: Arriving, out: &mut Output) {
+        let Arriving { mut item, fate, .. } = arriving;
+        match fate {
+            Fate::Stored | Fate::Forgotten => {}
+            Fate::Hashed(hasher) => {
+                item.hash = Some(hasher.digest128());
+                item.flags |= data_flag::HASH;
+            }
+            Fate::Told(told) => {
+                if let Some(policy) = &mut out.policy {
+                    policy.told(self.thread(), &owned(&item, Content::Inline(told.clone())));
+                }
+                if !item.is_inline() {
+                    self.withheld.told.push((self.items.len(), told));
+                }
+            }
+        }
+        self.items.push(item);
+    }
+
+    /// What becomes of the bytes of an item of the open call, where paths decide.
+    #[cold]
+    pub(super) fn withhold(&mut self, call: &OpenCall, item: &mut Item, out: &mut Output) -> Fate {
+        let Some(policy) = &mut out.policy else { return Fate::Stored };
+        if Policy::piece(&call.bare(), item.arg, item.part) == Piece::Told {
+            return match item.stored {
+                ..=TOLD_BYTES_MAX => Fate::Told(Vec::with_capacity(item.stored as usize)),
+                _ => Fate::Stored,
+            };
+        }
+        let mode = match self.withheld.decided {
+            Some(mode) => mode,
+            None => {
+                let whole = call.whole(Outcome::Unfinished, self.told());
+                let of_descriptors = self.withheld.of_descriptors;
+                policy.decide(self.thread(), call.tsc, whole, of_descriptors)
+            }
+        };
+        self.withheld.decided = Some(mode);
+        if mode == DataMode::Full || item.true_len == 0 {
+            return Fate::Stored;
+        }
+        let whole = item.stored == item.true_len;
+        item.stored = 0;
+        item.at = self.inline.len() as u32;
+        item.flags |= data_flag::CUT;
+        if mode == DataMode::None {
+            item.hash = None;
+            item.flags &= !data_flag::HASH;
+            Fate::Forgotten
+        } else if whole && item.hash.is_none() {
+            Fate::Hashed(Box::default())
+        } else {
+            Fate::Forgotten
+        }
+    }
+
+    /// The memory of the open call, as far as the policy may be shown it.
+    pub(super) fn told(&self) -> Vec<Data> {
+        let told = |at: usize| self.withheld.told.iter().find(|(item, _)| *item == at);
+        let shown = self.items.iter().enumerate().map(|(at, item)| {
+            let start = item.at as usize;
+            let content = match told(at) {
+                Some((_, bytes)) => Content::Inline(bytes.clone()),
+                None if item.is_inline() => {
+                    Content::Inline(self.inline[start..start + item.stored as usize].to_vec())
+                }
+                None => Content::Blobs { len: item.stored, ids: Vec::new() },
+            };
+            owned(item, content)
+        });
+        shown.collect()
+    }
+}

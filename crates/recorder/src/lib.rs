@@ -1,0 +1,201 @@
+//! Drains the rings of all traced threads into a trace, and follows the life of their processes.
+//!
+//! ```text
+//! rings ──> slots ──> ingest ──> output ──> trace::Writer ──> sink
+//!             ^         |          ^
+//!   watch ──> processes policy     |
+//!   (deaths)            (by path)  |
+//!   Handle ──────> mailbox ──> drain (the thread that does all of this)
+//! ```
+//!
+//! One thread reads all rings in rounds. It trusts nothing that it finds in them. Rings are read
+//! one after the other; only where paths decide what is kept, all together in the order of time.
+
+mod drain;
+pub mod host;
+mod ingest;
+mod mailbox;
+pub mod namespaces;
+mod output;
+mod pace;
+mod policy;
+mod processes;
+mod sink;
+mod slots;
+pub mod state;
+mod watch;
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use events::record::GapWhy;
+use ring::Arena;
+use trace::event::{Event, Preamble};
+use trace::{WriteError, Writer, WriterOptions};
+
+use crate::drain::Drain;
+use crate::host::TscClock;
+use crate::mailbox::{Mailbox, Message};
+use crate::output::Output;
+use crate::policy::Policy;
+pub use crate::policy::{DataRule, DataRules};
+use crate::processes::Processes;
+pub use crate::sink::Sink;
+use crate::watch::{Watch, Watched};
+
+/// How to record.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How the trace is written.
+    pub writer: WriterOptions,
+    /// Recording stops before the trace is longer than this.
+    pub size_max: Option<u64>,
+    /// Recording stops after this time.
+    pub duration: Option<Duration>,
+    /// Recording stops when the launched program has ended, whoever else is left.
+    pub until_exit: bool,
+    /// What is kept of the contents of which files. Agents must be told to deliver
+    /// [`DataRules::most`].
+    pub data: DataRules,
+}
+
+/// What a recording came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Calls in the trace.
+    pub calls: u64,
+    /// Threads that were recorded.
+    pub threads: u32,
+    /// Processes that were recorded.
+    pub processes: u32,
+    /// Bytes in buffers, as the program had them.
+    pub data_bytes: u64,
+    /// Bytes of the trace.
+    pub trace_bytes: u64,
+    /// Bytes of distinct buffers stored, before compression.
+    pub stored_bytes: u64,
+    /// Calls that were made while recording and are not in the trace.
+    pub lost: u64,
+    /// Time that threads waited for room in their rings.
+    pub stall_ns: u64,
+    /// Calls that came through SIGSYS.
+    pub slow_path_calls: u64,
+    /// Calls that were read after the trace had taken its last.
+    pub discarded: u64,
+    /// Gaps in the trace.
+    pub gaps: u64,
+    /// Why the recording stopped before the program's end.
+    pub stopped: Option<(GapWhy, String)>,
+    /// The trace could not be brought to its end: readers will find it cut off there.
+    pub unfinished: Option<String>,
+}
+
+/// Why a recording could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The trace could not be begun.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The system gave us no thread, or no descriptor.
+    #[error("the recorder could not be started: {0}")]
+    Start(#[from] io::Error),
+    /// A defect in the recorder.
+    #[error("the recorder failed unexpectedly; the trace ends with the last block written")]
+    Failed,
+}
+
+/// A recording that is under way.
+pub struct Recorder {
+    handle: Handle,
+    thread: JoinHandle<Summary>,
+}
+
+impl Recorder {
+    /// Begins to drain an arena into a new trace.
+    pub fn start(
+        arena: Arena,
+        sink: Sink,
+        preamble: &Preamble,
+        options: Options,
+    ) -> Result<Recorder, RecordError> {
+        let mailbox = Arc::new(Mailbox::new(arena));
+        let handle = Handle { mailbox: Arc::clone(&mailbox) };
+        let (sink, space) = sink.open()?;
+        let clock = TscClock::start(preamble.tsc_hz);
+        let writer = Writer::new(sink, preamble, options.writer)?;
+        let processes = Processes::new(Watch::start(Arc::clone(&mailbox))?, clock);
+        let drain = move || {
+            let mut out = Output::new(writer, space, options.size_max);
+            if !options.data.rules.is_empty() {
+                let policy = Policy::new(options.data.clone(), Arc::clone(&mailbox));
+                out.policy = Some(Box::new(policy));
+            }
+            Drain::new(arena, mailbox, out, processes, clock, options).run()
+        };
+        let thread = std::thread::Builder::new().name("drain".into()).spawn(drain)?;
+        Ok(Recorder { handle, thread })
+    }
+
+    /// What other threads use to tell the recorder something.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Stops recording; the program goes on.
+    pub fn stop(&self, why: GapWhy, text: String) {
+        self.handle.mailbox.send(Message::Stop(why, text));
+    }
+
+    /// Whether the recording has come to its end.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until the last recorded process has ended, or recording was stopped.
+    pub fn join(self) -> Result<Summary, RecordError> {
+        self.thread.join().map_err(|_| RecordError::Failed)
+    }
+}
+
+/// Tells a recorder what it cannot see in the rings.
+#[derive(Clone)]
+pub struct Handle {
+    mailbox: Arc<Mailbox>,
+}
+
+impl Handle {
+    /// Adds an event of the recorder's own stream.
+    pub fn event(&self, event: Event) {
+        self.mailbox.send(Message::Event(event));
+    }
+
+    /// A process exists: watching it from now on makes sure that its end is learnt. `pid` is its
+    /// id in our namespace.
+    pub fn process_seen(&self, process: u32, pid: u32) {
+        self.mailbox.send(Message::Seen(Watched::open(process, pid)));
+    }
+
+    /// The launched program has ended, with this wait status.
+    pub fn program_ended(&self, pid: u32, status: i32) {
+        self.mailbox.send(Message::ProgramEnded { pid, status });
+    }
+}
+
+/// An arena in private memory that is never given back.
+#[cfg(test)]
+fn test_arena(pool_chunks: usize) -> Arena {
+    use std::sync::atomic::Ordering;
+
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping; nothing is overwritten.
+    let base = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), ring::arena_bytes(pool_chunks), protection, flags)
+    };
+    // SAFETY: the mapping is zeroed, long enough, and stays.
+    let arena = unsafe { Arena::at(base.expect("memory for an arena").cast(), pool_chunks) };
+    arena.control().pool_chunks.store(pool_chunks as u32, Ordering::Relaxed);
+    arena
+}

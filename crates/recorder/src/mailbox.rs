@@ -1,0 +1,126 @@
+//! What other threads tell the draining thread, and how they wake it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use events::record::GapWhy;
+use ring::Arena;
+use rustix::thread::futex;
+use trace::event::{Event, EventKind, ProcessState};
+
+use crate::watch::Watched;
+
+/// A message to the draining thread.
+pub(crate) enum Message {
+    /// Write this.
+    Event(Event),
+    /// A process was noticed before its own records could tell.
+    Seen(Watched),
+    /// A process has died.
+    Died {
+        /// Its number.
+        process: u32,
+        /// When that was noticed.
+        tsc: u64,
+        /// Its wait status, if it could be learnt.
+        status: Option<i32>,
+        /// Another message may tell the status yet.
+        more: bool,
+    },
+    /// The launched program has ended, as its parent knows.
+    ProgramEnded {
+        /// Its process id.
+        pid: u32,
+        /// Its wait status.
+        status: i32,
+    },
+    /// Record no more.
+    Stop(GapWhy, String),
+}
+
+/// A queue of messages that rings the recorder's bell.
+pub(crate) struct Mailbox {
+    arena: Arena,
+    queue: Mutex<VecDeque<Message>>,
+    filled: AtomicBool,
+}
+
+impl Mailbox {
+    pub fn new(arena: Arena) -> Mailbox {
+        Mailbox { arena, queue: Mutex::default(), filled: AtomicBool::new(false) }
+    }
+
+    /// Delivers a message and wakes the draining thread.
+    pub fn send(&self, message: Message) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
+        self.filled.store(true, Ordering::SeqCst);
+        let bell = &self.arena.control().doorbell;
+        bell.word.fetch_add(1, Ordering::SeqCst);
+        if bell.sleeping.load(Ordering::SeqCst) != 0 {
+            wake(&bell.word);
+        }
+    }
+
+    /// Whether there is a message.
+    pub fn is_filled(&self) -> bool {
+        self.filled.load(Ordering::SeqCst)
+    }
+
+    /// The latest state of a process that waits here, and when it was told.
+    pub fn state_of(&self, process: u32) -> Option<(u64, ProcessState)> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.iter().rev().find_map(|message| match message {
+            Message::Event(Event { tsc, kind: EventKind::State(state), .. }) => {
+                (state.process == process).then(|| (*tsc, ProcessState::clone(state)))
+            }
+            _ => None,
+        })
+    }
+
+    /// The messages that have come.
+    pub fn take(&self) -> VecDeque<Message> {
+        if !self.filled.swap(false, Ordering::SeqCst) {
+            return VecDeque::new();
+        }
+        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Wakes all who wait on a futex that processes share.
+pub(crate) fn wake(word: &std::sync::atomic::AtomicU32) {
+    // It can only fail for an address that is not mapped, and this one is.
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A mailbox with an arena of its own that is never given back.
+    pub fn test_mailbox() -> Arc<Mailbox> {
+        Arc::new(Mailbox::new(crate::test_arena(1)))
+    }
+
+    #[test]
+    fn messages_arrive_in_order_and_ring_the_bell() {
+        let mailbox = test_mailbox();
+        assert!(!mailbox.is_filled() && mailbox.take().is_empty());
+        mailbox.send(Message::ProgramEnded { pid: 1, status: 0 });
+        mailbox.send(Message::ProgramEnded { pid: 2, status: 0 });
+        assert!(mailbox.is_filled());
+        let taken = mailbox.take();
+        let pids: Vec<u32> = taken
+            .iter()
+            .map(|message| match message {
+                Message::ProgramEnded { pid, .. } => *pid,
+                _ => 0,
+            })
+            .collect();
+        assert_eq!(pids, [1, 2]);
+        assert_eq!(mailbox.arena.control().doorbell.word.load(Ordering::SeqCst), 2);
+        assert!(!mailbox.is_filled());
+    }
+}

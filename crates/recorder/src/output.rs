@@ -1,0 +1,269 @@
+//! The recorder's end of the writer: counts what passes, and knows when to write no more.
+
+use std::time::{Duration, Instant};
+
+use events::record::{GapWhy, data_flag, enter_flag};
+use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
+use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
+
+use crate::policy::Policy;
+use crate::sink::DiskSpace;
+
+/// Bytes handed to the writer between two looks at the room that is left.
+const ROOM_CHECK_BYTES: u64 = 256 << 10;
+/// What a call without data counts towards that.
+const CALL_BYTES: u64 = 32;
+/// How long the writer may take to catch up when the trace is about to reach its size limit.
+const CATCH_UP: Duration = Duration::from_secs(1);
+/// Buffers kept for data that arrives in pieces.
+const SPARE_BUFFERS: usize = 16;
+
+/// Takes events and hands them to the writer.
+pub(crate) struct Output {
+    writer: Writer,
+    space: Option<DiskSpace>,
+    size_max: u64,
+    unchecked: u64,
+    /// What is given from now on is counted, but not written.
+    discarding: bool,
+    full: Option<(GapWhy, String)>,
+    last_tsc: u64,
+    spare: Vec<Vec<u8>>,
+    /// What is kept of contents, where paths decide.
+    pub policy: Option<Box<Policy>>,
+    /// Calls that were handed to the writer.
+    pub calls_written: u64,
+    /// Calls that came after the recording had stopped.
+    pub calls_discarded: u64,
+    /// Of those written, through SIGSYS.
+    pub slow_calls: u64,
+    /// Bytes in the buffers of those written, as the program had them.
+    pub data_bytes: u64,
+    /// Gaps written.
+    pub gaps: u64,
+}
+
+impl Output {
+    pub fn new(writer: Writer, space: Option<DiskSpace>, size_max: Option<u64>) -> Output {
+        Output {
+            writer,
+            space,
+            size_max: size_max.unwrap_or(u64::MAX),
+            unchecked: 0,
+            discarding: false,
+            full: None,
+            last_tsc: 0,
+            spare: Vec::new(),
+            policy: None,
+            calls_written: 0,
+            calls_discarded: 0,
+            slow_calls: 0,
+            data_bytes: 0,
+            gaps: 0,
+        }
+    }
+
+    /// Hands a call over.
+    #[inline]
+    pub fn call(&mut self, thread: u32, tsc: u64, call: &CallRef<'_>) {
+        if self.discarding {
+            self.calls_discarded += 1;
+            return;
+        }
+        match self.writer.call(thread, tsc, call) {
+            Ok(()) => {}
+            Err(WriteError::Limit { .. }) => return self.call_without_data(thread, tsc, call),
+            Err(error) => return self.fail_call(&error),
+        }
+        self.count_call(call);
+    }
+
+    #[inline]
+    fn count_call(&mut self, call: &CallRef<'_>) {
+        self.calls_written += 1;
+        self.unchecked += CALL_BYTES;
+        if self.unchecked >= ROOM_CHECK_BYTES {
+            self.check_room();
+        }
+        self.slow_calls += u64::from(call.flags & enter_flag::SLOW != 0);
+        for data in call.data {
+            if data.flags & data_flag::FAULT == 0 {
+                self.data_bytes = self.data_bytes.saturating_add(data.true_len);
+            }
+        }
+    }
+
+    /// A call whose data is beyond what a trace can hold keeps the lengths of its data.
+    #[cold]
+    fn call_without_data(&mut self, thread: u32, tsc: u64, call: &CallRef<'_>) {
+        let cut = |data: &DataRef<'_>| DataRef {
+            flags: data.flags | data_flag::CUT,
+            content: ContentRef::Bytes(&[]),
+            ..*data
+        };
+        let data: Vec<DataRef<'_>> = call.data.iter().map(cut).collect();
+        let call = CallRef { data: &data, ..*call };
+        match self.writer.call(thread, tsc, &call) {
+            Ok(()) => self.count_call(&call),
+            Err(error) => self.fail_call(&error),
+        }
+    }
+
+    #[cold]
+    fn fail_call(&mut self, error: &WriteError) {
+        self.calls_discarded += 1;
+        self.fail(error);
+    }
+
+    /// Hands an event of a thread over.
+    pub fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) {
+        if let Some(policy) = &mut self.policy {
+            policy.event(thread, tsc, &kind);
+        }
+        if self.discarding {
+            return;
+        }
+        self.gaps += u64::from(matches!(kind, EventKind::Gap { .. }));
+        if let EventKind::Image { data, .. } = &kind {
+            self.data_bytes += data.iter().map(|data| data.content.len()).sum::<u64>();
+        }
+        // The recorder's own events come from several threads; their order here is their order.
+        let tsc = if thread == RECORDER { self.last_tsc.max(tsc) } else { tsc };
+        if thread == RECORDER {
+            self.last_tsc = tsc;
+        }
+        if let Err(error) = self.writer.event(&Event { thread, tsc, kind }) {
+            self.fail(&error);
+        }
+    }
+
+    /// Stores at most `BLOB_BYTES_MAX` bytes.
+    pub fn blob(&mut self, bytes: &[u8]) -> BlobId {
+        if self.discarding {
+            return BlobId(0);
+        }
+        self.unchecked += bytes.len() as u64;
+        if self.unchecked >= ROOM_CHECK_BYTES {
+            self.check_room();
+        }
+        match self.writer.blob(bytes) {
+            Ok(id) => id,
+            Err(error) => {
+                self.fail(&error);
+                BlobId(0)
+            }
+        }
+    }
+
+    /// Notices that the trace has no room to grow while its end still fits.
+    #[cold]
+    fn check_room(&mut self) {
+        self.unchecked = 0;
+        let pending = self.writer.bytes_pending().saturating_add(ROOM_CHECK_BYTES);
+        if let Some(free) = self.space.as_ref().and_then(|space| space.short_of(pending)) {
+            self.stop(
+                GapWhy::WriteFailed,
+                format!(
+                    "only {free} bytes are left on the trace's file system; \
+                 record to one with more room, or set --max-size"
+                ),
+            );
+        } else if self.writer.bytes_written().saturating_add(pending) >= self.size_max {
+            self.check_size();
+        }
+    }
+
+    /// What is pending will shrink, but how much is known only once it is written.
+    fn check_size(&mut self) {
+        self.flush_writer();
+        let start = Instant::now();
+        while self.writer.bytes_pending() != 0 && start.elapsed() < CATCH_UP {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let margin = ROOM_CHECK_BYTES.min(self.size_max / 4).max(self.size_max / 64);
+        if self.writer.bytes_written().saturating_add(margin) >= self.size_max {
+            let max = self.size_max;
+            self.stop(GapWhy::SizeLimit, format!("the trace may have {max} bytes (--max-size)"));
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: &WriteError) {
+        self.stop(GapWhy::WriteFailed, error.to_string());
+    }
+
+    fn stop(&mut self, why: GapWhy, text: String) {
+        self.discarding = true;
+        self.full.get_or_insert((why, text));
+    }
+
+    /// Why the trace takes no more, once that is so.
+    pub fn full(&self) -> Option<&(GapWhy, String)> {
+        self.full.as_ref()
+    }
+
+    /// From now on nothing is written but the trace's end.
+    pub fn discard(&mut self) {
+        self.discarding = true;
+    }
+
+    /// A gap of the whole recording; written even while discarding.
+    pub fn last_gap(&mut self, tsc: u64, why: GapWhy, detail: u64, text: String) {
+        let kind = EventKind::Gap { why, detail, text };
+        self.last_tsc = self.last_tsc.max(tsc);
+        let event = Event { thread: RECORDER, tsc: self.last_tsc, kind };
+        match self.writer.event(&event) {
+            Ok(()) => self.gaps += 1,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Closes the open block of a thread that is gone.
+    pub fn flush_thread(&mut self, thread: u32) {
+        if let Err(error) = self.writer.flush_thread(thread) {
+            self.fail(&error);
+        }
+    }
+
+    /// Closes all open blocks.
+    pub fn flush(&mut self) {
+        if !self.discarding {
+            self.check_room();
+            self.flush_writer();
+        }
+    }
+
+    fn flush_writer(&mut self) {
+        if let Err(error) = self.writer.flush() {
+            self.fail(&error);
+        }
+    }
+
+    /// Bytes of the trace so far.
+    pub fn trace_bytes(&self) -> u64 {
+        self.writer.bytes_written()
+    }
+
+    /// Bytes of distinct buffers stored.
+    pub fn stored_bytes(&self) -> u64 {
+        self.writer.stored_bytes()
+    }
+
+    /// Ends the trace.
+    pub fn finish(self, totals: &Totals) -> Result<Finished, WriteError> {
+        self.writer.finish(totals)
+    }
+
+    /// An empty buffer with room for a blob.
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOB_BYTES_MAX))
+    }
+
+    /// Gives such a buffer back.
+    pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}

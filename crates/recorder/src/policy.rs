@@ -1,0 +1,325 @@
+//! What is kept of the contents that calls carry, when that depends on the path behind them.
+//!
+//! The recorder follows descriptors and directories with the model while it reads, in the order of
+//! time over all threads, and decides before the first byte of a buffer is handed on. Where it
+//! cannot tell which file a descriptor is, it keeps no bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use events::record::part;
+use events::shape::{Arg, Classes, Kind, Len, Of};
+use model::{InlineOnly, World, glob};
+use ring::DataMode;
+use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState};
+
+use crate::mailbox::Mailbox;
+
+/// What is kept of the contents of files whose path fits a pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataRule {
+    /// Pattern of absolute paths; `*` also matches slashes.
+    pub glob: Vec<u8>,
+    /// What is kept.
+    pub mode: DataMode,
+}
+
+/// What is kept of the contents that calls carry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataRules {
+    /// Where no rule holds.
+    pub usual: DataMode,
+    /// The last one that fits counts.
+    pub rules: Vec<DataRule>,
+}
+
+impl Default for DataRules {
+    fn default() -> DataRules {
+        DataRules { usual: DataMode::Full, rules: Vec::new() }
+    }
+}
+
+impl DataRules {
+    /// What agents must deliver, so that any rule can be followed.
+    pub fn most(&self) -> DataMode {
+        let modes = self.rules.iter().map(|rule| rule.mode);
+        modes.fold(self.usual, |a, b| if (b as u32) < a as u32 { b } else { a })
+    }
+
+    /// For contents of which nobody knows whose they are.
+    fn in_doubt(&self) -> DataMode {
+        match self.rules.iter().any(|rule| rule.mode as u32 > self.usual as u32) {
+            true => stricter(self.usual, DataMode::Hash),
+            false => self.usual,
+        }
+    }
+
+    /// For the file that a descriptor or an argument names so.
+    fn of_path(&self, path: &[u8]) -> DataMode {
+        if is_nameless(path) {
+            return self.usual;
+        }
+        if path.first() != Some(&b'/') || is_alias(path) {
+            return self.in_doubt();
+        }
+        match path.strip_suffix(b" (deleted)") {
+            Some(former) => stricter(self.of_name(path), self.of_name(former)),
+            None => self.of_name(path),
+        }
+    }
+
+    fn of_name(&self, path: &[u8]) -> DataMode {
+        let rule = self.rules.iter().rfind(|rule| glob::matches(&rule.glob, path));
+        rule.map_or(self.usual, |rule| rule.mode)
+    }
+}
+
+fn stricter(a: DataMode, b: DataMode) -> DataMode {
+    if a as u32 >= b as u32 { a } else { b }
+}
+
+/// Names that the model and /proc give to what was never in a directory.
+fn is_nameless(path: &[u8]) -> bool {
+    // The model names a file so that was opened by a path it could not resolve.
+    let opened = path.starts_with(b"anon_inode:[open") || path.starts_with(b"anon_inode:[creat");
+    let kinds: [&[u8]; 3] = [b"pipe:", b"socket:", b"anon_inode:"];
+    kinds.iter().any(|kind| path.starts_with(kind)) && !opened
+}
+
+/// Names that lead to a file which has another name.
+fn is_alias(path: &[u8]) -> bool {
+    let standard = [&b"/dev/stdin"[..], b"/dev/stdout", b"/dev/stderr"].contains(&path);
+    let links: [&[u8]; 6] = [b"fd", b"cwd", b"root", b"exe", b"map_files", b"task"];
+    let of_process = || path.split(|&byte| byte == b'/').skip(3).any(|name| links.contains(&name));
+    standard || path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") && of_process()
+}
+
+/// The numbers that the policy must know by itself.
+mod number {
+    pub const CLOSE: u16 = 3;
+    pub const DUP2: u16 = 33;
+    pub const DUP3: u16 = 292;
+    /// clone, fork, vfork, clone3.
+    pub const SPAWN: [u16; 4] = [56, 57, 58, 435];
+}
+
+fn args_of(call: &Call) -> &'static [Arg] {
+    let Some(row) = events::by_number(call.nr.into()) else { return &[] };
+    let fits = |v: &&events::shape::Variant| {
+        call.args.get(usize::from(v.key_arg)).is_some_and(|key| key & v.mask == v.value)
+    };
+    row.variants.iter().find(fits).map_or(row.args, |variant| variant.args)
+}
+
+/// Whether a call may give or take descriptors or directories away; what only moves data does not.
+fn may_change(call: &Call) -> bool {
+    let Some(row) = events::by_number(call.nr.into()) else { return false };
+    let is_message = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Msghdr | Of::Mmsghdr, _));
+    !row.classes.intersects(Classes::READ.or(Classes::WRITE)) || row.args.iter().any(is_message)
+}
+
+/// What is told of a piece of memory before its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Piece {
+    /// What the modes are about.
+    Content,
+    /// A path, a struct: kept, and the model may want to see it.
+    Told,
+}
+
+/// Decides, and follows what there is to know for that.
+pub(crate) struct Policy {
+    rules: DataRules,
+    world: World,
+    mailbox: Arc<Mailbox>,
+    /// States of processes and when they were told, until their program begins.
+    states: HashMap<u32, (u64, ProcessState)>,
+    /// When the last program of each process began.
+    images: HashMap<u32, u64>,
+    /// By thread, calls that make a task and whose task has not begun yet.
+    spawning: HashMap<u32, Call>,
+    /// The order of time is not kept: nothing is certain.
+    pub careful: bool,
+}
+
+impl Policy {
+    pub fn new(rules: DataRules, mailbox: Arc<Mailbox>) -> Policy {
+        Policy {
+            rules,
+            world: World::new(),
+            mailbox,
+            states: HashMap::new(),
+            images: HashMap::new(),
+            spawning: HashMap::new(),
+            careful: false,
+        }
+    }
+
+    /// What a piece of memory of a call is.
+    pub fn piece(call: &Call, arg: u8, part: u8) -> Piece {
+        let of = match args_of(call).get(usize::from(arg)).map(|arg| arg.kind) {
+            Some(Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)) => None,
+            Some(Kind::Buf(_, of, len)) => Some((of, len)),
+            _ => None,
+        };
+        // The lengths that agents take for those of contents.
+        let bulk = |len| {
+            matches!(
+                len,
+                Len::Arg(_) | Len::Ret | Len::RetAtMost(_, 1) | Len::ArgPlus(..) | Len::RetPlus(_)
+            )
+        };
+        match part {
+            part::CONTENT => Piece::Content,
+            part::WHOLE if of.is_some_and(|(_, len)| bulk(len)) => Piece::Content,
+            _ => Piece::Told,
+        }
+    }
+
+    /// A call begins: what its descriptors say about its contents, if they say anything.
+    pub fn entered(&mut self, thread: u32, tsc: u64, call: &Call) -> Option<DataMode> {
+        let closes = match call.nr {
+            number::CLOSE => Some(call.args[0]),
+            // Until it returns, nobody can tell what the number stands for.
+            number::DUP2 | number::DUP3 if call.args[0] != call.args[1] => Some(call.args[1]),
+            _ => None,
+        };
+        if let Some(fd) = closes {
+            let args = [fd, 0, 0, 0, 0, 0];
+            let close = Call { nr: number::CLOSE, nargs: 1, args, ..call.clone() };
+            self.apply(thread, tsc, EventKind::Call(close));
+        } else if number::SPAWN.contains(&call.nr) {
+            self.spawning.insert(thread, call.clone());
+        }
+        let args = args_of(call);
+        let carries = args.iter().zip(0..).any(|(arg, number)| {
+            matches!(
+                arg.kind,
+                Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)
+            ) || Policy::piece(call, number, part::WHOLE) == Piece::Content
+        });
+        let has_descriptor = args.iter().any(|arg| matches!(arg.kind, Kind::Fd));
+        if !carries || !has_descriptor {
+            return None;
+        }
+        // Brings the world to this instant.
+        let event = Event { thread, tsc, kind: EventKind::Call(call.clone()) };
+        self.world.step(&event, &mut InlineOnly);
+        let Some(table) = self.world.descriptors(thread) else {
+            return Some(self.rules.in_doubt());
+        };
+        let fds = args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+        let modes = fds.map(|(_, fd)| match table.get(fd as i32) {
+            Some(entry) => self.rules.of_path(&entry.description.path),
+            None => self.rules.in_doubt(),
+        });
+        modes.reduce(stricter)
+    }
+
+    /// The first contents of a call arrive, after its paths: what is kept of them.
+    pub fn decide(
+        &mut self,
+        thread: u32,
+        tsc: u64,
+        call: Call,
+        of_descriptors: Option<DataMode>,
+    ) -> DataMode {
+        let of_paths = self.of_paths(thread, tsc, call);
+        let doubt = self.careful.then(|| self.rules.in_doubt());
+        let all = [of_descriptors, of_paths, doubt];
+        all.into_iter().flatten().reduce(stricter).unwrap_or(self.rules.usual)
+    }
+
+    fn of_paths(&mut self, thread: u32, tsc: u64, call: Call) -> Option<DataMode> {
+        let is_path = |arg: &&Arg| matches!(arg.kind, Kind::Path);
+        let count = args_of(&call).iter().filter(is_path).count();
+        if count == 0 {
+            return None;
+        }
+        let event = Event { thread, tsc, kind: EventKind::Call(call) };
+        let paths = self.world.step(&event, &mut InlineOnly).paths;
+        if paths.len() < count {
+            return Some(self.rules.in_doubt());
+        }
+        paths.iter().map(|(_, path)| self.rules.of_path(path)).reduce(stricter)
+    }
+
+    /// Memory of the open call that is no content.
+    pub fn told(&mut self, thread: u32, data: &Data) {
+        if let Some(call) = self.spawning.get_mut(&thread) {
+            call.data.push(data.clone());
+        }
+    }
+
+    /// A call has returned, or never will.
+    pub fn returned(&mut self, thread: u32, tsc: u64, bare: &Call, whole: impl FnOnce() -> Call) {
+        let spawns = number::SPAWN.contains(&bare.nr);
+        // The effect of close is there already, and so are tasks that have begun.
+        if spawns && self.spawning.remove(&thread).is_none() || bare.nr == number::CLOSE {
+            return;
+        }
+        if may_change(bare) {
+            self.apply(thread, tsc, EventKind::Call(whole()));
+        }
+    }
+
+    /// The open call was not made.
+    pub fn abandoned(&mut self, thread: u32) {
+        self.spawning.remove(&thread);
+    }
+
+    /// Something else was read.
+    pub fn event(&mut self, thread: u32, tsc: u64, kind: &EventKind) {
+        match kind {
+            EventKind::State(state) => {
+                self.states.insert(state.process, (tsc, ProcessState::clone(state)));
+            }
+            EventKind::Image { tid, .. } => {
+                let kind = EventKind::Image { tid: *tid, data: Vec::new() };
+                self.apply(thread, tsc, kind);
+                self.state(thread, tsc);
+            }
+            EventKind::Start { parent, tid, .. } => {
+                // A task may begin before the call that makes it returns.
+                if let Some(mut call) = self.spawning.remove(parent) {
+                    call.outcome = Outcome::Returned { exit_tsc: tsc, ret: i64::from(*tid) };
+                    self.apply(*parent, tsc, EventKind::Call(call));
+                }
+                self.apply(thread, tsc, kind.clone());
+            }
+            EventKind::End { .. } => {
+                self.spawning.remove(&thread);
+                self.apply(thread, tsc, kind.clone());
+            }
+            EventKind::Exit { process, .. } => {
+                self.states.remove(process);
+                self.images.remove(process);
+                self.apply(thread, tsc, kind.clone());
+            }
+            EventKind::Call(_)
+            | EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Gap { .. } => {}
+        }
+    }
+
+    /// A program has begun: its state was told before, but its message may not have been read.
+    fn state(&mut self, thread: u32, tsc: u64) {
+        let Some(process) = self.world.thread(thread).map(|thread| thread.process) else { return };
+        let waiting = self.mailbox.state_of(process);
+        let read = self.states.remove(&process);
+        let before = self.images.insert(process, tsc).unwrap_or(0);
+        // One that was left over belongs to an earlier program.
+        let state = waiting.into_iter().chain(read).find(|(told, _)| *told > before);
+        if let Some((_, state)) = state {
+            self.apply(trace::event::RECORDER, tsc, EventKind::State(Box::new(state)));
+        }
+    }
+
+    fn apply(&mut self, thread: u32, tsc: u64, kind: EventKind) {
+        self.world.apply(&Event { thread, tsc, kind }, &mut InlineOnly);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Where a trace goes, and what happens when it takes no more.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Room that is left on the trace's file system, so that the end of the trace finds a place.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// Where the trace is written to.
+pub enum Sink {
+    /// A file, empty and positioned at its start.
+    File(File),
+    /// Anything else: a pipe, a socket.
+    Stream(Box<dyn Write + Send>),
+}
+
+impl Sink {
+    /// What the writer is given, and what watches the room that is left.
+    pub(crate) fn open(self) -> io::Result<(Box<dyn Write + Send>, Option<DiskSpace>)> {
+        match self {
+            Sink::Stream(stream) => Ok((stream, None)),
+            Sink::File(mut file) => {
+                // A device or a pipe that was opened by name has no length to fall back to.
+                if !file.metadata()?.is_file() {
+                    return Ok((Box::new(file), None));
+                }
+                let end = file.stream_position()?;
+                let space = DiskSpace::watch(file.try_clone()?.into());
+                Ok((Box::new(WholeWrites { file, whole: end, end }), space))
+            }
+        }
+    }
+}
+
+/// A file in which everything between two flushes is there as a whole or not at all.
+struct WholeWrites {
+    file: File,
+    /// Where the last flush was.
+    whole: u64,
+    end: u64,
+}
+
+impl Write for WholeWrites {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.file.write_all(bytes) {
+            // The torn block would only take room. If even this fails, readers stop there.
+            let _ = self.file.set_len(self.whole);
+            let _ = self.file.seek(SeekFrom::Start(self.whole));
+            self.end = self.whole;
+            return Err(error);
+        }
+        self.end += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.whole = self.end;
+        self.file.flush()
+    }
+}
+
+/// Tells when the trace's file system is about to be full.
+pub(crate) struct DiskSpace {
+    file: OwnedFd,
+    reserve: u64,
+}
+
+impl DiskSpace {
+    /// `None` where the file system tells no sizes.
+    fn watch(file: OwnedFd) -> Option<DiskSpace> {
+        let free = free_bytes(&file)?;
+        Some(DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4) })
+    }
+
+    /// The bytes that are free, when `pending` more would leave too few for the trace's end.
+    pub fn short_of(&self, pending: u64) -> Option<u64> {
+        let free = free_bytes(&self.file)?;
+        (free < pending.saturating_add(self.reserve)).then_some(free)
+    }
+}
+
+fn free_bytes(file: impl AsFd) -> Option<u64> {
+    let stat = rustix::fs::fstatvfs(file).ok()?;
+    (stat.f_blocks != 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
+}

@@ -1,0 +1,526 @@
+//! The slots of an arena, as the recorder sees them: reads each thread's stream and gives slots
+//! and chunks back.
+
+use std::sync::atomic::{Ordering, fence};
+
+use events::record::{GapWhy, Start};
+use ring::{Arena, POOL_BYTES, QUEUE, Reader, SLOTS, Slot, slot_state};
+use trace::event::{EventKind, RECORDER};
+
+use crate::host;
+use crate::ingest::Stream;
+use crate::mailbox::wake;
+use crate::output::Output;
+
+/// More than a stream can hold: its counters were overwritten.
+const UNREAD_MAX: u64 = ((QUEUE + 1) * POOL_BYTES) as u64;
+/// Unread bytes that are not left for later.
+const URGENT_BYTES: u64 = 256 << 10;
+
+/// Bytes read in the order of time before others have their turn.
+const ORDERED_BYTES: u64 = 4 << 20;
+
+/// How far a slot is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    /// Up to this position of its stream ...
+    position: u64,
+    /// ... and no record that is later.
+    tsc: u64,
+}
+
+impl Bound {
+    const NONE: Bound = Bound { position: u64::MAX, tsc: u64::MAX };
+}
+
+/// A thread that uses a slot.
+struct Thread {
+    reader: Reader,
+    stream: Stream,
+    /// What it publishes makes no sense; it is read and thrown away.
+    broken: bool,
+    /// Not even where its bytes are makes sense.
+    adrift: bool,
+    /// When it was killed, if it was.
+    killed: Option<u64>,
+    /// The time of the last IMAGE that was told.
+    image_told: u64,
+    start_told: bool,
+    /// What was published before the other slots were looked at.
+    seen: u64,
+}
+
+/// What reading a slot brought to light.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum News {
+    /// A thread has said what it is.
+    Started(usize, Start),
+    /// It runs a new program, and all other threads of its process are gone.
+    Image {
+        /// Its slot.
+        slot: usize,
+        /// When.
+        tsc: u64,
+    },
+}
+
+/// Sums over all threads.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counts {
+    /// Calls that agents counted, and those that were open at their thread's end.
+    pub calls_made: u64,
+    /// Calls that were read.
+    pub calls_read: u64,
+    /// Calls that were made and not read.
+    pub calls_missed: u64,
+    /// Bytes that agents published.
+    pub bytes_published: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Time that threads waited for room.
+    pub stall_ns: u64,
+    /// Threads.
+    pub threads: u32,
+}
+
+/// All slots.
+pub(crate) struct Slots {
+    arena: Arena,
+    threads: Vec<Option<Box<Thread>>>,
+    /// Of the threads that are gone.
+    counts: Counts,
+    /// The last round left something for the next.
+    behind: bool,
+}
+
+impl Slots {
+    pub fn new(arena: Arena) -> Slots {
+        let threads = (0..SLOTS).map(|_| None).collect();
+        Slots { arena, threads, counts: Counts::default(), behind: false }
+    }
+
+    /// Reads all slots once; gives the bytes read.
+    pub fn round(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
+        if out.policy.is_some() {
+            return self.round_in_order(out, news);
+        }
+        let mut bytes = 0;
+        let in_use = in_use(&self.arena);
+        for &index in &in_use {
+            bytes += self.read(index, out, news);
+        }
+        // Chunks that one thread's reading set free may be what another waits for.
+        for &index in &in_use {
+            wake_if_waiting(self.arena.slot(index));
+        }
+        bytes
+    }
+
+    /// Reads the records of all slots in the order of time.
+    ///
+    /// What led to a record was published before it: calls are announced before they are made, and
+    /// their results before the program sees them. So a slot is read up to what was there before
+    /// the others were looked at, as long as none of those has an earlier record.
+    fn round_in_order(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
+        let mut bytes = 0;
+        self.behind = false;
+        loop {
+            for (index, thread) in self.threads.iter_mut().enumerate() {
+                if let Some(thread) = thread {
+                    thread.seen = self.arena.slot(index).published.load(Ordering::Acquire);
+                }
+            }
+            // The slot with the earliest record, and when that and the next one are.
+            let mut earliest: Option<(u64, usize)> = None;
+            let mut next = u64::MAX;
+            for index in in_use(&self.arena) {
+                let waiting = |slots: &Slots| slots.threads[index].as_ref()?.stream.next_tsc();
+                if waiting(self).is_none() {
+                    let to_first = Bound { position: u64::MAX, tsc: 0 };
+                    bytes += self.read_up_to(index, to_first, out, news);
+                }
+                let Some(tsc) = waiting(self) else { continue };
+                match earliest {
+                    Some((best, _)) if best <= tsc => next = next.min(tsc),
+                    _ => next = earliest.replace((tsc, index)).map_or(next, |(best, _)| best),
+                }
+            }
+            let Some((_, index)) = earliest else { break };
+            let seen = self.threads[index].as_ref().map_or(0, |thread| thread.seen);
+            bytes += self.read_up_to(index, Bound { position: seen, tsc: next }, out, news);
+            if bytes >= ORDERED_BYTES {
+                self.behind = true;
+                break;
+            }
+        }
+        for index in in_use(&self.arena) {
+            wake_if_waiting(self.arena.slot(index));
+        }
+        bytes
+    }
+
+    /// Whether all that a dead process has left was read, if the order of reading matters.
+    pub fn is_read(&self, process: u32) -> bool {
+        !self.behind
+            || !each_in_use(&self.arena, |index| {
+                self.process(index) == process
+                    && self.threads[index].as_ref().is_some_and(|thread| {
+                        !thread.adrift && thread.reader.unread(&self.arena) != 0
+                    })
+            })
+    }
+
+    /// Whether something is there that an agent would ring the bell for.
+    pub fn urgent(&self) -> bool {
+        each_in_use(&self.arena, |index| {
+            let slot = self.arena.slot(index);
+            let unread = self.threads[index].as_ref().map_or(
+                slot.published.load(Ordering::Acquire),
+                |thread| match thread.adrift {
+                    true => 0,
+                    false => thread.reader.unread(&self.arena),
+                },
+            );
+            unread >= URGENT_BYTES
+                || slot.consumed.waiting.load(Ordering::SeqCst) != 0
+                || slot.state.load(Ordering::Acquire) == slot_state::ENDED
+                || (self.threads[index].is_none() && unread != 0)
+        })
+    }
+
+    /// Reads what a slot's thread has published, and takes leave of the thread if it has ended.
+    fn read(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) -> u64 {
+        self.read_up_to(index, Bound::NONE, out, news)
+    }
+
+    fn read_up_to(
+        &mut self,
+        index: usize,
+        bound: Bound,
+        out: &mut Output,
+        news: &mut Vec<News>,
+    ) -> u64 {
+        let slot = self.arena.slot(index);
+        // Read before the count of published bytes: what a thread that has ended published is all
+        // there.
+        let state = slot.state.load(Ordering::Acquire);
+        match state {
+            slot_state::FREE => {
+                self.forget(index);
+                return 0;
+            }
+            slot_state::ACTIVE | slot_state::ENDED => {}
+            _ => return 0,
+        }
+        let thread = self.threads[index].get_or_insert_with(|| {
+            Box::new(Thread {
+                reader: Reader::new(index),
+                stream: Stream::default(),
+                broken: false,
+                adrift: false,
+                killed: None,
+                image_told: 0,
+                start_told: false,
+                seen: 0,
+            })
+        });
+        let unread = thread.reader.unread(&self.arena);
+        let wanted = unread.min(bound.position.saturating_sub(thread.reader.consumed()));
+        let mut left = wanted;
+        if let Some(policy) = &mut out.policy {
+            thread.stream.read_until(bound.tsc);
+            policy.careful = bound == Bound::NONE;
+        }
+        if unread > UNREAD_MAX && !thread.adrift {
+            thread.adrift = true;
+            thread.give_up("more bytes than a ring has", out);
+        }
+        while left != 0 && !thread.adrift {
+            let bytes = thread.reader.peek(&self.arena);
+            let bytes = &bytes[..bytes.len().min(left as usize)];
+            if bytes.is_empty() {
+                thread.adrift = true;
+                thread.give_up("a chunk that is none", out);
+                break;
+            }
+            let mut read = bytes.len();
+            if !thread.broken {
+                match thread.stream.feed(bytes, out) {
+                    Ok(fed) => read = fed,
+                    Err(bad) => thread.give_up(&format!("{} ({:#x})", bad.what, bad.word), out),
+                }
+            }
+            let whole = read == bytes.len();
+            left -= read as u64;
+            thread.reader.advance(&self.arena, read);
+            wake_if_waiting(slot);
+            if !whole {
+                break;
+            }
+        }
+        if thread.adrift {
+            // So that the thread never waits for somebody who does not read.
+            slot.consumed.bytes.store(slot.published.load(Ordering::Acquire), Ordering::Release);
+            wake_if_waiting(slot);
+        }
+        if let (Some((_, start)), false) = (thread.stream.start(), thread.start_told) {
+            thread.start_told = true;
+            self.counts.threads += 1;
+            news.push(News::Started(index, start));
+        }
+        if let Some(tsc) = thread.stream.last_image().filter(|&tsc| tsc != thread.image_told) {
+            thread.image_told = tsc;
+            news.push(News::Image { slot: index, tsc });
+        }
+        // A thread that has ended publishes no more, so what was unread is all there is.
+        if state == slot_state::ENDED && (thread.adrift || wanted - left == unread) {
+            self.take_leave(index, out);
+        }
+        if unread > UNREAD_MAX { 0 } else { wanted - left }
+    }
+
+    /// The process of the thread in a slot; 0 when nobody has said so yet.
+    pub fn process(&self, index: usize) -> u32 {
+        let start = self.threads[index].as_ref().and_then(|thread| thread.stream.start());
+        match start {
+            Some((_, start)) => start.process,
+            None => self.arena.slot(index).process.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The slot's shared words.
+    pub fn shared(&self, index: usize) -> &'static Slot {
+        self.arena.slot(index)
+    }
+
+    /// The process of a thread, while that uses a slot.
+    pub fn process_of(&self, thread: u32) -> Option<u32> {
+        let starts = self.threads.iter().flatten().filter_map(|thread| thread.stream.start());
+        starts.map(|(_, start)| start).find(|start| start.thread == thread).map(|s| s.process)
+    }
+
+    /// The thread in this slot was killed then: reads what it left and takes leave of it.
+    pub fn killed(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
+        if let Some(thread) = &mut self.threads[index] {
+            thread.killed = Some(tsc);
+        }
+        let slot = self.arena.slot(index);
+        match slot.state.load(Ordering::Acquire) {
+            slot_state::FREE => return,
+            slot_state::RESERVED => {
+                // A child that was forked runs none of the program's code before its agent has
+                // started. A launched program does, if the agent could not.
+                if slot.how.load(Ordering::Relaxed) == 0 {
+                    let (why, detail) =
+                        (GapWhy::NotFollowed, slot.pid_seen.load(Ordering::Relaxed));
+                    let text = "the agent did not start in the program: nothing of it is recorded";
+                    let kind =
+                        EventKind::Gap { why, detail: detail.into(), text: text.to_string() };
+                    out.event(RECORDER, tsc, kind);
+                }
+                return self.free(index);
+            }
+            _ => slot.state.store(slot_state::ENDED, Ordering::Release),
+        }
+        self.read(index, out, news);
+    }
+
+    /// A thread runs a new program: those of its process that began before are gone.
+    pub fn image(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
+        let process = self.process(index);
+        let survivor = self.threads[index].as_ref().map_or(0, |thread| thread.stream.thread());
+        for other in in_use(&self.arena) {
+            if other == index || self.process(other) != process {
+                continue;
+            }
+            let start = self.threads[other].as_ref().and_then(|thread| thread.stream.start());
+            let gone = match start {
+                Some((_, start)) => start.tsc < tsc,
+                // It has not said a word. If the survivor made it, then after the exec: a thread
+                // cannot be in clone and execve at once.
+                None => self.arena.slot(other).parent.load(Ordering::Relaxed) != survivor,
+            };
+            if gone {
+                self.killed(other, tsc, out, news);
+            }
+        }
+    }
+
+    /// Reads a last time and hands over what is open in all slots. Gives the sums.
+    pub fn close(mut self, out: &mut Output) -> Counts {
+        while out.policy.is_some() {
+            self.round(out, &mut Vec::new());
+            if !self.behind {
+                break;
+            }
+        }
+        for index in in_use(&self.arena) {
+            // Before the reading: what threads go on to do is not part of the recording.
+            let counted = self.arena.slot(index).calls.load(Ordering::Acquire);
+            self.read(index, out, &mut Vec::new());
+            if let Some(thread) = self.threads[index].take() {
+                self.count(index, thread, counted, out);
+            }
+        }
+        self.counts
+    }
+
+    fn take_leave(&mut self, index: usize, out: &mut Output) {
+        let Some(thread) = self.threads[index].take() else { return };
+        let number = thread.stream.thread();
+        let said_so = thread.stream.has_ended();
+        let ended = thread.killed.unwrap_or_else(host::tsc);
+        let counted = self.arena.slot(index).calls.load(Ordering::Relaxed);
+        let calls = self.count(index, thread, counted, out);
+        if number != RECORDER {
+            if !said_so {
+                out.event(number, ended, EventKind::End { calls });
+            }
+            out.flush_thread(number);
+        }
+        self.free(index);
+    }
+
+    /// Adds a thread to the sums, of which its agent had `counted` calls; gives the calls made.
+    fn count(
+        &mut self,
+        index: usize,
+        mut thread: Box<Thread>,
+        counted: u64,
+        out: &mut Output,
+    ) -> u64 {
+        let slot = self.arena.slot(index);
+        let live = slot.state.load(Ordering::Relaxed) != slot_state::ENDED;
+        let open = thread.stream.has_open_call();
+        // A record that a kill cut off belongs to a call that the program did not see return: the
+        // call is in the trace as unfinished.
+        thread.stream.close(out);
+        let read = thread.stream.calls();
+        // Agents count a call when it returns; one that did not is known from its ENTER.
+        let made = if open || live { counted.max(read) } else { counted };
+        let sums = &mut self.counts;
+        sums.calls_made = sums.calls_made.saturating_add(made);
+        sums.calls_read = sums.calls_read.saturating_add(read);
+        sums.calls_missed = sums.calls_missed.saturating_add(made.saturating_sub(read));
+        let consumed = thread.reader.consumed();
+        let published = if live { consumed } else { slot.published.load(Ordering::Relaxed) };
+        sums.bytes_published = sums.bytes_published.saturating_add(published);
+        sums.bytes_read = sums.bytes_read.saturating_add(consumed);
+        let stalled = slot.stall_ns.load(Ordering::Relaxed);
+        sums.stall_ns = sums.stall_ns.saturating_add(stalled);
+        made
+    }
+
+    /// Gives a slot back, and the chunks that its thread held.
+    fn free(&mut self, index: usize) {
+        let (arena, slot) = (&self.arena, self.arena.slot(index));
+        self.threads[index] = None;
+        for chunk in 0..arena.pool_chunks() {
+            if arena.owner(chunk).load(Ordering::Relaxed) as usize == index + 1 {
+                arena.free_chunk((SLOTS + chunk) as u32);
+            }
+        }
+        let words = [
+            &slot.thread,
+            &slot.process,
+            &slot.parent,
+            &slot.how,
+            &slot.pid,
+            &slot.tid,
+            &slot.pid_seen,
+            &slot.foreign_pid,
+            &slot.global_pid,
+            &slot.queued,
+            &slot.consumed.waiting,
+            &slot.request,
+            &slot.answer,
+        ];
+        let counters = [
+            &slot.chunk_start,
+            &slot.home_end,
+            &slot.exec_blocked,
+            &slot.exec_ignored,
+            &slot.published,
+            &slot.calls,
+            &slot.slow_calls,
+            &slot.stall_ns,
+            &slot.consumed.bytes,
+        ];
+        words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        // The bit first: who takes the slot once it is free sets it again.
+        self.bit(index).fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+        slot.state.store(slot_state::FREE, Ordering::Release);
+    }
+
+    /// Whoever reserved this slot gave it back: no need to look at it any more.
+    fn forget(&mut self, index: usize) {
+        self.threads[index] = None;
+        let mask = 1 << (index % 64);
+        self.bit(index).fetch_and(!mask, Ordering::AcqRel);
+        // Taken again in between, its new bit may be the one that was cleared.
+        if self.arena.slot(index).state.load(Ordering::Acquire) != slot_state::FREE {
+            self.bit(index).fetch_or(mask, Ordering::AcqRel);
+        }
+    }
+
+    fn bit(&self, index: usize) -> &'static std::sync::atomic::AtomicU64 {
+        &self.arena.control().slot_bits[index / 64]
+    }
+}
+
+impl Thread {
+    #[cold]
+    fn give_up(&mut self, what: &str, out: &mut Output) {
+        if std::mem::replace(&mut self.broken, true) {
+            return;
+        }
+        let (thread, at) = (self.stream.thread(), self.reader.consumed());
+        self.stream.close(out);
+        let text = format!(
+            "the ring of thread {thread} holds what no agent writes, near byte {at}: {what}. The \
+             program may have written over it; the thread is not recorded from here on"
+        );
+        let kind = EventKind::Gap { why: GapWhy::RecorderLost, detail: at, text };
+        // A thread has no events after its end.
+        let stream = if self.stream.has_ended() { RECORDER } else { thread };
+        out.event(stream, host::tsc(), kind);
+    }
+}
+
+/// The slots that are in use.
+pub(crate) fn in_use(arena: &Arena) -> Vec<usize> {
+    let mut found = Vec::new();
+    each_in_use(arena, |index| {
+        found.push(index);
+        false
+    });
+    found
+}
+
+/// Calls `found` with each slot in use until that says true; says whether it did.
+fn each_in_use(arena: &Arena, mut found: impl FnMut(usize) -> bool) -> bool {
+    for (at, word) in arena.control().slot_bits.iter().enumerate() {
+        let mut bits = word.load(Ordering::Acquire);
+        while bits != 0 {
+            if found(at * 64 + bits.trailing_zeros() as usize) {
+                return true;
+            }
+            bits &= bits - 1;
+        }
+    }
+    false
+}
+
+/// Lets a thread go on that waits for room.
+pub(crate) fn wake_if_waiting(slot: &Slot) {
+    // What was consumed must be visible before we look whether somebody waits for it.
+    fence(Ordering::SeqCst);
+    // Taken back, so that it is woken once and not in every round: it may be stopped.
+    if slot.consumed.waiting.load(Ordering::SeqCst) != 0
+        && slot.consumed.waiting.swap(0, Ordering::SeqCst) != 0
+    {
+        slot.consumed.room.fetch_add(1, Ordering::SeqCst);
+        wake(&slot.consumed.room);
+    }
+}

@@ -1,0 +1,206 @@
+//! What a process is at this moment, as /proc tells: read while it stands still at an exec.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags, RawDir, open, openat, readlinkat_raw};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use trace::event::{OpenFd, ProcessState};
+
+/// Where the values begin in a line of /proc/PID/limits.
+const LIMIT_NAME_BYTES: usize = 26;
+
+/// Reads what /proc knows about a process. What may not be read (another user's descriptors, say)
+/// stays empty; the error is for a process that is gone.
+pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
+    let dir = open(
+        format!("/proc/{pid}"),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
+    let mut state = ProcessState { process, pid, ..ProcessState::default() };
+    parse_status(scratch.file(dir.as_fd(), "status")?, &mut state);
+    state.exe = scratch.link(dir.as_fd(), "exe");
+    state.cwd = scratch.link(dir.as_fd(), "cwd");
+    state.root = scratch.link(dir.as_fd(), "root");
+    state.limits = parse_limits(scratch.file(dir.as_fd(), "limits").unwrap_or_default());
+    state.fds = read_descriptors(dir.as_fd(), &mut scratch);
+    Ok(state)
+}
+
+/// Reads only what /proc/PID/status tells of a process: ids, masks, its parent.
+pub(crate) fn read_status(pid: u32) -> io::Result<ProcessState> {
+    let mut state = ProcessState { pid, ..ProcessState::default() };
+    parse_status(&std::fs::read(format!("/proc/{pid}/status"))?, &mut state);
+    Ok(state)
+}
+
+/// A buffer that serves one file after the other.
+struct Scratch {
+    bytes: Vec<u8>,
+}
+
+impl Scratch {
+    /// The content of a small file.
+    fn file(&mut self, dir: BorrowedFd<'_>, name: impl Arg) -> Result<&[u8], Errno> {
+        let file = openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        self.bytes.clear();
+        loop {
+            self.bytes.reserve(4 << 10);
+            // /proc gives a small file in one go; the next read then says 0.
+            let room = self.bytes.capacity() - self.bytes.len();
+            let read = rustix::io::read(&file, rustix::buffer::spare_capacity(&mut self.bytes))?;
+            if read < room {
+                return Ok(&self.bytes);
+            }
+        }
+    }
+
+    /// Where a symbolic link points; empty when it may not be read.
+    fn link(&mut self, dir: BorrowedFd<'_>, name: impl Arg) -> Vec<u8> {
+        let mut target = [MaybeUninit::uninit(); 4 << 10];
+        readlinkat_raw(dir, name, &mut target).map_or(Vec::new(), |(bytes, _)| bytes.to_vec())
+    }
+}
+
+fn parse_status(status: &[u8], state: &mut ProcessState) {
+    for line in status.split(|&b| b == b'\n') {
+        let Some(colon) = line.iter().position(|&b| b == b':') else { continue };
+        let Ok(value) = std::str::from_utf8(&line[colon + 1..]) else { continue };
+        let value = value.trim();
+        match &line[..colon] {
+            b"PPid" => state.ppid = value.parse().unwrap_or(0),
+            b"Umask" => state.umask = u32::from_str_radix(value, 8).unwrap_or(0),
+            b"Uid" => state.uids = four(value),
+            b"Gid" => state.gids = four(value),
+            b"Groups" => {
+                state.groups = value.split_whitespace().flat_map(str::parse).collect();
+            }
+            b"SigBlk" => state.sig_blocked = u64::from_str_radix(value, 16).unwrap_or(0),
+            b"SigIgn" => {
+                state.sig_ignored = u64::from_str_radix(value, 16).unwrap_or(0);
+                // The rest of the file is of no interest.
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn four(value: &str) -> [u32; 4] {
+    let mut ids = [0; 4];
+    for (id, word) in ids.iter_mut().zip(value.split_whitespace()) {
+        *id = word.parse().unwrap_or(0);
+    }
+    ids
+}
+
+/// Soft and hard limits by number: the file has one line for each, in that order.
+fn parse_limits(limits: &[u8]) -> Vec<(u64, u64)> {
+    let value = |word: &str| word.parse().unwrap_or(u64::MAX); // "unlimited"
+    let lines = limits.split(|&b| b == b'\n').skip(1);
+    let values = lines.filter_map(|line| {
+        let mut words = std::str::from_utf8(line.get(LIMIT_NAME_BYTES..)?).ok()?.split_whitespace();
+        Some((value(words.next()?), value(words.next()?)))
+    });
+    values.collect()
+}
+
+fn read_descriptors(process: BorrowedFd<'_>, scratch: &mut Scratch) -> Vec<OpenFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let (Ok(links), Ok(infos)) = (
+        openat(process, "fd", flags, Mode::empty()),
+        openat(process, "fdinfo", flags, Mode::empty()),
+    ) else {
+        return Vec::new();
+    };
+    let mut fds = Vec::new();
+    let mut buffer = [MaybeUninit::uninit(); 4 << 10];
+    let mut entries = RawDir::new(links.as_fd(), &mut buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        let name = entry.file_name();
+        let Some(fd) = name.to_str().ok().and_then(|name| name.parse().ok()) else { continue };
+        let target = scratch.link(links.as_fd(), name);
+        let (offset, flags) = scratch.file(infos.as_fd(), name).map_or((0, 0), parse_fdinfo);
+        fds.push(OpenFd { fd, target, offset, flags });
+    }
+    fds.sort_unstable_by_key(|open| open.fd);
+    fds
+}
+
+/// Offset and flags.
+fn parse_fdinfo(info: &[u8]) -> (u64, u32) {
+    let (mut offset, mut flags) = (0, 0);
+    for line in info.split(|&b| b == b'\n').take(2) {
+        let Ok(line) = std::str::from_utf8(line) else { continue };
+        if let Some(value) = line.strip_prefix("pos:") {
+            offset = value.trim().parse().unwrap_or(0);
+        } else if let Some(value) = line.strip_prefix("flags:") {
+            flags = u32::from_str_radix(value.trim(), 8).unwrap_or(0);
+        }
+    }
+    (offset, flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Seek, SeekFrom};
+    use std::os::fd::AsRawFd;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn our_own_state_is_read() {
+        let path = std::env::temp_dir().join(format!("recorder-state-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        file.seek(SeekFrom::Start(4711)).unwrap();
+        let state = read_state(std::process::id(), 7).unwrap();
+        std::fs::remove_file(&path).unwrap();
+
+        assert_eq!((state.process, state.pid), (7, std::process::id()));
+        assert_eq!(state.ppid, rustix::process::getppid().unwrap().as_raw_nonzero().get() as u32);
+        let text =
+            |bytes: &[u8]| std::path::PathBuf::from(String::from_utf8(bytes.to_vec()).unwrap());
+        assert_eq!(text(&state.exe), std::env::current_exe().unwrap());
+        assert_eq!(text(&state.cwd), std::env::current_dir().unwrap());
+        assert_eq!(state.root, b"/");
+        assert_eq!(state.uids[1], rustix::process::geteuid().as_raw());
+        assert_eq!(state.gids[1], rustix::process::getegid().as_raw());
+        assert_eq!(state.limits.len(), 16);
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let or_unlimited = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        assert_eq!(state.limits[7], (or_unlimited(files.current), or_unlimited(files.maximum)));
+        let open = state.fds.iter().find(|open| open.fd == file.as_raw_fd()).unwrap();
+        assert_eq!(text(&open.target), path);
+        assert_eq!(open.offset, 4711);
+        assert_eq!(open.flags & 0o2000003, 0o2000001, "O_WRONLY and O_CLOEXEC");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let error = read_state(child.id(), 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn reading_is_fast_enough_for_the_path_of_an_exec() {
+        let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
+        let best = (0..50).map(|_| {
+            let start = Instant::now();
+            read_state(child.id(), 1).unwrap();
+            start.elapsed()
+        });
+        let best = best.min().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        eprintln!("read_state: {best:?}");
+        assert!(best.as_millis() < 5, "{best:?}");
+    }
+}

@@ -1,0 +1,275 @@
+//! Notices that processes die, and learns how: a thread that sleeps on their pidfds.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::host;
+use crate::mailbox::{Mailbox, Message};
+use crate::state;
+
+/// The key of the descriptor that ends the thread; process numbers are smaller.
+const STOP: u64 = u64::MAX;
+
+/// A recorded process as the kernel knows it.
+pub(crate) struct Watched {
+    /// Its number in the recording.
+    pub process: u32,
+    /// Its id in our namespace.
+    pub pid: u32,
+    /// What tells of its death.
+    pub handle: ProcessHandle,
+}
+
+/// How a process's death is noticed.
+pub(crate) enum ProcessHandle {
+    /// By this descriptor.
+    Pidfd(OwnedFd),
+    /// There is no such process any more.
+    Gone,
+    /// By looking from time to time: descriptors are short, or the kernel has no pidfds.
+    Poll,
+}
+
+impl Watched {
+    /// Gets hold of a process.
+    pub fn open(process: u32, pid: u32) -> Watched {
+        let handle = match i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            None => ProcessHandle::Gone,
+            Some(id) => match pidfd_open(id, PidfdFlags::empty()) {
+                Ok(fd) => ProcessHandle::Pidfd(fd),
+                Err(Errno::SRCH) => ProcessHandle::Gone,
+                Err(_) => ProcessHandle::Poll,
+            },
+        };
+        Watched { process, pid, handle }
+    }
+}
+
+struct Entry {
+    pid: u32,
+    pidfd: OwnedFd,
+}
+
+/// The watching thread, seen from outside.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    epoll: OwnedFd,
+    stop: OwnedFd,
+    entries: Mutex<HashMap<u32, Entry>>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Watch {
+    /// Starts the thread.
+    pub fn start(mailbox: Arc<Mailbox>) -> io::Result<Watch> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        epoll::add(&epoll, &stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
+        let shared = Arc::new(Shared { epoll, stop, entries: Mutex::default(), mailbox });
+        let inner = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("watch".into()).spawn(move || inner.watch())?;
+        Ok(Watch { shared, thread: Some(thread) })
+    }
+
+    /// Watches a process: its death will be in the mailbox.
+    pub fn add(&self, process: u32, pid: u32, pidfd: OwnedFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        let key = epoll::EventData::new_u64(process.into());
+        // The entry must be there before the event is.
+        let mut entries = self.shared.lock();
+        epoll::add(&self.shared.epoll, &pidfd, key, flags)?;
+        entries.insert(process, Entry { pid, pidfd });
+        Ok(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // An eventfd's counter of 0 takes this without blocking.
+        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let tsc = host::tsc();
+            for event in &events {
+                let key = event.data.u64();
+                if key == STOP {
+                    return;
+                }
+                let flags = event.flags;
+                self.died(key as u32, tsc, flags.contains(epoll::EventFlags::HUP));
+            }
+        }
+    }
+
+    fn died(&self, process: u32, tsc: u64, reaped: bool) {
+        let mut entries = self.lock();
+        let Some(entry) = entries.get(&process) else { return };
+        let status = if reaped { None } else { zombie_status(entry.pid, &entry.pidfd) };
+        let status = status.or_else(|| reaped_status(&entry.pidfd));
+        // Only the hang-up that comes with its parent's wait can tell more.
+        let hang_up = (epoll::EventData::new_u64(process.into()), epoll::EventFlags::ONESHOT);
+        let more = status.is_none()
+            && !reaped
+            && epoll::modify(&self.epoll, &entry.pidfd, hang_up.0, hang_up.1).is_ok();
+        if !more {
+            entries.remove(&process);
+        }
+        drop(entries);
+        self.mailbox.send(Message::Died { process, tsc, status, more });
+    }
+}
+
+/// The wait status of a process that nobody has waited for yet.
+fn zombie_status(pid: u32, pidfd: &OwnedFd) -> Option<i32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat_fields(&stat)?;
+    let owner = state::read_status(pid).ok()?;
+    // Who may not look is shown 0.
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let ours = owner.uids[..3].iter().all(|&id| id == uid.as_raw())
+        && owner.gids[..3].iter().all(|&id| id == gid.as_raw());
+    if !ours && !uid.is_root() {
+        return None;
+    }
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
+    let still = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
+    // Otherwise its id may have passed to another process before we looked.
+    if still != pid.to_string() || *fields.first()? != "Z" {
+        return None;
+    }
+    fields.get(EXIT_CODE)?.parse().ok()
+}
+
+/// Positions in /proc/PID/stat, counted from the state on.
+const START_TIME: usize = 19;
+const EXIT_CODE: usize = 49;
+
+fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
+    let name_end = stat.iter().rposition(|&b| b == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    Some(fields.split_ascii_whitespace().collect())
+}
+
+/// Whether there is such a process and it has not died, and when it began, in hundredths of a
+/// second since the machine was started.
+pub(crate) fn process_began(pid: u32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat_fields(&stat)?;
+    if matches!(*fields.first()?, "Z" | "X") {
+        return None;
+    }
+    fields.get(START_TIME)?.parse().ok()
+}
+
+/// The kernel's `struct pidfd_info`, in its first form.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+/// In `mask`: the exit code is wanted, or there.
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+const PIDFD_GET_INFO: rustix::ioctl::Opcode =
+    rustix::ioctl::opcode::read_write::<PidfdInfo>(0xff, 11);
+
+/// The wait status of a process that was waited for: Linux 6.15 remembers it.
+fn reaped_status(pidfd: &OwnedFd) -> Option<i32> {
+    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+    // SAFETY: the operation reads and writes a structure of just this layout.
+    unsafe {
+        let request = rustix::ioctl::Updater::<PIDFD_GET_INFO, PidfdInfo>::new(&mut info);
+        rustix::ioctl::ioctl(pidfd, request).ok()?;
+    }
+    (info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::mailbox::tests::test_mailbox;
+
+    fn deaths(mailbox: &Mailbox, count: usize) -> Vec<(u32, Option<i32>)> {
+        let (mut found, start) = (Vec::new(), Instant::now());
+        while found.len() < count && start.elapsed() < Duration::from_secs(5) {
+            for message in mailbox.take() {
+                if let Message::Died { process, status, .. } = message {
+                    found.push((process, status));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        found
+    }
+
+    #[test]
+    fn a_zombie_tells_its_status() {
+        let mailbox = test_mailbox();
+        let watch = Watch::start(Arc::clone(&mailbox)).unwrap();
+        let mut exits = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let mut killed = Command::new("sh").args(["-c", "kill -9 $$"]).spawn().unwrap();
+        for (process, child) in [(1, &exits), (2, &killed)] {
+            let watched = Watched::open(process, child.id());
+            let ProcessHandle::Pidfd(pidfd) = watched.handle else { panic!("no pidfd") };
+            watch.add(process, watched.pid, pidfd).unwrap();
+        }
+        let mut found = deaths(&mailbox, 2);
+        found.sort_unstable();
+        assert_eq!(found, [(1, Some(7 << 8)), (2, Some(9))]);
+        exits.wait().unwrap();
+        killed.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_was_waited_for_is_gone() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read line; exit 3"]).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let ProcessHandle::Pidfd(pidfd) = Watched::open(1, child.id()).handle else {
+            panic!("no pidfd")
+        };
+        assert!(process_began(child.id()).is_some());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(zombie_status(child.id(), &pidfd), None);
+        // Linux 6.15 and later remember; none may make something up.
+        assert!(matches!(reaped_status(&pidfd), None | Some(0x300)));
+        assert!(matches!(Watched::open(1, child.id()).handle, ProcessHandle::Gone));
+        assert_eq!(process_began(child.id()), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! How recordings end before the program does, and what becomes of a trace that has no room.
+
+mod fake_agent;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use events::record::{GapWhy, StartHow, part};
+use fake_agent::recording::{TraceFile, end_program, launch, our_pid, start};
+use fake_agent::{Buffer, FakeThread, Random, arena, eventually, tsc};
+use recorder::{Options, Sink, Summary};
+use ring::Arena;
+use trace::Trace;
+use trace::event::{Event, EventKind, RECORDER};
+
+/// Writes calls with data that never repeats until recording stops; gives the calls made.
+fn flood(arena: Arena, main: &mut FakeThread) -> u64 {
+    let mut random = Random(99);
+    while !main.silent && arena.control().stopped.load(Ordering::Relaxed) == 0 {
+        one_call(main, &random.bytes(4096));
+    }
+    main.calls()
+}
+
+fn one_call(thread: &mut FakeThread, stored: &[u8]) {
+    thread.enter(0, 18, 1, &[3, 4, 4096, 0]);
+    let (arg, part, index, flags, hash) = (1, part::WHOLE, 0, 0, 0);
+    let true_len = stored.len() as u64;
+    thread.data(&Buffer { arg, part, index, flags, true_len, hash, stored });
+    thread.exit(4096);
+}
+
+/// The trace must be readable, hold just the calls that the summary counts, and end with the gap.
+fn check_stopped(file: &TraceFile, summary: &Summary, why: GapWhy) {
+    assert_eq!(summary.lost, 0, "{summary:?}");
+    assert_eq!(summary.stopped.as_ref().unwrap().0, why);
+    assert_eq!(summary.unfinished, None);
+    let events = file.events();
+    let calls = events.values().flatten().filter(|event| matches!(event.kind, EventKind::Call(_)));
+    assert_eq!(calls.count() as u64, summary.calls);
+    let last = events[&RECORDER].last().unwrap();
+    let EventKind::Gap { why: found, detail, text } = &last.kind else { panic!("{last:?}") };
+    assert_eq!((*found, *detail), (why, summary.discarded));
+    assert!(!text.is_empty());
+    let trace = Trace::open(&file.0).unwrap();
+    assert_eq!(trace.totals().unwrap().calls_written, summary.calls);
+}
+
+#[test]
+fn the_size_limit_is_kept() {
+    for size_max in [1 << 20, 5_000_000] {
+        let (arena, file) = (arena(32), TraceFile::new(&format!("size-{size_max}")));
+        let options = Options { size_max: Some(size_max), ..Options::default() };
+        let recorder = start(arena, file.sink(), options);
+        let mut main = launch(arena);
+        flood(arena, &mut main);
+        let summary = recorder.join().unwrap();
+        check_stopped(&file, &summary, GapWhy::SizeLimit);
+        let length = std::fs::metadata(&file.0).unwrap().len();
+        assert_eq!(length, summary.trace_bytes);
+        assert!(length <= size_max, "{length} of {size_max}");
+        assert!(length >= size_max / 2, "{length} of {size_max}");
+    }
+}
+
+#[test]
+fn the_time_limit_is_kept() {
+    let (arena, file) = (arena(32), TraceFile::new("time"));
+    let duration = Some(Duration::from_millis(150));
+    let recorder = start(arena, file.sink(), Options { duration, ..Options::default() });
+    let begin = Instant::now();
+    let mut main = launch(arena);
+    // A call is open when recording stops.
+    let mut waiting = FakeThread::begin(arena, StartHow::Thread, 1, 1, our_pid());
+    waiting.enter(0, 0, 1, &[0]);
+    let made = flood(arena, &mut main);
+    let summary = recorder.join().unwrap();
+    assert!(begin.elapsed() >= Duration::from_millis(150));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    // Beside those that returned, the one that waits; the last may have come too late, or have
+    // been cut short.
+    assert!((made..=made + 2).contains(&summary.calls), "{made} {summary:?}");
+    assert_eq!(summary.discarded, 0);
+    check_stopped(&file, &summary, GapWhy::TimeLimit);
+    // Threads go on without a reader.
+    waiting.exit(0);
+    for _ in 0..100_000 {
+        waiting.enter(0, 39, 1, &[]);
+        waiting.exit(1);
+    }
+    assert!(waiting.silent);
+}
+
+#[test]
+fn until_exit_leaves_the_rest_alone() {
+    let (arena, file) = (arena(8), TraceFile::new("until-exit"));
+    let recorder = start(arena, file.sink(), Options { until_exit: true, ..Options::default() });
+    let main = launch(arena);
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let mut fork = FakeThread::begin(arena, StartHow::Fork, 2, 1, child.id());
+    one_call(&mut fork, &[1; 4096]);
+    main.end();
+    let summary = end_program(recorder);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((summary.calls, summary.processes), (1, 2));
+    check_stopped(&file, &summary, GapWhy::UntilExit);
+    let exits: Vec<_> = file.events()[&RECORDER]
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::Exit { .. }))
+        .cloned()
+        .collect();
+    assert_eq!(exits.len(), 1);
+    assert_eq!(exits[0].kind, EventKind::Exit { process: 1, status: Some(0) });
+}
+
+#[test]
+fn until_exit_with_nobody_left_is_no_gap() {
+    let (arena, file) = (arena(8), TraceFile::new("until-exit-alone"));
+    let recorder = start(arena, file.sink(), Options { until_exit: true, ..Options::default() });
+    let mut main = launch(arena);
+    one_call(&mut main, &[1; 100]);
+    main.end();
+    let summary = end_program(recorder);
+    assert_eq!((summary.calls, summary.gaps, summary.stopped), (1, 0, None));
+}
+
+#[test]
+fn a_program_that_never_said_a_word_is_over_when_it_has_ended() {
+    let (arena, file) = (arena(1), TraceFile::new("silent"));
+    let recorder = start(arena, file.sink(), Options::default());
+    let slot = arena.reserve_slot().unwrap();
+    let begin = Instant::now();
+    let summary = end_program(recorder);
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert_eq!((summary.calls, summary.threads, summary.lost), (0, 0, 0));
+    assert_eq!(slot, 0);
+}
+
+#[test]
+fn the_recorder_ends_on_demand_and_takes_events_of_others() {
+    let (arena, file) = (arena(1), TraceFile::new("demand"));
+    let recorder = start(arena, file.sink(), Options::default());
+    launch(arena);
+    let mut state = recorder::state::read_state(our_pid(), 1).unwrap();
+    state.fds.truncate(3);
+    let kind = EventKind::State(Box::new(state));
+    let event = Event { thread: RECORDER, tsc: tsc(), kind };
+    recorder.handle().event(event.clone());
+    recorder.stop(GapWhy::RecorderLost, "asked to".into());
+    let summary = recorder.join().unwrap();
+    assert_eq!(summary.stopped, Some((GapWhy::RecorderLost, "asked to".into())));
+    assert_eq!(file.events()[&RECORDER][0], event);
+    assert_eq!(arena.control().stopped.load(Ordering::Relaxed), GapWhy::RecorderLost as u32);
+}
+
+/// Takes so many bytes and then no more.
+struct Failing {
+    file: File,
+    left: usize,
+}
+
+impl Write for Failing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.left {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.left -= bytes.len();
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sink_that_fails_stops_the_recording_and_not_the_program() {
+    let (arena, file) = (arena(32), TraceFile::new("failing"));
+    let sink = Failing { file: File::create(&file.0).unwrap(), left: 3_000_000 };
+    let recorder = start(arena, Sink::Stream(Box::new(sink)), Options::default());
+    let mut main = launch(arena);
+    one_call(&mut main, &[5; 3000]);
+    eventually("the first call's way to the file", || calls_in(&file) == 1);
+    flood(arena, &mut main);
+    let summary = recorder.join().unwrap();
+    let (why, text) = summary.stopped.unwrap();
+    assert_eq!(why, GapWhy::WriteFailed);
+    assert!(text.contains("Input/output error"), "{text}");
+    assert!(summary.unfinished.is_some());
+    let trace = Trace::open(&file.0).unwrap();
+    assert!(trace.totals().is_none());
+    assert!(calls_in(&file) >= 1);
+}
+
+/// Calls in a trace that may not even have a beginning yet.
+fn calls_in(file: &TraceFile) -> usize {
+    let Ok(trace) = Trace::open(&file.0) else { return 0 };
+    let is_call = |event: &Event| matches!(event.kind, EventKind::Call(_));
+    trace.events().filter(|event| is_call(&event.as_ref().unwrap().event)).count()
+}
+
+#[test]
+fn the_exit_of_a_child_is_learnt() {
+    let (arena, file) = (arena(8), TraceFile::new("exits"));
+    let recorder = start(arena, file.sink(), Options::default());
+    let mut main = launch(arena);
+    // Its parent waits for the first one at once; the second is a zombie for a while; the third
+    // was never heard of by a record, only by its name.
+    let spawn =
+        |script: &str| std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+    let mut children =
+        [spawn("sleep 0.1; exit 3"), spawn("sleep 0.1; kill -15 $$"), spawn("exec sleep 0.1")];
+    FakeThread::begin(arena, StartHow::Fork, 2, 1, children[0].id());
+    FakeThread::begin(arena, StartHow::Vfork, 3, 1, children[1].id());
+    recorder.handle().process_seen(4, children[2].id());
+    one_call(&mut main, &[7; 80]);
+    children[0].wait().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    children[1].wait().unwrap();
+    children[2].wait().unwrap();
+    main.end();
+    let summary = end_program(recorder);
+    assert_eq!((summary.processes, summary.lost), (4, 0));
+    let mut exits: Vec<_> = file.events()[&RECORDER]
+        .iter()
+        .map(|event| match event.kind {
+            EventKind::Exit { process, status } => (process, status),
+            ref other => panic!("{other:?}"),
+        })
+        .collect();
+    exits.sort_unstable();
+    let mut first = exits.remove(1);
+    // It may have been waited for before anybody could look; Linux 6.15 tells even then.
+    first.1 = first.1.or(Some(3 << 8));
+    assert_eq!(first, (2, Some(3 << 8)));
+    assert_eq!(exits, [(1, Some(0)), (3, Some(15)), (4, Some(0))]);
+}
+
+#[test]
+fn what_is_idle_is_on_disk_within_seconds() {
+    let (arena, file) = (arena(1), TraceFile::new("idle"));
+    let recorder = start(arena, file.sink(), Options::default());
+    let mut main = launch(arena);
+    one_call(&mut main, &[5; 3000]);
+    main.ring();
+    eventually("the call's way to the file", || calls_in(&file) == 1);
+    main.end();
+    assert_eq!(end_program(recorder).calls, 1);
+}

@@ -1,0 +1,321 @@
+//! A stand-in for the agent: writes streams into a real arena by the same rules.
+#![allow(dead_code)] // Every test binary uses a part of it.
+
+pub mod recording;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use events::record::{Header, RecordKind, Start, StartHow, data_flag};
+use ring::{Arena, POOL_BYTES, QUEUE, SLOTS, arena_bytes, slot_state};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::thread::futex;
+
+/// An arena that is never given back.
+pub fn arena(pool_chunks: usize) -> Arena {
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    // SAFETY: a new mapping; nothing is overwritten.
+    let base = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), arena_bytes(pool_chunks), protection, flags)
+    };
+    // SAFETY: the mapping is zeroed, long enough, and stays.
+    let arena = unsafe { Arena::at(base.expect("memory for an arena").cast(), pool_chunks) };
+    arena.control().pool_chunks.store(pool_chunks as u32, Ordering::Relaxed);
+    arena.control().next_thread.store(1, Ordering::Relaxed);
+    arena.control().next_process.store(1, Ordering::Relaxed);
+    arena
+}
+
+/// The time stamp counter.
+pub fn tsc() -> u64 {
+    // SAFETY: every x86_64 CPU has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+fn wake(word: &AtomicU32) {
+    futex::wake(word, futex::Flags::empty(), 1).expect("a futex in our own memory");
+}
+
+/// What a thread is.
+#[derive(Clone, Copy, Debug)]
+pub struct Who {
+    pub how: StartHow,
+    pub thread: u32,
+    pub process: u32,
+    pub parent: u32,
+    pub pid: u32,
+    pub tid: u32,
+}
+
+/// A DATA record to be written.
+pub struct Buffer<'a> {
+    pub arg: u8,
+    pub part: u8,
+    pub index: u16,
+    pub flags: u8,
+    pub true_len: u64,
+    pub hash: u128,
+    pub stored: &'a [u8],
+}
+
+/// The writing end of one stream.
+pub struct FakeThread {
+    pub arena: Arena,
+    pub slot: usize,
+    pub who: Who,
+    chunk: *mut u8,
+    size: usize,
+    at: usize,
+    position: u64,
+    home_end: u64,
+    calls: u64,
+    /// Times that it waited for room.
+    pub stalls: u64,
+    /// It found the recording stopped.
+    pub silent: bool,
+}
+
+// SAFETY: the pointer is into the arena, which all threads share.
+unsafe impl Send for FakeThread {}
+
+/// Reserves a slot as a parent's agent does.
+pub fn reserve(arena: Arena, how: StartHow, process: u32, parent: u32, pid: u32) -> (usize, Who) {
+    let slot_index = loop {
+        match arena.reserve_slot() {
+            Some(slot) => break slot,
+            None => std::thread::yield_now(),
+        }
+    };
+    let slot = arena.slot(slot_index);
+    let thread = arena.control().next_thread.fetch_add(1, Ordering::Relaxed);
+    slot.thread.store(thread, Ordering::Relaxed);
+    slot.process.store(process, Ordering::Relaxed);
+    slot.parent.store(parent, Ordering::Relaxed);
+    slot.how.store(how as u32, Ordering::Relaxed);
+    (slot_index, Who { how, thread, process, parent, pid, tid: pid })
+}
+
+impl FakeThread {
+    /// A thread begins and says so.
+    pub fn begin(arena: Arena, how: StartHow, process: u32, parent: u32, pid: u32) -> FakeThread {
+        let (slot, who) = reserve(arena, how, process, parent, pid);
+        let mut thread = FakeThread::activate(arena, slot, who);
+        let start = Start {
+            tsc: tsc(),
+            thread: who.thread,
+            process: who.process,
+            parent: who.parent,
+            pid: who.pid,
+            tid: who.tid,
+        };
+        thread.record(Header::new(RecordKind::Start, who.how as u8, 0, 0), &start.to_words());
+        thread.ring();
+        thread
+    }
+
+    /// A thread begins, but has not said a word yet.
+    pub fn activate(arena: Arena, slot: usize, who: Who) -> FakeThread {
+        let shared = arena.slot(slot);
+        shared.pid.store(who.pid, Ordering::Relaxed);
+        shared.tid.store(who.tid, Ordering::Relaxed);
+        shared.queue[0].store(slot as u32, Ordering::Relaxed);
+        shared.queued.store(1, Ordering::Release);
+        shared.state.store(slot_state::ACTIVE, Ordering::Release);
+        let (chunk, size) = arena.chunk(slot as u32);
+        FakeThread {
+            arena,
+            slot,
+            who,
+            chunk,
+            size,
+            at: 0,
+            position: 0,
+            home_end: 0,
+            calls: 0,
+            stalls: 0,
+            silent: false,
+        }
+    }
+
+    /// Rings the recorder's bell.
+    pub fn ring(&self) {
+        let bell = &self.arena.control().doorbell;
+        bell.word.fetch_add(1, Ordering::SeqCst);
+        if bell.sleeping.load(Ordering::SeqCst) != 0 {
+            wake(&bell.word);
+        }
+    }
+
+    pub fn publish(&mut self) {
+        self.arena.slot(self.slot).published.store(self.position, Ordering::Release);
+    }
+
+    fn next_chunk(&mut self) {
+        let slot = self.arena.slot(self.slot);
+        let queued = slot.queued.load(Ordering::Relaxed);
+        let last = slot.queue[(queued as usize - 1) % QUEUE].load(Ordering::Relaxed);
+        if (last as usize) < SLOTS {
+            self.home_end = self.position;
+        }
+        self.publish();
+        let id = loop {
+            if self.arena.control().stopped.load(Ordering::SeqCst) != 0 {
+                self.silent = true;
+                return;
+            }
+            let consumed = slot.consumed.bytes.load(Ordering::Acquire);
+            let unread = self.position - consumed;
+            if unread >= 512 << 10 {
+                self.ring();
+            }
+            if unread < ((QUEUE - 2) * POOL_BYTES) as u64 {
+                if let Some(id) = self.arena.take_chunk(self.slot) {
+                    break id;
+                }
+                if consumed >= self.home_end {
+                    break self.slot as u32;
+                }
+            }
+            self.stalls += 1;
+            let room = slot.consumed.room.load(Ordering::Acquire);
+            slot.consumed.waiting.store(1, Ordering::SeqCst);
+            if slot.consumed.bytes.load(Ordering::SeqCst) == consumed {
+                self.ring();
+                let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+                let start = std::time::Instant::now();
+                let _ =
+                    futex::wait(&slot.consumed.room, futex::Flags::empty(), room, Some(&timeout));
+                slot.stall_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            }
+            slot.consumed.waiting.store(0, Ordering::Relaxed);
+        };
+        slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
+        slot.queued.store(queued + 1, Ordering::Release);
+        (self.chunk, self.size) = self.arena.chunk(id);
+        self.at = 0;
+    }
+
+    /// Writes bytes, a multiple of 8, without publishing them.
+    pub fn bytes(&mut self, mut bytes: &[u8]) {
+        assert!(bytes.len().is_multiple_of(8));
+        while !bytes.is_empty() && !self.silent {
+            if self.at == self.size {
+                self.next_chunk();
+                continue;
+            }
+            let len = bytes.len().min(self.size - self.at);
+            // SAFETY: the chunk is ours and has room for `len` bytes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.chunk.add(self.at), len);
+            }
+            self.at += len;
+            self.position += len as u64;
+            bytes = &bytes[len..];
+        }
+    }
+
+    fn words(&mut self, words: &[u64]) {
+        for word in words {
+            self.bytes(&word.to_le_bytes());
+        }
+    }
+
+    /// Writes a record and publishes it.
+    pub fn record(&mut self, header: Header, body: &[u64]) {
+        self.words(&[header.to_word()]);
+        self.words(body);
+        if !self.silent {
+            self.publish();
+        }
+    }
+
+    pub fn enter(&mut self, flags: u8, nr: u16, site: u64, args: &[u64]) -> u64 {
+        let now = tsc();
+        let header = Header::new(RecordKind::Enter, flags, nr, args.len() as u32);
+        self.record(header, &[&[now, site], args].concat());
+        now
+    }
+
+    /// The call has returned: counts it.
+    pub fn exit(&mut self, ret: i64) -> u64 {
+        let now = tsc();
+        self.count();
+        self.record(Header::new(RecordKind::Exit, 0, 0, 0), &[now, ret as u64]);
+        now
+    }
+
+    pub fn count(&mut self) {
+        if !self.silent {
+            self.calls += 1;
+            self.arena.slot(self.slot).calls.store(self.calls, Ordering::Relaxed);
+        }
+    }
+
+    pub fn abandon(&mut self) {
+        self.record(Header::new(RecordKind::Abandon, 0, 0, 0), &[]);
+    }
+
+    pub fn data(&mut self, buffer: &Buffer<'_>) {
+        let c = u32::from(buffer.part) | u32::from(buffer.flags) << 8;
+        let header = Header::new(RecordKind::Data, buffer.arg, buffer.index, c);
+        self.words(&[header.to_word(), buffer.true_len, buffer.stored.len() as u64]);
+        if buffer.flags & data_flag::HASH != 0 {
+            self.words(&[buffer.hash as u64, (buffer.hash >> 64) as u64]);
+        }
+        let whole = buffer.stored.len() & !7;
+        self.bytes(&buffer.stored[..whole]);
+        if whole != buffer.stored.len() {
+            let mut last = [0; 8];
+            last[..buffer.stored.len() - whole].copy_from_slice(&buffer.stored[whole..]);
+            self.bytes(&last);
+        }
+        if !self.silent {
+            self.publish();
+        }
+    }
+
+    /// Calls counted so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Says goodbye.
+    pub fn end(mut self) {
+        let calls = self.calls;
+        self.record(Header::new(RecordKind::End, 0, 0, 0), &[tsc(), calls]);
+        self.arena.slot(self.slot).state.store(slot_state::ENDED, Ordering::Release);
+        self.ring();
+    }
+}
+
+/// Waits for something that must happen soon.
+pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    for _ in 0..5000 {
+        if happened() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("{what} did not happen");
+}
+
+/// A small random number generator.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let words = (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes());
+        words.take(len).collect()
+    }
+}

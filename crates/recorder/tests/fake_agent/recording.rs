@@ -1,0 +1,79 @@
+//! Recordings of a fake agent, and what they left.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use events::record::StartHow;
+use recorder::{Options, Recorder, Sink, Summary};
+use ring::Arena;
+use trace::Trace;
+use trace::event::{Call, Content, Event, EventKind, Preamble};
+
+use super::FakeThread;
+
+/// A trace in a file of its own, removed at the end.
+pub struct TraceFile(pub PathBuf);
+
+impl TraceFile {
+    pub fn new(name: &str) -> TraceFile {
+        TraceFile(std::env::temp_dir().join(format!("recorder-{name}-{}", std::process::id())))
+    }
+
+    pub fn sink(&self) -> Sink {
+        Sink::File(File::create(&self.0).unwrap())
+    }
+
+    /// All events by thread, contents in place of blobs.
+    pub fn events(&self) -> BTreeMap<u32, Vec<Event>> {
+        let trace = Trace::open(&self.0).unwrap();
+        assert!(trace.damage().is_empty(), "{:?}", trace.damage());
+        let mut threads: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
+        for sequenced in trace.events() {
+            let mut event = sequenced.unwrap().event;
+            match &mut event.kind {
+                EventKind::Call(Call { data, .. }) | EventKind::Image { data, .. } => {
+                    for item in data {
+                        item.content = Content::Inline(trace.content(&item.content).unwrap());
+                    }
+                }
+                _ => {}
+            }
+            threads.entry(event.thread).or_default().push(event);
+        }
+        threads
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn preamble() -> Preamble {
+    recorder::host::preamble(vec![b"fake".to_vec()], String::new()).unwrap()
+}
+
+/// Begins to record.
+pub fn start(arena: Arena, sink: Sink, options: Options) -> Recorder {
+    Recorder::start(arena, sink, &preamble(), options).unwrap()
+}
+
+/// The process that stands for the program.
+pub fn our_pid() -> u32 {
+    std::process::id()
+}
+
+/// The launched program of a test: our own process stands for it.
+pub fn launch(arena: Arena) -> FakeThread {
+    let process = arena.control().next_process.fetch_add(1, Ordering::Relaxed);
+    FakeThread::begin(arena, StartHow::Launch, process, 0, our_pid())
+}
+
+/// Waits for the recorder after the program has ended.
+pub fn end_program(recorder: Recorder) -> Summary {
+    recorder.handle().program_ended(our_pid(), 0);
+    recorder.join().unwrap()
+}

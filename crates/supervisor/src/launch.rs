@@ -1,0 +1,181 @@
+//! Starts the program, held until we have attached.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::Error;
+
+/// Why the program did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The program could not be executed.
+    #[error("cannot run {}: {source}", program.display())]
+    Program {
+        /// What was to be run.
+        program: OsString,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something of ours.
+    #[error(transparent)]
+    Ours(#[from] Error),
+}
+
+/// A child that waits to be told to execute its program.
+pub struct Held {
+    /// Its process id.
+    pub pid: i32,
+    go: OwnedFd,
+    failure: OwnedFd,
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let mut ends = [0; 2];
+    // SAFETY: makes two descriptors, which become ours.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(Error::last("creating a pipe"));
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// Everything that the child needs, made before the fork: it may not allocate.
+struct Plan {
+    candidates: Vec<CString>,
+    argv: Vec<*const libc::c_char>,
+    _args: Vec<CString>,
+}
+
+fn plan(program: &OsStr, args: &[OsString]) -> Result<Plan, LaunchError> {
+    let c_string = |text: &OsStr| {
+        CString::new(text.as_bytes()).map_err(|_| LaunchError::Program {
+            program: program.to_owned(),
+            source: io::Error::from(io::ErrorKind::InvalidInput),
+        })
+    };
+    let mut candidates = Vec::new();
+    if program.as_bytes().contains(&b'/') {
+        candidates.push(c_string(program)?);
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+        for dir in std::env::split_paths(&path) {
+            let dir = if dir.as_os_str().is_empty() { ".".into() } else { dir };
+            candidates.push(c_string(dir.join(program).as_os_str())?);
+        }
+    }
+    let args: Vec<CString> = std::iter::once(program)
+        .chain(args.iter().map(OsString::as_os_str))
+        .map(c_string)
+        .collect::<Result<_, _>>()?;
+    let argv = args.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
+    Ok(Plan { candidates, argv, _args: args })
+}
+
+/// Forks a child that waits for `Held::go`.
+pub fn hold(program: &OsStr, args: &[OsString]) -> Result<Held, LaunchError> {
+    let plan = plan(program, args)?;
+    let (wait, go) = pipe()?;
+    let (failure, report) = pipe()?;
+    // SAFETY: the child makes system calls only.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last("fork").into()),
+        0 => {
+            // SAFETY: raw system calls on descriptors that are open here.
+            unsafe {
+                restore_signals();
+                let mut byte = 0u8;
+                if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
+                    let error = execute(&plan);
+                    libc::write(report.as_raw_fd(), (&raw const error).cast(), 4);
+                }
+                libc::_exit(127)
+            }
+        }
+        pid => Ok(Held { pid, go, failure }),
+    }
+}
+
+/// Dispositions and mask as we got them, noted before the runtime changes them.
+struct Inherited {
+    pipe_ignored: bool,
+    child_ignored: bool,
+    mask: libc::sigset_t,
+}
+
+// SAFETY: all-zero bytes are a value: nothing ignored, nothing blocked.
+static mut INHERITED: Inherited = unsafe { std::mem::zeroed() };
+
+extern "C" fn note_inherited() {
+    let ignored = |signal| {
+        // SAFETY: asks for a disposition.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            action.sa_sigaction == libc::SIG_IGN
+        }
+    };
+    // SAFETY: runs once, before main, in the only thread.
+    unsafe {
+        let inherited = &raw mut INHERITED;
+        (*inherited).pipe_ignored = ignored(libc::SIGPIPE);
+        (*inherited).child_ignored = ignored(libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut (*inherited).mask);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_INHERITED: extern "C" fn() = note_inherited;
+
+/// Puts back what the Rust runtime and we changed for ourselves. In the child after fork.
+fn restore_signals() {
+    // SAFETY: `INHERITED` is written before main only.
+    unsafe {
+        let inherited = &raw const INHERITED;
+        let disposition = |ignored| if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+        libc::signal(libc::SIGPIPE, disposition((*inherited).pipe_ignored));
+        libc::signal(libc::SIGCHLD, disposition((*inherited).child_ignored));
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const (*inherited).mask, std::ptr::null_mut());
+    }
+}
+
+/// Tries the candidates in order, as execvp does, and returns the error to report.
+unsafe fn execute(plan: &Plan) -> i32 {
+    let mut error = libc::ENOENT;
+    for candidate in &plan.candidates {
+        // SAFETY: NUL-terminated strings and a NULL-terminated array, made before the fork.
+        unsafe {
+            libc::execv(candidate.as_ptr(), plan.argv.as_ptr());
+            match *libc::__errno_location() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => error = libc::EACCES,
+                other => return other,
+            }
+        }
+    }
+    error
+}
+
+impl Held {
+    /// Lets the child execute its program.
+    pub fn go(&self) {
+        let byte = 1u8;
+        // SAFETY: writes a byte to our pipe.
+        unsafe { libc::write(self.go.as_raw_fd(), (&raw const byte).cast(), 1) };
+    }
+
+    /// After the child has ended without an exec: why.
+    pub fn failure(&self, program: &OsStr) -> LaunchError {
+        let mut error = 0i32;
+        // SAFETY: reads into a number; the writing end is closed by now.
+        let n = unsafe { libc::read(self.failure.as_raw_fd(), (&raw mut error).cast(), 4) };
+        let error = if n == 4 { error } else { libc::ENOENT };
+        LaunchError::Program {
+            program: program.to_owned(),
+            source: io::Error::from_raw_os_error(error),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Launches a program and places the agent into each image that it and its children execute.
+//!
+//! Nothing is traced in steady state. A thread that is about to execute a program announces it;
+//! the supervisor attaches, waits for the one stop at the new image's first instruction, writes
+//! a bootstrap over it, and detaches.
+//!
+//! ```text
+//! agent: EXEC request -> seize -> answer -> execve -> exec stop -> place -> detach
+//! ```
+
+mod image;
+mod kin;
+mod launch;
+mod modules;
+mod place;
+mod ptrace;
+mod segment;
+mod serve;
+mod signals;
+
+pub use image::Image;
+pub use launch::LaunchError;
+pub use segment::Segments;
+pub use serve::{Observer, Supervisor};
+
+/// What can go wrong with us, not with the program.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The agent's image is not what we expect: a build gone wrong.
+    #[error("the built-in agent is unusable: {0}")]
+    Image(String),
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What we tried.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    fn last(what: impl Into<String>) -> Error {
+        Error::System { what: what.into(), source: std::io::Error::last_os_error() }
+    }
+}

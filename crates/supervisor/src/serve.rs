@@ -1,0 +1,303 @@
+//! The supervisor's loop: requests of agents, news of traced threads, the program's end.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use ring::{Arena, Slot, answer, request};
+
+use crate::kin::Kin;
+use crate::launch::{self, LaunchError};
+use crate::{Error, Image, Segments, modules, place, ptrace, signals};
+
+/// Who wants to know.
+pub trait Observer {
+    /// An image stands at its first instruction; its process can be looked at.
+    fn image(&mut self, pid: u32, process: u32);
+    /// An image runs unrecorded.
+    fn not_followed(&mut self, pid: u32, process: u32, why: &str);
+    /// The program itself has ended, with this wait status.
+    fn ended(&mut self, pid: u32, status: i32);
+    /// The number of a process in our namespace, for a thread that tells its own.
+    fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32>;
+}
+
+/// A thread that we are attached to for its exec.
+#[derive(Clone, Copy)]
+struct Tracee {
+    slot: usize,
+    /// It is to be let go at its next stop.
+    leaving: bool,
+    /// Its user, who must be the same after the exec.
+    owner: u32,
+}
+
+/// Launches and follows.
+pub struct Supervisor {
+    image: Image,
+    segments: Segments,
+    tracees: HashMap<i32, Tracee>,
+    program: i32,
+    program_status: Option<i32>,
+    kin: Kin,
+}
+
+/// How long to sleep at most: the end of the recording is told by a flag.
+static SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+impl Supervisor {
+    /// Prepares the shared memory. `agent` is the agent's ELF file.
+    pub fn new(agent: &[u8], pool_bytes: usize) -> Result<Supervisor, Error> {
+        let image = Image::parse(agent)?;
+        let segments = Segments::new(&image, pool_bytes)?;
+        Ok(Supervisor {
+            image,
+            segments,
+            tracees: HashMap::new(),
+            program: 0,
+            program_status: None,
+            kin: Kin::default(),
+        })
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> Arena {
+        self.segments.arena()
+    }
+
+    /// Starts the program, recorded from its first instruction. The calling thread must be the
+    /// one that calls `serve`.
+    pub fn launch(
+        &mut self,
+        program: &OsStr,
+        args: &[OsString],
+        observer: &mut dyn Observer,
+    ) -> Result<u32, LaunchError> {
+        signals::install(&self.arena().control().requests.word);
+        let held = launch::hold(program, args)?;
+        self.program = held.pid;
+        let arena = self.arena();
+        let index = arena
+            .reserve_slot()
+            .ok_or_else(|| Error::Image("no free slot in a new arena".to_owned()))?;
+        let slot = arena.slot(index);
+        let control = arena.control();
+        let thread = control.next_thread.fetch_add(1, Ordering::Relaxed);
+        let process = control.next_process.fetch_add(1, Ordering::Relaxed);
+        slot.thread.store(thread, Ordering::Relaxed);
+        slot.process.store(process, Ordering::Relaxed);
+        slot.pid_seen.store(held.pid as u32, Ordering::Release);
+        if let Err(error) = ptrace::seize(held.pid) {
+            // SAFETY: our own child, which waits for us.
+            unsafe { libc::kill(held.pid, libc::SIGKILL) };
+            let what = "attaching to the program (is ptrace forbidden here?)".to_owned();
+            return Err(Error::System { what, source: error }.into());
+        }
+        // SAFETY: plain call.
+        let owner = unsafe { libc::geteuid() };
+        self.kin.add(held.pid);
+        self.tracees.insert(held.pid, Tracee { slot: index, leaving: false, owner });
+        held.go();
+        while self.tracees.contains_key(&held.pid) && self.program_status.is_none() {
+            self.wait_for_news(observer, true);
+        }
+        if self.program_status.is_some() && self.tracees.remove(&held.pid).is_some() {
+            return Err(held.failure(program));
+        }
+        Ok(held.pid as u32)
+    }
+
+    /// Follows until `done` says so and the program has ended. Returns the program's status.
+    pub fn serve(&mut self, observer: &mut dyn Observer, done: &AtomicBool) -> i32 {
+        loop {
+            let seen = self.arena().control().requests.word.load(Ordering::SeqCst);
+            for signal in signals::take() {
+                // SAFETY: our child.
+                unsafe { libc::kill(self.program, signal) };
+            }
+            self.answer_requests(observer);
+            self.wait_for_news(observer, false);
+            if let Some(status) = self.program_status
+                && done.load(Ordering::SeqCst)
+            {
+                return status;
+            }
+            self.sleep(seen);
+        }
+    }
+
+    fn sleep(&self, seen: u32) {
+        let line = &self.arena().control().requests;
+        line.sleeping.store(1, Ordering::SeqCst);
+        if line.word.load(Ordering::SeqCst) == seen {
+            futex_wait(&line.word, seen);
+        }
+        line.sleeping.store(0, Ordering::SeqCst);
+    }
+
+    fn answer_requests(&mut self, observer: &mut dyn Observer) {
+        let arena = self.arena();
+        for (n, bits) in arena.control().request_bits.iter().enumerate() {
+            if bits.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut open = bits.swap(0, Ordering::SeqCst);
+            while open != 0 {
+                let index = n * 64 + open.trailing_zeros() as usize;
+                open &= open - 1;
+                self.answer(index, observer);
+            }
+        }
+    }
+
+    fn answer(&mut self, index: usize, observer: &mut dyn Observer) {
+        let arena = self.arena();
+        let slot = arena.slot(index);
+        let what = slot.request.swap(request::NONE, Ordering::Acquire);
+        let tid = slot.tid.load(Ordering::Relaxed);
+        let reply = match what {
+            request::EXEC => match observer.global_tid(slot, tid) {
+                Some(tid) => self.attach(tid, index, observer),
+                None => answer::REFUSED,
+            },
+            request::EXEC_CANCEL => match observer.global_tid(slot, tid) {
+                Some(tid) if self.tracees.get(&tid).is_some_and(|t| t.slot == index) => {
+                    self.tracees.entry(tid).and_modify(|tracee| tracee.leaving = true);
+                    if ptrace::interrupt(tid).is_ok() {
+                        return; // answered when it has stopped
+                    }
+                    self.tracees.remove(&tid);
+                    answer::DONE
+                }
+                _ => answer::DONE,
+            },
+            request::MODULE => {
+                let site = slot.request_args[0].load(Ordering::Relaxed);
+                let file =
+                    observer.global_tid(slot, tid).and_then(|tid| place::open_mapped_at(tid, site));
+                match file.and_then(|file| modules::index_of(&arena, &file)) {
+                    Some(_) => answer::DONE,
+                    None => answer::REFUSED,
+                }
+            }
+            _ => return,
+        };
+        reply_to(slot, reply);
+    }
+
+    /// Attaches to a thread for its exec, if it is one of those that we follow: the id comes from
+    /// memory that the program can write.
+    fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> u32 {
+        let Some(identity) = self.kin.identify(tid) else {
+            return answer::REFUSED; // gone, or about to be
+        };
+        let process = place::process_number(self.arena().slot(index));
+        if !self.kin.contains(&identity, self.segments.arena_id()) {
+            observer.not_followed(tid as u32, process, "it is no process of this recording");
+            return answer::REFUSED;
+        }
+        match ptrace::seize(tid) {
+            Ok(()) => {
+                let tracee = Tracee { slot: index, leaving: false, owner: identity.owner };
+                self.tracees.insert(tid, tracee);
+                answer::DONE
+            }
+            Err(_) if self.kin.identify(tid).is_none() => answer::REFUSED,
+            Err(error) => {
+                let why = format!("it cannot be attached to: {error}");
+                observer.not_followed(tid as u32, process, &why);
+                answer::REFUSED
+            }
+        }
+    }
+
+    /// Takes what wait has to tell.
+    fn wait_for_news(&mut self, observer: &mut dyn Observer, block: bool) {
+        let mut flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+        loop {
+            let mut status = 0;
+            // SAFETY: plain call.
+            let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
+            if pid <= 0 {
+                return;
+            }
+            flags |= libc::WNOHANG;
+            if libc::WIFSTOPPED(status) {
+                self.stopped(pid, status, observer);
+            } else if pid == self.program {
+                self.program_status = Some(status);
+                observer.ended(pid as u32, status);
+                if block {
+                    return;
+                }
+                self.tracees.remove(&pid);
+            } else {
+                self.tracees.remove(&pid);
+            }
+        }
+    }
+
+    fn stopped(&mut self, pid: i32, status: i32, observer: &mut dyn Observer) {
+        let signal = libc::WSTOPSIG(status);
+        let event = status >> 16;
+        if event == libc::PTRACE_EVENT_EXEC {
+            let former = ptrace::former_tid(pid).unwrap_or(pid);
+            if let Some(tracee) = self.tracees.remove(&former) {
+                self.tracees.remove(&pid);
+                self.kin.add(pid);
+                self.executed(pid, tracee, observer);
+            }
+            let _ = ptrace::detach(pid, 0);
+            return;
+        }
+        let Some(tracee) = self.tracees.get(&pid).copied() else {
+            let _ = ptrace::detach(pid, 0);
+            return;
+        };
+        // A stop of ours carries no signal; one on the way to the thread goes on to it.
+        let passed = if event == 0 { signal } else { 0 };
+        if tracee.leaving {
+            self.tracees.remove(&pid);
+            let _ = ptrace::detach(pid, passed);
+            reply_to(self.arena().slot(tracee.slot), answer::DONE);
+        } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
+            let _ = ptrace::listen(pid);
+        } else {
+            let _ = ptrace::resume(pid, passed);
+        }
+    }
+
+    /// A traced thread runs a new program and stands at its first instruction.
+    fn executed(&mut self, pid: i32, tracee: Tracee, observer: &mut dyn Observer) {
+        let index = tracee.slot;
+        let arena = self.arena();
+        let slot = arena.slot(index);
+        let process = place::process_number(slot);
+        observer.image(pid as u32, process);
+        let same_user = self.kin.identify(pid).is_some_and(|id| id.owner == tracee.owner);
+        let placed = if same_user {
+            place::place(pid, index, &self.image, &self.segments)
+        } else {
+            Err(place::Refusal::OtherUser)
+        };
+        if let Err(refusal) = placed {
+            observer.not_followed(pid as u32, process, &refusal.to_string());
+            slot.state.store(ring::slot_state::ENDED, Ordering::Release);
+        }
+    }
+}
+
+fn reply_to(slot: &Slot, reply: u32) {
+    slot.answer.store(reply, Ordering::Release);
+    // SAFETY: wakes whoever waits on the word.
+    unsafe {
+        libc::syscall(libc::SYS_futex, slot.answer.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+    }
+}
+
+fn futex_wait(word: &AtomicU32, value: u32) {
+    // SAFETY: waits on a word of the arena; a signal ends the wait.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const SLEEP);
+    }
+}

@@ -1,0 +1,134 @@
+//! Distinct buffers, read back.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use crate::event::BLOB_BYTES_MAX;
+use crate::format::{BLOB_ENTRY_BYTES, Head, u32_at};
+use crate::wire::Malformed;
+
+/// Bytes of unpacked DATA blocks that are kept.
+const CACHE_BYTES_MAX: usize = 64 << 20;
+/// Unpacked DATA blocks that are kept.
+const CACHE_BLOCKS_MAX: usize = 256;
+
+/// The unpacked payload of a DATA block.
+pub struct DataPayload {
+    first: u64,
+    payload: Vec<u8>,
+    /// Where the bytes of each buffer end in the payload; they begin where the one before ends.
+    ends: Vec<u32>,
+}
+
+impl DataPayload {
+    /// Checks that the payload holds what its head says.
+    pub fn new(head: &Head, payload: Vec<u8>) -> Result<DataPayload, Malformed> {
+        let count = head.count as usize;
+        let table = count * BLOB_ENTRY_BYTES;
+        if table > payload.len() {
+            return Err(Malformed("it holds fewer buffers than its head says"));
+        }
+        let mut ends = Vec::with_capacity(count);
+        let mut end = table;
+        for entry in payload[..table].chunks_exact(BLOB_ENTRY_BYTES) {
+            let len = u32_at(entry, 0) as usize;
+            end += len;
+            if len > BLOB_BYTES_MAX || end > payload.len() {
+                return Err(Malformed("a buffer is longer than it may be"));
+            }
+            ends.push(end as u32);
+        }
+        if end != payload.len() {
+            return Err(Malformed("bytes follow its last buffer"));
+        }
+        Ok(DataPayload { first: head.first, payload, ends })
+    }
+
+    /// Numbers of the buffers in it.
+    pub fn ids(&self) -> Range<u64> {
+        self.first..self.first + self.ends.len() as u64
+    }
+
+    /// The bytes of a buffer.
+    pub fn get(&self, id: u64) -> Option<&[u8]> {
+        Some(&self.payload[self.range(id)?])
+    }
+
+    /// The hash that is stored with a buffer.
+    pub fn hash(&self, id: u64) -> Option<u128> {
+        let entry = (id.checked_sub(self.first)? as usize).checked_mul(BLOB_ENTRY_BYTES)?;
+        self.range(id)?;
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&self.payload[entry + 4..entry + 20]);
+        Some(u128::from_le_bytes(hash))
+    }
+
+    fn range(&self, id: u64) -> Option<Range<usize>> {
+        let index = usize::try_from(id.checked_sub(self.first)?).ok()?;
+        let end = *self.ends.get(index)? as usize;
+        let begin = match index {
+            0 => self.ends.len() * BLOB_ENTRY_BYTES,
+            _ => self.ends[index - 1] as usize,
+        };
+        Some(begin..end)
+    }
+}
+
+/// The bytes of one distinct buffer.
+#[derive(Clone)]
+pub struct Blob {
+    block: Arc<DataPayload>,
+    range: Range<usize>,
+    hash: u128,
+}
+
+impl Blob {
+    /// A buffer of a block.
+    pub fn new(block: Arc<DataPayload>, id: u64) -> Option<Blob> {
+        let (range, hash) = (block.range(id)?, block.hash(id)?);
+        Some(Blob { block, range, hash })
+    }
+
+    /// XXH3-128 of the bytes, as the file says.
+    pub fn hash(&self) -> u128 {
+        self.hash
+    }
+}
+
+impl Deref for Blob {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.block.payload[self.range.clone()]
+    }
+}
+
+/// The DATA blocks that were used last.
+#[derive(Default)]
+pub struct Cache {
+    /// Offset of the block and the block, the last used first.
+    blocks: VecDeque<(u64, Arc<DataPayload>)>,
+    bytes: usize,
+}
+
+impl Cache {
+    /// A block that is kept.
+    pub fn get(&mut self, offset: u64) -> Option<Arc<DataPayload>> {
+        let at = self.blocks.iter().position(|(kept, _)| *kept == offset)?;
+        let found = self.blocks.remove(at)?;
+        let block = Arc::clone(&found.1);
+        self.blocks.push_front(found);
+        Some(block)
+    }
+
+    /// Keeps a block, and lets go of others.
+    pub fn add(&mut self, offset: u64, block: Arc<DataPayload>) {
+        self.bytes += block.payload.len();
+        self.blocks.push_front((offset, block));
+        while self.bytes > CACHE_BYTES_MAX || self.blocks.len() > CACHE_BLOCKS_MAX {
+            let Some((_, oldest)) = self.blocks.pop_back() else { return };
+            self.bytes -= oldest.payload.len();
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Calls as the recorder hands them over: borrowed, so that nothing is allocated per call.
+
+use crate::event::{BlobId, Identity, Outcome};
+
+/// A system call, see [`crate::event::Call`].
+#[derive(Clone, Copy, Debug)]
+pub struct CallRef<'a> {
+    /// x86_64 number.
+    pub nr: u16,
+    /// `events::record::enter_flag` bits.
+    pub flags: u8,
+    /// Address of the `syscall` instruction.
+    pub site: u64,
+    /// Arguments that the call takes, at most 6.
+    pub nargs: u8,
+    /// Their values; those beyond `nargs` are 0.
+    pub args: [u64; 6],
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Memory behind the arguments.
+    pub data: &'a [DataRef<'a>],
+    /// Files at their first use.
+    pub identities: &'a [(u8, Identity)],
+}
+
+/// Memory behind an argument, see [`crate::event::Data`].
+#[derive(Clone, Copy, Debug)]
+pub struct DataRef<'a> {
+    /// The argument's number.
+    pub arg: u8,
+    /// `events::record::part`: what of the argument this is.
+    pub part: u8,
+    /// Of which element of an array.
+    pub index: u16,
+    /// `events::record::data_flag` bits.
+    pub flags: u8,
+    /// Length of the buffer in the program.
+    pub true_len: u64,
+    /// Hash of the whole buffer (XXH3-128), when `data_flag::HASH` is set.
+    pub hash: Option<u128>,
+    /// The bytes that are to be stored.
+    pub content: ContentRef<'a>,
+}
+
+/// Bytes that are to be stored.
+#[derive(Clone, Copy, Debug)]
+pub enum ContentRef<'a> {
+    /// These, of any length: the writer puts short ones into the event and long ones into blobs.
+    Bytes(&'a [u8]),
+    /// Bytes that [`crate::Writer::blob`] has taken already.
+    Blobs {
+        /// Bytes in all.
+        len: u64,
+        /// The blobs.
+        ids: &'a [BlobId],
+    },
+}

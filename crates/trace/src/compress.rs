@@ -1,0 +1,161 @@
+//! Payloads as stored, and back.
+
+use crate::format::{PAYLOAD_BYTES_MAX, RATIO_MAX, codec};
+
+/// How blocks are compressed. A block that does not shrink is stored as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compress {
+    /// zstd at this level.
+    Zstd(i32),
+    /// lz4.
+    Lz4,
+    /// Not at all.
+    None,
+}
+
+impl Default for Compress {
+    fn default() -> Compress {
+        Compress::Zstd(1)
+    }
+}
+
+/// Shorter payloads are not worth the attempt.
+const PAYLOAD_BYTES_MIN: usize = 64;
+
+/// Compresses payload after payload.
+pub struct Compressor {
+    how: Compress,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    packed: Vec<u8>,
+}
+
+impl Compressor {
+    /// Fails where zstd cannot have its memory, or does not know the level.
+    pub fn new(how: Compress) -> std::io::Result<Compressor> {
+        let zstd = match how {
+            Compress::Zstd(level) => Some(zstd::bulk::Compressor::new(level)?),
+            Compress::Lz4 | Compress::None => None,
+        };
+        Ok(Compressor { how, zstd, packed: Vec::new() })
+    }
+
+    /// What to store for a payload, and as what. Both compressors pass over noise at more than
+    /// 10 GB/s, so nothing is guessed beforehand.
+    pub fn compress<'a>(&'a mut self, raw: &'a [u8]) -> (u8, &'a [u8]) {
+        if raw.len() < PAYLOAD_BYTES_MIN {
+            return (codec::NONE, raw);
+        }
+        match self.shrink(raw) {
+            Some((codec, len)) => (codec, &self.packed[..len]),
+            None => (codec::NONE, raw),
+        }
+    }
+
+    /// Compresses into `packed` and tells codec and length, if that is worth while.
+    fn shrink(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
+        let (codec, len) = match self.how {
+            Compress::None => return None,
+            Compress::Zstd(_) => {
+                self.packed.resize(zstd::zstd_safe::compress_bound(raw.len()), 0);
+                (
+                    codec::ZSTD,
+                    self.zstd.as_mut()?.compress_to_buffer(raw, &mut self.packed[..]).ok()?,
+                )
+            }
+            Compress::Lz4 => {
+                self.packed.resize(lz4_flex::block::get_maximum_output_size(raw.len()), 0);
+                (codec::LZ4, lz4_flex::block::compress_into(raw, &mut self.packed).ok()?)
+            }
+        };
+        let saves = len <= raw.len() - raw.len() / 32;
+        (saves && raw.len() <= len * RATIO_MAX).then_some((codec, len))
+    }
+}
+
+/// Unpacks a stored payload that is `raw_len` bytes long, no more and no less.
+pub fn unpack(codec: u8, stored: Vec<u8>, raw_len: usize) -> Result<Vec<u8>, &'static str> {
+    if raw_len > PAYLOAD_BYTES_MAX {
+        return Err("it claims to be longer than any block");
+    }
+    let mut raw = Vec::new();
+    let unpacked = match codec {
+        codec::NONE => {
+            raw = stored;
+            raw.len()
+        }
+        codec::ZSTD => {
+            raw.resize(raw_len, 0);
+            zstd::bulk::decompress_to_buffer(&stored, &mut raw[..])
+                .map_err(|_| "zstd cannot unpack it")?
+        }
+        codec::LZ4 => {
+            raw.resize(raw_len, 0);
+            lz4_flex::block::decompress_into(&stored, &mut raw)
+                .map_err(|_| "lz4 cannot unpack it")?
+        }
+        _ => return Err("it is compressed in a way that this version does not know"),
+    };
+    if unpacked != raw_len {
+        return Err("it unpacks to another length than its head says");
+    }
+    Ok(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let mut step = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 56) as u8
+        };
+        (0..len).map(|_| step()).collect()
+    }
+
+    #[test]
+    fn what_is_packed_unpacks() {
+        let text = b"the same again, ".repeat(20_000);
+        for how in [Compress::Zstd(1), Compress::Zstd(19), Compress::Lz4, Compress::None] {
+            let mut compressor = Compressor::new(how).unwrap();
+            for raw in [&text[..], &text[..100], &text[..3], &noise(300_000)] {
+                let (codec, stored) = compressor.compress(raw);
+                assert!(stored.len() <= raw.len());
+                assert_eq!(unpack(codec, stored.to_vec(), raw.len()).as_deref(), Ok(raw));
+            }
+        }
+    }
+
+    #[test]
+    fn text_shrinks_and_noise_is_left_alone() {
+        let text = b"the same again, ".repeat(2000);
+        for how in [Compress::Zstd(1), Compress::Lz4] {
+            let mut compressor = Compressor::new(how).unwrap();
+            assert!(compressor.compress(&text).1.len() < text.len() / 50);
+            assert_eq!(compressor.compress(&noise(300_000)).0, codec::NONE);
+            assert_eq!(compressor.compress(&noise(3_000)).0, codec::NONE);
+        }
+    }
+
+    #[test]
+    fn no_payload_is_stored_that_a_reader_takes_for_a_bomb() {
+        let zeros = vec![0; PAYLOAD_BYTES_MAX];
+        let mut compressor = Compressor::new(Compress::Zstd(1)).unwrap();
+        let stored = compressor.compress(&zeros).1.len();
+        assert!(stored * RATIO_MAX >= zeros.len());
+    }
+
+    #[test]
+    fn a_wrong_length_is_refused() {
+        let raw = b"the same again, ".repeat(100);
+        for how in [Compress::Zstd(1), Compress::Lz4, Compress::None] {
+            let mut compressor = Compressor::new(how).unwrap();
+            let (codec, stored) = compressor.compress(&raw);
+            for wrong in [0, raw.len() - 1, raw.len() + 1, PAYLOAD_BYTES_MAX, usize::MAX] {
+                assert!(unpack(codec, stored.to_vec(), wrong).is_err());
+            }
+        }
+        assert!(unpack(77, raw.clone(), raw.len()).is_err());
+    }
+}

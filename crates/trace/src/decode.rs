@@ -1,0 +1,261 @@
+//! Events as bytes: the reading half. encode.rs is the writing half, docs/format.md the text.
+
+use events::record::{IMAGE_ARG, SIGINFO_BYTES};
+
+use crate::described;
+use crate::event::{
+    BlobId, Call, Content, Data, Event, EventKind, GapWhy, INLINE_BYTES_MAX, Identity, Outcome,
+    ProcessState, StartHow,
+};
+use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, unzigzag};
+use crate::slots::Slots;
+use crate::wire::{Cursor, Get, Malformed};
+
+/// Takes the events out of one EVENTS payload.
+pub struct Decoder {
+    bytes: Vec<u8>,
+    at: usize,
+    thread: u32,
+    left: u32,
+    slots: Slots,
+    clock: u64,
+    site: u64,
+    blob: u64,
+}
+
+impl Decoder {
+    /// For a payload of `count` events of a thread, the first at `first_tsc`.
+    pub fn new(bytes: Vec<u8>, thread: u32, count: u32, first_tsc: u64) -> Decoder {
+        let slots = Slots::default();
+        Decoder { bytes, at: 0, thread, left: count, slots, clock: first_tsc, site: 0, blob: 0 }
+    }
+
+    /// Bytes that it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.slots.held_bytes() + size_of::<Decoder>()
+    }
+
+    /// Time stamp of the next event.
+    pub fn next_tsc(&self) -> Result<Option<u64>, Malformed> {
+        if self.left == 0 {
+            return self.check_end().map(|()| None);
+        }
+        let mut from = Cursor::new(&self.bytes, self.at);
+        if from.byte()? & 0x80 == 0 {
+            from.byte()?;
+        }
+        from.delta(self.clock).map(Some)
+    }
+
+    fn check_end(&self) -> Result<(), Malformed> {
+        match self.at == self.bytes.len() {
+            true => Ok(()),
+            false => Err(Malformed("bytes follow its last event")),
+        }
+    }
+
+    /// The next event. After an error there are no more.
+    pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+        if self.left == 0 {
+            let end = self.check_end().map(|()| None);
+            self.at = self.bytes.len();
+            return end;
+        }
+        self.left -= 1;
+        let bytes = std::mem::take(&mut self.bytes);
+        let end = bytes.len().min(self.at + EVENT_BYTES_MAX);
+        let mut cursor = Cursor::new(&bytes[..end], self.at);
+        let event = self.event(&mut cursor);
+        self.at = cursor.position();
+        if event.is_err() {
+            (self.left, self.at) = (0, bytes.len());
+        }
+        self.bytes = bytes;
+        event.map(Some)
+    }
+
+    fn event(&mut self, from: &mut Cursor<'_>) -> Result<Event, Malformed> {
+        let tag = from.byte()?;
+        if tag & 0x80 == 0 {
+            return self.call(tag, from);
+        }
+        let tsc = from.delta(self.clock)?;
+        self.clock = tsc;
+        let kind = match tag {
+            event_tag::SIGNAL => EventKind::Signal {
+                signal: from.byte()?,
+                handler: from.number()?,
+                info: from.array::<SIGINFO_BYTES>()?,
+            },
+            event_tag::START => EventKind::Start {
+                how: StartHow::from_wire(from.byte()?)
+                    .ok_or(Malformed("a thread began in an unknown way"))?,
+                process: from.small()?,
+                parent: from.small()?,
+                pid: from.small()?,
+                tid: from.small()?,
+            },
+            event_tag::IMAGE => EventKind::Image { tid: from.small()?, data: self.items(from)? },
+            event_tag::END => EventKind::End { calls: from.number()? },
+            event_tag::STALL => EventKind::Stall { ns: from.number()? },
+            event_tag::GAP => EventKind::Gap {
+                why: GapWhy::from_wire(from.byte()?)
+                    .ok_or(Malformed("a gap has an unknown reason"))?,
+                detail: from.number()?,
+                text: String::from_utf8(from.bytes()?.to_vec())
+                    .map_err(|_| Malformed("a gap's text is not UTF-8"))?,
+            },
+            event_tag::STATE | event_tag::STATE_CUT => {
+                let mut state = Box::<ProcessState>::default();
+                described::state(&mut Get(from), &mut state)?;
+                if tag == event_tag::STATE_CUT {
+                    state.fds_left_out = from.number()?;
+                }
+                EventKind::State(state)
+            }
+            event_tag::EXIT => EventKind::Exit {
+                process: from.small()?,
+                status: match from.byte()? {
+                    0 => None,
+                    1 => Some(
+                        i32::try_from(unzigzag(from.number()?))
+                            .map_err(|_| Malformed("a wait status has more than 32 bits"))?,
+                    ),
+                    _ => return Err(Malformed("a wait status is neither there nor missing")),
+                },
+            },
+            _ => return Err(Malformed("an event is of an unknown kind")),
+        };
+        Ok(Event { thread: self.thread, tsc, kind })
+    }
+
+    fn call(&mut self, tag: u8, from: &mut Cursor<'_>) -> Result<Event, Malformed> {
+        if tag & !call_tag::ALL != 0 {
+            return Err(Malformed("a call's first byte has an unknown bit"));
+        }
+        let slot = self.slots.at(from.byte()?);
+        let tsc = from.delta(self.clock)?;
+        if tag & call_tag::SHAPE != 0 {
+            slot.nr = from.small()?;
+            slot.flags = from.byte()?;
+            slot.nargs = from.byte()?;
+            slot.site = from.delta(self.site)?;
+            self.site = slot.site;
+            if slot.nargs > 6 {
+                return Err(Malformed("a call has more than 6 arguments"));
+            }
+        }
+        if tag & call_tag::ARGS != 0 {
+            let mask = from.byte()?;
+            if mask & 0xc0 != 0 {
+                return Err(Malformed("a call has more than 6 arguments"));
+            }
+            for (i, value) in slot.args.iter_mut().enumerate() {
+                if mask & 1 << i != 0 {
+                    *value = from.delta(*value)?;
+                }
+            }
+        }
+        let outcome = if tag & call_tag::UNFINISHED != 0 {
+            if tag & call_tag::RET != 0 {
+                return Err(Malformed("a call without an end has a result"));
+            }
+            self.clock = tsc;
+            Outcome::Unfinished
+        } else {
+            let exit_tsc = tsc.wrapping_add(from.number()?);
+            if tag & call_tag::RET != 0 {
+                slot.ret = from.delta(slot.ret as u64)? as i64;
+            }
+            self.clock = exit_tsc;
+            Outcome::Returned { exit_tsc, ret: slot.ret }
+        };
+        let mut call = Call {
+            nr: slot.nr,
+            flags: slot.flags,
+            site: slot.site,
+            nargs: slot.nargs,
+            args: slot.args,
+            outcome,
+            data: Vec::new(),
+            identities: Vec::new(),
+        };
+        if tag & call_tag::DATA != 0 {
+            call.data = self.items(from)?;
+        }
+        if tag & call_tag::IDENTITIES != 0 {
+            for _ in 0..from.number()? {
+                call.identities.push((from.byte()?, identity(from)?));
+            }
+        }
+        Ok(Event { thread: self.thread, tsc, kind: EventKind::Call(call) })
+    }
+
+    fn items(&mut self, from: &mut Cursor<'_>) -> Result<Vec<Data>, Malformed> {
+        let mut items = Vec::new();
+        // Grows with what is really there: the count is a claim.
+        for _ in 0..from.number()? {
+            items.push(self.item(from)?);
+        }
+        Ok(items)
+    }
+
+    fn item(&mut self, from: &mut Cursor<'_>) -> Result<Data, Malformed> {
+        let (first, second) = (from.byte()?, from.byte()?);
+        let arg = match first & data_tag::ARG {
+            data_tag::ARG_BYTE => from.byte()?,
+            data_tag::ARG_IMAGE => IMAGE_ARG,
+            arg => arg,
+        };
+        let part = match first >> data_tag::PART_SHIFT & 7 {
+            data_tag::PART_BYTE => from.byte()?,
+            part => part,
+        };
+        let flags = match second & data_tag::FLAGS_BYTE {
+            0 => second & data_tag::FLAGS,
+            _ => from.byte()?,
+        };
+        let index = if second & data_tag::INDEX != 0 { from.small()? } else { 0 };
+        let true_len = from.number()?;
+        let len = if second & data_tag::STORED_LEN != 0 { from.number()? } else { true_len };
+        let hash = match second & data_tag::HASH {
+            0 => None,
+            _ => Some(u128::from_le_bytes(from.array()?)),
+        };
+        let content = match first >> data_tag::CONTENT_SHIFT {
+            data_tag::NOTHING => Content::Inline(Vec::new()),
+            data_tag::INLINE if len <= INLINE_BYTES_MAX as u64 => {
+                Content::Inline(from.take(len as usize)?.to_vec())
+            }
+            data_tag::INLINE => return Err(Malformed("bytes within an event are too many")),
+            data_tag::BLOB => Content::Blobs { len, ids: vec![self.blob_id(from)?] },
+            _ => {
+                let mut ids = Vec::new();
+                for _ in 0..from.number()? {
+                    ids.push(self.blob_id(from)?);
+                }
+                Content::Blobs { len, ids }
+            }
+        };
+        Ok(Data { arg, part, index, flags, true_len, hash, content })
+    }
+
+    fn blob_id(&mut self, from: &mut Cursor<'_>) -> Result<BlobId, Malformed> {
+        self.blob = from.delta(self.blob)?;
+        Ok(BlobId(self.blob))
+    }
+}
+
+fn identity(from: &mut Cursor<'_>) -> Result<Identity, Malformed> {
+    Ok(Identity {
+        dev: from.number()?,
+        ino: from.number()?,
+        mode: from.small()?,
+        nlink: from.small()?,
+        uid: from.small()?,
+        gid: from.small()?,
+        size: from.number()?,
+        rdev: from.number()?,
+        mtime_ns: unzigzag(from.number()?),
+    })
+}

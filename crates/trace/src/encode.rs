@@ -1,0 +1,429 @@
+//! Events as bytes: the writing half. decode.rs is the reading half, docs/format.md the text.
+
+use events::record::IMAGE_ARG;
+
+use crate::borrowed::{CallRef, ContentRef, DataRef};
+use crate::described;
+use crate::error::WriteError;
+use crate::event::{
+    BlobId, Content, Data, EventKind, INLINE_BYTES_MAX, Identity, OpenFd, Outcome, ProcessState,
+};
+use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, zigzag};
+use crate::slots::Slots;
+use crate::wire::{Scratch, put, put_bytes, put_number};
+
+/// Most identities of one call.
+const IDENTITIES_MAX: usize = 255;
+/// Enough for the fixed part of a call: tag, slot, shape, arguments, times, result.
+const CALL_BYTES_MAX: usize = 128;
+/// Bytes that the descriptors of a state may take: the rest of it is well below as much.
+const FDS_BYTES_MAX: usize = EVENT_BYTES_MAX / 2;
+/// Enough for a descriptor without its target's name.
+const FD_BYTES_MAX: usize = 32;
+/// Enough for the fixed part of an item of memory.
+const DATA_BYTES_MAX: usize = 96;
+
+/// Where long buffers go.
+pub trait Store {
+    /// Takes at most `BLOB_BYTES_MAX` bytes.
+    fn blob(&mut self, bytes: &[u8]) -> BlobId;
+}
+
+/// What the head of an EVENTS block tells about its events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Events.
+    pub count: u32,
+    /// Calls among them.
+    pub calls: u32,
+    /// Time stamp of the first.
+    pub first_tsc: u64,
+    /// Latest time stamp.
+    pub last_tsc: u64,
+    /// One more than the highest blob that is referred to.
+    pub blobs_end: u64,
+}
+
+/// An EVENTS block in the making.
+pub struct Encoder {
+    bytes: Vec<u8>,
+    slots: Slots,
+    clock: u64,
+    site: u64,
+    blob: u64,
+    summary: Summary,
+    /// The predictor has seen an event that was taken back: no more can be added.
+    ahead: bool,
+}
+
+/// Where an event began, to take it back.
+struct Mark {
+    bytes: usize,
+    summary: Summary,
+}
+
+impl Encoder {
+    /// An empty block, to be built in `bytes`.
+    pub fn new(mut bytes: Vec<u8>) -> Encoder {
+        bytes.clear();
+        let summary = Summary::default();
+        Encoder {
+            bytes,
+            slots: Slots::default(),
+            clock: 0,
+            site: 0,
+            blob: 0,
+            summary,
+            ahead: false,
+        }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the block must be closed before the next event, when it is to have about `target`
+    /// bytes.
+    pub fn is_full(&self, target: usize) -> bool {
+        self.bytes.len() >= target || self.ahead
+    }
+
+    /// The payload, and what its head is to tell.
+    pub fn close(self) -> (Vec<u8>, Summary) {
+        (self.bytes, self.summary)
+    }
+
+    /// Adds a call.
+    pub fn call(
+        &mut self,
+        tsc: u64,
+        call: &CallRef<'_>,
+        store: &mut impl Store,
+    ) -> Result<(), WriteError> {
+        if call.nargs > 6 {
+            return Err(limit("its count of arguments", usize::from(call.nargs), 6));
+        }
+        if call.identities.len() > IDENTITIES_MAX {
+            return Err(limit("its count of identities", call.identities.len(), IDENTITIES_MAX));
+        }
+        let before = self.begin(tsc);
+        let index = slot_of(call.site, call.nr);
+        let slot = self.slots.at(index);
+        let mut out = Scratch::<CALL_BYTES_MAX>::new();
+        let mut tag = 0;
+        out.byte(0);
+        out.byte(index);
+        out.delta(self.clock, tsc);
+        if (slot.nr, slot.flags, slot.nargs, slot.site)
+            != (call.nr, call.flags, call.nargs, call.site)
+        {
+            tag |= call_tag::SHAPE;
+            out.number(call.nr.into());
+            out.byte(call.flags);
+            out.byte(call.nargs);
+            out.delta(self.site, call.site);
+            self.site = call.site;
+            (slot.nr, slot.flags, slot.nargs, slot.site) =
+                (call.nr, call.flags, call.nargs, call.site);
+        }
+        if slot.args != call.args {
+            tag |= call_tag::ARGS;
+            let mask_at = out.bytes().len();
+            let mut mask = 0;
+            out.byte(0);
+            for (i, (old, new)) in slot.args.iter().zip(call.args).enumerate() {
+                if *old != new {
+                    mask |= 1 << i;
+                    out.delta(*old, new);
+                }
+            }
+            out.set(mask_at, mask);
+            slot.args = call.args;
+        }
+        match call.outcome {
+            Outcome::Returned { exit_tsc, ret } => {
+                out.number(exit_tsc.wrapping_sub(tsc));
+                if slot.ret != ret {
+                    tag |= call_tag::RET;
+                    out.delta(slot.ret as u64, ret as u64);
+                    slot.ret = ret;
+                }
+                self.clock = exit_tsc;
+                self.summary.last_tsc = self.summary.last_tsc.max(exit_tsc);
+            }
+            Outcome::Unfinished => {
+                tag |= call_tag::UNFINISHED;
+                self.clock = tsc;
+            }
+        }
+        if !call.data.is_empty() {
+            tag |= call_tag::DATA;
+        }
+        if !call.identities.is_empty() {
+            tag |= call_tag::IDENTITIES;
+        }
+        out.set(0, tag);
+        self.bytes.extend_from_slice(out.bytes());
+        if !call.data.is_empty() {
+            put_number(&mut self.bytes, call.data.len() as u64);
+            for item in call.data {
+                self.data(item, store);
+            }
+        }
+        if !call.identities.is_empty() {
+            put_number(&mut self.bytes, call.identities.len() as u64);
+            for (arg, identity) in call.identities {
+                self.bytes.push(*arg);
+                put_identity(&mut self.bytes, identity);
+            }
+        }
+        self.summary.calls += 1;
+        self.end(before)
+    }
+
+    /// Adds an event.
+    pub fn event(
+        &mut self,
+        tsc: u64,
+        kind: &EventKind,
+        store: &mut impl Store,
+    ) -> Result<(), WriteError> {
+        let tag = match kind {
+            EventKind::Call(call) => return self.owned_call(tsc, call, store),
+            EventKind::Signal { .. } => event_tag::SIGNAL,
+            EventKind::Start { .. } => event_tag::START,
+            EventKind::Image { .. } => event_tag::IMAGE,
+            EventKind::End { .. } => event_tag::END,
+            EventKind::Stall { .. } => event_tag::STALL,
+            EventKind::Gap { .. } => event_tag::GAP,
+            EventKind::State(state) if is_cut(state) => event_tag::STATE_CUT,
+            EventKind::State(_) => event_tag::STATE,
+            EventKind::Exit { .. } => event_tag::EXIT,
+        };
+        let before = self.begin(tsc);
+        self.bytes.push(tag);
+        put_number(&mut self.bytes, zigzag(tsc.wrapping_sub(self.clock) as i64));
+        self.clock = tsc;
+        let out = &mut self.bytes;
+        match kind {
+            EventKind::Call(_) => {}
+            EventKind::Signal { signal, handler, info } => {
+                out.push(*signal);
+                put_number(out, *handler);
+                out.extend_from_slice(info);
+            }
+            EventKind::Start { how, process, parent, pid, tid } => {
+                out.push(*how as u8);
+                for number in [process, parent, pid, tid] {
+                    put_number(out, (*number).into());
+                }
+            }
+            EventKind::Image { tid, data } => {
+                put_number(out, (*tid).into());
+                put_number(out, data.len() as u64);
+                for item in data {
+                    self.data(&borrow(item), store);
+                }
+            }
+            EventKind::End { calls } => put_number(out, *calls),
+            EventKind::Stall { ns } => put_number(out, *ns),
+            EventKind::Gap { why, detail, text } => {
+                out.push(*why as u8);
+                put_number(out, *detail);
+                put_bytes(out, text.as_bytes());
+            }
+            EventKind::State(state) => put_state(out, state, tag == event_tag::STATE_CUT),
+            EventKind::Exit { process, status } => {
+                put_number(out, (*process).into());
+                out.push(status.is_some().into());
+                if let Some(status) = status {
+                    put_number(out, zigzag((*status).into()));
+                }
+            }
+        }
+        self.end(before)
+    }
+
+    fn owned_call(
+        &mut self,
+        tsc: u64,
+        call: &crate::event::Call,
+        store: &mut impl Store,
+    ) -> Result<(), WriteError> {
+        let data: Vec<DataRef<'_>> = call.data.iter().map(borrow).collect();
+        let call = CallRef {
+            nr: call.nr,
+            flags: call.flags,
+            site: call.site,
+            nargs: call.nargs,
+            args: call.args,
+            outcome: call.outcome,
+            data: &data,
+            identities: &call.identities,
+        };
+        self.call(tsc, &call, store)
+    }
+
+    fn begin(&mut self, tsc: u64) -> Mark {
+        let mark = Mark { bytes: self.bytes.len(), summary: self.summary };
+        if self.summary.count == 0 {
+            self.summary.first_tsc = tsc;
+            self.clock = tsc;
+        }
+        self.summary.last_tsc = self.summary.last_tsc.max(tsc);
+        mark
+    }
+
+    fn end(&mut self, before: Mark) -> Result<(), WriteError> {
+        self.summary.count += 1;
+        let bytes = self.bytes.len() - before.bytes;
+        if bytes > EVENT_BYTES_MAX {
+            self.bytes.truncate(before.bytes);
+            self.summary = before.summary;
+            self.ahead = true;
+            return Err(limit("its size in bytes", bytes, EVENT_BYTES_MAX));
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, item: &DataRef<'_>, store: &mut impl Store) {
+        let mut out = Scratch::<DATA_BYTES_MAX>::new();
+        let arg = match item.arg {
+            IMAGE_ARG => data_tag::ARG_IMAGE,
+            arg @ 0..=5 => arg,
+            _ => data_tag::ARG_BYTE,
+        };
+        let part = item.part.min(data_tag::PART_BYTE);
+        let (content, stored) = match item.content {
+            ContentRef::Bytes([]) | ContentRef::Blobs { len: 0, .. } => (data_tag::NOTHING, 0),
+            ContentRef::Bytes(bytes) if bytes.len() <= INLINE_BYTES_MAX => {
+                (data_tag::INLINE, bytes.len() as u64)
+            }
+            ContentRef::Bytes(bytes) if bytes.len() <= crate::event::BLOB_BYTES_MAX => {
+                (data_tag::BLOB, bytes.len() as u64)
+            }
+            ContentRef::Bytes(bytes) => (data_tag::BLOBS, bytes.len() as u64),
+            ContentRef::Blobs { len, ids: [_] } => (data_tag::BLOB, len),
+            ContentRef::Blobs { len, .. } => (data_tag::BLOBS, len),
+        };
+        out.byte(arg | part << data_tag::PART_SHIFT | content << data_tag::CONTENT_SHIFT);
+        let flags_fit = item.flags & !data_tag::FLAGS == 0;
+        let stored_differs = content != data_tag::NOTHING && stored != item.true_len;
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        out.byte(
+            item.flags & data_tag::FLAGS
+                | bit(!flags_fit, data_tag::FLAGS_BYTE)
+                | bit(item.index != 0, data_tag::INDEX)
+                | bit(stored_differs, data_tag::STORED_LEN)
+                | bit(item.hash.is_some(), data_tag::HASH),
+        );
+        if arg == data_tag::ARG_BYTE {
+            out.byte(item.arg);
+        }
+        if part == data_tag::PART_BYTE {
+            out.byte(item.part);
+        }
+        if !flags_fit {
+            out.byte(item.flags);
+        }
+        if item.index != 0 {
+            out.number(item.index.into());
+        }
+        out.number(item.true_len);
+        if stored_differs {
+            out.number(stored);
+        }
+        if let Some(hash) = item.hash {
+            hash.to_le_bytes().iter().for_each(|byte| out.byte(*byte));
+        }
+        self.bytes.extend_from_slice(out.bytes());
+        match item.content {
+            _ if content == data_tag::NOTHING => {}
+            ContentRef::Bytes(bytes) if content == data_tag::INLINE => {
+                self.bytes.extend_from_slice(bytes);
+            }
+            ContentRef::Bytes(bytes) => {
+                let chunks = bytes.chunks(crate::event::BLOB_BYTES_MAX);
+                if content == data_tag::BLOBS {
+                    put_number(&mut self.bytes, chunks.len() as u64);
+                }
+                chunks.for_each(|chunk| {
+                    let id = store.blob(chunk);
+                    self.blob_id(id);
+                });
+            }
+            ContentRef::Blobs { ids, .. } => {
+                if content == data_tag::BLOBS {
+                    put_number(&mut self.bytes, ids.len() as u64);
+                }
+                ids.iter().for_each(|id| self.blob_id(*id));
+            }
+        }
+    }
+
+    fn blob_id(&mut self, id: BlobId) {
+        put_number(&mut self.bytes, zigzag(id.0.wrapping_sub(self.blob) as i64));
+        self.blob = id.0;
+        self.summary.blobs_end = self.summary.blobs_end.max(id.0.saturating_add(1));
+    }
+}
+
+/// The slot in which a call is predicted. Any choice can be read; this one keeps sites apart.
+fn slot_of(site: u64, nr: u16) -> u8 {
+    ((site ^ u64::from(nr) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+fn borrow(item: &Data) -> DataRef<'_> {
+    DataRef {
+        arg: item.arg,
+        part: item.part,
+        index: item.index,
+        flags: item.flags,
+        true_len: item.true_len,
+        hash: item.hash,
+        content: match &item.content {
+            Content::Inline(bytes) => ContentRef::Bytes(bytes),
+            Content::Blobs { len, ids } => ContentRef::Blobs { len: *len, ids },
+        },
+    }
+}
+
+fn put_identity(out: &mut Vec<u8>, identity: &Identity) {
+    let Identity { dev, ino, mode, nlink, uid, gid, size, rdev, mtime_ns } = *identity;
+    let (mode, nlink, uid, gid) = (mode.into(), nlink.into(), uid.into(), gid.into());
+    for number in [dev, ino, mode, nlink, uid, gid, size, rdev, zigzag(mtime_ns)] {
+        put_number(out, number);
+    }
+}
+
+fn put_state(out: &mut Vec<u8>, state: &ProcessState, cut: bool) {
+    let mut state = state.clone();
+    if cut {
+        let fit = fds_that_fit(&state);
+        state.fds_left_out += (state.fds.len() - fit) as u64;
+        state.fds.truncate(fit);
+    }
+    put(out, |fields| described::state(fields, &mut state));
+    if cut {
+        put_number(out, state.fds_left_out);
+    }
+}
+
+fn is_cut(state: &ProcessState) -> bool {
+    state.fds_left_out > 0 || fds_that_fit(state) < state.fds.len()
+}
+
+/// How many of a state's descriptors find room in an event.
+fn fds_that_fit(state: &ProcessState) -> usize {
+    let mut bytes = 0;
+    let fits = |open: &&OpenFd| {
+        bytes += open.target.len() + FD_BYTES_MAX;
+        bytes <= FDS_BYTES_MAX
+    };
+    state.fds.iter().take_while(fits).count()
+}
+
+fn limit(what: &'static str, found: usize, max: usize) -> WriteError {
+    WriteError::Limit { what, found: found as u64, max: max as u64 }
+}

@@ -1,0 +1,361 @@
+//! The frame of the file: what writer and reader must agree on. docs/format.md says it in words.
+//!
+//! ```text
+//! | file header | PREAMBLE | EVENTS or DATA ... | INDEX | ... | INDEX | END | trailer |
+//!                head | payload
+//! ```
+//!
+//! Invariants:
+//! - every block stands where its head says that it stands, right behind the one before it;
+//! - a blob stands in the file before any event that refers to it;
+//! - events of one thread stand in their order, `first` and `first_call` of their heads continue
+//!   without a hole;
+//! - what a head says is bounded by the constants below, whoever wrote it.
+
+/// The first bytes of every trace. What breaks text breaks them: a high byte, both line ends.
+pub const FILE_MAGIC: [u8; 8] = *b"\x89RNT\r\n\x1a\n";
+/// Version of the format that is written, and the newest that is read.
+pub const VERSION: u32 = 1;
+/// Bytes before the first block: magic, version, zero.
+pub const FILE_HEADER_BYTES: usize = 16;
+
+/// The first bytes of every block.
+pub const BLOCK_MAGIC: [u8; 4] = *b"\xb1RNB";
+/// Bytes of a block's head.
+pub const HEAD_BYTES: usize = 80;
+/// The last bytes of a trace that was ended.
+pub const TRAILER_MAGIC: [u8; 4] = *b"\xb1RNE";
+/// Bytes of the trailer: offset of END, checksum of that, magic.
+pub const TRAILER_BYTES: usize = 16;
+
+/// Most bytes of a block's payload, stored or unpacked.
+pub const PAYLOAD_BYTES_MAX: usize = 4 << 20;
+/// A payload unpacks to at most this many times its stored size.
+pub const RATIO_MAX: usize = 4096;
+/// Most bytes of one encoded event.
+pub const EVENT_BYTES_MAX: usize = 2 << 20;
+/// Most heads in one INDEX.
+pub const INDEX_HEADS_MAX: usize = 4096;
+/// Slots of the call predictor.
+pub const SLOTS: usize = 256;
+/// Bytes of a blob's entry at the start of DATA: length and hash.
+pub const BLOB_ENTRY_BYTES: usize = 20;
+
+/// What a block holds. The values are those in the file; a reader skips others.
+pub mod kind {
+    /// Where, when and how the trace was made. The first block.
+    pub const PREAMBLE: u8 = 1;
+    /// Events of one thread.
+    pub const EVENTS: u8 = 2;
+    /// Distinct buffers.
+    pub const DATA: u8 = 3;
+    /// Copies of the heads of the blocks since the last INDEX.
+    pub const INDEX: u8 = 4;
+    /// What was counted. The last block of a trace that was ended.
+    pub const END: u8 = 5;
+}
+
+/// How a payload is stored.
+pub mod codec {
+    /// As it is.
+    pub const NONE: u8 = 0;
+    /// One zstd frame.
+    pub const ZSTD: u8 = 1;
+    /// One lz4 block, without frame or length.
+    pub const LZ4: u8 = 2;
+}
+
+/// The first byte of an event. With the top bit clear it is a call, and these bits tell what differs
+/// from the call before it in its slot.
+pub mod call_tag {
+    /// Number, flags, count of arguments and site follow.
+    pub const SHAPE: u8 = 1;
+    /// Arguments follow.
+    pub const ARGS: u8 = 2;
+    /// The result follows.
+    pub const RET: u8 = 4;
+    /// The call never returned: neither duration nor result follow.
+    pub const UNFINISHED: u8 = 8;
+    /// Memory follows.
+    pub const DATA: u8 = 16;
+    /// Identities follow.
+    pub const IDENTITIES: u8 = 32;
+    /// All bits in use.
+    pub const ALL: u8 = 63;
+}
+
+/// The first byte of an event that is no call.
+pub mod event_tag {
+    /// A handler was entered.
+    pub const SIGNAL: u8 = 0x81;
+    /// The thread began.
+    pub const START: u8 = 0x82;
+    /// It began a new program.
+    pub const IMAGE: u8 = 0x83;
+    /// It ended.
+    pub const END: u8 = 0x84;
+    /// It waited for room.
+    pub const STALL: u8 = 0x85;
+    /// Something is missing.
+    pub const GAP: u8 = 0x86;
+    /// A process as its program began.
+    pub const STATE: u8 = 0x87;
+    /// A process ended.
+    pub const EXIT: u8 = 0x88;
+    /// As STATE, with the number of descriptors that were left out.
+    pub const STATE_CUT: u8 = 0x89;
+}
+
+/// The two bytes that an item of memory begins with.
+pub mod data_tag {
+    /// First byte: the argument, or one of the next two.
+    pub const ARG: u8 = 0x07;
+    /// It belongs to an image.
+    pub const ARG_IMAGE: u8 = 6;
+    /// The argument follows as a byte.
+    pub const ARG_BYTE: u8 = 7;
+    /// First byte, three bits from here: the part, or the next.
+    pub const PART_SHIFT: u8 = 3;
+    /// The part follows as a byte.
+    pub const PART_BYTE: u8 = 7;
+    /// First byte, two bits from here: how the stored bytes are given.
+    pub const CONTENT_SHIFT: u8 = 6;
+    /// Nothing is stored.
+    pub const NOTHING: u8 = 0;
+    /// The bytes follow.
+    pub const INLINE: u8 = 1;
+    /// The number of a blob follows.
+    pub const BLOB: u8 = 2;
+    /// The numbers of several blobs follow.
+    pub const BLOBS: u8 = 3;
+    /// Second byte: the low bits of the flags.
+    pub const FLAGS: u8 = 0x0f;
+    /// Second byte: all flags follow as a byte.
+    pub const FLAGS_BYTE: u8 = 0x10;
+    /// Second byte: the index follows; else it is 0.
+    pub const INDEX: u8 = 0x20;
+    /// Second byte: the stored length follows; else it is the true length.
+    pub const STORED_LEN: u8 = 0x40;
+    /// Second byte: a hash follows.
+    pub const HASH: u8 = 0x80;
+}
+
+/// The head of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Head {
+    /// What it holds: [`kind`].
+    pub kind: u8,
+    /// How the payload is stored: [`codec`].
+    pub codec: u8,
+    /// Bytes of the payload, unpacked.
+    pub raw_len: u32,
+    /// Bytes of the payload as stored.
+    pub stored_len: u32,
+    /// Where the head stands in the file.
+    pub offset: u64,
+    /// CRC-32 of the stored payload.
+    pub payload_crc: u32,
+    /// EVENTS: the thread.
+    pub thread: u32,
+    /// EVENTS: number of the first event in its thread. DATA: number of the first blob.
+    /// INDEX: offset of the INDEX before it, 0 if there is none.
+    pub first: u64,
+    /// EVENTS: calls of the thread before this block.
+    pub first_call: u64,
+    /// EVENTS: events. DATA: blobs. INDEX: heads.
+    pub count: u32,
+    /// EVENTS: calls among the events.
+    pub calls: u32,
+    /// EVENTS: time stamp of the first event.
+    pub first_tsc: u64,
+    /// EVENTS: the latest time stamp in it, ends of calls included.
+    pub last_tsc: u64,
+}
+
+/// Why bytes are no head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadHead(pub &'static str);
+
+impl Head {
+    /// As bytes, with the checksum.
+    pub fn to_bytes(&self) -> [u8; HEAD_BYTES] {
+        let mut out = [0; HEAD_BYTES];
+        out[0..4].copy_from_slice(&BLOCK_MAGIC);
+        out[4] = self.kind;
+        out[5] = self.codec;
+        out[8..12].copy_from_slice(&self.raw_len.to_le_bytes());
+        out[12..16].copy_from_slice(&self.stored_len.to_le_bytes());
+        out[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        out[24..28].copy_from_slice(&self.payload_crc.to_le_bytes());
+        out[28..32].copy_from_slice(&self.thread.to_le_bytes());
+        out[32..40].copy_from_slice(&self.first.to_le_bytes());
+        out[40..48].copy_from_slice(&self.first_call.to_le_bytes());
+        out[48..52].copy_from_slice(&self.count.to_le_bytes());
+        out[52..56].copy_from_slice(&self.calls.to_le_bytes());
+        out[56..64].copy_from_slice(&self.first_tsc.to_le_bytes());
+        out[64..72].copy_from_slice(&self.last_tsc.to_le_bytes());
+        let crc = crc32fast::hash(&out[..76]);
+        out[76..80].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// From bytes that were found at `offset`.
+    pub fn from_bytes(bytes: &[u8; HEAD_BYTES], offset: u64) -> Result<Head, BadHead> {
+        if bytes[0..4] != BLOCK_MAGIC {
+            return Err(BadHead("no block begins here"));
+        }
+        if u32_at(bytes, 76) != crc32fast::hash(&bytes[..76]) {
+            return Err(BadHead("the checksum of a block's head is wrong"));
+        }
+        let head = Head {
+            kind: bytes[4],
+            codec: bytes[5],
+            raw_len: u32_at(bytes, 8),
+            stored_len: u32_at(bytes, 12),
+            offset: u64_at(bytes, 16),
+            payload_crc: u32_at(bytes, 24),
+            thread: u32_at(bytes, 28),
+            first: u64_at(bytes, 32),
+            first_call: u64_at(bytes, 40),
+            count: u32_at(bytes, 48),
+            calls: u32_at(bytes, 52),
+            first_tsc: u64_at(bytes, 56),
+            last_tsc: u64_at(bytes, 64),
+        };
+        if head.offset != offset {
+            return Err(BadHead("a block's head says that it belongs elsewhere"));
+        }
+        if head.raw_len as usize > PAYLOAD_BYTES_MAX || head.stored_len > head.raw_len {
+            return Err(BadHead("a block's lengths are beyond the limits"));
+        }
+        if head.raw_len as usize > (head.stored_len as usize).saturating_mul(RATIO_MAX) {
+            return Err(BadHead("a block claims to unpack to more than any block does"));
+        }
+        if head.calls > head.count || head.count > head.raw_len {
+            return Err(BadHead("a block claims more than its bytes can hold"));
+        }
+        if head.first.checked_add(u64::from(head.count)).is_none()
+            || head.first_call.checked_add(u64::from(head.calls)).is_none()
+        {
+            return Err(BadHead("a block's numbers are beyond the limits"));
+        }
+        Ok(head)
+    }
+
+    /// Bytes of head and payload.
+    pub fn total_bytes(&self) -> u64 {
+        HEAD_BYTES as u64 + u64::from(self.stored_len)
+    }
+
+    /// Where the next block begins.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.total_bytes())
+    }
+}
+
+/// The bytes that a trace begins with.
+pub fn file_header() -> [u8; FILE_HEADER_BYTES] {
+    let mut out = [0; FILE_HEADER_BYTES];
+    out[..8].copy_from_slice(&FILE_MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out
+}
+
+/// The bytes that a trace ends with, when it was ended: they tell where END is.
+pub fn trailer(end_offset: u64) -> [u8; TRAILER_BYTES] {
+    let mut out = [0; TRAILER_BYTES];
+    out[..8].copy_from_slice(&end_offset.to_le_bytes());
+    let crc = crc32fast::hash(&out[..8]);
+    out[8..12].copy_from_slice(&crc.to_le_bytes());
+    out[12..].copy_from_slice(&TRAILER_MAGIC);
+    out
+}
+
+/// Where END is, if these are the last bytes of a trace that was ended.
+pub fn end_offset(trailer: &[u8; TRAILER_BYTES]) -> Option<u64> {
+    let whole =
+        trailer[12..] == TRAILER_MAGIC && u32_at(trailer, 8) == crc32fast::hash(&trailer[..8]);
+    whole.then(|| u64_at(trailer, 0))
+}
+
+/// A little-endian number in a slice that is known to hold it.
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+/// A little-endian number in a slice that is known to hold it.
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// A signed number as an unsigned one that is small when it is near 0.
+pub const fn zigzag(value: i64) -> u64 {
+    (value << 1) as u64 ^ (value >> 63) as u64
+}
+
+/// Undoes [`zigzag`].
+pub const fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_as_written() {
+        let head = Head {
+            kind: kind::EVENTS,
+            codec: codec::LZ4,
+            raw_len: 1000,
+            stored_len: 900,
+            offset: 0x1234_5678_9abc,
+            payload_crc: 0xdead_beef,
+            thread: 7,
+            first: 1 << 40,
+            first_call: 1 << 39,
+            count: 30,
+            calls: 29,
+            first_tsc: u64::MAX,
+            last_tsc: 5,
+        };
+        assert_eq!(Head::from_bytes(&head.to_bytes(), head.offset), Ok(head));
+    }
+
+    #[test]
+    fn every_bit_of_a_head_matters() {
+        let head = Head { kind: kind::DATA, raw_len: 9, stored_len: 9, ..Head::default() };
+        for bit in 0..HEAD_BYTES * 8 {
+            let mut bytes = head.to_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Head::from_bytes(&bytes, 0).is_err(), "bit {bit} is not checked");
+        }
+        assert!(Head::from_bytes(&head.to_bytes(), 1).is_err());
+    }
+
+    #[test]
+    fn claims_beyond_the_limits_are_refused() {
+        let sound = Head { raw_len: 8192, stored_len: 2, count: 3, calls: 2, ..Head::default() };
+        let refused = |head: Head| Head::from_bytes(&head.to_bytes(), 0).is_err();
+        assert!(!refused(sound));
+        assert!(refused(Head { raw_len: 8193, ..sound }));
+        assert!(refused(Head { raw_len: (PAYLOAD_BYTES_MAX + 1) as u32, ..sound }));
+        assert!(refused(Head { stored_len: 8193, ..sound }));
+        assert!(refused(Head { calls: 4, ..sound }));
+        assert!(refused(Head { count: 8193, ..sound }));
+        assert!(refused(Head { first: u64::MAX - 1, ..sound }));
+    }
+
+    #[test]
+    fn zigzag_goes_both_ways() {
+        for value in [0, 1, -1, 63, -64, i64::MAX, i64::MIN] {
+            assert_eq!(unzigzag(zigzag(value)), value);
+        }
+        assert_eq!(zigzag(-1), 1);
+        assert_eq!(zigzag(1), 2);
+    }
+}

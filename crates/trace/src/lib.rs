@@ -1,0 +1,35 @@
+//! The trace file: format, writer, reader. Nobody else knows its bytes on disk.
+//!
+//! [`Writer`] takes events and buffers, [`Trace`] gives them back. The frame of the file is in
+//! [`format`](mod@format), how events are coded in `encode` and `decode`.
+
+mod blobs;
+pub mod borrowed;
+mod compress;
+mod decode;
+mod dedup;
+mod described;
+mod encode;
+pub mod error;
+pub mod event;
+pub mod format;
+mod merge;
+mod pipeline;
+mod reader;
+mod scan;
+mod slots;
+mod source;
+mod verify;
+mod wire;
+pub mod writer;
+
+pub use blobs::{Blob, DataPayload};
+pub use borrowed::{CallRef, ContentRef, DataRef};
+pub use compress::Compress;
+pub use error::{ReadError, WriteError};
+pub use merge::{EventCursor, Events, Sequenced};
+pub use reader::{BlockEvents, CONTENT_BYTES_MAX, Trace};
+pub use scan::Damage;
+pub use source::ReadSeek;
+pub use verify::{Problem, Report};
+pub use writer::{Finished, Writer, WriterOptions};

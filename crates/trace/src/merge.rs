@@ -1,0 +1,232 @@
+//! All threads' events in one order.
+//!
+//! Every thread's events are in order already; the next event is the one with the lowest time
+//! stamp among the threads' next ones, and of equal ones that of the lowest thread. A block is
+//! unpacked when its turn comes, so that one block of each thread is held at a time.
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+use crate::error::ReadError;
+use crate::event::{Event, EventKind};
+use crate::format::kind;
+use crate::reader::{BlockEvents, Trace};
+
+/// Most memory for blocks that are unpacked at the same time. The largest recording, of 8192 busy
+/// threads, needs two thirds of it.
+const HELD_BYTES_MAX: usize = 1 << 30;
+
+/// An event and its place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sequenced {
+    /// Of a call: its place in the order of entry, from 0.
+    pub seq: Option<u64>,
+    /// The event.
+    pub event: Event,
+}
+
+/// Walks through the events of a trace without borrowing it.
+///
+/// In a trace that grows, blocks may turn up whose events are older than some that were given
+/// already: they are given then. Numbers and order are final in a trace that does not grow.
+pub struct EventCursor {
+    threads: HashMap<u32, Stream>,
+    /// Time stamp and number of every thread that has an event to give.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Blocks of the trace that were looked at.
+    blocks_seen: usize,
+    calls: u64,
+    held_bytes: usize,
+    held_bytes_max: usize,
+    failed: bool,
+}
+
+impl Default for EventCursor {
+    fn default() -> EventCursor {
+        EventCursor {
+            threads: HashMap::new(),
+            next: BinaryHeap::new(),
+            blocks_seen: 0,
+            calls: 0,
+            held_bytes: 0,
+            held_bytes_max: HELD_BYTES_MAX,
+            failed: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Stream {
+    /// Positions of blocks that are not open yet.
+    waiting: VecDeque<usize>,
+    open: Option<BlockEvents>,
+}
+
+impl EventCursor {
+    /// The next event; `None` when there are no more for now. A damaged block gives one error,
+    /// then its thread goes on with its next block.
+    pub fn next(&mut self, trace: &Trace) -> Option<Result<Sequenced, ReadError>> {
+        self.look(trace);
+        while !self.failed {
+            let Reverse((tsc, thread)) = *self.next.peek()?;
+            let Some(stream) = self.threads.get_mut(&thread) else {
+                self.next.pop();
+                continue;
+            };
+            self.held_bytes -= stream.held_bytes();
+            let event = stream.next(trace);
+            let next = stream.next_tsc(trace, tsc);
+            self.held_bytes += stream.held_bytes();
+            let place = self.next.peek_mut();
+            match (next, place) {
+                (Some(next), Some(mut place)) => *place = Reverse((next, thread)),
+                (_, place) => {
+                    place.map(PeekMut::pop);
+                    self.threads.remove(&thread);
+                }
+            }
+            if self.held_bytes > self.held_bytes_max {
+                self.failed = true;
+                return Some(Err(ReadError::Overlap { tsc, max: self.held_bytes_max as u64 }));
+            }
+            match event {
+                Some(Ok(event)) => return Some(Ok(self.sequenced(event))),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Takes note of new blocks.
+    fn look(&mut self, trace: &Trace) {
+        let blocks = trace.blocks();
+        for (at, head) in blocks.iter().enumerate().skip(self.blocks_seen) {
+            if head.kind != kind::EVENTS {
+                continue;
+            }
+            let stream = self.threads.entry(head.thread).or_insert_with(|| {
+                self.next.push(Reverse((head.first_tsc, head.thread)));
+                Stream::default()
+            });
+            stream.waiting.push_back(at);
+        }
+        self.blocks_seen = blocks.len();
+    }
+
+    fn sequenced(&mut self, event: Event) -> Sequenced {
+        let is_call = matches!(event.kind, EventKind::Call(_));
+        let seq = is_call.then_some(self.calls);
+        self.calls += u64::from(is_call);
+        Sequenced { seq, event }
+    }
+}
+
+impl Stream {
+    /// The next event; `None` when its block turns out to be empty.
+    fn next(&mut self, trace: &Trace) -> Option<Result<Event, ReadError>> {
+        if self.open.is_none() {
+            let head = &trace.blocks()[self.waiting.pop_front()?];
+            match trace.decode_block(head) {
+                Ok(open) => self.open = Some(open),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.open.as_mut()?.next()
+    }
+
+    /// Time stamp of the next event; `None` when there are no more. Where that cannot be read, the
+    /// error's turn is now.
+    fn next_tsc(&mut self, trace: &Trace, now: u64) -> Option<u64> {
+        if let Some(open) = &self.open {
+            match open.next_tsc() {
+                Ok(Some(tsc)) => return Some(tsc),
+                Ok(None) => self.open = None,
+                Err(_) => return Some(now),
+            }
+        }
+        self.waiting.front().map(|at| trace.blocks()[*at].first_tsc)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.open.as_ref().map_or(0, BlockEvents::held_bytes)
+    }
+}
+
+/// [`EventCursor`] as an iterator.
+pub struct Events<'a> {
+    trace: &'a Trace,
+    cursor: EventCursor,
+}
+
+impl<'a> Events<'a> {
+    /// From the beginning.
+    pub(crate) fn new(trace: &'a Trace) -> Events<'a> {
+        Events { trace, cursor: EventCursor::default() }
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Sequenced, ReadError>;
+
+    fn next(&mut self) -> Option<Result<Sequenced, ReadError>> {
+        self.cursor.next(self.trace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::event::Preamble;
+    use crate::{Writer, WriterOptions};
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Threads that begin at the same time and end at the same time.
+    fn overlapping(threads: u32) -> Trace {
+        let memory = Memory::default();
+        let options = WriterOptions { workers: 0, ..WriterOptions::default() };
+        let mut writer =
+            Writer::new(Box::new(memory.clone()), &Preamble::default(), options).unwrap();
+        for thread in 1..=threads {
+            for tsc in 0..1000 {
+                let kind = EventKind::Stall { ns: u64::MAX };
+                writer.event(&Event { thread, tsc, kind }).unwrap();
+            }
+        }
+        writer.flush().unwrap();
+        drop(writer);
+        let bytes = memory.0.lock().unwrap().clone();
+        Trace::from_stream(std::io::Cursor::new(bytes)).unwrap()
+    }
+
+    #[test]
+    fn too_many_blocks_at_the_same_time_are_an_error() {
+        let trace = overlapping(100);
+        let mut cursor = EventCursor { held_bytes_max: 100_000, ..EventCursor::default() };
+        let events = std::iter::from_fn(|| cursor.next(&trace)).take(200_000);
+        let (good, bad): (Vec<_>, Vec<_>) = events.partition(Result::is_ok);
+        assert!(good.len() < 100, "it stops when the memory is used up");
+        assert!(matches!(bad[..], [Err(ReadError::Overlap { .. })]));
+        // With room for all of them they come in order, and the memory is given back.
+        let mut cursor = EventCursor::default();
+        let events: Vec<_> = std::iter::from_fn(|| cursor.next(&trace)).collect();
+        assert_eq!(events.len(), 100_000);
+        assert_eq!(cursor.held_bytes, 0);
+    }
+}

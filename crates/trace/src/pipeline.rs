@@ -1,0 +1,370 @@
+//! From closed blocks to the file: compression on worker threads, writing in the order of closing.
+//!
+//! ```text
+//! writer --submit--> queue (bounded) --> worker: compress --> its turn --> file
+//! ```
+//!
+//! Invariants:
+//! - blocks reach the file in the order in which they were submitted, whole or not at all: after
+//!   the first error nothing more is written;
+//! - what waits is bounded: `submit` waits for room.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::compress::{Compress, Compressor};
+use crate::dedup::DataBlock;
+use crate::error::WriteError;
+use crate::format::{self, HEAD_BYTES, Head, INDEX_HEADS_MAX, kind};
+
+/// Bytes of payloads that may wait for a worker, before compression.
+const QUEUE_BYTES_MAX: usize = 8 << 20;
+/// Buffers kept for the next blocks.
+const SPARE_MAX: usize = 16;
+
+/// What a block holds, before compression.
+pub enum Payload {
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Distinct buffers.
+    Data(Arc<DataBlock>),
+}
+
+impl Payload {
+    fn len(&self) -> usize {
+        match self {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Data(block) => block.payload_bytes(),
+        }
+    }
+}
+
+/// A block on its way. Lengths, offset and checksum of the head are still to be filled in.
+struct Job {
+    turn: u64,
+    head: Head,
+    payload: Payload,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    bytes: usize,
+    turns: u64,
+    closed: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    room: Condvar,
+    file: Mutex<File>,
+    turn: Condvar,
+    spare: Mutex<Vec<Vec<u8>>>,
+    bytes_written: AtomicU64,
+    failed: AtomicBool,
+}
+
+/// The file as far as it is written.
+struct File {
+    sink: Box<dyn Write + Send>,
+    turn: u64,
+    offset: u64,
+    blocks: u64,
+    heads: Vec<u8>,
+    last_index: u64,
+    failed: Option<WriteError>,
+}
+
+impl File {
+    /// Writes a block.
+    fn put(&mut self, mut head: Head, codec: u8, raw_len: usize, stored: &[u8]) {
+        head.codec = codec;
+        head.raw_len = raw_len as u32;
+        head.stored_len = stored.len() as u32;
+        head.offset = self.offset;
+        head.payload_crc = crc32fast::hash(stored);
+        let bytes = head.to_bytes();
+        if !self.write(&[&bytes, stored]) {
+            return;
+        }
+        self.blocks += 1;
+        if matches!(head.kind, kind::INDEX | kind::END) {
+            return;
+        }
+        self.heads.extend_from_slice(&bytes);
+        if self.heads.len() >= INDEX_HEADS_MAX * HEAD_BYTES {
+            self.put_index();
+        }
+    }
+
+    /// Writes what is to be found since the last INDEX.
+    fn put_index(&mut self) {
+        let heads = std::mem::take(&mut self.heads);
+        let count = (heads.len() / HEAD_BYTES) as u32;
+        let head = Head { kind: kind::INDEX, first: self.last_index, count, ..Head::default() };
+        let offset = self.offset;
+        self.put(head, format::codec::NONE, heads.len(), &heads);
+        self.last_index = offset;
+    }
+
+    /// Writes all of it, or marks the file as failed.
+    fn write(&mut self, parts: &[&[u8]]) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        let written = parts
+            .iter()
+            .try_for_each(|part| self.sink.write_all(part))
+            .and_then(|()| self.sink.flush());
+        match written {
+            Ok(()) => {
+                self.offset += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+                true
+            }
+            Err(source) => {
+                let source = Arc::new(source);
+                self.failed = Some(WriteError::Io { offset: self.offset, source });
+                false
+            }
+        }
+    }
+}
+
+/// What stands in the file when all blocks are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// Offset of the last INDEX.
+    pub index_offset: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// Takes closed blocks.
+pub struct Pipeline {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// Compresses when there are no workers.
+    own: Compressor,
+    own_payload: Vec<u8>,
+}
+
+impl Pipeline {
+    /// Writes the file header and starts the workers.
+    pub fn new(
+        sink: Box<dyn Write + Send>,
+        compress: Compress,
+        workers: usize,
+    ) -> Result<Pipeline, WriteError> {
+        let refused = |source| WriteError::Io { offset: 0, source: Arc::new(source) };
+        let mut file = File {
+            sink,
+            turn: 0,
+            offset: 0,
+            blocks: 0,
+            heads: Vec::new(),
+            last_index: 0,
+            failed: None,
+        };
+        file.write(&[&format::file_header()]);
+        if let Some(error) = file.failed {
+            return Err(error);
+        }
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            bytes_written: AtomicU64::new(file.offset),
+            file: Mutex::new(file),
+            turn: Condvar::new(),
+            spare: Mutex::default(),
+            failed: AtomicBool::new(false),
+        });
+        let own = Compressor::new(compress).map_err(refused)?;
+        let mut pipeline = Pipeline { shared, workers: Vec::new(), own, own_payload: Vec::new() };
+        for _ in 0..workers {
+            let compressor = Compressor::new(compress).map_err(refused)?;
+            let shared = Arc::clone(&pipeline.shared);
+            let worker = std::thread::Builder::new()
+                .name("trace-writer".into())
+                .spawn(move || work(&shared, compressor))
+                .map_err(refused)?;
+            pipeline.workers.push(worker);
+        }
+        Ok(pipeline)
+    }
+
+    /// The error that ended the file, if one did.
+    #[inline]
+    pub fn check(&self) -> Result<(), WriteError> {
+        if self.shared.failed.load(Ordering::Relaxed) { self.failure() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failure(&self) -> Result<(), WriteError> {
+        lock(&self.shared.file).failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Hands a block over; waits while too much is waiting.
+    pub fn submit(&mut self, head: Head, payload: Payload) {
+        let mut queue = lock(&self.shared.queue);
+        let turn = queue.turns;
+        queue.turns += 1;
+        let job = Job { turn, head, payload };
+        if self.shared.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.workers.is_empty() {
+            drop(queue);
+            self.shared.finish(job, &mut self.own, &mut self.own_payload);
+            return;
+        }
+        let bytes = job.payload.len();
+        while queue.bytes > 0 && queue.bytes + bytes > QUEUE_BYTES_MAX {
+            queue = self.shared.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.bytes += bytes;
+        queue.jobs.push_back(job);
+        drop(queue);
+        self.shared.work.notify_one();
+    }
+
+    /// An empty buffer, used before if possible: fresh pages are dear.
+    pub fn buffer(&self) -> Vec<u8> {
+        lock(&self.shared.spare).pop().unwrap_or_default()
+    }
+
+    /// Bytes that are in the file.
+    pub fn bytes_written(&self) -> u64 {
+        self.shared.bytes_written.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that wait for a worker.
+    pub fn bytes_waiting(&self) -> usize {
+        lock(&self.shared.queue).bytes
+    }
+
+    /// Waits until all blocks are in the file and writes the last INDEX.
+    pub fn drain(&mut self) -> Result<Written, WriteError> {
+        self.stop();
+        let mut file = lock(&self.shared.file);
+        if !file.heads.is_empty() {
+            file.put_index();
+        }
+        match &file.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(Written { index_offset: file.last_index, blocks: file.blocks }),
+        }
+    }
+
+    /// After `drain`: writes END and what tells where it is. Returns the length of the file.
+    pub fn end(&mut self, payload: &[u8]) -> Result<u64, WriteError> {
+        let mut file = lock(&self.shared.file);
+        let trailer = format::trailer(file.offset);
+        let head = Head { kind: kind::END, ..Head::default() };
+        file.put(head, format::codec::NONE, payload.len(), payload);
+        file.write(&[&trailer]);
+        match &file.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(file.offset),
+        }
+    }
+
+    fn stop(&mut self) {
+        lock(&self.shared.queue).closed = true;
+        self.shared.work.notify_all();
+        for worker in self.workers.drain(..) {
+            // One that panicked has left the file marked as failed.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    /// Compresses a block, waits for its turn and writes it.
+    fn finish(&self, job: Job, compressor: &mut Compressor, data: &mut Vec<u8>) {
+        let Job { turn, head, payload } = job;
+        let raw = match &payload {
+            Payload::Bytes(bytes) => bytes,
+            Payload::Data(block) => {
+                block.payload_into(data);
+                &*data
+            }
+        };
+        let (codec, stored) = compressor.compress(raw);
+        let mut file = lock(&self.file);
+        while file.turn != turn && file.failed.is_none() {
+            file = self.turn.wait(file).unwrap_or_else(PoisonError::into_inner);
+        }
+        file.put(head, codec, raw.len(), stored);
+        file.turn += 1;
+        self.bytes_written.store(file.offset, Ordering::Relaxed);
+        self.failed.store(file.failed.is_some(), Ordering::Relaxed);
+        drop(file);
+        self.turn.notify_all();
+        if let Payload::Bytes(mut bytes) = payload {
+            let mut spare = lock(&self.spare);
+            if spare.len() < SPARE_MAX {
+                bytes.clear();
+                spare.push(bytes);
+            }
+        }
+    }
+}
+
+/// Held by a worker: should it panic, the file has failed, and nobody waits for it for ever.
+struct Watch<'a>(&'a Shared);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut file = lock(&self.0.file);
+            let (offset, source) = (file.offset, Arc::new(io::Error::other("its writer panicked")));
+            file.failed.get_or_insert(WriteError::Io { offset, source });
+            drop(file);
+            self.0.failed.store(true, Ordering::Relaxed);
+            self.0.turn.notify_all();
+            lock(&self.0.queue).bytes = 0;
+            self.0.room.notify_all();
+        }
+    }
+}
+
+fn work(shared: &Shared, mut compressor: Compressor) {
+    let _watch = Watch(shared);
+    let mut data = Vec::new();
+    loop {
+        let mut queue = lock(&shared.queue);
+        let job = loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                break job;
+            }
+            if queue.closed {
+                return;
+            }
+            queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(queue);
+        let bytes = job.payload.len();
+        shared.finish(job, &mut compressor, &mut data);
+        // Only now: what a worker holds is memory as well.
+        let mut queue = lock(&shared.queue);
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        drop(queue);
+        shared.room.notify_one();
+    }
+}
+
+/// A panic elsewhere leaves these data usable: every change to them is complete before it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

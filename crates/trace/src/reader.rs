@@ -1,0 +1,327 @@
+//! Reading a trace.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use twox_hash::XxHash3_128;
+
+use crate::blobs::{Blob, Cache, DataPayload};
+use crate::decode::Decoder;
+use crate::described;
+use crate::error::ReadError;
+use crate::event::{BlobId, Content, Event, Preamble, Totals};
+use crate::format::{FILE_HEADER_BYTES, FILE_MAGIC, HEAD_BYTES, Head, VERSION, kind, u32_at};
+use crate::merge::{EventCursor, Events};
+use crate::scan::{Damage, End, Scan, read_payload, read_stored};
+use crate::source::{ReadSeek, Source};
+use crate::wire::{Cursor, Get};
+
+/// Longest buffer that [`Trace::content`] gives in one piece.
+pub const CONTENT_BYTES_MAX: u64 = 256 << 20;
+
+/// An open trace. All reading goes through `&self`, from any number of threads.
+pub struct Trace {
+    source: Source,
+    preamble: Preamble,
+    scan: Scan,
+    /// Positions in `scan.blocks` of the DATA blocks, with ascending numbers.
+    data: Vec<usize>,
+    /// Blocks of the scan that `data` has seen.
+    sorted: usize,
+    cache: Mutex<Cache>,
+}
+
+impl Trace {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Trace, ReadError> {
+        let file = File::open(path)
+            .map_err(|error| ReadError::Io { offset: 0, source: Arc::new(error) })?;
+        Trace::from_source(Source::File(file))
+    }
+
+    /// Opens a file that is open already.
+    pub fn from_file(file: File) -> Result<Trace, ReadError> {
+        Trace::from_source(Source::File(file))
+    }
+
+    /// Opens anything that can be read and sought in.
+    pub fn from_stream(stream: impl ReadSeek + 'static) -> Result<Trace, ReadError> {
+        Trace::from_source(Source::Stream(Mutex::new(Box::new(stream))))
+    }
+
+    fn from_source(source: Source) -> Result<Trace, ReadError> {
+        let len = source.len()?;
+        let mut header = [0; FILE_HEADER_BYTES];
+        let there = header.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        source.read(0, &mut header[..there])?;
+        if header[..8] != FILE_MAGIC {
+            let found = match there.min(8) {
+                0 => "nothing".into(),
+                some => header[..some].escape_ascii().to_string(),
+            };
+            return Err(ReadError::NotATrace { found });
+        }
+        let version = u32_at(&header, 8);
+        if !(1..=VERSION).contains(&version) {
+            return Err(ReadError::Version { found: version, newest: VERSION });
+        }
+        let reserved = (u32_at(&header, 12) != 0).then_some(Damage {
+            offset: 12,
+            bytes: 4,
+            what: "the last bytes of the file's header are not zero",
+        });
+        let offset = FILE_HEADER_BYTES as u64;
+        let damaged = |what| ReadError::Damaged { offset, what };
+        if len < offset + HEAD_BYTES as u64 {
+            return Err(damaged("the trace is cut off before its first block"));
+        }
+        let mut head = [0; HEAD_BYTES];
+        source.read(offset, &mut head)?;
+        let head = Head::from_bytes(&head, offset).map_err(|bad| damaged(bad.0))?;
+        if head.kind != kind::PREAMBLE {
+            return Err(damaged("the first block is no preamble"));
+        }
+        if head.end() > len {
+            return Err(damaged("the trace is cut off in its first block"));
+        }
+        let payload = read_payload(&source, &head)?;
+        let mut preamble = Preamble::default();
+        described::preamble(&mut Get(&mut Cursor::new(&payload, 0)), &mut preamble)
+            .map_err(|malformed| damaged(malformed.0))?;
+        let mut scan = Scan::open(&source, head)?;
+        scan.damage.splice(..0, reserved);
+        let cache = Mutex::default();
+        let mut trace = Trace { source, preamble, scan, data: Vec::new(), sorted: 0, cache };
+        trace.sort_data();
+        Ok(trace)
+    }
+
+    /// Looks at what was appended since. Tells whether there are new blocks.
+    pub fn refresh(&mut self) -> Result<bool, ReadError> {
+        let before = self.scan.blocks.len();
+        self.scan.go_on(&self.source)?;
+        self.sort_data();
+        Ok(self.scan.blocks.len() > before)
+    }
+
+    /// Finds the DATA blocks. One whose numbers do not follow those before is damage.
+    fn sort_data(&mut self) {
+        for at in self.sorted..self.scan.blocks.len() {
+            let head = &self.scan.blocks[at];
+            if head.kind != kind::DATA {
+                continue;
+            }
+            let before = self.data.last().map_or(0, |last| {
+                let last = &self.scan.blocks[*last];
+                last.first + u64::from(last.count)
+            });
+            if head.first >= before {
+                self.data.push(at);
+            } else {
+                let what = "its buffers have numbers that are taken";
+                let (offset, bytes) = (head.offset, head.total_bytes());
+                self.scan.damage.push(Damage { offset, bytes, what });
+            }
+        }
+        self.sorted = self.scan.blocks.len();
+    }
+
+    /// Where, when and how the trace was made.
+    pub fn preamble(&self) -> &Preamble {
+        &self.preamble
+    }
+
+    /// What the recorder counted; `None` when the trace was not ended.
+    pub fn totals(&self) -> Option<&Totals> {
+        self.scan.end.as_ref().map(|end| &end.totals)
+    }
+
+    /// What is missing and where: stretches that are no blocks, and the end that is not there.
+    /// Empty for a sound trace. (Blocks whose payload is damaged show when they are read.)
+    pub fn damage(&self) -> Vec<Damage> {
+        self.scan.damage.iter().copied().chain(self.scan.tail()).collect()
+    }
+
+    /// Blocks of kinds that this version does not know; they are passed over.
+    pub fn unknown_blocks(&self) -> u64 {
+        self.scan.unknown
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> Result<u64, ReadError> {
+        self.source.len()
+    }
+
+    /// Ticks per second: as measured over the whole recording, else as first estimated.
+    pub fn tsc_hz(&self) -> u64 {
+        let measured = self.totals().map_or(0, |totals| totals.tsc_hz);
+        if measured != 0 { measured } else { self.preamble.tsc_hz.max(1) }
+    }
+
+    /// Nanoseconds from the trace's start to a time stamp.
+    pub fn ticks_to_ns(&self, tsc: u64) -> i64 {
+        let ticks = i128::from(tsc) - i128::from(self.preamble.epoch_tsc);
+        let ns = ticks * 1_000_000_000 / i128::from(self.tsc_hz());
+        ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Heads of all EVENTS and DATA blocks, in the order of the file.
+    pub fn blocks(&self) -> &[Head] {
+        &self.scan.blocks
+    }
+
+    /// The events of one EVENTS block, in order. Blocks can be decoded in parallel.
+    pub fn decode_block(&self, head: &Head) -> Result<BlockEvents, ReadError> {
+        if head.kind != kind::EVENTS {
+            return Err(ReadError::Damaged { offset: head.offset, what: "it holds no events" });
+        }
+        let payload = read_payload(&self.source, head)?;
+        let decoder = Decoder::new(payload, head.thread, head.count, head.first_tsc);
+        Ok(BlockEvents { decoder, offset: head.offset })
+    }
+
+    /// The buffers of one DATA block.
+    pub fn decode_data(&self, head: &Head) -> Result<DataPayload, ReadError> {
+        let damaged = |what| ReadError::Damaged { offset: head.offset, what };
+        if head.kind != kind::DATA {
+            return Err(damaged("it holds no buffers"));
+        }
+        let payload = read_payload(&self.source, head)?;
+        DataPayload::new(head, payload).map_err(|malformed| damaged(malformed.0))
+    }
+
+    /// All events in the order in which they began; see [`EventCursor`].
+    pub fn events(&self) -> Events<'_> {
+        Events::new(self)
+    }
+
+    /// The same without a borrow, to follow a trace that grows.
+    pub fn cursor(&self) -> EventCursor {
+        EventCursor::default()
+    }
+
+    /// A distinct buffer.
+    pub fn blob(&self, id: BlobId) -> Result<Blob, ReadError> {
+        let missing = ReadError::NoBlob { id: id.0 };
+        let after = self.data.partition_point(|at| self.scan.blocks[*at].first <= id.0);
+        let Some(at) = after.checked_sub(1) else { return Err(missing) };
+        let head = &self.scan.blocks[self.data[at]];
+        if id.0 - head.first >= u64::from(head.count) {
+            return Err(missing);
+        }
+        let kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(head.offset);
+        let block = match kept {
+            Some(block) => block,
+            None => {
+                let block = Arc::new(self.decode_data(head)?);
+                let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+                cache.add(head.offset, Arc::clone(&block));
+                block
+            }
+        };
+        Blob::new(block, id.0).ok_or(missing)
+    }
+
+    /// Stored bytes in one piece.
+    pub fn content(&self, content: &Content) -> Result<Vec<u8>, ReadError> {
+        if content.len() > CONTENT_BYTES_MAX {
+            let (len, max) = (content.len(), CONTENT_BYTES_MAX);
+            return Err(ReadError::ContentTooLong { len, max });
+        }
+        let mut bytes = Vec::new();
+        self.write_content(content, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Stored bytes of any length, blob by blob.
+    pub fn write_content(&self, content: &Content, out: &mut dyn Write) -> Result<(), ReadError> {
+        self.each_piece(content, |piece| {
+            out.write_all(piece).map_err(|error| ReadError::Output { source: Arc::new(error) })
+        })
+    }
+
+    /// XXH3-128 of stored bytes.
+    pub fn content_hash(&self, content: &Content) -> Result<u128, ReadError> {
+        if let Content::Inline(bytes) = content {
+            return Ok(XxHash3_128::oneshot(bytes));
+        }
+        let mut hash = XxHash3_128::new();
+        self.each_piece(content, |piece| {
+            hash.write(piece);
+            Ok(())
+        })?;
+        Ok(hash.finish_128())
+    }
+
+    fn each_piece(
+        &self,
+        content: &Content,
+        mut give: impl FnMut(&[u8]) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let (len, ids) = match content {
+            Content::Inline(bytes) => return give(bytes),
+            Content::Blobs { len, ids } => (*len, ids),
+        };
+        let mut found = 0;
+        for id in ids {
+            let blob = self.blob(*id)?;
+            found += blob.len() as u64;
+            if found > len {
+                break;
+            }
+            give(&blob)?;
+        }
+        if found == len { Ok(()) } else { Err(ReadError::ContentLen { found, needed: len }) }
+    }
+
+    pub(crate) fn end(&self) -> Option<&End> {
+        self.scan.end.as_ref()
+    }
+
+    pub(crate) fn blocks_seen(&self) -> u64 {
+        self.scan.blocks_seen
+    }
+
+    /// Heads of all blocks that are neither EVENTS nor DATA nor END.
+    pub(crate) fn other_blocks(&self) -> &[Head] {
+        &self.scan.others
+    }
+
+    /// The payload of a block of any kind as it is stored, checked.
+    pub(crate) fn stored(&self, head: &Head) -> Result<Vec<u8>, ReadError> {
+        read_stored(&self.source, head)
+    }
+}
+
+/// The events of one block.
+pub struct BlockEvents {
+    decoder: Decoder,
+    offset: u64,
+}
+
+impl BlockEvents {
+    /// Memory that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.decoder.held_bytes()
+    }
+
+    /// Time stamp of the next event.
+    pub(crate) fn next_tsc(&self) -> Result<Option<u64>, ReadError> {
+        let offset = self.offset;
+        self.decoder.next_tsc().map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
+    }
+}
+
+impl Iterator for BlockEvents {
+    type Item = Result<Event, ReadError>;
+
+    fn next(&mut self) -> Option<Result<Event, ReadError>> {
+        let offset = self.offset;
+        self.decoder
+            .next_event()
+            .map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
+            .transpose()
+    }
+}

@@ -1,0 +1,261 @@
+//! Finding the blocks of a file: by its index, or from head to head.
+
+use crate::compress;
+use crate::described::{self, Counted};
+use crate::error::ReadError;
+use crate::event::Totals;
+use crate::format::{
+    BLOCK_MAGIC, FILE_HEADER_BYTES, HEAD_BYTES, Head, TRAILER_BYTES, codec, end_offset, kind,
+    u64_at,
+};
+use crate::source::Source;
+use crate::wire::{Cursor, Get};
+
+/// Bytes looked through at a time for the next block.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// A stretch of the file that could not be made sense of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+/// What stands at the end of a trace that was ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// By the writer.
+    pub counted: Counted,
+    /// By the recorder.
+    pub totals: Totals,
+}
+
+/// The blocks that were found so far.
+#[derive(Default)]
+pub struct Scan {
+    /// Heads of EVENTS and DATA blocks in the order of the file.
+    pub blocks: Vec<Head>,
+    /// Heads of all other blocks but END, in the order of the file.
+    pub others: Vec<Head>,
+    /// Blocks of all kinds but END.
+    pub blocks_seen: u64,
+    /// Blocks of kinds that this version does not know.
+    pub unknown: u64,
+    /// END, once it is there.
+    pub end: Option<End>,
+    /// Stretches that were passed over.
+    pub damage: Vec<Damage>,
+    /// How far it went.
+    at: u64,
+    /// Where the bytes begin that are no block, while no block was found after them.
+    lost_since: Option<(u64, &'static str)>,
+    /// Length of the file when it was last looked at.
+    len: u64,
+}
+
+impl Scan {
+    /// Takes the blocks from the index if the file has a sound one, else looks for them.
+    /// `preamble` is the head of the first block.
+    pub fn open(source: &Source, preamble: Head) -> Result<Scan, ReadError> {
+        let len = source.len()?;
+        if let Some(scan) = indexed(source, preamble, len) {
+            return Ok(scan);
+        }
+        let mut scan = Scan { at: preamble.end(), ..Scan::default() };
+        scan.add(preamble);
+        scan.go_on(source)?;
+        Ok(scan)
+    }
+
+    /// Looks at what was appended since.
+    pub fn go_on(&mut self, source: &Source) -> Result<(), ReadError> {
+        self.len = source.len()?;
+        while self.end.is_none() && self.len.saturating_sub(self.at) >= HEAD_BYTES as u64 {
+            let mut bytes = [0; HEAD_BYTES];
+            source.read(self.at, &mut bytes)?;
+            match Head::from_bytes(&bytes, self.at) {
+                Ok(head) if head.end() > self.len => break,
+                Ok(head) => {
+                    if let Some((offset, what)) = self.lost_since.take() {
+                        self.damage.push(Damage { offset, bytes: self.at - offset, what });
+                    }
+                    self.accept(source, head)?;
+                }
+                Err(bad) => {
+                    self.lost_since.get_or_insert((self.at, bad.0));
+                    self.at = search(source, self.at + 1, self.len)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is behind the last whole block, where a sound trace has nothing.
+    pub fn tail(&self) -> Option<Damage> {
+        let tail = |offset: u64, what| {
+            Some(Damage { offset, bytes: self.len.saturating_sub(offset), what })
+        };
+        match (self.lost_since, &self.end) {
+            (Some((offset, what)), _) => tail(offset, what),
+            (None, Some(_)) if self.at == self.len => None,
+            (None, Some(_)) => tail(self.at, "bytes follow the end of the trace"),
+            (None, None) if self.at >= self.len => {
+                tail(self.len, "the trace was not ended: what came after was not written")
+            }
+            (None, None) => tail(self.at, "the last block is cut off, and the trace not ended"),
+        }
+    }
+
+    fn accept(&mut self, source: &Source, head: Head) -> Result<(), ReadError> {
+        self.at = head.end();
+        if head.kind == kind::END {
+            match read_payload(source, &head).and_then(|payload| end_of(&payload, head.offset)) {
+                Ok(end) => {
+                    self.end = Some(end);
+                    let mut trailer = [0; TRAILER_BYTES];
+                    if self.len - self.at >= TRAILER_BYTES as u64 {
+                        source.read(self.at, &mut trailer)?;
+                        if end_offset(&trailer) == Some(head.offset) {
+                            self.at += TRAILER_BYTES as u64;
+                        }
+                    }
+                }
+                Err(error) => self.note(&head, &error),
+            }
+            return Ok(());
+        }
+        self.add(head);
+        Ok(())
+    }
+
+    fn note(&mut self, head: &Head, error: &ReadError) {
+        let what = match error {
+            ReadError::Damaged { what, .. } => what,
+            _ => "it cannot be read",
+        };
+        self.damage.push(Damage { offset: head.offset, bytes: head.total_bytes(), what });
+    }
+
+    fn add(&mut self, head: Head) {
+        self.blocks_seen += 1;
+        match head.kind {
+            kind::EVENTS | kind::DATA => self.blocks.push(head),
+            kind::PREAMBLE | kind::INDEX => self.others.push(head),
+            _ => {
+                self.unknown += 1;
+                self.others.push(head);
+            }
+        }
+    }
+}
+
+/// The blocks according to the index; `None` if anything about it is not as it must be.
+fn indexed(source: &Source, preamble: Head, len: u64) -> Option<Scan> {
+    let mut trailer = [0; TRAILER_BYTES];
+    source.read(len.checked_sub(TRAILER_BYTES as u64)?, &mut trailer).ok()?;
+    let end_head = read_head(source, end_offset(&trailer)?, len)?;
+    if end_head.kind != kind::END || end_head.end() + TRAILER_BYTES as u64 != len {
+        return None;
+    }
+    let end = end_of(&read_payload(source, &end_head).ok()?, end_head.offset).ok()?;
+    let mut indexes = Vec::new();
+    let mut offset = end.counted.index_offset;
+    // Backwards from INDEX to INDEX: each lies before the last, so this ends.
+    while offset != 0 {
+        let head = read_head(source, offset, len)?;
+        if head.kind != kind::INDEX || head.first >= offset {
+            return None;
+        }
+        offset = head.first;
+        indexes.push(head);
+    }
+    // Forwards: heads and INDEXes must lie side by side from the first block to END.
+    let mut scan = Scan { at: FILE_HEADER_BYTES as u64, len, ..Scan::default() };
+    for index in indexes.iter().rev() {
+        let payload = read_payload(source, index).ok()?;
+        let (heads, rest) = payload.as_chunks::<HEAD_BYTES>();
+        if !rest.is_empty() || heads.len() != index.count as usize {
+            return None;
+        }
+        for bytes in heads {
+            let head = Head::from_bytes(bytes, u64_at(bytes, 16)).ok()?;
+            let misplaced = matches!(head.kind, kind::INDEX | kind::END);
+            if head.offset != scan.at || misplaced {
+                return None;
+            }
+            if scan.blocks_seen == 0 && head != preamble {
+                return None;
+            }
+            scan.add(head);
+            scan.at = head.end();
+        }
+        if index.offset != scan.at {
+            return None;
+        }
+        scan.add(*index);
+        scan.at = index.end();
+    }
+    let all = scan.at == end_head.offset && scan.blocks_seen == end.counted.blocks;
+    scan.at = len;
+    scan.end = Some(end);
+    all.then_some(scan)
+}
+
+fn read_head(source: &Source, offset: u64, len: u64) -> Option<Head> {
+    let mut bytes = [0; HEAD_BYTES];
+    source.read(offset, &mut bytes).ok()?;
+    Head::from_bytes(&bytes, offset).ok().filter(|head| head.end() <= len)
+}
+
+fn end_of(payload: &[u8], offset: u64) -> Result<End, ReadError> {
+    let mut end = End { counted: Counted::default(), totals: Totals::default() };
+    let mut cursor = Cursor::new(payload, 0);
+    described::end(&mut Get(&mut cursor), &mut end.counted, &mut end.totals)
+        .map_err(|malformed| ReadError::Damaged { offset, what: malformed.0 })?;
+    Ok(end)
+}
+
+/// Reads, checks and unpacks the payload of a block.
+pub fn read_payload(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> {
+    let damaged = |what| ReadError::Damaged { offset: head.offset, what };
+    if !matches!(head.codec, codec::NONE | codec::ZSTD | codec::LZ4) {
+        return Err(damaged("it is compressed in a way that this version does not know"));
+    }
+    let stored = read_stored(source, head)?;
+    compress::unpack(head.codec, stored, head.raw_len as usize).map_err(damaged)
+}
+
+/// Reads and checks the payload of a block as it is stored.
+pub fn read_stored(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> {
+    let damaged = |what| ReadError::Damaged { offset: head.offset, what };
+    let mut bytes = [0; HEAD_BYTES];
+    source.read(head.offset, &mut bytes)?;
+    if bytes != head.to_bytes() {
+        return Err(damaged("its head is not the one that was found before"));
+    }
+    let mut stored = vec![0; head.stored_len as usize];
+    source.read(head.offset + HEAD_BYTES as u64, &mut stored)?;
+    if crc32fast::hash(&stored) != head.payload_crc {
+        return Err(damaged("the checksum of its payload is wrong"));
+    }
+    Ok(stored)
+}
+
+/// The next place from `from` on where a block may begin, or where there is no room for one.
+fn search(source: &Source, mut from: u64, len: u64) -> Result<u64, ReadError> {
+    let mut window = Vec::new();
+    while len.saturating_sub(from) >= HEAD_BYTES as u64 {
+        let bytes = usize::try_from(len - from).unwrap_or(usize::MAX).min(SEARCH_BYTES);
+        window.resize(bytes, 0);
+        source.read(from, &mut window)?;
+        if let Some(at) = window.windows(4).position(|bytes| bytes == BLOCK_MAGIC) {
+            return Ok(from + at as u64);
+        }
+        from += bytes as u64 - 3;
+    }
+    Ok(from)
+}

@@ -1,0 +1,340 @@
+//! Writing a trace.
+//!
+//! Every thread has a block in the making. A block is closed when it is full, when its place is
+//! needed, or when the recorder asks; closed blocks go down the pipeline.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use crate::borrowed::CallRef;
+use crate::compress::Compress;
+use crate::dedup::Dedup;
+use crate::described::{self, Counted};
+use crate::encode::{Encoder, Store};
+use crate::error::WriteError;
+use crate::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, Preamble, Totals};
+use crate::format::{Head, PAYLOAD_BYTES_MAX, kind};
+use crate::pipeline::{Payload, Pipeline};
+use crate::wire::put;
+
+/// Bytes of distinct buffers that are kept to find repetitions, unless told otherwise.
+pub const DEDUP_BYTES_DEFAULT: usize = 128 << 20;
+/// An EVENTS block is closed when it holds this many bytes ...
+const BLOCK_BYTES: usize = 256 << 10;
+/// ... or fewer, with many threads: a reader holds one block of each.
+const BLOCK_BYTES_MIN: usize = 16 << 10;
+/// Bytes that the blocks in the making share.
+const OPEN_BYTES: usize = 64 << 20;
+/// Most blocks in the making.
+const OPEN_BLOCKS_MAX: usize = 1024;
+
+/// How to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriterOptions {
+    /// Compression.
+    pub compress: Compress,
+    /// Bytes of distinct buffers that are kept to find repetitions.
+    pub dedup_bytes: usize,
+    /// Threads that compress and write; 0: the calling thread does.
+    pub workers: usize,
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        let compress = Compress::default();
+        WriterOptions { compress, dedup_bytes: DEDUP_BYTES_DEFAULT, workers: 1 }
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Finished {
+    /// Bytes of the trace.
+    pub trace_bytes: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Events of all kinds, calls included.
+    pub events: u64,
+    /// Distinct buffers.
+    pub blobs: u64,
+    /// Bytes of distinct buffers, before compression.
+    pub stored_bytes: u64,
+}
+
+/// Writes a trace, append-only.
+///
+/// After an I/O error everything returns that error and nothing more is written: what is in the
+/// file stays a valid beginning of a trace.
+pub struct Writer {
+    out: Out,
+    /// All threads but the current one. Those that ended leave with their last block.
+    threads: HashMap<u32, Box<Stream>>,
+    current: Option<Box<Stream>>,
+    open_blocks: usize,
+    uses: u64,
+    calls: u64,
+    events: u64,
+}
+
+/// Where closed blocks and buffers go.
+struct Out {
+    pipeline: Pipeline,
+    dedup: Dedup,
+}
+
+struct Stream {
+    thread: u32,
+    events: u64,
+    calls: u64,
+    ended: bool,
+    used: u64,
+    open: Option<Box<Encoder>>,
+}
+
+impl Writer {
+    /// Starts a trace: header and preamble are written at once. Worker threads inherit the
+    /// caller's signal mask.
+    pub fn new(
+        sink: Box<dyn Write + Send>,
+        preamble: &Preamble,
+        options: WriterOptions,
+    ) -> Result<Writer, WriteError> {
+        let mut payload = Vec::new();
+        put(&mut payload, |fields| described::preamble(fields, &mut preamble.clone()));
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(WriteError::Limit {
+                what: "the preamble's size in bytes",
+                found: payload.len() as u64,
+                max: PAYLOAD_BYTES_MAX as u64,
+            });
+        }
+        let mut pipeline = Pipeline::new(sink, options.compress, options.workers)?;
+        let head = Head { kind: kind::PREAMBLE, ..Head::default() };
+        pipeline.submit(head, Payload::Bytes(payload));
+        Ok(Writer {
+            out: Out { pipeline, dedup: Dedup::new(options.dedup_bytes) },
+            threads: HashMap::new(),
+            current: None,
+            open_blocks: 0,
+            uses: 0,
+            calls: 0,
+            events: 0,
+        })
+    }
+
+    /// Adds an event of any thread. A thread has no events after its end.
+    pub fn event(&mut self, event: &Event) -> Result<(), WriteError> {
+        let is_call = matches!(event.kind, EventKind::Call(_));
+        let ends = matches!(event.kind, EventKind::End { .. });
+        self.add(event.thread, is_call, ends, |open, out| open.event(event.tsc, &event.kind, out))
+    }
+
+    /// Adds a call without allocating.
+    #[inline]
+    pub fn call(&mut self, thread: u32, tsc: u64, call: &CallRef<'_>) -> Result<(), WriteError> {
+        self.add(thread, true, false, |open, out| open.call(tsc, call, out))
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        thread: u32,
+        is_call: bool,
+        ends: bool,
+        encode: impl FnOnce(&mut Encoder, &mut Out) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        self.out.pipeline.check()?;
+        if self.current.as_ref().is_none_or(|stream| stream.thread != thread) {
+            self.select(thread);
+        }
+        let Some(stream) = &mut self.current else { return Ok(()) };
+        let open = match &mut stream.open {
+            Some(open) => open,
+            closed => {
+                self.open_blocks += 1;
+                closed.insert(Box::new(Encoder::new(self.out.pipeline.buffer())))
+            }
+        };
+        let encoded = encode(open, &mut self.out);
+        if encoded.is_ok() {
+            self.events += 1;
+            self.calls += u64::from(is_call);
+            stream.ended |= ends;
+        }
+        if open.is_full(block_bytes(self.open_blocks)) {
+            self.open_blocks -= 1;
+            stream.close(&mut self.out);
+        }
+        encoded
+    }
+
+    /// Makes a thread the current one, and room for its block.
+    #[cold]
+    fn select(&mut self, thread: u32) {
+        self.uses += 1;
+        if let Some(mut stream) = self.current.take() {
+            stream.used = self.uses;
+            self.keep(stream);
+        }
+        if self.open_blocks >= OPEN_BLOCKS_MAX {
+            let open = self.threads.values().filter(|stream| stream.open.is_some());
+            if let Some(oldest) = open.min_by_key(|stream| stream.used).map(|stream| stream.thread)
+            {
+                self.close(oldest);
+            }
+        }
+        self.current = Some(self.threads.remove(&thread).unwrap_or_else(|| {
+            Box::new(Stream { thread, events: 0, calls: 0, ended: false, used: 0, open: None })
+        }));
+    }
+
+    /// Puts a stream back, unless nothing more is to be expected of it.
+    fn keep(&mut self, stream: Box<Stream>) {
+        if stream.open.is_some() || !stream.ended {
+            self.threads.insert(stream.thread, stream);
+        }
+    }
+
+    /// Closes the block of a thread that is not the current one.
+    fn close(&mut self, thread: u32) {
+        if let Some(mut stream) = self.threads.remove(&thread) {
+            if stream.open.is_some() {
+                self.open_blocks -= 1;
+                stream.close(&mut self.out);
+            }
+            self.keep(stream);
+        }
+    }
+
+    /// Stores at most `BLOB_BYTES_MAX` bytes, once.
+    pub fn blob(&mut self, bytes: &[u8]) -> Result<BlobId, WriteError> {
+        self.out.pipeline.check()?;
+        if bytes.len() > BLOB_BYTES_MAX {
+            return Err(WriteError::Limit {
+                what: "a blob's size in bytes",
+                found: bytes.len() as u64,
+                max: BLOB_BYTES_MAX as u64,
+            });
+        }
+        Ok(self.out.blob(bytes))
+    }
+
+    /// Closes the open block of a thread, so that readers see what it did.
+    pub fn flush_thread(&mut self, thread: u32) -> Result<(), WriteError> {
+        if let Some(stream) = self.current.take() {
+            self.keep(stream);
+        }
+        self.close(thread);
+        self.out.pipeline.check()
+    }
+
+    /// Closes all open blocks. They are handed over, not waited for.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        if let Some(stream) = self.current.take() {
+            self.keep(stream);
+        }
+        let open = self.threads.values().filter(|stream| stream.open.is_some());
+        let mut open: Vec<u32> = open.map(|stream| stream.thread).collect();
+        open.sort_unstable();
+        open.into_iter().for_each(|thread| self.close(thread));
+        self.out.close_data();
+        self.out.pipeline.check()
+    }
+
+    /// Bytes of the trace that were written so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.out.pipeline.bytes_written()
+    }
+
+    /// Bytes that were taken but not yet written, before compression.
+    pub fn bytes_pending(&self) -> u64 {
+        let streams = self.threads.values().chain(&self.current);
+        let open: usize =
+            streams.filter_map(|stream| stream.open.as_ref()).map(|open| open.len()).sum();
+        (open + self.out.dedup.open_bytes() + self.out.pipeline.bytes_waiting()) as u64
+    }
+
+    /// Bytes of distinct buffers so far, before compression.
+    pub fn stored_bytes(&self) -> u64 {
+        self.out.dedup.stored_bytes()
+    }
+
+    /// Calls so far: what `Totals::calls_written` wants.
+    pub fn calls_written(&self) -> u64 {
+        self.calls
+    }
+
+    /// Closes all blocks, writes index and end.
+    pub fn finish(mut self, totals: &Totals) -> Result<Finished, WriteError> {
+        self.flush()?;
+        let written = self.out.pipeline.drain()?;
+        let mut counted = Counted {
+            index_offset: written.index_offset,
+            blocks: written.blocks,
+            events: self.events,
+            calls: self.calls,
+            blobs: self.out.dedup.next_id(),
+        };
+        let mut payload = Vec::new();
+        put(&mut payload, |fields| described::end(fields, &mut counted, &mut totals.clone()));
+        Ok(Finished {
+            trace_bytes: self.out.pipeline.end(&payload)?,
+            calls: self.calls,
+            events: self.events,
+            blobs: counted.blobs,
+            stored_bytes: self.stored_bytes(),
+        })
+    }
+}
+
+impl Stream {
+    fn close(&mut self, out: &mut Out) {
+        let Some(open) = self.open.take() else { return };
+        let (payload, summary) = open.close();
+        let head = Head {
+            kind: kind::EVENTS,
+            thread: self.thread,
+            first: self.events,
+            first_call: self.calls,
+            count: summary.count,
+            calls: summary.calls,
+            first_tsc: summary.first_tsc,
+            last_tsc: summary.last_tsc,
+            ..Head::default()
+        };
+        self.events += u64::from(summary.count);
+        self.calls += u64::from(summary.calls);
+        // What the events refer to must stand before them.
+        if summary.blobs_end > out.dedup.open_from() {
+            out.close_data();
+        }
+        if summary.count > 0 {
+            out.pipeline.submit(head, Payload::Bytes(payload));
+        }
+    }
+}
+
+impl Out {
+    fn close_data(&mut self) {
+        if let Some(block) = self.dedup.close() {
+            let (first, count) = (block.first, block.count());
+            let head = Head { kind: kind::DATA, first, count, ..Head::default() };
+            self.pipeline.submit(head, Payload::Data(block));
+        }
+    }
+}
+
+impl Store for Out {
+    fn blob(&mut self, bytes: &[u8]) -> BlobId {
+        let (id, full) = self.dedup.add(bytes);
+        if full {
+            self.close_data();
+        }
+        id
+    }
+}
+
+/// Bytes at which a block is closed, with that many open.
+fn block_bytes(open_blocks: usize) -> usize {
+    (OPEN_BYTES / open_blocks.max(1)).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES)
+}

@@ -1,0 +1,109 @@
+//! Running one command and measuring it.
+
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use crate::Complaint;
+
+/// One run of a command.
+pub struct Measured {
+    /// From start to end.
+    pub wall_s: f64,
+    /// User and system time of the command and all its descendants.
+    pub cpu_s: f64,
+    /// What it printed.
+    pub stdout: String,
+}
+
+/// What counts of a run.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    /// What is compared: seconds, or seconds for one piece of work.
+    pub cost: f64,
+    /// See [`Measured::cpu_s`].
+    pub cpu_s: f64,
+}
+
+/// The median of each figure.
+pub fn median(samples: &[Sample]) -> Sample {
+    let middle = |figure: fn(&Sample) -> f64| {
+        let mut figures: Vec<f64> = samples.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        let half = figures.len() / 2;
+        if figures.len() % 2 == 1 {
+            figures[half]
+        } else {
+            (figures[half - 1] + figures[half]) / 2.0
+        }
+    };
+    Sample { cost: middle(|s| s.cost), cpu_s: middle(|s| s.cpu_s) }
+}
+
+/// Runs a command in a directory, as a user other than ours if one is given.
+pub fn run(
+    words: &[String],
+    dir: &Path,
+    user: Option<&str>,
+    output: &Path,
+) -> Result<Measured, Complaint> {
+    let said = output.with_extension("stderr");
+    let create =
+        |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).current_dir(dir).stdin(Stdio::null());
+    command.stdout(create(output)?).stderr(create(&said)?);
+    if let Some(name) = user {
+        let (uid, gid) = ids(name)?;
+        command.uid(uid).gid(gid);
+    }
+    let begun = Instant::now();
+    let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", words[0]))?;
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for writes; the child is ours and nobody else waits for it.
+    let got = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
+    let wall_s = begun.elapsed().as_secs_f64();
+    if got != child.id() as i32 {
+        return Err(format!("wait4: {}", std::io::Error::last_os_error()));
+    }
+    let status = ExitStatus::from_raw(status);
+    if !status.success() {
+        let said = fs::read_to_string(&said).unwrap_or_default();
+        return Err(format!("{}: {status}; it said:\n{said}", words.join(" ")));
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok(Measured {
+        wall_s,
+        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        stdout: fs::read_to_string(output).map_err(|error| error.to_string())?,
+    })
+}
+
+/// User and group id of an account.
+pub fn ids(name: &str) -> Result<(u32, u32), Complaint> {
+    let accounts = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+    accounts
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .find(|fields| fields[0] == name)
+        .and_then(|fields| Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?)))
+        .ok_or_else(|| format!("there is no user {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_odd_and_even_numbers() {
+        let samples = |costs: &[f64]| -> Vec<Sample> {
+            costs.iter().map(|&cost| Sample { cost, cpu_s: 2.0 * cost }).collect()
+        };
+        assert_eq!(median(&samples(&[3.0, 1.0, 2.0])).cost, 2.0);
+        assert_eq!(median(&samples(&[4.0, 1.0, 2.0, 3.0])).cpu_s, 5.0);
+    }
+}

@@ -1,0 +1,84 @@
+//! The table that the benchmarks print.
+
+use std::fmt;
+
+use super::measure::Sample;
+
+/// The head of the table.
+pub const HEAD: &str = "\
+workload                 untraced    recorded   mark      CPU   strace      CPU    calls  trace/data
+                               s       x wall      x        x        x        x        k            ";
+
+/// One workload.
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// Most that recording may cost, untraced = 1.
+    pub mark: Option<f64>,
+    /// Most that the trace may take of the data bytes.
+    pub size_mark: Option<f64>,
+    /// Untraced.
+    pub alone: Sample,
+    /// Recorded.
+    pub recorded: Sample,
+    /// Under strace.
+    pub straced: Option<Sample>,
+    /// Calls recorded.
+    pub calls: f64,
+    /// Bytes in buffers.
+    pub data_bytes: f64,
+    /// Bytes of the trace.
+    pub trace_bytes: f64,
+    /// Time that threads waited for the recorder, all together.
+    pub stall_ns: f64,
+}
+
+impl Row {
+    fn wall(&self) -> f64 {
+        self.recorded.cost / self.alone.cost
+    }
+
+    fn size(&self) -> f64 {
+        self.trace_bytes / self.data_bytes.max(1.0)
+    }
+
+    /// The marks that it misses.
+    pub fn misses(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        if let Some(mark) = self.mark.filter(|mark| self.wall() > *mark) {
+            missed.push(format!("{}: {:.2}, the mark is {mark:.2}", self.name, self.wall()));
+        }
+        if let Some(mark) = self.size_mark.filter(|mark| self.size() > *mark) {
+            let size = self.size();
+            missed.push(format!("{}: trace/data {size:.2}, the mark is {mark:.2}", self.name));
+        }
+        missed
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+        let cpu = |sample: &Sample| sample.cpu_s / self.alone.cpu_s.max(0.001);
+        write!(
+            f,
+            "{:<22} {:>10.4} {:>11.2} {:>6} {:>8.2} {:>8} {:>8} {:>8.0} {:>11.3}",
+            self.name,
+            self.alone.cost,
+            self.wall(),
+            ratio(self.mark),
+            cpu(&self.recorded),
+            ratio(self.straced.map(|sample| sample.cost / self.alone.cost)),
+            ratio(self.straced.as_ref().map(cpu)),
+            self.calls / 1e3,
+            self.size(),
+        )?;
+        if self.stall_ns > 1e6 {
+            write!(f, "  stalled {:.0} ms", self.stall_ns / 1e6)?;
+        }
+        if !self.misses().is_empty() {
+            write!(f, "  MISSED")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Developer tasks, as `cargo xtask TASK`.
+
+mod bench;
+mod soak;
+mod test;
+mod tidy;
+mod tools;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// What is wrong, for people.
+type Complaint = String;
+
+const HELP: &str = "\
+cargo xtask TASK
+
+  test [ARGS...]          install what the tests use, run all of them; ARGS go to cargo test
+  tidy                    check the style that no compiler checks
+  bench record [OPTIONS]  what recording costs, beside strace
+    --only NAME             this workload (may be given several times)
+    --runs N                how often each is run (default 5)
+    --no-strace             leave strace out
+    --dir DIR               where the workloads keep their files (default: a temporary directory)
+    --trace-dir DIR         where the traces are written (default: the same)
+  soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["test", rest @ ..] => test::run(rest),
+        ["tidy"] => tidy::run(repository()),
+        ["bench", "record", rest @ ..] => bench::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("no such task\n\n{HELP}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(complaint) => {
+            eprintln!("xtask: {complaint}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Runs cargo in the repository; its exit must be 0.
+fn cargo(args: &[&str], variables: &[(&str, &str)]) -> Result<(), Complaint> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(args).current_dir(repository()).envs(variables.iter().copied());
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
+}

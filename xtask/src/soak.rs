@@ -1,0 +1,15 @@
+//! `cargo xtask soak`: the acceptance tests with the counts that a release needs.
+
+use crate::{Complaint, cargo, tools};
+
+const TOOLS: &[&str] =
+    &["strace", "gdb", "sqlite3", "python3", "git", "gcc", "go", "libpython3.11-testsuite"];
+
+/// Runs all acceptance tests in their long tier.
+pub fn run(args: &[&str]) -> Result<(), Complaint> {
+    tools::provide(TOOLS);
+    cargo(&["build", "--release", "--package", "reenact"], &[])?;
+    let mut all = vec!["test", "--package", "acceptance", "--no-fail-fast"];
+    all.extend(args);
+    cargo(&all, &[("REENACT_SOAK", "1")])
+}

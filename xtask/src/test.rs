@@ -1,0 +1,17 @@
+//! `cargo xtask test`: everything that the short tier tests.
+
+use crate::{Complaint, cargo, tools};
+
+/// Programs that the acceptance tests record or compare with. A test whose program is missing says
+/// so and is ignored.
+const TOOLS: &[&str] = &["strace", "gdb", "sqlite3", "python3", "git", "gcc", "go"];
+
+/// Installs what is missing, where that is possible, and runs the tests of the whole workspace.
+pub fn run(args: &[&str]) -> Result<(), Complaint> {
+    tools::provide(TOOLS);
+    // The binary first: every acceptance test uses it, and its output would stand between theirs.
+    cargo(&["build", "--release", "--package", "reenact"], &[])?;
+    let mut all = vec!["test", "--workspace", "--no-fail-fast"];
+    all.extend(args);
+    cargo(&all, &[])
+}

@@ -1,0 +1,64 @@
+//! Programs that tests and benchmarks use, and the Debian packages that have them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Program, or package for what is no program; the package; a file that is there when it is
+/// installed, if the program's name in the search path does not tell.
+const PACKAGES: &[(&str, &str, Option<&str>)] = &[
+    ("strace", "strace", None),
+    ("gdb", "gdb", None),
+    ("sqlite3", "sqlite3", None),
+    ("python3", "python3", Some("/usr/bin/python3")),
+    ("git", "git", None),
+    ("gcc", "gcc", None),
+    ("go", "golang-go", None),
+    ("fio", "fio", None),
+    ("db_bench", "rocksdb-tools", None),
+    ("postgresql", "postgresql", Some("/usr/lib/postgresql")),
+    (
+        "libpython3.11-testsuite",
+        "libpython3.11-testsuite",
+        Some("/usr/lib/python3.11/test/test_os.py"),
+    ),
+];
+
+/// Whether a tool is installed.
+pub fn is_there(tool: &str) -> bool {
+    let place = PACKAGES.iter().find(|(name, ..)| *name == tool).and_then(|(.., place)| *place);
+    match place {
+        Some(path) => Path::new(path).exists(),
+        None => std::env::var_os("PATH")
+            .is_some_and(|paths| std::env::split_paths(&paths).any(|dir| dir.join(tool).exists())),
+    }
+}
+
+/// Installs what is missing when we are root on a Debian; says what to install when we are not.
+/// Whoever needs a tool that is still missing says so again.
+pub fn provide(tools: &[&str]) {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|(name, ..)| tools.contains(name) && !is_there(name))
+        .map(|(_, package, _)| *package)
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let root = unsafe { libc::geteuid() == 0 };
+    if !root || !is_there("apt-get") {
+        eprintln!("xtask: not installed: {0}; `sudo apt-get install {0}`", missing.join(" "));
+        return;
+    }
+    eprintln!("xtask: installing {}", missing.join(" "));
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let mut install = vec!["install", "-y", "--no-install-recommends"];
+    install.extend(&missing);
+    if !(apt(&["update"]) && apt(&install)) {
+        eprintln!("xtask: apt-get could not install all of {}", missing.join(" "));
+    }
+}
