@@ -1,7 +1,6 @@
 //! Calls per name in a recording, against those counted from the lines of strace on unrecorded runs
 //! of the same work.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use acceptance::expectation::Expectations;
