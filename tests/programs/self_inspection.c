@@ -25,7 +25,7 @@ static void show_descriptors(void) {
 
 static void show_status(void) {
     static const char *const wanted[] = {"State",  "Ngid",   "TracerPid", "FDSize", "Threads", "SigPnd", "ShdPnd",
-                                         "SigBlk", "CapEff", "NoNewPrivs", "Seccomp:", "Groups"};
+                                         "SigBlk", "SigCgt", "CapEff", "NoNewPrivs", "Seccomp:", "Groups"};
     FILE *status = fopen("/proc/self/status", "r");
     CHECK(status);
     char line[1000];

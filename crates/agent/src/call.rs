@@ -8,7 +8,9 @@ use linux_raw_sys::general as raw;
 
 use crate::context::{Context, Frame, NO_CALL, phase, slow};
 use crate::stream::Stream;
-use crate::{capture as data, entry, exec, guards, identity, maps, sigcalls, signals, sys, tasks};
+use crate::{
+    capture as data, entry, exec, guards, identity, maps, sigcalls, signals, status, sys, tasks,
+};
 
 /// Entered from the assembly with the program's registers in `frame`.
 pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) {
@@ -32,6 +34,11 @@ pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) {
     frame.r11 = frame.rflags;
     let result = match nr as u32 {
         _ if nr > u64::from(u32::MAX) => generic(context, frame, nr),
+        raw::__NR_read
+        | raw::__NR_pread64
+        | raw::__NR_readv
+        | raw::__NR_preadv
+        | raw::__NR_preadv2 => status::read_call(context, frame),
         raw::__NR_clone | raw::__NR_clone3 | raw::__NR_fork | raw::__NR_vfork => {
             tasks::clone(context, frame)
         }

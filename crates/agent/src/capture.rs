@@ -138,6 +138,7 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
     let arg = |n: u8| args[usize::from(n)];
     Some(match len {
         Len::Fixed(bytes) => u64::from(bytes),
+        Len::FixedIfRet(bytes) => ret.filter(|&ret| ret != 0).map(|_| u64::from(bytes))?,
         Len::Arg(n) => arg(n),
         Len::ArgTimes(n, size) => arg(n).checked_mul(u64::from(size))?,
         Len::Ret => ret?,

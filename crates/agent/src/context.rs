@@ -9,7 +9,7 @@ use crate::guards::Dispatch;
 use crate::maps::Maps;
 use crate::sites::Sites;
 use crate::stream::Stream;
-use crate::sys;
+use crate::{status, sys};
 
 /// How far the thread's current call has come.
 pub mod phase {
@@ -201,6 +201,7 @@ pub struct Space {
     pub can_write_gs: bool,
     pub sites: Sites,
     pub maps: Maps,
+    pub statuses: status::Files,
     /// All other areas.
     pub areas: [AtomicU64; AREAS],
     /// Entries of `areas` that were ever used.
@@ -302,7 +303,7 @@ impl SpinLock {
         while self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             core::hint::spin_loop();
             spins += 1;
-            if spins > 100 {
+            if spins > 100 && !sys::is_quiet() {
                 sys::call(linux_raw_sys::general::__NR_sched_yield, [0; 6]);
             }
         }

@@ -15,7 +15,7 @@ use crate::{signals, sys};
 const ANSWER_WAIT_NS: u64 = 20_000_000;
 
 /// From linux/prctl.h: memory that is writable may not become executable.
-const PR_GET_MDWE: u64 = 66;
+pub const PR_GET_MDWE: u64 = 66;
 
 /// execve and execveat.
 pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {

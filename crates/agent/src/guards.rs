@@ -10,13 +10,18 @@ use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, phase};
 use crate::sites::AUDIT_ARCH_X86_64;
 use crate::stream::Stream;
-use crate::{memory, start, sys};
+use crate::{filter, memory, signals, start, sys};
 
 const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
 const EFAULT: i64 = -14;
 const SIGINFO_WORDS: usize = 16;
 const SYS_USER_DISPATCH: u32 = 2;
+/// From linux/seccomp.h: operations of seccomp, and the same as modes of prctl.
+const SECCOMP_SET_MODE_STRICT: u32 = 0;
+const SECCOMP_SET_MODE_FILTER: u32 = 1;
+const SECCOMP_MODE_STRICT: u32 = 1;
+const SECCOMP_MODE_FILTER: u32 = 2;
 
 /// The program's own Syscall User Dispatch.
 #[derive(Clone, Copy)]
@@ -41,6 +46,20 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         }
         _ => None,
     };
+    let filter = filter_of(nr as u32, &args);
+    let disturbs = match filter {
+        Some(Filter::Program(at)) => !sys::is_quiet() && !filter::lets_agent_work(context, at),
+        Some(Filter::Strict) => !sys::is_quiet(),
+        None => false,
+    };
+    let strict = matches!(filter, Some(Filter::Strict));
+    if strict || nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC {
+        signals::note_time();
+    }
+    if disturbs {
+        // Before the call: a signal right after it must find us quiet.
+        sys::QUIET.store(true, Ordering::Relaxed);
+    }
     let ret = match virtual_result {
         Some(ret) => {
             context.phase = phase::IN_CALL;
@@ -48,13 +67,32 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         }
         None => call::make(context, nr, &args),
     };
-    let filters = nr as u32 == raw::__NR_seccomp && args[0] <= 1
-        || nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_SECCOMP;
-    if filters && ret == 0 {
-        sys::QUIET.store(true, Ordering::Relaxed);
+    // A listener's descriptor tells of success, too.
+    if disturbs && ret < 0 {
+        sys::QUIET.store(false, Ordering::Relaxed);
     }
     exit(context, row, &args, ret);
     ret
+}
+
+/// What the program wants its calls to be checked by.
+enum Filter {
+    /// The address of a `struct sock_fprog`.
+    Program(u64),
+    /// Nothing but read, write, exit and sigreturn.
+    Strict,
+}
+
+fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
+    match (nr, args[0] as u32, args[1] as u32) {
+        (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, _)
+        | (raw::__NR_prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Filter::Strict),
+        (raw::__NR_seccomp, SECCOMP_SET_MODE_FILTER, _)
+        | (raw::__NR_prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => {
+            Some(Filter::Program(args[2]))
+        }
+        _ => None,
+    }
 }
 
 /// The kernel's dispatch is ours; the program's is acted on in [`dispatched`].

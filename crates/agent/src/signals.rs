@@ -17,7 +17,7 @@
 //! have chosen, and leaves through the kernel's own frame into the handler. So no agent frame is
 //! ever left suspended, and handlers may jump away as they like.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use events::record::{Header, RecordKind};
 use linux_raw_sys::general as raw;
@@ -59,6 +59,9 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     }
     if fault && rip == entry::load_insn() {
         uc.regs.rip = entry::load_fault();
+        return 0;
+    }
+    if fault && start::in_agent_text(rip) && clock_is_forbidden(context, uc) {
         return 0;
     }
     if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && code <= 0 && on_own_stack(context, uc) {
@@ -112,6 +115,34 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     }
     deliver(context, signal, info, uc, base_mask);
     0
+}
+
+/// The machine code of `rdtsc`.
+const RDTSC: [u8; 2] = [0x0f, 0x31];
+/// The last time that was told before the counter was forbidden, or made up since.
+static LAST_TIME: AtomicU64 = AtomicU64::new(0);
+
+/// The counter may be forbidden from now on.
+pub fn note_time() {
+    LAST_TIME.fetch_max(sys::tsc(), Ordering::Relaxed);
+}
+
+/// Strict seccomp and PR_SET_TSC forbid the time stamp counter: the recorder's last look at it
+/// must do.
+#[cold]
+fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
+    // SAFETY: text of ours, which was about to be executed.
+    if unsafe { (uc.regs.rip as *const [u8; 2]).read() } != RDTSC {
+        return false;
+    }
+    let told = context.arena.map_or(0, |arena| arena.control().clock.load(Ordering::Relaxed));
+    let before = LAST_TIME.fetch_max(told, Ordering::Relaxed);
+    let now = before.max(told) + 1;
+    LAST_TIME.fetch_max(now, Ordering::Relaxed);
+    uc.regs.rax = now & 0xffff_ffff;
+    uc.regs.rdx = now >> 32;
+    uc.regs.rip += RDTSC.len() as u64;
+    true
 }
 
 /// Whether the interrupted code was one of our handlers.

@@ -10,6 +10,8 @@ pub struct Syscall {
     pub name: &'static str,
     /// The groups that `--call %class` selects.
     pub classes: Classes,
+    /// What a replay does with it.
+    pub replay: Replay,
     /// The arguments in order.
     pub args: &'static [Arg],
     /// What the result means.
@@ -30,6 +32,23 @@ pub struct Variant {
     pub args: &'static [Arg],
     /// What the result means for this variant.
     pub ret: Ret,
+    /// What a replay does with it, where that is not what the row says.
+    pub replay: Option<Replay>,
+}
+
+/// What a replay does with a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replay {
+    /// It is made again, when all files and descriptors that it names are there to be used.
+    Real,
+    /// It works on descriptor numbers, whatever is behind them, and is always made again.
+    Numbers,
+    /// It makes, changes or ends a task, which the replay does by its own means.
+    Task,
+    /// Its recorded result is taken as it is; descriptors that it gave are placeholders.
+    Simulated,
+    /// The same, for calls that neither touch files nor give descriptors.
+    Ignored,
 }
 
 /// One argument.
@@ -178,6 +197,8 @@ pub struct Pointer {
 pub enum Len {
     /// Always this many bytes.
     Fixed(u32),
+    /// This many bytes, when the result is not 0 (wait4 that finds nobody writes nothing).
+    FixedIfRet(u32),
     /// The value of an argument, in bytes.
     Arg(u8),
     /// The value of an argument times a size.

@@ -1,6 +1,6 @@
 //! Descriptor tables: which number means which open file, per process or shared.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -15,6 +15,32 @@ pub struct Description {
     pub addresses: RefCell<Addresses>,
     /// What the file was at its first use, when the trace says so.
     pub identity: Option<Identity>,
+    /// How it came to be.
+    pub origin: Origin,
+    /// For whoever folds: a mark of its own for each open file.
+    pub mark: Cell<u64>,
+}
+
+/// How an open file came to be.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Not by a recorded call: it was there when a program began, or nobody saw it come.
+    #[default]
+    Outside,
+    /// Opened by its path.
+    Path,
+    /// Memory that is a file.
+    Memory,
+    /// One end of a pipe that a recorded process made.
+    Pipe,
+    /// One end of a pair of sockets that a recorded process made.
+    SocketPair,
+    /// A socket, bound for anywhere.
+    Socket,
+    /// What has no name: epoll, eventfd, pidfd ...
+    Anonymous,
+    /// Passed over a pair of sockets.
+    Passed,
 }
 
 /// Addresses of a socket.
@@ -30,6 +56,11 @@ impl Description {
     /// An open file that is known by this path.
     pub fn at(path: impl Into<Vec<u8>>) -> Rc<Description> {
         Rc::new(Description { path: path.into(), ..Description::default() })
+    }
+
+    /// The same with its origin.
+    pub(crate) fn of(origin: Origin, path: impl Into<Vec<u8>>) -> Rc<Description> {
+        Rc::new(Description { path: path.into(), origin, ..Description::default() })
     }
 
     /// What to show behind a descriptor: the path, and a socket's addresses.
@@ -109,9 +140,12 @@ impl DescriptorTable {
     pub(crate) fn correct(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
         let mut entries = BTreeMap::new();
         for open in truth {
-            let known = self.entries.get(&open.fd).filter(|old| agrees(old, &open.target));
-            let description =
-                known.map_or_else(|| Description::at(&open.target[..]), |k| k.description.clone());
+            let description = match self.entries.get(&open.fd) {
+                Some(old) if agrees(old, &open.target) => old.description.clone(),
+                // The same file by its other name.
+                Some(old) => Description::of(old.description.origin, &open.target[..]),
+                None => Description::at(&open.target[..]),
+            };
             let close_on_exec = open.flags & cloexec_bit != 0;
             entries.insert(open.fd, Descriptor { description, close_on_exec });
         }

@@ -9,7 +9,7 @@ use trace::event::{Call, Outcome};
 use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
 use crate::decode::{message, sockaddr, symbols};
-use crate::descriptors::{Addresses, Description, Descriptor};
+use crate::descriptors::{Addresses, Description, Descriptor, Origin};
 use crate::path;
 use crate::world::{CLONE_FILES, CLONE_FS, World};
 
@@ -46,6 +46,26 @@ pub struct Step {
     pub(crate) exited: Option<u32>,
 }
 
+impl Step {
+    /// The descriptors that the call gives.
+    pub fn gives(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
+        self.at_exit.iter().filter_map(|effect| match effect {
+            Effect::Install { fd, entry } => Some((*fd, entry)),
+            _ => None,
+        })
+    }
+
+    /// Whether the thread leaves the descriptors that it shared.
+    pub fn leaves_files(&self) -> bool {
+        self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareFiles))
+    }
+
+    /// Whether the thread leaves the working directory that it shared.
+    pub fn leaves_directory(&self) -> bool {
+        self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareCwd))
+    }
+}
+
 /// The result of a call that succeeded.
 pub(crate) fn success(call: &Call) -> Option<i64> {
     match call.outcome {
@@ -55,7 +75,7 @@ pub(crate) fn success(call: &Call) -> Option<i64> {
 }
 
 /// The clone flags of a call that makes a task.
-pub(crate) fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
+pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
     match shape_of(call).name.as_ref() {
         "fork" | "vfork" => Some(0),
         "clone" => Some(call.args[0]),
@@ -294,14 +314,12 @@ impl Look<'_> {
             .find(|(a, _)| *a == RESULT || step.paths.iter().any(|(arg, _)| arg == a));
         let identity = identity.map(|(_, identity)| *identity);
         if let Some((_, path)) = step.paths.first() {
-            return Rc::new(Description { path: path.clone(), identity, ..Default::default() });
+            let (path, origin) = (path.clone(), Origin::Path);
+            return Rc::new(Description { path, identity, origin, ..Default::default() });
         }
         let name = self.shape.name.as_ref();
         match name {
-            "socket" => Rc::new(Description {
-                path: format!("socket:[{}]", self.socket_kind()).into_bytes(),
-                ..Default::default()
-            }),
+            "socket" => Description::of(Origin::Socket, format!("socket:[{}]", self.socket_kind())),
             "accept" | "accept4" => {
                 let listener = self.description(call.args[0] as i32);
                 let addresses = Addresses {
@@ -309,21 +327,27 @@ impl Look<'_> {
                     peer: self.sockaddr(1, true),
                 };
                 let path = listener.map_or_else(|| b"socket:[]".to_vec(), |l| l.path.clone());
-                Rc::new(Description { path, addresses: addresses.into(), identity })
+                Rc::new(Description {
+                    path,
+                    addresses: addresses.into(),
+                    identity,
+                    origin: Origin::Socket,
+                    ..Default::default()
+                })
             }
             "memfd_create" => {
                 let mut path = b"/memfd:".to_vec();
                 path.extend(self.text(0, false).unwrap_or_default());
                 path.extend_from_slice(b" (deleted)");
-                Description::at(path)
+                Description::of(Origin::Memory, path)
             }
             // A descriptor of its own is given back when there was one to change.
-            "signalfd" | "signalfd4" if call.args[0] as i32 == fd => {
-                self.description(fd).unwrap_or_else(|| Description::at("anon_inode:[signalfd]"))
-            }
+            "signalfd" | "signalfd4" if call.args[0] as i32 == fd => self
+                .description(fd)
+                .unwrap_or_else(|| Description::of(Origin::Anonymous, "anon_inode:[signalfd]")),
             // A file whose name the call does not tell.
             "open_by_handle_at" | "pidfd_getfd" => Description::at("unknown"),
-            _ => Description::at(format!("anon_inode:[{}]", anonymous(name))),
+            _ => Description::of(Origin::Anonymous, format!("anon_inode:[{}]", anonymous(name))),
         }
     }
 
@@ -345,14 +369,15 @@ impl Look<'_> {
     fn array(&mut self, arg: u8, close_on_exec: bool, step: &mut Step) {
         let Some(data) = piece(&self.call.data, arg, part::WHOLE, 0, true) else { return };
         let Ok(bytes) = self.contents.read(&data.content, 8) else { return };
-        let path = match self.shape.name.as_ref() {
-            "pipe" | "pipe2" => format!("pipe:[{}]", self.world.next_pipe()),
-            "socketpair" => format!("socket:[{}]", self.socket_kind()),
-            _ => "anon_inode:[pidfd]".to_string(),
+        let (origin, path) = match self.shape.name.as_ref() {
+            "pipe" | "pipe2" => (Origin::Pipe, format!("pipe:[{}]", self.world.next_pipe())),
+            "socketpair" => (Origin::SocketPair, format!("socket:[{}]", self.socket_kind())),
+            _ => (Origin::Anonymous, "anon_inode:[pidfd]".to_string()),
         };
         for fd in bytes.chunks_exact(4) {
             let fd = i32::from_le_bytes(fd.try_into().expect("chunks of 4"));
-            let entry = Descriptor { description: Description::at(path.clone()), close_on_exec };
+            let description = Description::of(origin, path.clone());
+            let entry = Descriptor { description, close_on_exec };
             step.at_exit.push(Effect::Install { fd, entry });
         }
     }
@@ -362,8 +387,14 @@ impl Look<'_> {
         let Ok(bytes) = self.contents.read(&data.content, message::CONTROL_BYTES_MAX) else {
             return;
         };
+        let over = self.description(self.call.args[0] as i32).map(|socket| socket.origin);
+        let origin = match over {
+            Some(Origin::SocketPair | Origin::Passed) => Origin::Passed,
+            _ => Origin::Outside,
+        };
         for fd in message::passed_descriptors(&bytes) {
-            let entry = Descriptor { description: Description::at("received"), close_on_exec };
+            let entry =
+                Descriptor { description: Description::of(origin, "received"), close_on_exec };
             step.at_exit.push(Effect::Install { fd, entry });
         }
     }

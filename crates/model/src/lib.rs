@@ -14,6 +14,6 @@ pub mod world;
 
 pub use contents::{Contents, InlineOnly};
 pub use decode::value::Value;
-pub use descriptors::{Description, Descriptor, DescriptorTable};
-pub use effects::Step;
+pub use descriptors::{Description, Descriptor, DescriptorTable, Origin};
+pub use effects::{Step, spawn_flags};
 pub use world::{Process, Thread, View, World};

@@ -82,6 +82,7 @@ impl Drain {
         let mut polled = Instant::now();
         loop {
             self.read_mail();
+            self.arena.control().clock.store(host::tsc(), Ordering::Relaxed);
             let bytes = self.round();
             self.check_stop();
             if self.is_over(bytes) {

@@ -9,3 +9,4 @@ pub mod compare;
 pub mod image;
 pub mod jail;
 pub mod realm;
+pub mod task;

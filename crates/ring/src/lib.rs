@@ -91,6 +91,8 @@ pub struct Control {
     pub request_bits: [AtomicU64; SLOTS / 64],
     /// One bit per slot that is or was in use since the recorder last looked.
     pub slot_bits: [AtomicU64; SLOTS / 64],
+    /// The time stamp counter when the recorder last looked, for threads that may not read it.
+    pub clock: AtomicU64,
 }
 
 /// A futex word on a cache line of its own.

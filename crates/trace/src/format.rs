@@ -53,6 +53,8 @@ pub mod kind {
     pub const INDEX: u8 = 4;
     /// What was counted. The last block of a trace that was ended.
     pub const END: u8 = 5;
+    /// What the paths that the program changed were at the end.
+    pub const MANIFEST: u8 = 6;
 }
 
 /// How a payload is stored.

@@ -13,6 +13,7 @@ mod encode;
 pub mod error;
 pub mod event;
 pub mod format;
+pub mod manifest;
 mod merge;
 mod pipeline;
 mod reader;

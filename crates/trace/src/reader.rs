@@ -289,6 +289,11 @@ impl Trace {
         &self.scan.others
     }
 
+    /// The payload of a block of any kind, checked and unpacked.
+    pub(crate) fn payload(&self, head: &Head) -> Result<Vec<u8>, ReadError> {
+        read_payload(&self.source, head)
+    }
+
     /// The payload of a block of any kind as it is stored, checked.
     pub(crate) fn stored(&self, head: &Head) -> Result<Vec<u8>, ReadError> {
         read_stored(&self.source, head)

@@ -219,6 +219,12 @@ impl Writer {
         Ok(self.out.blob(bytes))
     }
 
+    /// Adds a block of a kind of its own.
+    pub(crate) fn block(&mut self, head: Head, payload: Vec<u8>) -> Result<(), WriteError> {
+        self.out.pipeline.submit(head, Payload::Bytes(payload));
+        self.out.pipeline.check()
+    }
+
     /// Closes the open block of a thread, so that readers see what it did.
     pub fn flush_thread(&mut self, thread: u32) -> Result<(), WriteError> {
         if let Some(stream) = self.current.take() {

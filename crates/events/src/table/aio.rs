@@ -15,19 +15,19 @@ const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(206, "io_setup", MEMORY, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]),
-    call(207, "io_destroy", MEMORY, Ret::Int, &[hex("ctx_id")]),
-    call(208, "io_getevents", NONE, Ret::Int, &[
+    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]),
+    call(207, "io_destroy", MEMORY, SIMULATED, Ret::Int, &[hex("ctx_id")]),
+    call(208, "io_getevents", NONE, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC)]),
-    call(209, "io_submit", NONE, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
-    call(210, "io_cancel", NONE, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
-    call(333, "io_pgetevents", NONE, Ret::Int, &[
+    call(209, "io_submit", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
+    call(210, "io_cancel", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
+    call(333, "io_pgetevents", NONE, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]),
 
-    call(425, "io_uring_setup", DESC, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]),
-    family(426, "io_uring_enter", DESC.or(SIGNAL), Ret::Int, &[
+    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]),
+    family(426, "io_uring_enter", DESC.or(SIGNAL), SIMULATED, Ret::Int, &[
         fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
         input("argp", SigSet, ByArg(5)), size("argsz")], &[
         when_set(3, ENTER_EXT_ARG_REG, Ret::Int, &[
@@ -39,7 +39,7 @@ pub static ROWS: &[Syscall] = &[
             fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
             input("argp", SigSet, ByArg(5)), size("argsz")]),
     ]),
-    family(427, "io_uring_register", DESC.or(MEMORY), Ret::Int, &[
+    family(427, "io_uring_register", DESC.or(MEMORY), SIMULATED, Ret::Int, &[
         fd("fd"), OPCODE, addr("arg"), uint("nr_args")], &[
         when(1, 0, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IOVEC), ArgTimes(3, 16)), uint("nr_args")]),
         when(1, 1, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),

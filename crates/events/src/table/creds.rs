@@ -10,36 +10,36 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(102, "getuid", CREDS, Ret::Id, &[]),
-    call(104, "getgid", CREDS, Ret::Id, &[]),
-    call(105, "setuid", CREDS, Ret::Int, &[uid("uid")]),
-    call(106, "setgid", CREDS, Ret::Int, &[gid("gid")]),
-    call(107, "geteuid", CREDS, Ret::Id, &[]),
-    call(108, "getegid", CREDS, Ret::Id, &[]),
-    call(113, "setreuid", CREDS, Ret::Int, &[uid("ruid"), uid("euid")]),
-    call(114, "setregid", CREDS, Ret::Int, &[gid("rgid"), gid("egid")]),
-    call(115, "getgroups", CREDS, Ret::Int, &[int("size"), output("list", U32, RetAtMost(0, 4))]),
-    call(116, "setgroups", CREDS, Ret::Int, &[int("size"), input("list", U32, ArgTimes(0, 4))]),
-    call(117, "setresuid", CREDS, Ret::Int, &[uid("ruid"), uid("euid"), uid("suid")]),
-    call(118, "getresuid", CREDS, Ret::Int, &[
+    call(102, "getuid", CREDS, IGNORED, Ret::Id, &[]),
+    call(104, "getgid", CREDS, IGNORED, Ret::Id, &[]),
+    call(105, "setuid", CREDS, REAL, Ret::Int, &[uid("uid")]),
+    call(106, "setgid", CREDS, REAL, Ret::Int, &[gid("gid")]),
+    call(107, "geteuid", CREDS, IGNORED, Ret::Id, &[]),
+    call(108, "getegid", CREDS, IGNORED, Ret::Id, &[]),
+    call(113, "setreuid", CREDS, REAL, Ret::Int, &[uid("ruid"), uid("euid")]),
+    call(114, "setregid", CREDS, REAL, Ret::Int, &[gid("rgid"), gid("egid")]),
+    call(115, "getgroups", CREDS, IGNORED, Ret::Int, &[int("size"), output("list", U32, RetAtMost(0, 4))]),
+    call(116, "setgroups", CREDS, REAL, Ret::Int, &[int("size"), input("list", U32, ArgTimes(0, 4))]),
+    call(117, "setresuid", CREDS, REAL, Ret::Int, &[uid("ruid"), uid("euid"), uid("suid")]),
+    call(118, "getresuid", CREDS, IGNORED, Ret::Int, &[
         output("ruid", U32, Fixed(4)), output("euid", U32, Fixed(4)), output("suid", U32, Fixed(4))]),
-    call(119, "setresgid", CREDS, Ret::Int, &[gid("rgid"), gid("egid"), gid("sgid")]),
-    call(120, "getresgid", CREDS, Ret::Int, &[
+    call(119, "setresgid", CREDS, REAL, Ret::Int, &[gid("rgid"), gid("egid"), gid("sgid")]),
+    call(120, "getresgid", CREDS, IGNORED, Ret::Int, &[
         output("rgid", U32, Fixed(4)), output("egid", U32, Fixed(4)), output("sgid", U32, Fixed(4))]),
-    call(122, "setfsuid", CREDS, Ret::Id, &[uid("fsuid")]),
-    call(123, "setfsgid", CREDS, Ret::Id, &[gid("fsgid")]),
+    call(122, "setfsuid", CREDS, REAL, Ret::Id, &[uid("fsuid")]),
+    call(123, "setfsgid", CREDS, REAL, Ret::Id, &[gid("fsgid")]),
     // Two elements since version 2 of the header, which everybody uses; version 1 has only one.
-    call(125, "capget", CREDS, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
-    call(126, "capset", CREDS, Ret::Int, &[in_struct("hdrp", &l::CAP_HEADER), input("datap", Struct(&l::CAP_DATA), Fixed(24))]),
+    call(125, "capget", CREDS, IGNORED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
+    call(126, "capset", CREDS, SIMULATED, Ret::Int, &[in_struct("hdrp", &l::CAP_HEADER), input("datap", Struct(&l::CAP_DATA), Fixed(24))]),
 
-    call(248, "add_key", NONE, Ret::Int, &[
+    call(248, "add_key", NONE, SIMULATED, Ret::Int, &[
         text("type"), text("description"), input("payload", Bytes, Arg(3)), size("plen"), one("keyring", &f::KEYRING)]),
-    call(249, "request_key", NONE, Ret::Int, &[
+    call(249, "request_key", NONE, SIMULATED, Ret::Int, &[
         text("type"), text("description"), text("callout_info"), one("dest_keyring", &f::KEYRING)]),
-    family(250, "keyctl", NONE, Ret::Int, &[
+    family(250, "keyctl", NONE, SIMULATED, Ret::Int, &[
         one("operation", &f::KEYCTL), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], super::keyctl::VARIANTS),
 
-    family(317, "seccomp", NONE, Ret::Int, &[
+    family(317, "seccomp", NONE, SIMULATED, Ret::Int, &[
         one("operation", &f::SECCOMP), bits("flags", &f::SECCOMP_FLAGS), addr("args")], &[
         when(0, 0, Ret::Int, &[one("operation", &f::SECCOMP), hex("flags"), addr("args")]),
         when(0, 1, Ret::Int, &[
@@ -49,9 +49,9 @@ pub static ROWS: &[Syscall] = &[
         when(0, 3, Ret::Int, &[
             one("operation", &f::SECCOMP), hex("flags"), out_struct("args", &l::SECCOMP_NOTIF_SIZES)]),
     ]),
-    call(444, "landlock_create_ruleset", DESC, Ret::Fd, &[
+    call(444, "landlock_create_ruleset", DESC, SIMULATED, Ret::Fd, &[
         in_sized("attr", &l::LANDLOCK_RULESET_ATTR, Arg(1)), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
-    family(445, "landlock_add_rule", DESC, Ret::Int, &[
+    family(445, "landlock_add_rule", DESC, SIMULATED, Ret::Int, &[
         fd("ruleset_fd"), one("rule_type", &f::LANDLOCK_RULE), addr("rule_attr"), bits("flags", &f::NO_FLAGS)], &[
         when(1, 1, Ret::Int, &[
             fd("ruleset_fd"), one("rule_type", &f::LANDLOCK_RULE), in_struct("rule_attr", &l::LANDLOCK_PATH_BENEATH),
@@ -60,11 +60,11 @@ pub static ROWS: &[Syscall] = &[
             fd("ruleset_fd"), one("rule_type", &f::LANDLOCK_RULE), in_struct("rule_attr", &l::LANDLOCK_NET_PORT),
             bits("flags", &f::NO_FLAGS)]),
     ]),
-    call(446, "landlock_restrict_self", DESC, Ret::Int, &[fd("ruleset_fd"), bits("flags", &f::LANDLOCK_RESTRICT)]),
-    call(459, "lsm_get_self_attr", NONE, Ret::Int, &[
+    call(446, "landlock_restrict_self", DESC, SIMULATED, Ret::Int, &[fd("ruleset_fd"), bits("flags", &f::LANDLOCK_RESTRICT)]),
+    call(459, "lsm_get_self_attr", NONE, SIMULATED, Ret::Int, &[
         one("attr", &f::LSM_ATTR), output("ctx", Bytes, Pointee(2)), inout("size", U32, Fixed(4)), bits("flags", &f::LSM_FLAGS)]),
-    call(460, "lsm_set_self_attr", NONE, Ret::Int, &[
+    call(460, "lsm_set_self_attr", NONE, SIMULATED, Ret::Int, &[
         one("attr", &f::LSM_ATTR), input("ctx", Bytes, Arg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
-    call(461, "lsm_list_modules", NONE, Ret::Int, &[
+    call(461, "lsm_list_modules", NONE, SIMULATED, Ret::Int, &[
         output("ids", U64, Pointee(1)), inout("size", U32, Fixed(4)), bits("flags", &f::NO_FLAGS)]),
 ];

@@ -10,92 +10,92 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(0, "read", DESC.or(READ), Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count")]),
-    call(1, "write", DESC.or(WRITE), Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count")]),
-    call(3, "close", DESC, Ret::Int, &[fd("fd")]),
-    call(7, "poll", DESC, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
-    call(8, "lseek", DESC, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]),
-    call(17, "pread64", DESC.or(READ), Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count"), off("offset")]),
-    call(18, "pwrite64", DESC.or(WRITE), Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count"), off("offset")]),
-    call(19, "readv", DESC.or(READ), Ret::Size, &[fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
-    call(20, "writev", DESC.or(WRITE), Ret::Size, &[fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
-    call(22, "pipe", DESC, Ret::Int, &[output("pipefd", Fds, Fixed(8))]),
-    call(23, "select", DESC, Ret::Int, &[
+    call(0, "read", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count")]),
+    call(1, "write", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count")]),
+    call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]),
+    call(7, "poll", DESC, IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
+    call(8, "lseek", DESC, REAL, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]),
+    call(17, "pread64", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count"), off("offset")]),
+    call(18, "pwrite64", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count"), off("offset")]),
+    call(19, "readv", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
+    call(20, "writev", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
+    call(22, "pipe", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8))]),
+    call(23, "select", DESC, IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
         inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL)]),
-    call(32, "dup", DESC, Ret::Fd, &[fd("oldfd")]),
-    call(33, "dup2", DESC, Ret::Fd, &[fd("oldfd"), fd("newfd")]),
-    call(40, "sendfile", NETWORK.or(READ).or(WRITE), Ret::Size, &[
+    call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]),
+    call(33, "dup2", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), fd("newfd")]),
+    call(40, "sendfile", NETWORK.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("out_fd"), fd("in_fd"), inout("offset", I64, Fixed(8)), size("count")]),
-    call(73, "flock", DESC, Ret::Int, &[fd("fd"), bits("operation", &f::LOCK)]),
-    call(74, "fsync", DESC.or(SYNC), Ret::Int, &[fd("fd")]),
-    call(75, "fdatasync", DESC.or(SYNC), Ret::Int, &[fd("fd")]),
-    call(77, "ftruncate", DESC, Ret::Int, &[fd("fd"), off("length")]),
-    call(78, "getdents", DESC, Ret::Size, &[fd("fd"), output("dirp", Dirents, Result), uint("count")]),
-    call(162, "sync", SYNC, Ret::Int, &[]),
-    call(187, "readahead", DESC, Ret::Int, &[fd("fd"), off("offset"), size("count")]),
-    call(213, "epoll_create", DESC, Ret::Fd, &[int("size")]),
-    call(214, "epoll_ctl_old", DESC, Ret::Int, &[hex("epfd"), hex("op"), hex("fd"), hex("event")]),
-    call(215, "epoll_wait_old", DESC, Ret::Int, &[hex("epfd"), hex("events"), hex("maxevents"), hex("timeout")]),
-    call(217, "getdents64", DESC, Ret::Size, &[fd("fd"), output("dirp", Dirents64, Result), uint("count")]),
-    call(221, "fadvise64", DESC, Ret::Int, &[fd("fd"), off("offset"), size("len"), one("advice", &f::FADVISE)]),
-    call(232, "epoll_wait", DESC, Ret::Int, &[
+    call(73, "flock", DESC, REAL, Ret::Int, &[fd("fd"), bits("operation", &f::LOCK)]),
+    call(74, "fsync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]),
+    call(75, "fdatasync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]),
+    call(77, "ftruncate", DESC, REAL, Ret::Int, &[fd("fd"), off("length")]),
+    call(78, "getdents", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents, Result), uint("count")]),
+    call(162, "sync", SYNC, REAL, Ret::Int, &[]),
+    call(187, "readahead", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("count")]),
+    call(213, "epoll_create", DESC, SIMULATED, Ret::Fd, &[int("size")]),
+    call(214, "epoll_ctl_old", DESC, SIMULATED, Ret::Int, &[hex("epfd"), hex("op"), hex("fd"), hex("event")]),
+    call(215, "epoll_wait_old", DESC, IGNORED, Ret::Int, &[hex("epfd"), hex("events"), hex("maxevents"), hex("timeout")]),
+    call(217, "getdents64", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents64, Result), uint("count")]),
+    call(221, "fadvise64", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("len"), one("advice", &f::FADVISE)]),
+    call(232, "epoll_wait", DESC, IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout")]),
-    family(233, "epoll_ctl", DESC, Ret::Int, &[
+    family(233, "epoll_ctl", DESC, SIMULATED, Ret::Int, &[
         fd("epfd"), one("op", &f::EPOLL_CTL), fd("fd"), in_struct("event", &l::EPOLL_EVENT)], &[
         when(1, 2, Ret::Int, &[fd("epfd"), one("op", &f::EPOLL_CTL), fd("fd"), addr("event")]),
         otherwise(Ret::Int, &[
             fd("epfd"), one("op", &f::EPOLL_CTL), fd("fd"), in_struct("event", &l::EPOLL_EVENT)]),
     ]),
-    call(253, "inotify_init", DESC, Ret::Fd, &[]),
-    call(254, "inotify_add_watch", DESC.or(FILE), Ret::Int, &[fd("fd"), path("pathname"), bits("mask", &f::INOTIFY)]),
-    call(255, "inotify_rm_watch", DESC, Ret::Int, &[fd("fd"), int("wd")]),
-    call(270, "pselect6", DESC, Ret::Int, &[
+    call(253, "inotify_init", DESC, SIMULATED, Ret::Fd, &[]),
+    call(254, "inotify_add_watch", DESC.or(FILE), SIMULATED, Ret::Int, &[fd("fd"), path("pathname"), bits("mask", &f::INOTIFY)]),
+    call(255, "inotify_rm_watch", DESC, SIMULATED, Ret::Int, &[fd("fd"), int("wd")]),
+    call(270, "pselect6", DESC, IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
         inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMESPEC),
         in_holder("sigmask", &l::SIGSET_ARG)]),
-    call(271, "ppoll", DESC, Ret::Int, &[
+    call(271, "ppoll", DESC, IGNORED, Ret::Int, &[
         inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), inout_struct("tmo_p", &l::TIMESPEC),
         input("sigmask", SigSet, Arg(4)), size("sigsetsize")]),
-    call(275, "splice", DESC.or(READ).or(WRITE), Ret::Size, &[
+    call(275, "splice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), inout("off_in", I64, Fixed(8)), fd("fd_out"), inout("off_out", I64, Fixed(8)),
         size("len"), bits("flags", &f::SPLICE)]),
-    call(276, "tee", DESC.or(READ).or(WRITE), Ret::Size, &[
+    call(276, "tee", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), fd("fd_out"), size("len"), bits("flags", &f::SPLICE)]),
-    call(277, "sync_file_range", DESC.or(SYNC), Ret::Int, &[
+    call(277, "sync_file_range", DESC.or(SYNC), REAL, Ret::Int, &[
         fd("fd"), off("offset"), off("nbytes"), bits("flags", &f::SYNC_FILE_RANGE)]),
     // Into a pipe from the vector, or out of a pipe into it: the descriptor tells, not the call.
-    call(278, "vmsplice", DESC.or(READ).or(WRITE), Ret::Size, &[
+    call(278, "vmsplice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd"), inout("iov", Iovec, ArgTimes(2, 16)), ulong("nr_segs"), bits("flags", &f::SPLICE)]),
-    call(281, "epoll_pwait", DESC, Ret::Int, &[
+    call(281, "epoll_pwait", DESC, IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout"),
         input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
-    call(284, "eventfd", DESC, Ret::Fd, &[uint("initval")]),
-    call(285, "fallocate", DESC, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]),
-    call(290, "eventfd2", DESC, Ret::Fd, &[uint("initval"), bits("flags", &f::EVENTFD)]),
-    call(291, "epoll_create1", DESC, Ret::Fd, &[bits("flags", &f::EPOLL_CREATE)]),
-    call(292, "dup3", DESC, Ret::Fd, &[fd("oldfd"), fd("newfd"), bits("flags", &f::OPEN_CREATED)]),
-    call(293, "pipe2", DESC, Ret::Int, &[output("pipefd", Fds, Fixed(8)), bits("flags", &f::OPEN_CREATED)]),
-    call(294, "inotify_init1", DESC, Ret::Fd, &[bits("flags", &f::INOTIFY_INIT)]),
-    call(295, "preadv", DESC.or(READ), Ret::Size, &[
+    call(284, "eventfd", DESC, SIMULATED, Ret::Fd, &[uint("initval")]),
+    call(285, "fallocate", DESC, REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]),
+    call(290, "eventfd2", DESC, SIMULATED, Ret::Fd, &[uint("initval"), bits("flags", &f::EVENTFD)]),
+    call(291, "epoll_create1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::EPOLL_CREATE)]),
+    call(292, "dup3", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), fd("newfd"), bits("flags", &f::OPEN_CREATED)]),
+    call(293, "pipe2", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8)), bits("flags", &f::OPEN_CREATED)]),
+    call(294, "inotify_init1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::INOTIFY_INIT)]),
+    call(295, "preadv", DESC.or(READ), REAL, Ret::Size, &[
         fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h")]),
-    call(296, "pwritev", DESC.or(WRITE), Ret::Size, &[
+    call(296, "pwritev", DESC.or(WRITE), REAL, Ret::Size, &[
         fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h")]),
-    call(300, "fanotify_init", DESC, Ret::Fd, &[bits("flags", &f::FANOTIFY_INIT), bits("event_f_flags", &f::OPEN)]),
-    call(301, "fanotify_mark", DESC.or(FILE), Ret::Int, &[
+    call(300, "fanotify_init", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::FANOTIFY_INIT), bits("event_f_flags", &f::OPEN)]),
+    call(301, "fanotify_mark", DESC.or(FILE), SIMULATED, Ret::Int, &[
         fd("fanotify_fd"), bits("flags", &f::FANOTIFY_MARK), bits("mask", &f::FANOTIFY), dirfd("dirfd"), path("pathname")]),
-    call(306, "syncfs", DESC.or(SYNC), Ret::Int, &[fd("fd")]),
-    call(326, "copy_file_range", DESC.or(READ).or(WRITE), Ret::Size, &[
+    call(306, "syncfs", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]),
+    call(326, "copy_file_range", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), inout("off_in", I64, Fixed(8)), fd("fd_out"), inout("off_out", I64, Fixed(8)),
         size("size"), bits("flags", &f::NO_FLAGS)]),
-    call(327, "preadv2", DESC.or(READ), Ret::Size, &[
+    call(327, "preadv2", DESC.or(READ), REAL, Ret::Size, &[
         fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
-    call(328, "pwritev2", DESC.or(WRITE), Ret::Size, &[
+    call(328, "pwritev2", DESC.or(WRITE), REAL, Ret::Size, &[
         fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
-    call(436, "close_range", DESC, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]),
-    call(441, "epoll_pwait2", DESC, Ret::Int, &[
+    call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]),
+    call(441, "epoll_pwait2", DESC, IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"),
         in_struct("timeout", &l::TIMESPEC), input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
-    call(451, "cachestat", DESC, Ret::Int, &[
+    call(451, "cachestat", DESC, SIMULATED, Ret::Int, &[
         fd("fd"), in_struct("cstat_range", &l::CACHESTAT_RANGE), out_struct("cstat", &l::CACHESTAT), bits("flags", &f::NO_FLAGS)]),
 ];

@@ -79,10 +79,10 @@ pub static VARIANTS: &[Variant] = &[
     gives_int(0x5418), // TIOCMSET
     gets_int(0x5419), // TIOCGSOFTCAR
     gives_int(0x541a), // TIOCSSOFTCAR
-    gets_int(0x541b), // FIONREAD
+    gets_int(0x541b).replayed(REAL), // FIONREAD
     bare(0x541d), // TIOCCONS
     gives_int(0x5420), // TIOCPKT
-    gives_int(0x5421), // FIONBIO
+    gives_int(0x5421).replayed(REAL), // FIONBIO
     bare(0x5422), // TIOCNOTTY
     gives_int(0x5423), // TIOCSETD
     gets_int(0x5424), // TIOCGETD
@@ -104,19 +104,19 @@ pub static VARIANTS: &[Variant] = &[
     gets_int(0x80045440), // TIOCGEXCL
     when(1, 0x5441, Ret::Fd, &[fd("fd"), REQUEST, bits("flags", &f::OPEN)]), // TIOCGPTPEER
     // Any descriptor.
-    bare(0x5450), // FIONCLEX
-    bare(0x5451), // FIOCLEX
+    bare(0x5450).replayed(NUMBERS), // FIONCLEX
+    bare(0x5451).replayed(NUMBERS), // FIOCLEX
     gives_int(0x5452), // FIOASYNC
-    gets_u64(0x5460), // FIOQSIZE
+    gets_u64(0x5460).replayed(REAL), // FIOQSIZE
     // Files and file systems.
     request(0x1, &[fd("fd"), REQUEST, inout("argp", I32, Fixed(4))]), // FIBMAP
     gets_int(0x2), // FIGETBSZ
     bare(0xc0045877), // FIFREEZE
     bare(0xc0045878), // FITHAW
     request(0xc0185879, &[fd("fd"), REQUEST, inout_struct("argp", &l::FSTRIM_RANGE)]), // FITRIM
-    request(0x40049409, &[fd("fd"), REQUEST, fd("src_fd")]), // FICLONE
-    request(0x4020940d, &[fd("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]), // FICLONERANGE
-    request(0xc0189436, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FILE_DEDUPE_RANGE), Counted { at: 16, unit: 32, head: 24 })]), // FIDEDUPERANGE
+    request(0x40049409, &[fd("fd"), REQUEST, fd("src_fd")]).replayed(REAL), // FICLONE
+    request(0x4020940d, &[fd("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]).replayed(REAL), // FICLONERANGE
+    request(0xc0189436, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FILE_DEDUPE_RANGE), Counted { at: 16, unit: 32, head: 24 })]).replayed(REAL), // FIDEDUPERANGE
     request(0xc020660b, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FIEMAP), Counted { at: 24, unit: 56, head: 32 })]), // FS_IOC_FIEMAP
     request(0x80086601, &[fd("fd"), REQUEST, out_struct("argp", &l::INODE_FLAGS)]), // FS_IOC_GETFLAGS
     request(0x40086602, &[fd("fd"), REQUEST, in_struct("argp", &l::INODE_FLAGS)]), // FS_IOC_SETFLAGS

@@ -16,9 +16,9 @@ const MSGCTL: Arg = one("cmd", &f::MSGCTL);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(29, "shmget", IPC, Ret::Int, &[one("key", &f::IPC_KEY), size("size"), bits("shmflg", &f::SHMGET)]),
-    call(30, "shmat", IPC.or(MEMORY), Ret::Address, &[int("shmid"), addr("shmaddr"), bits("shmflg", &f::SHMAT)]),
-    family(31, "shmctl", IPC, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")], &[
+    call(29, "shmget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), size("size"), bits("shmflg", &f::SHMGET)]),
+    call(30, "shmat", IPC.or(MEMORY), IGNORED, Ret::Address, &[int("shmid"), addr("shmaddr"), bits("shmflg", &f::SHMAT)]),
+    family(31, "shmctl", IPC, IGNORED, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")], &[
         when(1, 0, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")]),
         when(1, 1, Ret::Int, &[int("shmid"), SHMCTL, in_struct("buf", &l::SHMID_DS)]),
         when(1, 2, Ret::Int, &[int("shmid"), SHMCTL, out_struct("buf", &l::SHMID_DS)]),
@@ -29,10 +29,10 @@ pub static ROWS: &[Syscall] = &[
         when(1, 14, Ret::Int, &[int("shmid"), SHMCTL, out_struct("buf", &l::SHM_INFO)]),
         when(1, 15, Ret::Int, &[int("shmid"), SHMCTL, out_struct("buf", &l::SHMID_DS)]),
     ]),
-    call(64, "semget", IPC, Ret::Int, &[one("key", &f::IPC_KEY), int("nsems"), bits("semflg", &f::IPC_GET)]),
-    call(65, "semop", IPC, Ret::Int, &[int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops")]),
+    call(64, "semget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), int("nsems"), bits("semflg", &f::IPC_GET)]),
+    call(65, "semop", IPC, IGNORED, Ret::Int, &[int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops")]),
     // The arrays of GETALL and SETALL are as long as the set, which the call does not tell.
-    family(66, "semctl", IPC, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")], &[
+    family(66, "semctl", IPC, IGNORED, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")], &[
         when(2, 0, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 1, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, in_struct("arg", &l::SEMID_DS)]),
         when(2, 2, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),
@@ -46,12 +46,12 @@ pub static ROWS: &[Syscall] = &[
         when(2, 19, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMINFO)]),
         when(2, 20, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),
     ]),
-    call(67, "shmdt", IPC.or(MEMORY), Ret::Int, &[addr("shmaddr")]),
-    call(68, "msgget", IPC, Ret::Int, &[one("key", &f::IPC_KEY), bits("msgflg", &f::IPC_GET)]),
-    call(69, "msgsnd", IPC, Ret::Int, &[int("msqid"), input("msgp", Bytes, ArgPlus(2, 8)), size("msgsz"), bits("msgflg", &f::IPC_MSG)]),
-    call(70, "msgrcv", IPC, Ret::Size, &[
+    call(67, "shmdt", IPC.or(MEMORY), IGNORED, Ret::Int, &[addr("shmaddr")]),
+    call(68, "msgget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), bits("msgflg", &f::IPC_GET)]),
+    call(69, "msgsnd", IPC, IGNORED, Ret::Int, &[int("msqid"), input("msgp", Bytes, ArgPlus(2, 8)), size("msgsz"), bits("msgflg", &f::IPC_MSG)]),
+    call(70, "msgrcv", IPC, IGNORED, Ret::Size, &[
         int("msqid"), output("msgp", Bytes, RetPlus(8)), size("msgsz"), long("msgtyp"), bits("msgflg", &f::IPC_MSG)]),
-    family(71, "msgctl", IPC, Ret::Int, &[int("msqid"), MSGCTL, addr("buf")], &[
+    family(71, "msgctl", IPC, IGNORED, Ret::Int, &[int("msqid"), MSGCTL, addr("buf")], &[
         when(1, 0, Ret::Int, &[int("msqid"), MSGCTL, addr("buf")]),
         when(1, 1, Ret::Int, &[int("msqid"), MSGCTL, in_struct("buf", &l::MSQID_DS)]),
         when(1, 2, Ret::Int, &[int("msqid"), MSGCTL, out_struct("buf", &l::MSQID_DS)]),
@@ -60,21 +60,21 @@ pub static ROWS: &[Syscall] = &[
         when(1, 12, Ret::Int, &[int("msqid"), MSGCTL, out_struct("buf", &l::MSGINFO)]),
         when(1, 13, Ret::Int, &[int("msqid"), MSGCTL, out_struct("buf", &l::MSQID_DS)]),
     ]),
-    call(220, "semtimedop", IPC, Ret::Int, &[
+    call(220, "semtimedop", IPC, IGNORED, Ret::Int, &[
         int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops"), in_struct("timeout", &l::TIMESPEC)]),
-    family(240, "mq_open", DESC.or(IPC), Ret::Fd, &[
+    family(240, "mq_open", DESC.or(IPC), SIMULATED, Ret::Fd, &[
         text("name"), bits("oflag", &f::OPEN), mode("mode"), in_struct("attr", &l::MQ_ATTR)], &[
         when_set(1, O_CREAT, Ret::Fd, &[
             text("name"), bits("oflag", &f::OPEN), mode("mode"), in_struct("attr", &l::MQ_ATTR)]),
         otherwise(Ret::Fd, &[text("name"), bits("oflag", &f::OPEN)]),
     ]),
-    call(241, "mq_unlink", IPC, Ret::Int, &[text("name")]),
-    call(242, "mq_timedsend", DESC.or(IPC).or(WRITE), Ret::Int, &[
+    call(241, "mq_unlink", IPC, SIMULATED, Ret::Int, &[text("name")]),
+    call(242, "mq_timedsend", DESC.or(IPC).or(WRITE), SIMULATED, Ret::Int, &[
         fd("mqdes"), input("msg_ptr", Bytes, ByArg(2)), size("msg_len"), uint("msg_prio"), in_struct("abs_timeout", &l::TIMESPEC)]),
-    call(243, "mq_timedreceive", DESC.or(IPC).or(READ), Ret::Size, &[
+    call(243, "mq_timedreceive", DESC.or(IPC).or(READ), SIMULATED, Ret::Size, &[
         fd("mqdes"), output("msg_ptr", Bytes, Result), size("msg_len"), output("msg_prio", U32, Fixed(4)),
         in_struct("abs_timeout", &l::TIMESPEC)]),
-    call(244, "mq_notify", DESC.or(IPC), Ret::Int, &[fd("mqdes"), in_struct("sevp", &l::SIGEVENT)]),
-    call(245, "mq_getsetattr", DESC.or(IPC), Ret::Int, &[
+    call(244, "mq_notify", DESC.or(IPC), SIMULATED, Ret::Int, &[fd("mqdes"), in_struct("sevp", &l::SIGEVENT)]),
+    call(245, "mq_getsetattr", DESC.or(IPC), SIMULATED, Ret::Int, &[
         fd("mqdes"), in_struct("newattr", &l::MQ_ATTR), out_struct("oldattr", &l::MQ_ATTR)]),
 ];

@@ -17,12 +17,12 @@ const ARCH: Arg = one("op", &f::ARCH);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(9, "mmap", MEMORY.or(DESC), Ret::Address, &[
+    call(9, "mmap", MEMORY.or(DESC), IGNORED, Ret::Address, &[
         addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]),
-    call(10, "mprotect", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]),
-    call(11, "munmap", MEMORY, Ret::Int, &[addr("addr"), size("length")]),
-    call(12, "brk", MEMORY, Ret::Address, &[addr("addr")]),
-    family(25, "mremap", MEMORY, Ret::Address, &[
+    call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]),
+    call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]),
+    call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]),
+    family(25, "mremap", MEMORY, IGNORED, Ret::Address, &[
         addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")], &[
         when_set(3, MREMAP_FIXED, Ret::Address, &[
             addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
@@ -30,60 +30,60 @@ pub static ROWS: &[Syscall] = &[
             addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
         otherwise(Ret::Address, &[addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP)]),
     ]),
-    call(26, "msync", MEMORY.or(SYNC), Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]),
-    call(27, "mincore", MEMORY, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
-    call(28, "madvise", MEMORY, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]),
-    call(149, "mlock", MEMORY, Ret::Int, &[addr("addr"), size("len")]),
-    call(150, "munlock", MEMORY, Ret::Int, &[addr("addr"), size("len")]),
-    call(151, "mlockall", MEMORY, Ret::Int, &[bits("flags", &f::MCL)]),
-    call(152, "munlockall", MEMORY, Ret::Int, &[]),
-    call(216, "remap_file_pages", MEMORY, Ret::Int, &[
+    call(26, "msync", MEMORY.or(SYNC), IGNORED, Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]),
+    call(27, "mincore", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
+    call(28, "madvise", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]),
+    call(149, "mlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
+    call(150, "munlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
+    call(151, "mlockall", MEMORY, IGNORED, Ret::Int, &[bits("flags", &f::MCL)]),
+    call(152, "munlockall", MEMORY, IGNORED, Ret::Int, &[]),
+    call(216, "remap_file_pages", MEMORY, IGNORED, Ret::Int, &[
         addr("addr"), size("size"), bits("prot", &f::PROT), ulong("pgoff"), bits("flags", &f::MAP)]),
-    call(237, "mbind", MEMORY, Ret::Int, &[
+    call(237, "mbind", MEMORY, IGNORED, Ret::Int, &[
         addr("addr"), size("len"), bits("mode", &f::MPOL), input("nodemask", Bits, BitsArg(4)), ulong("maxnode"),
         bits("flags", &f::MPOL_MF)]),
-    call(238, "set_mempolicy", MEMORY, Ret::Int, &[
+    call(238, "set_mempolicy", MEMORY, IGNORED, Ret::Int, &[
         bits("mode", &f::MPOL), input("nodemask", Bits, BitsArg(2)), ulong("maxnode")]),
-    call(239, "get_mempolicy", MEMORY, Ret::Int, &[
+    call(239, "get_mempolicy", MEMORY, IGNORED, Ret::Int, &[
         output("mode", I32, Fixed(4)), output("nodemask", Bits, BitsArg(2)), ulong("maxnode"), addr("addr"),
         bits("flags", &f::MPOL_F)]),
-    call(256, "migrate_pages", MEMORY, Ret::Int, &[
+    call(256, "migrate_pages", MEMORY, IGNORED, Ret::Int, &[
         pid("pid"), ulong("maxnode"), input("old_nodes", Bits, BitsArg(1)), input("new_nodes", Bits, BitsArg(1))]),
-    call(279, "move_pages", MEMORY, Ret::Int, &[
+    call(279, "move_pages", MEMORY, IGNORED, Ret::Int, &[
         pid("pid"), ulong("count"), input("pages", U64, ArgTimes(1, 8)), input("nodes", I32, ArgTimes(1, 4)),
         output("status", I32, ArgTimes(1, 4)), bits("flags", &f::MPOL_MF)]),
-    call(310, "process_vm_readv", READ, Ret::Size, &[
+    call(310, "process_vm_readv", READ, IGNORED, Ret::Size, &[
         pid("pid"), output("local_iov", Iovec, ArgTimes(2, 16)), ulong("liovcnt"),
         input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]),
-    call(311, "process_vm_writev", WRITE, Ret::Size, &[
+    call(311, "process_vm_writev", WRITE, IGNORED, Ret::Size, &[
         pid("pid"), input("local_iov", Iovec, ArgTimes(2, 16)), ulong("liovcnt"),
         input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]),
-    call(319, "memfd_create", DESC, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]),
-    call(323, "userfaultfd", DESC, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]),
-    call(325, "mlock2", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),
-    call(329, "pkey_mprotect", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]),
-    call(330, "pkey_alloc", NONE, Ret::Int, &[bits("flags", &f::NO_FLAGS), bits("access_rights", &f::PKEY)]),
-    call(331, "pkey_free", NONE, Ret::Int, &[int("pkey")]),
-    call(440, "process_madvise", DESC, Ret::Size, &[
+    call(319, "memfd_create", DESC, REAL, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]),
+    call(323, "userfaultfd", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]),
+    call(325, "mlock2", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),
+    call(329, "pkey_mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]),
+    call(330, "pkey_alloc", NONE, IGNORED, Ret::Int, &[bits("flags", &f::NO_FLAGS), bits("access_rights", &f::PKEY)]),
+    call(331, "pkey_free", NONE, IGNORED, Ret::Int, &[int("pkey")]),
+    call(440, "process_madvise", DESC, IGNORED, Ret::Size, &[
         fd("pidfd"), input("iovec", Struct(&l::IOVEC), ArgTimes(2, 16)), size("vlen"), one("advice", &f::MADVISE),
         bits("flags", &f::NO_FLAGS)]),
-    call(447, "memfd_secret", DESC, Ret::Fd, &[bits("flags", &f::OPEN_CREATED)]),
-    call(448, "process_mrelease", DESC, Ret::Int, &[fd("pidfd"), bits("flags", &f::NO_FLAGS)]),
-    call(450, "set_mempolicy_home_node", MEMORY, Ret::Int, &[
+    call(447, "memfd_secret", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::OPEN_CREATED)]),
+    call(448, "process_mrelease", DESC, IGNORED, Ret::Int, &[fd("pidfd"), bits("flags", &f::NO_FLAGS)]),
+    call(450, "set_mempolicy_home_node", MEMORY, IGNORED, Ret::Int, &[
         addr("start"), size("len"), ulong("home_node"), bits("flags", &f::NO_FLAGS)]),
-    call(453, "map_shadow_stack", MEMORY, Ret::Address, &[addr("addr"), size("size"), bits("flags", &f::SHADOW_STACK)]),
-    call(462, "mseal", MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::NO_FLAGS)]),
+    call(453, "map_shadow_stack", MEMORY, IGNORED, Ret::Address, &[addr("addr"), size("size"), bits("flags", &f::SHADOW_STACK)]),
+    call(462, "mseal", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::NO_FLAGS)]),
 
     // What the processor keeps for a process.
-    family(154, "modify_ldt", NONE, Ret::Size, &[int("func"), addr("ptr"), ulong("bytecount")], &[
+    family(154, "modify_ldt", NONE, IGNORED, Ret::Size, &[int("func"), addr("ptr"), ulong("bytecount")], &[
         when(0, 0, Ret::Size, &[int("func"), output("ptr", Bytes, Result), ulong("bytecount")]),
         when(0, 2, Ret::Size, &[int("func"), output("ptr", Bytes, Result), ulong("bytecount")]),
         when(0, 1, Ret::Int, &[int("func"), input("ptr", Bytes, ByArg(2)), ulong("bytecount")]),
         when(0, 0x11, Ret::Int, &[int("func"), input("ptr", Bytes, ByArg(2)), ulong("bytecount")]),
     ]),
-    call(205, "set_thread_area", NONE, Ret::Int, &[addr("u_info")]),
-    call(211, "get_thread_area", NONE, Ret::Int, &[addr("u_info")]),
-    family(158, "arch_prctl", NONE, Ret::Int, &[ARCH, addr("addr")], &[
+    call(205, "set_thread_area", NONE, IGNORED, Ret::Int, &[addr("u_info")]),
+    call(211, "get_thread_area", NONE, IGNORED, Ret::Int, &[addr("u_info")]),
+    family(158, "arch_prctl", NONE, IGNORED, Ret::Int, &[ARCH, addr("addr")], &[
         when(0, 0x1001, Ret::Int, &[ARCH, addr("addr")]),
         when(0, 0x1002, Ret::Int, &[ARCH, addr("addr")]),
         when(0, 0x1003, Ret::Int, &[ARCH, output("addr", U64, Fixed(8))]),

@@ -12,25 +12,25 @@ const FSCONFIG: Arg = one("cmd", &f::FSCONFIG);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    family(139, "sysfs", NONE, Ret::Int, &[int("option"), hex("arg1"), hex("arg2")], &[
+    family(139, "sysfs", NONE, SIMULATED, Ret::Int, &[int("option"), hex("arg1"), hex("arg2")], &[
         when(0, 1, Ret::Int, &[int("option"), text("fsname")]),
         when(0, 2, Ret::Int, &[int("option"), uint("fs_index"), addr("buf")]),
         when(0, 3, Ret::Int, &[int("option")]),
     ]),
-    call(155, "pivot_root", FILE, Ret::Int, &[path("new_root"), path("put_old")]),
-    call(163, "acct", FILE, Ret::Int, &[path("filename")]),
-    call(165, "mount", FILE, Ret::Int, &[
+    call(155, "pivot_root", FILE, SIMULATED, Ret::Int, &[path("new_root"), path("put_old")]),
+    call(163, "acct", FILE, SIMULATED, Ret::Int, &[path("filename")]),
+    call(165, "mount", FILE, SIMULATED, Ret::Int, &[
         path("source"), path("target"), text("filesystemtype"), bits("mountflags", &f::MS), text("data")]),
-    call(166, "umount2", FILE, Ret::Int, &[path("target"), bits("flags", &f::UMOUNT)]),
-    call(167, "swapon", FILE, Ret::Int, &[path("path"), bits("swapflags", &f::SWAP)]),
-    call(168, "swapoff", FILE, Ret::Int, &[path("path")]),
-    family(179, "quotactl", FILE, Ret::Int, &[
+    call(166, "umount2", FILE, SIMULATED, Ret::Int, &[path("target"), bits("flags", &f::UMOUNT)]),
+    call(167, "swapon", FILE, SIMULATED, Ret::Int, &[path("path"), bits("swapflags", &f::SWAP)]),
+    call(168, "swapoff", FILE, SIMULATED, Ret::Int, &[path("path")]),
+    family(179, "quotactl", FILE, SIMULATED, Ret::Int, &[
         one("op", &f::QUOTACTL), path("special"), int("id"), addr("addr")], super::quota::BY_PATH),
-    call(428, "open_tree", FILE.or(DESC), Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE)]),
-    call(429, "move_mount", FILE.or(DESC), Ret::Int, &[
+    call(428, "open_tree", FILE.or(DESC), SIMULATED, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE)]),
+    call(429, "move_mount", FILE.or(DESC), SIMULATED, Ret::Int, &[
         dirfd("from_dirfd"), path("from_pathname"), dirfd("to_dirfd"), path("to_pathname"), bits("flags", &f::MOVE_MOUNT)]),
-    call(430, "fsopen", DESC, Ret::Fd, &[text("fsname"), bits("flags", &f::FSOPEN)]),
-    family(431, "fsconfig", DESC.or(FILE), Ret::Int, &[
+    call(430, "fsopen", DESC, SIMULATED, Ret::Fd, &[text("fsname"), bits("flags", &f::FSOPEN)]),
+    family(431, "fsconfig", DESC.or(FILE), SIMULATED, Ret::Int, &[
         fd("fd"), FSCONFIG, text("key"), addr("value"), int("aux")], &[
         when(1, 0, Ret::Int, &[fd("fd"), FSCONFIG, text("key"), addr("value"), int("aux")]),
         when(1, 1, Ret::Int, &[fd("fd"), FSCONFIG, text("key"), text("value"), int("aux")]),
@@ -42,18 +42,18 @@ pub static ROWS: &[Syscall] = &[
         when(1, 7, Ret::Int, &[fd("fd"), FSCONFIG, addr("key"), addr("value"), int("aux")]),
         when(1, 8, Ret::Int, &[fd("fd"), FSCONFIG, addr("key"), addr("value"), int("aux")]),
     ]),
-    call(432, "fsmount", DESC, Ret::Fd, &[fd("fs_fd"), bits("flags", &f::FSMOUNT), bits("attr_flags", &f::MOUNT_ATTR)]),
-    call(433, "fspick", FILE.or(DESC), Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::FSPICK)]),
-    call(442, "mount_setattr", FILE.or(DESC), Ret::Int, &[
+    call(432, "fsmount", DESC, SIMULATED, Ret::Fd, &[fd("fs_fd"), bits("flags", &f::FSMOUNT), bits("attr_flags", &f::MOUNT_ATTR)]),
+    call(433, "fspick", FILE.or(DESC), SIMULATED, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::FSPICK)]),
+    call(442, "mount_setattr", FILE.or(DESC), SIMULATED, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("flags", &f::AT_MOUNT), in_sized("attr", &l::MOUNT_ATTR, ByArg(4)), size("size")]),
-    family(443, "quotactl_fd", DESC, Ret::Int, &[
+    family(443, "quotactl_fd", DESC, SIMULATED, Ret::Int, &[
         fd("fd"), one("op", &f::QUOTACTL), int("id"), addr("addr")], super::quota::BY_FD),
-    call(457, "statmount", NONE, Ret::Int, &[
+    call(457, "statmount", NONE, SIMULATED, Ret::Int, &[
         in_sized("req", &l::MNT_ID_REQ, SelfSized), output("buf", Struct(&l::STATMOUNT), SelfSized), size("bufsize"),
         bits("flags", &f::STATMOUNT_FLAGS)]),
-    call(458, "listmount", NONE, Ret::Int, &[
+    call(458, "listmount", NONE, SIMULATED, Ret::Int, &[
         in_sized("req", &l::MNT_ID_REQ, SelfSized), output("mnt_ids", U64, RetAtMost(2, 8)), size("nr_mnt_ids"),
         bits("flags", &f::LISTMOUNT)]),
-    call(467, "open_tree_attr", FILE.or(DESC), Ret::Fd, &[
+    call(467, "open_tree_attr", FILE.or(DESC), SIMULATED, Ret::Fd, &[
         dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE), in_sized("attr", &l::MOUNT_ATTR, ByArg(4)), size("size")]),
 ];

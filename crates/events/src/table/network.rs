@@ -21,35 +21,35 @@ const OPTLEN: Arg = inout("optlen", I32, Fixed(4));
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    family(41, "socket", NETWORK, Ret::Fd, &[DOMAIN, TYPE, int("protocol")], &[
+    family(41, "socket", NETWORK, SIMULATED, Ret::Fd, &[DOMAIN, TYPE, int("protocol")], &[
         when(0, AF_INET, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
         when(0, AF_INET6, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
         when(0, AF_NETLINK, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::NETLINK)]),
         when(0, AF_PACKET, Ret::Fd, &[DOMAIN, TYPE, hex("protocol")]),
         otherwise(Ret::Fd, &[DOMAIN, TYPE, int("protocol")]),
     ]),
-    call(42, "connect", NETWORK, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
-    call(43, "accept", NETWORK, Ret::Fd, &[
+    call(42, "connect", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
+    call(43, "accept", NETWORK, SIMULATED, Ret::Fd, &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
-    call(44, "sendto", NETWORK.or(WRITE), Ret::Size, &[
+    call(44, "sendto", NETWORK.or(WRITE), REAL, Ret::Size, &[
         fd("sockfd"), input("buf", Bytes, ByArg(2)), size("len"), bits("flags", &f::MSG),
         input("dest_addr", Sockaddr, ByArg(5)), int("addrlen")]),
-    call(45, "recvfrom", NETWORK.or(READ), Ret::Size, &[
+    call(45, "recvfrom", NETWORK.or(READ), REAL, Ret::Size, &[
         fd("sockfd"), output("buf", Bytes, RetAtMost(2, 1)), size("len"), bits("flags", &f::MSG),
         output("src_addr", Sockaddr, Pointee(5)), ADDRLEN]),
-    call(46, "sendmsg", NETWORK.or(WRITE), Ret::Size, &[fd("sockfd"), input("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
-    call(47, "recvmsg", NETWORK.or(READ), Ret::Size, &[fd("sockfd"), output("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
-    call(48, "shutdown", NETWORK, Ret::Int, &[fd("sockfd"), one("how", &f::SHUT)]),
-    call(49, "bind", NETWORK, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
-    call(50, "listen", NETWORK, Ret::Int, &[fd("sockfd"), int("backlog")]),
-    call(51, "getsockname", NETWORK, Ret::Int, &[
+    call(46, "sendmsg", NETWORK.or(WRITE), REAL, Ret::Size, &[fd("sockfd"), input("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
+    call(47, "recvmsg", NETWORK.or(READ), REAL, Ret::Size, &[fd("sockfd"), output("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
+    call(48, "shutdown", NETWORK, REAL, Ret::Int, &[fd("sockfd"), one("how", &f::SHUT)]),
+    call(49, "bind", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
+    call(50, "listen", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), int("backlog")]),
+    call(51, "getsockname", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
-    call(52, "getpeername", NETWORK, Ret::Int, &[
+    call(52, "getpeername", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
-    call(53, "socketpair", NETWORK, Ret::Int, &[
+    call(53, "socketpair", NETWORK, REAL, Ret::Int, &[
         DOMAIN, TYPE, int("protocol"), output("sv", Fds, Fixed(8))]),
     // Options of these levels are numbers, or structs of numbers of 32 bits, nearly all of them.
-    family(54, "setsockopt", NETWORK, Ret::Int, &[
+    family(54, "setsockopt", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), LEVEL, int("optname"), input("optval", Bytes, ByArg(4)), int("optlen")], &[
         when(1, 1, Ret::Int, &[
             fd("sockfd"), LEVEL, one("optname", &f::SO), input("optval", I32, ByArg(4)), int("optlen")]),
@@ -68,7 +68,7 @@ pub static ROWS: &[Syscall] = &[
         otherwise(Ret::Int, &[
             fd("sockfd"), LEVEL, int("optname"), input("optval", Bytes, ByArg(4)), int("optlen")]),
     ]),
-    family(55, "getsockopt", NETWORK, Ret::Int, &[
+    family(55, "getsockopt", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), LEVEL, int("optname"), output("optval", Bytes, Pointee(4)), OPTLEN], &[
         when(1, 1, Ret::Int, &[
             fd("sockfd"), LEVEL, one("optname", &f::SO), output("optval", I32, Pointee(4)), OPTLEN]),
@@ -87,11 +87,11 @@ pub static ROWS: &[Syscall] = &[
         otherwise(Ret::Int, &[
             fd("sockfd"), LEVEL, int("optname"), output("optval", Bytes, Pointee(4)), OPTLEN]),
     ]),
-    call(288, "accept4", NETWORK, Ret::Fd, &[
+    call(288, "accept4", NETWORK, SIMULATED, Ret::Fd, &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN, bits("flags", &f::SOCK_CREATED)]),
-    call(299, "recvmmsg", NETWORK.or(READ), Ret::Int, &[
+    call(299, "recvmmsg", NETWORK.or(READ), REAL, Ret::Int, &[
         fd("sockfd"), output("msgvec", Mmsghdr, RetTimes(64)), uint("vlen"), bits("flags", &f::MSG),
         inout_struct("timeout", &l::TIMESPEC)]),
-    call(307, "sendmmsg", NETWORK.or(WRITE), Ret::Int, &[
+    call(307, "sendmmsg", NETWORK.or(WRITE), REAL, Ret::Int, &[
         fd("sockfd"), input("msgvec", Mmsghdr, ArgTimes(2, 64)), uint("vlen"), bits("flags", &f::MSG)]),
 ];

@@ -3,7 +3,7 @@
 use super::words::*;
 use crate::flags as f;
 use crate::layout as l;
-use crate::shape::Len::{Arg, ArgTimes, Fixed, Ret as Result, SelfSized};
+use crate::shape::Len::{Arg, ArgTimes, Fixed, FixedIfRet, Ret as Result, SelfSized};
 use crate::shape::Of::{Bits, Fds, I32, Siginfo, Struct, U32, U64, WaitStatus};
 use crate::shape::{Ret, Syscall};
 
@@ -14,10 +14,10 @@ const P_PIDFD: u64 = 3;
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(24, "sched_yield", NONE, Ret::Int, &[]),
-    call(39, "getpid", NONE, Ret::Pid, &[]),
+    call(24, "sched_yield", NONE, IGNORED, Ret::Int, &[]),
+    call(39, "getpid", NONE, IGNORED, Ret::Pid, &[]),
     // What parent_tid is for depends on the flags. child_tid is written in the child's memory.
-    family(56, "clone", PROCESS, Ret::Pid, &[
+    family(56, "clone", PROCESS, TASK, Ret::Pid, &[
         bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")], &[
         when_set(0, CLONE_PIDFD, Ret::Pid, &[
             bits("flags", &f::CLONE), addr("stack"), output("parent_tid", Fds, Fixed(4)), addr("child_tid"), hex("tls")]),
@@ -26,29 +26,30 @@ pub static ROWS: &[Syscall] = &[
         otherwise(Ret::Pid, &[
             bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")]),
     ]),
-    call(57, "fork", PROCESS, Ret::Pid, &[]),
-    call(58, "vfork", PROCESS, Ret::Pid, &[]),
-    call(59, "execve", FILE.or(PROCESS), Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]),
-    call(60, "exit", PROCESS, Ret::Never, &[int("status")]),
-    call(61, "wait4", PROCESS, Ret::Pid, &[
-        pid("pid"), output("wstatus", WaitStatus, Fixed(4)), bits("options", &f::WAIT), out_struct("rusage", &l::RUSAGE)]),
-    family(101, "ptrace", NONE, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS),
-    call(109, "setpgid", NONE, Ret::Int, &[pid("pid"), pid("pgid")]),
-    call(110, "getppid", NONE, Ret::Pid, &[]),
-    call(111, "getpgrp", NONE, Ret::Pid, &[]),
-    call(112, "setsid", NONE, Ret::Pid, &[]),
-    call(121, "getpgid", NONE, Ret::Pid, &[pid("pid")]),
-    call(124, "getsid", NONE, Ret::Pid, &[pid("pid")]),
-    family(135, "personality", NONE, Ret::Hex, &[bits("persona", &f::PERSONALITY)], &[
+    call(57, "fork", PROCESS, TASK, Ret::Pid, &[]),
+    call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]),
+    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]),
+    call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]),
+    call(61, "wait4", PROCESS, IGNORED, Ret::Pid, &[
+        pid("pid"), output("wstatus", WaitStatus, FixedIfRet(4)), bits("options", &f::WAIT),
+        output("rusage", Struct(&l::RUSAGE), FixedIfRet(l::RUSAGE.size))]),
+    family(101, "ptrace", NONE, SIMULATED, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS),
+    call(109, "setpgid", NONE, IGNORED, Ret::Int, &[pid("pid"), pid("pgid")]),
+    call(110, "getppid", NONE, IGNORED, Ret::Pid, &[]),
+    call(111, "getpgrp", NONE, IGNORED, Ret::Pid, &[]),
+    call(112, "setsid", NONE, IGNORED, Ret::Pid, &[]),
+    call(121, "getpgid", NONE, IGNORED, Ret::Pid, &[pid("pid")]),
+    call(124, "getsid", NONE, IGNORED, Ret::Pid, &[pid("pid")]),
+    family(135, "personality", NONE, IGNORED, Ret::Hex, &[bits("persona", &f::PERSONALITY)], &[
         when(0, 0xffff_ffff, Ret::Hex, &[hex("persona")]),
         otherwise(Ret::Hex, &[bits("persona", &f::PERSONALITY)]),
     ]),
-    family(157, "prctl", CREDS, Ret::Int, &[
+    family(157, "prctl", CREDS, IGNORED, Ret::Int, &[
         one("op", &f::PRCTL), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], super::prctl::VARIANTS),
-    call(186, "gettid", NONE, Ret::Pid, &[]),
-    call(218, "set_tid_address", NONE, Ret::Pid, &[addr("tidptr")]),
-    call(231, "exit_group", PROCESS, Ret::Never, &[int("status")]),
-    family(247, "waitid", PROCESS, Ret::Int, &[
+    call(186, "gettid", NONE, IGNORED, Ret::Pid, &[]),
+    call(218, "set_tid_address", NONE, IGNORED, Ret::Pid, &[addr("tidptr")]),
+    call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]),
+    family(247, "waitid", PROCESS, IGNORED, Ret::Int, &[
         one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
         out_struct("rusage", &l::RUSAGE)], &[
         when(0, P_PIDFD, Ret::Int, &[
@@ -58,60 +59,60 @@ pub static ROWS: &[Syscall] = &[
             one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
             out_struct("rusage", &l::RUSAGE)]),
     ]),
-    call(272, "unshare", NONE, Ret::Int, &[bits("flags", &f::CLONE_NAMESPACES)]),
-    call(308, "setns", DESC, Ret::Int, &[fd("fd"), bits("nstype", &f::CLONE_NAMESPACES)]),
-    call(312, "kcmp", NONE, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
-    call(322, "execveat", FILE.or(DESC).or(PROCESS), Ret::Never, &[
+    call(272, "unshare", NONE, TASK, Ret::Int, &[bits("flags", &f::CLONE_NAMESPACES)]),
+    call(308, "setns", DESC, SIMULATED, Ret::Int, &[fd("fd"), bits("nstype", &f::CLONE_NAMESPACES)]),
+    call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
+    call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
         dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]),
-    call(434, "pidfd_open", DESC, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]),
-    call(435, "clone3", PROCESS, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, Arg(1)), size("size")]),
-    call(438, "pidfd_getfd", DESC, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]),
+    call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]),
+    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, Arg(1)), size("size")]),
+    call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]),
 
     // Scheduling.
-    call(140, "getpriority", NONE, Ret::Int, &[one("which", &f::PRIO), int("who")]),
-    call(141, "setpriority", NONE, Ret::Int, &[one("which", &f::PRIO), int("who"), int("prio")]),
-    call(142, "sched_setparam", NONE, Ret::Int, &[pid("pid"), in_struct("param", &l::SCHED_PARAM)]),
-    call(143, "sched_getparam", NONE, Ret::Int, &[pid("pid"), out_struct("param", &l::SCHED_PARAM)]),
-    call(144, "sched_setscheduler", NONE, Ret::Int, &[pid("pid"), bits("policy", &f::SCHED), in_struct("param", &l::SCHED_PARAM)]),
-    call(145, "sched_getscheduler", NONE, Ret::Int, &[pid("pid")]),
-    call(146, "sched_get_priority_max", NONE, Ret::Int, &[bits("policy", &f::SCHED)]),
-    call(147, "sched_get_priority_min", NONE, Ret::Int, &[bits("policy", &f::SCHED)]),
-    call(148, "sched_rr_get_interval", NONE, Ret::Int, &[pid("pid"), out_struct("tp", &l::TIMESPEC)]),
-    call(203, "sched_setaffinity", NONE, Ret::Int, &[pid("pid"), size("cpusetsize"), input("mask", Bits, Arg(1))]),
-    call(204, "sched_getaffinity", NONE, Ret::Size, &[pid("pid"), size("cpusetsize"), output("mask", Bits, Result)]),
-    call(251, "ioprio_set", NONE, Ret::Int, &[one("which", &f::IOPRIO_WHO), int("who"), bits("ioprio", &f::IOPRIO)]),
-    call(252, "ioprio_get", NONE, Ret::Hex, &[one("which", &f::IOPRIO_WHO), int("who")]),
-    call(309, "getcpu", NONE, Ret::Int, &[output("cpu", U32, Fixed(4)), output("node", U32, Fixed(4)), addr("tcache")]),
-    call(314, "sched_setattr", NONE, Ret::Int, &[
+    call(140, "getpriority", NONE, IGNORED, Ret::Int, &[one("which", &f::PRIO), int("who")]),
+    call(141, "setpriority", NONE, IGNORED, Ret::Int, &[one("which", &f::PRIO), int("who"), int("prio")]),
+    call(142, "sched_setparam", NONE, IGNORED, Ret::Int, &[pid("pid"), in_struct("param", &l::SCHED_PARAM)]),
+    call(143, "sched_getparam", NONE, IGNORED, Ret::Int, &[pid("pid"), out_struct("param", &l::SCHED_PARAM)]),
+    call(144, "sched_setscheduler", NONE, IGNORED, Ret::Int, &[pid("pid"), bits("policy", &f::SCHED), in_struct("param", &l::SCHED_PARAM)]),
+    call(145, "sched_getscheduler", NONE, IGNORED, Ret::Int, &[pid("pid")]),
+    call(146, "sched_get_priority_max", NONE, IGNORED, Ret::Int, &[bits("policy", &f::SCHED)]),
+    call(147, "sched_get_priority_min", NONE, IGNORED, Ret::Int, &[bits("policy", &f::SCHED)]),
+    call(148, "sched_rr_get_interval", NONE, IGNORED, Ret::Int, &[pid("pid"), out_struct("tp", &l::TIMESPEC)]),
+    call(203, "sched_setaffinity", NONE, IGNORED, Ret::Int, &[pid("pid"), size("cpusetsize"), input("mask", Bits, Arg(1))]),
+    call(204, "sched_getaffinity", NONE, IGNORED, Ret::Size, &[pid("pid"), size("cpusetsize"), output("mask", Bits, Result)]),
+    call(251, "ioprio_set", NONE, IGNORED, Ret::Int, &[one("which", &f::IOPRIO_WHO), int("who"), bits("ioprio", &f::IOPRIO)]),
+    call(252, "ioprio_get", NONE, IGNORED, Ret::Hex, &[one("which", &f::IOPRIO_WHO), int("who")]),
+    call(309, "getcpu", NONE, IGNORED, Ret::Int, &[output("cpu", U32, Fixed(4)), output("node", U32, Fixed(4)), addr("tcache")]),
+    call(314, "sched_setattr", NONE, IGNORED, Ret::Int, &[
         pid("pid"), input("attr", Struct(&l::SCHED_ATTR), SelfSized), bits("flags", &f::NO_FLAGS)]),
-    call(315, "sched_getattr", NONE, Ret::Int, &[
+    call(315, "sched_getattr", NONE, IGNORED, Ret::Int, &[
         pid("pid"), output("attr", Struct(&l::SCHED_ATTR), Arg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
 
     // Limits and usage.
-    call(97, "getrlimit", NONE, Ret::Int, &[one("resource", &f::RLIMIT), out_struct("rlim", &l::RLIMIT)]),
-    call(98, "getrusage", NONE, Ret::Int, &[one("who", &f::RUSAGE), out_struct("usage", &l::RUSAGE)]),
-    call(100, "times", NONE, Ret::Int, &[out_struct("buf", &l::TMS)]),
-    call(160, "setrlimit", NONE, Ret::Int, &[one("resource", &f::RLIMIT), in_struct("rlim", &l::RLIMIT)]),
-    call(302, "prlimit64", NONE, Ret::Int, &[
+    call(97, "getrlimit", NONE, IGNORED, Ret::Int, &[one("resource", &f::RLIMIT), out_struct("rlim", &l::RLIMIT)]),
+    call(98, "getrusage", NONE, IGNORED, Ret::Int, &[one("who", &f::RUSAGE), out_struct("usage", &l::RUSAGE)]),
+    call(100, "times", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::TMS)]),
+    call(160, "setrlimit", NONE, IGNORED, Ret::Int, &[one("resource", &f::RLIMIT), in_struct("rlim", &l::RLIMIT)]),
+    call(302, "prlimit64", NONE, IGNORED, Ret::Int, &[
         pid("pid"), one("resource", &f::RLIMIT), in_struct("new_limit", &l::RLIMIT), out_struct("old_limit", &l::RLIMIT)]),
 
     // Between threads.
-    family(202, "futex", NONE, Ret::Int, &[
+    family(202, "futex", NONE, IGNORED, Ret::Int, &[
         input("uaddr", U32, Fixed(4)), bits("futex_op", &f::FUTEX), uint("val"), addr("timeout"), addr("uaddr2"), hex("val3")],
         super::futex::VARIANTS),
-    call(219, "restart_syscall", NONE, Ret::Int, &[]),
-    call(273, "set_robust_list", NONE, Ret::Int, &[in_sized("head", &l::ROBUST_LIST_HEAD, Arg(1)), size("len")]),
-    call(274, "get_robust_list", NONE, Ret::Int, &[
+    call(219, "restart_syscall", NONE, IGNORED, Ret::Int, &[]),
+    call(273, "set_robust_list", NONE, IGNORED, Ret::Int, &[in_sized("head", &l::ROBUST_LIST_HEAD, Arg(1)), size("len")]),
+    call(274, "get_robust_list", NONE, IGNORED, Ret::Int, &[
         pid("pid"), output("head_ptr", U64, Fixed(8)), output("len_ptr", U64, Fixed(8))]),
-    call(324, "membarrier", NONE, Ret::Int, &[one("cmd", &f::MEMBARRIER), bits("flags", &f::MEMBARRIER_FLAGS), int("cpu_id")]),
-    call(334, "rseq", NONE, Ret::Int, &[in_sized("rseq", &l::RSEQ, Arg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]),
-    call(449, "futex_waitv", NONE, Ret::Int, &[
+    call(324, "membarrier", NONE, IGNORED, Ret::Int, &[one("cmd", &f::MEMBARRIER), bits("flags", &f::MEMBARRIER_FLAGS), int("cpu_id")]),
+    call(334, "rseq", NONE, IGNORED, Ret::Int, &[in_sized("rseq", &l::RSEQ, Arg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]),
+    call(449, "futex_waitv", NONE, IGNORED, Ret::Int, &[
         input("waiters", Struct(&l::FUTEX_WAITV), ArgTimes(1, 24)), uint("nr_futexes"), bits("flags", &f::NO_FLAGS),
         in_struct("timeout", &l::TIMESPEC), one("clockid", &f::CLOCK)]),
-    call(454, "futex_wake", NONE, Ret::Int, &[addr("uaddr"), hex("mask"), int("nr"), bits("flags", &f::FUTEX2)]),
-    call(455, "futex_wait", NONE, Ret::Int, &[
+    call(454, "futex_wake", NONE, IGNORED, Ret::Int, &[addr("uaddr"), hex("mask"), int("nr"), bits("flags", &f::FUTEX2)]),
+    call(455, "futex_wait", NONE, IGNORED, Ret::Int, &[
         input("uaddr", U32, Fixed(4)), ulong("val"), hex("mask"), bits("flags", &f::FUTEX2),
         in_struct("timeout", &l::TIMESPEC), one("clockid", &f::CLOCK)]),
-    call(456, "futex_requeue", NONE, Ret::Int, &[
+    call(456, "futex_requeue", NONE, IGNORED, Ret::Int, &[
         input("waiters", Struct(&l::FUTEX_WAITV), Fixed(48)), bits("flags", &f::NO_FLAGS), int("nr_wake"), int("nr_requeue")]),
 ];

@@ -10,26 +10,26 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(13, "rt_sigaction", SIGNAL, Ret::Int, &[
+    call(13, "rt_sigaction", SIGNAL, IGNORED, Ret::Int, &[
         sig("signum"), in_struct("act", &l::SIGACTION), out_struct("oldact", &l::SIGACTION), size("sigsetsize")]),
-    call(14, "rt_sigprocmask", SIGNAL, Ret::Int, &[
+    call(14, "rt_sigprocmask", SIGNAL, IGNORED, Ret::Int, &[
         one("how", &f::SIG_HOW), input("set", SigSet, Arg(3)), output("oldset", SigSet, Arg(3)), size("sigsetsize")]),
-    call(15, "rt_sigreturn", SIGNAL, Ret::Never, &[]),
-    call(34, "pause", SIGNAL, Ret::Int, &[]),
-    call(62, "kill", SIGNAL.or(PROCESS), Ret::Int, &[pid("pid"), sig("sig")]),
-    call(127, "rt_sigpending", SIGNAL, Ret::Int, &[output("set", SigSet, Arg(1)), size("sigsetsize")]),
-    call(128, "rt_sigtimedwait", SIGNAL, Ret::Int, &[
+    call(15, "rt_sigreturn", SIGNAL, IGNORED, Ret::Never, &[]),
+    call(34, "pause", SIGNAL, IGNORED, Ret::Int, &[]),
+    call(62, "kill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("pid"), sig("sig")]),
+    call(127, "rt_sigpending", SIGNAL, IGNORED, Ret::Int, &[output("set", SigSet, Arg(1)), size("sigsetsize")]),
+    call(128, "rt_sigtimedwait", SIGNAL, IGNORED, Ret::Int, &[
         input("set", SigSet, Arg(3)), output("info", Siginfo, Fixed(128)), in_struct("timeout", &l::TIMESPEC), size("sigsetsize")]),
-    call(129, "rt_sigqueueinfo", SIGNAL.or(PROCESS), Ret::Int, &[pid("tgid"), sig("sig"), input("info", Siginfo, Fixed(128))]),
-    call(130, "rt_sigsuspend", SIGNAL, Ret::Int, &[input("mask", SigSet, Arg(1)), size("sigsetsize")]),
-    call(131, "sigaltstack", SIGNAL, Ret::Int, &[in_struct("ss", &l::STACK), out_struct("old_ss", &l::STACK)]),
-    call(200, "tkill", SIGNAL.or(PROCESS), Ret::Int, &[pid("tid"), sig("sig")]),
-    call(234, "tgkill", SIGNAL.or(PROCESS), Ret::Int, &[pid("tgid"), pid("tid"), sig("sig")]),
-    call(282, "signalfd", DESC.or(SIGNAL), Ret::Fd, &[fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask")]),
-    call(289, "signalfd4", DESC.or(SIGNAL), Ret::Fd, &[
+    call(129, "rt_sigqueueinfo", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tgid"), sig("sig"), input("info", Siginfo, Fixed(128))]),
+    call(130, "rt_sigsuspend", SIGNAL, IGNORED, Ret::Int, &[input("mask", SigSet, Arg(1)), size("sigsetsize")]),
+    call(131, "sigaltstack", SIGNAL, IGNORED, Ret::Int, &[in_struct("ss", &l::STACK), out_struct("old_ss", &l::STACK)]),
+    call(200, "tkill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tid"), sig("sig")]),
+    call(234, "tgkill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tgid"), pid("tid"), sig("sig")]),
+    call(282, "signalfd", DESC.or(SIGNAL), SIMULATED, Ret::Fd, &[fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask")]),
+    call(289, "signalfd4", DESC.or(SIGNAL), SIMULATED, Ret::Fd, &[
         fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask"), bits("flags", &f::SIGNALFD)]),
-    call(297, "rt_tgsigqueueinfo", SIGNAL.or(PROCESS), Ret::Int, &[
+    call(297, "rt_tgsigqueueinfo", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[
         pid("tgid"), pid("tid"), sig("sig"), input("info", Siginfo, Fixed(128))]),
-    call(424, "pidfd_send_signal", DESC.or(SIGNAL).or(PROCESS), Ret::Int, &[
+    call(424, "pidfd_send_signal", DESC.or(SIGNAL).or(PROCESS), IGNORED, Ret::Int, &[
         fd("pidfd"), sig("sig"), input("info", Siginfo, Fixed(128)), bits("flags", &f::PIDFD_SIGNAL)]),
 ];

@@ -1,7 +1,9 @@
 //! The short words in which rows are written.
 
 use crate::layout::Layout;
-use crate::shape::{Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, Ret, Syscall, Variant};
+use crate::shape::{
+    Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, Replay, Ret, Syscall, Variant,
+};
 
 pub const NONE: Classes = Classes::NONE;
 pub const FILE: Classes = Classes::FILE;
@@ -18,15 +20,22 @@ pub const READ: Classes = Classes::READ;
 pub const WRITE: Classes = Classes::WRITE;
 pub const SYNC: Classes = Classes::SYNC;
 
+pub const REAL: Replay = Replay::Real;
+pub const NUMBERS: Replay = Replay::Numbers;
+pub const TASK: Replay = Replay::Task;
+pub const SIMULATED: Replay = Replay::Simulated;
+pub const IGNORED: Replay = Replay::Ignored;
+
 /// A call without variants.
 pub const fn call(
     nr: u16,
     name: &'static str,
     classes: Classes,
+    replay: Replay,
     ret: Ret,
     args: &'static [Arg],
 ) -> Syscall {
-    Syscall { nr, name, classes, args, ret, variants: &[] }
+    Syscall { nr, name, classes, replay, args, ret, variants: &[] }
 }
 
 /// A call whose meaning depends on one of its arguments.
@@ -34,21 +43,22 @@ pub const fn family(
     nr: u16,
     name: &'static str,
     classes: Classes,
+    replay: Replay,
     ret: Ret,
     args: &'static [Arg],
     variants: &'static [Variant],
 ) -> Syscall {
-    Syscall { nr, name, classes, args, ret, variants }
+    Syscall { nr, name, classes, replay, args, ret, variants }
 }
 
 /// The variant for one value of a 32-bit argument.
 pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret }
+    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None }
 }
 
 /// The variant for arguments that have all these bits set.
 pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: bits, mask: bits, args, ret }
+    Variant { key_arg, value: bits, mask: bits, args, ret, replay: None }
 }
 
 /// The variant for arguments that have this value in the masked bits.
@@ -59,12 +69,19 @@ pub const fn when_field(
     ret: Ret,
     args: &'static [Arg],
 ) -> Variant {
-    Variant { key_arg, value, mask, args, ret }
+    Variant { key_arg, value, mask, args, ret, replay: None }
 }
 
 /// The last variant of a call whose other values are all understood alike.
 pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg: 0, value: 0, mask: 0, args, ret }
+    Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None }
+}
+
+impl Variant {
+    /// The same, replayed otherwise than the row says.
+    pub const fn replayed(self, replay: Replay) -> Variant {
+        Variant { replay: Some(replay), ..self }
+    }
 }
 
 const MASK_32: u64 = 0xffff_ffff;

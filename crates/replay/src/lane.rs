@@ -1,0 +1,231 @@
+//! What one recorded thread is to do, and how far its task has come: the meeting point of the
+//! planner, the task, and the tasks that wait for it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::batch::Batch;
+
+/// What a task does right now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Mood {
+    /// It was not made yet.
+    Unborn = 0,
+    /// It works, or is about to.
+    Busy = 1,
+    /// It is in a call that may sleep until another task does something.
+    Blocked = 2,
+    /// It has nothing to do.
+    Idle = 3,
+    /// It waits for another lane.
+    Waits = 4,
+    /// It waits for the calls that overlapped its own to end.
+    Appeals = 5,
+    /// It has ended.
+    Over = 6,
+}
+
+/// The actions of one recorded thread.
+pub struct Lane {
+    /// The thread's number in the trace; 0 while unknown.
+    pub thread: AtomicU32,
+    /// Actions done.
+    done: AtomicU64,
+    /// When the action that comes next, or is being done, began in the recording.
+    position: AtomicU64,
+    /// The call that it is at.
+    pub seq: AtomicU64,
+    mood: AtomicU8,
+    /// The lowest count that somebody sleeps for.
+    wanted: AtomicU64,
+    /// Rung when it is reached: a futex.
+    bell: AtomicU32,
+    queue: Mutex<Queue>,
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    batches: VecDeque<Batch>,
+    closed: bool,
+}
+
+impl Default for Lane {
+    fn default() -> Lane {
+        Lane {
+            thread: AtomicU32::new(0),
+            done: AtomicU64::new(0),
+            position: AtomicU64::new(u64::MAX),
+            seq: AtomicU64::new(0),
+            mood: AtomicU8::new(Mood::Unborn as u8),
+            wanted: AtomicU64::new(u64::MAX),
+            bell: AtomicU32::new(0),
+            queue: Mutex::default(),
+            filled: Condvar::new(),
+        }
+    }
+}
+
+impl Lane {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands actions over.
+    pub fn push(&self, batch: Batch) {
+        let mut queue = self.queue();
+        if let Some(first) = batch.actions.first() {
+            // An idle task says that nothing comes; it does now.
+            self.position.fetch_min(first.enter, Ordering::SeqCst);
+        }
+        queue.batches.push_back(batch);
+        self.filled.notify_one();
+    }
+
+    /// Nothing comes after what was pushed.
+    pub fn close(&self) {
+        self.queue().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// The next actions, as soon as there are some; `None` when there will be none.
+    pub fn take(&self) -> Option<Batch> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(batch) = queue.batches.pop_front() {
+                self.set_mood(Mood::Busy);
+                return Some(batch);
+            }
+            self.position.store(u64::MAX, Ordering::SeqCst);
+            if queue.closed {
+                return None;
+            }
+            self.set_mood(Mood::Idle);
+            queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Says what the task does.
+    pub fn set_mood(&self, mood: Mood) {
+        self.mood.store(mood as u8, Ordering::SeqCst);
+    }
+
+    /// What the task does.
+    pub fn mood(&self) -> Mood {
+        match self.mood.load(Ordering::SeqCst) {
+            0 => Mood::Unborn,
+            1 => Mood::Busy,
+            2 => Mood::Blocked,
+            3 => Mood::Idle,
+            4 => Mood::Waits,
+            5 => Mood::Appeals,
+            _ => Mood::Over,
+        }
+    }
+
+    /// The task begins an action that began at `enter` in the recording.
+    pub fn begin(&self, enter: u64, seq: u64) {
+        self.position.store(enter, Ordering::Relaxed);
+        self.seq.store(seq, Ordering::Relaxed);
+    }
+
+    /// When the action at hand began in the recording; `u64::MAX` if there is none.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::SeqCst)
+    }
+
+    /// Actions done.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    /// One more is done. Only the lane's task calls this.
+    pub fn finish_one(&self) {
+        let done = self.done.load(Ordering::Relaxed) + 1;
+        self.done.swap(done, Ordering::SeqCst);
+        if done >= self.wanted.load(Ordering::SeqCst) {
+            self.ring();
+        }
+    }
+
+    /// Wakes who sleeps for this lane.
+    fn ring(&self) {
+        self.wanted.store(u64::MAX, Ordering::SeqCst);
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        futex_wake_all(&self.bell);
+    }
+
+    /// Waits until so many actions are done; `spins` times without sleeping.
+    pub fn wait_for(&self, count: u64, spins: u32) {
+        for _ in 0..spins {
+            if self.done() >= count {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            // The order matters: whoever takes our wish away rings after that.
+            let bell = self.bell.load(Ordering::SeqCst);
+            self.wanted.fetch_min(count, Ordering::SeqCst);
+            if self.done() >= count {
+                return;
+            }
+            futex_wait(&self.bell, bell, Duration::from_secs(1));
+        }
+    }
+}
+
+/// Sleeps until the word is rung, has another value, or the time is over.
+pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) {
+    let time = libc::timespec {
+        tv_sec: most.as_secs() as libc::time_t,
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word and the time live through the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, value, &raw const time) };
+}
+
+/// Wakes all that sleep on the word.
+pub fn futex_wake_all(word: &AtomicU32) {
+    let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word lives.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn waiters_are_woken_when_their_count_is_reached() {
+        let lane = Arc::new(Lane::default());
+        let waiters: Vec<_> = (1..=50)
+            .map(|count| {
+                let lane = Arc::clone(&lane);
+                std::thread::spawn(move || {
+                    lane.wait_for(count * 100, 10);
+                    lane.done() >= count * 100
+                })
+            })
+            .collect();
+        (0..5000).for_each(|_| lane.finish_one());
+        assert!(waiters.into_iter().all(|w| w.join().unwrap()));
+    }
+
+    #[test]
+    fn what_is_pushed_comes_out_and_then_the_end() {
+        let lane = Arc::new(Lane::default());
+        let taker = Arc::clone(&lane);
+        let task = std::thread::spawn(move || std::iter::from_fn(|| taker.take()).count());
+        (0..3).for_each(|_| lane.push(Batch::default()));
+        lane.close();
+        assert_eq!(task.join().unwrap(), 3);
+        assert_eq!(lane.position(), u64::MAX);
+    }
+}
