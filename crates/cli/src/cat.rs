@@ -18,7 +18,7 @@ Examples:
   reenact cat cp.rnt --seq 217 > page.bin
   reenact cat curl.rnt --seq 512 --arg msg.name | xxd")]
 pub struct Args {
-    /// The trace
+    /// The trace; `-` for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 

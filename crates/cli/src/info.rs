@@ -22,7 +22,7 @@ Examples:
   reenact info make.rnt --verify && echo sound
   reenact info make.rnt --json | jq .by_call.openat.errors")]
 pub struct Args {
-    /// The trace
+    /// The trace; `-` for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 

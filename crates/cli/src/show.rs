@@ -41,7 +41,7 @@ Examples:
   reenact show sqlite3.rnt --slower-than 1ms --since 2s --until 3s
   reenact show sqlite3.rnt --json | jq -r 'select(.errno == \"ENOENT\") | .args.pathname'")]
 pub struct Args {
-    /// The trace
+    /// The trace; `-` for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 

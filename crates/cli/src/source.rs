@@ -1,5 +1,7 @@
 //! Traces as the reading commands use them.
 
+use std::fs::File;
+use std::io::{self, Seek};
 use std::path::Path;
 
 use model::Contents;
@@ -8,9 +10,25 @@ use trace::event::Content;
 
 use crate::failure::Failure;
 
-/// Opens a trace, or says which file could not be opened and why.
+/// Opens a trace, `-` for standard input, or says which file could not be opened and why.
 pub fn open(path: &Path) -> Result<Trace, Failure> {
-    Trace::open(path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+    let fail =
+        |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    let file = File::open(path).map_err(|error| fail(&error))?;
+    let file = seekable(file).map_err(|error| fail(&error))?;
+    Trace::from_file(file).map_err(|error| fail(&error))
+}
+
+/// A trace is read back and forth: what comes through a pipe is kept in a file without a name.
+fn seekable(mut file: File) -> io::Result<File> {
+    if file.stream_position().is_ok() {
+        return Ok(file);
+    }
+    let mut kept = tempfile::tempfile()?;
+    io::copy(&mut file, &mut kept)?;
+    kept.rewind()?;
+    Ok(kept)
 }
 
 /// The clock of a trace: nanoseconds from its start. What lies before the start is at 0.

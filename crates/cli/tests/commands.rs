@@ -127,6 +127,23 @@ fn show_as_json_has_all_bytes() {
 }
 
 #[test]
+fn a_trace_may_come_through_a_pipe() {
+    let traces = Traces::new();
+    let trace = traces.sample(End::Whole);
+    let piped = |args: &[&str]| {
+        let mut cat = Command::new("cat").arg(&trace).stdout(Stdio::piped()).spawn().unwrap();
+        let stdin = cat.stdout.take().unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_reenact")).args(args).stdin(stdin).output().unwrap();
+        assert!(cat.wait().unwrap().success() && output.status.success(), "{output:?}");
+        output.stdout
+    };
+    assert_eq!(piped(&["show", "-"]), text(&["show", &trace]).into_bytes());
+    assert_eq!(piped(&["cat", "/dev/stdin", "--seq", "3"]), sample::page());
+    assert!(!piped(&["info", "-"]).is_empty());
+}
+
+#[test]
 fn cat_gives_the_bytes() {
     let traces = Traces::new();
     let trace = traces.sample(End::Whole);
