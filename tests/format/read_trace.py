@@ -21,7 +21,7 @@ import zlib
 FILE_MAGIC = b"\x89RNT\r\n\x1a\n"
 BLOCK_MAGIC = b"\xb1RNB"
 HEAD = struct.Struct("<4sBBHIIQIIQQIIQQII")
-PREAMBLE, EVENTS, DATA, INDEX, END = range(1, 6)
+PREAMBLE, EVENTS, DATA, INDEX, END, MANIFEST = range(1, 7)
 SHAPE, ARGS, RET, UNFINISHED, HAS_DATA, IDENTITIES = (1 << bit for bit in range(6))
 MASK = (1 << 64) - 1
 
@@ -157,6 +157,7 @@ class Trace:
         self.problem = None
         self.threads = {}
         self.data = []
+        self.manifest = []
         self.end = None
         offset = 16
         try:
@@ -192,6 +193,8 @@ class Trace:
             self.threads.setdefault(block.thread, []).append(block)
         elif block.kind == DATA:
             self.data.append(block)
+        elif block.kind == MANIFEST:
+            self.manifest.append(block)
         elif block.kind == END:
             payload = Payload(block.payload())
             self.end = [payload.number() for _ in range(19)]
@@ -222,6 +225,27 @@ class Trace:
         streams = (self.thread_events(thread) for thread in self.threads)
         return heapq.merge(*streams, key=lambda event: event[:2])
 
+    def files(self):
+        """The entries of the manifest, and what is said of the whole."""
+        number, last = 0, b""
+        for block in self.manifest:
+            payload = Payload(block.payload())
+            ending = None
+            if payload.u8():
+                ending = {"scope": payload.number(), "left_out": payload.number()}
+            if block.first != number:
+                raise Damaged("entries of the manifest are missing")
+            number += block.count
+            for _ in range(block.count):
+                entry = file_of(payload)
+                if number > 1 and entry["path"] <= last:
+                    raise Damaged("the paths of the manifest do not ascend")
+                last = entry["path"]
+                entry["path"] = base64.b64encode(last).decode()
+                yield {"type": "file", **entry}
+            if ending:
+                yield {"type": "manifest", **ending}
+
     def thread_events(self, thread):
         event = call = 0
         for block in self.threads[thread]:
@@ -232,6 +256,23 @@ class Trace:
                 yield from ((tsc, thread, event) for tsc, event in Events(block))
             except Damaged as damage:
                 self.problem = f"byte {block.offset}: {damage}"
+
+
+def file_of(payload):
+    """An entry of the manifest."""
+    entry = {"path": payload.bytes(), "kind": payload.number()}
+    if entry["kind"] in (0, 8):
+        return entry
+    for name in ["mode", "uid", "gid", "nlink", "size", "rdev", "same", "content"]:
+        entry[name] = payload.number()
+    if entry["content"] == 1:
+        entry["hash"] = payload.bytes().hex()
+        entry["piece_bytes"] = payload.number()
+        entry["pieces"] = payload.bytes().hex()
+    entry["target"] = base64.b64encode(payload.bytes()).decode()
+    xattrs = payload.list(lambda: (payload.bytes(), payload.bytes()))
+    entry["xattrs"] = {base64.b64encode(name).decode(): value.hex() for name, value in xattrs}
+    return entry
 
 
 class Events:

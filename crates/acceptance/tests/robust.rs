@@ -78,6 +78,8 @@ fn recorder_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut whole = record(stage, &place, &["--quiet"], &trace, &["sh", "-c", &script]);
     place.run(&mut whole)?.success("recorded")?;
     let span = begun.elapsed();
+    let whole = Info::of(stage, &trace)?;
+    whole.must_be_complete()?;
 
     let mut random = Random(tier::seed());
     for round in 0..tier::rounds(15, 100) {
@@ -130,6 +132,14 @@ fn recorder_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
             if info.complete {
                 // Killed after its last word, before its own end: everything is there.
                 info.must_be_complete().map_err(told)?;
+                for call in ["execve", "write", "exit_group"] {
+                    ensure!(
+                        info.count(call) == whole.count(call),
+                        "round {round}, after {moment:?}: says it is complete, with {} of {} {call}",
+                        info.count(call),
+                        whole.count(call)
+                    );
+                }
                 continue;
             }
             let said = reads(stage, &place, &["info"], &trace).map_err(told)?;

@@ -299,6 +299,58 @@ global_asm!(
     "reenact_stage2:",
     "mov %rax, %rbx",
     "lea reenact_stage2_end(%rip), %rbp", // the parameters follow the code
+    "or $-1, %r14d",
+    "cmpq $0, {p_arena_len}(%rbp)",
+    "je 1f",
+    // In another IPC namespace arena and image come as one descriptor, through a pair of sockets
+    // whose other end the supervisor takes when it sees this call return. If it is not there, the
+    // socket is empty.
+    "mov $53, %eax",
+    "mov $1, %edi",        // AF_UNIX
+    "mov $0x80002, %esi",  // SOCK_DGRAM | SOCK_CLOEXEC
+    "xor %edx, %edx",
+    "lea {pair}(%rbx), %r10",
+    "syscall",
+    "test %eax, %eax",
+    "jnz 9f",
+    "lea {p_slot}(%rbp), %rax",
+    "mov %rax, {vector}(%rbx)",
+    "movq $8, {vector}+8(%rbx)",
+    "lea {vector}(%rbx), %rax",
+    "mov %rax, {message}+16(%rbx)",
+    "movq $1, {message}+24(%rbx)",
+    "lea {control}(%rbx), %rax",
+    "mov %rax, {message}+32(%rbx)",
+    "movq $24, {message}+40(%rbx)",
+    "mov $47, %eax",
+    "mov {pair}(%rbx), %edi",
+    "lea {message}(%rbx), %rsi",
+    "mov $0x40000040, %edx", // MSG_DONTWAIT | MSG_CMSG_CLOEXEC
+    "syscall",
+    "mov %rax, %r13",
+    "mov $3, %eax",
+    "mov {pair}(%rbx), %edi",
+    "syscall",
+    "mov $3, %eax",
+    "mov {pair}+4(%rbx), %edi",
+    "syscall",
+    "cmp $8, %r13",
+    "jne 9f",
+    "cmpq $20, {control}(%rbx)", // a header and one descriptor
+    "jne 9f",
+    "mov {control}+16(%rbx), %r14d",
+    "mov $9, %eax",
+    "xor %edi, %edi",
+    "mov {p_arena_len}(%rbp), %rsi",
+    "mov $3, %edx",
+    "mov $0x4001, %r10d", // MAP_SHARED | MAP_NORESERVE
+    "mov %r14d, %r8d",
+    "xor %r9d, %r9d",
+    "syscall",
+    "cmp $-4096, %rax",
+    "ja 9f",
+    "mov %rax, {p_arena_at}(%rbp)",
+    "1:",
     "mov $9, %eax",
     "xor %edi, %edi",
     "mov {p_total}(%rbp), %rsi",
@@ -310,6 +362,24 @@ global_asm!(
     "cmp $-4096, %rax",
     "ja 9f",
     "mov %rax, %r12",
+    "test %r14d, %r14d",
+    "js 2f",
+    "mov $9, %eax",
+    "mov %r12, %rdi",
+    "mov {p_image}(%rbp), %rsi",
+    "mov $5, %edx",
+    "mov $0x12, %r10d", // MAP_PRIVATE | MAP_FIXED
+    "mov %r14d, %r8d",
+    "mov {p_arena_len}(%rbp), %r9",
+    "syscall",
+    "cmp $-4096, %rax",
+    "ja 9f",
+    "mov $3, %eax",
+    "mov %r14d, %edi",
+    "syscall",
+    "or $-1, %r14d",
+    "jmp 3f",
+    "2:",
     "mov $30, %eax",
     "mov {p_image_shm}(%rbp), %rdi",
     "mov %r12, %rsi",
@@ -317,6 +387,7 @@ global_asm!(
     "syscall",
     "cmp $-4096, %rax",
     "ja 9f",
+    "3:",
     "mov $9, %eax",
     "mov {p_image}(%rbp), %rdi",
     "mov {p_total}(%rbp), %rsi",
@@ -336,6 +407,12 @@ global_asm!(
     "jmp *%rax",
     // No agent: put the entry point's bytes back and start the program.
     "9:",
+    "test %r14d, %r14d",
+    "js 4f",
+    "mov $3, %eax",
+    "mov %r14d, %edi",
+    "syscall",
+    "4:",
     "mov $10, %eax",
     "mov {p_page}(%rbp), %rdi",
     "mov {p_page_len}(%rbp), %rsi",
@@ -364,6 +441,8 @@ global_asm!(
     "xor %r10d, %r10d",
     "xor %r11d, %r11d",
     "xor %r12d, %r12d",
+    "xor %r13d, %r13d",
+    "xor %r14d, %r14d",
     "ret",
     ".balign 8",
     "reenact_stage2_end:",
@@ -404,6 +483,8 @@ global_asm!(
     "xor %r10d, %r10d",
     "xor %r11d, %r11d",
     "xor %r12d, %r12d",
+    "xor %r13d, %r13d",
+    "xor %r14d, %r14d",
     "ret",
     app_rsp = const offset_of!(Context, app_rsp),
     resume = const offset_of!(Context, resume),
@@ -426,6 +507,14 @@ global_asm!(
     p_page_len = const offset_of!(Parameters, page_len),
     p_page_prot = const offset_of!(Parameters, page_prot),
     p_entry = const offset_of!(Parameters, entry),
+    p_slot = const offset_of!(Parameters, slot),
+    p_arena_len = const offset_of!(Parameters, arena_len),
+    p_arena_at = const offset_of!(Parameters, arena_at),
+    // Behind stage 2, in its page: a msghdr, an iovec, control data, a pair of descriptors.
+    message = const STAGE2_ROOM,
+    vector = const STAGE2_ROOM + 64,
+    control = const STAGE2_ROOM + 80,
+    pair = const STAGE2_ROOM + 104,
     p_saved = const offset_of!(Parameters, saved),
     space = sym crate::context::SPACE,
     first_stack_top = const crate::context::FIRST_STACK_TOP,
@@ -437,7 +526,11 @@ global_asm!(
     options(att_syntax),
 );
 
-const _: () = assert!(size_of::<Frame>() == 256 + 8 + 17 * 8 && STAGE2_BELOW >= STAGE2_ROOM + 128);
+const _: () = assert!(
+    size_of::<Frame>() == 256 + 8 + 17 * 8
+        && STAGE2_BELOW >= STAGE2_ROOM + 128
+        && STAGE2_ROOM < 3072
+);
 
 /// Addresses of the labels above, for those who look at where a thread was interrupted.
 macro_rules! labels {

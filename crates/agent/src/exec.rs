@@ -9,7 +9,7 @@ use ring::{answer, request};
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, signal_bit};
 use crate::stream::Stream;
-use crate::{signals, sys};
+use crate::{rights, signals, sys};
 
 /// Longest wait before looking whether the supervisor still lives.
 const ANSWER_WAIT_NS: u64 = 20_000_000;
@@ -23,7 +23,7 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let row = enter(context, nr, &args, enter_flag::NO_RETURN);
     if !context.silent {
-        if sys::is_quiet() || raises_privileges(nr as u32, &args) || refuses_code() {
+        if sys::is_quiet() || rights::are_gained(context, nr as u32, &args) || refuses_code() {
             let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
             Stream::record(context, &[head, sys::tsc(), 0]);
             Stream::publish(context);
@@ -72,25 +72,6 @@ pub fn cancel(context: &mut Context) {
     ask(context, request::EXEC_CANCEL, [u64::from(context.tid), 0, 0, 0, 0, 0]);
 }
 
-/// Whether the program gains rights when it starts: it must not be traced then.
-fn raises_privileges(nr: u32, args: &[u64; 6]) -> bool {
-    let (dir, path, flags) = if nr == raw::__NR_execveat {
-        (args[0], args[1], args[4])
-    } else {
-        (raw::AT_FDCWD as u64, args[0], 0)
-    };
-    // SAFETY: plain numbers.
-    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
-    let at = &raw mut stat as u64;
-    if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
-        return false;
-    }
-    let euid = sys::call(raw::__NR_geteuid, [0; 6]) as u32;
-    let egid = sys::call(raw::__NR_getegid, [0; 6]) as u32;
-    stat.st_mode & raw::S_ISUID != 0 && stat.st_uid != euid
-        || stat.st_mode & raw::S_ISGID != 0 && stat.st_gid != egid
-}
-
 /// Asks the supervisor and waits for its answer. False: it is not there, or cannot.
 pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
@@ -109,10 +90,15 @@ pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
     if control.requests.sleeping.load(Ordering::SeqCst) != 0 {
         sys::futex_wake(&control.requests.word);
     }
+    let (begun, spin_ticks) = (sys::tsc(), control.spin_ticks.load(Ordering::Relaxed));
     loop {
         let now = slot.answer.load(Ordering::Acquire);
         if now != answer::PENDING {
             return now == answer::DONE;
+        }
+        if sys::tsc().wrapping_sub(begun) < spin_ticks {
+            core::hint::spin_loop();
+            continue;
         }
         if arena.recorder_lost() {
             return false;

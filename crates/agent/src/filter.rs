@@ -37,6 +37,9 @@ const RWX: Option<u64> = Some(7);
 const RX: Option<u64> = Some(5);
 const RW: Option<u64> = Some(3);
 
+const SHARED: Option<u64> = Some((raw::MAP_SHARED | raw::MAP_NORESERVE) as u64);
+const IMAGE: Option<u64> = Some((raw::MAP_PRIVATE | raw::MAP_FIXED) as u64);
+
 /// Private anonymous memory.
 const fn memory_of(prot: Option<u64>, more_flags: u32) -> Need {
     let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | more_flags;
@@ -45,6 +48,7 @@ const fn memory_of(prot: Option<u64>, more_flags: u32) -> Need {
 
 const DISPATCH: Option<u64> = Some(prctl::PR_SET_SYSCALL_USER_DISPATCH as u64);
 const DISPATCH_ON: Option<u64> = Some(prctl::PR_SYS_DISPATCH_ON as u64);
+const NO_NEW_PRIVS: Option<u64> = Some(prctl::PR_GET_NO_NEW_PRIVS as u64);
 const SET_GS: Option<u64> = Some(start::ARCH_SET_GS as u64);
 
 /// Everything that is made for new threads, signals, patching and execs, by the agent that goes
@@ -72,12 +76,20 @@ const NEEDED: &[Need] = &[
     memory_of(RX, 0),
     memory_of(RX, raw::MAP_FIXED_NOREPLACE),
     memory_of(RWX, 0),
+    // For an image in another IPC namespace.
+    any(raw::__NR_socketpair),
+    any(raw::__NR_recvmsg),
+    any(raw::__NR_close),
+    with(raw::__NR_mmap, [None, None, RW, SHARED, None, ZERO]),
+    with(raw::__NR_mmap, [None, None, RX, IMAGE, None, None]),
     with(raw::__NR_mprotect, [None, None, RX, ZERO, ZERO, ZERO]),
     with(raw::__NR_mprotect, [None, None, RWX, ZERO, ZERO, ZERO]),
     with(raw::__NR_prctl, [DISPATCH, DISPATCH_ON, None, None, ZERO, ZERO]),
     with(raw::__NR_prctl, [Some(exec::PR_GET_MDWE), ZERO, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_arch_prctl, [SET_GS, None, ZERO, ZERO, ZERO, ZERO]),
+    with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),
     may_fail(raw::__NR_sched_yield),
+    may_fail(raw::__NR_getxattr),
     may_fail(raw::__NR_process_vm_readv),
     may_fail(raw::__NR_process_vm_writev),
     may_fail(raw::__NR_fstatfs),

@@ -29,6 +29,7 @@ mod guards;
 mod identity;
 mod maps;
 mod memory;
+mod rights;
 mod sigcalls;
 mod signals;
 mod sites;

@@ -13,7 +13,7 @@ use crate::stream::Stream;
 use crate::{entry, memory, signals, sys, tasks};
 
 /// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
-pub const STAGE2_ROOM: usize = 1024;
+pub const STAGE2_ROOM: usize = 1536;
 pub const STAGE2_BELOW: usize = 2048;
 
 /// The kernel's limit for one argument of exec.
@@ -41,6 +41,11 @@ pub struct Parameters {
     pub page_len: u64,
     pub page_prot: u64,
     pub stage1_len: u64,
+    /// In another IPC namespace, where segments cannot be attached by id: bytes of an arena that
+    /// comes as a descriptor, with the image behind it. Else 0.
+    pub arena_len: u64,
+    /// Where stage 2 has mapped that.
+    pub arena_at: u64,
     pub maps: [Map; MAPS_MAX],
     pub saved: [u8; SAVED_MAX],
 }
@@ -93,7 +98,10 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     // Whatever comes, the program starts with the entry point that it had.
     restore_entry(parameters);
     let program_entry = parameters.entry;
-    let arena_at = sys::call(raw::__NR_shmat, [parameters.arena_shm, 0, 0, 0, 0, 0]);
+    let arena_at = match parameters.arena_at {
+        0 => sys::call(raw::__NR_shmat, [parameters.arena_shm, 0, 0, 0, 0, 0]),
+        mapped => mapped as i64,
+    };
     if (-4095..0).contains(&arena_at) {
         return program_entry;
     }

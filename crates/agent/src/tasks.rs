@@ -34,7 +34,14 @@ pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
     sys::set_mask(mask_all(context));
     // Where they cannot be masked, under a filter, they are held instead.
     context.phase = phase::IN_CALL;
-    let ret = match wish(context, frame.rax as u32, &args) {
+    let wish = wish(context, frame.rax as u32, &args);
+    if let (Some(wish), Some(arena)) = (&wish, context.arena)
+        && wish.flags & u64::from(raw::CLONE_FILES | raw::CLONE_FS) != 0
+        && wish.flags & u64::from(raw::CLONE_THREAD) == 0
+    {
+        arena.control().state_shared.store(1, Ordering::Relaxed);
+    }
+    let ret = match wish {
         Some(wish) if wish.flags & u64::from(raw::CLONE_VM) != 0 => share(context, frame, &wish),
         Some(wish) => fork(context, frame, &wish),
         None => {

@@ -13,6 +13,8 @@ pub enum Failure {
     Usage(String),
     /// `info --verify`: the trace is damaged, or not complete.
     Incomplete(String),
+    /// `compare`: there are differences.
+    Different(String),
     /// `record` itself failed.
     Recorder(String),
     /// `record`: PROGRAM was found but cannot be executed.
@@ -29,6 +31,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (1, "failure; for doctor: something that recording needs is missing"),
     (2, "the command line makes no sense (record: 125)"),
     (3, "info --verify: the trace is damaged or not complete"),
+    (4, "compare: there are differences"),
     (125, "record: reenact itself failed"),
     (126, "record: PROGRAM cannot be executed"),
     (127, "record: PROGRAM was not found"),
@@ -42,6 +45,7 @@ impl Failure {
             Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Incomplete(_) => 3,
+            Failure::Different(_) => 4,
             Failure::Recorder(_) => 125,
             Failure::NotExecutable(_) => 126,
             Failure::NotFound(_) => 127,
@@ -55,6 +59,7 @@ impl Failure {
             Failure::Failed(text)
             | Failure::Usage(text)
             | Failure::Incomplete(text)
+            | Failure::Different(text)
             | Failure::Recorder(text)
             | Failure::NotExecutable(text)
             | Failure::NotFound(text) => eprintln!("reenact: {text}"),
@@ -99,6 +104,7 @@ mod tests {
             Failure::Failed(text()),
             Failure::Usage(text()),
             Failure::Incomplete(text()),
+            Failure::Different(text()),
             Failure::Recorder(text()),
             Failure::NotExecutable(text()),
             Failure::NotFound(text()),

@@ -1,8 +1,10 @@
 //! `reenact`: records what a program asks of the kernel, and shows it.
 
 mod cat;
+mod compare;
 mod doctor;
 mod failure;
+mod filter;
 mod info;
 mod record;
 mod render;
@@ -54,6 +56,7 @@ enum Command {
     Show(show::Args),
     Info(info::Args),
     Cat(cat::Args),
+    Compare(compare::Args),
     Doctor(doctor::Args),
 }
 
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
             Command::Show(args) => show::run(args),
             Command::Info(args) => info::run(args),
             Command::Cat(args) => cat::run(args),
+            Command::Compare(args) => compare::run(args),
             Command::Doctor(args) => doctor::run(&args),
         },
         Err(error) => return command_line(&error),

@@ -2,6 +2,7 @@
 
 pub mod args;
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,7 +20,7 @@ use recorder::{
     DataRule, DataRules, Handle, Options, Recorder, Sink, Summary, host, namespaces, state,
 };
 use ring::{DataMode, Slot};
-use supervisor::{LaunchError, Observer, Supervisor};
+use supervisor::{ExecStop, LaunchError, Observer, Supervisor};
 use trace::event::{Event, EventKind, RECORDER};
 use trace::{Compress, WriterOptions};
 
@@ -28,6 +29,9 @@ use crate::units;
 
 /// The agent, built for this very version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
+
+/// Agents look 100 us for an answer before they sleep: being woken takes as long.
+const SPINS_PER_S: u64 = 10_000;
 
 /// Records PROGRAM.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
@@ -43,6 +47,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut preamble = host::preamble(command, options_text(&args)).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
+    let spin_ticks = if preamble.cpus > 1 { preamble.tsc_hz / SPINS_PER_S } else { 0 };
+    control.spin_ticks.store(spin_ticks, Ordering::Relaxed);
     let output = Output::open(&args, program)?;
     preamble.trace_dev = output.device;
     let options = Options {
@@ -51,9 +57,10 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         duration: args.duration,
         until_exit: args.until_exit,
         data,
+        manifest: !args.no_manifest,
     };
     let recorder = Recorder::start(arena, output.sink, &preamble, options).map_err(|e| ours(&e))?;
-    let mut observer = Glue { handle: recorder.handle() };
+    let mut observer = Glue { arena, handle: recorder.handle(), before: HashMap::new() };
     if let Err(error) = supervisor.launch(program, arguments, &mut observer) {
         if let Some(path) = output.path.as_ref().filter(|_| output.created) {
             let _ = std::fs::remove_file(path);
@@ -158,6 +165,7 @@ impl Output {
 
 fn compress(choice: args::Compression) -> Compress {
     match choice {
+        args::Compression::Auto => Compress::Adaptive,
         args::Compression::Zstd(level) => Compress::Zstd(level),
         args::Compression::Lz4 => Compress::Lz4,
         args::Compression::None => Compress::None,
@@ -207,19 +215,53 @@ const GLOBAL_PID_PAUSE: Duration = Duration::from_millis(1);
 
 /// Hands what the supervisor sees to the recorder.
 struct Glue {
+    arena: ring::Arena,
     handle: Handle,
+    /// The state of processes that are executing a program, by their numbers.
+    before: HashMap<u32, state::Before>,
 }
 
+/// Most processes whose state is kept: that of others is read at the stop.
+const BEFORE_MAX: usize = 256;
+
 impl Glue {
+    /// Whether processes share descriptors or directories that are no threads of each other.
+    fn is_state_shared(&self) -> bool {
+        self.arena.control().state_shared.load(Ordering::Relaxed) != 0
+    }
+
     fn tell(&self, kind: EventKind) {
         self.handle.event(Event { thread: RECORDER, tsc: host::tsc(), kind });
     }
 }
 
 impl Observer for Glue {
-    fn image(&mut self, pid: u32, process: u32) {
+    fn announced(&mut self, pid: u32, process: u32) {
         self.handle.process_seen(process, pid);
-        if let Ok(state) = state::read_state(pid, process) {
+        if !self.is_state_shared()
+            && self.before.len() < BEFORE_MAX
+            && let Some(before) = state::Before::read(pid, process)
+        {
+            self.before.insert(process, before);
+        }
+    }
+
+    fn called_off(&mut self, process: u32) {
+        self.before.remove(&process);
+    }
+
+    fn image(&mut self, stop: &ExecStop) {
+        let &ExecStop { pid, process, known } = stop;
+        let before = self.before.remove(&process);
+        if before.is_none() {
+            self.handle.process_seen(process, pid);
+        }
+        let after = before.zip(known).filter(|_| !self.is_state_shared()).and_then(
+            |(before, (credentials, blocked))| {
+                before.after(credentials.uids, credentials.gids, blocked)
+            },
+        );
+        if let Ok(state) = after.map_or_else(|| state::read_state(pid, process), Ok) {
             self.tell(EventKind::State(Box::new(state)));
         }
     }

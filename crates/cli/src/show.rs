@@ -1,9 +1,7 @@
 //! `reenact show`: what the program asked of the kernel, event by event.
 
-mod filter;
 mod follow;
 mod lines;
-mod moment;
 mod objects;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -12,18 +10,17 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Contents, World};
+use model::{Contents, Moment, World};
 use trace::event::{Event, EventKind};
 use trace::{ReadError, Sequenced, Trace};
 
 use crate::failure::{self, Failure};
+use crate::filter::{self, Filter};
 use crate::render::json::Json;
 use crate::render::text::Style;
 use crate::{source, units};
-use filter::{CallFilter, Filter};
 use follow::Held;
 use lines::Look;
-use moment::Moment;
 
 /// How often a growing trace is looked at.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -45,40 +42,8 @@ pub struct Args {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Only these processes (process ids, separated by commas)
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
-    pid: Vec<u32>,
-
-    /// Only these threads (thread ids, separated by commas)
-    #[arg(long, value_name = "TID", value_delimiter = ',')]
-    tid: Vec<u32>,
-
-    /// Only these calls: names and classes (%file, %desc, %network, %process, %signal, %ipc,
-    /// %memory, %creds, %clock, %stat, %read, %write, %sync), separated by commas; with `!` in
-    /// front, all others
-    #[arg(long, value_name = "CALLS", value_parser = CallFilter::parse, allow_hyphen_values = true)]
-    call: Option<CallFilter>,
-
-    /// Only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes);
-    /// may be given several times
-    #[arg(long, value_name = "GLOB")]
-    path: Vec<String>,
-
-    /// Only calls that returned an error
-    #[arg(long)]
-    failed: bool,
-
-    /// Only what began at this time from the start or later (seconds, or with a unit: 200ms)
-    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
-    since: Option<u64>,
-
-    /// Only what began up to this time from the start
-    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
-    until: Option<u64>,
-
-    /// Only calls that took longer
-    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
-    slower_than: Option<u64>,
+    #[command(flatten)]
+    only: filter::Options,
 
     /// Stop after this many events
     #[arg(long, value_name = "COUNT")]
@@ -270,16 +235,7 @@ impl<W: Write> Printer<W> {
             let look = Look { style, hex: args.data == Data::Hex, colour };
             Format::Text { look, line: String::new() }
         };
-        let filter = Filter {
-            pids: args.pid.clone(),
-            tids: args.tid.clone(),
-            calls: args.call.clone(),
-            paths: args.path.clone(),
-            failed: args.failed,
-            since_ns: args.since,
-            until_ns: args.until,
-            slower_ns: args.slower_than,
-        };
+        let filter = args.only.filter();
         Printer { world: World::new(), filter, format, left: args.limit.unwrap_or(u64::MAX), out }
     }
 

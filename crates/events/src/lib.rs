@@ -13,5 +13,5 @@ pub mod shape;
 pub mod table;
 
 pub use errno::{errno_name, signal_name};
-pub use shape::{Arg, Classes, Dir, FlagSet, Kind, Len, Of, Ret, Syscall, Variant};
+pub use shape::{Arg, Classes, Dir, FlagSet, Kind, Len, Of, Replay, Ret, Syscall, Variant};
 pub use table::{by_name, by_number};

@@ -358,6 +358,8 @@ impl Classes {
     pub const WRITE: Classes = Classes(1 << 11);
     /// Makes data durable.
     pub const SYNC: Classes = Classes(1 << 12);
+    /// Changes files otherwise than by writing: names, attributes, lengths.
+    pub const CHANGE: Classes = Classes(1 << 13);
 
     /// The names that `--call %NAME` knows.
     pub const NAMES: &'static [(&'static str, Classes)] = &[
@@ -375,6 +377,7 @@ impl Classes {
         ("read", Self::READ),
         ("write", Self::WRITE),
         ("sync", Self::SYNC),
+        ("change", Self::CHANGE),
     ];
 
     /// Both groups together.

@@ -1,9 +1,11 @@
 //! What a call does to descriptors and directories, read off its row wherever a row can tell.
 
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use events::record::{RESULT, part};
-use events::shape::{Dir, FlagSet, Kind, Of, Ret};
+use events::shape::{Arg, Dir, FlagSet, Kind, Of, Ret, Syscall};
+use events::table::NUMBER_LIMIT;
 use trace::event::{Call, Outcome};
 
 use crate::contents::{Contents, latest, piece};
@@ -72,6 +74,50 @@ pub(crate) fn success(call: &Call) -> Option<i64> {
         Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
         _ => None,
     }
+}
+
+/// Whether calls of a row touch neither descriptors nor directories, and name no path.
+fn is_inert(row: &Syscall) -> bool {
+    let variants = row.variants.iter().map(|variant| (variant.args, variant.ret));
+    let plain = variants.chain([(row.args, row.ret)]).all(|(args, ret)| {
+        let harmless = |arg: &Arg| match arg.kind {
+            Kind::Path => false,
+            Kind::Buf(dir, of, _) => {
+                dir == Dir::In || !matches!(of, Of::Fds | Of::Msghdr | Of::Mmsghdr)
+            }
+            _ => true,
+        };
+        ret != Ret::Fd && args.iter().all(harmless)
+    });
+    plain && !NAMED.contains(&row.name)
+}
+
+/// Calls that do more than their rows can tell: [`of_call`] and [`spawn_flags`] know them.
+const NAMED: &[&str] = &[
+    "bind",
+    "chdir",
+    "clone",
+    "clone3",
+    "close",
+    "close_range",
+    "connect",
+    "fchdir",
+    "fork",
+    "getcwd",
+    "getpeername",
+    "getsockname",
+    "ioctl",
+    "unshare",
+    "vfork",
+];
+
+/// Whether a call changes nothing here: most calls read and write, and can be passed over fast.
+pub(crate) fn changes_nothing(call: &Call) -> bool {
+    static INERT: LazyLock<Vec<bool>> = LazyLock::new(|| {
+        let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
+        rows.map(|row| row.is_none_or(is_inert)).collect()
+    });
+    INERT.get(usize::from(call.nr)).copied().unwrap_or(true)
 }
 
 /// The clone flags of a call that makes a task.

@@ -8,12 +8,15 @@ pub mod decode;
 mod descriptors;
 mod effects;
 pub mod glob;
+mod moment;
 pub mod names;
 pub mod path;
+pub mod realm;
 pub mod world;
 
 pub use contents::{Contents, InlineOnly};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Origin};
 pub use effects::{Step, spawn_flags};
+pub use moment::Moment;
 pub use world::{Process, Thread, View, World};

@@ -146,6 +146,18 @@ impl World {
         Some(self.threads.get(&thread)?.files.borrow())
     }
 
+    /// Whether somebody else may use the same descriptor table as a thread.
+    pub fn shares_descriptors(&self, thread: u32) -> bool {
+        self.threads.get(&thread).is_some_and(|t| Rc::strong_count(&t.files) > 1)
+    }
+
+    /// Every open file that a living thread has a descriptor for; shared ones come several times.
+    pub fn open_files(&self, each: &mut dyn FnMut(&Description)) {
+        for thread in self.threads.values() {
+            thread.files.borrow().iter().for_each(|(_, entry)| each(&entry.description));
+        }
+    }
+
     /// The working directory of a thread; empty while unknown.
     pub fn cwd(&self, thread: u32) -> Vec<u8> {
         self.threads.get(&thread).map(|t| t.cwd.borrow().clone()).unwrap_or_default()
@@ -167,9 +179,14 @@ impl World {
             EventKind::Call(call) => {
                 if let Some(thread) = self.threads.get_mut(&event.thread) {
                     thread.fresh = false;
-                    if let Some(flags) = effects::spawn_flags(call, contents) {
-                        thread.spawn(flags, call);
-                    }
+                }
+                if effects::changes_nothing(call) {
+                    return step;
+                }
+                if let Some(flags) = effects::spawn_flags(call, contents)
+                    && let Some(thread) = self.threads.get_mut(&event.thread)
+                {
+                    thread.spawn(flags, call);
                 }
                 effects::of_call(self, call, contents, &mut step);
             }

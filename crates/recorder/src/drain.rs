@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use events::record::GapWhy;
+use files::Inode;
 use ring::Arena;
 use trace::event::{EventKind, RECORDER, Totals};
 
 use crate::host::{self, TscClock};
 use crate::mailbox::{Mailbox, Message};
+use crate::manifest;
 use crate::output::Output;
 use crate::pace::Pace;
 use crate::processes::Processes;
@@ -47,6 +49,10 @@ pub(crate) struct Drain {
     stopped: Option<Stopped>,
     /// Since when no process is known.
     alone: Option<Instant>,
+    /// The trace itself.
+    own: Option<Inode>,
+    /// When the last two rounds began.
+    rounds: [u64; 2],
 }
 
 impl Drain {
@@ -57,6 +63,7 @@ impl Drain {
         processes: Processes,
         clock: TscClock,
         options: Options,
+        own: Option<Inode>,
     ) -> Drain {
         Drain {
             arena,
@@ -70,6 +77,8 @@ impl Drain {
             program_ended: false,
             stopped: None,
             alone: None,
+            own,
+            rounds: [0; 2],
         }
     }
 
@@ -123,8 +132,14 @@ impl Drain {
     /// Reads all slots once, and takes leave of the threads of processes that had died before.
     fn round(&mut self) -> u64 {
         let mut news = Vec::new();
+        let began = host::tsc();
         let bytes = self.slots.round(&mut self.out, &mut news);
         self.note(news);
+        // Whoever took a time stamp before the last round has published since.
+        if let Some(changes) = &mut self.out.changes {
+            changes.settle(self.rounds[0]);
+        }
+        self.rounds = [self.rounds[1], began];
         let mut dead = self.processes.dead();
         dead.retain(|&(process, _)| self.slots.is_read(process));
         if !dead.is_empty() {
@@ -225,6 +240,10 @@ impl Drain {
         if let Some((why, text)) = &stopped {
             let discarded = self.out.calls_discarded;
             self.out.last_gap(end_tsc, *why, discarded, text.clone());
+        }
+        let why = stopped.as_ref().map(|(why, _)| *why);
+        if let Err(error) = manifest::write(&mut self.out, why, self.own) {
+            self.out.fail(&error);
         }
         let totals = Totals {
             calls_made: counts.calls_made,

@@ -3,6 +3,7 @@
 //! The bytes lie in memory that the traced program can scribble over. Whatever is found there,
 //! every word is read once and checked, and nothing grows without a bound.
 
+mod note;
 mod withhold;
 
 use events::record::{
@@ -14,6 +15,7 @@ use trace::event::{
 };
 use trace::{CallRef, ContentRef, DataRef};
 
+use self::note::is_wanted;
 use self::withhold::{Fate, Withheld};
 use crate::output::Output;
 
@@ -482,6 +484,8 @@ impl Stream {
             Item { arg: header.a, part, index: header.b, flags, true_len, hash, stored, at };
         let fate = match self.call {
             Some(call) if out.policy.is_some() => self.withhold(&call, &mut item, out),
+            // What is not inline will be gone when the call is whole.
+            Some(call) if !inline && is_wanted(call.nr, &item, out) => Fate::Told(Vec::new()),
             _ => Fate::Stored,
         };
         if stored == 0 {
@@ -530,6 +534,11 @@ impl Stream {
         if let Some(policy) = &mut out.policy {
             let whole = || call.whole(outcome, self.told());
             policy.returned(thread, tsc, &call.bare(), whole);
+        }
+        if let Some(changes) = &mut out.changes
+            && changes.follows(nr)
+        {
+            self.note(thread, call, outcome, changes);
         }
         let bare = CallRef {
             nr,

@@ -11,10 +11,12 @@
 //! One thread reads all rings in rounds. It trusts nothing that it finds in them. Rings are read
 //! one after the other; only where paths decide what is kept, all together in the order of time.
 
+mod changes;
 mod drain;
 pub mod host;
 mod ingest;
 mod mailbox;
+mod manifest;
 pub mod namespaces;
 mod output;
 mod pace;
@@ -35,6 +37,7 @@ use ring::Arena;
 use trace::event::{Event, Preamble};
 use trace::{WriteError, Writer, WriterOptions};
 
+use crate::changes::Changes;
 use crate::drain::Drain;
 use crate::host::TscClock;
 use crate::mailbox::{Mailbox, Message};
@@ -59,6 +62,8 @@ pub struct Options {
     /// What is kept of the contents of which files. Agents must be told to deliver
     /// [`DataRules::most`].
     pub data: DataRules,
+    /// Whether the trace ends with a manifest of the paths that the program changed.
+    pub manifest: bool,
 }
 
 /// What a recording came to.
@@ -122,6 +127,7 @@ impl Recorder {
     ) -> Result<Recorder, RecordError> {
         let mailbox = Arc::new(Mailbox::new(arena));
         let handle = Handle { mailbox: Arc::clone(&mailbox) };
+        let own = sink.inode();
         let (sink, space) = sink.open()?;
         let clock = TscClock::start(preamble.tsc_hz);
         let writer = Writer::new(sink, preamble, options.writer)?;
@@ -132,7 +138,10 @@ impl Recorder {
                 let policy = Policy::new(options.data.clone(), Arc::clone(&mailbox));
                 out.policy = Some(Box::new(policy));
             }
-            Drain::new(arena, mailbox, out, processes, clock, options).run()
+            if options.manifest {
+                out.changes = Some(Box::new(Changes::new()));
+            }
+            Drain::new(arena, mailbox, out, processes, clock, options, own).run()
         };
         let thread = std::thread::Builder::new().name("drain".into()).spawn(drain)?;
         Ok(Recorder { handle, thread })
@@ -168,13 +177,13 @@ pub struct Handle {
 impl Handle {
     /// Adds an event of the recorder's own stream.
     pub fn event(&self, event: Event) {
-        self.mailbox.send(Message::Event(event));
+        self.mailbox.leave(Message::Event(event));
     }
 
     /// A process exists: watching it from now on makes sure that its end is learnt. `pid` is its
     /// id in our namespace.
     pub fn process_seen(&self, process: u32, pid: u32) {
-        self.mailbox.send(Message::Seen(Watched::open(process, pid)));
+        self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
     }
 
     /// The launched program has ended, with this wait status.

@@ -51,10 +51,15 @@ impl Mailbox {
         Mailbox { arena, queue: Mutex::default(), filled: AtomicBool::new(false) }
     }
 
-    /// Delivers a message and wakes the draining thread.
-    pub fn send(&self, message: Message) {
+    /// Delivers a message that can wait until the draining thread wakes by itself.
+    pub fn leave(&self, message: Message) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
         self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Delivers a message and wakes the draining thread.
+    pub fn send(&self, message: Message) {
+        self.leave(message);
         let bell = &self.arena.control().doorbell;
         bell.word.fetch_add(1, Ordering::SeqCst);
         if bell.sleeping.load(Ordering::SeqCst) != 0 {

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use events::record::{GapWhy, data_flag, enter_flag};
 use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
+use trace::manifest::{Ending, Entry, ManifestWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
 
+use crate::changes::Changes;
 use crate::policy::Policy;
 use crate::sink::DiskSpace;
 
@@ -13,6 +15,8 @@ use crate::sink::DiskSpace;
 const ROOM_CHECK_BYTES: u64 = 256 << 10;
 /// What a call without data counts towards that.
 const CALL_BYTES: u64 = 32;
+/// Room for an entry of the manifest, and for those that were not written yet.
+const MANIFEST_ROOM_BYTES: u64 = 2 << 20;
 /// How long the writer may take to catch up when the trace is about to reach its size limit.
 const CATCH_UP: Duration = Duration::from_secs(1);
 /// Buffers kept for data that arrives in pieces.
@@ -31,6 +35,8 @@ pub(crate) struct Output {
     spare: Vec<Vec<u8>>,
     /// What is kept of contents, where paths decide.
     pub policy: Option<Box<Policy>>,
+    /// What the program changes, where a manifest is wanted.
+    pub changes: Option<Box<Changes>>,
     /// Calls that were handed to the writer.
     pub calls_written: u64,
     /// Calls that came after the recording had stopped.
@@ -55,6 +61,7 @@ impl Output {
             last_tsc: 0,
             spare: Vec::new(),
             policy: None,
+            changes: None,
             calls_written: 0,
             calls_discarded: 0,
             slow_calls: 0,
@@ -119,6 +126,9 @@ impl Output {
     pub fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) {
         if let Some(policy) = &mut self.policy {
             policy.event(thread, tsc, &kind);
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.event(thread, tsc, &kind);
         }
         if self.discarding {
             return;
@@ -188,7 +198,7 @@ impl Output {
     }
 
     #[cold]
-    fn fail(&mut self, error: &WriteError) {
+    pub fn fail(&mut self, error: &WriteError) {
         self.stop(GapWhy::WriteFailed, error.to_string());
     }
 
@@ -216,6 +226,29 @@ impl Output {
             Ok(()) => self.gaps += 1,
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// Adds to the manifest. False when the trace has no room for it.
+    pub fn manifest_entry(
+        &mut self,
+        manifest: &mut ManifestWriter,
+        entry: &mut Entry,
+    ) -> Result<bool, WriteError> {
+        let pending = self.writer.bytes_pending().saturating_add(MANIFEST_ROOM_BYTES);
+        let short = self.space.as_ref().is_some_and(|space| space.short_of(pending).is_some());
+        if short || self.writer.bytes_written().saturating_add(pending) >= self.size_max {
+            return Ok(false);
+        }
+        manifest.add(&mut self.writer, entry).map(|()| true)
+    }
+
+    /// Ends the manifest.
+    pub fn manifest_end(
+        &mut self,
+        manifest: ManifestWriter,
+        ending: Ending,
+    ) -> Result<(), WriteError> {
+        manifest.end(&mut self.writer, ending)
     }
 
     /// Closes the open block of a thread that is gone.

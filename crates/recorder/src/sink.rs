@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
+use files::Inode;
+
 /// Room that is left on the trace's file system, so that the end of the trace finds a place.
 const RESERVE_BYTES: u64 = 1 << 20;
 
@@ -16,6 +18,14 @@ pub enum Sink {
 }
 
 impl Sink {
+    /// Which file the trace is, if it is one.
+    pub(crate) fn inode(&self) -> Option<Inode> {
+        match self {
+            Sink::File(file) => files::inode_of(file).ok(),
+            Sink::Stream(_) => None,
+        }
+    }
+
     /// What the writer is given, and what watches the room that is left.
     pub(crate) fn open(self) -> io::Result<(Box<dyn Write + Send>, Option<DiskSpace>)> {
         match self {

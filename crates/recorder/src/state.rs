@@ -1,10 +1,15 @@
-//! What a process is at this moment, as /proc tells: read while it stands still at an exec.
+//! What a process is at this moment, as /proc tells: read around an exec.
+//!
+//! Nobody else can change the state of a process that shares it with nobody, between the
+//! announcement of its exec and the new program's first instruction, and the exec itself changes
+//! little. So it is read while the kernel executes the program, and what the exec may have changed
+//! while the process stands still.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{Mode, OFlags, RawDir, open, openat, readlinkat_raw};
+use rustix::fs::{Mode, OFlags, RawDir, open, openat, readlink, readlinkat_raw, stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use trace::event::{OpenFd, ProcessState};
@@ -12,14 +17,12 @@ use trace::event::{OpenFd, ProcessState};
 /// Where the values begin in a line of /proc/PID/limits.
 const LIMIT_NAME_BYTES: usize = 26;
 
-/// Reads what /proc knows about a process. What may not be read (another user's descriptors, say)
-/// stays empty; the error is for a process that is gone.
+/// Reads what /proc knows about a process that stands still at the beginning of a program. What
+/// may not be read (another user's descriptors, say) stays empty; the error is for a process that
+/// is gone.
 pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
-    let dir = open(
-        format!("/proc/{pid}"),
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = open(format!("/proc/{pid}"), flags, Mode::empty())?;
     let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
     let mut state = ProcessState { process, pid, ..ProcessState::default() };
     parse_status(scratch.file(dir.as_fd(), "status")?, &mut state);
@@ -29,6 +32,35 @@ pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
     state.limits = parse_limits(scratch.file(dir.as_fd(), "limits").unwrap_or_default());
     state.fds = read_descriptors(dir.as_fd(), &mut scratch);
     Ok(state)
+}
+
+/// The state of a process that was about to execute a program.
+pub struct Before(ProcessState);
+
+impl Before {
+    /// Reads it. `None`: another thread of it could change it, or it is gone.
+    pub fn read(pid: u32, process: u32) -> Option<Before> {
+        let before = read_state(pid, process).ok()?;
+        // Its thread and the two that every directory has.
+        let threads = stat(format!("/proc/{pid}/task")).ok()?.st_nlink.checked_sub(2)?;
+        (threads == 1).then_some(Before(before))
+    }
+
+    /// The state now that it stands at the beginning of that program, with these ids of users and
+    /// groups and these blocked signals. `None` when that is not all that has changed: the kernel
+    /// tells the number of descriptors (since Linux 6.2), and binfmt_misc opens one.
+    pub fn after(self, uids: [u32; 4], gids: [u32; 4], blocked: u64) -> Option<ProcessState> {
+        let Before(mut state) = self;
+        let dir = format!("/proc/{}", state.pid);
+        state.fds.retain(|open| open.flags & OFlags::CLOEXEC.bits() == 0);
+        let open_now = stat(format!("{dir}/fd")).ok()?.st_size;
+        if u64::try_from(open_now) != Ok(state.fds.len() as u64) {
+            return None;
+        }
+        state.exe = readlink(format!("{dir}/exe"), Vec::new()).ok()?.into_bytes();
+        (state.uids, state.gids, state.sig_blocked) = (uids, gids, blocked);
+        Some(state)
+    }
 }
 
 /// Reads only what /proc/PID/status tells of a process: ids, masks, its parent.
@@ -148,8 +180,9 @@ fn parse_fdinfo(info: &[u8]) -> (u64, u32) {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{Seek, SeekFrom};
+    use std::io::{Read, Seek, SeekFrom, Write};
     use std::os::fd::AsRawFd;
+    use std::process::Stdio;
     use std::time::Instant;
 
     use super::*;
@@ -185,8 +218,41 @@ mod tests {
     fn a_process_that_is_gone_is_an_error() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
+        assert!(Before::read(child.id(), 1).is_none());
         let error = read_state(child.id(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_was_read_before_an_exec_holds_after_it() {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -n 77; exec 4</dev/null; read line; exec cat"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let read = || read_state(child.id(), 1).unwrap();
+        let is_ready = |state: &ProcessState| {
+            state.limits.get(7).is_some_and(|limit| limit.0 == 77)
+                && state.fds.iter().any(|open| open.fd == 4)
+        };
+        while !is_ready(&read()) {
+            std::thread::yield_now();
+        }
+        let before = || Before::read(child.id(), 1).expect("a process with one thread");
+        let (plain, mut closing, mut missing) = (before(), before(), before());
+        closing.0.fds.push(OpenFd { fd: 9, flags: OFlags::CLOEXEC.bits(), ..OpenFd::default() });
+        missing.0.fds.pop();
+        let (input, mut output) = (child.stdin.as_mut().unwrap(), child.stdout.as_mut().unwrap());
+        input.write_all(b"go\nmore\n").unwrap();
+        let mut line = [0; 5];
+        output.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"more\n");
+        let now = read_state(child.id(), 1).unwrap();
+        let after = |before: Before| before.after(now.uids, now.gids, now.sig_blocked);
+        assert_eq!(after(plain).as_ref(), Some(&now));
+        // Descriptors that an exec closes are left out, any that came from elsewhere noticed.
+        assert_eq!(after(closing).as_ref(), Some(&now));
+        assert_eq!(after(missing), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,1 +1,424 @@
-//! Placeholder.
+//! Compares what files are: two trees, a tree and the manifest of a trace, or two manifests.
+//!
+//! Sizes and link counts of directories differ between file systems and are not compared; neither
+//! are times. What cannot be told is never called equal: it is counted as unverified, or, where the
+//! trace has never shown the bytes, as unknown.
+//!
+//! Trees and manifests may be hostile: paths are resolved inside their tree, and memory is bounded.
+
+mod names;
+mod walk;
+
+use std::ops::Range;
+
+use files::{Inode, Seen, Tree, Want};
+use serde::{Deserialize, Serialize};
+use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
+use trace::{ReadError, Trace};
+
+use self::names::Names;
+pub use self::walk::trees;
+
+/// Differences that are kept one by one; beyond that they are counted.
+const DIFFERENCES_MAX: usize = 10_000;
+/// Examples kept of what could not be verified.
+const UNVERIFIED_MAX: usize = 100;
+
+/// What came of a comparison.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FinalState {
+    /// Paths that were compared.
+    pub compared: u64,
+    /// Paths that differ.
+    pub different: u64,
+    /// How they differ: the first ones.
+    pub differences: Vec<Difference>,
+    /// Facts that could not be verified: the paths of the first ones and why.
+    pub unverified: Vec<Unverified>,
+    /// How many there are.
+    pub unverified_count: u64,
+    /// Bytes of files whose content the trace has never shown.
+    pub unknown_bytes: u64,
+    /// Paths in other roots and mount namespaces, which the recording left out.
+    pub left_out: u64,
+    /// Why there was less to compare than the program changed, if there was.
+    pub limited: Option<String>,
+}
+
+/// One way in which a path differs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Difference {
+    /// The path, as text.
+    pub path: String,
+    /// What differs: `type`, `mode`, `owner`, `size`, `content`, `target`, `device`, `xattr`,
+    /// `links` or `same file`.
+    pub what: String,
+    /// What it should be.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+}
+
+/// Something that could not be verified.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unverified {
+    /// The path, as text.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+impl FinalState {
+    /// Whether all that could be compared is equal.
+    pub fn is_equal(&self) -> bool {
+        self.different == 0
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scrutiny {
+    /// Owners and groups.
+    pub owners: bool,
+    /// Set-user-id and set-group-id bits of files, and device nodes.
+    pub privileged: bool,
+}
+
+impl Default for Scrutiny {
+    fn default() -> Scrutiny {
+        Scrutiny { owners: true, privileged: true }
+    }
+}
+
+/// Tells which ranges of a file the trace has never shown: ascending, without overlap. The file is
+/// named by its path in the tree and by what it is there.
+pub type Unseen<'a> = &'a dyn Fn(&[u8], Inode) -> Vec<Range<u64>>;
+
+/// For comparisons in which every byte is known.
+pub fn all_seen(_: &[u8], _: Inode) -> Vec<Range<u64>> {
+    Vec::new()
+}
+
+/// Compares what a recording left, as its manifest tells, with a tree whose root stands for `/`.
+pub fn manifest_and_tree(
+    trace: &Trace,
+    tree: &Tree,
+    scrutiny: Scrutiny,
+    unseen: Unseen<'_>,
+) -> Result<FinalState, ReadError> {
+    let mut comparison = Comparison::new(scrutiny);
+    comparison.limits(trace.manifest_ending()?);
+    for expected in trace.manifest() {
+        let expected = expected?;
+        comparison.with_tree(&expected, None, tree, unseen);
+    }
+    Ok(comparison.finish())
+}
+
+/// The same with the roles changed: the tree is what should be.
+pub fn tree_and_manifest(
+    tree: &Tree,
+    trace: &Trace,
+    scrutiny: Scrutiny,
+) -> Result<FinalState, ReadError> {
+    let mut state = manifest_and_tree(trace, tree, scrutiny, &all_seen)?;
+    for difference in &mut state.differences {
+        std::mem::swap(&mut difference.expected, &mut difference.found);
+    }
+    Ok(state)
+}
+
+/// Compares what two recordings left.
+pub fn manifests(
+    expected: &Trace,
+    found: &Trace,
+    scrutiny: Scrutiny,
+) -> Result<FinalState, ReadError> {
+    let mut comparison = Comparison::new(scrutiny);
+    comparison.limits(expected.manifest_ending()?);
+    comparison.limits(found.manifest_ending()?);
+    let mut others = found.manifest();
+    let mut other = others.next().transpose()?;
+    let one_sided = "only one of the recordings has changed it";
+    for expected in expected.manifest() {
+        let expected = expected?;
+        while let Some(entry) = other.take_if(|entry| entry.path < expected.path) {
+            comparison.unverified(&entry.path, one_sided);
+            other = others.next().transpose()?;
+        }
+        match other.take_if(|entry| entry.path == expected.path) {
+            Some(entry) => {
+                let inode = (0, entry.same);
+                comparison.pair(&expected, None, &Seen { entry, inode }, &[]);
+                other = others.next().transpose()?;
+            }
+            None => comparison.unverified(&expected.path, one_sided),
+        }
+    }
+    while let Some(entry) = other {
+        comparison.unverified(&entry.path, one_sided);
+        other = others.next().transpose()?;
+    }
+    Ok(comparison.finish())
+}
+
+/// A comparison that is under way.
+struct Comparison {
+    scrutiny: Scrutiny,
+    state: FinalState,
+    names: Names,
+    /// The last path that was found to differ: each is counted once.
+    last_different: Vec<u8>,
+}
+
+impl Comparison {
+    fn new(scrutiny: Scrutiny) -> Comparison {
+        let (state, names) = (FinalState::default(), Names::default());
+        Comparison { scrutiny, state, names, last_different: Vec::new() }
+    }
+
+    fn limits(&mut self, ending: Option<Ending>) {
+        let text = match ending {
+            None => Some("the trace has no manifest of the files that were changed"),
+            Some(Ending { scope: Scope::Truncated, .. }) => {
+                Some("the trace's manifest has not all of the files that were changed")
+            }
+            Some(Ending { scope: Scope::StoppedEarly, .. }) => {
+                Some("the recording was stopped early, so the trace has no manifest")
+            }
+            Some(Ending { scope: Scope::Whole, .. }) => None,
+        };
+        self.state.left_out += ending.map_or(0, |ending| ending.left_out);
+        if let Some(text) = text {
+            self.state.limited.get_or_insert(text.to_string());
+        }
+    }
+
+    /// Compares what a path should be with what it is in a tree.
+    fn with_tree(
+        &mut self,
+        expected: &Entry,
+        inode: Option<Inode>,
+        tree: &Tree,
+        unseen: Unseen<'_>,
+    ) {
+        let mut found = tree.look(&expected.path, Want::Attributes);
+        let mut unknown = Vec::new();
+        let both_files =
+            (expected.kind, found.entry.kind) == (FileKind::Regular, FileKind::Regular);
+        if both_files
+            && expected.size == found.entry.size
+            && let Content::Hashed(sums) = &expected.content
+        {
+            let want = match sums.piece_bytes {
+                0 => Want::Whole,
+                bytes => Want::Pieces(bytes),
+            };
+            found = tree.look(&expected.path, want);
+            unknown = unseen(&expected.path, found.inode);
+        }
+        self.pair(expected, inode, &found, &unknown);
+    }
+
+    /// Compares what a path should be with what it is. `inode` is which file it should be; without
+    /// it, `same` of the entry tells.
+    fn pair(
+        &mut self,
+        expected: &Entry,
+        inode: Option<Inode>,
+        found: &Seen,
+        unknown: &[Range<u64>],
+    ) {
+        let (path, seen) = (&expected.path, &found.entry);
+        self.state.compared += 1;
+        if expected.kind == FileKind::Unreachable || seen.kind == FileKind::Unreachable {
+            return self.unverified(path, "it could not be looked at");
+        }
+        let is_device = matches!(expected.kind, FileKind::Character | FileKind::Block);
+        if is_device && !self.scrutiny.privileged {
+            return self.unverified(path, "device nodes are not made");
+        }
+        if expected.kind != seen.kind {
+            return self.different(path, "type", kind_text(expected.kind), kind_text(seen.kind));
+        }
+        if expected.kind == FileKind::Absent {
+            return;
+        }
+        if self.scrutiny.owners && (expected.uid, expected.gid) != (seen.uid, seen.gid) {
+            let text = |entry: &Entry| format!("{}:{}", entry.uid, entry.gid);
+            self.different(path, "owner", text(expected), text(seen));
+        }
+        let expected_inode = inode.unwrap_or((0, expected.same));
+        let linked = expected_inode != (0, 0) || found.inode != (0, 0);
+        if expected.kind != FileKind::Directory && linked {
+            let mismatch = self.names.add(expected, expected_inode, seen, found.inode);
+            if let Some((what, should, is)) = mismatch {
+                self.different(path, what, should, is);
+            }
+        }
+        if expected.kind == FileKind::Link {
+            if expected.target != seen.target {
+                self.different(path, "target", text(&expected.target), text(&seen.target));
+            }
+            return;
+        }
+        self.modes(expected, seen);
+        match expected.kind {
+            FileKind::Regular => self.contents(expected, seen, unknown),
+            FileKind::Character | FileKind::Block if expected.rdev != seen.rdev => {
+                let (should, is) = (expected.rdev, seen.rdev);
+                self.different(path, "device", format!("{should:#x}"), format!("{is:#x}"));
+            }
+            _ => {}
+        }
+        if matches!(expected.kind, FileKind::Regular | FileKind::Directory) {
+            self.xattrs(path, &expected.xattrs, &seen.xattrs);
+        }
+    }
+
+    fn modes(&mut self, expected: &Entry, found: &Entry) {
+        let regular = expected.kind == FileKind::Regular;
+        let kept = if regular && !self.scrutiny.privileged { 0o1777 } else { 0o7777 };
+        if expected.mode & kept != found.mode & kept {
+            let text = |entry: &Entry| format!("{:04o}", entry.mode & kept);
+            self.different(&expected.path, "mode", text(expected), text(found));
+        }
+    }
+
+    fn contents(&mut self, expected: &Entry, found: &Entry, unknown: &[Range<u64>]) {
+        let path = &expected.path;
+        if expected.size != found.size {
+            let text = |entry: &Entry| format!("{} bytes", entry.size);
+            return self.different(path, "size", text(expected), text(found));
+        }
+        let (should, is) = match (&expected.content, &found.content) {
+            (Content::Hashed(should), Content::Hashed(is)) => (should, is),
+            (Content::Hashed(_), other) | (other, _) => {
+                return self.unverified(path, why_unverified(other));
+            }
+        };
+        if should.whole == is.whole {
+            return;
+        }
+        let unknown_bytes: u64 = unknown.iter().map(|range| range.end - range.start).sum();
+        let comparable = should.piece_bytes != 0 && should.piece_bytes == is.piece_bytes;
+        if !comparable {
+            if unknown_bytes == 0 {
+                let text = |sums: &Sums| format!("hash {:032x}", sums.whole);
+                return self.different(path, "content", text(should), text(is));
+            }
+            self.state.unknown_bytes += expected.size;
+            return self.unverified(path, "parts of its content are unknown");
+        }
+        let size = should.piece_bytes;
+        let mut wrong = None;
+        for (number, (a, b)) in (0..).zip(should.pieces.iter().zip(&is.pieces)) {
+            if a == b {
+                continue;
+            }
+            let start = number * size;
+            let end = (start + size).min(expected.size);
+            if overlaps(unknown, start..end) {
+                self.state.unknown_bytes += end - start;
+            } else {
+                wrong.get_or_insert((start, end, a, b));
+            }
+        }
+        if let Some((start, end, a, b)) = wrong {
+            let text = |sum: &u64| format!("bytes {start} to {} with hash {sum:016x}", end - 1);
+            self.different(path, "content", text(a), text(b));
+        } else if unknown_bytes == 0 {
+            let text = |sums: &Sums| format!("hash {:032x}", sums.whole);
+            self.different(path, "content", text(should), text(is));
+        }
+    }
+
+    fn xattrs(&mut self, path: &[u8], expected: &[Xattr], found: &[Xattr]) {
+        let by_name = |list: &[Xattr], name: &[u8]| {
+            list.iter().find(|xattr| xattr.name == name).map(|xattr| xattr.hash)
+        };
+        let added = found.iter().filter(|xattr| by_name(expected, &xattr.name).is_none());
+        for name in expected.iter().chain(added).map(|xattr| &xattr.name) {
+            let (should, is) = (by_name(expected, name), by_name(found, name));
+            if should != is {
+                let text = |hash: Option<u128>| match hash {
+                    Some(hash) => format!("{} with hash {hash:032x}", text(name)),
+                    None => format!("no {}", text(name)),
+                };
+                self.different(path, "xattr", text(should), text(is));
+            }
+        }
+    }
+
+    fn different(
+        &mut self,
+        path: &[u8],
+        what: &str,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
+        if self.state.different == 0 || self.last_different != path {
+            self.state.different += 1;
+            self.last_different = path.to_vec();
+        }
+        if self.state.differences.len() < DIFFERENCES_MAX {
+            let (expected, found) = (expected.into(), found.into());
+            let difference = Difference { path: text(path), what: what.into(), expected, found };
+            self.state.differences.push(difference);
+        }
+    }
+
+    fn unverified(&mut self, path: &[u8], why: &str) {
+        self.state.unverified_count += 1;
+        if self.state.unverified.len() < UNVERIFIED_MAX {
+            self.state.unverified.push(Unverified { path: text(path), why: why.into() });
+        }
+    }
+
+    fn finish(mut self) -> FinalState {
+        for (path, should, is) in std::mem::take(&mut self.names).counts() {
+            self.different(&path, names::LINKS, should.to_string(), is.to_string());
+        }
+        self.state
+    }
+}
+
+fn overlaps(ranges: &[Range<u64>], wanted: Range<u64>) -> bool {
+    let first = ranges.partition_point(|range| range.end <= wanted.start);
+    ranges.get(first).is_some_and(|range| range.start < wanted.end)
+}
+
+fn why_unverified(content: &Content) -> &'static str {
+    match content {
+        Content::Mapped => "it was changed through a shared mapping",
+        Content::Unreadable => "its content could not be read",
+        Content::Unsteady => "it went on changing while it was read",
+        Content::TooLong => "it is too long to be read",
+        Content::None | Content::Hashed(_) => "its content was not looked at",
+    }
+}
+
+fn kind_text(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Absent => "nothing",
+        FileKind::Regular => "regular file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "symbolic link",
+        FileKind::Pipe => "named pipe",
+        FileKind::Socket => "socket",
+        FileKind::Character => "character device",
+        FileKind::Block => "block device",
+        FileKind::Unreachable => "unknown",
+    }
+}
+
+/// Bytes as text; what is no text is escaped.
+fn text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_string(),
+        Err(_) => bytes.escape_ascii().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,130 @@
-//! Placeholder.
+//! The files that were there before: rebuilt from a trace alone, or copied from a directory.
+//!
+//! One pass over the events follows names and contents ([`fold`]): what is first heard of a name or
+//! a byte, before the program changes it, is what it was at first. Contents go to disk as they are
+//! found ([`staging`]); names, links and attributes follow at the end ([`assemble`]). Memory holds
+//! an entry for each name and file that the recording speaks of, and ranges, never contents.
+
+mod assemble;
+mod attributes;
+mod changes;
+mod content;
+mod copy;
+mod data;
+mod entries;
+mod failed;
+mod fold;
+mod merge;
+mod opens;
+mod ranges;
+mod roles;
+mod staging;
+mod stat;
+mod stored;
+mod tells;
+mod tree;
+mod unknown;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use trace::{ReadError, Trace};
+
+pub use copy::copy;
+pub use ranges::Ranges;
+pub use unknown::Unknown;
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The trace cannot be read.
+    #[error("{0}")]
+    Trace(#[from] ReadError),
+    /// The trace speaks of more files than are followed.
+    #[error("the trace speaks of more files than can be followed")]
+    TooMany,
+    /// A file of the image cannot be made.
+    #[error("cannot make {} in the image: {source}", String::from_utf8_lossy(path))]
+    Write {
+        /// Its path in the image.
+        path: Vec<u8>,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl From<tree::TooMany> for ImageError {
+    fn from(_: tree::TooMany) -> ImageError {
+        ImageError::TooMany
+    }
+}
+
+impl ImageError {
+    fn write(path: &[u8], source: impl Into<io::Error>) -> ImageError {
+        ImageError::Write { path: path.to_vec(), source: source.into() }
+    }
+}
+
+/// What was built.
+#[derive(Debug, Default)]
+pub struct Built {
+    /// Directories, regular files, symbolic links, and fifos and sockets.
+    pub directories: u64,
+    /// See `directories`.
+    pub files: u64,
+    /// See `directories`.
+    pub links: u64,
+    /// See `directories`.
+    pub special: u64,
+    /// Bytes of files that are as they were.
+    pub seen_bytes: u64,
+    /// Bytes of files that no call read: they are zeros.
+    pub unknown_bytes: u64,
+    /// Files of which so many parts were changed that what was read later was not used.
+    pub given_up: u64,
+    /// What could not be made as it was, and how often.
+    pub left_out: BTreeMap<&'static str, u64>,
+    /// What of the files at the end of the recording was never seen.
+    pub unknown: Unknown,
+}
+
+impl Built {
+    fn leave_out(&mut self, what: &'static str) {
+        *self.left_out.entry(what).or_default() += 1;
+    }
+}
+
+/// What was learnt, in numbers.
+#[derive(Debug, Default)]
+struct Seen {
+    bytes: u64,
+    given_up: u64,
+}
+
+/// Rebuilds the files that were there before the recording below `root`, in one pass over the
+/// trace. `places` are absolute paths in it that are on file systems of their own.
+///
+/// Nothing outside `root` is touched, whatever the trace says: every file is made relative to the
+/// directory that it is in, and no link is followed.
+pub fn build(trace: &Trace, root: BorrowedFd<'_>, places: &[Vec<u8>]) -> Result<Built, ImageError> {
+    let staging = staging::Staging::new(root, places).map_err(|e| ImageError::write(b"/", e))?;
+    let mut fold = fold::Fold::new(stored::Stored::new(trace), staging);
+    for next in trace.events() {
+        fold.event(next?.event)?;
+        // Bytes that cannot be read would be taken for bytes that nobody has seen.
+        if let Some(error) = fold.stored.error.take() {
+            return Err(error.into());
+        }
+    }
+    fold.finish()?;
+    let unknown = unknown::find(&fold.tree);
+    let built = assemble::assemble(&mut fold.tree, &mut fold.staging, root)?;
+    fold.staging.finish().map_err(|e| ImageError::write(b"/", e))?;
+    let (seen_bytes, given_up) = (fold.seen.bytes, fold.seen.given_up);
+    Ok(Built { seen_bytes, given_up, unknown, ..built })
+}

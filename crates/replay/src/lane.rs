@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 
+/// More than any lane does.
+const DONE_WITH: u64 = u64::MAX / 2;
+
 /// What a task does right now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -39,6 +42,8 @@ pub struct Lane {
     /// The call that it is at.
     pub seq: AtomicU64,
     mood: AtomicU8,
+    /// The thread that it waits for, and how much that must have done.
+    waits_for: (AtomicU32, AtomicU64),
     /// The lowest count that somebody sleeps for.
     wanted: AtomicU64,
     /// Rung when it is reached: a futex.
@@ -61,6 +66,7 @@ impl Default for Lane {
             position: AtomicU64::new(u64::MAX),
             seq: AtomicU64::new(0),
             mood: AtomicU8::new(Mood::Unborn as u8),
+            waits_for: (AtomicU32::new(0), AtomicU64::new(0)),
             wanted: AtomicU64::new(u64::MAX),
             bell: AtomicU32::new(0),
             queue: Mutex::default(),
@@ -149,6 +155,28 @@ impl Lane {
         if done >= self.wanted.load(Ordering::SeqCst) {
             self.ring();
         }
+    }
+
+    /// Its task has ended, one way or the other: nobody needs to wait for it.
+    pub fn over(&self) {
+        self.set_mood(Mood::Over);
+        self.position.store(u64::MAX, Ordering::SeqCst);
+        self.done.store(DONE_WITH, Ordering::SeqCst);
+        self.ring();
+    }
+
+    /// Takes note of the lane that this one waits for.
+    pub fn waits_for(&self, other: &Lane, count: u64) {
+        self.waits_for.0.store(other.thread.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.waits_for.1.store(count, Ordering::Relaxed);
+        self.set_mood(Mood::Waits);
+    }
+
+    /// Whom it waits for, for people.
+    pub fn whom(&self) -> String {
+        let (thread, count) =
+            (self.waits_for.0.load(Ordering::Relaxed), self.waits_for.1.load(Ordering::Relaxed));
+        format!(" for action {count} of thread {thread}")
     }
 
     /// Wakes who sleeps for this lane.

@@ -5,8 +5,28 @@
 //! inside a [`jail`], and each result is held against the recorded one. [`compare`] holds the files
 //! that are left against those of the recording.
 
+mod actor;
+mod batch;
+mod clock;
 pub mod compare;
+mod descriptors;
+mod execute;
 pub mod image;
 pub mod jail;
-pub mod realm;
+mod lane;
+mod latency;
+mod memory;
+mod order;
+pub mod outcome;
+mod plan;
+mod replayer;
+mod scan;
+mod shared;
 pub mod task;
+mod treatment;
+mod verify;
+
+pub use model::realm;
+pub use outcome::Outcome;
+pub use replayer::replay;
+pub use shared::{Fill, Options, Verify};

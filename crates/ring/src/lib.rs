@@ -75,12 +75,16 @@ pub struct Control {
     pub next_thread: AtomicU32,
     /// The next process number.
     pub next_process: AtomicU32,
+    /// Non-zero once processes were made that share descriptors or directories with others.
+    pub state_shared: AtomicU32,
     /// Where to look for a free slot first.
     pub slot_hint: AtomicU32,
     /// Where to look for a free pool chunk first.
     pub pool_hint: AtomicU32,
     /// Ticks of the time stamp counter per second, for agents that measure waits.
     pub tsc_hz: AtomicU64,
+    /// Ticks for which agents look for an answer before they sleep; 0 where there is one processor.
+    pub spin_ticks: AtomicU64,
     /// A pthread robust mutex that the recorder holds while it lives; its first word is the futex.
     pub alive: [AtomicU32; 16],
     /// Raised by agents that want the recorder to read now; a futex.

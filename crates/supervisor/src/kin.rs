@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Processes that we launched, or saw executing a program.
 #[derive(Default)]
@@ -11,14 +11,25 @@ pub struct Kin {
     known: HashSet<i32>,
 }
 
-/// A thread, as /proc has it.
+/// A thread, as the kernel has it.
 pub struct Identity {
     /// Its process.
-    process: i32,
+    pub process: i32,
     /// Its process's parent.
     parent: i32,
     /// Its effective user.
     pub owner: u32,
+    /// All its ids, where they came at no cost.
+    pub credentials: Option<Credentials>,
+}
+
+/// Real, effective, saved and file-system ids.
+#[derive(Clone, Copy, Debug)]
+pub struct Credentials {
+    /// Of users.
+    pub uids: [u32; 4],
+    /// Of groups.
+    pub gids: [u32; 4],
 }
 
 /// Known processes are forgotten beyond this number: then memory maps decide.
@@ -32,8 +43,13 @@ impl Kin {
         self.known.insert(pid);
     }
 
-    /// What /proc knows of a thread that is alive.
+    /// What the kernel knows of a thread that is alive.
     pub fn identify(&self, tid: i32) -> Option<Identity> {
+        asked_by_pidfd(tid).or_else(|| self.read_status(tid))
+    }
+
+    /// The same from /proc, which also tells that a thread is dead but not yet waited for.
+    pub fn read_status(&self, tid: i32) -> Option<Identity> {
         let status = fs::read(format!("/proc/{tid}/status")).ok()?;
         let text = String::from_utf8_lossy(&status);
         let field = |name: &str| {
@@ -47,6 +63,7 @@ impl Kin {
             process: field("Tgid:")?.parse().ok()?,
             parent: field("PPid:")?.parse().ok()?,
             owner: owner.split_whitespace().nth(1)?.parse().ok()?,
+            credentials: None,
         })
     }
 
@@ -68,7 +85,44 @@ fn attached(pid: i32, id: i32) -> bool {
     })
 }
 
-/// The user who owns a process now.
-pub fn owner(pid: i32) -> std::io::Result<u32> {
-    Ok(fs::metadata(format!("/proc/{pid}"))?.uid())
+/// The kernel's `struct pidfd_info`, in its first form.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    thread: u32,
+    process: u32,
+    parent: u32,
+    /// Real user and group, then effective, saved, and for files.
+    ids: [u32; 8],
+    exit_code: i32,
+}
+
+const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
+/// `_IOWR(0xff, 11, struct pidfd_info)`.
+const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b;
+const _: () = assert!(size_of::<PidfdInfo>() == 64);
+/// In `mask`: ids of processes, ids of users.
+const PIDFD_INFO_IDS: u64 = 1 | 2;
+
+/// A quarter of the time that /proc takes; since Linux 6.13.
+fn asked_by_pidfd(tid: i32) -> Option<Identity> {
+    let mut info = PidfdInfo { mask: PIDFD_INFO_IDS, ..PidfdInfo::default() };
+    // SAFETY: the descriptor is ours; the operation writes a structure of just this layout.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, tid, PIDFD_THREAD);
+        let fd = OwnedFd::from_raw_fd(i32::try_from(fd).ok().filter(|&fd| fd >= 0)?);
+        if libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) != 0 {
+            return None;
+        }
+    }
+    let every_second = |from: usize| [0, 2, 4, 6].map(|n| info.ids[from + n]);
+    let credentials = Credentials { uids: every_second(0), gids: every_second(1) };
+    (info.mask & PIDFD_INFO_IDS == PIDFD_INFO_IDS).then_some(Identity {
+        process: info.process as i32,
+        parent: info.parent as i32,
+        owner: credentials.uids[1],
+        credentials: Some(credentials),
+    })
 }

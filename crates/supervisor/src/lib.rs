@@ -11,6 +11,7 @@
 mod image;
 mod kin;
 mod launch;
+mod mappings;
 mod modules;
 mod place;
 mod ptrace;
@@ -19,9 +20,10 @@ mod serve;
 mod signals;
 
 pub use image::Image;
+pub use kin::Credentials;
 pub use launch::LaunchError;
 pub use segment::Segments;
-pub use serve::{Observer, Supervisor};
+pub use serve::{ExecStop, Observer, Supervisor};
 
 /// What can go wrong with us, not with the program.
 #[derive(Debug, thiserror::Error)]

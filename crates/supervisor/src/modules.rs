@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
@@ -15,6 +14,8 @@ use memchr::memmem;
 use object::elf::{FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use ring::{Arena, MODULES_MAX, SITES_MAX, Site};
+
+use crate::mappings;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const JUMP_BYTES: usize = 5;
@@ -25,16 +26,9 @@ const FILE_MAX: u64 = 128 << 20;
 /// Entries of a table of branch targets that are believed.
 const TABLE_ENTRIES_MAX: usize = 4096;
 
-/// A file's identity: device, inode, modification time, size.
-pub fn key_of(file: &File) -> Option<[u64; 4]> {
-    let meta = file.metadata().ok()?;
-    let mtime_ns = meta.mtime() * 1_000_000_000 + meta.mtime_nsec();
-    Some([meta.dev(), meta.ino(), mtime_ns as u64, meta.len()])
-}
-
 /// Looks a file up in the arena's table, or analyses it and adds it. `None`: the table is full.
 pub fn index_of(arena: &Arena, file: &File) -> Option<u64> {
-    let key @ [dev, ino, mtime_ns, size] = key_of(file)?;
+    let key @ [dev, ino, mtime_ns, size] = mappings::key_of(&file.metadata().ok()?);
     let table = arena.modules();
     let count = table.count.load(Ordering::Acquire) as usize;
     let known = table.modules[..count.min(MODULES_MAX)].iter().position(|module| {

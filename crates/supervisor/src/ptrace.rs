@@ -45,3 +45,10 @@ pub fn registers(tid: i32) -> io::Result<libc::user_regs_struct> {
     request(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)?;
     Ok(registers)
 }
+
+/// The signals that a stopped thread blocks, as a bit mask.
+pub fn blocked_signals(tid: i32) -> io::Result<u64> {
+    let mut mask = 0u64;
+    request(libc::PTRACE_GETSIGMASK, tid, size_of_val(&mask), &raw mut mask as usize)?;
+    Ok(mask)
+}

@@ -1,5 +1,7 @@
 //! System V shared memory: attached by id, without descriptor or path.
 
+use std::path::PathBuf;
+
 use ring::Arena;
 
 use crate::{Error, Image};
@@ -45,11 +47,17 @@ impl Segment {
     }
 }
 
+fn ipc_namespace(of: &str) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok()
+}
+
 /// The agent's image and the arena.
 pub struct Segments {
     image: Segment,
     arena: Segment,
     pool_chunks: usize,
+    /// The IPC namespace that they are in, as /proc names it.
+    namespace: Option<PathBuf>,
 }
 
 // SAFETY: the segments stay mapped as long as this process lives; ids and addresses are plain data.
@@ -65,7 +73,8 @@ impl Segments {
         unsafe {
             std::ptr::copy_nonoverlapping(image.bytes.as_ptr(), shared_image.at, image.bytes.len());
         }
-        let segments = Segments { image: shared_image, arena, pool_chunks };
+        let namespace = ipc_namespace("self");
+        let segments = Segments { image: shared_image, arena, pool_chunks, namespace };
         let control = segments.arena().control();
         let order = std::sync::atomic::Ordering::Relaxed;
         control.pool_chunks.store(pool_chunks as u32, order);
@@ -89,6 +98,11 @@ impl Segments {
 
     pub(crate) fn arena_id(&self) -> i32 {
         self.arena.id
+    }
+
+    /// Whether a thread's IPC namespace is ours.
+    pub(crate) fn are_within_reach_of(&self, tid: i32) -> bool {
+        ipc_namespace(&tid.to_string()) == self.namespace
     }
 
     /// Lets processes of this user attach. We keep our rights as the creator.

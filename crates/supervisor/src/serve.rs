@@ -3,17 +3,23 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use ring::{Arena, Slot, answer, request};
 
-use crate::kin::Kin;
+use crate::kin::{Credentials, Kin};
 use crate::launch::{self, LaunchError};
-use crate::{Error, Image, Segments, modules, place, ptrace, signals};
+use crate::{Error, Image, Segments, mappings, modules, place, ptrace, signals};
 
 /// Who wants to know.
 pub trait Observer {
+    /// A process is about to execute a program: there is time to look at it while it does, but
+    /// it does not stand still.
+    fn announced(&mut self, pid: u32, process: u32);
+    /// The program announced was not executed.
+    fn called_off(&mut self, process: u32);
     /// An image stands at its first instruction; its process can be looked at.
-    fn image(&mut self, pid: u32, process: u32);
+    fn image(&mut self, stop: &ExecStop);
     /// An image runs unrecorded.
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
     /// The program itself has ended, with this wait status.
@@ -22,14 +28,28 @@ pub trait Observer {
     fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32>;
 }
 
+/// A process that stands at the first instruction of a new image.
+pub struct ExecStop {
+    /// Its id.
+    pub pid: u32,
+    /// Its number in the recording.
+    pub process: u32,
+    /// Its credentials and blocked signals, if they are known already.
+    pub known: Option<(Credentials, u64)>,
+}
+
 /// A thread that we are attached to for its exec.
 #[derive(Clone, Copy)]
 struct Tracee {
     slot: usize,
+    /// Number of its process in the recording.
+    process: u32,
     /// It is to be let go at its next stop.
     leaving: bool,
     /// Its user, who must be the same after the exec.
     owner: u32,
+    /// It can attach the segments. An exec does not change that.
+    same_ipc: bool,
 }
 
 /// Launches and follows.
@@ -40,7 +60,12 @@ pub struct Supervisor {
     program: i32,
     program_status: Option<i32>,
     kin: Kin,
+    /// There are processors to look around on while others work.
+    may_spin: bool,
 }
+
+/// How long to look for the stop of an announced exec before sleeping: waking us takes as long.
+const SPIN: Duration = Duration::from_micros(60);
 
 /// How long to sleep at most: the end of the recording is told by a flag.
 static SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -57,6 +82,7 @@ impl Supervisor {
             program: 0,
             program_status: None,
             kin: Kin::default(),
+            may_spin: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
         })
     }
 
@@ -96,7 +122,8 @@ impl Supervisor {
         // SAFETY: plain call.
         let owner = unsafe { libc::geteuid() };
         self.kin.add(held.pid);
-        self.tracees.insert(held.pid, Tracee { slot: index, leaving: false, owner });
+        let tracee = Tracee { slot: index, process, leaving: false, owner, same_ipc: true };
+        self.tracees.insert(held.pid, tracee);
         held.go();
         while self.tracees.contains_key(&held.pid) && self.program_status.is_none() {
             self.wait_for_news(observer, true);
@@ -122,8 +149,27 @@ impl Supervisor {
             {
                 return status;
             }
-            self.sleep(seen);
+            if !self.spin(seen, observer) {
+                self.sleep(seen);
+            }
         }
+    }
+
+    /// Waits shortly for the exec stop of a thread that we are attached to. False: nothing came.
+    fn spin(&mut self, seen: u32, observer: &mut dyn Observer) -> bool {
+        if !self.may_spin || self.tracees.is_empty() {
+            return false;
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < SPIN {
+            if self.wait_for_news(observer, false) {
+                return true;
+            }
+            if self.arena().control().requests.word.load(Ordering::SeqCst) != seen {
+                return true;
+            }
+        }
+        false
     }
 
     fn sleep(&self, seen: u32) {
@@ -156,17 +202,23 @@ impl Supervisor {
         let what = slot.request.swap(request::NONE, Ordering::Acquire);
         let tid = slot.tid.load(Ordering::Relaxed);
         let reply = match what {
-            request::EXEC => match observer.global_tid(slot, tid) {
-                Some(tid) => self.attach(tid, index, observer),
-                None => answer::REFUSED,
-            },
+            request::EXEC => {
+                if let Some(tid) = observer.global_tid(slot, tid)
+                    && let Some(process) = self.attach(tid, index, observer)
+                {
+                    reply_to(slot, answer::DONE);
+                    self.look_ahead(tid, process, observer);
+                    return;
+                }
+                answer::REFUSED
+            }
             request::EXEC_CANCEL => match observer.global_tid(slot, tid) {
                 Some(tid) if self.tracees.get(&tid).is_some_and(|t| t.slot == index) => {
                     self.tracees.entry(tid).and_modify(|tracee| tracee.leaving = true);
                     if ptrace::interrupt(tid).is_ok() {
                         return; // answered when it has stopped
                     }
-                    self.tracees.remove(&tid);
+                    self.lose(tid, observer);
                     answer::DONE
                 }
                 _ => answer::DONE,
@@ -174,7 +226,7 @@ impl Supervisor {
             request::MODULE => {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
                 let file =
-                    observer.global_tid(slot, tid).and_then(|tid| place::open_mapped_at(tid, site));
+                    observer.global_tid(slot, tid).and_then(|tid| mappings::open_at(tid, site));
                 match file.and_then(|file| modules::index_of(&arena, &file)) {
                     Some(_) => answer::DONE,
                     None => answer::REFUSED,
@@ -186,41 +238,51 @@ impl Supervisor {
     }
 
     /// Attaches to a thread for its exec, if it is one of those that we follow: the id comes from
-    /// memory that the program can write.
-    fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> u32 {
-        let Some(identity) = self.kin.identify(tid) else {
-            return answer::REFUSED; // gone, or about to be
-        };
+    /// memory that the program can write. Gives its process.
+    fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> Option<i32> {
+        let identity = self.kin.identify(tid)?; // gone, or about to be
         let process = place::process_number(self.arena().slot(index));
         if !self.kin.contains(&identity, self.segments.arena_id()) {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
-            return answer::REFUSED;
+            return None;
         }
         match ptrace::seize(tid) {
             Ok(()) => {
-                let tracee = Tracee { slot: index, leaving: false, owner: identity.owner };
+                let owner = identity.owner;
+                let tracee = Tracee { slot: index, process, leaving: false, owner, same_ipc: true };
                 self.tracees.insert(tid, tracee);
-                answer::DONE
+                Some(identity.process)
             }
-            Err(_) if self.kin.identify(tid).is_none() => answer::REFUSED,
+            Err(_) if self.kin.read_status(tid).is_none() => None,
             Err(error) => {
                 let why = format!("it cannot be attached to: {error}");
                 observer.not_followed(tid as u32, process, &why);
-                answer::REFUSED
+                None
             }
         }
     }
 
-    /// Takes what wait has to tell.
-    fn wait_for_news(&mut self, observer: &mut dyn Observer, block: bool) {
+    /// While a thread executes its program: what an exec does not change.
+    fn look_ahead(&mut self, tid: i32, pid: i32, observer: &mut dyn Observer) {
+        let same_ipc = self.segments.are_within_reach_of(tid);
+        self.tracees.entry(tid).and_modify(|tracee| tracee.same_ipc = same_ipc);
+        if tid == pid {
+            observer.announced(pid as u32, self.tracees[&tid].process);
+        }
+    }
+
+    /// Takes what wait has to tell. False: nothing.
+    fn wait_for_news(&mut self, observer: &mut dyn Observer, block: bool) -> bool {
+        let mut any = false;
         let mut flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
         loop {
             let mut status = 0;
             // SAFETY: plain call.
             let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
             if pid <= 0 {
-                return;
+                return any;
             }
+            any = true;
             flags |= libc::WNOHANG;
             if libc::WIFSTOPPED(status) {
                 self.stopped(pid, status, observer);
@@ -228,11 +290,11 @@ impl Supervisor {
                 self.program_status = Some(status);
                 observer.ended(pid as u32, status);
                 if block {
-                    return;
+                    return any;
                 }
-                self.tracees.remove(&pid);
+                self.lose(pid, observer);
             } else {
-                self.tracees.remove(&pid);
+                self.lose(pid, observer);
             }
         }
     }
@@ -257,7 +319,7 @@ impl Supervisor {
         // A stop of ours carries no signal; one on the way to the thread goes on to it.
         let passed = if event == 0 { signal } else { 0 };
         if tracee.leaving {
-            self.tracees.remove(&pid);
+            self.lose(pid, observer);
             let _ = ptrace::detach(pid, passed);
             reply_to(self.arena().slot(tracee.slot), answer::DONE);
         } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
@@ -267,18 +329,30 @@ impl Supervisor {
         }
     }
 
+    /// A thread that we were attached to executes no program.
+    fn lose(&mut self, tid: i32, observer: &mut dyn Observer) {
+        if let Some(tracee) = self.tracees.remove(&tid) {
+            observer.called_off(tracee.process);
+        }
+    }
+
     /// A traced thread runs a new program and stands at its first instruction.
     fn executed(&mut self, pid: i32, tracee: Tracee, observer: &mut dyn Observer) {
         let index = tracee.slot;
         let arena = self.arena();
         let slot = arena.slot(index);
-        let process = place::process_number(slot);
-        observer.image(pid as u32, process);
-        let same_user = self.kin.identify(pid).is_some_and(|id| id.owner == tracee.owner);
-        let placed = if same_user {
-            place::place(pid, index, &self.image, &self.segments)
-        } else {
+        let process = tracee.process;
+        let identity = self.kin.identify(pid);
+        let credentials = identity.as_ref().and_then(|identity| identity.credentials);
+        let known = credentials.zip(ptrace::blocked_signals(pid).ok());
+        observer.image(&ExecStop { pid: pid as u32, process, known });
+        let placed = if identity.is_none_or(|identity| identity.owner != tracee.owner) {
             Err(place::Refusal::OtherUser)
+        } else if !tracee.same_ipc {
+            Err(place::Refusal::IpcNamespace)
+        } else {
+            self.segments.admit(tracee.owner);
+            place::place(pid, index, &self.image, &self.segments)
         };
         if let Err(refusal) = placed {
             observer.not_followed(pid as u32, process, &refusal.to_string());

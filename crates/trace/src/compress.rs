@@ -3,8 +3,11 @@
 use crate::format::{PAYLOAD_BYTES_MAX, RATIO_MAX, codec};
 
 /// How blocks are compressed. A block that does not shrink is stored as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compress {
+    /// zstd at level 1 as long as that keeps up, else lz4.
+    #[default]
+    Adaptive,
     /// zstd at this level.
     Zstd(i32),
     /// lz4.
@@ -13,14 +16,12 @@ pub enum Compress {
     None,
 }
 
-impl Default for Compress {
-    fn default() -> Compress {
-        Compress::Zstd(1)
-    }
-}
-
 /// Shorter payloads are not worth the attempt.
 const PAYLOAD_BYTES_MIN: usize = 64;
+/// The level that costs least.
+const LEVEL_ADAPTIVE: i32 = 1;
+/// Bytes that may wait before an adaptive compressor makes haste.
+const WAITING_MAX: usize = 1 << 20;
 
 /// Compresses payload after payload.
 pub struct Compressor {
@@ -34,28 +35,33 @@ impl Compressor {
     pub fn new(how: Compress) -> std::io::Result<Compressor> {
         let zstd = match how {
             Compress::Zstd(level) => Some(zstd::bulk::Compressor::new(level)?),
+            Compress::Adaptive => Some(zstd::bulk::Compressor::new(LEVEL_ADAPTIVE)?),
             Compress::Lz4 | Compress::None => None,
         };
         Ok(Compressor { how, zstd, packed: Vec::new() })
     }
 
-    /// What to store for a payload, and as what. Both compressors pass over noise at more than
-    /// 10 GB/s, so nothing is guessed beforehand.
-    pub fn compress<'a>(&'a mut self, raw: &'a [u8]) -> (u8, &'a [u8]) {
+    /// What to store for a payload, and as what, while so many bytes wait. Both compressors pass
+    /// over noise much faster than they pack, so nothing is guessed beforehand.
+    pub fn compress<'a>(&'a mut self, raw: &'a [u8], waiting: usize) -> (u8, &'a [u8]) {
         if raw.len() < PAYLOAD_BYTES_MIN {
             return (codec::NONE, raw);
         }
-        match self.shrink(raw) {
+        match self.shrink(raw, waiting) {
             Some((codec, len)) => (codec, &self.packed[..len]),
             None => (codec::NONE, raw),
         }
     }
 
     /// Compresses into `packed` and tells codec and length, if that is worth while.
-    fn shrink(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
-        let (codec, len) = match self.how {
+    fn shrink(&mut self, raw: &[u8], waiting: usize) -> Option<(u8, usize)> {
+        let how = match self.how {
+            Compress::Adaptive if waiting > WAITING_MAX => Compress::Lz4,
+            how => how,
+        };
+        let (codec, len) = match how {
             Compress::None => return None,
-            Compress::Zstd(_) => {
+            Compress::Zstd(_) | Compress::Adaptive => {
                 self.packed.resize(zstd::zstd_safe::compress_bound(raw.len()), 0);
                 (
                     codec::ZSTD,
@@ -120,7 +126,7 @@ mod tests {
         for how in [Compress::Zstd(1), Compress::Zstd(19), Compress::Lz4, Compress::None] {
             let mut compressor = Compressor::new(how).unwrap();
             for raw in [&text[..], &text[..100], &text[..3], &noise(300_000)] {
-                let (codec, stored) = compressor.compress(raw);
+                let (codec, stored) = compressor.compress(raw, 0);
                 assert!(stored.len() <= raw.len());
                 assert_eq!(unpack(codec, stored.to_vec(), raw.len()).as_deref(), Ok(raw));
             }
@@ -132,9 +138,9 @@ mod tests {
         let text = b"the same again, ".repeat(2000);
         for how in [Compress::Zstd(1), Compress::Lz4] {
             let mut compressor = Compressor::new(how).unwrap();
-            assert!(compressor.compress(&text).1.len() < text.len() / 50);
-            assert_eq!(compressor.compress(&noise(300_000)).0, codec::NONE);
-            assert_eq!(compressor.compress(&noise(3_000)).0, codec::NONE);
+            assert!(compressor.compress(&text, 0).1.len() < text.len() / 50);
+            assert_eq!(compressor.compress(&noise(300_000), 0).0, codec::NONE);
+            assert_eq!(compressor.compress(&noise(3_000), 0).0, codec::NONE);
         }
     }
 
@@ -142,7 +148,7 @@ mod tests {
     fn no_payload_is_stored_that_a_reader_takes_for_a_bomb() {
         let zeros = vec![0; PAYLOAD_BYTES_MAX];
         let mut compressor = Compressor::new(Compress::Zstd(1)).unwrap();
-        let stored = compressor.compress(&zeros).1.len();
+        let stored = compressor.compress(&zeros, 0).1.len();
         assert!(stored * RATIO_MAX >= zeros.len());
     }
 
@@ -151,7 +157,7 @@ mod tests {
         let raw = b"the same again, ".repeat(100);
         for how in [Compress::Zstd(1), Compress::Lz4, Compress::None] {
             let mut compressor = Compressor::new(how).unwrap();
-            let (codec, stored) = compressor.compress(&raw);
+            let (codec, stored) = compressor.compress(&raw, 0);
             for wrong in [0, raw.len() - 1, raw.len() + 1, PAYLOAD_BYTES_MAX, usize::MAX] {
                 assert!(unpack(codec, stored.to_vec(), wrong).is_err());
             }

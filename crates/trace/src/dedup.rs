@@ -1,158 +1,122 @@
 //! Distinct buffers: each is stored once, as far back as is remembered.
 //!
 //! Invariants:
-//! - two buffers get the same number only when their bytes were compared and are equal;
-//! - the bytes that are kept, and the entries of the index, are bounded whatever the length of the
-//!   recording; the oldest block is forgotten first.
+//! - two buffers get the same number only when their fingerprints are equal;
+//! - what is remembered is bounded whatever the length of the recording.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::io;
 
 use twox_hash::XxHash3_128;
 
 use crate::event::{BLOB_BYTES_MAX, BlobId};
+use crate::fingerprint::Fingerprints;
 use crate::format::BLOB_ENTRY_BYTES;
+use crate::known::Known;
 
-/// A DATA block is closed when it holds this many bytes.
+/// A DATA block is closed when it holds this many bytes ...
 const BLOCK_BYTES: usize = 512 << 10;
-/// Blobs of one block: small ones are many.
-const BLOCK_BLOBS_MAX: usize = 8192;
-/// Most buffers in the index.
-const ENTRIES_MAX: usize = 1 << 20;
+/// ... or this many buffers: small ones are many.
+const BLOCK_BLOBS_MAX: usize = 4096;
+/// Where the bytes begin in a block: the table in front of them is written last.
+const TABLE_ROOM: usize = BLOCK_BLOBS_MAX * BLOB_ENTRY_BYTES;
 
 /// Distinct buffers that make one DATA block.
 pub struct DataBlock {
     /// Number of the first.
     pub first: u64,
-    /// Their bytes, one after the other.
+    /// Room for the table, then their bytes, one after the other.
     bytes: Vec<u8>,
-    blobs: Vec<Blob>,
-}
-
-#[derive(Clone, Copy)]
-struct Blob {
-    hash: u128,
-    end: u32,
+    /// Where each ends in `bytes`.
+    ends: Vec<u32>,
 }
 
 impl DataBlock {
-    fn new(first: u64, bytes: Vec<u8>) -> DataBlock {
-        DataBlock { first, bytes, blobs: Vec::new() }
+    /// An empty block in `spare`.
+    fn new(first: u64, mut spare: Vec<u8>) -> DataBlock {
+        spare.clear();
+        spare.reserve(TABLE_ROOM + BLOCK_BYTES + BLOB_BYTES_MAX);
+        spare.resize(TABLE_ROOM, 0);
+        DataBlock { first, bytes: spare, ends: Vec::new() }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    fn is_full(&self) -> bool {
+        self.content_bytes() >= BLOCK_BYTES || self.ends.len() >= BLOCK_BLOBS_MAX
     }
 
     /// Buffers in it.
     pub fn count(&self) -> u32 {
-        self.blobs.len() as u32
+        self.ends.len() as u32
+    }
+
+    fn content_bytes(&self) -> usize {
+        self.bytes.len() - TABLE_ROOM
     }
 
     /// Bytes of its payload.
     pub fn payload_bytes(&self) -> usize {
-        self.bytes.len() + self.blobs.len() * BLOB_ENTRY_BYTES
+        self.content_bytes() + self.ends.len() * BLOB_ENTRY_BYTES
     }
 
-    /// The payload: length and hash of each, then the bytes.
-    pub fn payload_into(&self, out: &mut Vec<u8>) {
-        out.clear();
-        out.reserve(self.payload_bytes());
+    /// The payload: length and hash of each, then the bytes. The hashes of the format are made
+    /// here, so that the thread which reads the rings need not.
+    pub fn payload(&mut self) -> &[u8] {
+        let start = TABLE_ROOM - self.ends.len() * BLOB_ENTRY_BYTES;
+        let (table, content) = self.bytes.split_at_mut(TABLE_ROOM);
         let mut begin = 0;
-        for blob in &self.blobs {
-            out.extend_from_slice(&(blob.end - begin).to_le_bytes());
-            out.extend_from_slice(&blob.hash.to_le_bytes());
-            begin = blob.end;
+        for (entry, end) in table[start..].chunks_exact_mut(BLOB_ENTRY_BYTES).zip(&self.ends) {
+            let end = *end as usize - TABLE_ROOM;
+            let hash = XxHash3_128::oneshot(&content[begin..end]);
+            entry[..4].copy_from_slice(&((end - begin) as u32).to_le_bytes());
+            entry[4..].copy_from_slice(&hash.to_le_bytes());
+            begin = end;
         }
-        out.extend_from_slice(&self.bytes);
+        &self.bytes[start..]
     }
 
-    fn get(&self, id: u64) -> Option<&[u8]> {
-        let index = usize::try_from(id.checked_sub(self.first)?).ok()?;
-        let end = self.blobs.get(index)?.end as usize;
-        let begin = if index == 0 { 0 } else { self.blobs[index - 1].end as usize };
-        Some(&self.bytes[begin..end])
-    }
-}
-
-/// The keys are hashes already.
-#[derive(Default)]
-struct Unhashed(u64);
-
-impl Hasher for Unhashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
+    /// The memory, to be used again.
+    pub fn into_spare(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
 /// Numbers buffers and remembers the last of them.
 pub struct Dedup {
     open: DataBlock,
-    kept: VecDeque<Arc<DataBlock>>,
-    kept_bytes: usize,
-    kept_bytes_max: usize,
-    index: HashMap<u64, u64, BuildHasherDefault<Unhashed>>,
-    entries: usize,
-    /// The buffer that was asked for last.
-    last: u64,
+    known: Known,
+    fingerprints: Fingerprints,
     stored_bytes: u64,
-    spare: Vec<Vec<u8>>,
 }
 
 impl Dedup {
-    /// Remembers up to that many bytes beside the open block.
-    pub fn new(kept_bytes_max: usize) -> Dedup {
-        Dedup {
-            open: DataBlock::new(0, Vec::with_capacity(BLOCK_BYTES)),
-            kept: VecDeque::new(),
-            kept_bytes: 0,
-            kept_bytes_max,
-            index: HashMap::default(),
-            entries: 0,
-            last: 0,
+    /// Remembers up to about that many buffers.
+    pub fn new(remembered_max: usize) -> io::Result<Dedup> {
+        Ok(Dedup {
+            open: DataBlock::new(0, Vec::new()),
+            known: Known::new(remembered_max),
+            fingerprints: Fingerprints::new()?,
             stored_bytes: 0,
-            spare: Vec::new(),
-        }
+        })
     }
 
     /// The number of a buffer, and whether the open block is now to be closed.
     pub fn add(&mut self, bytes: &[u8]) -> (BlobId, bool) {
-        debug_assert!(bytes.len() <= BLOB_BYTES_MAX);
-        // What is repeated comes often in the same order: to compare costs less than to hash.
-        for guess in [self.last + 1, self.last] {
-            if self.get(guess) == Some(bytes) {
-                self.last = guess;
-                return (BlobId(guess), false);
-            }
-        }
-        let hash = XxHash3_128::oneshot(bytes);
-        let key = hash as u64;
-        if let Some(id) = self.index.get(&key)
-            && self.get(*id) == Some(bytes)
-        {
-            self.last = *id;
-            return (BlobId(*id), false);
-        }
         let id = self.next_id();
-        self.last = id;
-        self.index.insert(key, id);
-        self.open.bytes.extend_from_slice(bytes);
-        self.open.blobs.push(Blob { hash, end: self.open.bytes.len() as u32 });
+        if let Some(known) = self.known.find_or_add(self.fingerprints.of(bytes), id) {
+            return (BlobId(known), false);
+        }
+        self.open.push(bytes);
         self.stored_bytes += bytes.len() as u64;
-        let full = self.open.bytes.len() >= BLOCK_BYTES || self.open.blobs.len() >= BLOCK_BLOBS_MAX;
-        (BlobId(id), full)
+        (BlobId(id), self.open.is_full())
     }
 
     /// The number that the next distinct buffer gets.
     pub fn next_id(&self) -> u64 {
-        self.open.first + self.open.blobs.len() as u64
+        self.open.first + u64::from(self.open.count())
     }
 
     /// The number of the first buffer that is not yet in a closed block.
@@ -162,7 +126,7 @@ impl Dedup {
 
     /// Bytes in the open block.
     pub fn open_bytes(&self) -> usize {
-        self.open.bytes.len()
+        self.open.content_bytes()
     }
 
     /// Bytes of all distinct buffers so far.
@@ -170,46 +134,12 @@ impl Dedup {
         self.stored_bytes
     }
 
-    /// Closes the open block, if there is anything in it.
-    pub fn close(&mut self) -> Option<Arc<DataBlock>> {
-        if self.open.blobs.is_empty() {
+    /// Closes the open block, if there is anything in it; the next one is built in `spare`.
+    pub fn close(&mut self, spare: impl FnOnce() -> Vec<u8>) -> Option<DataBlock> {
+        if self.open.count() == 0 {
             return None;
         }
-        let first = self.next_id();
-        let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES));
-        let closed = Arc::new(std::mem::replace(&mut self.open, DataBlock::new(first, spare)));
-        self.kept_bytes += closed.payload_bytes();
-        self.entries += closed.blobs.len();
-        self.kept.push_back(Arc::clone(&closed));
-        while self.kept_bytes > self.kept_bytes_max || self.entries > ENTRIES_MAX {
-            self.forget_oldest();
-        }
-        Some(closed)
-    }
-
-    fn forget_oldest(&mut self) {
-        let Some(oldest) = self.kept.pop_front() else { return };
-        self.kept_bytes -= oldest.payload_bytes();
-        self.entries -= oldest.blobs.len();
-        for (id, blob) in (oldest.first..).zip(&oldest.blobs) {
-            let key = blob.hash as u64;
-            if self.index.get(&key) == Some(&id) {
-                self.index.remove(&key);
-            }
-        }
-        // Fresh pages are dear: the memory is used again, once it is written.
-        if let Some(block) = Arc::into_inner(oldest) {
-            let mut bytes = block.bytes;
-            bytes.clear();
-            self.spare.push(bytes);
-        }
-    }
-
-    fn get(&self, id: u64) -> Option<&[u8]> {
-        if id >= self.open.first {
-            return self.open.get(id);
-        }
-        let after = self.kept.partition_point(|block| block.first <= id);
-        self.kept.get(after.checked_sub(1)?)?.get(id)
+        let next = DataBlock::new(self.next_id(), spare());
+        Some(std::mem::replace(&mut self.open, next))
     }
 }

@@ -179,11 +179,7 @@ fn entry(fields: &mut impl Fields, entry: &mut Entry) -> Result<(), Malformed> {
     })
 }
 
-fn content(
-    fields: &mut impl Fields,
-    content: &mut Content,
-    size: u64,
-) -> Result<(), Malformed> {
+fn content(fields: &mut impl Fields, content: &mut Content, size: u64) -> Result<(), Malformed> {
     let mut code = match content {
         Content::None => 0,
         Content::Hashed(_) => 1,

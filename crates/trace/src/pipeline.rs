@@ -30,7 +30,7 @@ pub enum Payload {
     /// Bytes.
     Bytes(Vec<u8>),
     /// Distinct buffers.
-    Data(Arc<DataBlock>),
+    Data(DataBlock),
 }
 
 impl Payload {
@@ -38,6 +38,22 @@ impl Payload {
         match self {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Data(block) => block.payload_bytes(),
+        }
+    }
+
+    /// What is to be compressed.
+    fn bytes(&mut self) -> &[u8] {
+        match self {
+            Payload::Bytes(bytes) => bytes,
+            Payload::Data(block) => block.payload(),
+        }
+    }
+
+    /// The memory, to be used again.
+    fn into_spare(self) -> Vec<u8> {
+        match self {
+            Payload::Bytes(bytes) => bytes,
+            Payload::Data(block) => block.into_spare(),
         }
     }
 }
@@ -147,9 +163,8 @@ pub struct Written {
 pub struct Pipeline {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// Compresses when there are no workers.
+    /// Compresses when there are no workers, and helps them at the end.
     own: Compressor,
-    own_payload: Vec<u8>,
 }
 
 impl Pipeline {
@@ -184,7 +199,7 @@ impl Pipeline {
             failed: AtomicBool::new(false),
         });
         let own = Compressor::new(compress).map_err(refused)?;
-        let mut pipeline = Pipeline { shared, workers: Vec::new(), own, own_payload: Vec::new() };
+        let mut pipeline = Pipeline { shared, workers: Vec::new(), own };
         for _ in 0..workers {
             let compressor = Compressor::new(compress).map_err(refused)?;
             let shared = Arc::clone(&pipeline.shared);
@@ -219,7 +234,7 @@ impl Pipeline {
         }
         if self.workers.is_empty() {
             drop(queue);
-            self.shared.finish(job, &mut self.own, &mut self.own_payload);
+            self.shared.finish(job, &mut self.own, 0);
             return;
         }
         let bytes = job.payload.len();
@@ -249,6 +264,9 @@ impl Pipeline {
 
     /// Waits until all blocks are in the file and writes the last INDEX.
     pub fn drain(&mut self) -> Result<Written, WriteError> {
+        while let Some((job, waiting)) = self.shared.take() {
+            self.shared.finish(job, &mut self.own, waiting);
+        }
         self.stop();
         let mut file = lock(&self.shared.file);
         if !file.heads.is_empty() {
@@ -290,17 +308,19 @@ impl Drop for Pipeline {
 }
 
 impl Shared {
-    /// Compresses a block, waits for its turn and writes it.
-    fn finish(&self, job: Job, compressor: &mut Compressor, data: &mut Vec<u8>) {
-        let Job { turn, head, payload } = job;
-        let raw = match &payload {
-            Payload::Bytes(bytes) => bytes,
-            Payload::Data(block) => {
-                block.payload_into(data);
-                &*data
-            }
-        };
-        let (codec, stored) = compressor.compress(raw);
+    /// The next block that waits, and how many bytes wait behind it.
+    fn take(&self) -> Option<(Job, usize)> {
+        let mut queue = lock(&self.queue);
+        let job = queue.jobs.pop_front()?;
+        queue.bytes = queue.bytes.saturating_sub(job.payload.len());
+        Some((job, queue.bytes))
+    }
+
+    /// Compresses a block, waits for its turn and writes it; so many bytes wait behind it.
+    fn finish(&self, job: Job, compressor: &mut Compressor, waiting: usize) {
+        let Job { turn, head, mut payload } = job;
+        let raw = payload.bytes();
+        let (codec, stored) = compressor.compress(raw, waiting);
         let mut file = lock(&self.file);
         while file.turn != turn && file.failed.is_none() {
             file = self.turn.wait(file).unwrap_or_else(PoisonError::into_inner);
@@ -311,12 +331,9 @@ impl Shared {
         self.failed.store(file.failed.is_some(), Ordering::Relaxed);
         drop(file);
         self.turn.notify_all();
-        if let Payload::Bytes(mut bytes) = payload {
-            let mut spare = lock(&self.spare);
-            if spare.len() < SPARE_MAX {
-                bytes.clear();
-                spare.push(bytes);
-            }
+        let mut spare = lock(&self.spare);
+        if spare.len() < SPARE_MAX {
+            spare.push(payload.into_spare());
         }
     }
 }
@@ -341,7 +358,6 @@ impl Drop for Watch<'_> {
 
 fn work(shared: &Shared, mut compressor: Compressor) {
     let _watch = Watch(shared);
-    let mut data = Vec::new();
     loop {
         let mut queue = lock(&shared.queue);
         let job = loop {
@@ -353,9 +369,10 @@ fn work(shared: &Shared, mut compressor: Compressor) {
             }
             queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
-        drop(queue);
         let bytes = job.payload.len();
-        shared.finish(job, &mut compressor, &mut data);
+        let waiting = queue.bytes.saturating_sub(bytes);
+        drop(queue);
+        shared.finish(job, &mut compressor, waiting);
         // Only now: what a worker holds is memory as well.
         let mut queue = lock(&shared.queue);
         queue.bytes = queue.bytes.saturating_sub(bytes);

@@ -21,6 +21,10 @@ use crate::wire::{Cursor, Get};
 /// Longest buffer that [`Trace::content`] gives in one piece.
 pub const CONTENT_BYTES_MAX: u64 = 256 << 20;
 
+/// Below these, times fit into 64 bits on the way from ticks to nanoseconds.
+const HZ_FAST_MAX: u64 = 1 << 34;
+const SECONDS_FAST_MAX: u64 = 1 << 33;
+
 /// An open trace. All reading goes through `&self`, from any number of threads.
 pub struct Trace {
     source: Source,
@@ -162,8 +166,16 @@ impl Trace {
 
     /// Nanoseconds from the trace's start to a time stamp.
     pub fn ticks_to_ns(&self, tsc: u64) -> i64 {
+        let hz = self.tsc_hz();
+        // All but hostile traces: the same in 64 bits, which is much faster.
+        if let Some(ticks) = tsc.checked_sub(self.preamble.epoch_tsc)
+            && hz < HZ_FAST_MAX
+            && ticks / hz < SECONDS_FAST_MAX
+        {
+            return (ticks / hz * 1_000_000_000 + ticks % hz * 1_000_000_000 / hz) as i64;
+        }
         let ticks = i128::from(tsc) - i128::from(self.preamble.epoch_tsc);
-        let ns = ticks * 1_000_000_000 / i128::from(self.tsc_hz());
+        let ns = ticks * 1_000_000_000 / i128::from(hz);
         ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 

@@ -160,6 +160,9 @@ impl Trace {
             report.problem(None, what);
         }
         self.verify_others(&mut report);
+        if let Some(error) = self.manifest().find_map(Result::err) {
+            report.problem(None, format!("the manifest: {error}"));
+        }
         report.complete = report.problems.is_empty() && report.gaps == 0;
         report
     }

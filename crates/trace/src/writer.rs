@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use crate::borrowed::CallRef;
 use crate::compress::Compress;
@@ -17,8 +18,8 @@ use crate::format::{Head, PAYLOAD_BYTES_MAX, kind};
 use crate::pipeline::{Payload, Pipeline};
 use crate::wire::put;
 
-/// Bytes of distinct buffers that are kept to find repetitions, unless told otherwise.
-pub const DEDUP_BYTES_DEFAULT: usize = 128 << 20;
+/// Distinct buffers that are remembered to find repetitions, unless told otherwise: 48 MiB.
+pub const REMEMBERED_DEFAULT: usize = 2 << 20;
 /// An EVENTS block is closed when it holds this many bytes ...
 const BLOCK_BYTES: usize = 256 << 10;
 /// ... or fewer, with many threads: a reader holds one block of each.
@@ -33,8 +34,8 @@ const OPEN_BLOCKS_MAX: usize = 1024;
 pub struct WriterOptions {
     /// Compression.
     pub compress: Compress,
-    /// Bytes of distinct buffers that are kept to find repetitions.
-    pub dedup_bytes: usize,
+    /// About how many distinct buffers are remembered to find repetitions, at 24 bytes each.
+    pub remembered: usize,
     /// Threads that compress and write; 0: the calling thread does.
     pub workers: usize,
 }
@@ -42,7 +43,7 @@ pub struct WriterOptions {
 impl Default for WriterOptions {
     fn default() -> WriterOptions {
         let compress = Compress::default();
-        WriterOptions { compress, dedup_bytes: DEDUP_BYTES_DEFAULT, workers: 1 }
+        WriterOptions { compress, remembered: REMEMBERED_DEFAULT, workers: 1 }
     }
 }
 
@@ -108,11 +109,13 @@ impl Writer {
                 max: PAYLOAD_BYTES_MAX as u64,
             });
         }
+        let dedup = Dedup::new(options.remembered)
+            .map_err(|source| WriteError::Io { offset: 0, source: Arc::new(source) })?;
         let mut pipeline = Pipeline::new(sink, options.compress, options.workers)?;
         let head = Head { kind: kind::PREAMBLE, ..Head::default() };
         pipeline.submit(head, Payload::Bytes(payload));
         Ok(Writer {
-            out: Out { pipeline, dedup: Dedup::new(options.dedup_bytes) },
+            out: Out { pipeline, dedup },
             threads: HashMap::new(),
             current: None,
             open_blocks: 0,
@@ -322,7 +325,7 @@ impl Stream {
 
 impl Out {
     fn close_data(&mut self) {
-        if let Some(block) = self.dedup.close() {
+        if let Some(block) = self.dedup.close(|| self.pipeline.buffer()) {
             let (first, count) = (block.first, block.count());
             let head = Head { kind: kind::DATA, first, count, ..Head::default() };
             self.pipeline.submit(head, Payload::Data(block));

@@ -132,7 +132,12 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn compress() -> impl Strategy<Value = Compress> {
-    prop_oneof![Just(Compress::Zstd(1)), Just(Compress::Lz4), Just(Compress::None)]
+    prop_oneof![
+        Just(Compress::Adaptive),
+        Just(Compress::Zstd(1)),
+        Just(Compress::Lz4),
+        Just(Compress::None)
+    ]
 }
 
 /// Nothing stored is the same however it was said.
@@ -199,9 +204,9 @@ proptest! {
         list in vec((0..6_u64, 0..200_000_usize), 0..12),
         compress in compress(),
         workers in 0..3_usize,
-        dedup_bytes in prop_oneof![Just(0_usize), Just(1 << 20)],
+        remembered in prop_oneof![Just(0_usize), Just(1 << 20)],
     ) {
-        let options = trace::WriterOptions { compress, workers, dedup_bytes };
+        let options = trace::WriterOptions { compress, workers, remembered };
         let buffers: Vec<Vec<u8>> =
             list.iter().map(|(seed, len)| sample::noise(*seed, *len)).collect();
         let bytes = write(options, |writer| {

@@ -66,14 +66,20 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub duration: Option<Duration>,
 
-    /// How to compress the trace: `zstd`, `zstd:LEVEL` (1 to 19), `lz4` or `none`
-    #[arg(long, value_name = "HOW", value_parser = compression, default_value = "zstd")]
+    /// How to compress the trace: `zstd`, `zstd:LEVEL` (1 to 19), `lz4`, `none`, or `auto`: zstd
+    /// as long as that keeps up with PROGRAM, else lz4
+    #[arg(long, value_name = "HOW", value_parser = compression, default_value = "auto")]
     pub compress: Compression,
 
     /// Memory between PROGRAM and the recorder, for all threads together; when it is full,
     /// threads wait
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64M")]
     pub buffer: u64,
+
+    /// Do not look, at the end, at what became of the files that PROGRAM changed: their types,
+    /// attributes, links and hashes of their contents, for replays to be compared with
+    #[arg(long)]
+    pub no_manifest: bool,
 
     /// Print no summary
     #[arg(short, long)]
@@ -107,6 +113,8 @@ pub struct DataRule {
 /// How blocks of the trace are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
+    /// zstd as long as it keeps up, else lz4.
+    Auto,
     /// zstd of that level.
     Zstd(i32),
     /// lz4.
@@ -136,6 +144,7 @@ fn compression(text: &str) -> Result<Compression, String> {
         None => (text, None),
     };
     match (name, level) {
+        ("auto", None) => Ok(Compression::Auto),
         ("lz4", None) => Ok(Compression::Lz4),
         ("none", None) => Ok(Compression::None),
         ("zstd", None) => Ok(Compression::Zstd(ZSTD_LEVEL_DEFAULT)),
@@ -143,7 +152,7 @@ fn compression(text: &str) -> Result<Compression, String> {
             Ok(level @ 1..=19) => Ok(Compression::Zstd(level)),
             _ => Err(format!("'{level}' is no level of zstd; levels are 1 to 19")),
         },
-        _ => Err(format!("'{text}' is not one of zstd, zstd:LEVEL, lz4, none")),
+        _ => Err(format!("'{text}' is not one of auto, zstd, zstd:LEVEL, lz4, none")),
     }
 }
 
@@ -164,8 +173,9 @@ mod tests {
     fn compression_specifications() {
         assert_eq!(compression("zstd"), Ok(Compression::Zstd(1)));
         assert_eq!(compression("zstd:19"), Ok(Compression::Zstd(19)));
+        assert_eq!(compression("auto"), Ok(Compression::Auto));
         assert_eq!(compression("lz4"), Ok(Compression::Lz4));
-        for bad in ["zstd:", "zstd:0", "zstd:20", "lz4:1", "gzip", ""] {
+        for bad in ["zstd:", "zstd:0", "zstd:20", "lz4:1", "auto:1", "gzip", ""] {
             assert!(compression(bad).is_err(), "{bad}");
         }
     }

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use model::decode::{self, Limits, Returned, buffers, siginfo};
-use model::{Contents, names};
+use model::{Contents, Moment, names};
 use trace::event::{Call, EventKind, StartHow};
 
-use super::moment::Moment;
 use crate::render::escape::escape;
 use crate::render::text::{self, Style};
 use crate::units;

@@ -2,11 +2,10 @@
 
 use events::record::RESULT;
 use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
-use model::{Contents, Value, names};
+use model::{Contents, Moment, Value, names};
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::moment::Moment;
 use crate::render::json::{Json, stored_base64};
 use crate::render::text;
 

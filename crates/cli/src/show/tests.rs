@@ -4,9 +4,9 @@ use events::record::{data_flag, part};
 use model::{InlineOnly, World};
 use trace::event::{Call, Content, Data, Event, EventKind, GapWhy, Outcome, StartHow};
 
-use super::filter::{CallFilter, Filter};
 use super::lines::Look;
 use super::{Format, Printer};
+use crate::filter::{CallFilter, Filter};
 use crate::render::text::Style;
 
 /// A call that returned 0.

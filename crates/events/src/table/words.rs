@@ -19,6 +19,7 @@ pub const STAT: Classes = Classes::STAT;
 pub const READ: Classes = Classes::READ;
 pub const WRITE: Classes = Classes::WRITE;
 pub const SYNC: Classes = Classes::SYNC;
+pub const CHANGE: Classes = Classes::CHANGE;
 
 pub const REAL: Replay = Replay::Real;
 pub const NUMBERS: Replay = Replay::Numbers;

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::policy::{Piece, Policy};
 
 /// Most bytes of a path or struct that the policy is shown.
-const TOLD_BYTES_MAX: u64 = 64 << 10;
+pub(super) const TOLD_BYTES_MAX: u64 = 64 << 10;
 /// What becomes of arriving bytes.
 pub(super) enum Fate {
     /// They are stored.

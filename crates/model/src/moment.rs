@@ -1,9 +1,11 @@
 //! One event together with what the world was when it began.
 
-use model::{Step, View, World};
 use trace::event::{Event, EventKind, Outcome, RECORDER};
 
-/// What both output formats are given.
+use crate::effects::Step;
+use crate::world::{View, World};
+
+/// What everybody who looks at events one by one is given.
 pub struct Moment<'a> {
     /// Place of a call in the order of entry.
     pub seq: Option<u64>,

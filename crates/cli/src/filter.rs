@@ -1,13 +1,68 @@
-//! Which events are shown.
+//! Which events are looked at.
 
 use std::collections::HashSet;
 
 use events::shape::{Classes, Kind};
 use model::decode::shape::{Shape, shape_of};
-use model::{Step, View, glob};
+use model::{Moment, Step, View, glob};
 use trace::event::{Call, EventKind, Outcome};
 
-use super::moment::Moment;
+use crate::units;
+
+/// The conditions as options of a command.
+#[derive(clap::Args, Debug)]
+pub struct Options {
+    /// Only these processes (process ids, separated by commas)
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+
+    /// Only these threads (thread ids, separated by commas)
+    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    tid: Vec<u32>,
+
+    /// Only these calls: names and classes (%file, %desc, %network, %process, %signal, %ipc,
+    /// %memory, %creds, %clock, %stat, %read, %write, %sync), separated by commas; with `!` in
+    /// front, all others
+    #[arg(long, value_name = "CALLS", value_parser = CallFilter::parse, allow_hyphen_values = true)]
+    call: Option<CallFilter>,
+
+    /// Only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes);
+    /// may be given several times
+    #[arg(long, value_name = "GLOB")]
+    path: Vec<String>,
+
+    /// Only calls that returned an error
+    #[arg(long)]
+    failed: bool,
+
+    /// Only what began at this time from the start or later (seconds, or with a unit: 200ms)
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    since: Option<u64>,
+
+    /// Only what began up to this time from the start
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    until: Option<u64>,
+
+    /// Only calls that took longer
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    slower_than: Option<u64>,
+}
+
+impl Options {
+    /// The conditions that these options make.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            calls: self.call.clone(),
+            paths: self.path.clone(),
+            failed: self.failed,
+            since_ns: self.since,
+            until_ns: self.until,
+            slower_ns: self.slower_than,
+        }
+    }
+}
 
 /// The conditions of a command line; all must hold.
 #[derive(Debug, Default)]
@@ -36,11 +91,34 @@ impl Filter {
         self.until_ns.is_some_and(|until| enter_ns > until)
     }
 
-    /// Whether the event is to be shown.
+    /// Whether the conditions ask for what only a fold over all events in order can tell.
+    pub fn needs_world(&self) -> bool {
+        !(self.pids.is_empty() && self.tids.is_empty() && self.paths.is_empty())
+    }
+
+    /// Whether all events are accepted.
+    pub fn is_empty(&self) -> bool {
+        !self.needs_world()
+            && self.calls.is_none()
+            && !self.failed
+            && self.since_ns.is_none()
+            && self.until_ns.is_none()
+            && self.slower_ns.is_none()
+    }
+
+    /// The conditions on time.
+    pub fn accepts_time(&self, enter_ns: u64) -> bool {
+        self.since_ns.is_none_or(|since| enter_ns >= since) && !self.is_over(enter_ns)
+    }
+
+    /// The conditions on a call that need nothing but the call itself.
+    pub fn accepts_alone(&self, call: &Call, enter_ns: u64, exit_ns: Option<u64>) -> bool {
+        self.accepts_shape(call, &shape_of(call), enter_ns, exit_ns)
+    }
+
+    /// Whether the event is to be looked at.
     pub fn accepts(&self, moment: &Moment<'_>) -> bool {
-        if self.since_ns.is_some_and(|since| moment.enter_ns < since)
-            || self.is_over(moment.enter_ns)
-        {
+        if !self.accepts_time(moment.enter_ns) {
             return false;
         }
         // What is missing concerns everybody.
@@ -66,19 +144,24 @@ impl Filter {
 
     fn accepts_call(&self, call: &Call, moment: &Moment<'_>) -> bool {
         let shape = shape_of(call);
-        if self.calls.as_ref().is_some_and(|calls| !calls.accepts(&shape)) {
-            return false;
-        }
-        let failed = matches!(call.outcome, Outcome::Returned { ret: -4095..=-1, .. });
-        if self.failed && !failed {
-            return false;
-        }
-        if let Some(slower) = self.slower_ns
-            && moment.exit_ns.is_none_or(|exit| exit.saturating_sub(moment.enter_ns) <= slower)
-        {
+        if !self.accepts_shape(call, &shape, moment.enter_ns, moment.exit_ns) {
             return false;
         }
         self.paths.is_empty() || self.touches(call, &shape, moment.step, &moment.view())
+    }
+
+    fn accepts_shape(
+        &self,
+        call: &Call,
+        shape: &Shape,
+        enter_ns: u64,
+        exit_ns: Option<u64>,
+    ) -> bool {
+        let failed = matches!(call.outcome, Outcome::Returned { ret: -4095..=-1, .. });
+        let slower = |than: u64| exit_ns.is_some_and(|exit| exit.saturating_sub(enter_ns) > than);
+        self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
+            && (!self.failed || failed)
+            && self.slower_ns.is_none_or(slower)
     }
 
     fn touches(&self, call: &Call, shape: &Shape, step: &Step, view: &View<'_>) -> bool {

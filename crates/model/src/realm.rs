@@ -15,6 +15,11 @@ pub fn is_real(path: &[u8]) -> bool {
     path == b"/dev" || !below(KERNELS) || below(EVERYWHERE)
 }
 
+/// Whether a path names a file on a disk, or what behaves like one: no view of the kernel, no device.
+pub fn is_stored(path: &[u8]) -> bool {
+    is_real(path) && (!is_at_or_below(path, b"/dev") || is_at_or_below(path, b"/dev/shm"))
+}
+
 /// Whether `path` is `root` or something in it.
 pub fn is_at_or_below(path: &[u8], root: &[u8]) -> bool {
     let root = root.strip_suffix(b"/").unwrap_or(root);
@@ -33,5 +38,6 @@ mod tests {
         for path in ["/proc/self/maps", "/proc", "/sys/block", "/dev/pts/0", "/dev/nullx"] {
             assert!(!is_real(path.as_bytes()), "{path}");
         }
+        assert!(is_stored(b"/dev/shm/x") && !is_stored(b"/dev/null") && !is_stored(b"/dev"));
     }
 }

@@ -1,0 +1,79 @@
+//! Programs that gain rights when they start keep them, though they cannot be followed then; the
+//! trace says so.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, ExitCode};
+
+use acceptance::place::{Place, Who, are_root};
+use acceptance::shown::Info;
+use acceptance::stage::Stage;
+use acceptance::{Complaint, ensure, trials};
+
+type Raise = fn(&str) -> Result<(), Complaint>;
+
+/// Ways to execute the copy of grep that has the rights.
+const WAYS: &[(&str, &str)] = &[
+    ("by_path", "./raised -E '^(Uid|Gid|Cap)' /proc/self/status; :"),
+    ("by_search", "PATH=$PWD raised -E '^(Uid|Gid|Cap)' /proc/self/status; :"),
+    (
+        "by_descriptor",
+        "python3 -c \"import os; f = os.open('raised', os.O_RDONLY); \
+         os.execve(f, ['raised', '-E', '^(Uid|Gid|Cap)', '/proc/self/status'], {})\"; :",
+    ),
+];
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        let no_root = (!are_root()).then_some("root");
+        let missing = no_root.or_else(|| trials::missing(&["setcap", "python3"]));
+        let kinds: [(&str, Raise); 3] =
+            [("capabilities", capabilities), ("setuid", setuid), ("setgid", setgid)];
+        for (kind, raise) in kinds {
+            for (way, script) in WAYS {
+                trials.add(&format!("{kind}/{way}"), Who::User, missing, move |stage, who| {
+                    rights_are_kept(stage, who, raise, script)
+                });
+            }
+        }
+        Ok(())
+    })
+}
+
+fn capabilities(path: &str) -> Result<(), Complaint> {
+    let status = Command::new("setcap").args(["cap_net_bind_service,cap_chown=ep", path]).status();
+    ensure!(status.is_ok_and(|status| status.success()), "setcap failed");
+    Ok(())
+}
+
+fn setuid(path: &str) -> Result<(), Complaint> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o4755)).map_err(|e| e.to_string())
+}
+
+fn setgid(path: &str) -> Result<(), Complaint> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o2755)).map_err(|e| e.to_string())
+}
+
+fn rights_are_kept(stage: &Stage, who: Who, raise: Raise, script: &str) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let raised = place.work().join("raised");
+    fs::copy("/bin/grep", &raised).map_err(|error| error.to_string())?;
+    let plain = place.run(place.command("sh").args(["-c", script]))?.success("without rights")?;
+    raise(&raised.display().to_string())?;
+    let alone = place.run(place.command("sh").args(["-c", script]))?.success("alone")?;
+    ensure!(plain.text() != alone.text(), "no rights were gained:\n{}", alone.text());
+    let trace = place.trace("rights.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", script]);
+    let recorded = place.run(&mut record)?.success("recorded")?;
+    ensure!(
+        alone.text() == recorded.text(),
+        "alone:\n{}\nrecorded:\n{}",
+        alone.text(),
+        recorded.text()
+    );
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete_but_for(stage, &trace, &["not-followed".into()])?;
+    ensure!(info.gaps == 1, "{} gaps", info.gaps);
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Programs that gain rights when they start: setuid, setgid, file capabilities. An exec that is
+//! traced would lose them.
+
+use linux_raw_sys::general as raw;
+use linux_raw_sys::prctl;
+
+use crate::context::Context;
+use crate::{memory, sys};
+
+const CAPABILITIES: &core::ffi::CStr = c"security.capability";
+const PATH_MAX: usize = 4096;
+
+/// Whether the program of this exec gains rights.
+pub fn are_gained(context: &Context, nr: u32, args: &[u64; 6]) -> bool {
+    let (dir, path, flags) = if nr == raw::__NR_execveat {
+        (args[0], args[1], args[4])
+    } else {
+        (raw::AT_FDCWD as u64, args[0], 0)
+    };
+    // SAFETY: plain numbers.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    let at = &raw mut stat as u64;
+    if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
+        return false;
+    }
+    let euid = sys::call(raw::__NR_geteuid, [0; 6]) as u32;
+    let egid = sys::call(raw::__NR_getegid, [0; 6]) as u32;
+    let gains = stat.st_mode & raw::S_ISUID != 0 && stat.st_uid != euid
+        || stat.st_mode & raw::S_ISGID != 0 && stat.st_gid != egid
+        || euid != 0 && has_capabilities(context, dir, path);
+    let op = u64::from(prctl::PR_GET_NO_NEW_PRIVS);
+    gains && sys::call(raw::__NR_prctl, [op, 0, 0, 0, 0, 0]) != 1
+}
+
+fn has_capabilities(context: &Context, dir: u64, path: u64) -> bool {
+    let name = CAPABILITIES.as_ptr() as u64;
+    let first = memory::read::<u8>(context, path);
+    if dir as u32 == raw::AT_FDCWD as u32 || first == Some(b'/') {
+        return sys::call(raw::__NR_getxattr, [path, name, 0, 0, 0, 0]) > 0;
+    }
+    // getxattrat is younger than the kernels that we work with.
+    let mut whole = [0u8; PATH_MAX];
+    if path_from(context, dir as u32, path, &mut whole).is_none() {
+        return false;
+    }
+    sys::call(raw::__NR_getxattr, [whole.as_ptr() as u64, name, 0, 0, 0, 0]) > 0
+}
+
+/// `/proc/self/fd/DIR/PATH`, or without PATH when that is empty.
+fn path_from(context: &Context, dir: u32, path: u64, to: &mut [u8; PATH_MAX]) -> Option<()> {
+    const FOLDER: &[u8] = b"/proc/self/fd/";
+    let mut digits = [0u8; 10];
+    let mut first = digits.len();
+    let mut left = dir;
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    let mut len = 0;
+    for &byte in FOLDER.iter().chain(&digits[first..]) {
+        to[len] = byte;
+        len += 1;
+    }
+    let path_len = memory::string_len(context, path, PATH_MAX as u64)? as usize;
+    if path_len == 0 {
+        return Some(());
+    }
+    to[len] = b'/';
+    len += 1;
+    // One byte stays zero.
+    let room = to.get_mut(len..len + path_len + 1)?;
+    // SAFETY: that much room.
+    let missing = unsafe { memory::copy(context, room.as_mut_ptr(), path, path_len as u64) };
+    (missing == 0).then_some(())
+}

@@ -1,0 +1,233 @@
+//! Looks at files as a manifest describes them. The recorder does so where the program ran, a
+//! replay where it ended, so that both see alike.
+//!
+//! A tree may be hostile: every path is resolved inside its root by the kernel, links at the end of
+//! a path are not followed, and nothing but regular files is opened for reading.
+
+mod content;
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat,
+    open, openat2, readlinkat,
+};
+use rustix::io::Errno;
+use trace::manifest::{Content, Entry, FileKind, XATTRS_MAX, Xattr};
+use twox_hash::XxHash3_128;
+
+/// Most names that are read from one directory.
+const NAMES_MAX: usize = 1 << 20;
+/// Most bytes of a list of attributes, and of an attribute: the kernel's limit.
+const XATTR_BYTES_MAX: usize = 64 << 10;
+/// How often a path is resolved again while somebody renames directories.
+const TRIES: u32 = 16;
+
+/// A tree of files: everything is looked at inside it.
+pub struct Tree {
+    root: OwnedFd,
+}
+
+/// Which file it is, as long as it exists: device and inode.
+pub type Inode = (u64, u64);
+
+/// What is wanted of the content of regular files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// Nothing: no file is opened.
+    Nothing,
+    /// Nothing, but the extended attributes are looked at.
+    Attributes,
+    /// A sum over the whole.
+    Whole,
+    /// Also sums of pieces, of that many bytes or, with 0, as many as suit its size.
+    Pieces(u64),
+}
+
+/// A file that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// What it is; `same` is 0.
+    pub entry: Entry,
+    /// Which one.
+    pub inode: Inode,
+}
+
+impl Tree {
+    /// The tree below a directory.
+    pub fn open(path: &Path) -> io::Result<Tree> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Tree { root: open(path, flags, Mode::empty())? })
+    }
+
+    /// The tree below a directory that is open.
+    pub fn from_fd(root: OwnedFd) -> Tree {
+        Tree { root }
+    }
+
+    /// Looks at a path. That it cannot be done is told as well.
+    pub fn look(&self, path: &[u8], want: Want) -> Seen {
+        let gone = |error: Errno| {
+            let kind = match error {
+                Errno::NOENT | Errno::NOTDIR | Errno::LOOP => FileKind::Absent,
+                _ => FileKind::Unreachable,
+            };
+            Seen { entry: Entry { path: path.to_vec(), kind, ..Entry::default() }, inode: (0, 0) }
+        };
+        match self.resolve(path, OFlags::PATH | OFlags::NOFOLLOW).and_then(|fd| {
+            let stat = fstat(&fd)?;
+            Ok((fd, stat))
+        }) {
+            Ok((fd, stat)) => self.describe(path, &fd, &stat, want),
+            Err(error) => gone(error),
+        }
+    }
+
+    fn describe(&self, path: &[u8], fd: &OwnedFd, stat: &Stat, want: Want) -> Seen {
+        let kind = kind_of(stat);
+        let mut entry = Entry {
+            path: path.to_vec(),
+            kind,
+            mode: stat.st_mode & 0o7777,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            nlink: stat.st_nlink,
+            size: stat.st_size as u64,
+            rdev: stat.st_rdev,
+            ..Entry::default()
+        };
+        match kind {
+            FileKind::Regular if want != Want::Nothing => self.regular(&mut entry, stat, want),
+            FileKind::Directory if want != Want::Nothing => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+                if let Ok(dir) = self.same(path, flags, stat) {
+                    entry.xattrs = xattrs(dir.as_fd());
+                }
+            }
+            FileKind::Link => {
+                if let Ok(target) = readlinkat(fd, c"", Vec::new()) {
+                    entry.target = target.into_bytes();
+                }
+            }
+            _ => {}
+        }
+        Seen { entry, inode: (stat.st_dev, stat.st_ino) }
+    }
+
+    fn regular(&self, entry: &mut Entry, stat: &Stat, want: Want) {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        entry.content = match self.same(&entry.path, flags, stat) {
+            Ok(file) => {
+                entry.xattrs = xattrs(file.as_fd());
+                content::sum(file.as_fd(), stat, want)
+            }
+            Err(_) => Content::Unreadable,
+        };
+    }
+
+    /// Opens a path that must be the file that was found there before.
+    fn same(&self, path: &[u8], flags: OFlags, stat: &Stat) -> Result<OwnedFd, Errno> {
+        let fd = self.resolve(path, flags)?;
+        let now = fstat(&fd)?;
+        if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) {
+            Ok(fd)
+        } else {
+            Err(Errno::STALE)
+        }
+    }
+
+    fn resolve(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let inside = path.iter().position(|&byte| byte != b'/').map_or(&b"."[..], |at| &path[at..]);
+        let inside = CString::new(inside).map_err(|_| Errno::INVAL)?;
+        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let mut tries = 0;
+        loop {
+            match openat2(&self.root, &inside, flags | OFlags::CLOEXEC, Mode::empty(), how) {
+                // Somebody renames directories meanwhile.
+                Err(Errno::AGAIN) if tries < TRIES => tries += 1,
+                Err(Errno::INTR) => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Where a path leads when all links in it but the last are followed: an absolute path in the
+    /// tree. `None` where there is nothing, or where it cannot be told.
+    pub fn parent_of(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let slash = path.iter().rposition(|&byte| byte == b'/')?;
+        let parent = self.resolve(&path[..slash], OFlags::PATH | OFlags::DIRECTORY).ok()?;
+        let (root, place) = (place_of(self.root.as_fd())?, place_of(parent.as_fd())?);
+        if root == b"/" {
+            return Some(place);
+        }
+        let inside = place.strip_prefix(&root[..])?;
+        Some(if inside.is_empty() { b"/".to_vec() } else { inside.to_vec() })
+    }
+
+    /// The names in a directory in ascending order; `None` where it is none, or cannot be read.
+    pub fn names(&self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let mut names = Vec::new();
+        for entry in Dir::new(self.resolve(path, flags).ok()?).ok()? {
+            let name = entry.ok()?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(name);
+            }
+            if names.len() > NAMES_MAX {
+                return None;
+            }
+        }
+        names.sort_unstable();
+        Some(names)
+    }
+}
+
+/// The path that the kernel knows of an open directory.
+fn place_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    use std::os::fd::AsRawFd;
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let place = rustix::fs::readlinkat(CWD, link, Vec::new()).ok()?.into_bytes();
+    (place.first() == Some(&b'/') && !place.ends_with(b" (deleted)")).then_some(place)
+}
+
+fn kind_of(stat: &Stat) -> FileKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::Regular,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        FileType::Fifo => FileKind::Pipe,
+        FileType::Socket => FileKind::Socket,
+        FileType::CharacterDevice => FileKind::Character,
+        FileType::BlockDevice => FileKind::Block,
+        FileType::Unknown => FileKind::Unreachable,
+    }
+}
+
+/// Attributes of an open file. Labels of security modules are the system's, not the program's.
+fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
+    let mut list = vec![0; XATTR_BYTES_MAX];
+    let Ok(len) = flistxattr(fd, &mut list[..]) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut value = Vec::new();
+    for name in list[..len].split(|&byte| byte == 0) {
+        if name.is_empty() || name.starts_with(b"security.") || found.len() == XATTRS_MAX {
+            continue;
+        }
+        value.resize(XATTR_BYTES_MAX, 0);
+        if let Ok(len) = fgetxattr(fd, name, &mut value[..]) {
+            let hash = XxHash3_128::oneshot(&value[..len]);
+            found.push(Xattr { name: name.to_vec(), hash });
+        }
+    }
+    found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+/// Looks at an open file of any kind, without its content.
+pub fn inode_of(file: impl AsFd) -> io::Result<Inode> {
+    let stat = rustix::fs::statat(file, c"", AtFlags::EMPTY_PATH)?;
+    Ok((stat.st_dev, stat.st_ino))
+}

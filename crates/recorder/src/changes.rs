@@ -1,0 +1,403 @@
+//! Which paths the program changes, followed while it is recorded.
+//!
+//! Only calls that can change or resolve paths are looked at: whoever writes has opened for writing
+//! before, so reads and writes cost nothing. Rings are read one after the other, so what is noted
+//! is put into the order of time before it is followed. What goes astray all the same (a race of
+//! the program's own threads, a descriptor received from somebody who is not recorded) leaves a
+//! path out, or names one that did not change.
+
+mod paths;
+mod roles;
+mod tasks;
+
+use std::rc::Rc;
+
+use model::realm;
+use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
+
+pub(crate) use self::paths::{PATHS_MAX, Paths, mark};
+use self::roles::{Role, Roles, Shape};
+use self::tasks::{Place, Tasks};
+
+/// The number that stands for the working directory in a call's directory argument.
+const AT_FDCWD: i32 = -100;
+/// Bits of the flags of open.
+mod open_flag {
+    pub const ACCESS_MODE: u64 = 3;
+    pub const CREAT: u64 = 0o100;
+    pub const EXCL: u64 = 0o200;
+    pub const TRUNC: u64 = 0o1000;
+    pub const PATH: u64 = 0o10_000_000;
+    pub const TMPFILE: u64 = 0o20_000_000;
+}
+/// `RENAME_EXCHANGE`.
+const RENAME_EXCHANGE: u64 = 2;
+/// `F_DUPFD` and `F_DUPFD_CLOEXEC`.
+const DUPLICATING: [u64; 2] = [0, 1030];
+/// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`.
+const CLOSE_RANGE_UNSHARE: u64 = 2;
+const CLOSE_RANGE_CLOEXEC: u64 = 4;
+/// `CLONE_FS`, `CLONE_FILES`, `CLONE_NEWNS`.
+const CLONE_FS: u64 = 0x200;
+const CLONE_FILES: u64 = 0x400;
+const CLONE_NEWNS: u64 = 0x2_0000;
+/// `PROT_WRITE`, and the type and the values in the flags of mmap that mean a shared mapping.
+const PROT_WRITE: u64 = 2;
+const MAP_TYPE: u64 = 0xf;
+const MAP_SHARED: [u64; 2] = [1, 3];
+/// `AF_UNIX`, and the bytes before the path in its addresses.
+const AF_UNIX: [u8; 2] = [1, 0];
+
+/// A call that has returned, with what it was told.
+pub(crate) struct Note {
+    pub thread: u32,
+    /// When it began and ended.
+    pub enter: u64,
+    pub exit: u64,
+    pub nr: u16,
+    pub args: [u64; 6],
+    pub ret: i64,
+    /// Arguments in memory: the argument's number and its bytes.
+    pub texts: [Option<(u8, Box<[u8]>)>; 2],
+    /// A file was there before.
+    pub existed: bool,
+}
+
+enum What {
+    Call(Note),
+    Start { thread: u32, how: StartHow, process: u32, parent: u32, tid: u32 },
+    Image { thread: u32 },
+    State { process: u32, state: Box<Known> },
+    End { thread: u32 },
+    Exit { process: u32 },
+}
+
+/// What a process's state tells of paths.
+struct Known {
+    cwd: Vec<u8>,
+    root: Vec<u8>,
+    fds: Vec<OpenFd>,
+}
+
+/// Follows what changes.
+pub(crate) struct Changes {
+    roles: Roles,
+    tasks: Tasks,
+    paths: Paths,
+    /// What was read and is not yet followed, with the time at which it counts.
+    pending: Vec<(u64, What)>,
+}
+
+impl Changes {
+    pub fn new() -> Changes {
+        let (roles, tasks, paths) = (Roles::new(), Tasks::default(), Paths::default());
+        Changes { roles, tasks, paths, pending: Vec::new() }
+    }
+
+    /// Whether calls of this number matter.
+    #[inline]
+    pub fn follows(&self, nr: u16) -> bool {
+        self.roles.of(nr).role != Role::None
+    }
+
+    /// Whether the memory behind this argument of a call must be told.
+    #[inline]
+    pub fn wants(&self, nr: u16, arg: u8) -> bool {
+        self.roles.of(nr).wants(arg)
+    }
+
+    /// Takes a call of a number that matters.
+    pub fn call(&mut self, note: Note) {
+        let failed = (-4095..0).contains(&note.ret);
+        let role = self.roles.of(note.nr).role;
+        // A number is free again even when close reports an error.
+        if failed && role != Role::Close {
+            return;
+        }
+        // What a call takes away is gone when it begins, what it gives is there when it ends.
+        let at = if role == Role::Close { note.enter } else { note.exit };
+        self.pending.push((at, What::Call(note)));
+    }
+
+    /// Takes anything else.
+    pub fn event(&mut self, thread: u32, tsc: u64, kind: &EventKind) {
+        let what = match kind {
+            &EventKind::Start { how, process, parent, tid, .. } => {
+                What::Start { thread, how, process, parent, tid }
+            }
+            EventKind::Image { .. } => What::Image { thread },
+            EventKind::State(state) => {
+                let ProcessState { process, cwd, root, fds, .. } = &**state;
+                let known = Known { cwd: cwd.clone(), root: root.clone(), fds: fds.clone() };
+                What::State { process: *process, state: Box::new(known) }
+            }
+            EventKind::End { .. } => What::End { thread },
+            EventKind::Exit { process, .. } => What::Exit { process: *process },
+            _ => return,
+        };
+        self.pending.push((tsc, what));
+    }
+
+    /// Follows all that happened before a time: nothing older is to come.
+    pub fn settle(&mut self, until: u64) {
+        if self.pending.is_empty() {
+            return;
+        }
+        self.pending.sort_by_key(|(tsc, _)| *tsc);
+        let ready = self.pending.partition_point(|(tsc, _)| *tsc < until);
+        let rest = self.pending.split_off(ready);
+        for (tsc, what) in std::mem::replace(&mut self.pending, rest) {
+            self.follow(tsc, what);
+        }
+    }
+
+    /// What was changed, when nothing more is to come.
+    pub fn finish(mut self) -> Paths {
+        self.settle(u64::MAX);
+        self.paths
+    }
+
+    fn follow(&mut self, tsc: u64, what: What) {
+        match what {
+            What::Call(note) => self.follow_call(&note),
+            What::Start { thread, how, process, parent, tid } => {
+                if let Some(state) = self.tasks.start(thread, how, process, parent, tid) {
+                    self.state(process, state.0, state.1);
+                }
+            }
+            What::Image { thread } => self.tasks.image(thread),
+            What::State { process, state } => self.state(process, tsc, state),
+            What::End { thread } => self.tasks.end(thread),
+            What::Exit { process } => self.tasks.exit(process),
+        }
+    }
+
+    fn state(&mut self, process: u32, tsc: u64, state: Box<Known>) {
+        let foreign = state.root != b"/";
+        for open in &state.fds {
+            let writable = u64::from(open.flags) & open_flag::ACCESS_MODE != 0;
+            let is_path_only = u64::from(open.flags) & open_flag::PATH != 0;
+            if writable && !is_path_only && !foreign && is_named(&open.target) {
+                self.paths.touch(&open.target);
+            }
+        }
+        self.tasks.state(process, tsc, state);
+    }
+
+    fn follow_call(&mut self, note: &Note) {
+        let shape = self.roles.of(note.nr);
+        let (thread, args) = (note.thread, &note.args);
+        match shape.role {
+            Role::None => {}
+            Role::Open => self.open(&shape, note),
+            Role::Change => {
+                for path in self.changed(&shape, note) {
+                    self.paths.touch(&path);
+                }
+            }
+            Role::Remove => {
+                for path in self.changed(&shape, note) {
+                    self.paths.removed(&path);
+                }
+            }
+            Role::Rename => {
+                let [Some(from), Some(to)] = self.both_kept(&shape, note) else { return };
+                match shape.flags.is_some_and(|arg| note.arg(arg) & RENAME_EXCHANGE != 0) {
+                    true => self.paths.exchanged(&from, &to),
+                    false => self.paths.renamed(&from, &to),
+                }
+            }
+            Role::Link => {
+                let [from, Some(to)] = self.both_kept(&shape, note) else { return };
+                self.paths.linked(from.as_deref(), &to);
+            }
+            Role::Duplicate => {
+                if shape.is_fcntl && !DUPLICATING.contains(&args[1]) {
+                    return;
+                }
+                let Some(path) = self.tasks.descriptor(thread, args[0] as i32) else { return };
+                self.tasks.install(thread, note.ret as i32, path, note.exit);
+            }
+            Role::Close => self.tasks.close(thread, args[0] as i32, note.enter),
+            Role::CloseRange => {
+                if args[2] & CLOSE_RANGE_UNSHARE != 0 {
+                    self.tasks.unshare(thread, true, false);
+                }
+                if args[2] & CLOSE_RANGE_CLOEXEC == 0 {
+                    self.tasks.close_range(thread, args[0] as u32, args[1] as u32, note.enter);
+                }
+            }
+            Role::Chdir => {
+                if let [Some(path), _] = self.both(&shape, note) {
+                    self.tasks.change_place(thread, |place| place.cwd = path.into());
+                }
+            }
+            Role::Fchdir => {
+                if let Some(path) = self.tasks.descriptor(thread, args[0] as i32) {
+                    self.tasks.change_place(thread, |place| place.cwd = path);
+                }
+            }
+            Role::Root => {
+                let kept = matches!(self.both(&shape, note), [Some(path), None] if *path == *b"/");
+                if !kept {
+                    self.tasks.change_place(thread, Place::leave);
+                }
+            }
+            Role::Unshare => {
+                let (files, place) = (args[0] & CLONE_FILES != 0, args[0] & CLONE_FS != 0);
+                // A new mount namespace takes a working directory of its own with it.
+                let namespace = args[0] & CLONE_NEWNS != 0;
+                self.tasks.unshare(thread, files, place || namespace);
+                if namespace {
+                    self.tasks.change_place(thread, Place::leave);
+                }
+            }
+            Role::EnterNamespace => {
+                if args[1] == 0 || args[1] & CLONE_NEWNS != 0 {
+                    self.tasks.unshare(thread, false, true);
+                    self.tasks.change_place(thread, Place::leave);
+                }
+            }
+            Role::Spawn => {
+                let flags = match shape.memory.and_then(|arg| note.text(arg)) {
+                    Some(bytes) => bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)),
+                    None if shape.memory.is_some() => 0,
+                    None => args[0],
+                };
+                if flags & CLONE_NEWNS != 0 {
+                    self.tasks.child_leaves(thread, note.ret);
+                }
+            }
+            Role::Map => {
+                let shared = MAP_SHARED.contains(&(args[3] & MAP_TYPE));
+                if shared && args[2] & PROT_WRITE != 0 && !self.tasks.is_foreign(thread) {
+                    let path = self.tasks.descriptor(thread, args[4] as i32);
+                    if let Some(path) = path.filter(|path| realm::is_stored(path)) {
+                        self.paths.mapped(&path);
+                    }
+                }
+            }
+            Role::Bind => {
+                let address = shape.memory.and_then(|arg| note.text(arg)).unwrap_or_default();
+                let Some(name) = address.strip_prefix(&AF_UNIX).filter(|name| !name.is_empty())
+                else {
+                    return;
+                };
+                // A name that begins with NUL is in no directory.
+                if name[0] != 0
+                    && let Some(path) = self.tasks.resolve(thread, AT_FDCWD, until_nul(name))
+                {
+                    self.touch(thread, &path);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, shape: &Shape, note: &Note) {
+        let thread = note.thread;
+        let flags = match (shape.flags, shape.memory) {
+            (Some(arg), _) => note.arg(arg),
+            (None, Some(arg)) => {
+                let how = note.text(arg).and_then(|bytes| bytes.first_chunk());
+                how.map_or(0, |word| u64::from_le_bytes(*word))
+            }
+            (None, None) if shape.creates => open_flag::CREAT | open_flag::TRUNC | 1,
+            (None, None) => 0,
+        };
+        let fd = note.ret as i32;
+        let [Some(path), _] = self.both(shape, note) else {
+            return self.tasks.close(thread, fd, note.exit);
+        };
+        if flags & open_flag::TMPFILE != 0 && flags & open_flag::ACCESS_MODE != 0 {
+            // A file without a name.
+            return self.tasks.close(thread, fd, note.exit);
+        }
+        let changing = open_flag::ACCESS_MODE | open_flag::CREAT | open_flag::TRUNC;
+        let writes = flags & changing != 0 && flags & open_flag::PATH == 0;
+        if writes && self.touch(thread, &path) {
+            let made = flags & open_flag::CREAT != 0 && !note.existed;
+            let new = flags & open_flag::EXCL != 0 || !self.paths.was_touched();
+            if flags & open_flag::TRUNC != 0 || (made && new) {
+                self.paths.mark(&path, mark::FRESH);
+            }
+        }
+        self.tasks.install(thread, fd, Rc::from(path), note.exit);
+    }
+
+    /// Notes that a path was changed. False if it is none of those that are kept.
+    fn touch(&mut self, thread: u32, path: &[u8]) -> bool {
+        if !realm::is_stored(path) {
+            return false;
+        }
+        if self.tasks.is_foreign(thread) {
+            self.paths.left_out += 1;
+            return false;
+        }
+        self.paths.touch(path);
+        true
+    }
+
+    /// All that a call names and that is kept: by path, else by descriptor.
+    fn changed(&mut self, shape: &Shape, note: &Note) -> impl Iterator<Item = Box<[u8]>> + use<> {
+        let mut named = self.both(shape, note);
+        if shape.paths[0].is_none()
+            && let Some(path) =
+                shape.fd.and_then(|arg| self.tasks.descriptor(note.thread, note.arg(arg) as i32))
+        {
+            named[0] = Some(path.as_ref().into());
+        }
+        self.kept(note.thread, named).into_iter().flatten()
+    }
+
+    /// The paths that a call names, of those that are kept.
+    fn both_kept(&mut self, shape: &Shape, note: &Note) -> [Option<Box<[u8]>>; 2] {
+        let named = self.both(shape, note);
+        self.kept(note.thread, named)
+    }
+
+    fn kept(&mut self, thread: u32, named: [Option<Box<[u8]>>; 2]) -> [Option<Box<[u8]>>; 2] {
+        let stored = named.map(|path| path.filter(|path| realm::is_stored(path)));
+        if self.tasks.is_foreign(thread) {
+            self.paths.left_out += stored.iter().flatten().count() as u64;
+            return [None, None];
+        }
+        stored
+    }
+
+    /// The paths that a call names, where they can be told.
+    fn both(&self, shape: &Shape, note: &Note) -> [Option<Box<[u8]>>; 2] {
+        shape.paths.map(|arg| {
+            let arg = arg?;
+            let dir = arg.dir.map_or(AT_FDCWD, |dir| note.arg(dir) as i32);
+            let text = note.text(arg.path);
+            if text.is_none() && dir == AT_FDCWD {
+                return None;
+            }
+            // No path at all, or an empty one, stands for the directory's descriptor itself.
+            self.tasks.resolve(note.thread, dir, until_nul(text.unwrap_or_default()))
+        })
+    }
+}
+
+impl Note {
+    fn arg(&self, number: u8) -> u64 {
+        self.args.get(usize::from(number)).copied().unwrap_or(0)
+    }
+
+    fn text(&self, arg: u8) -> Option<&[u8]> {
+        let found = self.texts.iter().flatten().find(|(number, _)| *number == arg);
+        found.map(|(_, bytes)| &**bytes)
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Whether what /proc says of a descriptor is the path of a file that still has it.
+fn is_named(target: &[u8]) -> bool {
+    target.first() == Some(&b'/') && !target.ends_with(b" (deleted)") && realm::is_stored(target)
+}
+
+#[cfg(test)]
+mod tests;

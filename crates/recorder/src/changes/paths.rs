@@ -1,0 +1,206 @@
+//! The set of paths that were changed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+
+/// Most paths in a manifest ...
+pub(crate) const PATHS_MAX: usize = 500_000;
+/// ... and most bytes of them together.
+const PATH_BYTES_MAX: usize = 64 << 20;
+/// Most shared mappings and renames that are remembered.
+const REMEMBERED_MAX: usize = 1 << 16;
+/// How many renames in a row are followed from the name under which a file was opened.
+const RENAMES_MAX: usize = 16;
+
+/// What is known of a changed path.
+pub(crate) mod mark {
+    /// All that the file holds was written by the program.
+    pub const FRESH: u8 = 1;
+    /// It had another name before: all below it has changed its path.
+    pub const MOVED: u8 = 2;
+}
+
+/// Changed paths.
+#[derive(Default)]
+pub(crate) struct Paths {
+    marks: HashMap<Box<[u8]>, u8>,
+    bytes: usize,
+    /// Written through shared mappings.
+    mapped: BTreeSet<Box<[u8]>>,
+    /// What the last name of a renamed file is.
+    renames: HashMap<Box<[u8]>, Box<[u8]>>,
+    /// The last path was there before.
+    touched_before: bool,
+    /// There were more paths than are kept.
+    pub truncated: bool,
+    /// Changes that were left out: in other roots and mount namespaces.
+    pub left_out: u64,
+}
+
+impl Paths {
+    /// Notes that a path was changed.
+    pub fn touch(&mut self, path: &[u8]) {
+        self.touched_before = self.marks.contains_key(path);
+        if self.touched_before {
+            return;
+        }
+        if self.marks.len() >= PATHS_MAX || self.bytes + path.len() > PATH_BYTES_MAX {
+            self.truncated = true;
+            return;
+        }
+        self.bytes += path.len();
+        self.marks.insert(path.into(), 0);
+    }
+
+    /// Whether the path that was touched last had been touched before.
+    pub fn was_touched(&self) -> bool {
+        self.touched_before
+    }
+
+    /// Adds a mark to a path that was touched.
+    pub fn mark(&mut self, path: &[u8], mark: u8) {
+        if let Some(marks) = self.marks.get_mut(path) {
+            *marks |= mark;
+        }
+    }
+
+    /// A name was taken away.
+    pub fn removed(&mut self, path: &[u8]) {
+        self.take_marks(path);
+        self.mapped.remove(path);
+    }
+
+    /// A file got another name, and whatever had that is gone.
+    pub fn renamed(&mut self, from: &[u8], to: &[u8]) {
+        if from == to {
+            return;
+        }
+        let marks = self.take_marks(from);
+        self.take_marks(to);
+        self.mark(to, marks & mark::FRESH | mark::MOVED);
+        self.mapped.remove(to);
+        self.mapped_too(from, to);
+        self.mapped.remove(from);
+        if self.renames.len() < REMEMBERED_MAX {
+            self.renames.insert(from.into(), to.into());
+        }
+    }
+
+    /// Two files have changed places.
+    pub fn exchanged(&mut self, one: &[u8], other: &[u8]) {
+        let (marks, others) = (self.take_marks(one), self.take_marks(other));
+        self.mark(one, others & mark::FRESH | mark::MOVED);
+        self.mark(other, marks & mark::FRESH | mark::MOVED);
+        self.mapped_too(one, other);
+        self.mapped_too(other, one);
+    }
+
+    /// A file got one more name.
+    pub fn linked(&mut self, from: Option<&[u8]>, to: &[u8]) {
+        self.take_marks(to);
+        if let Some(from) = from {
+            self.touch(from);
+            let marks = self.marks.get(from).copied().unwrap_or(0);
+            self.mark(to, marks & mark::FRESH);
+            self.mapped_too(from, to);
+        }
+    }
+
+    /// A file was mapped so that it can be written without a call.
+    pub fn mapped(&mut self, path: &[u8]) {
+        let mut name: Box<[u8]> = path.into();
+        for _ in 0..RENAMES_MAX {
+            self.touch(&name);
+            if self.mapped.len() >= REMEMBERED_MAX {
+                self.truncated = true;
+            } else {
+                self.mapped.insert(name.clone());
+            }
+            match self.renames.get(&name) {
+                Some(next) => name = next.clone(),
+                None => break,
+            }
+        }
+    }
+
+    /// Whether a file was changed through a mapping.
+    pub fn is_mapped(&self, path: &[u8]) -> bool {
+        self.mapped.contains(path)
+    }
+
+    /// The paths and their marks.
+    pub fn take(&mut self) -> Vec<(Box<[u8]>, u8)> {
+        self.marks.drain().collect()
+    }
+
+    fn take_marks(&mut self, path: &[u8]) -> u8 {
+        self.touch(path);
+        self.marks.get_mut(path).map(std::mem::take).unwrap_or(0)
+    }
+
+    /// What was mapped under one name, or below it, is reached by another as well.
+    fn mapped_too(&mut self, from: &[u8], to: &[u8]) {
+        let mut found = Vec::new();
+        let start = (Bound::Included(from), Bound::Unbounded);
+        for path in self.mapped.range::<[u8], _>(start) {
+            let Some(rest) = path.strip_prefix(from) else { break };
+            if rest.is_empty() || rest[0] == b'/' {
+                found.push([to, rest].concat().into_boxed_slice());
+            }
+        }
+        let room = REMEMBERED_MAX.saturating_sub(self.mapped.len());
+        self.truncated |= found.len() > room;
+        self.mapped.extend(found.into_iter().take(room));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(paths: &Paths, path: &[u8]) -> Option<u8> {
+        paths.marks.get(path).copied()
+    }
+
+    #[test]
+    fn marks_go_with_the_file() {
+        let mut paths = Paths::default();
+        paths.touch(b"/a");
+        paths.mark(b"/a", mark::FRESH);
+        paths.renamed(b"/a", b"/b");
+        assert_eq!(marks(&paths, b"/a"), Some(0));
+        assert_eq!(marks(&paths, b"/b"), Some(mark::FRESH | mark::MOVED));
+        paths.linked(Some(b"/b"), b"/c");
+        assert_eq!(marks(&paths, b"/c"), Some(mark::FRESH));
+        paths.touch(b"/old");
+        paths.exchanged(b"/old", b"/c");
+        assert_eq!(marks(&paths, b"/old"), Some(mark::FRESH | mark::MOVED));
+        assert_eq!(marks(&paths, b"/c"), Some(mark::MOVED));
+        paths.removed(b"/old");
+        assert_eq!(marks(&paths, b"/old"), Some(0));
+    }
+
+    #[test]
+    fn mappings_follow_renames_in_either_order() {
+        let mut paths = Paths::default();
+        paths.mapped(b"/dir/a");
+        paths.mapped(b"/dir2");
+        paths.renamed(b"/dir", b"/new");
+        assert!(paths.is_mapped(b"/new/a") && !paths.is_mapped(b"/new2"));
+        paths.renamed(b"/x", b"/y");
+        paths.mapped(b"/x");
+        assert!(paths.is_mapped(b"/y"));
+        paths.removed(b"/y");
+        assert!(!paths.is_mapped(b"/y"));
+    }
+
+    #[test]
+    fn more_paths_than_are_kept() {
+        let mut paths = Paths::default();
+        for number in 0..PATHS_MAX + 10 {
+            paths.touch(format!("/{number}").as_bytes());
+        }
+        assert!(paths.truncated);
+        assert_eq!(paths.take().len(), PATHS_MAX);
+    }
+}

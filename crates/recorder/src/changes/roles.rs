@@ -1,0 +1,186 @@
+//! What calls do to paths, read off the table's rows.
+
+use events::shape::{Classes, FlagSet, Kind, Of, Ret, Syscall};
+
+/// What a call does to paths, directories or descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Nothing that matters.
+    None,
+    /// Opens a path.
+    Open,
+    /// Changes what it names.
+    Change,
+    /// Removes what it names.
+    Remove,
+    Rename,
+    Link,
+    /// Gives a descriptor another number.
+    Duplicate,
+    Close,
+    CloseRange,
+    Chdir,
+    Fchdir,
+    /// Changes the root.
+    Root,
+    Unshare,
+    EnterNamespace,
+    /// Makes a task.
+    Spawn,
+    Map,
+    Bind,
+}
+
+/// A path argument, and the directory descriptor that it is relative to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PathArg {
+    pub dir: Option<u8>,
+    pub path: u8,
+}
+
+/// A row, as far as paths go. Numbers are those of arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    pub role: Role,
+    pub paths: [Option<PathArg>; 2],
+    pub fd: Option<u8>,
+    /// Flags of open or of rename.
+    pub flags: Option<u8>,
+    /// A struct or an address that tells the rest.
+    pub memory: Option<u8>,
+    /// It opens for writing though no flag says so.
+    pub creates: bool,
+    /// Only some of its commands give a descriptor another number.
+    pub is_fcntl: bool,
+}
+
+impl Shape {
+    const NONE: Shape = Shape {
+        role: Role::None,
+        paths: [None; 2],
+        fd: None,
+        flags: None,
+        memory: None,
+        creates: false,
+        is_fcntl: false,
+    };
+
+    /// Whether the memory behind an argument must be told.
+    #[inline]
+    pub fn wants(&self, arg: u8) -> bool {
+        self.memory == Some(arg) || self.paths.iter().flatten().any(|path| path.path == arg)
+    }
+}
+
+/// The shapes of all rows, by number.
+pub(super) struct Roles {
+    shapes: Vec<Shape>,
+}
+
+impl Roles {
+    pub fn new() -> Roles {
+        let numbers = 0..events::table::NUMBER_LIMIT as u64;
+        Roles {
+            shapes: numbers.map(|nr| events::by_number(nr).map_or(Shape::NONE, shape)).collect(),
+        }
+    }
+
+    #[inline]
+    pub fn of(&self, nr: u16) -> Shape {
+        self.shapes.get(usize::from(nr)).copied().unwrap_or(Shape::NONE)
+    }
+}
+
+fn role(row: &Syscall) -> Role {
+    match row.name {
+        "rename" | "renameat" | "renameat2" => Role::Rename,
+        "link" | "linkat" => Role::Link,
+        "unlink" | "unlinkat" | "rmdir" => Role::Remove,
+        "dup" | "dup2" | "dup3" | "fcntl" => Role::Duplicate,
+        "close" => Role::Close,
+        "close_range" => Role::CloseRange,
+        "chdir" => Role::Chdir,
+        "fchdir" => Role::Fchdir,
+        "chroot" | "pivot_root" => Role::Root,
+        "unshare" => Role::Unshare,
+        "setns" => Role::EnterNamespace,
+        "clone" | "clone3" => Role::Spawn,
+        "mmap" => Role::Map,
+        "bind" => Role::Bind,
+        _ if row.ret == Ret::Fd && row.args.iter().any(|arg| matches!(arg.kind, Kind::Path)) => {
+            Role::Open
+        }
+        _ if row.classes.intersects(Classes::CHANGE) => Role::Change,
+        _ => Role::None,
+    }
+}
+
+fn shape(row: &'static Syscall) -> Shape {
+    let role = role(row);
+    if role == Role::None {
+        return Shape::NONE;
+    }
+    let mut shape = Shape { role, ..Shape::NONE };
+    shape.creates = row.ret == Ret::Fd && row.classes.intersects(Classes::CHANGE);
+    shape.is_fcntl = row.name == "fcntl";
+    let mut dir = None;
+    for (arg, number) in row.args.iter().zip(0..) {
+        match arg.kind {
+            Kind::DirFd => dir = Some(number),
+            Kind::Path => {
+                let free = shape.paths.iter_mut().find(|path| path.is_none());
+                if let Some(free) = free {
+                    *free = Some(PathArg { dir, path: number });
+                }
+            }
+            Kind::Fd if shape.fd.is_none() => shape.fd = Some(number),
+            Kind::Flags(set) if means(role, set) => shape.flags = Some(number),
+            Kind::Buf(_, Of::Struct(_), _) if matches!(role, Role::Open | Role::Spawn) => {
+                shape.memory = Some(number);
+            }
+            Kind::Buf(_, Of::Sockaddr, _) if role == Role::Bind => shape.memory = Some(number),
+            _ => {}
+        }
+    }
+    shape
+}
+
+/// Whether these flags are the ones that matter to a role.
+fn means(role: Role, set: &'static FlagSet) -> bool {
+    let wanted = match role {
+        Role::Open => &events::flags::OPEN,
+        Role::Rename => &events::flags::RENAME,
+        _ => return false,
+    };
+    set.name == wanted.name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Shape {
+        Roles::new().of(events::by_name(name).unwrap().nr)
+    }
+
+    #[test]
+    fn what_only_moves_data_or_asks_has_no_role() {
+        for name in ["read", "write", "pwrite64", "readv", "sendfile", "stat", "getpid", "futex"] {
+            assert_eq!(of(name), Shape::NONE, "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_tell_where_the_paths_are() {
+        let at = |dir, path| Some(PathArg { dir: Some(dir), path });
+        assert_eq!(of("renameat2").paths, [at(0, 1), at(2, 3)]);
+        assert_eq!((of("renameat2").role, of("renameat2").flags), (Role::Rename, Some(4)));
+        assert_eq!((of("openat").role, of("openat").flags), (Role::Open, Some(2)));
+        assert_eq!((of("openat2").role, of("openat2").memory), (Role::Open, Some(2)));
+        assert!(of("creat").creates && !of("open").creates);
+        assert_eq!(of("symlinkat").paths, [at(1, 2), None]);
+        assert_eq!((of("fchmod").role, of("fchmod").fd), (Role::Change, Some(0)));
+        assert_eq!((of("clone3").role, of("clone3").memory), (Role::Spawn, Some(0)));
+        assert_eq!((of("bind").role, of("bind").memory), (Role::Bind, Some(1)));
+    }
+}

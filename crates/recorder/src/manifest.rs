@@ -1,0 +1,171 @@
+//! The manifest: looks, when the recording has ended, at every path that the program changed.
+//!
+//! What vanishes or changes meanwhile is a fact about the file system, not an error.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use events::record::GapWhy;
+use files::{Inode, Seen, Tree, Want};
+use model::path;
+use trace::WriteError;
+use trace::manifest::{Content, Ending, Entry, FileKind, ManifestWriter, Scope};
+
+use crate::changes::{PATHS_MAX, Paths, mark};
+use crate::output::Output;
+
+/// How many links in a row are followed.
+const LINKS_MAX: usize = 40;
+
+/// What is left of the paths that were changed.
+struct Survey {
+    tree: Tree,
+    /// Files of our own, which no manifest has.
+    own: Option<Inode>,
+    /// Paths that are to be looked at, and their marks.
+    wanted: HashMap<Box<[u8]>, u8>,
+    paths: Paths,
+    /// Files with several names: the number that these share.
+    same: HashMap<Inode, u64>,
+}
+
+impl Survey {
+    /// Of a recording that has come to its end. `None` where the root cannot be opened.
+    fn new(mut paths: Paths, own: Option<Inode>) -> Option<Survey> {
+        let tree = Tree::open(Path::new("/")).ok()?;
+        let changed = paths.take();
+        let mut survey = Survey { tree, own, wanted: HashMap::new(), paths, same: HashMap::new() };
+        for (path, marks) in changed {
+            let settled = survey.settled(&path);
+            *survey.wanted.entry(settled).or_default() |= marks;
+        }
+        survey.widen();
+        Some(survey)
+    }
+
+    /// A path without `..`. Where links make a difference, it is what the kernel says.
+    fn settled(&self, spelt: &[u8]) -> Box<[u8]> {
+        let tidy = path::resolve(b"/", spelt);
+        if !spelt.split(|&byte| byte == b'/').any(|name| name == b"..") {
+            return tidy.into();
+        }
+        let parent = |path: &[u8]| self.tree.parent_of(path);
+        match (parent(spelt), parent(&tidy)) {
+            (Some(real), lexical) if lexical.as_ref() != Some(&real) => {
+                let name = spelt.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+                path::resolve(&real, name).into()
+            }
+            _ => tidy.into(),
+        }
+    }
+
+    /// Adds what changed with a path: where a link leads, and what is in a directory that moved.
+    fn widen(&mut self) {
+        let mut waiting: Vec<Box<[u8]>> = self.wanted.keys().cloned().collect();
+        let mut links = HashSet::new();
+        while let Some(path) = waiting.pop() {
+            let entry = self.tree.look(&path, Want::Nothing).entry;
+            let marks = self.wanted.get(&path).copied().unwrap_or(0);
+            let found: Vec<Box<[u8]>> = match entry.kind {
+                FileKind::Link if links.len() < PATHS_MAX && links.insert(path.clone()) => {
+                    self.destination(&path).into_iter().collect()
+                }
+                FileKind::Directory if marks & mark::MOVED != 0 => {
+                    let names = self.tree.names(&path).unwrap_or_default();
+                    names.iter().map(|name| path::resolve(&path, name).into()).collect()
+                }
+                _ => continue,
+            };
+            for new in found {
+                if self.wanted.len() >= PATHS_MAX {
+                    self.paths.truncated = true;
+                    return;
+                }
+                let below = if entry.kind == FileKind::Directory { mark::MOVED } else { 0 };
+                let known = self.wanted.entry(new.clone()).or_insert_with(|| {
+                    waiting.push(new.clone());
+                    0
+                });
+                if *known & below != below {
+                    *known |= below;
+                    waiting.push(new);
+                }
+            }
+        }
+    }
+
+    /// Where a link leads in the end, if that is a place of its own.
+    fn destination(&self, link: &[u8]) -> Option<Box<[u8]>> {
+        let mut place = link.to_vec();
+        for _ in 0..LINKS_MAX {
+            let entry = self.tree.look(&place, Want::Nothing).entry;
+            if entry.kind != FileKind::Link {
+                return model::realm::is_stored(&place).then(|| place.into());
+            }
+            let slash = place.iter().rposition(|&byte| byte == b'/')?;
+            let absolute = entry.target.first() == Some(&b'/');
+            let spelt = match absolute {
+                true => entry.target,
+                false => [&place[..slash], b"/", &entry.target].concat(),
+            };
+            place = self.settled(&spelt).into();
+        }
+        None
+    }
+
+    /// Looks at everything and writes it down.
+    fn write(mut self, out: &mut Output) -> Result<(), WriteError> {
+        let mut manifest = ManifestWriter::default();
+        let mut wanted: Vec<(Box<[u8]>, u8)> = self.wanted.drain().collect();
+        wanted.sort_unstable();
+        for (path, marks) in wanted {
+            if let Some(mut entry) = self.entry(&path, marks) {
+                if !out.manifest_entry(&mut manifest, &mut entry)? {
+                    self.paths.truncated = true;
+                    break;
+                }
+            }
+        }
+        let scope = if self.paths.truncated { Scope::Truncated } else { Scope::Whole };
+        out.manifest_end(manifest, Ending { scope, left_out: self.paths.left_out })
+    }
+
+    fn entry(&mut self, path: &[u8], marks: u8) -> Option<Entry> {
+        let mapped = self.paths.is_mapped(path);
+        let first = self.tree.look(path, Want::Nothing);
+        if self.own == Some(first.inode) {
+            return None;
+        }
+        let want = match marks & mark::FRESH != 0 {
+            _ if mapped => Want::Attributes,
+            true => Want::Whole,
+            false => Want::Pieces(0),
+        };
+        let Seen { mut entry, inode } = self.tree.look(path, want);
+        if mapped && entry.kind == FileKind::Regular {
+            entry.content = Content::Mapped;
+        }
+        if entry.kind != FileKind::Directory && entry.nlink > 1 {
+            let next = self.same.len() as u64 + 1;
+            entry.same = *self.same.entry(inode).or_insert(next);
+        }
+        Some(entry)
+    }
+}
+
+/// Writes the manifest, if one is wanted, or that there is none because the program went on.
+pub(crate) fn write(
+    out: &mut Output,
+    stopped: Option<GapWhy>,
+    own: Option<Inode>,
+) -> Result<(), WriteError> {
+    let Some(changes) = out.changes.take() else { return Ok(()) };
+    let whole = stopped.is_none_or(|why| why == GapWhy::UntilExit);
+    match Survey::new(changes.finish(), own).filter(|_| whole) {
+        Some(survey) => survey.write(out),
+        None => {
+            let ending = Ending { scope: Scope::StoppedEarly, left_out: 0 };
+            out.manifest_end(ManifestWriter::default(), ending)
+        }
+    }
+}

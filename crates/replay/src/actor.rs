@@ -1,0 +1,448 @@
+//! What a task does: takes its lane's actions one by one, waits for what must be done before,
+//! makes the call, and holds the result against the recorded one.
+
+mod begin;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use events::{Kind, Ret};
+
+use crate::batch::{Action, Batch, Call, Placed, Spawn, What};
+use crate::clock;
+use crate::descriptors;
+use crate::execute::Maker;
+use crate::lane::{Lane, Mood};
+use crate::outcome::{Example, Kind as Differs, Outcome, Tally};
+use crate::scan::{self, Scan};
+use crate::shared::Shared;
+use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
+use crate::verify::{self, Verdict};
+
+const CLONE_FILES: u64 = 0x400;
+const CLONE_FS: u64 = 0x200;
+const CLONE_THREAD: u64 = 0x10000;
+
+/// A sleeping thread wakes up late: so much earlier it is woken, and looks at the clock.
+const EARLY: Duration = Duration::from_micros(150);
+
+/// Runs a lane's actions to the end.
+pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
+    let mut actor = Actor {
+        shared,
+        lane,
+        maker: Maker::new(),
+        tally: Tally::default(),
+        quick: shared.options.speed.is_none(),
+    };
+    shared.count_busy(true);
+    while let Some(batch) = shared.asleep(|| lane.take()) {
+        let bytes = batch.held_bytes();
+        for action in &batch.actions {
+            actor.act(&batch, action);
+            lane.finish_one();
+        }
+        shared.give_back(batch, bytes);
+    }
+    shared.count_busy(false);
+    shared.add(actor.tally);
+}
+
+struct Actor<'a> {
+    shared: &'a Arc<Shared>,
+    lane: &'a Arc<Lane>,
+    maker: Maker,
+    tally: Tally,
+    quick: bool,
+}
+
+impl Actor<'_> {
+    fn act(&mut self, batch: &Batch, action: &Action) {
+        self.lane.begin(action.enter, action.seq);
+        for (other, count) in &batch.waits[action.waits.start as usize..action.waits.end as usize] {
+            self.wait_for(other, *count);
+        }
+        if self.shared.stopping() {
+            return;
+        }
+        if !self.quick {
+            self.wait_until_due(action.enter);
+        }
+        match &action.what {
+            What::Call(call) => self.call(batch, action, call),
+            What::Place(all) => all.iter().for_each(|placed| self.place(action, *placed)),
+            What::Advance { fd, by } => {
+                // SAFETY: numbers only.
+                unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };
+            }
+            What::Spawn(spawn) => self.spawn(spawn),
+            What::Exec(keep) => {
+                // SAFETY: gives this task tables of its own.
+                unsafe { libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) };
+                descriptors::close_others(keep);
+            }
+            What::Become(beginning) => begin::become_process(self.shared, beginning),
+            What::Unshare(flags) => {
+                // SAFETY: as above.
+                unsafe { libc::unshare(*flags) };
+            }
+            What::End { close: true } => descriptors::close_others(&[]),
+            What::End { close: false } => {}
+        }
+    }
+
+    fn wait_for(&self, other: &Lane, count: u64) {
+        if other.done() >= count {
+            return;
+        }
+        self.lane.waits_for(other, count);
+        let spins = self.shared.spins();
+        self.shared.asleep(|| other.wait_for(count, spins));
+        self.lane.set_mood(Mood::Busy);
+    }
+
+    fn wait_until_due(&mut self, enter: u64) {
+        let Some(due) = self.shared.due(enter) else { return };
+        let left = due.saturating_duration_since(Instant::now());
+        if left > EARLY {
+            self.lane.set_mood(Mood::Busy);
+            std::thread::sleep(left - EARLY);
+        }
+        while Instant::now() < due {
+            std::hint::spin_loop();
+        }
+        let late = Instant::now().saturating_duration_since(due);
+        self.tally.start_error.get_or_insert_default().record(late.as_nanos() as u64);
+    }
+
+    fn place(&self, action: &Action, placed: Placed) {
+        let patient = self.patience(action, true);
+        if let Err(error) = descriptors::place(placed.fd, placed.close_on_exec, patient) {
+            let found = format!("no placeholder: {error}");
+            self.report(
+                Differs::Return,
+                "a simulated descriptor".into(),
+                action,
+                placed.fd.to_string(),
+                found,
+            );
+        }
+    }
+
+    /// Whether to go on waiting for a number that is in use: while calls that overlapped may still
+    /// give it up.
+    fn patience<'b>(&'b self, action: &'b Action, shared_table: bool) -> impl Fn() -> bool + 'b {
+        move || {
+            if !action.overlapped || !shared_table {
+                return false;
+            }
+            let mut first = true;
+            // Content at the second look: time has passed, the number may be free.
+            self.shared.appeal(self.lane, action.exit, || !std::mem::take(&mut first))
+        }
+    }
+
+    fn spawn(&self, spawn: &Spawn) {
+        let has = |flag| spawn.flags & flag != 0;
+        let descriptors = if has(CLONE_FILES) { Descriptors::Shared } else { Descriptors::Copied };
+        let directories = if has(CLONE_FS) { Directories::Shared } else { Directories::Copied };
+        let make = if has(CLONE_THREAD) { spawn_thread } else { spawn_process };
+        let (body, ended) = self.shared.life(&spawn.lane);
+        if let Err(error) = make(descriptors, directories, body, ended) {
+            self.shared.stillborn(&spawn.lane, &error);
+        }
+    }
+
+    fn call(&mut self, batch: &Batch, action: &Action, call: &Call) {
+        if call.scan != 0 {
+            self.scan(batch, action, call);
+            return;
+        }
+        self.tally.replayed += 1;
+        let (ret, ticks) = self.make(batch, action, call);
+        self.tally.latencies.entry(call.nr).or_default().record(clock::to_ns(ticks));
+        if matches!(call.ret_kind, Ret::Size) && ret > 0 {
+            self.tally.bytes += ret as u64;
+        }
+        if self.maker.withheld {
+            Outcome::count(
+                &mut self.tally.withheld,
+                "set-user-id and set-group-id bits not set",
+                1,
+            );
+        }
+        let mut result = self.examine(batch, action, call, ret);
+        if action.overlapped && result.may_be_early(call) {
+            result = self.appeal(batch, action, call, result);
+        }
+        self.conclude(batch, action, call, result);
+    }
+
+    fn make(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {
+        if action.may_block {
+            self.lane.set_mood(Mood::Blocked);
+        }
+        let begin = clock::ticks();
+        let ret = self.maker.make(batch, call, &self.shared.options.fill);
+        let ticks = clock::ticks().wrapping_sub(begin);
+        if action.may_block {
+            self.lane.set_mood(Mood::Busy);
+        }
+        (ret, ticks)
+    }
+
+    /// Holds the result against the recorded one.
+    fn examine(&mut self, batch: &Batch, action: &Action, call: &Call, ret: i64) -> Made {
+        if call.ret < 0 || ret < 0 {
+            return if call.ret == ret { Made::Same } else { Made::Return(ret) };
+        }
+        match call.ret_kind {
+            Ret::Fd if ret != call.ret => {
+                let patient = self.patience(action, call.shared_table);
+                if descriptors::move_to(ret as i32, call.ret as i32, patient).is_err()
+                    || !call.shared_table
+                {
+                    return Made::Moved(ret);
+                }
+            }
+            Ret::Pid | Ret::Id | Ret::Address => {}
+            Ret::Offset if ret != call.ret && is_directory(call.values[0] as i32) => {}
+            _ if ret != call.ret => return Made::Return(ret),
+            _ => {}
+        }
+        if let Some(made) = self.settle_descriptors(batch, action, call) {
+            return made;
+        }
+        if !self.shared.options.verifies() || call.pieces.is_empty() {
+            return Made::Same;
+        }
+        let owners = self.shared.options.privileged;
+        match verify::compare(batch, call, &self.maker.regions, owners) {
+            Verdict::Same => Made::Same,
+            Verdict::Unknown => Made::Unknown,
+            Verdict::Differ { what, expected, found } => Made::Data { what, expected, found },
+        }
+    }
+
+    /// Descriptors that came out in memory are moved to their numbers.
+    fn settle_descriptors(&self, batch: &Batch, action: &Action, call: &Call) -> Option<Made> {
+        let mut pairs = begin::given_descriptors(batch, call, &self.maker.regions);
+        if pairs.iter().all(|(found, wanted)| found == wanted) {
+            return None;
+        }
+        // From the highest, so that none is put where another one still is.
+        pairs.sort_by_key(|(found, _)| std::cmp::Reverse(*found));
+        let moved = pairs[0];
+        for (found, wanted) in pairs {
+            let patient = self.patience(action, call.shared_table);
+            let _ = descriptors::move_to(found, wanted, patient);
+        }
+        (!call.shared_table).then(|| Made::Data {
+            what: "a descriptor".into(),
+            expected: moved.1.to_string(),
+            found: moved.0.to_string(),
+        })
+    }
+
+    /// The call overlapped with others: it may have come too early. It is repeated until its result
+    /// is right, or all those have ended.
+    fn appeal(&mut self, batch: &Batch, action: &Action, call: &Call, first: Made) -> Made {
+        let shared = Arc::clone(self.shared);
+        let lane = Arc::clone(self.lane);
+        let mut last = first;
+        shared.appeal(&lane, action.exit, || {
+            self.undo(call, &last);
+            let (ret, _) = self.make(batch, action, call);
+            last = self.examine(batch, action, call, ret);
+            !last.may_be_early(call)
+        });
+        last
+    }
+
+    /// Puts a file's offset back to where it was before a read.
+    fn undo(&self, call: &Call, made: &Made) {
+        let read = match made {
+            Made::Return(ret) if *ret > 0 => *ret,
+            Made::Data { .. } => call.ret,
+            _ => return,
+        };
+        let at_own_offset = !call.args.iter().any(|arg| matches!(arg.kind, Kind::Offset));
+        if at_own_offset && call.ret_kind == Ret::Size && call.args[0].name == "fd" {
+            // SAFETY: numbers only.
+            unsafe { libc::lseek(call.values[0] as i32, -read, libc::SEEK_CUR) };
+        }
+    }
+
+    fn conclude(&mut self, batch: &Batch, action: &Action, call: &Call, made: Made) {
+        match made {
+            Made::Same => self.tally.verified += 1,
+            Made::Unknown => self.tally.unverified += 1,
+            Made::Return(ret) | Made::Moved(ret) => {
+                if self.is_unsupported(call, ret) {
+                    let name = format!("{}: {}", call.name, shown(ret));
+                    Outcome::count(&mut self.tally.unsupported, &name, 1);
+                    return;
+                }
+                let (expected, found) = (shown(call.ret), shown(ret));
+                let cause = match call.ret >= 0 && ret >= 0 {
+                    true => format!("{}: another result", call.name),
+                    false => {
+                        let class = |ret: i64| if ret < 0 { shown(ret) } else { "success".into() };
+                        format!("{}: {} instead of {}", call.name, class(ret), class(call.ret))
+                    }
+                };
+                self.report_call(Differs::Return, cause, batch, action, call, expected, found);
+            }
+            Made::Data { what, expected, found } => {
+                let cause = format!("{}: {what}", call.name);
+                self.report_call(Differs::Data, cause, batch, action, call, expected, found);
+            }
+        }
+    }
+
+    /// Whether a file system, or a user, just cannot do it.
+    fn is_unsupported(&self, call: &Call, ret: i64) -> bool {
+        if call.ret < 0 {
+            return false;
+        }
+        let names_owner = || call.args.iter().any(|arg| matches!(arg.kind, Kind::Uid | Kind::Gid));
+        match -ret as i32 {
+            libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY => true,
+            libc::EPERM | libc::EINVAL => !self.shared.options.privileged && names_owner(),
+            _ => false,
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is one fact of the report")]
+    fn report_call(
+        &self,
+        kind: Differs,
+        cause: String,
+        batch: &Batch,
+        action: &Action,
+        call: &Call,
+        expected: String,
+        found: String,
+    ) {
+        if !self.shared.options.verifies() {
+            return;
+        }
+        let path = begin::path_of(batch, call);
+        let example = Example { seq: action.seq, path, expected, found };
+        self.shared.differs(kind, cause, example);
+    }
+
+    fn report(
+        &self,
+        kind: Differs,
+        cause: String,
+        action: &Action,
+        expected: String,
+        found: String,
+    ) {
+        let example = Example { seq: action.seq, path: String::new(), expected, found };
+        self.shared.differs(kind, cause, example);
+    }
+
+    /// A portion of a directory.
+    fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
+        self.tally.replayed += 1;
+        let begin = clock::ticks();
+        let mut differs = self.scan_portion(batch, call, false);
+        let ns = clock::to_ns(clock::ticks().wrapping_sub(begin));
+        self.tally.latencies.entry(call.nr).or_default().record(ns);
+        if action.overlapped && matches!(differs, Some(Made::Data { .. })) {
+            let (shared, lane) = (Arc::clone(self.shared), Arc::clone(self.lane));
+            shared.appeal(&lane, action.exit, || {
+                differs = self.scan_portion(batch, call, true);
+                differs.is_none()
+            });
+        }
+        self.conclude(batch, action, call, differs.unwrap_or(Made::Same));
+    }
+
+    fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {
+        let fd = call.values[0] as i32;
+        let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
+        if again {
+            scans.remove(&call.scan);
+            // SAFETY: numbers only.
+            unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
+        }
+        let scan = match scans.entry(call.scan) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => match Scan::of(fd) {
+                Ok(scan) => entry.insert(scan),
+                Err(error) => {
+                    let ret = -i64::from(error);
+                    return (ret != call.ret).then_some(Made::Return(ret));
+                }
+            },
+        };
+        if call.ret < 0 || !self.shared.options.verifies() {
+            return None;
+        }
+        if call.ret == 0 {
+            let left = scan.left_over();
+            scans.remove(&call.scan);
+            return left.map(|found| Made::Data {
+                what: "entries".into(),
+                expected: "no more entries".into(),
+                found,
+            });
+        }
+        let Some((portion, old)) = scan::recorded_portion(batch, call) else {
+            return Some(Made::Unknown);
+        };
+        scan.portion(&portion, old).map(|expected| Made::Data {
+            what: "entries".into(),
+            expected,
+            found: "not there".into(),
+        })
+    }
+}
+
+/// What came of a call.
+enum Made {
+    /// What the recording says.
+    Same,
+    /// Right as far as can be told; the trace does not hold enough.
+    Unknown,
+    /// Another result.
+    Return(i64),
+    /// Another descriptor number; it was moved.
+    Moved(i64),
+    /// Other bytes.
+    Data { what: String, expected: String, found: String },
+}
+
+impl Made {
+    /// Repeating the call may help, and does no harm: it failed, or it only looked.
+    fn may_be_early(&self, call: &Call) -> bool {
+        match self {
+            Made::Same | Made::Unknown | Made::Moved(_) => false,
+            Made::Return(ret) if *ret < 0 => true,
+            Made::Return(_) | Made::Data { .. } => {
+                call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && !call.stream
+            }
+        }
+    }
+}
+
+/// A result, for people.
+fn shown(ret: i64) -> String {
+    match u16::try_from(-ret).ok().filter(|error| (1..4096).contains(error)) {
+        Some(error) => {
+            events::errno_name(error).map_or_else(|| format!("error {error}"), str::to_string)
+        }
+        None => ret.to_string(),
+    }
+}
+
+fn is_directory(fd: i32) -> bool {
+    // SAFETY: all zeros are a stat, which fstat fills.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR
+    }
+}

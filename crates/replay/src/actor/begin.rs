@@ -1,0 +1,151 @@
+//! What a process is when its program begins, and what of a call is known by its memory.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use events::record::part;
+use events::shape::{Kind, Of};
+use model::decode::message;
+use model::realm;
+use trace::event::OpenFd;
+
+use crate::batch::{Batch, Beginning, Call};
+use crate::descriptors;
+use crate::execute::{self, Region};
+use crate::shared::Shared;
+
+/// Flags of open that say how a file is used, not how it came to be.
+const USE_FLAGS: u32 = (libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_DSYNC
+    | libc::O_SYNC
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_CLOEXEC
+    | libc::O_PATH
+    | libc::O_NOATIME) as u32;
+
+/// Becomes what the recorder saw: descriptors that nobody handed down are opened, or held by
+/// placeholders. The first program also gets its directory, umask and limits.
+pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
+    let state = &beginning.state;
+    if beginning.first {
+        if let Ok(path) = CString::new(&state.cwd[..]) {
+            // SAFETY: the path ends with a NUL.
+            unsafe { libc::chdir(path.as_ptr()) };
+        }
+        // SAFETY: a number.
+        unsafe { libc::umask(state.umask as libc::mode_t & 0o777) };
+    }
+    if state.fds_left_out == 0 {
+        let keep: Vec<i32> = state.fds.iter().map(|open| open.fd).collect();
+        if keep.is_sorted() {
+            descriptors::close_others(&keep);
+        }
+    }
+    for (at, open) in state.fds.iter().enumerate() {
+        if open.fd < 0 || descriptors::is_open(open.fd) {
+            continue;
+        }
+        let same = state.fds[..at].iter().find(|other| is_same_file(other, open));
+        if !same.is_some_and(|other| duplicate(other.fd, open)) && !reopen(open) {
+            let cloexec = open.flags & libc::O_CLOEXEC as u32 != 0;
+            let _ = descriptors::place(open.fd, cloexec, || false);
+        }
+    }
+    if shared.options.privileged && beginning.first {
+        become_user(state);
+    }
+}
+
+/// Takes the user's and groups' ids, for this task only.
+fn become_user(state: &trace::event::ProcessState) {
+    let ([ruid, euid, suid, fsuid], [rgid, egid, sgid, fsgid]) = (state.uids, state.gids);
+    // SAFETY: the array is as long as is said; numbers else. Raw calls change this task alone.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, state.groups.len(), state.groups.as_ptr());
+        libc::syscall(libc::SYS_setresgid, rgid, egid, sgid);
+        libc::syscall(libc::SYS_setfsgid, fsgid);
+        libc::syscall(libc::SYS_setresuid, ruid, euid, suid);
+        libc::syscall(libc::SYS_setfsuid, fsuid);
+    }
+}
+
+/// Whether two descriptors are most likely one open file.
+fn is_same_file(a: &OpenFd, b: &OpenFd) -> bool {
+    let apart = libc::O_CLOEXEC as u32;
+    a.target == b.target && a.offset == b.offset && (a.flags ^ b.flags) & !apart == 0
+}
+
+fn duplicate(from: i32, open: &OpenFd) -> bool {
+    let cloexec = open.flags as i32 & libc::O_CLOEXEC;
+    // SAFETY: numbers only.
+    unsafe { libc::dup3(from, open.fd, cloexec) >= 0 }
+}
+
+/// Opens a file of the replay where the recorded process had one.
+fn reopen(open: &OpenFd) -> bool {
+    if open.target.first() != Some(&b'/')
+        || open.target.ends_with(b" (deleted)")
+        || !realm::is_real(&open.target)
+    {
+        return false;
+    }
+    let Ok(path) = CString::new(&open.target[..]) else { return false };
+    let flags = (open.flags & USE_FLAGS) as i32;
+    // SAFETY: the path ends with a NUL.
+    let found = unsafe { libc::open(path.as_ptr(), flags) };
+    if found < 0 || descriptors::move_to(found, open.fd, || false).is_err() {
+        return false;
+    }
+    if let Ok(offset) = libc::off_t::try_from(open.offset) {
+        // SAFETY: numbers only. What cannot seek has no offset.
+        unsafe { libc::lseek(open.fd, offset, libc::SEEK_SET) };
+    }
+    true
+}
+
+/// Descriptors that a call gave in memory: found and recorded.
+pub fn given_descriptors(batch: &Batch, call: &Call, regions: &[Region]) -> Vec<(i32, i32)> {
+    let mut pairs = Vec::new();
+    for (number, arg) in call.args.iter().enumerate() {
+        let Kind::Buf(_, of, _) = arg.kind else { continue };
+        let which = match of {
+            Of::Fds => part::WHOLE,
+            Of::Msghdr | Of::Mmsghdr => part::CONTROL,
+            _ => continue,
+        };
+        for piece in execute::pieces(batch, call, number, which, true) {
+            let same = |r: &&Region| {
+                usize::from(r.arg) == number && r.part == which && r.index == piece.index
+            };
+            let Some(region) = regions.iter().find(same) else { continue };
+            let Some(recorded) = batch.one_stretch(piece) else { continue };
+            let len = region.len.min(recorded.len());
+            // SAFETY: the region is memory of the call just made, and longer than that.
+            let found = unsafe { std::slice::from_raw_parts(region.start, len) };
+            let numbers = |bytes: &[u8]| match of {
+                Of::Fds => bytes
+                    .chunks_exact(4)
+                    .map(|word| word.first_chunk().map_or(-1, |b| i32::from_le_bytes(*b)))
+                    .collect(),
+                _ => message::passed_descriptors(bytes),
+            };
+            let all: Vec<i32> = numbers(found);
+            pairs.extend(all.into_iter().zip(numbers(recorded)));
+        }
+    }
+    pairs.retain(|(found, wanted)| *found >= 0 && *wanted >= 0);
+    pairs
+}
+
+/// The path that a call names, for people.
+pub fn path_of(batch: &Batch, call: &Call) -> String {
+    let number = call.args.iter().position(|arg| matches!(arg.kind, Kind::Path));
+    number
+        .and_then(|number| execute::find(batch, call, number, part::WHOLE, 0, false))
+        .and_then(|piece| batch.one_stretch(piece))
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+//! Descriptor numbers: a file that came out under another number is moved to the recorded one.
+
+use std::ffi::CStr;
+use std::io;
+
+/// What placeholders are: a place that nothing can be read from or written to.
+const NOTHING: &CStr = c"/";
+
+fn check(result: libc::c_int) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Whether a number is in use.
+pub fn is_open(fd: i32) -> bool {
+    // SAFETY: numbers only.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Closes a number.
+pub fn close(fd: i32) {
+    // SAFETY: a task's table holds nothing of ours.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+
+/// Moves `found` to `wanted`. If that is in use, `patient` tells whether to wait for its end: some
+/// other task with the same table is about to close it, and was faster in the recording.
+pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    // SAFETY: numbers only.
+    let flags = check(unsafe { libc::fcntl(found, libc::F_GETFD) })?;
+    let cloexec = flags & libc::FD_CLOEXEC != 0;
+    let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    loop {
+        // SAFETY: numbers only. The lowest free number from `wanted` on: never one in use.
+        let got = check(unsafe { libc::fcntl(found, command, wanted) })?;
+        if got == wanted {
+            break;
+        }
+        close(got);
+        if !patient() {
+            let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
+            // SAFETY: numbers only.
+            check(unsafe { libc::dup3(found, wanted, flags) })?;
+            break;
+        }
+    }
+    close(found);
+    Ok(())
+}
+
+/// Puts a placeholder at a number.
+pub fn place(fd: i32, close_on_exec: bool, patient: impl Fn() -> bool) -> io::Result<()> {
+    let cloexec = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+    // SAFETY: a constant string.
+    let found = check(unsafe { libc::open(NOTHING.as_ptr(), libc::O_PATH | cloexec) })?;
+    move_to(found, fd, patient)
+}
+
+/// Closes every number that is not in `keep`, which is in ascending order.
+pub fn close_others(keep: &[i32]) {
+    let mut from = 0u32;
+    let close = |first: u32, last: u32| {
+        // SAFETY: a task's table holds nothing of ours.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    };
+    for &fd in keep {
+        let Ok(fd) = u32::try_from(fd) else { continue };
+        if fd > from {
+            close(from, fd - 1);
+        }
+        from = fd + 1;
+    }
+    close(from, u32::MAX);
+}

@@ -1,0 +1,522 @@
+//! Makes a recorded call: its arguments are built anew from the row and the recorded memory.
+//!
+//! No recorded address ever reaches the kernel: what points somewhere points to memory of ours, or
+//! nowhere. What goes in is used where it lies if it lies in one piece.
+
+mod message;
+
+use events::record::part;
+use events::shape::{Dir, Kind, Len, Of};
+
+use crate::batch::{Batch, Call, Piece};
+use crate::memory::Memory;
+use crate::shared::Fill;
+
+/// An address where there is nothing.
+const NOWHERE: usize = 8;
+/// Room beyond what the recording got, so that more can be noticed.
+const SLACK: usize = 64 << 10;
+/// Bytes that go in, of a call that failed.
+const FAILED_MAX: usize = 64 << 10;
+/// Set-user-id and set-group-id.
+pub const PRIVILEGE_BITS: usize = 0o6000;
+
+/// Memory that the kernel writes to.
+pub struct Region {
+    /// The argument.
+    pub arg: u8,
+    /// `events::record::part`.
+    pub part: u8,
+    /// Of which element.
+    pub index: u16,
+    /// Where it is.
+    pub start: *mut u8,
+    /// Its length.
+    pub len: usize,
+}
+
+/// How a call goes on after it has moved only some of its bytes.
+#[derive(Clone, Copy)]
+enum GoOn {
+    /// It does not.
+    No,
+    /// Pointer and length are two arguments.
+    Bytes { pointer: usize, len: usize },
+    /// The pointer is a vector of so many elements.
+    Vector { pointer: usize, count: usize },
+    /// It has a length only.
+    Len(usize),
+}
+
+/// Makes calls, with memory that is used again for each.
+pub struct Maker {
+    memory: Memory,
+    values: [usize; 6],
+    /// Where the last call's results are.
+    pub regions: Vec<Region>,
+    go_on: GoOn,
+    /// In-buffers are copied to aligned memory.
+    align: bool,
+    /// Set-user-id or set-group-id bits were taken away.
+    pub withheld: bool,
+}
+
+impl Maker {
+    /// Ready for the first call.
+    pub fn new() -> Maker {
+        Maker {
+            memory: Memory::new(),
+            values: [0; 6],
+            regions: Vec::new(),
+            go_on: GoOn::No,
+            align: false,
+            withheld: false,
+        }
+    }
+
+    /// Makes a call; its result as the kernel gives it, errors as negative numbers.
+    pub fn make(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> i64 {
+        self.prepare(batch, call, fill);
+        let ret = self.perform(call);
+        if ret == -i64::from(libc::EINVAL) && call.ret >= 0 && !self.align {
+            // Transfers past the page cache need aligned memory.
+            self.align = true;
+            self.prepare(batch, call, fill);
+            let again = self.perform(call);
+            self.align = false;
+            return again;
+        }
+        ret
+    }
+
+    /// The arguments as they were given to the kernel.
+    pub fn values(&self) -> &[usize; 6] {
+        &self.values
+    }
+
+    fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
+        self.memory.clear();
+        self.regions.clear();
+        self.go_on = GoOn::No;
+        self.withheld = false;
+        for (slot, value) in self.values.iter_mut().zip(call.values) {
+            *slot = value as usize;
+        }
+        if call.stream
+            && let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Size))
+        {
+            self.limit(at, call);
+            self.go_on = GoOn::Len(at);
+        }
+        for (number, arg) in call.args.iter().enumerate() {
+            if self.values[number] == 0 {
+                continue;
+            }
+            let value = match arg.kind {
+                Kind::Path | Kind::Str => self.string(batch, call, number),
+                Kind::Buf(dir, of, len) => self.buffer(batch, call, number, dir, of, len, fill),
+                Kind::Address | Kind::StrArray => 0,
+                Kind::Mode => self.mode(call, number),
+                _ => continue,
+            };
+            self.values[number] = value;
+        }
+    }
+
+    /// Through a pipe go exactly the bytes that went.
+    fn limit(&mut self, len: usize, call: &Call) {
+        if call.ret > 0 {
+            self.values[len] = self.values[len].min(call.ret as usize);
+        }
+    }
+
+    /// Set-user-id and set-group-id are never given to files.
+    fn mode(&mut self, call: &Call, number: usize) -> usize {
+        let mode = self.values[number];
+        if mode & PRIVILEGE_BITS == 0 || call.ret_kind == events::Ret::Mode {
+            return mode;
+        }
+        if mode & PRIVILEGE_BITS == 0o2000 && self.is_directory(call) {
+            return mode;
+        }
+        self.withheld = true;
+        mode & !PRIVILEGE_BITS
+    }
+
+    /// Whether the file that the call names first is a directory.
+    fn is_directory(&self, call: &Call) -> bool {
+        let mut dir = libc::AT_FDCWD;
+        for (arg, value) in call.args.iter().zip(self.values) {
+            // SAFETY: all zeros are a stat; the path was built here and ends with a NUL.
+            unsafe {
+                let mut stat: libc::stat = std::mem::zeroed();
+                let done = match arg.kind {
+                    Kind::DirFd => {
+                        dir = value as i32;
+                        continue;
+                    }
+                    Kind::Path => libc::fstatat(dir, value as *const _, &raw mut stat, 0),
+                    Kind::Fd => libc::fstat(value as i32, &raw mut stat),
+                    _ => continue,
+                };
+                return done == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
+            }
+        }
+        false
+    }
+
+    fn string(&mut self, batch: &Batch, call: &Call, number: usize) -> usize {
+        let Some(piece) = find(batch, call, number, part::WHOLE, 0, false) else { return NOWHERE };
+        if piece.fault {
+            return NOWHERE;
+        }
+        let len = batch.stored_len(piece);
+        self.memory.copy(batch.stretches(piece), len + 1, &Fill::Zeros) as usize
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are one row's words and where they apply")]
+    fn buffer(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        dir: Dir,
+        of: Of,
+        len: Len,
+        fill: &Fill,
+    ) -> usize {
+        match of {
+            Of::Iovec => return self.vector(batch, call, number, dir, fill),
+            Of::Msghdr => return self.message(batch, call, number, dir, fill),
+            Of::Mmsghdr => return self.messages(batch, call, number, dir, fill),
+            Of::Holder(holder) => {
+                return self.holder(batch, call, number, dir, holder, fill);
+            }
+            _ => {}
+        }
+        let given = find(batch, call, number, part::WHOLE, 0, false);
+        if given.is_some_and(|piece| piece.fault) {
+            return NOWHERE;
+        }
+        match dir {
+            Dir::In => {
+                let Some(piece) = given else { return NOWHERE };
+                let mut want = piece.true_len as usize;
+                if let Len::Arg(n) = len
+                    && call.ret_kind == events::Ret::Size
+                {
+                    want = bounded(want, call.ret);
+                    self.values[usize::from(n)] = want;
+                    self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
+                }
+                let at = self.bytes_in(batch, piece, want, fill);
+                if let Of::Struct(layout) = of {
+                    return self.without_privilege(at, want, layout);
+                }
+                at
+            }
+            Dir::Out | Dir::InOut | Dir::OutOnError => {
+                let room = self.room(batch, call, number, len);
+                let stretches = given.into_iter().flat_map(|piece| batch.stretches(piece));
+                let start = match given {
+                    Some(piece) => {
+                        let room = room.max(batch.stored_len(piece));
+                        self.memory.copy(stretches, room, &Fill::Zeros)
+                    }
+                    None => self.memory.take(room),
+                };
+                let arg = number as u8;
+                self.regions.push(Region { arg, part: part::WHOLE, index: 0, start, len: room });
+                start as usize
+            }
+        }
+    }
+
+    /// Memory that goes in, `want` bytes of it.
+    fn bytes_in(&mut self, batch: &Batch, piece: &Piece, want: usize, fill: &Fill) -> usize {
+        match batch.one_stretch(piece) {
+            Some(bytes) if bytes.len() >= want && !self.align => bytes.as_ptr() as usize,
+            _ => self.memory.copy(batch.stretches(piece), want, fill) as usize,
+        }
+    }
+
+    /// Modes within structs (openat2).
+    fn without_privilege(
+        &mut self,
+        at: usize,
+        len: usize,
+        layout: &events::layout::Layout,
+    ) -> usize {
+        let modes = layout.fields.iter().filter(|field| {
+            matches!(field.kind, events::layout::FieldKind::Mode(_))
+                && field.offset as usize + 2 <= len
+        });
+        let mut at = at;
+        for field in modes {
+            // SAFETY: `len` bytes are readable there.
+            let bytes = unsafe { std::slice::from_raw_parts(at as *const u8, len) };
+            let copy = self.memory.copy(std::iter::once(bytes), len, &Fill::Zeros);
+            // SAFETY: the field's first two bytes are within the copy.
+            unsafe {
+                let high = copy.add(field.offset as usize + 1);
+                self.withheld |= *high & (PRIVILEGE_BITS >> 8) as u8 != 0;
+                *high &= !((PRIVILEGE_BITS >> 8) as u8);
+            }
+            at = copy as usize;
+        }
+        at
+    }
+
+    /// Room for what comes out. Where the caller says how much, that is bounded by what came.
+    fn room(&mut self, batch: &Batch, call: &Call, number: usize, len: Len) -> usize {
+        let most = call.ret.clamp(0, i64::from(i32::MAX)) as usize + SLACK;
+        let value = |n: u8| self.values[usize::from(n)];
+        match len {
+            Len::Fixed(bytes) => bytes as usize,
+            Len::Ret | Len::RetAtMost(..) | Len::RetPlus(_) => {
+                // The caller's room stands behind the pointer, or is named.
+                let at = match len {
+                    Len::RetAtMost(n, _) => usize::from(n),
+                    _ => number + 1,
+                };
+                let unit = if let Len::RetAtMost(_, unit) = len { unit as usize } else { 1 };
+                let Some(size) = self.values.get(at).copied() else { return most };
+                let exactly = call.stream && call.ret > 0;
+                let most = if exactly { call.ret as usize } else { most };
+                if size > most {
+                    self.values[at] = most;
+                }
+                if call.stream {
+                    self.go_on = GoOn::Bytes { pointer: number, len: at };
+                }
+                self.values[at].saturating_mul(unit).min(most.saturating_mul(unit))
+            }
+            Len::Arg(n) => value(n).min(most),
+            Len::ArgTimes(n, unit) => value(n).saturating_mul(unit as usize).min(SLACK * 16),
+            Len::Pointee(n) => {
+                let piece = find(batch, call, usize::from(n), part::WHOLE, 0, false);
+                let bytes = piece.and_then(|piece| batch.one_stretch(piece));
+                let len = bytes.and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b));
+                (len as usize).min(SLACK)
+            }
+            _ => SLACK,
+        }
+    }
+
+    /// A vector of buffers.
+    fn vector(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        dir: Dir,
+        fill: &Fill,
+    ) -> usize {
+        let given = find(batch, call, number, part::WHOLE, 0, false)
+            .or_else(|| find(batch, call, number, part::WHOLE, 0, true));
+        let Some(bytes) = given.and_then(|piece| batch.one_stretch(piece)) else { return NOWHERE };
+        let lens: Vec<usize> = vector_lens(bytes);
+        let goes_in =
+            dir == Dir::In || pieces(batch, call, number, part::CONTENT, false).next().is_some();
+        let mut left = match (goes_in, call.stream && call.ret > 0) {
+            (true, _) => bounded(lens.iter().sum(), call.ret),
+            (false, true) => call.ret as usize,
+            (false, false) => call.ret.max(0) as usize + SLACK,
+        };
+        let vector = self.memory.take(lens.len() * 16);
+        for (index, len) in lens.iter().enumerate() {
+            let len = (*len).min(left);
+            left -= len;
+            let index = index as u16;
+            let piece = find(batch, call, number, part::CONTENT, index, false);
+            let start = match (goes_in, piece) {
+                (true, Some(piece)) => self.bytes_in(batch, piece, len, fill),
+                (true, None) => self.memory.copy(std::iter::empty(), len, fill) as usize,
+                (false, _) => {
+                    let start = self.memory.take(len);
+                    let arg = number as u8;
+                    self.regions.push(Region { arg, part: part::CONTENT, index, start, len });
+                    start as usize
+                }
+            };
+            put_element(vector, usize::from(index), start, len);
+        }
+        self.go_on = GoOn::Vector { pointer: number, count: lens.len() };
+        vector as usize
+    }
+
+    /// A struct that points to more memory.
+    fn holder(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        dir: Dir,
+        holder: &events::shape::Holder,
+        fill: &Fill,
+    ) -> usize {
+        let out = dir == Dir::Out;
+        let Some(head) = find(batch, call, number, part::WHOLE, 0, out) else { return NOWHERE };
+        let len = (holder.layout.size as usize).max(batch.stored_len(head));
+        let start = self.memory.copy(batch.stretches(head), len, &Fill::Zeros);
+        let content = find(batch, call, number, part::CONTENT, 0, out);
+        let at = match content {
+            Some(piece) if out => {
+                let len = piece.true_len as usize + SLACK;
+                let start = self.memory.take(len);
+                let arg = number as u8;
+                self.regions.push(Region { arg, part: part::CONTENT, index: 0, start, len });
+                start as usize
+            }
+            Some(piece) => self.bytes_in(batch, piece, piece.true_len as usize, fill),
+            None => 0,
+        };
+        // SAFETY: the pointer is a field of the struct.
+        unsafe {
+            start.add(usize::from(holder.pointer.at)).cast::<u64>().write_unaligned(at as u64);
+        }
+        start as usize
+    }
+
+    /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.
+    fn perform(&mut self, call: &Call) -> i64 {
+        let mut total = 0;
+        loop {
+            let ret = self.once(call.nr);
+            if !call.stream {
+                return ret;
+            }
+            match -ret {
+                EAGAIN => {
+                    self.wait_until_ready(call);
+                    continue;
+                }
+                EINTR => continue,
+                _ => {}
+            }
+            if ret <= 0 || call.ret <= 0 {
+                return if total > 0 { total } else { ret };
+            }
+            total += ret;
+            if total >= call.ret || !self.skip(ret as usize) {
+                return total;
+            }
+        }
+    }
+
+    fn once(&self, nr: u16) -> i64 {
+        let [a, b, c, d, e, f] = self.values;
+        // SAFETY: every argument that points is built by `prepare`, of the length that goes with
+        // it; all others are numbers.
+        let ret = unsafe { libc::syscall(libc::c_long::from(nr), a, b, c, d, e, f) };
+        match ret {
+            -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+            ret => ret,
+        }
+    }
+
+    /// Takes bytes that have passed out of the arguments. Whether the call can go on.
+    fn skip(&mut self, bytes: usize) -> bool {
+        match self.go_on {
+            GoOn::No => false,
+            GoOn::Len(len) => {
+                self.values[len] -= bytes.min(self.values[len]);
+                self.values[len] > 0
+            }
+            GoOn::Bytes { pointer, len } => {
+                let bytes = bytes.min(self.values[len]);
+                self.values[pointer] += bytes;
+                self.values[len] -= bytes;
+                self.values[len] > 0
+            }
+            GoOn::Vector { pointer, count } => {
+                let mut bytes = bytes;
+                for index in 0..count {
+                    // SAFETY: the vector was built with `count` elements.
+                    let element =
+                        unsafe { &mut *(self.values[pointer] as *mut libc::iovec).add(index) };
+                    let part = bytes.min(element.iov_len);
+                    element.iov_base = element.iov_base.wrapping_byte_add(part);
+                    element.iov_len -= part;
+                    bytes -= part;
+                }
+                true
+            }
+        }
+    }
+
+    /// The program's descriptor does not wait by itself.
+    fn wait_until_ready(&self, call: &Call) {
+        let mut fds: Vec<libc::pollfd> = call
+            .args
+            .iter()
+            .zip(self.values)
+            .filter(|(arg, _)| matches!(arg.kind, Kind::Fd))
+            .map(|(_, fd)| libc::pollfd {
+                fd: fd as i32,
+                events: if call.reads() { libc::POLLIN } else { libc::POLLOUT },
+                revents: 0,
+            })
+            .collect();
+        let wait_ms = if fds.len() == 1 { 100 } else { 1 };
+        // SAFETY: the array is as long as is said.
+        unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, wait_ms) };
+    }
+}
+
+impl Call {
+    /// Whether bytes come out of it.
+    pub fn reads(&self) -> bool {
+        self.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(Dir::Out, ..)))
+    }
+}
+
+const EAGAIN: i64 = libc::EAGAIN as i64;
+const EINTR: i64 = libc::EINTR as i64;
+
+/// How much goes in of `want` bytes, when the recorded call took `ret`.
+fn bounded(want: usize, ret: i64) -> usize {
+    match usize::try_from(ret) {
+        Ok(0) => want.min(FAILED_MAX),
+        Ok(took) => want.min(took),
+        Err(_) => want.min(FAILED_MAX),
+    }
+}
+
+/// The lengths in an array of `struct iovec`.
+fn vector_lens(bytes: &[u8]) -> Vec<usize> {
+    let len = |element: &[u8]| element[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+    bytes.chunks_exact(16).map(|element| len(element) as usize).collect()
+}
+
+fn put_element(vector: *mut u8, index: usize, start: usize, len: usize) {
+    let element = libc::iovec { iov_base: start as *mut _, iov_len: len };
+    // SAFETY: the vector has room for the element, at any alignment.
+    unsafe { vector.cast::<libc::iovec>().add(index).write_unaligned(element) };
+}
+
+/// The pieces of an argument's part, in order.
+pub fn pieces<'a>(
+    batch: &'a Batch,
+    call: &Call,
+    number: usize,
+    part: u8,
+    out: bool,
+) -> impl Iterator<Item = &'a Piece> {
+    batch
+        .pieces_of(call)
+        .iter()
+        .filter(move |p| usize::from(p.arg) == number && p.part == part && p.out == out)
+}
+
+/// One piece of an argument.
+pub fn find<'a>(
+    batch: &'a Batch,
+    call: &Call,
+    number: usize,
+    part: u8,
+    index: u16,
+    out: bool,
+) -> Option<&'a Piece> {
+    pieces(batch, call, number, part, out).find(|piece| piece.index == index)
+}

@@ -1,0 +1,144 @@
+//! Messages through socket pairs: header, vector, content and control data built anew.
+
+use events::record::part;
+use events::shape::Dir;
+
+use super::{Maker, NOWHERE, Region, SLACK, bounded, find, pieces, put_element, vector_lens};
+use crate::batch::{Batch, Call};
+use crate::shared::Fill;
+
+/// Bytes of a `struct msghdr` and of a `struct mmsghdr`.
+const HEADER: usize = 56;
+const MANY_HEADER: usize = 64;
+/// Room for a message's control data and address.
+const CONTROL_ROOM: usize = 4096;
+const NAME_ROOM: usize = 128;
+/// Most messages of one call.
+const MESSAGES_MAX: usize = 1024;
+
+impl Maker {
+    /// One message.
+    pub(super) fn message(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        dir: Dir,
+        fill: &Fill,
+    ) -> usize {
+        let start = self.memory.take(HEADER);
+        match self.header(start, batch, call, (number, 0), dir, bounded_all(call), fill) {
+            true => start as usize,
+            false => NOWHERE,
+        }
+    }
+
+    /// Several messages: as many as were sent or received.
+    pub(super) fn messages(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        dir: Dir,
+        fill: &Fill,
+    ) -> usize {
+        let count = call.ret.clamp(0, MESSAGES_MAX as i64) as usize;
+        let start = self.memory.copy(std::iter::empty(), count.max(1) * MANY_HEADER, &Fill::Zeros);
+        for index in 0..count {
+            let at = start.wrapping_add(index * MANY_HEADER);
+            let which = (number, index as u16);
+            if !self.header(at, batch, call, which, dir, usize::MAX, fill) {
+                return NOWHERE;
+            }
+        }
+        if count > 0 {
+            self.values[number + 1] = count;
+        }
+        start as usize
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a message has that many parts")]
+    fn header(
+        &mut self,
+        to: *mut u8,
+        batch: &Batch,
+        call: &Call,
+        (number, index): (usize, u16),
+        dir: Dir,
+        most: usize,
+        fill: &Fill,
+    ) -> bool {
+        let out = dir == Dir::Out;
+        let part_of = |part| find(batch, call, number, part, index, out);
+        let Some(head) = part_of(part::WHOLE).and_then(|piece| batch.one_stretch(piece)) else {
+            return false;
+        };
+        let word = |at: usize| {
+            head.get(at..at + 8).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+        };
+        let (has_name, has_control) = (word(0) != 0, word(32) != 0);
+        let (name, name_len) = match part_of(part::NAME).filter(|_| !out) {
+            Some(piece) => {
+                let len = batch.stored_len(piece);
+                (self.memory.copy(batch.stretches(piece), len, fill) as usize, len)
+            }
+            None if out && has_name => (self.memory.take(NAME_ROOM) as usize, NAME_ROOM),
+            None => (0, 0),
+        };
+        let (control, control_len) = match part_of(part::CONTROL).filter(|_| !out) {
+            Some(piece) => {
+                let len = batch.stored_len(piece);
+                (self.memory.copy(batch.stretches(piece), len, fill) as usize, len)
+            }
+            None if out && has_control => {
+                let start = self.memory.take(CONTROL_ROOM);
+                let (arg, part) = (number as u8, part::CONTROL);
+                self.regions.push(Region { arg, part, index, start, len: CONTROL_ROOM });
+                (start as usize, CONTROL_ROOM)
+            }
+            None => (0, 0),
+        };
+        let vector = part_of(part::VECTOR).and_then(|piece| batch.one_stretch(piece));
+        let lens = vector_lens(vector.unwrap_or_default());
+        let array = self.memory.take(lens.len() * 16);
+        let total: usize = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len)).min(most);
+        let start = if out {
+            let start = self.memory.take(total);
+            let (arg, part) = (number as u8, part::CONTENT);
+            self.regions.push(Region { arg, part, index, start, len: total });
+            start
+        } else {
+            let content = pieces(batch, call, number, part::CONTENT, false);
+            let stretches = content.filter(|p| p.index == index).flat_map(|p| batch.stretches(p));
+            self.memory.copy(stretches, total, fill)
+        };
+        let mut done = 0;
+        for (element, len) in lens.iter().enumerate() {
+            let len = (*len).min(total - done);
+            put_element(array, element, start as usize + done, len);
+            done += len;
+        }
+        let words = [
+            name as u64,
+            name_len as u64,
+            array as u64,
+            lens.len() as u64,
+            control as u64,
+            control_len as u64,
+            0,
+        ];
+        for (at, word) in words.into_iter().enumerate() {
+            // SAFETY: the header has room for its seven words.
+            unsafe { to.cast::<u64>().add(at).write_unaligned(word) };
+        }
+        true
+    }
+}
+
+/// Bytes of one message: what passed, and a little more where more could come.
+fn bounded_all(call: &Call) -> usize {
+    match call.reads() {
+        true => call.ret.max(0) as usize + SLACK,
+        false => bounded(usize::MAX, call.ret),
+    }
+}

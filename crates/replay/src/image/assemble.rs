@@ -1,0 +1,350 @@
+//! From what was learnt to files: directories from the root down, contents moved to their names,
+//! permissions and times when nothing more is put below.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::attributes::{self, Target};
+use super::staging::{Staged, Staging};
+use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree};
+use super::{Built, ImageError};
+
+/// Where those names are kept that nobody named: further links of files, and what links lead to
+/// whose target was never read. Calls on /proc are never replayed, so nobody sees them.
+const HIDDEN: &[u8] = b"/proc/reenact";
+/// Names that are made up for one file.
+const LINKS_MAX: usize = 64;
+/// What is put into a directory that was not empty.
+const SOMETHING: &str = ".never-seen";
+/// Devices that a replay has from the machine.
+const DEVICES: [&[u8]; 3] = [b"/dev/null", b"/dev/zero", b"/dev/full"];
+
+/// Reasons why something is not as it was.
+pub mod left_out {
+    pub const DEVICE: &str = "device nodes";
+    pub const NEW_LINK: &str = "further names of a file on another file system";
+    pub const SPECIAL: &str = "fifos and sockets that this file system does not take";
+    pub const SIZE: &str = "files larger than this file system takes";
+    pub const NAME: &str = "names that this file system does not take";
+}
+
+/// A directory in the making.
+struct Frame {
+    node: NodeId,
+    directory: OwnedFd,
+    path: Vec<u8>,
+    left: Vec<(Name, NodeId)>,
+    something: bool,
+}
+
+/// Puts everything in place.
+pub fn assemble(
+    tree: &mut Tree,
+    staging: &mut Staging,
+    root: BorrowedFd<'_>,
+) -> Result<Built, ImageError> {
+    hide(tree)?;
+    let mut assembly = Assembly { tree, staging, built: Built::default(), linked: HashSet::new() };
+    let directory = rustix::fs::openat(root, ".", DIRECTORY, Mode::empty())
+        .map_err(|error| ImageError::write(b"/", error))?;
+    let mut frames = vec![assembly.frame(NodeId::ROOT, directory, b"/".to_vec())];
+    while let Some(frame) = frames.last_mut() {
+        match frame.left.pop() {
+            Some((name, node)) => {
+                let below = assembly.child(frame, &name, node)?;
+                frames.extend(below);
+            }
+            None => {
+                if let Some(frame) = frames.pop() {
+                    assembly.done(&frame)?;
+                }
+            }
+        }
+    }
+    Ok(assembly.built)
+}
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Gives hidden names to what has no other.
+fn hide(tree: &mut Tree) -> Result<(), TooMany> {
+    let all: Vec<NodeId> = tree.ids().filter(|id| tree.node(*id).initial).collect();
+    let mut number = 0;
+    for id in all {
+        let node = tree.node(id);
+        let (is_nameless_link, through) =
+            (node.kind == Kind::Link && node.target.is_none(), node.through);
+        let links = node.about.links.unwrap_or(1) as usize;
+        let missing = links.saturating_sub(node.was.len()).min(LINKS_MAX);
+        if is_nameless_link {
+            number += 1;
+            let name = format!("link-{number}");
+            let path = [HIDDEN, name.as_bytes()].join(&b'/');
+            tree.node_mut(id).target = Some(path);
+            if let Some(through) = through {
+                hidden_name(tree, &name, through)?;
+            }
+        } else if node.kind == Kind::File && !node.was.is_empty() {
+            for _ in 0..missing {
+                number += 1;
+                hidden_name(tree, &format!("name-{number}"), id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hidden_name(tree: &mut Tree, name: &str, id: NodeId) -> Result<(), TooMany> {
+    let mut directory = NodeId::ROOT;
+    for part in HIDDEN.split(|&c| c == b'/').filter(|part| !part.is_empty()) {
+        directory = match tree.directory(directory).and_then(|d| d.had.get(part)) {
+            Some(&known) => tree.find(known),
+            None => {
+                let spot = Spot { directory: Some(directory), name: part.into(), node: None };
+                tree.there(&spot, Kind::Directory, true)?
+            }
+        };
+    }
+    let name: Name = name.as_bytes().into();
+    if let Some(directory) = tree.directory_mut(directory) {
+        directory.had.insert(name.clone(), id);
+    }
+    tree.node_mut(id).was.push((directory, name));
+    Ok(())
+}
+
+/// Whether the image holds a path.
+fn is_built(path: &[u8]) -> bool {
+    crate::realm::is_real(path)
+        || [&b"/proc"[..], b"/sys"].contains(&path)
+        || crate::realm::is_at_or_below(path, HIDDEN)
+}
+
+struct Assembly<'a> {
+    tree: &'a mut Tree,
+    staging: &'a mut Staging,
+    built: Built,
+    /// Files that have one of several names already.
+    linked: HashSet<NodeId>,
+}
+
+impl Assembly<'_> {
+    fn frame(&self, node: NodeId, directory: OwnedFd, path: Vec<u8>) -> Frame {
+        let known = self.tree.directory(node);
+        let had = known.map(|known| &known.had).into_iter().flatten();
+        let left = had.rev().map(|(name, id)| (name.clone(), self.tree.find(*id))).collect();
+        let something = known.is_some_and(|known| known.had_something);
+        Frame { node, directory, path, left, something }
+    }
+
+    /// Makes one file; of a directory, the frame for what is in it.
+    fn child(
+        &mut self,
+        frame: &Frame,
+        name: &Name,
+        id: NodeId,
+    ) -> Result<Option<Frame>, ImageError> {
+        let mut path = frame.path.clone();
+        if path.last() != Some(&b'/') {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        if !is_built(&path) {
+            return Ok(None);
+        }
+        let node = self.tree.node(id);
+        let kind = if node.kind == Kind::Unknown { node.guess } else { node.kind };
+        let above = frame.directory.as_fd();
+        let made = match kind {
+            Kind::Directory => {
+                return match self.directory(above, name) {
+                    Ok(fd) => {
+                        self.built.directories += 1;
+                        Ok(Some(self.frame(id, fd, path)))
+                    }
+                    Err(error) => self.refused(&path, error).map(|()| None),
+                };
+            }
+            Kind::Link => self.link(above, name, id),
+            Kind::Fifo | Kind::Socket => self.special(above, name, id, kind),
+            Kind::Device => {
+                let from_machine = DEVICES.contains(&&path[..]);
+                if !from_machine {
+                    self.built.leave_out(left_out::DEVICE);
+                }
+                Ok(())
+            }
+            Kind::File | Kind::Unknown if DEVICES.contains(&&path[..]) => Ok(()),
+            Kind::File | Kind::Unknown => self.file(above, name, id, &path),
+        };
+        made.or_else(|error| self.refused(&path, error)).map(|()| None)
+    }
+
+    /// What a file system does not take is counted; all else is an error.
+    fn refused(&mut self, path: &[u8], error: io::Error) -> Result<(), ImageError> {
+        let names = [Errno::NAMETOOLONG, Errno::ILSEQ, Errno::INVAL];
+        match Errno::from_io_error(&error) {
+            Some(error) if names.contains(&error) => self.built.leave_out(left_out::NAME),
+            Some(Errno::FBIG) => self.built.leave_out(left_out::SIZE),
+            _ => return Err(ImageError::Write { path: path.to_vec(), source: error }),
+        }
+        Ok(())
+    }
+
+    fn directory(&self, above: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
+        let open = || rustix::fs::openat(above, name, DIRECTORY, Mode::empty());
+        match rustix::fs::mkdirat(above, name, Mode::RWXU) {
+            Err(Errno::EXIST) => match open() {
+                Err(Errno::NOTDIR | Errno::LOOP) => {
+                    remove(above, name)?;
+                    rustix::fs::mkdirat(above, name, Mode::RWXU)?;
+                }
+                opened => return Ok(opened?),
+            },
+            made => made?,
+        }
+        Ok(open()?)
+    }
+
+    fn link(&mut self, above: BorrowedFd<'_>, name: &[u8], id: NodeId) -> io::Result<()> {
+        let node = self.tree.node(id);
+        let target = node.target.clone().unwrap_or_default();
+        remove(above, name)?;
+        rustix::fs::symlinkat(&target[..], above, name)?;
+        self.built.links += 1;
+        attributes::apply(Target::Name(above, name), node, Kind::Link, &mut self.built)
+    }
+
+    fn special(
+        &mut self,
+        above: BorrowedFd<'_>,
+        name: &[u8],
+        id: NodeId,
+        kind: Kind,
+    ) -> io::Result<()> {
+        let of = if kind == Kind::Fifo { FileType::Fifo } else { FileType::Socket };
+        remove(above, name)?;
+        match rustix::fs::mknodat(above, name, of, Mode::RUSR | Mode::WUSR, 0) {
+            Err(Errno::PERM | Errno::OPNOTSUPP) => {
+                self.built.leave_out(left_out::SPECIAL);
+                return Ok(());
+            }
+            made => made?,
+        }
+        self.built.special += 1;
+        let node = self.tree.node(id);
+        attributes::apply(Target::Name(above, name), node, kind, &mut self.built)
+    }
+
+    fn file(
+        &mut self,
+        above: BorrowedFd<'_>,
+        name: &[u8],
+        id: NodeId,
+        path: &[u8],
+    ) -> io::Result<()> {
+        let node = self.tree.node(id);
+        let content = node.content.as_deref();
+        let size = content.map_or(0, |content| content.size_at_first());
+        let mut staged = content.and_then(|content| content.staged);
+        let has_more_names = node.was.len() > 1;
+        if self.linked.insert(id) {
+            self.built.files += 1;
+            let seen = content.map_or(0, |content| content.seen.bytes().min(size));
+            self.built.unknown_bytes = self.built.unknown_bytes.saturating_add(size - seen);
+        } else if let Some(staged) = staged {
+            return self.further_name(staged, above, name, id);
+        }
+        let file = *staged.get_or_insert_with(|| self.staging.new_file(path));
+        let fd = self.staging.file(file)?;
+        rustix::fs::ftruncate(fd, size)?;
+        attributes::apply(Target::Open(fd), self.tree.node(id), Kind::File, &mut self.built)?;
+        let placed = if has_more_names {
+            self.keep(id, file);
+            remove(above, name)?;
+            self.staging.link(file, above, name)
+        } else {
+            self.staging.rename(file, above, name)
+        };
+        match placed {
+            Err(Errno::XDEV) => self.copy(file, above, name, id),
+            Err(Errno::ISDIR | Errno::EXIST) => {
+                remove(above, name)?;
+                Ok(self.staging.rename(file, above, name)?)
+            }
+            placed => Ok(placed?),
+        }
+    }
+
+    /// Remembers the content of a file that will get further names.
+    fn keep(&mut self, id: NodeId, staged: Staged) {
+        if let Some(content) = self.tree.content(id) {
+            content.staged = Some(staged);
+        }
+    }
+
+    fn further_name(
+        &mut self,
+        staged: Staged,
+        above: BorrowedFd<'_>,
+        name: &[u8],
+        id: NodeId,
+    ) -> io::Result<()> {
+        remove(above, name)?;
+        match self.staging.link(staged, above, name) {
+            Err(Errno::XDEV) => {
+                self.built.leave_out(left_out::NEW_LINK);
+                self.copy(staged, above, name, id)
+            }
+            linked => Ok(linked?),
+        }
+    }
+
+    /// Copies what was seen to another file system.
+    fn copy(
+        &mut self,
+        staged: Staged,
+        above: BorrowedFd<'_>,
+        name: &[u8],
+        id: NodeId,
+    ) -> io::Result<()> {
+        remove(above, name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let to = rustix::fs::openat(above, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let from = self.staging.file(staged)?;
+        let node = self.tree.node(id);
+        if let Some(content) = node.content.as_deref() {
+            rustix::fs::ftruncate(&to, content.size_at_first())?;
+            super::copy::ranges(from, to.as_fd(), content.seen.iter())?;
+        }
+        attributes::apply(Target::Open(to.as_fd()), node, Kind::File, &mut self.built)
+    }
+
+    /// Nothing more is put into a directory.
+    fn done(&mut self, frame: &Frame) -> Result<(), ImageError> {
+        let failed =
+            |error: io::Error| ImageError::Write { path: frame.path.clone(), source: error };
+        if frame.something {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+            rustix::fs::openat(&frame.directory, SOMETHING, flags, Mode::RUSR)
+                .map_err(|error| failed(error.into()))?;
+        }
+        let target = Target::Open(frame.directory.as_fd());
+        let node = self.tree.node(frame.node);
+        attributes::apply(target, node, Kind::Directory, &mut self.built).map_err(failed)
+    }
+}
+
+/// Takes away what is in the way.
+fn remove(above: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+    match rustix::fs::unlinkat(above, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ISDIR) => Ok(rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)?),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,249 @@
+//! What calls change as they begin: names, and the positions of open files.
+
+use events::record::{Identity, part};
+use events::shape::Kind as ArgKind;
+use model::Contents;
+use model::contents;
+
+use super::ImageError;
+use super::fold::{Asked, Fold, PathArg};
+use super::roles::Role;
+use super::tree::{Kind, NodeId, Spot};
+
+/// Flags of open.
+pub mod open_flag {
+    pub const ACCESS_MODE: u64 = 3;
+    pub const CREAT: u64 = 0o100;
+    pub const EXCL: u64 = 0o200;
+    pub const TRUNC: u64 = 0o1000;
+    pub const DIRECTORY: u64 = 0o200_000;
+    pub const NOFOLLOW: u64 = 0o400_000;
+    pub const PATH: u64 = 0o10_000_000;
+    /// `__O_TMPFILE`, which comes with `O_DIRECTORY`.
+    pub const TMPFILE: u64 = 0o20_000_000;
+}
+
+/// `AF_UNIX`.
+const AF_UNIX: [u8; 2] = [1, 0];
+/// `RENAME_EXCHANGE`.
+const EXCHANGE: u64 = 2;
+
+impl Fold<'_> {
+    /// A call begins.
+    pub fn begins(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
+        if asked.success().is_none() {
+            return Ok(());
+        }
+        if asked.role.changes_names() {
+            return self.change_names(asked);
+        }
+        if asked.role == Role::Open {
+            return self.opens_or_makes(asked);
+        }
+        self.moves(asked)
+    }
+
+    fn change_names(&mut self, asked: &Asked) -> Result<(), ImageError> {
+        if asked.role == Role::Bind {
+            return self.bind(asked);
+        }
+        let paths = &asked.paths;
+        for (arg, identity) in &asked.call.identities {
+            let Some(path) = paths.iter().find(|path| path.arg == *arg) else { continue };
+            if let Some(spot) = self.spot(asked, path, false, true)? {
+                self.existing(&spot, true, identity)?;
+            }
+        }
+        let Some(first) = paths.first() else { return Ok(()) };
+        match asked.role {
+            Role::MakeDirectory => self.make(asked, first, Kind::Directory).map(drop),
+            Role::MakeNode => {
+                let is_mode = |arg: &&events::Arg| matches!(arg.kind, ArgKind::Mode);
+                let at = asked.args.iter().position(|arg| is_mode(&arg)).unwrap_or(0);
+                self.make(asked, first, Kind::of_mode(asked.call.args[at] as u32)).map(drop)
+            }
+            Role::MakeLink => {
+                let link = self.make(asked, first, Kind::Link)?;
+                if let (Some(link), Some(target)) = (link, self.text(&asked.call, 0, false)) {
+                    self.tree.node_mut(link).target = Some(target);
+                }
+                Ok(())
+            }
+            Role::HardLink => match paths.get(1) {
+                Some(second) => self.link(asked, first, second),
+                None => Ok(()),
+            },
+            Role::Rename => match paths.get(1) {
+                Some(second) => self.rename(asked, first, second),
+                None => Ok(()),
+            },
+            _ => self.remove(asked, first),
+        }
+    }
+
+    /// A new file appears.
+    fn make(
+        &mut self,
+        asked: &Asked,
+        path: &PathArg,
+        kind: Kind,
+    ) -> Result<Option<NodeId>, ImageError> {
+        match self.spot(asked, path, false, true)? {
+            Some(spot) => self.make_at(asked, spot, kind),
+            None => Ok(None),
+        }
+    }
+
+    fn make_at(
+        &mut self,
+        asked: &Asked,
+        spot: Spot,
+        kind: Kind,
+    ) -> Result<Option<NodeId>, ImageError> {
+        let Some(directory) = spot.directory else { return Ok(None) };
+        let node = self.tree.add(kind, false)?;
+        self.tree.name(directory, spot.name, node);
+        self.tree.node_mut(node).firm = true;
+        self.written_by(directory, asked.who);
+        Ok(Some(node))
+    }
+
+    fn link(&mut self, asked: &Asked, from: &PathArg, to: &PathArg) -> Result<(), ImageError> {
+        let follow = asked.has_flag("AT_SYMLINK_FOLLOW");
+        let (Some(from), Some(to)) =
+            (self.spot(asked, from, follow, true)?, self.spot(asked, to, false, true)?)
+        else {
+            return Ok(());
+        };
+        let node = self.tree.there(&from, Kind::Unknown, !follow)?;
+        let Some(directory) = to.directory else { return Ok(()) };
+        self.tree.name(directory, to.name, node);
+        self.tree.node_mut(node).changed.links += 1;
+        self.written_by(directory, asked.who);
+        Ok(())
+    }
+
+    fn rename(&mut self, asked: &Asked, from: &PathArg, to: &PathArg) -> Result<(), ImageError> {
+        let (Some(from), Some(to)) =
+            (self.spot(asked, from, false, true)?, self.spot(asked, to, false, true)?)
+        else {
+            return Ok(());
+        };
+        let node = self.tree.there(&from, Kind::Unknown, true)?;
+        let (Some(above_from), Some(above_to)) = (from.directory, to.directory) else {
+            return Ok(());
+        };
+        let circular = self.tree.is_within(above_to, node);
+        if to.node == Some(node) || circular {
+            return Ok(());
+        }
+        let is_renameat2 = asked.args.len() == 5;
+        if is_renameat2 && asked.call.args[4] & EXCHANGE != 0 {
+            let other = self.tree.there(&to, Kind::Unknown, true)?;
+            if !self.tree.is_within(above_from, other) {
+                self.tree.name(above_from, from.name, other);
+                self.tree.name(above_to, to.name, node);
+            }
+        } else {
+            if let Some(replaced) = to.node {
+                self.tree.unname(above_to, &to.name);
+                self.tree.node_mut(replaced).changed.links -= 1;
+            }
+            self.tree.name(above_to, to.name, node);
+            self.tree.unname(above_from, &from.name);
+        }
+        self.written_by(above_from, asked.who);
+        self.written_by(above_to, asked.who);
+        Ok(())
+    }
+
+    fn remove(&mut self, asked: &Asked, path: &PathArg) -> Result<(), ImageError> {
+        let Some(spot) = self.spot(asked, path, false, true)? else { return Ok(()) };
+        let is_rmdir = asked.args.len() == 1
+            && events::by_number(asked.call.nr.into()).is_some_and(|row| row.name == "rmdir");
+        let is_directory = is_rmdir || asked.has_flag("AT_REMOVEDIR");
+        let kind = if is_directory { Kind::Directory } else { Kind::Unknown };
+        let node = self.tree.there(&spot, kind, true)?;
+        let Some(directory) = spot.directory else { return Ok(()) };
+        self.tree.unname(directory, &spot.name);
+        self.tree.node_mut(node).changed.links -= 1;
+        self.written_by(directory, asked.who);
+        Ok(())
+    }
+
+    /// A socket with a path is a file.
+    fn bind(&mut self, asked: &Asked) -> Result<(), ImageError> {
+        let Some(data) = contents::piece(&asked.call.data, 1, part::WHOLE, 0, false) else {
+            return Ok(());
+        };
+        let Ok(address) = self.stored.read(&data.content, 256) else { return Ok(()) };
+        let Some(path) = address.strip_prefix(&AF_UNIX) else { return Ok(()) };
+        let text = path.split(|&c| c == 0).next().unwrap_or_default();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let path = self.seen_by(asked, text.to_vec());
+        self.make(asked, &path, Kind::Socket).map(drop)
+    }
+
+    /// An open that may make the file.
+    fn opens_or_makes(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
+        let flags = self.open_flags(asked);
+        let Some(path) = asked.paths.first() else { return Ok(()) };
+        if flags & open_flag::TMPFILE != 0 {
+            asked.opened = Some(self.tree.add(Kind::File, false)?);
+            if let Some(spot) = self.spot(asked, path, true, true)? {
+                let directory = self.tree.there(&spot, Kind::Directory, false)?;
+                self.written_by(directory, asked.who);
+            }
+        } else if flags & open_flag::CREAT != 0 {
+            let follow = flags & (open_flag::EXCL | open_flag::NOFOLLOW) == 0;
+            let Some(spot) = self.spot(asked, path, follow, true)? else { return Ok(()) };
+            let told = asked.call.identities.iter().find(|(arg, _)| *arg == path.arg);
+            asked.opened = match told {
+                Some((_, identity)) => Some(self.existing(&spot, false, identity)?),
+                None if spot.node.is_some() => spot.node,
+                None => self.make_at(asked, spot, Kind::File)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// The flags of an open.
+    pub fn open_flags(&mut self, asked: &Asked) -> u64 {
+        let flags = asked.args.iter().zip(asked.call.args).find(|(arg, _)| arg.name == "flags");
+        if let Some((_, flags)) = flags {
+            return flags;
+        }
+        let how = asked.args.iter().zip(0u8..).find(|(arg, _)| arg.name == "how");
+        match how.and_then(|(_, arg)| contents::piece(&asked.call.data, arg, part::WHOLE, 0, false))
+        {
+            Some(data) => {
+                let bytes = self.stored.read(&data.content, 8).unwrap_or_default();
+                bytes.try_into().map_or(0, u64::from_le_bytes)
+            }
+            // creat takes no flags.
+            None => 1 | open_flag::CREAT | open_flag::TRUNC,
+        }
+    }
+
+    /// A file is told as it was before the call.
+    fn existing(
+        &mut self,
+        spot: &Spot,
+        on_link: bool,
+        identity: &Identity,
+    ) -> Result<NodeId, ImageError> {
+        let node = self.tree.there(spot, Kind::Unknown, on_link)?;
+        self.learn(node, on_link, identity)
+    }
+
+    /// Somebody may change the names in a directory.
+    pub fn written_by(&mut self, directory: NodeId, who: (u32, u32)) {
+        let node = self.tree.node_mut(directory);
+        node.changed.mtime = true;
+        let about = &mut node.about;
+        about.writers |= about.writer.is_some_and(|first| first.0 != who.0);
+        about.writer.get_or_insert(who);
+    }
+}

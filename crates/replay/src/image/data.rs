@@ -1,0 +1,319 @@
+//! Bytes that calls move: what is read tells what was there, what is written hides it.
+
+use std::ops::Range;
+
+use events::record::{data_flag, part};
+use events::shape::{Classes, Dir, Kind as ArgKind, Of};
+use model::Contents;
+use model::contents::{self, has, piece};
+use trace::event::{Call, Data};
+
+use super::ImageError;
+use super::content::Source;
+use super::fold::{Asked, Fold};
+use super::roles::Role;
+use super::tree::{NodeId, absolute};
+
+/// Stretches and ranges that are kept of all files together; beyond, a file's content is no longer
+/// followed.
+const KEPT_MAX: usize = 2 << 20;
+/// `FICLONE` and `FICLONERANGE`.
+const FICLONE: u64 = 0x4004_9409;
+const FICLONERANGE: u64 = 0x4020_940d;
+/// Modes of fallocate.
+const KEEP_SIZE: u64 = 1;
+const PUNCH_OR_ZERO: u64 = 2 | 0x10;
+const COLLAPSE_OR_INSERT: u64 = 8 | 0x20;
+
+/// The argument that holds the bytes, and the part of it.
+fn bytes_arg(asked: &Asked, direction: Dir) -> Option<(u8, u8)> {
+    asked.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
+        ArgKind::Buf(dir, Of::Bytes, _) if dir == direction => Some((number, part::WHOLE)),
+        ArgKind::Buf(dir, Of::Iovec, _) if dir == direction => Some((number, part::CONTENT)),
+        _ => None,
+    })
+}
+
+impl Fold<'_> {
+    /// Moves the positions of open files, and takes in what is read.
+    pub fn moves(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
+        let Some(ret) = asked.success() else { return Ok(()) };
+        if let Role::Copy { from, from_at, to, to_at } = asked.role {
+            let len = ret.max(0) as u64;
+            asked.from = self.range(asked, from, from_at, len);
+            asked.to = self.range(asked, to, to_at, len);
+            return Ok(());
+        }
+        if !asked.classes.intersects(Classes::READ.or(Classes::WRITE)) {
+            return Ok(());
+        }
+        let Some(mark) = asked.mark(0) else { return Ok(()) };
+        let position = asked.args.iter().zip(asked.call.args);
+        let position = position.filter(|(arg, _)| arg.name == "offset").map(|(_, value)| value);
+        // preadv2 and pwritev2 take -1 for the position of the open file.
+        let position = position.filter(|at| *at != u64::MAX).last();
+        if let Some((arg, part)) = bytes_arg(asked, Dir::Out) {
+            let Some((range, sure)) = self.advance(asked, mark, position, ret as u64) else {
+                return Ok(());
+            };
+            if sure {
+                self.read(asked, mark, range, (arg, part))?;
+            }
+        } else if bytes_arg(asked, Dir::In).is_some() {
+            asked.to = self.append(mark, ret as u64).or_else(|| {
+                self.advance(asked, mark, position, ret as u64).map(|(range, _)| range)
+            });
+        }
+        Ok(())
+    }
+
+    /// Where a call with a pointer to an offset, or none, reads or writes.
+    fn range(&mut self, asked: &Asked, fd: u8, at: Option<u8>, len: u64) -> Option<Range<u64>> {
+        let mark = asked.mark(fd)?;
+        let told = at.and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
+        let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
+        let position = told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        self.advance(asked, mark, position, len).map(|(range, _)| range)
+    }
+
+    /// The bytes of a file that a call moves, and whether that is sure: while two threads use one
+    /// position, nobody knows who was first.
+    fn advance(
+        &mut self,
+        asked: &Asked,
+        mark: u64,
+        position: Option<u64>,
+        len: u64,
+    ) -> Option<(Range<u64>, bool)> {
+        let open = self.opens.get_mut(mark)?;
+        let Some(start) = position else {
+            let (until, by) = open.busy;
+            let sure = until <= asked.tsc || by == asked.thread;
+            open.busy = (until.max(asked.exit_tsc()), asked.thread);
+            let start = open.offset;
+            open.offset = start.checked_add(len)?;
+            return Some((start..open.offset, sure));
+        };
+        // The kernel knows no larger ones.
+        let end = start.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
+        Some((start..end, true))
+    }
+
+    /// A write at the end, wherever that is.
+    fn append(&mut self, mark: u64, len: u64) -> Option<Range<u64>> {
+        let open = self.opens.get_mut(mark)?;
+        if !open.append {
+            return None;
+        }
+        let content = self.tree.content(open.node)?;
+        let end = content.now.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
+        let range = content.now..end;
+        (content.now, open.offset) = (end, end);
+        Some(range)
+    }
+
+    fn read(
+        &mut self,
+        asked: &Asked,
+        mark: u64,
+        range: Range<u64>,
+        buffer: (u8, u8),
+    ) -> Result<(), ImageError> {
+        let Some(open) = self.opens.get(mark) else { return Ok(()) };
+        let node = self.tree.find(open.node);
+        let data = piece(&asked.call.data, buffer.0, buffer.1, 0, true);
+        let Some(content) = self.tree.content(node) else { return Ok(()) };
+        content.now = content.now.max(range.end);
+        let sources = content.sources(range.clone());
+        let Some(data) = data.filter(|data| !has(data, data_flag::FAULT)) else { return Ok(()) };
+        let stored = data.content.len();
+        for (stretch, source) in sources {
+            let (owner, at) = match source {
+                Source::Own => (node, stretch.start),
+                Source::Copied { node, offset } => (node, offset),
+                Source::Written => continue,
+            };
+            let skip = stretch.start - range.start;
+            let len = (stretch.end - stretch.start).min(stored.saturating_sub(skip));
+            self.learn_bytes(owner, at..at.saturating_add(len), data, skip)?;
+        }
+        Ok(())
+    }
+
+    /// A range of what a file held at first becomes known: it is in a buffer behind `skip` bytes.
+    fn learn_bytes(
+        &mut self,
+        owner: NodeId,
+        range: Range<u64>,
+        data: &Data,
+        skip: u64,
+    ) -> Result<(), ImageError> {
+        if !self.tree.node(owner).initial {
+            return Ok(());
+        }
+        let path = self.tree.path_at_first(owner).map_or(b"/".to_vec(), |names| absolute(&names));
+        let Some(content) = self.tree.content(owner) else { return Ok(()) };
+        let missing = content.seen.missing(range.clone());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut staged = content.staged;
+        let (mut at, mut failed) = (0, None);
+        let staging = &mut self.staging;
+        let read = self.stored.each(&data.content, &mut |bytes| {
+            let here = at..at + bytes.len() as u64;
+            at = here.end;
+            for want in &missing {
+                let in_buffer = want.start - range.start + skip..want.end - range.start + skip;
+                let from = in_buffer.start.max(here.start);
+                let to = in_buffer.end.min(here.end);
+                if from >= to {
+                    continue;
+                }
+                let piece = &bytes[(from - here.start) as usize..(to - here.start) as usize];
+                // What is zeros stays a hole.
+                if piece.iter().any(|&byte| byte != 0) {
+                    let offset = want.start + (from - in_buffer.start);
+                    failed = staging.write(&mut staged, &path, offset, piece).err();
+                }
+                if failed.is_some() {
+                    return false;
+                }
+            }
+            true
+        });
+        if let Some(source) = failed {
+            return Err(ImageError::Write { path, source });
+        }
+        if let Some(error) = self.stored.error.take() {
+            return Err(error.into());
+        }
+        let Some(content) = self.tree.content(owner) else { return Ok(()) };
+        content.staged = staged;
+        if read.is_ok() && self.kept < KEPT_MAX {
+            let before = content.seen.count();
+            content.seen.add(range.clone());
+            self.kept = (self.kept + content.seen.count()).saturating_sub(before);
+            self.seen.bytes += range.end - range.start;
+        }
+        Ok(())
+    }
+
+    /// A call that wrote or copied has returned.
+    pub fn moved(&mut self, asked: &Asked) -> Result<(), ImageError> {
+        if let Role::Copy { from, to, .. } = asked.role {
+            let source = asked.mark(from).zip(asked.from.clone());
+            return match (asked.mark(to), asked.to.clone()) {
+                (Some(mark), Some(range)) => self.copied(source, mark, range),
+                _ => Ok(()),
+            };
+        }
+        if let (Some(range), Some(mark)) = (asked.to.clone(), asked.mark(0))
+            && let Some(open) = self.opens.get(mark)
+        {
+            let node = open.node;
+            self.change(node, |content| content.write(range));
+        }
+        Ok(())
+    }
+
+    /// Changes a content, and gives up following it when there is too much to keep.
+    pub fn change(&mut self, node: NodeId, change: impl FnOnce(&mut super::content::Content)) {
+        let Some(content) = self.tree.content(node) else { return };
+        let before = content.stretches();
+        change(content);
+        self.kept = (self.kept + content.stretches()).saturating_sub(before);
+        if self.kept > KEPT_MAX {
+            self.kept = self.kept.saturating_sub(content.stretches());
+            content.give_up();
+            self.seen.given_up += 1;
+        }
+        self.tree.node_mut(node).changed.mtime = true;
+    }
+
+    fn copied(
+        &mut self,
+        source: Option<(u64, Range<u64>)>,
+        mark: u64,
+        range: Range<u64>,
+    ) -> Result<(), ImageError> {
+        let Some(target) = self.opens.get(mark).map(|open| open.node) else { return Ok(()) };
+        let source = source.and_then(|(mark, range)| Some((self.opens.get(mark)?.node, range)));
+        let Some((from, bytes)) = source else {
+            self.change(target, |content| content.write(range));
+            return Ok(());
+        };
+        let from = self.tree.find(from);
+        let parts =
+            self.tree.content(from).map_or(Vec::new(), |content| content.sources(bytes.clone()));
+        self.change(target, |content| {
+            for (part, source) in parts {
+                let at = range.start.saturating_add(part.start - bytes.start);
+                let end = at.saturating_add(part.end - part.start);
+                let source = match source {
+                    Source::Own => Source::Copied { node: from, offset: part.start },
+                    other => other,
+                };
+                content.copy(at..end, source);
+            }
+        });
+        Ok(())
+    }
+
+    /// Space was allocated, or taken away.
+    pub fn allocated(&mut self, asked: &Asked) {
+        let Some(open) = asked.mark(0).and_then(|mark| self.opens.get(mark)) else { return };
+        let node = open.node;
+        let [_, mode, offset, len, ..] = asked.call.args;
+        let Some(end) = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64) else {
+            return;
+        };
+        self.change(node, |content| {
+            if mode & COLLAPSE_OR_INSERT != 0 {
+                content.give_up();
+                return;
+            }
+            let now = content.now;
+            if mode & PUNCH_OR_ZERO != 0 {
+                content.write(offset..end);
+            }
+            content.now = if mode & KEEP_SIZE != 0 { now } else { now.max(end) };
+        });
+    }
+
+    /// Content is shared between files by an ioctl.
+    pub fn cloned(&mut self, asked: &Asked) -> Result<(), ImageError> {
+        let Some(target) = asked.mark(0) else { return Ok(()) };
+        match asked.call.args[1] {
+            FICLONE => {
+                let Some(mark) = asked.mark(2) else { return Ok(()) };
+                let Some(from) = self.opens.get(mark).map(|open| open.node) else { return Ok(()) };
+                let len = self.tree.content(from).map_or(0, |content| content.now);
+                self.copied(Some((mark, 0..len)), target, 0..len)
+            }
+            FICLONERANGE => self.cloned_range(&asked.call, asked.thread, target),
+            _ => Ok(()),
+        }
+    }
+
+    fn cloned_range(&mut self, call: &Call, thread: u32, target: u64) -> Result<(), ImageError> {
+        let Some(data) = contents::latest(&call.data, 2, part::WHOLE, 0) else { return Ok(()) };
+        let Ok(bytes) = self.stored.read(&data.content, 32) else { return Ok(()) };
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8")))
+            .collect();
+        let [fd, from, len, to] = words[..] else { return Ok(()) };
+        let table = self.world.descriptors(thread);
+        let mark = table.and_then(|t| t.get(fd as i32).map(|entry| entry.description.mark.get()));
+        let Some(mark) = mark else { return Ok(()) };
+        let node = self.opens.get(mark).map(|open| open.node);
+        let now = node.and_then(|node| self.tree.content(node)).map_or(0, |content| content.now);
+        // No length means up to the end.
+        let len = if len == 0 { now.saturating_sub(from) } else { len };
+        let (Some(from_end), Some(to_end)) = (from.checked_add(len), to.checked_add(len)) else {
+            return Ok(());
+        };
+        self.copied(Some((mark, from..from_end)), target, to..to_end)
+    }
+}

@@ -1,0 +1,197 @@
+//! Names that turn out to lead to one file: further links to it, or paths through a symbolic link
+//! to a directory that nobody mentioned.
+
+use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, absolute};
+use super::walk::Walk;
+
+impl Tree {
+    /// Two names led to the same inode; `links` is how many names it has. Gives the file that the
+    /// newer name leads to from now on.
+    pub fn same(&mut self, known: NodeId, newer: NodeId, links: u32) -> Result<NodeId, TooMany> {
+        let (known, newer) = (self.find(known), self.find(newer));
+        let is_directory = self.node(known).kind == Kind::Directory;
+        if known == newer || !self.are_alike(known, newer) {
+            return Ok(newer);
+        }
+        if links > 1 && !is_directory {
+            self.absorb(known, newer);
+            return Ok(known);
+        }
+        let Some((real, link)) = self.topmost(known, newer) else { return Ok(newer) };
+        self.link_to(link, real)?;
+        Ok(self.find(known))
+    }
+
+    fn are_alike(&self, a: NodeId, b: NodeId) -> bool {
+        let (a, b) = (self.node(a), self.node(b));
+        a.kind == b.kind || a.kind == Kind::Unknown || b.kind == Kind::Unknown
+    }
+
+    /// The highest directories of two paths to one file below which the names agree: the first is
+    /// taken for the directory, the second for a link to it.
+    fn topmost(&self, known: NodeId, newer: NodeId) -> Option<(NodeId, NodeId)> {
+        let (mut a, mut b) = (known, newer);
+        loop {
+            let (above_a, name_a) = self.node(a).was.first()?;
+            let (above_b, name_b) = self.node(b).was.first()?;
+            let (above_a, above_b) = (self.find(*above_a), self.find(*above_b));
+            let at_top = [above_a, above_b].contains(&NodeId::ROOT);
+            if name_a != name_b
+                || above_a == above_b
+                || at_top
+                || !self.may_be_one(above_a, above_b)
+            {
+                break;
+            }
+            (a, b) = (above_a, above_b);
+        }
+        let fits =
+            |link: NodeId, real: NodeId| !self.node(link).firm && !self.is_within(real, link);
+        if fits(b, a) {
+            Some((a, b))
+        } else if fits(a, b) {
+            Some((b, a))
+        } else {
+            None
+        }
+    }
+
+    fn may_be_one(&self, a: NodeId, b: NodeId) -> bool {
+        let (a, b) = (self.node(a), self.node(b));
+        let same_inode = a.inode.is_none() || b.inode.is_none() || a.inode == b.inode;
+        same_inode && !(a.firm && b.firm) && a.initial && b.initial
+    }
+
+    /// Puts a symbolic link where a file or directory was believed to be.
+    fn link_to(&mut self, link: NodeId, real: NodeId) -> Result<(), TooMany> {
+        let Some(path) = self.path_at_first(real) else { return Ok(()) };
+        let new = self.replace_by_link(link)?;
+        self.node_mut(new).target = Some(absolute(&path));
+        self.absorb(real, link);
+        Ok(())
+    }
+
+    /// A new link takes over the names of a file.
+    fn replace_by_link(&mut self, old: NodeId) -> Result<NodeId, TooMany> {
+        let old = self.find(old);
+        let link = self.add(Kind::Link, true)?;
+        let was = std::mem::take(&mut self.node_mut(old).was);
+        for (directory, name) in &was {
+            if self.entry(*directory, name) == Some(Entry::There(old)) {
+                self.name(*directory, name.clone(), link);
+            }
+            if let Some(directory) = self.directory_mut(*directory) {
+                directory.had.insert(name.clone(), link);
+            }
+        }
+        let node = self.node_mut(link);
+        (node.was, node.firm) = (was, true);
+        Ok(link)
+    }
+
+    /// A name is a symbolic link, whatever was believed; gives the link.
+    pub fn is_a_link(&mut self, id: NodeId) -> Result<NodeId, TooMany> {
+        let id = self.find(id);
+        let node = self.node(id);
+        match node.kind {
+            Kind::Link | Kind::Unknown => {
+                self.set_kind(id, Kind::Link);
+                self.node_mut(id).firm = true;
+                Ok(id)
+            }
+            _ if node.firm || !node.initial => Ok(id),
+            _ => {
+                let link = self.replace_by_link(id)?;
+                self.node_mut(link).through = Some(id);
+                Ok(link)
+            }
+        }
+    }
+
+    /// Where a link leads becomes known.
+    pub fn learn_target(&mut self, link: NodeId, target: Vec<u8>) -> Result<(), TooMany> {
+        let node = self.node_mut(link);
+        if node.kind != Kind::Link || node.target.is_some() {
+            return Ok(());
+        }
+        node.target = Some(target.clone());
+        let (through, home) = (node.through.take(), node.home);
+        let (Some(through), Some(home)) = (through, home) else { return Ok(()) };
+        let how = Walk { root: NodeId::ROOT, follow: true, is_there: true, canonical: false };
+        let Some(spot) = self.walk(home, &target, how)? else { return Ok(()) };
+        match (spot.node, spot.directory) {
+            (Some(node), _) if self.are_alike(node, through) => self.absorb(node, through),
+            (None, Some(directory)) if self.entry(directory, &spot.name).is_none() => {
+                self.node_mut(through).was.push((directory, spot.name.clone()));
+                if let Some(directory) = self.directory_mut(directory) {
+                    directory.had.insert(spot.name.clone(), through);
+                }
+                self.name(directory, spot.name, through);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes `from` the same file as `to`, with all that is known of either.
+    fn absorb(&mut self, to: NodeId, from: NodeId) {
+        let mut pairs = vec![(to, from)];
+        while let Some((to, from)) = pairs.pop() {
+            let (to, from) = (self.find(to), self.find(from));
+            if to == from || from == NodeId::ROOT || !self.are_alike(to, from) {
+                continue;
+            }
+            self.set_kind(to, self.node(from).kind);
+            let old = self.forward(from, to);
+            let Some(directory) = self.unite(to, old) else { continue };
+            for (name, child) in directory.had {
+                match self.directory(to).and_then(|known| known.had.get(&name)) {
+                    Some(&known) => pairs.push((known, child)),
+                    None => {
+                        if let Some(known) = self.directory_mut(to) {
+                            known.had.insert(name, child);
+                        }
+                    }
+                }
+            }
+            for (name, entry) in directory.entries {
+                let known = self.entry(to, &name);
+                if !matches!(known, Some(Entry::There(_)))
+                    && let Some(known) = self.directory_mut(to)
+                {
+                    known.entries.insert(name, entry);
+                }
+            }
+        }
+    }
+
+    /// Adds what is known of a former file; gives back its directory, if it was one.
+    fn unite(&mut self, to: NodeId, old: Node) -> Option<Box<Directory>> {
+        let mut was: Vec<(NodeId, Name)> = self.node_mut(to).was.drain(..).collect();
+        for (directory, name) in &old.was {
+            let directory = self.find(*directory);
+            if !was.iter().any(|(d, n)| self.find(*d) == directory && n == name) {
+                was.push((directory, name.clone()));
+            }
+        }
+        let node = self.node_mut(to);
+        node.was = was;
+        node.names += old.names;
+        node.initial |= old.initial;
+        node.inode = node.inode.or(old.inode);
+        let (about, other) = (&mut node.about, old.about);
+        about.mode = about.mode.or(other.mode);
+        about.owner = about.owner.or(other.owner);
+        about.links = about.links.or(other.links);
+        about.mtime_ns = about.mtime_ns.or(other.mtime_ns);
+        about.xattrs.extend(other.xattrs);
+        let unseen = node.content.as_ref().is_none_or(|content| content.seen.is_empty());
+        if unseen && old.content.is_some() {
+            node.content = old.content;
+        }
+        if node.target.is_none() {
+            (node.target, node.through) = (old.target, old.through);
+        }
+        old.directory
+    }
+}

@@ -1,0 +1,66 @@
+//! Open files: which file each one is, and its position.
+
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+use model::Description;
+
+use super::tree::NodeId;
+
+/// An open file.
+#[derive(Debug)]
+pub struct Open {
+    pub node: NodeId,
+    /// Where the next read or write begins.
+    pub offset: u64,
+    /// `O_APPEND`.
+    pub append: bool,
+    /// Until when, and by which thread, a call may still move the position.
+    pub busy: (u64, u32),
+    descriptions: Vec<Weak<Description>>,
+}
+
+/// All open files, by the mark that their descriptions carry.
+#[derive(Debug, Default)]
+pub struct Opens {
+    all: HashMap<u64, Open>,
+    marks: u64,
+    /// How many there may be before those that are closed are let go.
+    room: usize,
+}
+
+/// Open files that are kept before the first look at which are closed.
+const ROOM_MIN: usize = 1024;
+
+impl Opens {
+    /// Takes note of an open file.
+    pub fn add(&mut self, description: &Rc<Description>, node: NodeId, offset: u64, append: bool) {
+        self.marks += 1;
+        description.mark.set(self.marks);
+        let descriptions = vec![Rc::downgrade(description)];
+        let open = Open { node, offset, append, busy: (0, 0), descriptions };
+        self.all.insert(self.marks, open);
+        if self.all.len() > self.room.max(ROOM_MIN) {
+            let is_open = |open: &Open| open.descriptions.iter().any(|d| d.strong_count() > 0);
+            self.all.retain(|_, open| is_open(open));
+            self.room = self.all.len() * 2;
+        }
+    }
+
+    /// A description turns out to be of an open file that is known.
+    pub fn share(&mut self, description: &Rc<Description>, mark: u64) {
+        if let Some(open) = self.all.get_mut(&mark) {
+            description.mark.set(mark);
+            open.descriptions.push(Rc::downgrade(description));
+        }
+    }
+
+    /// The open file with a mark; 0 is nobody's.
+    pub fn get_mut(&mut self, mark: u64) -> Option<&mut Open> {
+        self.all.get_mut(&mark)
+    }
+
+    pub fn get(&self, mark: u64) -> Option<&Open> {
+        self.all.get(&mark)
+    }
+}

@@ -1,0 +1,184 @@
+//! Contents on their way into the image: one sparse file for each, beside the place where it will
+//! be, until the names of all files are known.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+
+/// Files that are kept open.
+const OPEN_MAX: usize = 128;
+/// Names that are tried for the directory.
+const TRIES_MAX: u32 = 1000;
+
+/// A file that holds a content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Staged {
+    place: usize,
+    number: u32,
+}
+
+/// A directory for contents.
+struct Place {
+    /// The path in the image that it is for, and the directory that has it.
+    prefix: Vec<u8>,
+    above: OwnedFd,
+    name: String,
+    directory: OwnedFd,
+}
+
+/// The contents of an image in the making.
+pub struct Staging {
+    places: Vec<Place>,
+    next: u32,
+    open: HashMap<u32, OwnedFd>,
+    order: VecDeque<u32>,
+}
+
+/// How a directory is opened: what is in it cannot lead out of it.
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Staging {
+    /// A place in the root, and one in each of these directories of it, which are on file systems
+    /// of their own.
+    pub fn new(root: BorrowedFd<'_>, others: &[Vec<u8>]) -> io::Result<Staging> {
+        let mut staging =
+            Staging { places: Vec::new(), next: 0, open: HashMap::new(), order: VecDeque::new() };
+        for prefix in [b"/".to_vec()].iter().chain(others) {
+            let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let above = rustix::fs::openat2(root, &prefix[..], flags, Mode::empty(), resolve)?;
+            let name = make_directory(above.as_fd())?;
+            let directory = rustix::fs::openat(&above, &name, DIRECTORY, Mode::empty())?;
+            staging.places.push(Place { prefix: prefix.clone(), above, name, directory });
+        }
+        Ok(staging)
+    }
+
+    /// Writes a part of a content; `path` is where the file will be.
+    pub fn write(
+        &mut self,
+        staged: &mut Option<Staged>,
+        path: &[u8],
+        offset: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let file = match *staged {
+            Some(file) => file,
+            None => {
+                let file = self.new_file(path);
+                *staged = Some(file);
+                file
+            }
+        };
+        let fd = self.file(file)?;
+        let mut done = 0;
+        while done < bytes.len() {
+            done += rustix::io::pwrite(fd, &bytes[done..], offset + done as u64)?;
+        }
+        Ok(())
+    }
+
+    /// An empty content for the file at a path.
+    pub fn new_file(&mut self, path: &[u8]) -> Staged {
+        let fits = |place: &&(usize, &Place)| crate::realm::is_at_or_below(path, &place.1.prefix);
+        let places = self.places.iter().enumerate().collect::<Vec<_>>();
+        let best = places.iter().filter(fits).max_by_key(|(_, place)| place.prefix.len());
+        let place = best.map_or(0, |(place, _)| *place);
+        self.next += 1;
+        Staged { place, number: self.next }
+    }
+
+    /// The open file of a content.
+    pub fn file(&mut self, staged: Staged) -> io::Result<BorrowedFd<'_>> {
+        let number = staged.number;
+        if !self.open.contains_key(&number) {
+            if self.open.len() >= OPEN_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.open.remove(&oldest);
+            }
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let directory = &self.places[staged.place].directory;
+            let mode = Mode::RUSR | Mode::WUSR;
+            let fd = rustix::fs::openat(directory, number.to_string(), flags, mode)?;
+            self.open.insert(number, fd);
+            self.order.push_back(number);
+        }
+        match self.open.get(&number) {
+            Some(fd) => Ok(fd.as_fd()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Gives a content a name in the image; it keeps its own until the end.
+    pub fn link(
+        &self,
+        staged: Staged,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> rustix::io::Result<()> {
+        let from = &self.places[staged.place].directory;
+        rustix::fs::linkat(from, staged.number.to_string(), directory, name, AtFlags::empty())
+    }
+
+    /// Moves a content to its only name in the image.
+    pub fn rename(
+        &mut self,
+        staged: Staged,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> rustix::io::Result<()> {
+        let from = &self.places[staged.place].directory;
+        rustix::fs::renameat(from, staged.number.to_string(), directory, name)
+    }
+
+    /// Takes a content's own name away.
+    pub fn forget(&mut self, staged: Staged) {
+        let directory = &self.places[staged.place].directory;
+        // It is gone already when it was moved.
+        let _ = rustix::fs::unlinkat(directory, staged.number.to_string(), AtFlags::empty());
+        self.open.remove(&staged.number);
+    }
+
+    /// Removes the directories, and contents that have found no place.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.open.clear();
+        self.remove_all()
+    }
+
+    fn remove_all(&mut self) -> io::Result<()> {
+        for place in self.places.drain(..) {
+            let mut entries = rustix::fs::Dir::read_from(&place.directory)?;
+            while let Some(entry) = entries.read() {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                if name != b"." && name != b".." {
+                    rustix::fs::unlinkat(&place.directory, name, AtFlags::empty())?;
+                }
+            }
+            rustix::fs::unlinkat(&place.above, &place.name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // After a failure; what cannot be removed stays, as the rest of the image does.
+        let _ = self.remove_all();
+    }
+}
+
+fn make_directory(above: BorrowedFd<'_>) -> io::Result<String> {
+    for number in 0..TRIES_MAX {
+        let name = format!(".reenact-image-{number}");
+        match rustix::fs::mkdirat(above, &name, Mode::RWXU) {
+            Err(rustix::io::Errno::EXIST) => {}
+            made => return made.map(|()| name).map_err(io::Error::from),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}

@@ -1,0 +1,316 @@
+//! What calls that have returned tell about names, types and attributes.
+
+use events::record::{Identity, RESULT, part};
+use events::shape::{Dir, Kind as ArgKind, Of};
+use model::Contents;
+use model::contents::piece;
+
+use super::ImageError;
+use super::changes::open_flag;
+use super::entries;
+use super::fold::{Asked, Fold, O_APPEND};
+use super::roles::Role;
+use super::stat;
+use super::tree::{Kind, NodeId};
+
+/// `X_OK`.
+const X_OK: u64 = 1;
+/// `F_SETFL`.
+const F_SETFL: u64 = 4;
+/// Longest list of a directory, or of names of attributes, that one call gives.
+const LIST_BYTES_MAX: usize = 16 << 20;
+
+impl Fold<'_> {
+    /// A call has returned.
+    pub fn returned(&mut self, asked: Asked) -> Result<(), ImageError> {
+        if asked.role.changes_names() {
+            return asked.errno().map_or(Ok(()), |errno| self.failed(&asked, errno));
+        }
+        if asked.success().is_none() {
+            return asked.errno().map_or(Ok(()), |errno| self.failed(&asked, errno));
+        }
+        let Some(node) = self.subject(&asked)? else { return Ok(()) };
+        self.stated(&asked, node)?;
+        self.by_role(&asked, node)
+    }
+
+    /// The file that a call is about, which is there.
+    fn subject(&mut self, asked: &Asked) -> Result<Option<NodeId>, ImageError> {
+        let Some(path) = asked.paths.first() else {
+            let open = asked.fds[0].and_then(|(_, mark)| self.opens.get(mark));
+            return Ok(open.map(|open| self.tree.find(open.node)));
+        };
+        let mut follow = !asked.role.is_on_link() && !asked.has_flag("AT_SYMLINK_NOFOLLOW");
+        let mut kind = Kind::Unknown;
+        match asked.role {
+            Role::Open => {
+                let flags = self.open_flags(asked);
+                follow = flags & open_flag::NOFOLLOW == 0;
+                if flags & open_flag::DIRECTORY != 0 && flags & open_flag::TMPFILE == 0 {
+                    kind = Kind::Directory;
+                } else if flags & open_flag::ACCESS_MODE != 0 && flags & open_flag::PATH == 0 {
+                    kind = Kind::File;
+                }
+            }
+            Role::Directory | Role::Root => kind = Kind::Directory,
+            Role::Execute | Role::Truncate => kind = Kind::File,
+            _ => {}
+        }
+        if let Some(node) = asked.opened {
+            return Ok(Some(self.tree.find(node)));
+        }
+        let Some(spot) = self.spot(asked, path, follow, true)? else { return Ok(None) };
+        let mut node = self.tree.there(&spot, Kind::Unknown, !follow)?;
+        let identities = asked.call.identities.iter();
+        for (_, identity) in identities.filter(|(arg, _)| *arg == path.arg || *arg == RESULT) {
+            node = self.learn(node, !follow, identity)?;
+        }
+        // What kind of file a device is, its identity said.
+        self.tree.set_kind(node, kind);
+        Ok(Some(self.tree.find(node)))
+    }
+
+    /// Attributes that a call gave.
+    fn stated(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
+        for (arg, number) in asked.args.iter().zip(0u8..) {
+            let ArgKind::Buf(Dir::Out, Of::Struct(layout), _) = arg.kind else { continue };
+            let Some(data) = piece(&asked.call.data, number, part::WHOLE, 0, true) else {
+                continue;
+            };
+            if !stat::NAMES.contains(&layout.name) {
+                continue;
+            }
+            let bytes = self.stored.read(&data.content, 256).unwrap_or_default();
+            if let Some(identity) = stat::parse(layout.name, &bytes) {
+                let on_link = asked.role == Role::OnLink || asked.has_flag("AT_SYMLINK_NOFOLLOW");
+                self.learn(node, on_link, &identity)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn by_role(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
+        let args = asked.call.args;
+        let ret = asked.success().unwrap_or(0);
+        match asked.role {
+            Role::Open => self.opened(asked, node),
+            Role::ReadLink => {
+                let buffer = asked.args.len() - 2;
+                // A target that fills the buffer may be longer.
+                let whole = (ret as u64) < args[buffer + 1];
+                if let Some(target) = self.text(&asked.call, buffer as u8, true).filter(|_| whole) {
+                    let link = self.tree.is_a_link(node)?;
+                    self.tree.learn_target(link, target)?;
+                }
+            }
+            Role::Directory => {
+                self.tree.set_kind(node, Kind::Directory);
+                if let Some(path) = asked.directory.clone() {
+                    self.directories.insert((asked.root, path), node);
+                }
+            }
+            Role::Root => {
+                self.roots.insert(asked.process, node);
+            }
+            Role::Execute => self.is_executable(node),
+            Role::List => self.listed(asked, node)?,
+            Role::Seek => {
+                if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark)) {
+                    open.offset = ret as u64;
+                }
+            }
+            Role::Truncate => {
+                let size = args[1].min(i64::MAX as u64);
+                self.change(node, |content| content.truncate(size));
+            }
+            Role::Allocate => self.allocated(asked),
+            Role::Mode => self.tree.node_mut(node).changed.mode = true,
+            Role::Owner | Role::LinkOwner => {
+                let changed = &mut self.tree.node_mut(node).changed;
+                (changed.owner, changed.mode) = (true, true);
+            }
+            Role::Times => self.tree.node_mut(node).changed.mtime = true,
+            Role::Ioctl => self.cloned(asked)?,
+            Role::Fcntl => {
+                if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark))
+                    && args[1] == F_SETFL
+                {
+                    open.append = args[2] & O_APPEND != 0;
+                }
+            }
+            Role::GetXattr | Role::GetLinkXattr => self.attribute(asked, node),
+            Role::ListXattr | Role::ListLinkXattr => self.attributes(asked, node),
+            Role::ChangeXattr | Role::ChangeLinkXattr => {
+                if let Some(name) = self.attribute_name(asked) {
+                    self.tree.node_mut(node).changed.xattrs.push(name);
+                }
+            }
+            Role::Plain => self.plain(asked, node)?,
+            _ => self.moved(asked)?,
+        }
+        Ok(())
+    }
+
+    fn plain(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
+        let mode = asked.args.iter().zip(asked.call.args).find(|(arg, _)| arg.name == "mode");
+        if let Some((arg, mode)) = mode
+            && matches!(arg.kind, ArgKind::Flags(set) if set.members.iter().any(|m| m.1 == "X_OK"))
+            && mode & X_OK != 0
+        {
+            self.is_executable(node);
+        }
+        self.moved(asked)
+    }
+
+    fn opened(&mut self, asked: &Asked, node: NodeId) {
+        let flags = self.open_flags(asked);
+        let Some(description) = &asked.gives else { return };
+        self.opens.add(description, node, 0, flags & O_APPEND != 0);
+        if flags & open_flag::NOFOLLOW != 0 && flags & open_flag::PATH == 0 {
+            self.tree.node_mut(node).firm = true;
+        }
+        if flags & open_flag::PATH != 0 {
+            return;
+        }
+        if flags & open_flag::ACCESS_MODE != 0 {
+            let about = &mut self.tree.node_mut(node).about;
+            about.writers |= about.writer.is_some_and(|first| first.0 != asked.who.0);
+            about.writer.get_or_insert(asked.who);
+        }
+        if flags & open_flag::TRUNC != 0 && self.tree.node(node).kind == Kind::File {
+            self.change(node, |content| content.truncate(0));
+        }
+    }
+
+    /// A file can be executed.
+    pub fn is_executable(&mut self, node: NodeId) {
+        let node = self.tree.node_mut(node);
+        if node.kind == Kind::File && !node.changed.mode {
+            node.about.mode.get_or_insert(0o755);
+        }
+    }
+
+    fn listed(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
+        self.tree.set_kind(node, Kind::Directory);
+        let Some(data) = piece(&asked.call.data, 1, part::WHOLE, 0, true) else { return Ok(()) };
+        let Ok(bytes) = self.stored.read(&data.content, LIST_BYTES_MAX) else { return Ok(()) };
+        let is_64 =
+            asked.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Dirents64, _)));
+        for (name, kind) in entries::parse(&bytes, is_64) {
+            // What the program has made or removed meanwhile tells nothing.
+            if self.tree.entry(node, name).is_some() {
+                if kind == Kind::Link
+                    && let Some(super::tree::Entry::There(child)) = self.tree.entry(node, name)
+                {
+                    self.tree.is_a_link(child)?;
+                }
+                continue;
+            }
+            let spot = super::tree::Spot { directory: Some(node), name: name.into(), node: None };
+            let child = self.tree.there(&spot, kind, true)?;
+            self.tree.node_mut(child).firm = kind != Kind::Unknown;
+        }
+        Ok(())
+    }
+
+    fn attribute_name(&mut self, asked: &Asked) -> Option<Vec<u8>> {
+        let is_name = |arg: &&events::Arg| matches!(arg.kind, ArgKind::Str);
+        let at = asked.args.iter().position(|arg| is_name(&arg))?;
+        self.text(&asked.call, at as u8, false)
+    }
+
+    fn attribute(&mut self, asked: &Asked, node: NodeId) {
+        let Some(name) = self.attribute_name(asked) else { return };
+        let value = asked.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
+            ArgKind::Buf(Dir::Out, Of::Holder(_), _) => Some((number, part::CONTENT)),
+            ArgKind::Buf(Dir::Out, Of::Bytes, _) => Some((number, part::WHOLE)),
+            _ => None,
+        });
+        let data = value.and_then(|(arg, part)| piece(&asked.call.data, arg, part, 0, true));
+        let value = data.and_then(|data| {
+            let bytes = self.stored.read(&data.content, LIST_BYTES_MAX).ok()?;
+            // Who asks only for the length gets no value.
+            (Some(bytes.len() as i64) == asked.success()).then_some(bytes)
+        });
+        let node = self.tree.node_mut(node);
+        if node.initial && !node.changed.xattrs.contains(&name) {
+            let known = node.about.xattrs.entry(name).or_default();
+            *known = known.take().or(value);
+        }
+    }
+
+    fn attributes(&mut self, asked: &Asked, node: NodeId) {
+        let list = asked.args.iter().position(|arg| arg.name == "list").unwrap_or(1) as u8;
+        let Some(data) = piece(&asked.call.data, list, part::WHOLE, 0, true) else { return };
+        let Ok(bytes) = self.stored.read(&data.content, LIST_BYTES_MAX) else { return };
+        let node = self.tree.node_mut(node);
+        for name in model::contents::strings(&bytes) {
+            if node.initial && !name.is_empty() && !node.changed.xattrs.contains(&name) {
+                node.about.xattrs.entry(name).or_default();
+            }
+        }
+    }
+
+    /// What a file is becomes known; gives the file, which may turn out to be one that is known
+    /// by another name.
+    pub fn learn(
+        &mut self,
+        node: NodeId,
+        on_link: bool,
+        told: &Identity,
+    ) -> Result<NodeId, ImageError> {
+        let mut node = self.tree.find(node);
+        let kind = Kind::of_mode(told.mode);
+        if kind == Kind::Link && on_link {
+            node = self.tree.is_a_link(node)?;
+        }
+        self.tree.set_kind(node, kind);
+        if self.tree.node(node).kind != kind {
+            return Ok(node);
+        }
+        self.tree.node_mut(node).firm |= on_link;
+        let inode = (told.dev, told.ino);
+        if self.tree.node(node).inode.is_none() {
+            let known = self.tree.by_inode.get(&inode).copied().map(|id| self.tree.find(id));
+            match known.filter(|known| *known != node && self.tree.node(*known).names > 0) {
+                Some(known) if self.tree.node(known).initial => {
+                    node = self.tree.same(known, node, told.nlink)?;
+                }
+                _ => {
+                    self.tree.by_inode.insert(inode, node);
+                }
+            }
+        }
+        let known = self.tree.node_mut(node);
+        if *known.inode.get_or_insert(inode) == inode && known.initial {
+            self.attributes_at_first(node, told);
+        }
+        Ok(node)
+    }
+
+    /// Takes over what the program has not changed yet.
+    fn attributes_at_first(&mut self, id: NodeId, told: &Identity) {
+        let node = self.tree.node_mut(id);
+        let (about, changed) = (&mut node.about, &node.changed);
+        if !changed.mode {
+            about.mode = Some(told.mode & 0o7777);
+        }
+        if !changed.owner {
+            about.owner = Some((told.uid, told.gid));
+        }
+        if about.links.is_none() {
+            let links = i64::from(told.nlink) - i64::from(changed.links);
+            about.links = u32::try_from(links).ok();
+        }
+        let unchanged = !changed.mtime;
+        if unchanged {
+            about.mtime_ns = Some(told.mtime_ns);
+        }
+        if Kind::of_mode(told.mode) == Kind::File
+            && unchanged
+            && let Some(content) = self.tree.content(id)
+        {
+            content.learn_size(told.size);
+        }
+    }
+}

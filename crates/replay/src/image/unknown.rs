@@ -1,0 +1,108 @@
+//! What of the files that are left at the end was never seen: bytes that were there before the
+//! recording, and that no call read.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::content::{Content, Source};
+use super::ranges::Ranges;
+use super::tree::{Entry, Kind, NodeId, Tree};
+
+/// Bytes of paths that are kept.
+const PATH_BYTES_MAX: usize = 64 << 20;
+/// Ranges that are kept of one file; of more, all from the first to the last counts as unknown.
+const RANGES_MAX: usize = 64 << 10;
+
+/// By path at the end of the recording, the ranges of bytes that nobody has seen.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unknown {
+    files: BTreeMap<Vec<u8>, Ranges>,
+    /// Some files found no room: those that are not named may hold such bytes too.
+    pub truncated: bool,
+}
+
+impl Unknown {
+    /// The ranges of the file at a path. A range may reach beyond the file's end.
+    pub fn of(&self, path: &[u8]) -> Option<&Ranges> {
+        self.files.get(path)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Ranges)> {
+        self.files.iter().map(|(path, ranges)| (&path[..], ranges))
+    }
+}
+
+/// Looks at all files as they are now.
+pub fn find(tree: &Tree) -> Unknown {
+    let mut unknown = Unknown::default();
+    let mut bytes = 0;
+    let mut visited = HashSet::from([NodeId::ROOT]);
+    let mut left = vec![(NodeId::ROOT, Vec::new())];
+    while let Some((id, path)) = left.pop() {
+        let Some(directory) = tree.directory(id) else { continue };
+        for (name, entry) in &directory.entries {
+            let Entry::There(child) = entry else { continue };
+            let child = tree.find(*child);
+            let path = [&path[..], b"/", name].concat();
+            if !crate::realm::is_real(&path) {
+                continue;
+            }
+            match tree.node(child).kind {
+                Kind::Directory if visited.insert(child) => left.push((child, path)),
+                Kind::File | Kind::Unknown => {
+                    let ranges = of_file(tree, child);
+                    if ranges.is_empty() {
+                        continue;
+                    }
+                    bytes += path.len();
+                    if bytes > PATH_BYTES_MAX {
+                        unknown.truncated = true;
+                        return unknown;
+                    }
+                    unknown.files.insert(path, ranges);
+                }
+                _ => {}
+            }
+        }
+    }
+    unknown
+}
+
+fn of_file(tree: &Tree, id: NodeId) -> Ranges {
+    let mut unknown = Ranges::default();
+    let node = tree.node(id);
+    let Some(content) = node.content.as_deref() else {
+        // Nobody has looked at it.
+        if node.initial {
+            unknown.add(0..u64::MAX);
+        }
+        return unknown;
+    };
+    let no_size = content.size.is_none() && node.initial;
+    let end = if no_size { u64::MAX } else { content.now };
+    for (range, source) in content.sources(0..end) {
+        let (owner, offset) = match source {
+            Source::Own => (content, range.start),
+            Source::Copied { node, offset } => match tree.node(node).content.as_deref() {
+                Some(content) => (content, offset),
+                None => continue,
+            },
+            Source::Written => continue,
+        };
+        for missing in missing(owner, offset..offset.saturating_add(range.end - range.start)) {
+            let start = range.start + (missing.start - offset);
+            unknown.add(start..start.saturating_add(missing.end - missing.start));
+        }
+        if unknown.count() > RANGES_MAX {
+            let first = unknown.iter().next().map_or(0, |range| range.start);
+            unknown.add(first..end);
+        }
+    }
+    unknown
+}
+
+/// What was not seen of a range of what a file held at first.
+fn missing(content: &Content, range: std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
+    let end = content.size.map_or(range.end, |size| range.end.min(size));
+    content.seen.missing(range.start..end.max(range.start))
+}

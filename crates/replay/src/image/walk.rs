@@ -1,0 +1,121 @@
+//! From paths to files: component by component, through links as far as they are known.
+
+use super::tree::{Entry, Kind, NodeId, Spot, TooMany, Tree};
+
+/// Links that are followed in one path, as in the kernel.
+const LINKS_MAX: usize = 40;
+/// Components that are looked at in one path.
+const COMPONENTS_MAX: usize = 8192;
+
+/// How to walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Walk {
+    /// What absolute paths and links begin at.
+    pub root: NodeId,
+    /// A link at the end is followed.
+    pub follow: bool,
+    /// The call succeeded, or failed for a reason that lies at the end of the path: everything on
+    /// the way is there.
+    pub is_there: bool,
+    /// The kernel told the path: nothing on the way is a link.
+    pub canonical: bool,
+}
+
+impl Tree {
+    /// Where a path leads, seen from a directory. `None` where that cannot be told.
+    pub fn walk(&mut self, base: NodeId, path: &[u8], how: Walk) -> Result<Option<Spot>, TooMany> {
+        let mut at = self.find(if path.first() == Some(&b'/') { how.root } else { base });
+        let needs_directory = path.last() == Some(&b'/');
+        // What is left to walk, the last component first.
+        let mut left: Vec<Vec<u8>> = components(path);
+        let (mut links, mut steps) = (0, 0);
+        while let Some(name) = left.pop() {
+            steps += 1;
+            if steps > COMPONENTS_MAX {
+                return Ok(None);
+            }
+            if name == b".." {
+                at = if at == self.find(how.root) { at } else { self.parent(at) };
+                continue;
+            }
+            self.set_kind(at, Kind::Directory);
+            if self.directory(at).is_none() {
+                return Ok(None);
+            }
+            let is_last = left.is_empty();
+            let spot = Spot { directory: Some(at), name: name.into(), node: None };
+            let node = match self.entry(at, &spot.name) {
+                Some(Entry::There(node)) => Some(node),
+                _ => None,
+            };
+            if is_last
+                && !(node.is_some_and(|n| self.is_link(n)) && (how.follow || needs_directory))
+            {
+                return Ok(Some(Spot { node, ..spot }));
+            }
+            let node = match node {
+                Some(node) => node,
+                None if how.is_there => self.there(&spot, Kind::Directory, false)?,
+                None => return Ok(None),
+            };
+            if how.canonical && self.node(node).kind == Kind::Directory {
+                self.node_mut(node).firm = true;
+            }
+            if !self.is_link(node) {
+                at = node;
+                continue;
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Ok(None);
+            }
+            match self.node(node).target.clone() {
+                Some(target) => {
+                    if target.first() == Some(&b'/') {
+                        at = self.find(how.root);
+                    }
+                    left.extend(components(&target));
+                }
+                None => {
+                    let beyond = self.beyond(node)?;
+                    if is_last {
+                        let name = spot.name;
+                        return Ok(Some(Spot { directory: None, name, node: Some(beyond) }));
+                    }
+                    at = beyond;
+                }
+            }
+        }
+        Ok(Some(Spot { directory: None, name: [].into(), node: Some(at) }))
+    }
+
+    fn is_link(&self, id: NodeId) -> bool {
+        self.node(id).kind == Kind::Link
+    }
+
+    fn parent(&self, id: NodeId) -> NodeId {
+        self.find(self.node(id).home.unwrap_or(NodeId::ROOT))
+    }
+
+    /// What a link of unknown target leads to.
+    fn beyond(&mut self, link: NodeId) -> Result<NodeId, TooMany> {
+        if let Some(node) = self.node(link).through {
+            return Ok(self.find(node));
+        }
+        let initial = self.node(link).initial;
+        let node = self.add(Kind::Unknown, initial)?;
+        self.node_mut(link).through = Some(node);
+        Ok(node)
+    }
+}
+
+/// The components of a path, the last one first.
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = path
+        .split(|&c| c == b'/')
+        .filter(|name| !name.is_empty() && *name != b".")
+        .map(<[u8]>::to_vec)
+        .collect();
+    names.reverse();
+    names
+}

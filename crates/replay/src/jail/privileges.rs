@@ -1,0 +1,105 @@
+//! What the inmate may do: few capabilities, nothing new, and Landlock.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+use super::JailError;
+
+/// The capabilities of a thread in the jail. Threads and processes made by it inherit them; what is
+/// given up is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Powers {
+    /// Those of root that concern files: owners, modes and permissions of all, and other users'
+    /// identity. For building the image, and for programs that ran as root.
+    Files,
+    /// None: permissions are checked as for everybody.
+    None,
+}
+
+impl Powers {
+    /// What a replay needs of root's powers. Left out on purpose: DAC_READ_SEARCH (opens any file of
+    /// the disk by handle; DAC_OVERRIDE covers the rest of it), SETFCAP (files that would be
+    /// dangerous outside), MKNOD, LINUX_IMMUTABLE (files that cannot be removed), SYS_ADMIN.
+    fn set(self) -> CapabilitySet {
+        match self {
+            Powers::Files => {
+                CapabilitySet::CHOWN
+                    | CapabilitySet::DAC_OVERRIDE
+                    | CapabilitySet::FOWNER
+                    | CapabilitySet::FSETID
+                    | CapabilitySet::SETUID
+                    | CapabilitySet::SETGID
+                    | CapabilitySet::SYS_CHROOT
+            }
+            Powers::None => CapabilitySet::empty(),
+        }
+    }
+
+    /// Leaves the calling thread with these, as far as it has them.
+    pub fn keep(self) -> io::Result<()> {
+        let had = rustix::thread::capabilities(None)?;
+        let kept = had.permitted & self.set();
+        let sets = CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        };
+        Ok(set_capabilities(None, sets)?)
+    }
+}
+
+/// Drops what a replay does not need, for good.
+pub fn drop_all_but_files() -> Result<(), JailError> {
+    let failed = |error| JailError::io("cannot drop capabilities", error);
+    for capability in (CapabilitySet::all() & !Powers::Files.set()).iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // Not known to this kernel; or never had, where root is not quite root.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+    rustix::thread::clear_ambient_capability_set().map_err(|error| failed(error.into()))?;
+    Powers::Files.keep().map_err(failed)?;
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|error| JailError::io("cannot set no_new_privs", error))
+}
+
+/// The newest version whose rights are asked for; older kernels enforce what they know.
+const LANDLOCK: ABI = ABI::V7;
+
+/// Refuses everything that is not below the jail's root, TCP, and reaching outside by abstract
+/// sockets and signals. `proc` may be read, by whoever has its descriptor. The version in force, if
+/// there is Landlock.
+pub fn landlock(proc: Option<&OwnedFd>) -> Result<Option<u32>, JailError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        JailError::plain(format!("cannot enforce Landlock: {error}"))
+    };
+    // Whatever a file is, nothing of a replay executes it or talks to a device through it.
+    let inside = AccessFs::from_all(LANDLOCK)
+        & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    let root = std::fs::File::open("/").map_err(|error| failed(&error))?;
+    let readable = AccessFs::ReadFile | AccessFs::ReadDir;
+    let allowed = std::iter::once(PathBeneath::new(root.as_fd(), inside))
+        .chain(proc.map(|proc| PathBeneath::new(proc.as_fd(), readable)))
+        .map(Ok::<_, RulesetError>);
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(LANDLOCK))
+        .and_then(|rules| rules.handle_access(AccessNet::from_all(LANDLOCK)))
+        .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
+        .and_then(|rules| rules.create())
+        .and_then(|rules| rules.add_rules(allowed))
+        .and_then(|rules| rules.restrict_self())
+        .map_err(|error| failed(&error))?;
+    Ok(match (status.ruleset, status.landlock) {
+        (RulesetStatus::NotEnforced, _) => None,
+        (_, LandlockStatus::Available { effective_abi, .. }) => Some(effective_abi as u32),
+        _ => None,
+    })
+}

@@ -1,0 +1,96 @@
+//! The planner's side of a lane.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::batch::{Action, Batch, Stored, What};
+use crate::lane::Lane;
+use crate::order::Index;
+use crate::shared::Shared;
+
+/// What is known of a lane while its actions are planned.
+#[derive(Default)]
+pub struct Line {
+    /// Where its task takes them from.
+    pub lane: Arc<Lane>,
+    /// Its process's number in the trace.
+    pub process: u32,
+    /// It is the first program, whose beginning is still to come.
+    pub first: bool,
+    /// What lies ready.
+    pub batch: Batch,
+    /// The action that is open in the recording.
+    pub action: Option<Action>,
+    /// The memory that it needs.
+    pub open: Batch,
+    /// The count of opened actions when it was opened.
+    pub opened_at: u64,
+    /// Its call that makes a task returns then.
+    pub returning: Option<u64>,
+    /// Actions handed over.
+    pub count: u64,
+    /// Of those, how many had ended by now in the recording.
+    pub finished: u64,
+    /// When its last call began.
+    pub last_enter: u64,
+    /// Tasks that it made and that have not shown up: their ids, if known, and their lanes.
+    pub spawned: VecDeque<(Option<i64>, Index)>,
+    /// Nothing more comes.
+    pub ended: bool,
+}
+
+impl Line {
+    /// The lane of a task that it made: the id tells which, or, in another pid namespace, the
+    /// order.
+    pub fn claim(&mut self, tid: u32) -> Option<Index> {
+        let same = |spawned: &(Option<i64>, Index)| spawned.0 == Some(tid.into());
+        let at = self.spawned.iter().position(same).unwrap_or(0);
+        self.spawned.remove(at).map(|(_, index)| index)
+    }
+
+    /// When what is open began.
+    pub fn open_since(&self) -> Option<u64> {
+        self.action.as_ref().map(|action| action.enter)
+    }
+
+    /// Whether what is open ends then.
+    pub fn ends_at(&self, exit: u64) -> bool {
+        self.action.as_ref().is_some_and(|action| action.exit == exit)
+            || self.returning == Some(exit)
+    }
+
+    /// Adds the open action to what lies ready.
+    pub fn add(&mut self, mut action: Action) {
+        let (batch, open) = (&mut self.batch, &mut self.open);
+        let shift = |range: &mut std::ops::Range<u32>, by: usize| {
+            *range = range.start + by as u32..range.end + by as u32;
+        };
+        shift(&mut action.waits, batch.waits.len());
+        batch.waits.append(&mut open.waits);
+        if let What::Call(call) = &mut action.what {
+            shift(&mut call.pieces, batch.pieces.len());
+            for mut piece in open.pieces.drain(..) {
+                match &mut piece.stored {
+                    Stored::Bytes(range) => shift(range, batch.bytes.len()),
+                    Stored::Blobs(range) => shift(range, batch.blobs.len()),
+                }
+                batch.pieces.push(piece);
+            }
+            batch.bytes.extend_from_slice(&open.bytes);
+            batch.blobs.append(&mut open.blobs);
+            batch.blob_bytes += open.blob_bytes;
+        }
+        open.clear();
+        batch.actions.push(action);
+        self.count += 1;
+    }
+
+    /// Hands over what lies ready.
+    pub fn flush(&mut self, shared: &Shared) {
+        if !self.batch.actions.is_empty() {
+            let batch = std::mem::replace(&mut self.batch, shared.empty_batch());
+            shared.charge(batch.held_bytes());
+            self.lane.push(batch);
+        }
+    }
+}

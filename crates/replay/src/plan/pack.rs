@@ -1,0 +1,85 @@
+//! A recorded call, packed for the task that makes it again.
+
+use events::record::data_flag;
+use events::shape::{Dir, Kind, Of};
+use model::contents::has;
+use trace::event::{self, Content, Data};
+use trace::{ReadError, Trace};
+
+use super::line::Line;
+use crate::batch::{Call, Piece, Stored};
+use crate::treatment::Said;
+
+impl Line {
+    /// Packs a call; its memory goes into the open batch. `verify` tells whether what came out is
+    /// needed.
+    pub fn pack(
+        &mut self,
+        trace: &Trace,
+        call: &event::Call,
+        said: &Said,
+        ret: i64,
+        verify: bool,
+    ) -> Result<Call, ReadError> {
+        let open = &mut self.open;
+        for data in &call.data {
+            let Some(arg) = said.args.get(usize::from(data.arg)) else { continue };
+            let out = has(data, data_flag::OUT);
+            if out && !verify && !leads_on(arg.kind) {
+                continue;
+            }
+            let stored = match &data.content {
+                Content::Inline(bytes) => {
+                    let start = open.bytes.len() as u32;
+                    open.bytes.extend_from_slice(bytes);
+                    Stored::Bytes(start..open.bytes.len() as u32)
+                }
+                Content::Blobs { ids, .. } => {
+                    let start = open.blobs.len() as u32;
+                    for id in ids {
+                        let blob = trace.blob(*id)?;
+                        open.blob_bytes += blob.len();
+                        open.blobs.push(blob);
+                    }
+                    Stored::Blobs(start..open.blobs.len() as u32)
+                }
+            };
+            open.pieces.push(piece(data, out, stored));
+        }
+        Ok(Call {
+            nr: call.nr,
+            name: said.row.name,
+            args: said.args,
+            ret_kind: said.ret,
+            values: call.args,
+            ret,
+            pieces: 0..open.pieces.len() as u32,
+            stream: false,
+            scan: 0,
+            shared_table: false,
+        })
+    }
+}
+
+fn piece(data: &Data, out: bool, stored: Stored) -> Piece {
+    Piece {
+        arg: data.arg,
+        part: data.part,
+        index: data.index,
+        out,
+        fault: has(data, data_flag::FAULT),
+        true_len: data.true_len,
+        hash: data.hash,
+        stored,
+    }
+}
+
+/// What came out is needed to make the call, or to go on: vectors, messages, descriptors.
+fn leads_on(kind: Kind) -> bool {
+    matches!(kind, Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _))
+}
+
+/// Whether an argument is where directory entries go.
+pub fn is_directory_entries(kind: Kind) -> bool {
+    matches!(kind, Kind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))
+}

@@ -1,0 +1,45 @@
+//! A whole replay, inside the jail: plans, has it done, and watches.
+
+use std::time::Instant;
+
+use trace::Trace;
+
+use crate::outcome::{Outcome, Stopped};
+use crate::plan::Planner;
+use crate::shared::{Options, Shared};
+
+/// Replays a trace onto the files that are here. The caller is in the jail already, and leaves it
+/// with everything in it when this returns.
+pub fn replay(trace: &Trace, options: Options) -> Outcome {
+    let begin = Instant::now();
+    ignore_signals();
+    crate::clock::to_ns(0);
+    let shared = Shared::new(options, trace.tsc_hz(), trace.preamble().epoch_tsc);
+    let mut planner = Planner::new(&shared, trace);
+    if let Err(error) = planner.run() {
+        shared.stop(Stopped::Unreadable(error));
+    }
+    shared.asleep(|| {
+        if !shared.wait_for_tasks() {
+            shared.stop(Stopped::Stuck(shared.who_waits()));
+        }
+    });
+    let mut outcome = shared.take_outcome();
+    planner.count_into(&mut outcome);
+    outcome.elapsed_s = begin.elapsed().as_secs_f64();
+    outcome.recorded_s = recorded_seconds(trace);
+    outcome
+}
+
+/// Signals that calls send to their own task when they fail; what they return says it all.
+fn ignore_signals() {
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+fn recorded_seconds(trace: &Trace) -> f64 {
+    let end = trace.totals().map_or(0, |totals| totals.end_tsc);
+    trace.ticks_to_ns(end).max(0) as f64 / 1e9
+}

@@ -1,0 +1,145 @@
+//! Directories, compared whole: file systems give entries in their own order, in portions of their
+//! own size.
+//!
+//! At the first portion of a recorded scan the whole directory is read here. Each recorded portion
+//! must be of names that are there; at the recorded end none may be left over.
+
+use std::collections::BTreeMap;
+
+use events::shape::{Kind, Of};
+
+use crate::batch::{Batch, Call};
+use crate::execute;
+
+/// Offsets in a directory entry.
+const RECORD_LEN_AT: usize = 16;
+const TYPE_AT: usize = 18;
+const NAME_AT: usize = 19;
+const NAME_AT_OLD: usize = 18;
+/// Bytes read at a time.
+const PORTION: usize = 64 << 10;
+/// Most names of one directory; beyond that, names are not compared.
+const NAMES_MAX: usize = 1 << 20;
+const DT_UNKNOWN: u8 = 0;
+
+/// A scan under way.
+pub struct Scan {
+    /// Names that were not seen in the recording yet, with their types.
+    left: BTreeMap<Vec<u8>, u8>,
+    /// There were too many to keep.
+    partial: bool,
+}
+
+impl Scan {
+    /// Reads a whole directory, from where its offset is.
+    pub fn of(fd: i32) -> Result<Scan, i32> {
+        let mut left = BTreeMap::new();
+        let mut room = vec![0u8; PORTION];
+        loop {
+            // SAFETY: the room is as long as is said.
+            let got =
+                unsafe { libc::syscall(libc::SYS_getdents64, fd, room.as_mut_ptr(), room.len()) };
+            match got {
+                0 => return Ok(Scan { left, partial: false }),
+                ..0 => {
+                    return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+                }
+                got => left.extend(entries(&room[..got as usize], NAME_AT)),
+            }
+            if left.len() > NAMES_MAX {
+                return Ok(Scan { left, partial: true });
+            }
+        }
+    }
+
+    /// Takes a recorded portion out. Names what the recording has and the directory has not.
+    pub fn portion(&mut self, recorded: &[u8], old: bool) -> Option<String> {
+        let name_at = if old { NAME_AT_OLD } else { NAME_AT };
+        for (name, kind) in entries(recorded, name_at) {
+            let missing = |left: &BTreeMap<Vec<u8>, u8>| !left.contains_key(&name);
+            if missing(&self.left) {
+                if self.partial {
+                    continue;
+                }
+                return Some(name.escape_ascii().to_string());
+            }
+            let found = self.left.remove(&name).unwrap_or(DT_UNKNOWN);
+            if found != kind && found != DT_UNKNOWN && kind != DT_UNKNOWN {
+                return Some(format!("{} of type {kind}", name.escape_ascii()));
+            }
+        }
+        None
+    }
+
+    /// Names that the directory has and the recording has not, at its end.
+    pub fn left_over(&self) -> Option<String> {
+        if self.partial {
+            return None;
+        }
+        self.left.keys().next().map(|name| name.escape_ascii().to_string())
+    }
+}
+
+/// The names and types in a portion. Where the type stands at the end, it is unknown here.
+fn entries(bytes: &[u8], name_at: usize) -> impl Iterator<Item = (Vec<u8>, u8)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..)?;
+        let len = usize::from(u16::from_le_bytes(*rest.get(RECORD_LEN_AT..)?.first_chunk()?));
+        let entry = rest.get(..len).filter(|entry| entry.len() > name_at)?;
+        at += len;
+        let name = entry[name_at..].split(|&c| c == 0).next().unwrap_or_default();
+        let kind = if name_at == NAME_AT { entry[TYPE_AT] } else { DT_UNKNOWN };
+        Some((name.to_vec(), kind))
+    })
+}
+
+/// The recorded portion of a call, and whether it has the old form of entries.
+pub fn recorded_portion(batch: &Batch, call: &Call) -> Option<(Vec<u8>, bool)> {
+    let (number, old) = call.args.iter().enumerate().find_map(|(number, arg)| match arg.kind {
+        Kind::Buf(_, Of::Dirents64, _) => Some((number, false)),
+        Kind::Buf(_, Of::Dirents, _) => Some((number, true)),
+        _ => None,
+    })?;
+    let piece = execute::find(batch, call, number, events::record::part::WHOLE, 0, true)?;
+    if (batch.stored_len(piece) as u64) < piece.true_len {
+        return None;
+    }
+    Some((batch.stretches(piece).flatten().copied().collect(), old))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, kind: u8) -> Vec<u8> {
+        let len = (NAME_AT + name.len() + 1).next_multiple_of(8);
+        let mut bytes = vec![0; len];
+        bytes[RECORD_LEN_AT..RECORD_LEN_AT + 2].copy_from_slice(&(len as u16).to_le_bytes());
+        bytes[TYPE_AT] = kind;
+        bytes[NAME_AT..NAME_AT + name.len()].copy_from_slice(name.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn portions_are_taken_out_of_the_whole() {
+        let whole = [entry("a", 8), entry("bb", 4), entry("ccc", 0)].concat();
+        let scan = || Scan { left: entries(&whole, NAME_AT).collect(), partial: false };
+        let mut good = scan();
+        assert_eq!(good.portion(&[entry("ccc", 8), entry("a", 8)].concat(), false), None);
+        assert_eq!(good.left_over().as_deref(), Some("bb"));
+        assert_eq!(good.portion(&entry("bb", 4), false), None);
+        assert_eq!(good.left_over(), None);
+        assert_eq!(scan().portion(&entry("d", 8), false).as_deref(), Some("d"));
+        assert!(scan().portion(&entry("bb", 8), false).is_some());
+    }
+
+    #[test]
+    fn torn_portions_are_harmless() {
+        let bytes = entry("abc", 8);
+        for end in 0..bytes.len() {
+            assert!(entries(&bytes[..end], NAME_AT).count() <= 1);
+        }
+        assert_eq!(entries(&[0; 64], NAME_AT).count(), 0);
+    }
+}

@@ -1,0 +1,376 @@
+//! What planner, tasks and watch share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::actor;
+use crate::batch::Batch;
+use crate::lane::{Lane, Mood};
+use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
+use crate::scan::Scan;
+use crate::task;
+
+/// What is done about results that differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verify {
+    /// They are not looked at.
+    Off,
+    /// They are reported.
+    Warn,
+    /// The first one ends the replay.
+    Abort,
+}
+
+/// What is written where the trace does not hold the bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fill {
+    /// Zeros.
+    Zeros,
+    /// Bytes that cannot be compressed, the same in every replay.
+    Random,
+    /// This, over and over.
+    Pattern(Vec<u8>),
+}
+
+/// How to replay.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A call waits for all that had ended before it; else only for its own thread's.
+    pub overlap: bool,
+    /// Recorded seconds that pass in one; `None`: as fast as possible.
+    pub speed: Option<f64>,
+    /// What is done about results that differ.
+    pub verify: Verify,
+    /// What is written where the trace does not hold the bytes.
+    pub fill: Fill,
+    /// The last call.
+    pub until: Option<u64>,
+    /// Tasks can take the user ids of those recorded.
+    pub privileged: bool,
+}
+
+impl Options {
+    /// Whether results are compared.
+    pub fn verifies(&self) -> bool {
+        self.verify != Verify::Off
+    }
+}
+
+/// Bytes of actions that may lie ready for tasks.
+const BUDGET_BYTES: usize = 64 << 20;
+/// By how much more, when nothing moves because of that.
+const BUDGET_STEP: usize = 4 << 20;
+/// How long nothing moves before that is so.
+const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
+/// How long nothing moves before the replay is stuck.
+const STUCK: Duration = Duration::from_secs(10);
+/// Empty batches that are kept for use.
+const SPARE_BATCHES: usize = 64;
+
+/// What everybody who takes part in a replay uses.
+pub struct Shared {
+    /// How to replay.
+    pub options: Options,
+    /// Scans of directories that are under way.
+    pub scans: Mutex<HashMap<u64, Scan>>,
+    /// Ticks of the recording in a nanosecond.
+    ticks_per_ns: f64,
+    /// The recording's first tick, and when the replay began.
+    begin: (u64, Instant),
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    planned: AtomicU64,
+    appeals: AtomicUsize,
+    charged: AtomicUsize,
+    budget: AtomicUsize,
+    stop: AtomicBool,
+    cores: usize,
+    busy: AtomicUsize,
+    spare: Mutex<Vec<Batch>>,
+    outcome: Mutex<Outcome>,
+    alive: Mutex<usize>,
+    died: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// For a recording whose clock makes `tsc_hz` ticks a second and began at `epoch_tsc`.
+    pub fn new(options: Options, tsc_hz: u64, epoch_tsc: u64) -> Arc<Shared> {
+        Arc::new(Shared {
+            options,
+            scans: Mutex::default(),
+            ticks_per_ns: tsc_hz.max(1) as f64 / 1e9,
+            begin: (epoch_tsc, Instant::now()),
+            lanes: Mutex::default(),
+            planned: AtomicU64::new(0),
+            appeals: AtomicUsize::new(0),
+            charged: AtomicUsize::new(0),
+            budget: AtomicUsize::new(BUDGET_BYTES),
+            stop: AtomicBool::new(false),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            busy: AtomicUsize::new(1),
+            spare: Mutex::default(),
+            outcome: Mutex::default(),
+            alive: Mutex::default(),
+            died: Condvar::new(),
+        })
+    }
+
+    /// Nanoseconds that so many ticks of the recording took.
+    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        (ticks as f64 / self.ticks_per_ns) as u64
+    }
+
+    /// When a call begins that began at `tsc` in the recording, if the pace is the recorded one.
+    pub fn due(&self, tsc: u64) -> Option<Instant> {
+        let speed = self.options.speed?;
+        let ns = self.ticks_to_ns(tsc.saturating_sub(self.begin.0)) as f64 / speed;
+        Some(self.begin.1 + Duration::from_nanos(ns as u64))
+    }
+
+    // The tasks.
+
+    /// Makes a task of the first program's, by the host itself.
+    pub fn launch(self: &Arc<Shared>, lane: &Arc<Lane>) {
+        let apart = task::Directories::Copied;
+        let (body, ended) = self.life(lane);
+        if let Err(error) = task::spawn_process(task::Descriptors::None, apart, body, ended) {
+            self.stillborn(lane, &error);
+        }
+    }
+
+    /// What a new task does, and what happens at its end.
+    pub fn life(self: &Arc<Shared>, lane: &Arc<Lane>) -> (task::Body, task::Ended) {
+        *lock(&self.alive) += 1;
+        let (shared, acts) = (Arc::clone(self), Arc::clone(lane));
+        let body = Box::new(move || actor::run(&shared, &acts));
+        let (shared, lane) = (Arc::clone(self), Arc::clone(lane));
+        let ended = Box::new(move |end| {
+            match end {
+                task::End::Returned => {}
+                task::End::Panicked(what) => shared.stop(Stopped::Failed(what)),
+                task::End::Killed(signal) => {
+                    shared.stop(Stopped::Failed(format!("a task was killed by signal {signal}")));
+                }
+            }
+            lane.over();
+            *lock(&shared.alive) -= 1;
+            shared.died.notify_all();
+        });
+        (body, ended)
+    }
+
+    /// A task could not be made.
+    pub fn stillborn(&self, lane: &Lane, error: &std::io::Error) {
+        self.stop(Stopped::Failed(format!("a task could not be made: {error}")));
+        lane.over();
+        *lock(&self.alive) -= 1;
+        self.died.notify_all();
+    }
+
+    /// A lane that others may wait for.
+    pub fn enlist(&self, lane: &Arc<Lane>) {
+        lock(&self.lanes).push(Arc::clone(lane));
+    }
+
+    /// Forgets lanes whose tasks are over.
+    pub fn discharge(&self) {
+        lock(&self.lanes).retain(|lane| lane.mood() != Mood::Over);
+    }
+
+    /// Times to look at another lane's count before sleeping: many if a core would idle else.
+    pub fn spins(&self) -> u32 {
+        if self.busy.load(Ordering::Relaxed) < self.cores { 4000 } else { 0 }
+    }
+
+    /// While it sleeps, a task leaves its core to others.
+    pub fn asleep<T>(&self, sleep: impl FnOnce() -> T) -> T {
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        let result = sleep();
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+
+    /// A task begins, or ends, to be busy at all.
+    pub fn count_busy(&self, begins: bool) {
+        match begins {
+            true => self.busy.fetch_add(1, Ordering::Relaxed),
+            false => self.busy.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    // Room for what lies ready.
+
+    /// Accounts for a batch that lies ready.
+    pub fn charge(&self, bytes: usize) {
+        self.charged.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A batch is done with.
+    pub fn give_back(&self, mut batch: Batch, bytes: usize) {
+        self.charged.fetch_sub(bytes, Ordering::Relaxed);
+        batch.clear();
+        let mut spare = lock(&self.spare);
+        if spare.len() < SPARE_BATCHES {
+            spare.push(batch);
+        }
+    }
+
+    /// A batch to fill.
+    pub fn empty_batch(&self) -> Batch {
+        lock(&self.spare).pop().unwrap_or_default()
+    }
+
+    /// Whether more lies ready than should.
+    pub fn over_budget(&self) -> bool {
+        self.charged.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there is room again. If nothing moves, what is needed has not been planned yet:
+    /// then there is more room.
+    pub fn wait_for_room(&self) {
+        let mut before = (self.progress(), Instant::now());
+        while self.over_budget() && !self.stopping() {
+            std::thread::sleep(Duration::from_micros(200));
+            let now = self.progress();
+            if now != before.0 {
+                before = (now, Instant::now());
+            } else if before.1.elapsed() > BUDGET_PATIENCE {
+                self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
+                return;
+            }
+        }
+        if self.charged.load(Ordering::Relaxed) < BUDGET_BYTES / 2 {
+            self.budget.store(BUDGET_BYTES, Ordering::Relaxed);
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        lock(&self.lanes).iter().fold(0, |sum, lane| sum.wrapping_add(lane.done()))
+    }
+
+    // Appeals.
+
+    /// All calls that began before `tsc` have been handed over.
+    pub fn planned(&self, tsc: u64) {
+        self.planned.fetch_max(tsc, Ordering::SeqCst);
+    }
+
+    /// Whether a task waits for calls that overlapped its own.
+    pub fn someone_appeals(&self) -> bool {
+        self.appeals.load(Ordering::Relaxed) > 0
+    }
+
+    /// Calls `attempt` until it is content, or until all calls that began before `exit` have
+    /// ended. Others in the same situation are not waited for.
+    pub fn appeal(&self, lane: &Lane, exit: u64, mut attempt: impl FnMut() -> bool) -> bool {
+        self.appeals.fetch_add(1, Ordering::SeqCst);
+        lane.set_mood(Mood::Appeals);
+        let mut pause = Duration::from_micros(10);
+        let content = loop {
+            let ended = self.stopping() || self.all_ended_before(lane, exit);
+            if attempt() {
+                break true;
+            }
+            if ended {
+                break false;
+            }
+            self.asleep(|| std::thread::sleep(pause));
+            pause = (pause * 2).min(Duration::from_millis(2));
+        };
+        lane.set_mood(Mood::Busy);
+        self.appeals.fetch_sub(1, Ordering::SeqCst);
+        content
+    }
+
+    fn all_ended_before(&self, mine: &Lane, exit: u64) -> bool {
+        self.planned.load(Ordering::SeqCst) >= exit
+            && lock(&self.lanes).iter().all(|lane| {
+                std::ptr::eq(mine, &**lane)
+                    || lane.position() >= exit
+                    || matches!(lane.mood(), Mood::Appeals | Mood::Over)
+            })
+    }
+
+    // What came of it.
+
+    /// Ends the replay; the first reason counts.
+    pub fn stop(&self, why: Stopped) {
+        lock(&self.outcome).stopped.get_or_insert(why);
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the replay is to end.
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of a result that differs.
+    pub fn differs(&self, kind: Kind, cause: String, example: Example) {
+        lock(&self.outcome).mismatches.add(kind, cause, example);
+        if self.options.verify == Verify::Abort {
+            self.stop(Stopped::Mismatch);
+        }
+    }
+
+    /// Adds what a task counted.
+    pub fn add(&self, tally: Tally) {
+        lock(&self.outcome).add(tally);
+    }
+
+    /// Takes the outcome.
+    pub fn take_outcome(&self) -> Outcome {
+        std::mem::take(&mut *lock(&self.outcome))
+    }
+
+    /// Waits until all tasks are over. If nothing moves any more, tells who waits for whom.
+    /// Whether they are over.
+    pub fn wait_for_tasks(&self) -> bool {
+        let mut before = (self.progress(), Instant::now());
+        let mut alive = lock(&self.alive);
+        while *alive > 0 {
+            alive = self
+                .died
+                .wait_timeout(alive, Duration::from_millis(200))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            let now = self.progress();
+            if now != before.0 || self.somebody_works() {
+                before = (now, Instant::now());
+            } else if before.1.elapsed() > STUCK {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether some task is in a call that ends by itself.
+    fn somebody_works(&self) -> bool {
+        lock(&self.lanes).iter().any(|lane| lane.mood() == Mood::Busy)
+    }
+
+    /// Who waits for what, for people.
+    pub fn who_waits(&self) -> String {
+        let mut lines = Vec::new();
+        for lane in lock(&self.lanes).iter() {
+            let thread = lane.thread.load(Ordering::Relaxed);
+            let seq = lane.seq.load(Ordering::Relaxed);
+            match lane.mood() {
+                Mood::Blocked => {
+                    lines.push(format!("thread {thread} does not return from call {seq}"));
+                }
+                Mood::Waits => {
+                    lines.push(format!("thread {thread} waits before call {seq}{}", lane.whom()))
+                }
+                Mood::Appeals => lines.push(format!("thread {thread} repeats call {seq}")),
+                Mood::Busy | Mood::Idle | Mood::Unborn | Mood::Over => {}
+            }
+        }
+        lines.truncate(20);
+        lines.join("; ")
+    }
+}

@@ -1,0 +1,333 @@
+//! Which recorded calls are made again, and which are answered from the trace.
+
+use std::collections::HashSet;
+
+use events::layout::Layout;
+use events::{Arg, Classes, Kind, Replay, Syscall};
+use model::{Description, DescriptorTable, Origin, Step};
+use trace::event::{Call, Identity, Preamble};
+
+use model::realm;
+
+/// What is done with a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Treatment {
+    /// It is made again; through a pipe or socket pair, or not.
+    Make {
+        /// Bytes come as they come.
+        stream: bool,
+    },
+    /// Its result is taken as it is.
+    Simulate,
+    /// The same, but the offset of the file that was read moves on.
+    Advance {
+        /// The descriptor.
+        fd: i32,
+    },
+    /// It is left out, for a reason that users are told.
+    Skip(&'static str),
+    /// It would make something that could harm whoever finds it.
+    Withhold(&'static str),
+}
+
+/// Descriptors relative to which nothing is looked up.
+const AT_FDCWD: i32 = -100;
+const S_IFMT: u64 = 0o170_000;
+const S_IFCHR: u64 = 0o020_000;
+const S_IFBLK: u64 = 0o060_000;
+const S_IFIFO: u64 = 0o010_000;
+
+/// Paths behind which other files are than their names say: at most so many are remembered.
+const ALIASES_MAX: usize = 100_000;
+
+/// File systems that are views of the kernel.
+const KERNELS: &[&[u8]] = &[
+    b"proc",
+    b"sysfs",
+    b"devtmpfs",
+    b"devpts",
+    b"cgroup",
+    b"cgroup2",
+    b"debugfs",
+    b"tracefs",
+    b"securityfs",
+    b"bpf",
+    b"mqueue",
+    b"configfs",
+    b"binfmt_misc",
+    b"efivarfs",
+    b"pstore",
+];
+
+/// Device nodes that are alike everywhere: null, zero and full.
+const EVERYWHERE: &[u64] = &[0x103, 0x105, 0x107];
+
+/// Errors that tell about the machine of the recording, not about its files. A failed call changed
+/// nothing, so leaving it out changes nothing either.
+const OF_THE_MACHINE: &[i32] = &[
+    libc::EINTR,
+    libc::EFAULT,
+    libc::ENOMEM,
+    libc::ENFILE,
+    libc::EIO,
+    libc::ENOSPC,
+    libc::EDQUOT,
+    libc::ETXTBSY,
+    libc::EROFS,
+    libc::EXDEV,
+    libc::EBUSY,
+    libc::ENOSYS,
+    libc::ENODEV,
+    libc::ENXIO,
+];
+
+/// Decides about calls.
+pub struct Judge {
+    /// Tasks may take the identity of those recorded.
+    pub privileged: bool,
+    /// Device numbers of views of the kernel in the recording.
+    views: HashSet<u64>,
+    /// Paths that lead to such views, or to devices.
+    aliases: HashSet<Vec<u8>>,
+}
+
+/// What the table says about a call.
+pub struct Said {
+    /// Its row.
+    pub row: &'static Syscall,
+    /// The arguments, as its variant understands them.
+    pub args: &'static [Arg],
+    /// What its result means.
+    pub ret: events::Ret,
+    /// What is done with it.
+    pub replay: Replay,
+}
+
+/// Looks a call up.
+pub fn said(call: &Call) -> Option<Said> {
+    let row = events::by_number(u64::from(call.nr))?;
+    let variant = row.variants.iter().find(|variant| {
+        let key = call.args.get(usize::from(variant.key_arg)).copied().unwrap_or(0);
+        key & variant.mask == variant.value
+    });
+    let Some(variant) = variant else {
+        // What an unknown variant points to was not captured.
+        let unknown = !row.variants.is_empty() && row.replay == Replay::Real;
+        let replay = if unknown { Replay::Simulated } else { row.replay };
+        return Some(Said { row, args: row.args, ret: row.ret, replay });
+    };
+    let replay = variant.replay.unwrap_or(row.replay);
+    Some(Said { row, args: variant.args, ret: variant.ret, replay })
+}
+
+impl Judge {
+    /// For a recording made where `preamble` says.
+    pub fn new(preamble: &Preamble, privileged: bool) -> Judge {
+        let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
+        Judge { privileged, views, aliases: HashSet::new() }
+    }
+
+    /// What to do with a call that returned `ret`, whose descriptors are in `table`.
+    pub fn judge(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        ret: i64,
+        table: &DescriptorTable,
+        step: &Step,
+    ) -> Treatment {
+        match said.replay {
+            Replay::Numbers => return Treatment::Make { stream: false },
+            Replay::Real => {}
+            Replay::Task | Replay::Simulated | Replay::Ignored => return Treatment::Simulate,
+        }
+        if said.row.classes.intersects(Classes::CREDS) && !self.privileged {
+            return Treatment::Simulate;
+        }
+        if i32::try_from(-ret).is_ok_and(|error| OF_THE_MACHINE.contains(&error)) {
+            return Treatment::Simulate;
+        }
+        if makes_device(said.args, call) {
+            return Treatment::Withhold("device nodes not made");
+        }
+        self.learn(call, step);
+        let mut stream = false;
+        let mut not_here = Vec::new();
+        for (arg, value) in said.args.iter().zip(call.args) {
+            if !matches!(arg.kind, Kind::Fd | Kind::DirFd) || value as i32 == AT_FDCWD {
+                continue;
+            }
+            let Some(entry) = table.get(value as i32) else { continue };
+            let description = &entry.description;
+            match self.is_here(description) {
+                true => stream |= is_stream(description),
+                false => not_here.push(value as i32),
+            }
+        }
+        let paths_here = step.paths.iter().all(|(_, path)| self.is_real(path));
+        let paths = said.args.iter().filter(|arg| matches!(arg.kind, Kind::Path)).count();
+        if paths > 0 {
+            // A descriptor matters only for what is looked up from it.
+            let empty = step.paths.len() < paths;
+            return match paths_here && (not_here.is_empty() || !empty) {
+                true => Treatment::Make { stream: false },
+                false => Treatment::Simulate,
+            };
+        }
+        match (&not_here[..], said.row.classes) {
+            ([], _) => {
+                if stream && matches!(-ret, EAGAIN | EPIPE | ECONNRESET) {
+                    return Treatment::Simulate;
+                }
+                Treatment::Make { stream }
+            }
+            ([gone], classes) if moves_between_files(classes, said.args) && ret > 0 => {
+                let from = call.args[source(said.args)] as i32;
+                match *gone == from {
+                    true => Treatment::Skip("its source is not here"),
+                    false if has_no_offset(said.args, call) => Treatment::Advance { fd: from },
+                    false => Treatment::Simulate,
+                }
+            }
+            _ => Treatment::Simulate,
+        }
+    }
+
+    /// Whether an open file is one that the replay has, not just a placeholder.
+    pub fn is_here(&self, description: &Description) -> bool {
+        match description.origin {
+            Origin::Path | Origin::Outside => {
+                let path = &description.path[..];
+                path.first() == Some(&b'/')
+                    && !path.ends_with(b" (deleted)")
+                    && !path.starts_with(b"/memfd:")
+                    && self.is_real(path)
+            }
+            Origin::Memory | Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
+            Origin::Socket | Origin::Anonymous => false,
+        }
+    }
+
+    fn is_real(&self, path: &[u8]) -> bool {
+        realm::is_real(path) && !self.aliases.contains(path)
+    }
+
+    /// Takes note of what the call tells about the files behind its paths.
+    fn learn(&mut self, call: &Call, step: &Step) {
+        let Some((_, path)) = step.paths.first() else { return };
+        let told = call.identities.iter().any(|(_, identity)| self.is_view(identity));
+        if told && self.aliases.len() < ALIASES_MAX {
+            self.aliases.insert(path.clone());
+        }
+    }
+
+    fn is_view(&self, identity: &Identity) -> bool {
+        let device = match u64::from(identity.mode) & S_IFMT {
+            S_IFCHR => return !EVERYWHERE.contains(&identity.rdev),
+            S_IFBLK => return true,
+            _ => identity.dev,
+        };
+        self.views.contains(&device)
+    }
+}
+
+const EAGAIN: i64 = libc::EAGAIN as i64;
+const EPIPE: i64 = libc::EPIPE as i64;
+const ECONNRESET: i64 = libc::ECONNRESET as i64;
+
+/// Whether bytes come out of it as they come, not where an offset says.
+fn is_stream(description: &Description) -> bool {
+    match description.origin {
+        Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
+        Origin::Path | Origin::Outside => {
+            description.identity.is_some_and(|i| u64::from(i.mode) & S_IFMT == S_IFIFO)
+        }
+        Origin::Memory | Origin::Socket | Origin::Anonymous => false,
+    }
+}
+
+fn makes_device(args: &[Arg], call: &Call) -> bool {
+    if !args.iter().any(|arg| matches!(arg.kind, Kind::Dev)) {
+        return false;
+    }
+    args.iter().zip(call.args).any(|(arg, value)| {
+        matches!(arg.kind, Kind::Mode) && [S_IFCHR, S_IFBLK].contains(&(value & S_IFMT))
+    })
+}
+
+/// sendfile, splice, copy_file_range: from one descriptor to another.
+fn moves_between_files(classes: Classes, args: &[Arg]) -> bool {
+    let both = classes.intersects(Classes::READ) && classes.intersects(Classes::WRITE);
+    both && args.iter().filter(|arg| matches!(arg.kind, Kind::Fd)).count() == 2
+}
+
+/// The argument that is read from: the one whose name says so, else the first.
+fn source(args: &[Arg]) -> usize {
+    let named = |name| args.iter().position(|arg| arg.name == name);
+    named("in_fd").or_else(|| named("fd_in")).unwrap_or(0)
+}
+
+/// Whether the source is read at its own offset.
+fn has_no_offset(args: &[Arg], call: &Call) -> bool {
+    let at = args.iter().position(|arg| arg.name == "offset" || arg.name == "off_in");
+    at.is_some_and(|at| call.args[at] == 0)
+}
+
+/// Device number of a line of /proc/self/mountinfo that shows a view of the kernel.
+fn view_of_the_kernel(line: &[u8]) -> Option<u64> {
+    let words: Vec<&[u8]> = line.split(|&c| c == b' ').collect();
+    let dash = words.iter().position(|word| *word == b"-")?;
+    if !KERNELS.contains(words.get(dash + 1)?) {
+        return None;
+    }
+    let numbers = std::str::from_utf8(words.get(2)?).ok()?;
+    let (major, minor) = numbers.split_once(':')?;
+    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Fields of a struct that are the same wherever the same is done; `None`: all of them.
+pub fn comparable_fields(layout: &Layout) -> Option<&'static [&'static str]> {
+    COMPARABLE.iter().find(|(name, _)| *name == layout.name).map(|(_, fields)| *fields)
+}
+
+const COMPARABLE: &[(&str, &[&str])] = &[
+    ("stat", &["st_mode", "st_nlink", "st_uid", "st_gid", "st_rdev", "st_size"]),
+    (
+        "statx",
+        &[
+            "stx_mode",
+            "stx_nlink",
+            "stx_uid",
+            "stx_gid",
+            "stx_rdev_major",
+            "stx_rdev_minor",
+            "stx_size",
+        ],
+    ),
+    ("statfs", &[]),
+    ("flock", &["l_type", "l_whence", "l_start", "l_len"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_of_the_kernel_are_known() {
+        let line = b"25 1 0:23 / /proc rw,nosuid shared:7 - proc proc rw";
+        assert_eq!(view_of_the_kernel(line), Some(23));
+        let line = b"25 1 8:1 / / rw - ext4 /dev/sda1 rw";
+        assert_eq!(view_of_the_kernel(line), None);
+        assert_eq!(view_of_the_kernel(b"- proc"), None);
+    }
+
+    #[test]
+    fn fields_that_are_compared_exist() {
+        for layout in [&events::layout::STAT, &events::layout::STATX, &events::layout::FLOCK] {
+            let fields = comparable_fields(layout).expect("it has a list");
+            for name in fields {
+                assert!(layout.fields.iter().any(|f| f.name == *name), "{name}");
+            }
+        }
+    }
+}

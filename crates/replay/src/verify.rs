@@ -1,0 +1,205 @@
+//! Holds what a call gave against what the recording says that it gave.
+
+use std::collections::BTreeSet;
+
+use events::layout::{FieldKind, Layout};
+use events::record::part;
+use events::shape::{Dir, Kind, Of};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::batch::{Batch, Call, Piece};
+use crate::execute::Region;
+use crate::treatment::comparable_fields;
+
+/// How the bytes of a call compare.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They are the same.
+    Same,
+    /// The trace does not hold enough of them to tell.
+    Unknown,
+    /// They differ.
+    Differ {
+        /// The argument or field.
+        what: String,
+        /// What the recording says.
+        expected: String,
+        /// What came out.
+        found: String,
+    },
+}
+
+const S_IFMT: u64 = 0o170_000;
+const S_IFDIR: u64 = 0o040_000;
+/// Set-user-id and set-group-id are taken away from files.
+const PRIVILEGE_BITS: u64 = 0o6000;
+
+/// Compares all that came out. `owners` tells whether owners are those of the recording.
+pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> Verdict {
+    let mut unknown = false;
+    let mut done: Option<(u8, u8, u16, usize)> = None;
+    for piece in batch.pieces_of(call).iter().filter(|piece| piece.out) {
+        let Some(arg) = call.args.get(usize::from(piece.arg)) else { continue };
+        let Kind::Buf(dir, of, _) = arg.kind else { continue };
+        if dir == Dir::In || !is_compared(of, piece.part) {
+            continue;
+        }
+        let found = regions
+            .iter()
+            .find(|r| r.arg == piece.arg && r.part == piece.part && r.index == piece.index);
+        let Some(region) = found else { continue };
+        // Several pieces of one region follow each other.
+        let from = match done {
+            Some((arg, part, index, end))
+                if (arg, part, index) == (piece.arg, piece.part, piece.index) =>
+            {
+                end
+            }
+            _ => 0,
+        };
+        done = Some((piece.arg, piece.part, piece.index, from + piece.true_len as usize));
+        let Some(len) = region.len.checked_sub(from) else { continue };
+        // SAFETY: the region is memory of the call just made.
+        let room = unsafe { std::slice::from_raw_parts(region.start.add(from), len) };
+        let verdict = match of {
+            Of::Struct(layout) => fields(batch, piece, room, layout, owners),
+            _ => bytes(batch, piece, room, arg.name == "list"),
+        };
+        match verdict {
+            Verdict::Same => {}
+            Verdict::Unknown => unknown = true,
+            Verdict::Differ { what, expected, found } => {
+                let what = if what.is_empty() { arg.name.to_string() } else { what };
+                return Verdict::Differ { what, expected, found };
+            }
+        }
+    }
+    if unknown { Verdict::Unknown } else { Verdict::Same }
+}
+
+/// Whether this part of an argument is data, and data that is the same everywhere.
+fn is_compared(of: Of, which: u8) -> bool {
+    match of {
+        Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_) => which == part::CONTENT,
+        Of::Fds | Of::Sockaddr | Of::Dirents | Of::Dirents64 => false,
+        _ => true,
+    }
+}
+
+fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool) -> Verdict {
+    let mut at = 0;
+    for stretch in batch.stretches(piece) {
+        let there = &room[at.min(room.len())..(at + stretch.len()).min(room.len())];
+        if there != stretch {
+            if list && same_names(stretch, there) {
+                at += stretch.len();
+                continue;
+            }
+            let differs = there.iter().zip(stretch).take_while(|(a, b)| a == b).count();
+            return Verdict::Differ {
+                what: String::new(),
+                expected: sample(at + differs, &stretch[differs..]),
+                found: sample(at + differs, &there[differs.min(there.len())..]),
+            };
+        }
+        at += stretch.len();
+    }
+    if (at as u64) >= piece.true_len {
+        return Verdict::Same;
+    }
+    let all = room.get(..piece.true_len as usize);
+    match (piece.hash, all) {
+        (Some(hash), Some(all)) if xxh3_128(all) == hash => Verdict::Same,
+        (Some(hash), Some(all)) => Verdict::Differ {
+            what: String::new(),
+            expected: format!("{} bytes with hash {hash:032x}", piece.true_len),
+            found: format!("hash {:032x}", xxh3_128(all)),
+        },
+        _ => Verdict::Unknown,
+    }
+}
+
+/// A few bytes and where they are.
+fn sample(at: usize, bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(24)];
+    format!("at {at}: \"{}\"", shown.escape_ascii())
+}
+
+fn same_names(a: &[u8], b: &[u8]) -> bool {
+    let names =
+        |bytes: &[u8]| bytes.split(|&c| c == 0).map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
+    names(a) == names(b)
+}
+
+fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bool) -> Verdict {
+    let Some(expected) = batch.one_stretch(piece) else { return Verdict::Unknown };
+    let names = comparable_fields(layout);
+    let is_directory = |bytes: &[u8]| {
+        layout.fields.iter().any(|field| {
+            matches!(field.kind, FieldKind::Mode(_))
+                && number(bytes, field.offset, size(field.kind)) & S_IFMT == S_IFDIR
+        })
+    };
+    let directory = is_directory(expected);
+    for field in layout.fields {
+        let name = field.name;
+        if names.is_some_and(|names| !names.contains(&name)) {
+            continue;
+        }
+        // Directories count and measure as their file system likes.
+        if directory && (name.ends_with("nlink") || name.ends_with("_size")) {
+            continue;
+        }
+        if !owners && (name.ends_with("_uid") || name.ends_with("_gid")) {
+            continue;
+        }
+        let bytes = size(field.kind);
+        if bytes > 8 || field.offset as usize + bytes > expected.len().min(room.len()) {
+            continue;
+        }
+        let (mut want, mut have) =
+            (number(expected, field.offset, bytes), number(room, field.offset, bytes));
+        if matches!(field.kind, FieldKind::Mode(_)) && !directory {
+            want &= !PRIVILEGE_BITS;
+            have &= !PRIVILEGE_BITS;
+        }
+        if want != have {
+            let show = |value: u64| match field.kind {
+                FieldKind::Mode(_) => format!("{name} {value:#o}"),
+                _ => format!("{name} {value}"),
+            };
+            return Verdict::Differ {
+                what: name.to_string(),
+                expected: show(want),
+                found: show(have),
+            };
+        }
+    }
+    Verdict::Same
+}
+
+fn size(kind: FieldKind) -> usize {
+    match kind {
+        FieldKind::Signed(n)
+        | FieldKind::Unsigned(n)
+        | FieldKind::Hex(n)
+        | FieldKind::Mode(n)
+        | FieldKind::Dev(n)
+        | FieldKind::Flags(n, _)
+        | FieldKind::Enum(n, _)
+        | FieldKind::Named(n, _) => usize::from(n),
+        FieldKind::Signal | FieldKind::Fd => 4,
+        FieldKind::SigSet => 8,
+        FieldKind::Text(_) | FieldKind::Bytes(_) | FieldKind::Struct(_) | FieldKind::Array(..) => {
+            usize::MAX
+        }
+    }
+}
+
+fn number(bytes: &[u8], offset: u32, len: usize) -> u64 {
+    let mut word = [0; 8];
+    if let Some(there) = bytes.get(offset as usize..offset as usize + len.min(8)) {
+        word[..there.len()].copy_from_slice(there);
+    }
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,16 @@
+//! What a recorded program did, in numbers.
+//!
+//! Every view is a module with a fold (`add`, and `merge` where the order of events does not
+//! matter), a struct of plain numbers that `finish` gives, and `sheet`, which lays them out as
+//! tables for whoever shows them.
+
+pub mod calls;
+pub mod histogram;
+mod numbered;
+pub mod pass;
+mod role;
+pub mod sheet;
+pub mod spread;
+
+#[cfg(test)]
+mod sample;

@@ -1,0 +1,172 @@
+//! How sizes and times are spread: a histogram for each call.
+
+use crate::histogram::Histogram;
+use crate::numbered::{Numbered, name};
+use crate::pass::{Fold, Occasion};
+use crate::role;
+use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
+
+/// What is measured of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Bytes of data that it moved.
+    Sizes,
+    /// Nanoseconds until it returned.
+    Latency,
+}
+
+/// Measures calls.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    of: Of,
+    by_number: Numbered<Histogram>,
+}
+
+impl Spread {
+    /// Nothing measured yet.
+    pub fn new(of: Of) -> Spread {
+        Spread { of, by_number: Numbered::default() }
+    }
+
+    /// What was measured, the most frequent call first.
+    pub fn finish(self) -> View {
+        let mut calls: Vec<(u16, Histogram)> = self.by_number.into_each().collect();
+        calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
+        View { of: self.of, calls }
+    }
+}
+
+impl Fold for Spread {
+    fn add(&mut self, occasion: &Occasion<'_>) {
+        let Some(call) = occasion.call() else { return };
+        let value = match self.of {
+            Of::Sizes => role::of(call.nr).moved(call),
+            Of::Latency => occasion.duration_ns(),
+        };
+        if let Some(value) = value {
+            self.by_number.at(call.nr).add(value);
+        }
+    }
+
+    fn merge(&mut self, other: Spread) {
+        self.by_number.merge(other.by_number, |mine, theirs| mine.merge(&theirs));
+    }
+}
+
+/// A histogram for each call.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// What was measured.
+    pub of: Of,
+    /// By number, the most frequent first.
+    pub calls: Vec<(u16, Histogram)>,
+}
+
+impl View {
+    fn value(&self, value: u64) -> Cell {
+        match self.of {
+            Of::Sizes => Cell::Bytes(value),
+            Of::Latency => Cell::Ns(value),
+        }
+    }
+
+    /// As tables: all calls, then a picture of each.
+    pub fn sheet(&self) -> Sheet {
+        let (key, title, columns, bounds) = match self.of {
+            Of::Sizes => ("sizes", "Bytes moved by a call", &SIZE_COLUMNS, ("from", "to")),
+            Of::Latency => ("latency", "Time in a call", &TIME_COLUMNS, ("from_ns", "to_ns")),
+        };
+        let mut all = Table::new(key, title, columns);
+        let mut tables = Vec::new();
+        for (nr, histogram) in &self.calls {
+            let mut row = vec![Cell::Word(name(*nr)), Cell::Count(histogram.count)];
+            row.push(self.value(histogram.sum));
+            row.push(self.value(histogram.mean()));
+            row.extend([0.5, 0.9, 0.99, 0.999].map(|q| self.value(histogram.quantile(q))));
+            row.push(self.value(histogram.max));
+            all.row(row);
+            tables.push(self.picture(*nr, histogram, bounds));
+        }
+        tables.insert(0, all);
+        let count = self.calls.iter().map(|(_, histogram)| histogram.count).sum();
+        Sheet {
+            facts: vec![Fact { key: "count", title: "calls", value: Cell::Count(count) }],
+            tables,
+            notes: vec!["Quantiles are exact to 1/16 of the power of two below them.".into()],
+        }
+    }
+
+    fn picture(
+        &self,
+        nr: u16,
+        histogram: &Histogram,
+        bounds: (&'static str, &'static str),
+    ) -> Table {
+        let columns = [(bounds.0, "from"), (bounds.1, ""), ("count", "count"), ("share", "share")];
+        let mut table = Table::new("histogram", name(nr), &columns);
+        table.columns.push(crate::sheet::Column { key: "", title: " " });
+        table.fixed = true;
+        let bars = histogram.octaves();
+        let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
+        for bar in bars {
+            table.row(vec![
+                self.value(bar.from),
+                self.value(bar.to),
+                Cell::Count(bar.count),
+                share(bar.count, histogram.count),
+                Cell::Bar(ratio(bar.count, most)),
+            ]);
+        }
+        table
+    }
+}
+
+const SIZE_COLUMNS: [(&str, &str); 9] = [
+    ("call", "call"),
+    ("count", "count"),
+    ("bytes", "total"),
+    ("mean", "mean"),
+    ("p50", "p50"),
+    ("p90", "p90"),
+    ("p99", "p99"),
+    ("p999", "p99.9"),
+    ("max", "max"),
+];
+
+const TIME_COLUMNS: [(&str, &str); 9] = [
+    ("call", "call"),
+    ("count", "count"),
+    ("total_ns", "total"),
+    ("mean_ns", "mean"),
+    ("p50_ns", "p50"),
+    ("p90_ns", "p90"),
+    ("p99_ns", "p99"),
+    ("p999_ns", "p99.9"),
+    ("max_ns", "max"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{call, fold};
+
+    #[test]
+    fn sizes_count_what_was_moved_and_latency_what_returned() {
+        let calls = [
+            call("read", &[3, 0, 100], 100).lasts(1000),
+            call("read", &[3, 0, 100], 0).lasts(10),
+            call("read", &[3, 0, 100], -11).lasts(10),
+            call("getppid", &[], 5).lasts(3),
+            call("exit_group", &[0], 0).never(),
+        ];
+        let sizes = fold(Spread::new(Of::Sizes), &calls).finish();
+        assert_eq!(sizes.calls.len(), 1);
+        assert_eq!((sizes.calls[0].1.count, sizes.calls[0].1.sum), (2, 100));
+        let latency = fold(Spread::new(Of::Latency), &calls).finish();
+        let read = &latency.calls[0].1;
+        assert_eq!((latency.calls.len(), read.count, read.sum), (2, 3, 1020));
+        let picture = &latency.sheet().tables[1];
+        let counted: f64 = picture.rows.iter().filter_map(|row| row[2].number()).sum();
+        assert_eq!((picture.title.as_str(), counted), ("read", 3.0));
+    }
+}
