@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """An independent reader of traces, written from docs/format.md.
 
-Usage: read_trace.py TRACE
+Usage: read_trace.py TRACE [--files]
 
-Prints one JSON object per event, in the order of the trace. Exits 0 when the trace was ended, 1
+Prints one JSON object per event, in the order of the trace, and then one per file of the manifest;
+with --files the latter alone. Exits 0 when the trace was ended, 1
 when it is cut off or damaged (what can be read is printed all the same), 2 when it is no trace.
 
 Needs nothing but Python, zstd-compressed traces excepted: for those, one of the modules
@@ -428,9 +429,11 @@ def data_object(trace, item):
     return item
 
 
-def main():
-    with open(sys.argv[1], "rb") as file:
-        trace = Trace(file.read())
+def print_line(line):
+    print(json.dumps(line, separators=(",", ":")))
+
+
+def print_events(trace):
     ids = {}
     seq = 0
     for tsc, thread, event in trace.events():
@@ -453,7 +456,19 @@ def main():
             except Damaged as damage:
                 trace.problem = str(damage)
                 line["data"] = None
-        print(json.dumps(line, separators=(",", ":")))
+        print_line(line)
+
+
+def main():
+    with open(sys.argv[1], "rb") as file:
+        trace = Trace(file.read())
+    if sys.argv[2:] != ["--files"]:
+        print_events(trace)
+    try:
+        for line in trace.files():
+            print_line(line)
+    except Damaged as damage:
+        trace.problem = trace.problem or str(damage)
     if trace.problem:
         print(trace.problem, file=sys.stderr)
         sys.exit(1)

@@ -5,6 +5,7 @@
 //! All that is known of a trace comes from `reenact show --json` and `reenact info --json`.
 
 pub mod expectation;
+pub mod manifest;
 pub mod place;
 pub mod program;
 pub mod shown;

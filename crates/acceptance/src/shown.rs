@@ -257,7 +257,7 @@ fn call(value: &Value) -> Result<Call, Complaint> {
 }
 
 /// The bytes that a base64 text stands for.
-fn base64(text: &str) -> Option<Vec<u8>> {
+pub fn base64(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     for group in text.chunks(4) {

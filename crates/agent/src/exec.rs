@@ -73,7 +73,31 @@ pub fn cancel(context: &mut Context) {
 }
 
 /// Asks the supervisor and waits for its answer. False: it is not there, or cannot.
-pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
+fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
+    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+    if !tell(context, what, args) {
+        return false;
+    }
+    let control = arena.control();
+    let (begun, spin_ticks) = (sys::tsc(), control.spin_ticks.load(Ordering::Relaxed));
+    loop {
+        let now = slot.answer.load(Ordering::Acquire);
+        if now != answer::PENDING {
+            return now == answer::DONE;
+        }
+        if sys::tsc().wrapping_sub(begun) < spin_ticks {
+            core::hint::spin_loop();
+            continue;
+        }
+        if arena.recorder_lost() {
+            return false;
+        }
+        sys::futex_wait(&slot.answer, answer::PENDING, ANSWER_WAIT_NS);
+    }
+}
+
+/// Tells the supervisor something. False: it is not there.
+pub fn tell(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
     if arena.recorder_lost() {
         return false;
@@ -90,19 +114,5 @@ pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
     if control.requests.sleeping.load(Ordering::SeqCst) != 0 {
         sys::futex_wake(&control.requests.word);
     }
-    let (begun, spin_ticks) = (sys::tsc(), control.spin_ticks.load(Ordering::Relaxed));
-    loop {
-        let now = slot.answer.load(Ordering::Acquire);
-        if now != answer::PENDING {
-            return now == answer::DONE;
-        }
-        if sys::tsc().wrapping_sub(begun) < spin_ticks {
-            core::hint::spin_loop();
-            continue;
-        }
-        if arena.recorder_lost() {
-            return false;
-        }
-        sys::futex_wait(&slot.answer, answer::PENDING, ANSWER_WAIT_NS);
-    }
+    true
 }

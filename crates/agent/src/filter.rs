@@ -88,6 +88,7 @@ const NEEDED: &[Need] = &[
     with(raw::__NR_prctl, [Some(exec::PR_GET_MDWE), ZERO, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_arch_prctl, [SET_GS, None, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),
+    may_fail(raw::__NR_madvise),
     may_fail(raw::__NR_sched_yield),
     may_fail(raw::__NR_getxattr),
     may_fail(raw::__NR_process_vm_readv),

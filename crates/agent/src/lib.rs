@@ -18,6 +18,7 @@
 #![no_std]
 #![allow(missing_docs, reason = "nobody links the agent")]
 
+mod bootstrap;
 mod call;
 mod capture;
 mod context;
@@ -29,6 +30,7 @@ mod guards;
 mod identity;
 mod maps;
 mod memory;
+mod profile;
 mod rights;
 mod sigcalls;
 mod signals;

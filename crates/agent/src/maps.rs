@@ -3,11 +3,11 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
-use ring::{Arena, Module, Site, request};
+use ring::{Arena, Module, SITES_MAX, Site, request};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, space};
-use crate::{exec, sites, sys};
+use crate::{exec, profile, sites, sys};
 
 /// Mappings that are remembered; sites in others stay slow.
 const MAPS: usize = 512;
@@ -20,6 +20,27 @@ pub struct Key {
     ino: u64,
     mtime_ns: i64,
     size: u64,
+}
+
+impl Key {
+    /// Never 0.
+    pub fn hash(&self) -> u64 {
+        let words = [self.dev, self.ino, self.mtime_ns as u64, self.size];
+        let mix = |hash: u64, word: u64| {
+            (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        };
+        words.into_iter().fold(1, mix) | 1
+    }
+}
+
+/// What the supervisor knows about a site.
+pub enum Known {
+    /// It may be patched, and its place in the table of sites.
+    Patchable(Site, usize),
+    /// It must be left alone.
+    Never,
+    /// Its file was not analysed so far.
+    NotYet,
 }
 
 /// One executable mapping of a file.
@@ -62,28 +83,39 @@ impl Maps {
     }
 }
 
-/// What the supervisor knows about a site: asked for when it is not in the table yet.
-pub fn site(context: &mut Context, site: u64) -> Option<Site> {
+/// The mapping that holds an address.
+pub fn at(address: u64) -> Option<Map> {
     let space = space();
-    let map = space.lock.with(|| {
+    space.lock.with(|| {
         let maps = &space.maps;
-        maps.list[..maps.used].iter().find(|map| (map.start..map.end).contains(&site)).copied()
-    })?;
-    let arena = context.arena?;
-    let module = match module(arena, &map.key) {
-        Some(module) => module,
-        None => {
-            exec::ask(context, request::MODULE, [site, 0, 0, 0, 0, 0]);
-            module(arena, &map.key)?
-        }
-    };
-    let offset = u32::try_from(site - map.start + map.offset).ok()?;
-    let first = module.first.load(Ordering::Relaxed) as usize;
-    let count = module.count.load(Ordering::Relaxed) as usize;
+        maps.list[..maps.used].iter().find(|map| (map.start..map.end).contains(&address)).copied()
+    })
+}
+
+/// What the supervisor knows about a site.
+pub fn site(context: &Context, site: u64) -> Known {
+    let (Some(map), Some(arena)) = (at(site), context.arena) else { return Known::Never };
+    let Some((first, sites)) = sites_of(arena, &map.key) else { return Known::NotYet };
+    let offset = site - map.start + map.offset;
+    match sites.binary_search_by_key(&offset, |site| u64::from(site.offset)) {
+        Ok(found) => Known::Patchable(sites[found], first + found),
+        Err(_) => Known::Never,
+    }
+}
+
+/// The patchable sites of a file and the place of the first in the table; `None`: it was not
+/// analysed so far.
+pub fn sites_of(arena: Arena, key: &Key) -> Option<(usize, &'static [Site])> {
+    let module = module(arena, key)?;
+    let first = (module.first.load(Ordering::Relaxed) as usize).min(SITES_MAX);
+    let count = (module.count.load(Ordering::Relaxed) as usize).min(SITES_MAX - first);
     // SAFETY: the supervisor wrote these sites before it published the module.
-    let sites = unsafe { core::slice::from_raw_parts(arena.sites().add(first), count) };
-    let found = sites.binary_search_by_key(&offset, |site| site.offset).ok()?;
-    Some(sites[found])
+    Some((first, unsafe { core::slice::from_raw_parts(arena.sites().add(first), count) }))
+}
+
+/// Asks for the file that a site is in to be analysed; nobody waits.
+pub fn ask_for(context: &mut Context, site: u64) {
+    exec::tell(context, request::MODULE, [site, 0, 0, 0, 0, 0]);
 }
 
 /// A file's entry in the module table.
@@ -160,6 +192,7 @@ fn mapped(context: &mut Context, args: &[u64; 6], at: u64) {
         mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
         size: stat.st_size as u64,
     };
-    let space = space();
-    space.lock.with(|| space.maps.add(Map { start: at, end: at + len, offset, key }));
+    let (space, map) = (space(), Map { start: at, end: at + len, offset, key });
+    space.lock.with(|| space.maps.add(map));
+    profile::patch(context, &map);
 }

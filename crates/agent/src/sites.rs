@@ -16,21 +16,25 @@
 //! do so (`Context::slow_site`), the site is left alone.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general as raw;
-use ring::Site;
+use ring::{Profile, Site};
 
 use crate::context::{Context, slow, space};
 use crate::deliver::{Registers, UContext};
-use crate::signals;
-use crate::{entry, maps, start, sys};
+use crate::maps::{Known, Map};
+use crate::{entry, maps, profile, signals, start, sys};
 
 /// Sites that are remembered; those met later stay slow.
 const SITES: usize = 1024;
+const INDEX: usize = 2 * SITES;
+/// Places in the index that are tried for a site.
+const PROBES: usize = 32;
 /// Hits before a site is patched: a patch costs as much as a few slow calls.
 const HITS: u32 = 4;
 const STUB_BYTES: u64 = 64;
+const JUMP_BYTES: u64 = 5;
 const AREA_BYTES: u64 = 64 << 10;
 const AREAS: usize = 64;
 /// Farthest distance of a stub, with room to spare below the reach of a jump.
@@ -60,8 +64,14 @@ pub struct StubArea {
 
 /// All sites of an address space.
 pub struct Sites {
+    /// Numbers of entries by hashes of their sites, plus one; 0: free.
+    index: [AtomicU16; INDEX],
+    /// In the order of meeting, so that a short-lived program touches few pages.
     entries: [Entry; SITES],
+    used: AtomicU32,
     areas: [StubArea; AREAS],
+    /// Of the program that this image runs.
+    pub profile: Option<&'static Profile>,
 }
 
 /// SIGSYS: a call from a site that is not patched, or a signal of the program's.
@@ -91,8 +101,11 @@ pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UConte
         // one of us sees the other.
         context.slow_site.store(site, Ordering::SeqCst);
         let hits = entry.hits.fetch_add(1, Ordering::Relaxed) + 1;
+        if hits == 1 {
+            profile::note(context, site);
+        }
         if hits >= HITS && !entry.settled.load(Ordering::Relaxed) {
-            patch(context, entry, site);
+            patch(context, entry, site, hits);
         }
         let stub = entry.stub.load(Ordering::SeqCst);
         if stub != 0 && entry.replaced.load(Ordering::Relaxed) != 0 {
@@ -107,107 +120,149 @@ pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UConte
     0
 }
 
-fn hash(site: u64) -> usize {
-    (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+/// Where a site's entry may be noted in the index.
+fn places(site: u64) -> impl Iterator<Item = &'static AtomicU16> {
+    let index = &space().sites.index;
+    let start = (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as usize;
+    (start..start + PROBES).map(|at| &index[at % INDEX])
+}
+
+/// The entry that a place in the index leads to, unless that is free.
+fn entry_at(place: &AtomicU16) -> Option<&'static Entry> {
+    let number = usize::from(place.load(Ordering::Acquire)).checked_sub(1)?;
+    space().sites.entries.get(number)
+}
+
+fn find(site: u64) -> Option<&'static Entry> {
+    places(site).map_while(entry_at).find(|entry| entry.site.load(Ordering::Relaxed) == site)
 }
 
 /// The entry of a site, made if need be.
 fn entry_for(site: u64) -> Option<&'static Entry> {
-    let entries = &space().sites.entries;
-    let start = hash(site);
-    for step in 0..SITES {
-        let entry = &entries[(start + step) % SITES];
-        let found = entry.site.load(Ordering::Acquire);
-        if found == site {
-            return Some(entry);
-        }
-        if found == 0 {
-            match entry.site.compare_exchange(0, site, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(entry),
-                Err(other) if other == site => return Some(entry),
-                Err(_) => {}
-            }
-        }
-        if step > 32 {
-            break;
-        }
+    if let Some(entry) = find(site) {
+        return Some(entry);
     }
-    None
-}
-
-fn find(site: u64) -> Option<&'static Entry> {
-    let entries = &space().sites.entries;
-    let start = hash(site);
-    for step in 0..=33 {
-        let entry = &entries[(start + step) % SITES];
-        match entry.site.load(Ordering::Acquire) {
-            found if found == site => return Some(entry),
-            0 => return None,
-            _ => {}
+    let sites = &space().sites;
+    let number = sites.used.fetch_add(1, Ordering::Relaxed) as usize;
+    let Some(new) = sites.entries.get(number) else {
+        sites.used.store(SITES as u32, Ordering::Relaxed);
+        return None;
+    };
+    new.site.store(site, Ordering::Relaxed);
+    for place in places(site) {
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        if place.compare_exchange(0, number as u16 + 1, order.0, order.1).is_ok() {
+            return Some(new);
+        }
+        // Another thread may have met the same site meanwhile: its entry counts.
+        if let Some(entry) = entry_at(place)
+            && entry.site.load(Ordering::Relaxed) == site
+        {
+            new.site.store(0, Ordering::Relaxed);
+            return Some(entry);
         }
     }
     None
 }
 
 /// Patches a site if that is known to be safe and no thread is in its way.
-fn patch(context: &mut Context, entry: &Entry, site: u64) {
+fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
     if sys::is_quiet() {
         return;
     }
-    let Some(known) = maps::site(context, site) else {
-        entry.settled.store(true, Ordering::Relaxed);
-        return;
+    let known = match maps::site(context, site) {
+        Known::Patchable(known, _) => known,
+        Known::Never => return entry.settled.store(true, Ordering::Relaxed),
+        Known::NotYet if hits.is_power_of_two() => return maps::ask_for(context, site),
+        Known::NotYet => return,
     };
     let at = site - u64::from(known.before);
-    let len = usize::from(known.before) + usize::from(known.after).max(2);
     let space = space();
     space.lock.with(|| {
         if entry.settled.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: the site was just executed; the bytes around it are mapped text.
-        let now = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
-        // A jump of five bytes within one cache line is seen whole or not at all.
-        if now != &known.bytes[..len] || at % 64 > 59 {
+        if !is_as_analysed(at, &known) {
             entry.settled.store(true, Ordering::Relaxed);
             return;
         }
         let mut stub = entry.stub.load(Ordering::Relaxed);
         if stub == 0 {
-            let Some(new) = new_stub(&mut space.sites.areas, at) else { return };
+            let Some(new) = new_stubs(&mut space.sites.areas, at, 1) else { return };
             stub = new;
-            if !write_code(stub, &stub_code(stub, site, &known)) {
+            if !while_writable(stub, STUB_BYTES, || entry.give_stub(stub, site, &known)) {
                 entry.settled.store(true, Ordering::Relaxed);
                 return;
             }
-            let replaced = if known.before == 0 { u32::from(known.after) } else { 0 };
-            entry.replaced.store(replaced, Ordering::Relaxed);
-            // From now on slow calls return through the stub; those under way are waited for.
-            entry.stub.store(stub, Ordering::SeqCst);
         }
         if known.before == 0 && signals::site_in_flight(site, context) {
             return;
         }
         entry.settled.store(true, Ordering::Relaxed);
-        let distance = (stub as i64 - (at as i64 + 5)) as i32;
-        let mut jump = [0u8; 5];
-        jump[0] = 0xe9;
-        jump[1..].copy_from_slice(&distance.to_le_bytes());
-        write_jump(at, &jump);
+        while_writable(at, JUMP_BYTES, || write_jump(at, stub));
     });
 }
 
-/// A free stub within reach of an address.
-fn new_stub(areas: &mut [StubArea; AREAS], near: u64) -> Option<u64> {
+/// Patches sites of a mapping that nobody executes yet: nobody can be in the way.
+pub fn patch_unused(map: &Map, known: impl Iterator<Item = Site> + Clone) {
+    let space = space();
+    let count = known.clone().count() as u64;
+    space.lock.with(|| {
+        let Some(first) = new_stubs(&mut space.sites.areas, map.start, count) else { return };
+        let mut stub = first;
+        let write = || {
+            for known in known {
+                let site = map.start + (u64::from(known.offset) - map.offset);
+                let at = site - u64::from(known.before);
+                let Some(entry) = entry_for(site) else { continue };
+                if entry.settled.load(Ordering::Relaxed) || !is_as_analysed(at, &known) {
+                    continue;
+                }
+                entry.give_stub(stub, site, &known);
+                entry.settled.store(true, Ordering::Relaxed);
+                write_jump(at, stub);
+                stub += STUB_BYTES;
+            }
+        };
+        let len = map.end - map.start;
+        while_writable(first, count * STUB_BYTES, || {
+            while_writable(map.start, len, write);
+        });
+    });
+}
+
+/// Whether the bytes of a site that would change are those analysed, and a jump of five bytes lies
+/// in one cache line: then it is seen whole or not at all.
+fn is_as_analysed(at: u64, known: &Site) -> bool {
+    let len = usize::from(known.before) + usize::from(known.after).max(2);
+    // SAFETY: the bytes around a `syscall` instruction in mapped text.
+    let now = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
+    known.bytes.get(..len) == Some(now) && at % 64 <= 64 - JUMP_BYTES
+}
+
+impl Entry {
+    /// Writes the stub, which is writable now. From now on slow calls return through it; those
+    /// under way are waited for.
+    fn give_stub(&self, stub: u64, site: u64, known: &Site) {
+        // SAFETY: a stub of ours that nobody uses yet.
+        unsafe { (stub as *mut [u8; 64]).write(stub_code(stub, site, known)) };
+        let replaced = if known.before == 0 { u32::from(known.after) } else { 0 };
+        self.replaced.store(replaced, Ordering::Relaxed);
+        self.stub.store(stub, Ordering::SeqCst);
+    }
+}
+
+/// Free stubs, one after the other, within reach of an address.
+fn new_stubs(areas: &mut [StubArea; AREAS], near: u64, count: u64) -> Option<u64> {
     for area in areas.iter_mut() {
         if area.base == 0 {
             area.base = map_near(near)?;
             area.used = 0;
         }
         let reachable = area.base.abs_diff(near) < REACH;
-        if reachable && area.used + STUB_BYTES <= AREA_BYTES {
+        if reachable && area.used + count * STUB_BYTES <= AREA_BYTES {
             let stub = area.base + area.used;
-            area.used += STUB_BYTES;
+            area.used += count * STUB_BYTES;
             return Some(stub);
         }
     }
@@ -282,35 +337,33 @@ fn stub_back(stub: u64) -> u64 {
     stub + u64::from(unsafe { *((stub + BACK_AT as u64) as *const u8) })
 }
 
-/// False: the system does not allow it.
-fn write_code(at: u64, code: &[u8; 64]) -> bool {
+/// Makes text writable for the time of some work. False: the system does not allow it.
+fn while_writable(at: u64, len: u64, work: impl FnOnce()) -> bool {
     let page = at & !4095;
-    let allowed = sys::protect(page, 4096, READ_WRITE_EXEC);
+    let pages = (at + len).next_multiple_of(4096) - page;
+    let allowed = sys::protect(page, pages, READ_WRITE_EXEC);
     if allowed {
-        // SAFETY: a stub of ours that nobody uses yet.
-        unsafe { (at as *mut [u8; 64]).write(*code) };
-        sys::protect(page, 4096, READ_EXEC);
+        work();
+        sys::protect(page, pages, READ_EXEC);
     }
     allowed
 }
 
-/// Writes five bytes that lie in one cache line with one store.
-fn write_jump(at: u64, jump: &[u8; 5]) {
-    let page = at & !4095;
-    if !sys::protect(page, 4096, READ_WRITE_EXEC) {
-        return;
-    }
+/// Writes a jump that lies in one cache line with one store.
+fn write_jump(at: u64, to: u64) {
+    let distance = (to as i64 - (at + JUMP_BYTES) as i64) as i32;
+    let mut jump = [0xe9; JUMP_BYTES as usize];
+    jump[1..].copy_from_slice(&distance.to_le_bytes());
     let line_end = (at & !63) + 64;
     let word_at = at.min(line_end - 8);
     let shift = (at - word_at) as usize;
     // SAFETY: eight bytes of text in one cache line, writable now.
     unsafe {
         let mut bytes = (word_at as *const u64).read_unaligned().to_le_bytes();
-        bytes[shift..shift + 5].copy_from_slice(jump);
+        bytes[shift..shift + jump.len()].copy_from_slice(&jump);
         let word = u64::from_le_bytes(bytes);
         core::arch::asm!("mov [{}], {}", in(reg) word_at, in(reg) word, options(nostack));
     }
-    sys::protect(page, 4096, READ_EXEC);
 }
 
 /// Registers that stand in a stub become what they would be at the original site.
@@ -363,7 +416,6 @@ pub fn forget(from: u64, to: u64) {
     for entry in &space().sites.entries {
         let site = entry.site.load(Ordering::Relaxed);
         if (from..to).contains(&site) {
-            // The place stays taken so that searches go on past it.
             entry.stub.store(0, Ordering::Relaxed);
             entry.replaced.store(0, Ordering::Relaxed);
             entry.hits.store(0, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::capture::{self, Which};
 use crate::context::{Context, signal_bit, space};
 use crate::maps::Map;
 use crate::stream::Stream;
-use crate::{entry, memory, signals, sys, tasks};
+use crate::{entry, maps, memory, profile, signals, sys, tasks};
 
 /// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
 pub const STAGE2_ROOM: usize = 1536;
@@ -56,6 +56,7 @@ pub const ARCH_GET_GS: u32 = 0x1004;
 /// In AT_HWCAP2: the instructions that set `%gs` without a system call.
 const HWCAP2_FSGSBASE: u64 = 1 << 1;
 const AT_HWCAP2: u64 = 26;
+const AT_ENTRY: u64 = 9;
 
 fn text() -> (u64, u64) {
     (entry::text_start(), entry::text_end())
@@ -86,6 +87,9 @@ pub fn point_gs_to(context: &Context) {
 
 /// Entered from the assembly on the first thread's stack; returns the program's entry point.
 pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
+    // One call instead of a fault for each page: nothing is read ahead in attached segments.
+    let (image, len) = (entry::text_start(), parameters.image_len);
+    sys::call(raw::__NR_madvise, [image, len, u64::from(raw::MADV_POPULATE_READ), 0, 0, 0]);
     let space = space();
     space.can_write_gs =
         auxiliary(program_stack, AT_HWCAP2).is_some_and(|bits| bits & HWCAP2_FSGSBASE != 0);
@@ -122,9 +126,9 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     let sigsys = slot.exec_blocked.load(Ordering::Relaxed) & signal_bit(raw::SIGSYS);
     context.mask = current_mask() | sigsys;
     context.update_fault_safety();
-    for map in parameters.maps.iter().filter(|map| map.end != 0) {
-        space.maps.add(*map);
-    }
+    let told = parameters.maps;
+    let in_use = told.iter().filter(|map| map.end != 0);
+    in_use.clone().for_each(|map| space.maps.add(*map));
     let page = core::ptr::from_ref(parameters) as u64 & !4095;
     sys::call(raw::__NR_munmap, [page, 4096, 0, 0, 0, 0]);
     signals::install_altstack(context);
@@ -140,6 +144,11 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         slot.state.store(slot_state::ACTIVE, Ordering::Release);
     }
     record_image(context, program_stack);
+    let program = auxiliary(program_stack, AT_ENTRY).and_then(maps::at);
+    if let Some(program) = program {
+        profile::begin(context, &program);
+        in_use.for_each(|map| profile::patch(context, map));
+    }
     arm_dispatch();
     program_entry
 }

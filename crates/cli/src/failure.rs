@@ -13,8 +13,10 @@ pub enum Failure {
     Usage(String),
     /// `info --verify`: the trace is damaged, or not complete.
     Incomplete(String),
-    /// `compare`: there are differences.
+    /// `compare`, `replay`: there are differences.
     Different(String),
+    /// `replay`: a wait would never end.
+    Stuck(String),
     /// `record` itself failed.
     Recorder(String),
     /// `record`: PROGRAM was found but cannot be executed.
@@ -31,7 +33,8 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (1, "failure; for doctor: something that recording needs is missing"),
     (2, "the command line makes no sense (record: 125)"),
     (3, "info --verify: the trace is damaged or not complete"),
-    (4, "compare: there are differences"),
+    (4, "compare, replay: there are differences"),
+    (5, "replay: a wait would never end"),
     (125, "record: reenact itself failed"),
     (126, "record: PROGRAM cannot be executed"),
     (127, "record: PROGRAM was not found"),
@@ -46,6 +49,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Incomplete(_) => 3,
             Failure::Different(_) => 4,
+            Failure::Stuck(_) => 5,
             Failure::Recorder(_) => 125,
             Failure::NotExecutable(_) => 126,
             Failure::NotFound(_) => 127,
@@ -60,6 +64,7 @@ impl Failure {
             | Failure::Usage(text)
             | Failure::Incomplete(text)
             | Failure::Different(text)
+            | Failure::Stuck(text)
             | Failure::Recorder(text)
             | Failure::NotExecutable(text)
             | Failure::NotFound(text) => eprintln!("reenact: {text}"),
@@ -105,6 +110,7 @@ mod tests {
             Failure::Usage(text()),
             Failure::Incomplete(text()),
             Failure::Different(text()),
+            Failure::Stuck(text()),
             Failure::Recorder(text()),
             Failure::NotExecutable(text()),
             Failure::NotFound(text()),

@@ -1,6 +1,5 @@
 //! `reenact info`: what a trace holds, and the proof that nothing is missing.
 
-mod mounts;
 mod output;
 pub mod summary;
 

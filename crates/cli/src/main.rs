@@ -5,11 +5,14 @@ mod compare;
 mod doctor;
 mod failure;
 mod filter;
+mod image;
 mod info;
 mod record;
 mod render;
+mod replay;
 mod show;
 mod source;
+mod stat;
 mod units;
 
 #[cfg(test)]
@@ -55,8 +58,11 @@ enum Command {
     Record(record::args::Args),
     Show(show::Args),
     Info(info::Args),
+    Stat(stat::Args),
     Cat(cat::Args),
+    Replay(replay::Args),
     Compare(compare::Args),
+    Image(image::Args),
     Doctor(doctor::Args),
 }
 
@@ -66,8 +72,11 @@ fn main() -> ExitCode {
             Command::Record(args) => record::run(args),
             Command::Show(args) => show::run(args),
             Command::Info(args) => info::run(args),
+            Command::Stat(args) => stat::run(args),
             Command::Cat(args) => cat::run(args),
+            Command::Replay(args) => replay::run(args),
             Command::Compare(args) => compare::run(args),
+            Command::Image(args) => image::run(args),
             Command::Doctor(args) => doctor::run(&args),
         },
         Err(error) => return command_line(&error),

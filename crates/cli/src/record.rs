@@ -289,6 +289,10 @@ impl Observer for Glue {
         }
         None
     }
+
+    fn moved(&mut self, from: usize, to: usize, second: ring::Arena) -> bool {
+        self.handle.moved(from, to, second)
+    }
 }
 
 /// The one line at the end.

@@ -18,7 +18,7 @@ use crate::failure::{self, Failure};
 use crate::filter::{self, Filter};
 use crate::render::json::Json;
 use crate::render::text::Style;
-use crate::{source, units};
+use crate::source;
 use follow::Held;
 use lines::Look;
 

@@ -51,6 +51,18 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     time_ns(text).map(std::time::Duration::from_nanos)
 }
 
+/// Bytes as hexadecimal digits (`00ff`).
+pub fn hex(text: &str) -> Result<Vec<u8>, String> {
+    let bad = || format!("'{text}' is no row of bytes; write two hexadecimal digits for each");
+    let digits = text.as_bytes();
+    if digits.is_empty() || digits.len() % 2 != 0 {
+        return Err(bad());
+    }
+    let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);
+    let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
+    digits.chunks(2).map(byte).collect::<Option<_>>().ok_or_else(bad)
+}
+
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)

@@ -9,6 +9,7 @@ mod descriptors;
 mod effects;
 pub mod glob;
 mod moment;
+pub mod mounts;
 pub mod names;
 pub mod path;
 pub mod realm;

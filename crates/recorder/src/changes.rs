@@ -37,9 +37,10 @@ const DUPLICATING: [u64; 2] = [0, 1030];
 /// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`.
 const CLOSE_RANGE_UNSHARE: u64 = 2;
 const CLOSE_RANGE_CLOEXEC: u64 = 4;
-/// `CLONE_FS`, `CLONE_FILES`, `CLONE_NEWNS`.
+/// `CLONE_FS`, `CLONE_FILES`, `CLONE_THREAD`, `CLONE_NEWNS`.
 const CLONE_FS: u64 = 0x200;
 const CLONE_FILES: u64 = 0x400;
+const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_NEWNS: u64 = 0x2_0000;
 /// `PROT_WRITE`, and the type and the values in the flags of mmap that mean a shared mapping.
 const PROT_WRITE: u64 = 2;
@@ -259,14 +260,15 @@ impl Changes {
                 }
             }
             Role::Spawn => {
-                let flags = match shape.memory.and_then(|arg| note.text(arg)) {
-                    Some(bytes) => bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)),
-                    None if shape.memory.is_some() => 0,
-                    None => args[0],
+                let flags = match shape.memory {
+                    Some(arg) => {
+                        note.text(arg).and_then(|bytes| bytes.first_chunk()).map_or(0, word)
+                    }
+                    None if shape.flags.is_some() => args[0],
+                    None => 0,
                 };
-                if flags & CLONE_NEWNS != 0 {
-                    self.tasks.child_leaves(thread, note.ret);
-                }
+                let is_thread = flags & CLONE_THREAD != 0;
+                self.tasks.spawned(thread, note.ret, is_thread, flags & CLONE_NEWNS != 0);
             }
             Role::Map => {
                 let shared = MAP_SHARED.contains(&(args[3] & MAP_TYPE));
@@ -298,8 +300,7 @@ impl Changes {
         let flags = match (shape.flags, shape.memory) {
             (Some(arg), _) => note.arg(arg),
             (None, Some(arg)) => {
-                let how = note.text(arg).and_then(|bytes| bytes.first_chunk());
-                how.map_or(0, |word| u64::from_le_bytes(*word))
+                note.text(arg).and_then(|bytes| bytes.first_chunk()).map_or(0, word)
             }
             (None, None) if shape.creates => open_flag::CREAT | open_flag::TRUNC | 1,
             (None, None) => 0,
@@ -388,6 +389,10 @@ impl Note {
         let found = self.texts.iter().flatten().find(|(number, _)| *number == arg);
         found.map(|(_, bytes)| &**bytes)
     }
+}
+
+fn word(bytes: &[u8; 8]) -> u64 {
+    u64::from_le_bytes(*bytes)
 }
 
 fn until_nul(bytes: &[u8]) -> &[u8] {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use events::record::GapWhy;
 use files::Inode;
-use ring::Arena;
+use ring::{Arena, Line};
 use trace::event::{EventKind, RECORDER, Totals};
 
 use crate::host::{self, TscClock};
@@ -15,7 +15,7 @@ use crate::manifest;
 use crate::output::Output;
 use crate::pace::Pace;
 use crate::processes::Processes;
-use crate::slots::{self, News, Slots, wake_if_waiting};
+use crate::slots::{News, Slots, each_in_use, wake_if_waiting};
 use crate::{Options, Summary};
 
 /// Followers and readers after a crash find everything that is older than this.
@@ -37,7 +37,6 @@ struct Stopped {
 }
 
 pub(crate) struct Drain {
-    arena: Arena,
     mailbox: Arc<Mailbox>,
     out: Output,
     slots: Slots,
@@ -49,6 +48,8 @@ pub(crate) struct Drain {
     stopped: Option<Stopped>,
     /// Since when no process is known.
     alone: Option<Instant>,
+    /// Whatever happens to this thread, nobody may wait for it.
+    guards: Vec<PassThrough>,
     /// The trace itself.
     own: Option<Inode>,
     /// When the last two rounds began.
@@ -65,8 +66,8 @@ impl Drain {
         options: Options,
         own: Option<Inode>,
     ) -> Drain {
+        let guards = vec![PassThrough(arena, Arc::clone(&mailbox))];
         Drain {
-            arena,
             mailbox,
             out,
             slots: Slots::new(arena),
@@ -77,6 +78,7 @@ impl Drain {
             program_ended: false,
             stopped: None,
             alone: None,
+            guards,
             own,
             rounds: [0; 2],
         }
@@ -84,14 +86,14 @@ impl Drain {
 
     /// Records until there is nothing left to record.
     pub fn run(mut self) -> Summary {
-        // Whatever happens to this thread, nobody may wait for it.
-        let _guard = PassThrough(self.arena);
         let mut pace = Pace::new();
         let mut flushed = Instant::now();
         let mut polled = Instant::now();
         loop {
             self.read_mail();
-            self.arena.control().clock.store(host::tsc(), Ordering::Relaxed);
+            for arena in self.slots.arenas() {
+                arena.control().clock.store(host::tsc(), Ordering::Relaxed);
+            }
             let bytes = self.round();
             self.check_stop();
             if self.is_over(bytes) {
@@ -107,8 +109,9 @@ impl Drain {
                 self.processes.poll();
             }
             let (slots, mailbox) = (&self.slots, &self.mailbox);
-            let bell = &self.arena.control().doorbell;
-            pace.rest(bytes, bell, || mailbox.is_filled() || slots.urgent());
+            let bells = slots.arenas().iter().map(|arena| &arena.control().doorbell);
+            let bells: Vec<&Line> = bells.collect();
+            pace.rest(bytes, &bells, || mailbox.is_filled() || slots.urgent());
         }
     }
 
@@ -124,9 +127,30 @@ impl Drain {
                     self.processes.program_ended(pid, status);
                     self.program_ended = true;
                 }
+                Message::Moved { from, to, second, done } => {
+                    if self.moved(from, to, second) {
+                        // Who asked may be gone.
+                        let _ = done.send(());
+                    }
+                }
                 Message::Stop(why, text) => self.stop(why, text),
             }
         }
+    }
+
+    /// A stopped thread goes on in another slot; false if it has been killed meanwhile.
+    fn moved(&mut self, from: usize, to: usize, second: Arena) -> bool {
+        if self.slots.arenas().len() == 1 {
+            self.slots.add(second);
+            self.guards.push(PassThrough(second, Arc::clone(&self.mailbox)));
+            if let Some(stopped) = &self.stopped {
+                pass_through(&second, stopped.why);
+            }
+        }
+        let mut news = Vec::new();
+        self.slots.read_rest(from, &mut self.out, &mut news);
+        self.note(news);
+        self.slots.move_thread(from, to)
     }
 
     /// Reads all slots once, and takes leave of the threads of processes that had died before.
@@ -144,7 +168,7 @@ impl Drain {
         dead.retain(|&(process, _)| self.slots.is_read(process));
         if !dead.is_empty() {
             let mut news = Vec::new();
-            for index in slots::in_use(&self.arena) {
+            for index in self.slots.in_use() {
                 let process = self.slots.process(index);
                 if let Some(&(_, tsc)) = dead.iter().find(|(dead, _)| *dead == process) {
                     self.slots.killed(index, tsc, &mut self.out, &mut news);
@@ -161,6 +185,10 @@ impl Drain {
         for item in &news {
             if let &News::Started(index, start) = item {
                 let slot = self.slots.shared(index);
+                // Whoever saw it alive has got hold of it: more than can be had now, perhaps.
+                if let Some(watched) = self.mailbox.seen(start.process) {
+                    self.processes.add(watched);
+                }
                 let foreign = slot.foreign_pid.load(Ordering::Relaxed) != 0;
                 let parent = if foreign { self.slots.process_of(start.parent) } else { None };
                 self.processes.started(&start, slot, parent);
@@ -209,7 +237,9 @@ impl Drain {
         if self.stopped.is_some() {
             return;
         }
-        pass_through(&self.arena, why);
+        for arena in self.slots.arenas() {
+            pass_through(arena, why);
+        }
         if matches!(why, GapWhy::SizeLimit | GapWhy::WriteFailed) {
             self.out.discard();
         }
@@ -228,7 +258,7 @@ impl Drain {
             return false;
         }
         let alone = *self.alone.get_or_insert_with(Instant::now);
-        slots::in_use(&self.arena).is_empty() || alone.elapsed() >= BIRTH_WAIT
+        self.slots.in_use().is_empty() || alone.elapsed() >= BIRTH_WAIT
     }
 
     fn finish(mut self) -> Summary {
@@ -298,18 +328,20 @@ impl Drain {
 /// Calls are not recorded any more; whoever waits for room goes on.
 fn pass_through(arena: &Arena, why: GapWhy) {
     arena.control().stopped.store(why as u32, Ordering::SeqCst);
-    for index in slots::in_use(arena) {
+    each_in_use(arena, |index| {
         wake_if_waiting(arena.slot(index));
-    }
+        false
+    });
 }
 
-/// Sets all agents free when the draining thread ends.
-struct PassThrough(Arena);
+/// Sets all agents of an arena free when the draining thread ends, and those who wait for answers.
+struct PassThrough(Arena, Arc<Mailbox>);
 
 impl Drop for PassThrough {
     fn drop(&mut self) {
         if self.0.control().stopped.load(Ordering::SeqCst) == 0 {
             pass_through(&self.0, GapWhy::RecorderLost);
         }
+        self.1.close();
     }
 }

@@ -186,6 +186,14 @@ impl Handle {
         self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
     }
 
+    /// The thread that used slot `from`, and has stopped, goes on in slot `to`; slots from
+    /// [`ring::SLOTS`] on are those of a second arena. True once that is noted.
+    pub fn moved(&self, from: usize, to: usize, second: Arena) -> bool {
+        let (done, noted) = std::sync::mpsc::channel();
+        self.mailbox.send(Message::Moved { from, to, second, done });
+        noted.recv().is_ok()
+    }
+
     /// The launched program has ended, with this wait status.
     pub fn program_ended(&self, pid: u32, status: i32) {
         self.mailbox.send(Message::ProgramEnded { pid, status });

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use events::record::GapWhy;
@@ -28,6 +29,17 @@ pub(crate) enum Message {
         /// Another message may tell the status yet.
         more: bool,
     },
+    /// A stopped thread goes on in another slot, which may be in a second arena.
+    Moved {
+        /// The slot that it used.
+        from: usize,
+        /// The slot that it will use.
+        to: usize,
+        /// The second arena.
+        second: Arena,
+        /// Told when all that was left is read.
+        done: Sender<()>,
+    },
     /// The launched program has ended, as its parent knows.
     ProgramEnded {
         /// Its process id.
@@ -44,16 +56,30 @@ pub(crate) struct Mailbox {
     arena: Arena,
     queue: Mutex<VecDeque<Message>>,
     filled: AtomicBool,
+    /// Nobody reads any more.
+    closed: AtomicBool,
 }
 
 impl Mailbox {
     pub fn new(arena: Arena) -> Mailbox {
-        Mailbox { arena, queue: Mutex::default(), filled: AtomicBool::new(false) }
+        let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Mailbox { arena, queue: Mutex::default(), filled, closed }
+    }
+
+    /// What is and will be sent is thrown away.
+    pub fn close(&self) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(true, Ordering::SeqCst);
+        queue.clear();
     }
 
     /// Delivers a message that can wait until the draining thread wakes by itself.
     pub fn leave(&self, message: Message) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        queue.push_back(message);
         self.filled.store(true, Ordering::SeqCst);
     }
 
@@ -83,6 +109,17 @@ impl Mailbox {
         })
     }
 
+    /// What was told of a process that was noticed.
+    pub fn seen(&self, process: u32) -> Option<Watched> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |message: &Message| matches!(message, Message::Seen(w) if w.process == process);
+        let at = queue.iter().position(is_it)?;
+        match queue.remove(at) {
+            Some(Message::Seen(watched)) => Some(watched),
+            _ => None,
+        }
+    }
+
     /// The messages that have come.
     pub fn take(&self) -> VecDeque<Message> {
         if !self.filled.swap(false, Ordering::SeqCst) {
@@ -107,6 +144,21 @@ pub(crate) mod tests {
     /// A mailbox with an arena of its own that is never given back.
     pub fn test_mailbox() -> Arc<Mailbox> {
         Arc::new(Mailbox::new(crate::test_arena(1)))
+    }
+
+    #[test]
+    fn who_waits_for_an_answer_is_told_that_there_is_none() {
+        let mailbox = test_mailbox();
+        let second = crate::test_arena(1);
+        let ask = || {
+            let (done, answer) = std::sync::mpsc::channel();
+            mailbox.send(Message::Moved { from: 0, to: 1, second, done });
+            answer
+        };
+        let before = ask();
+        mailbox.close();
+        assert!(before.recv().is_err());
+        assert!(ask().recv().is_err());
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use ring::Line;
 use rustix::fs::Timespec;
+use rustix::io::Errno;
 use rustix::thread::futex;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes in a round from which the next one follows at once.
 const BUSY_BYTES: u64 = 1 << 20;
@@ -15,6 +17,7 @@ const LITTLE_BYTES: u64 = 64 << 10;
 /// Bounds of the timer.
 const WAIT_MIN: Duration = Duration::from_micros(100);
 const WAIT_MAX: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Adapts the time between rounds to what they bring. Agents ring the bell when it matters, so the
 /// timer only has to keep rings small enough for the caches and followers up to date.
@@ -29,7 +32,7 @@ impl Pace {
 
     /// Sleeps after a round that brought so many bytes, until the bell rings or the time has come.
     /// `urgent` looks for what would have rung the bell while nobody slept on it.
-    pub fn rest(&mut self, bytes: u64, bell: &Line, urgent: impl Fn() -> bool) {
+    pub fn rest(&mut self, bytes: u64, bells: &[&Line], urgent: impl Fn() -> bool) {
         if bytes >= BUSY_BYTES {
             self.wait = WAIT_MIN;
             return;
@@ -39,16 +42,45 @@ impl Pace {
         } else if bytes < LITTLE_BYTES {
             self.wait = (self.wait * 2).min(WAIT_MAX);
         }
-        bell.sleeping.store(1, Ordering::SeqCst);
-        let rung = bell.word.load(Ordering::SeqCst);
+        bells.iter().for_each(|bell| bell.sleeping.store(1, Ordering::SeqCst));
+        let rung: Vec<u32> = bells.iter().map(|bell| bell.word.load(Ordering::SeqCst)).collect();
         fence(Ordering::SeqCst);
         if !urgent() {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: self.wait.subsec_nanos().into() };
             // Woken, timed out, interrupted or rung meanwhile: the next round follows.
-            let _ = futex::wait(&bell.word, futex::Flags::empty(), rung, Some(&timeout));
+            self.sleep(bells, &rung);
         }
-        bell.sleeping.store(0, Ordering::SeqCst);
+        bells.iter().for_each(|bell| bell.sleeping.store(0, Ordering::SeqCst));
     }
+
+    fn sleep(&self, bells: &[&Line], rung: &[u32]) {
+        let mut wait = self.wait;
+        if bells.len() > 1 {
+            let now = clock_gettime(ClockId::Monotonic);
+            let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+            let waiters: Vec<futex::Wait> = bells.iter().zip(rung).map(waiter).collect();
+            let (flags, until) = (futex::WaitvFlags::empty(), timespec(now + wait));
+            let slept = futex::waitv(&waiters, flags, Some(&until), ClockId::Monotonic);
+            if slept != Err(Errno::NOSYS) {
+                return;
+            }
+            // Before Linux 5.16 one bell is heard, the others are looked at.
+            wait = wait.min(LOOK_EVERY);
+        }
+        let flags = futex::Flags::empty();
+        let _ = futex::wait(&bells[0].word, flags, rung[0], Some(&timespec(wait)));
+    }
+}
+
+fn waiter((bell, &rung): (&&Line, &u32)) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    wait.val = rung.into();
+    wait.uaddr = futex::WaitPtr::new(bell.word.as_ptr().cast());
+    wait.flags = futex::WaitFlags::SIZE_U32;
+    wait
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
 #[cfg(test)]
@@ -60,23 +92,30 @@ mod tests {
     #[test]
     fn waiting_adapts_and_the_bell_ends_it() {
         let arena = crate::test_arena(1);
+        let second = crate::test_arena(1);
         let bell = &arena.control().doorbell;
+        for bells in [&[bell][..], &[&second.control().doorbell, bell][..]] {
+            rest_until_rung(bells, bell);
+        }
+    }
+
+    fn rest_until_rung(bells: &[&Line], bell: &Line) {
         let mut pace = Pace::new();
-        pace.rest(BUSY_BYTES, bell, || unreachable!("no rest while busy"));
+        pace.rest(BUSY_BYTES, bells, || unreachable!("no rest while busy"));
         assert_eq!(pace.wait, WAIT_MIN);
         for _ in 0..12 {
-            pace.rest(0, bell, || true);
+            pace.rest(0, bells, || true);
         }
         assert_eq!(pace.wait, WAIT_MAX);
-        pace.rest(MUCH_BYTES + 1, bell, || true);
+        pace.rest(MUCH_BYTES + 1, bells, || true);
         assert_eq!(pace.wait, WAIT_MAX / 2);
 
         let start = Instant::now();
-        pace.rest(0, bell, || false);
+        pace.rest(0, bells, || false);
         assert!(start.elapsed() >= WAIT_MAX / 2, "nobody rang");
         let start = Instant::now();
         // Rung between going to bed and falling asleep.
-        pace.rest(0, bell, || {
+        pace.rest(0, bells, || {
             bell.word.fetch_add(1, Ordering::SeqCst);
             false
         });

@@ -1,6 +1,6 @@
 //! The recorded processes: which there are, under which ids, and which are dead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -55,11 +55,23 @@ pub(crate) struct Processes {
     pub seen: u32,
     /// The launched program's id and wait status, once it has ended.
     program: Option<(u32, i32)>,
+    /// Those taken leave of last: word of them may still be on its way.
+    buried: VecDeque<u32>,
 }
+
+/// How many of these are remembered.
+const BURIED_MAX: usize = 4096;
 
 impl Processes {
     pub fn new(watch: Watch, clock: TscClock) -> Processes {
-        Processes { table: HashMap::new(), watch, clock, seen: 0, program: None }
+        Processes {
+            table: HashMap::new(),
+            watch,
+            clock,
+            seen: 0,
+            program: None,
+            buried: VecDeque::new(),
+        }
     }
 
     /// Learns from a thread's first record which process it belongs to.
@@ -93,7 +105,8 @@ impl Processes {
 
     /// Learns of a process from somebody who has it in his hands.
     pub fn add(&mut self, watched: Watched) {
-        if !self.table.contains_key(&watched.process) {
+        let process = watched.process;
+        if !self.table.contains_key(&process) && !self.buried.contains(&process) {
             self.insert(watched, false);
         }
     }
@@ -176,6 +189,10 @@ impl Processes {
             return None;
         }
         self.table.remove(&process);
+        if self.buried.len() == BURIED_MAX {
+            self.buried.pop_front();
+        }
+        self.buried.push_back(process);
         Some((death.tsc, death.status))
     }
 

@@ -36,6 +36,8 @@ impl Bound {
 /// A thread that uses a slot.
 struct Thread {
     reader: Reader,
+    /// Bytes read in slots that it used before.
+    read_before: u64,
     stream: Stream,
     /// What it publishes makes no sense; it is read and thrown away.
     broken: bool,
@@ -83,9 +85,9 @@ pub(crate) struct Counts {
     pub threads: u32,
 }
 
-/// All slots.
+/// All slots. Those of a second arena follow those of the first.
 pub(crate) struct Slots {
-    arena: Arena,
+    arenas: Vec<Arena>,
     threads: Vec<Option<Box<Thread>>>,
     /// Of the threads that are gone.
     counts: Counts,
@@ -95,8 +97,40 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub fn new(arena: Arena) -> Slots {
-        let threads = (0..SLOTS).map(|_| None).collect();
-        Slots { arena, threads, counts: Counts::default(), behind: false }
+        let mut slots =
+            Slots { arenas: vec![], threads: vec![], counts: Counts::default(), behind: false };
+        slots.add(arena);
+        slots
+    }
+
+    /// One more arena.
+    pub fn add(&mut self, arena: Arena) {
+        self.arenas.push(arena);
+        self.threads.resize_with(self.arenas.len() * SLOTS, || None);
+    }
+
+    /// All arenas.
+    pub fn arenas(&self) -> &[Arena] {
+        &self.arenas
+    }
+
+    fn arena(&self, index: usize) -> Arena {
+        self.arenas[index / SLOTS]
+    }
+
+    /// The slots that are in use.
+    pub fn in_use(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.each_in_use(|index| {
+            found.push(index);
+            false
+        });
+        found
+    }
+
+    fn each_in_use(&self, mut found: impl FnMut(usize) -> bool) -> bool {
+        let mut arenas = self.arenas.iter().enumerate();
+        arenas.any(|(n, arena)| each_in_use(arena, |index| found(n * SLOTS + index)))
     }
 
     /// Reads all slots once; gives the bytes read.
@@ -105,13 +139,13 @@ impl Slots {
             return self.round_in_order(out, news);
         }
         let mut bytes = 0;
-        let in_use = in_use(&self.arena);
+        let in_use = self.in_use();
         for &index in &in_use {
             bytes += self.read(index, out, news);
         }
         // Chunks that one thread's reading set free may be what another waits for.
         for &index in &in_use {
-            wake_if_waiting(self.arena.slot(index));
+            wake_if_waiting(self.shared(index));
         }
         bytes
     }
@@ -125,15 +159,16 @@ impl Slots {
         let mut bytes = 0;
         self.behind = false;
         loop {
-            for (index, thread) in self.threads.iter_mut().enumerate() {
-                if let Some(thread) = thread {
-                    thread.seen = self.arena.slot(index).published.load(Ordering::Acquire);
+            for index in 0..self.threads.len() {
+                let published = &self.shared(index).published;
+                if let Some(thread) = &mut self.threads[index] {
+                    thread.seen = published.load(Ordering::Acquire);
                 }
             }
             // The slot with the earliest record, and when that and the next one are.
             let mut earliest: Option<(u64, usize)> = None;
             let mut next = u64::MAX;
-            for index in in_use(&self.arena) {
+            for index in self.in_use() {
                 let waiting = |slots: &Slots| slots.threads[index].as_ref()?.stream.next_tsc();
                 if waiting(self).is_none() {
                     let to_first = Bound { position: u64::MAX, tsc: 0 };
@@ -153,8 +188,8 @@ impl Slots {
                 break;
             }
         }
-        for index in in_use(&self.arena) {
-            wake_if_waiting(self.arena.slot(index));
+        for index in self.in_use() {
+            wake_if_waiting(self.shared(index));
         }
         bytes
     }
@@ -162,23 +197,23 @@ impl Slots {
     /// Whether all that a dead process has left was read, if the order of reading matters.
     pub fn is_read(&self, process: u32) -> bool {
         !self.behind
-            || !each_in_use(&self.arena, |index| {
+            || !self.each_in_use(|index| {
                 self.process(index) == process
                     && self.threads[index].as_ref().is_some_and(|thread| {
-                        !thread.adrift && thread.reader.unread(&self.arena) != 0
+                        !thread.adrift && thread.reader.unread(&self.arena(index)) != 0
                     })
             })
     }
 
     /// Whether something is there that an agent would ring the bell for.
     pub fn urgent(&self) -> bool {
-        each_in_use(&self.arena, |index| {
-            let slot = self.arena.slot(index);
+        self.each_in_use(|index| {
+            let slot = self.shared(index);
             let unread = self.threads[index].as_ref().map_or(
                 slot.published.load(Ordering::Acquire),
                 |thread| match thread.adrift {
                     true => 0,
-                    false => thread.reader.unread(&self.arena),
+                    false => thread.reader.unread(&self.arena(index)),
                 },
             );
             unread >= URGENT_BYTES
@@ -200,7 +235,8 @@ impl Slots {
         out: &mut Output,
         news: &mut Vec<News>,
     ) -> u64 {
-        let slot = self.arena.slot(index);
+        let arena = self.arena(index);
+        let slot = self.shared(index);
         // Read before the count of published bytes: what a thread that has ended published is all
         // there.
         let state = slot.state.load(Ordering::Acquire);
@@ -214,7 +250,8 @@ impl Slots {
         }
         let thread = self.threads[index].get_or_insert_with(|| {
             Box::new(Thread {
-                reader: Reader::new(index),
+                reader: Reader::new(index % SLOTS),
+                read_before: 0,
                 stream: Stream::default(),
                 broken: false,
                 adrift: false,
@@ -224,7 +261,7 @@ impl Slots {
                 seen: 0,
             })
         });
-        let unread = thread.reader.unread(&self.arena);
+        let unread = thread.reader.unread(&arena);
         let wanted = unread.min(bound.position.saturating_sub(thread.reader.consumed()));
         let mut left = wanted;
         if let Some(policy) = &mut out.policy {
@@ -236,7 +273,7 @@ impl Slots {
             thread.give_up("more bytes than a ring has", out);
         }
         while left != 0 && !thread.adrift {
-            let bytes = thread.reader.peek(&self.arena);
+            let bytes = thread.reader.peek(&arena);
             let bytes = &bytes[..bytes.len().min(left as usize)];
             if bytes.is_empty() {
                 thread.adrift = true;
@@ -252,7 +289,7 @@ impl Slots {
             }
             let whole = read == bytes.len();
             left -= read as u64;
-            thread.reader.advance(&self.arena, read);
+            thread.reader.advance(&arena, read);
             wake_if_waiting(slot);
             if !whole {
                 break;
@@ -284,13 +321,13 @@ impl Slots {
         let start = self.threads[index].as_ref().and_then(|thread| thread.stream.start());
         match start {
             Some((_, start)) => start.process,
-            None => self.arena.slot(index).process.load(Ordering::Relaxed),
+            None => self.shared(index).process.load(Ordering::Relaxed),
         }
     }
 
     /// The slot's shared words.
     pub fn shared(&self, index: usize) -> &'static Slot {
-        self.arena.slot(index)
+        self.arena(index).slot(index % SLOTS)
     }
 
     /// The process of a thread, while that uses a slot.
@@ -299,12 +336,32 @@ impl Slots {
         starts.map(|(_, start)| start).find(|start| start.thread == thread).map(|s| s.process)
     }
 
+    /// Reads all that a stopped thread has published.
+    pub fn read_rest(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) {
+        self.read(index, out, news);
+    }
+
+    /// A thread of which all is read goes on in another slot. False: it is not there any more.
+    pub fn move_thread(&mut self, from: usize, to: usize) -> bool {
+        if from >= self.threads.len() || to >= self.threads.len() {
+            return false;
+        }
+        let number = self.shared(to).thread.load(Ordering::Relaxed);
+        let same = |thread: &mut Box<Thread>| thread.stream.thread() == number;
+        let Some(mut thread) = self.threads[from].take_if(same) else { return false };
+        thread.read_before = thread.read_before.saturating_add(thread.reader.consumed());
+        thread.reader = Reader::new(to % SLOTS);
+        self.threads[to] = Some(thread);
+        self.free(from);
+        true
+    }
+
     /// The thread in this slot was killed then: reads what it left and takes leave of it.
     pub fn killed(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
         if let Some(thread) = &mut self.threads[index] {
             thread.killed = Some(tsc);
         }
-        let slot = self.arena.slot(index);
+        let slot = self.shared(index);
         match slot.state.load(Ordering::Acquire) {
             slot_state::FREE => return,
             slot_state::RESERVED => {
@@ -322,6 +379,13 @@ impl Slots {
             }
             _ => slot.state.store(slot_state::ENDED, Ordering::Release),
         }
+        let moved = self.threads[index].as_ref().is_some_and(|thread| thread.read_before != 0);
+        if moved && slot.published.load(Ordering::Acquire) == 0 {
+            let text = "the agent did not start in another IPC namespace: the program that was \
+                        executed there is not recorded";
+            let (why, text) = (GapWhy::NotFollowed, text.to_string());
+            out.event(RECORDER, tsc, EventKind::Gap { why, detail: 0, text });
+        }
         self.read(index, out, news);
     }
 
@@ -329,7 +393,7 @@ impl Slots {
     pub fn image(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
         let process = self.process(index);
         let survivor = self.threads[index].as_ref().map_or(0, |thread| thread.stream.thread());
-        for other in in_use(&self.arena) {
+        for other in self.in_use() {
             if other == index || self.process(other) != process {
                 continue;
             }
@@ -338,7 +402,7 @@ impl Slots {
                 Some((_, start)) => start.tsc < tsc,
                 // It has not said a word. If the survivor made it, then after the exec: a thread
                 // cannot be in clone and execve at once.
-                None => self.arena.slot(other).parent.load(Ordering::Relaxed) != survivor,
+                None => self.shared(other).parent.load(Ordering::Relaxed) != survivor,
             };
             if gone {
                 self.killed(other, tsc, out, news);
@@ -354,9 +418,9 @@ impl Slots {
                 break;
             }
         }
-        for index in in_use(&self.arena) {
+        for index in self.in_use() {
             // Before the reading: what threads go on to do is not part of the recording.
-            let counted = self.arena.slot(index).calls.load(Ordering::Acquire);
+            let counted = self.shared(index).calls.load(Ordering::Acquire);
             self.read(index, out, &mut Vec::new());
             if let Some(thread) = self.threads[index].take() {
                 self.count(index, thread, counted, out);
@@ -370,7 +434,7 @@ impl Slots {
         let number = thread.stream.thread();
         let said_so = thread.stream.has_ended();
         let ended = thread.killed.unwrap_or_else(host::tsc);
-        let counted = self.arena.slot(index).calls.load(Ordering::Relaxed);
+        let counted = self.shared(index).calls.load(Ordering::Relaxed);
         let calls = self.count(index, thread, counted, out);
         if number != RECORDER {
             if !said_so {
@@ -389,7 +453,7 @@ impl Slots {
         counted: u64,
         out: &mut Output,
     ) -> u64 {
-        let slot = self.arena.slot(index);
+        let slot = self.shared(index);
         let live = slot.state.load(Ordering::Relaxed) != slot_state::ENDED;
         let open = thread.stream.has_open_call();
         // A record that a kill cut off belongs to a call that the program did not see return: the
@@ -402,8 +466,13 @@ impl Slots {
         sums.calls_made = sums.calls_made.saturating_add(made);
         sums.calls_read = sums.calls_read.saturating_add(read);
         sums.calls_missed = sums.calls_missed.saturating_add(made.saturating_sub(read));
-        let consumed = thread.reader.consumed();
-        let published = if live { consumed } else { slot.published.load(Ordering::Relaxed) };
+        let before = thread.read_before;
+        let consumed = before.saturating_add(thread.reader.consumed());
+        let published = if live {
+            consumed
+        } else {
+            before.saturating_add(slot.published.load(Ordering::Relaxed))
+        };
         sums.bytes_published = sums.bytes_published.saturating_add(published);
         sums.bytes_read = sums.bytes_read.saturating_add(consumed);
         let stalled = slot.stall_ns.load(Ordering::Relaxed);
@@ -413,10 +482,10 @@ impl Slots {
 
     /// Gives a slot back, and the chunks that its thread held.
     fn free(&mut self, index: usize) {
-        let (arena, slot) = (&self.arena, self.arena.slot(index));
+        let (arena, slot) = (self.arena(index), self.shared(index));
         self.threads[index] = None;
         for chunk in 0..arena.pool_chunks() {
-            if arena.owner(chunk).load(Ordering::Relaxed) as usize == index + 1 {
+            if arena.owner(chunk).load(Ordering::Relaxed) as usize == index % SLOTS + 1 {
                 arena.free_chunk((SLOTS + chunk) as u32);
             }
         }
@@ -459,13 +528,13 @@ impl Slots {
         let mask = 1 << (index % 64);
         self.bit(index).fetch_and(!mask, Ordering::AcqRel);
         // Taken again in between, its new bit may be the one that was cleared.
-        if self.arena.slot(index).state.load(Ordering::Acquire) != slot_state::FREE {
+        if self.shared(index).state.load(Ordering::Acquire) != slot_state::FREE {
             self.bit(index).fetch_or(mask, Ordering::AcqRel);
         }
     }
 
     fn bit(&self, index: usize) -> &'static std::sync::atomic::AtomicU64 {
-        &self.arena.control().slot_bits[index / 64]
+        &self.arena(index).control().slot_bits[index % SLOTS / 64]
     }
 }
 
@@ -488,18 +557,8 @@ impl Thread {
     }
 }
 
-/// The slots that are in use.
-pub(crate) fn in_use(arena: &Arena) -> Vec<usize> {
-    let mut found = Vec::new();
-    each_in_use(arena, |index| {
-        found.push(index);
-        false
-    });
-    found
-}
-
 /// Calls `found` with each slot in use until that says true; says whether it did.
-fn each_in_use(arena: &Arena, mut found: impl FnMut(usize) -> bool) -> bool {
+pub(crate) fn each_in_use(arena: &Arena, mut found: impl FnMut(usize) -> bool) -> bool {
     for (at, word) in arena.control().slot_bits.iter().enumerate() {
         let mut bits = word.load(Ordering::Acquire);
         while bits != 0 {

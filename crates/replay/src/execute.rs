@@ -89,11 +89,6 @@ impl Maker {
         ret
     }
 
-    /// The arguments as they were given to the kernel.
-    pub fn values(&self) -> &[usize; 6] {
-        &self.values
-    }
-
     fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
         self.memory.clear();
         self.regions.clear();

@@ -49,13 +49,21 @@ pub enum ImageError {
     #[error("the trace speaks of more files than can be followed")]
     TooMany,
     /// A file of the image cannot be made.
-    #[error("cannot make {} in the image: {source}", String::from_utf8_lossy(path))]
+    #[error("cannot make {} in the image: {source}", shown(path))]
     Write {
         /// Its path in the image.
         path: Vec<u8>,
         /// Why.
         source: io::Error,
     },
+}
+
+/// The end of a path, for people.
+fn shown(path: &[u8]) -> String {
+    const SHOWN_MAX: usize = 256;
+    let end = &path[path.len().saturating_sub(SHOWN_MAX)..];
+    let dots = if end.len() < path.len() { "..." } else { "" };
+    format!("{dots}{}", end.escape_ascii())
 }
 
 impl From<tree::TooMany> for ImageError {
@@ -104,6 +112,8 @@ impl Built {
 struct Seen {
     bytes: u64,
     given_up: u64,
+    /// Reads beyond what the file system takes.
+    too_large: u64,
 }
 
 /// Rebuilds the files that were there before the recording below `root`, in one pass over the
@@ -123,7 +133,10 @@ pub fn build(trace: &Trace, root: BorrowedFd<'_>, places: &[Vec<u8>]) -> Result<
     }
     fold.finish()?;
     let unknown = unknown::find(&fold.tree);
-    let built = assemble::assemble(&mut fold.tree, &mut fold.staging, root)?;
+    let mut built = assemble::assemble(&mut fold.tree, &mut fold.staging, root)?;
+    if fold.seen.too_large > 0 {
+        built.left_out.insert(assemble::left_out::SIZE, fold.seen.too_large);
+    }
     fold.staging.finish().map_err(|e| ImageError::write(b"/", e))?;
     let (seen_bytes, given_up) = (fold.seen.bytes, fold.seen.given_up);
     Ok(Built { seen_bytes, given_up, unknown, ..built })

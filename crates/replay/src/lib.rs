@@ -21,6 +21,7 @@ pub mod outcome;
 mod plan;
 mod replayer;
 mod scan;
+pub mod session;
 mod shared;
 pub mod task;
 mod treatment;
@@ -28,5 +29,4 @@ mod verify;
 
 pub use model::realm;
 pub use outcome::Outcome;
-pub use replayer::replay;
 pub use shared::{Fill, Options, Verify};

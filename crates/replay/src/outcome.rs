@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::latency::Latencies;
+pub use crate::latency::Latencies;
 
 /// Groups of mismatches that are told apart; more are counted together.
 const GROUPS_MAX: usize = 200;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::actor;
 use crate::batch::Batch;
+use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
 use crate::scan::Scan;
@@ -49,6 +50,8 @@ pub struct Options {
     pub until: Option<u64>,
     /// Tasks can take the user ids of those recorded.
     pub privileged: bool,
+    /// What tasks may do beyond what everybody may.
+    pub powers: Powers,
 }
 
 impl Options {
@@ -138,6 +141,11 @@ impl Shared {
     pub fn launch(self: &Arc<Shared>, lane: &Arc<Lane>) {
         let apart = task::Directories::Copied;
         let (body, ended) = self.life(lane);
+        let shared = Arc::clone(self);
+        let body = Box::new(move || match shared.options.powers.keep() {
+            Ok(()) => body(),
+            Err(error) => shared.stop(Stopped::Failed(format!("powers are not given up: {error}"))),
+        });
         if let Err(error) = task::spawn_process(task::Descriptors::None, apart, body, ended) {
             self.stillborn(lane, &error);
         }

@@ -39,7 +39,7 @@ fn first_of(bucket: usize) -> u64 {
 fn last_of(bucket: usize) -> u64 {
     match bucket {
         0..PER_OCTAVE => bucket as u64,
-        _ => first_of(bucket) + (1 << (bucket / PER_OCTAVE - 1)) - 1,
+        _ => first_of(bucket) + ((1 << (bucket / PER_OCTAVE - 1)) - 1),
     }
 }
 

@@ -4,13 +4,20 @@
 //! matter), a struct of plain numbers that `finish` gives, and `sheet`, which lays them out as
 //! tables for whoever shows them.
 
+pub mod cache;
 pub mod calls;
+pub mod durability;
+pub mod files;
 pub mod histogram;
 mod numbered;
 pub mod pass;
+mod ranges;
 mod role;
 pub mod sheet;
 pub mod spread;
+pub mod tasks;
+pub mod timeline;
+mod tracker;
 
 #[cfg(test)]
 mod sample;

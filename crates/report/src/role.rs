@@ -31,6 +31,8 @@ pub struct Role {
     pub sync: Sync,
     /// It gives its file another name: the first path is the old, the second the new one.
     pub renames: bool,
+    /// It takes its path's name away.
+    pub removes: bool,
     /// It takes a path.
     pub by_path: bool,
     /// Its result is a descriptor that belongs to a path.
@@ -105,6 +107,7 @@ fn role(row: &Syscall) -> Role {
         }),
         sync,
         renames: paths == 2 && row.name.starts_with("rename"),
+        removes: paths == 1 && row.name.starts_with("unlink"),
         by_path: paths > 0,
         opens: paths > 0 && row.ret == Ret::Fd,
         open_flags: first(|kind| matches!(kind, Kind::Flags(_))),

@@ -37,6 +37,8 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// The rows keep their order and none is left out, whatever the user asks.
     pub fixed: bool,
+    /// It is one of several with this key; the title tells which.
+    pub one_of_many: bool,
 }
 
 /// What the values of a column are.
@@ -128,7 +130,7 @@ impl Table {
         columns: &[(&'static str, &'static str)],
     ) -> Table {
         let columns = columns.iter().map(|&(key, title)| Column { key, title }).collect();
-        Table { key, title: title.into(), columns, rows: Vec::new(), fixed: false }
+        Table { key, title: title.into(), columns, rows: Vec::new(), ..Table::default() }
     }
 
     /// Adds a row.

@@ -103,9 +103,9 @@ impl View {
         bounds: (&'static str, &'static str),
     ) -> Table {
         let columns = [(bounds.0, "from"), (bounds.1, ""), ("count", "count"), ("share", "share")];
-        let mut table = Table::new("histogram", name(nr), &columns);
+        let mut table = Table::new("histograms", name(nr), &columns);
         table.columns.push(crate::sheet::Column { key: "", title: " " });
-        table.fixed = true;
+        (table.fixed, table.one_of_many) = (true, true);
         let bars = histogram.octaves();
         let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
         for bar in bars {

@@ -4,7 +4,7 @@
 //! told by the `events` crate.
 //!
 //! ```text
-//! | Control | Slot 0 .. SLOTS-1 | owners | modules | home chunk 0 .. SLOTS-1 | pool chunk 0 .. |
+//! | Control | Slot 0 .. SLOTS-1 | owners | modules | profiles | home chunk 0 .. | pool chunk 0 .. |
 //! ```
 //!
 //! Every traced thread has a *slot*, and with it a stream of bytes cut into *chunks*. A stream
@@ -278,10 +278,26 @@ pub struct Modules {
 /// Most sites in the table.
 pub const SITES_MAX: usize = (MODULE_BYTES - size_of::<Modules>()) / size_of::<Site>();
 
+/// Sites that one program's images met: the next one patches them before it starts.
+#[repr(C)]
+pub struct Profile {
+    /// A hash of the program's file; 0: free.
+    pub program: AtomicU64,
+    /// Places in the table of sites, plus one; 0: free.
+    pub sites: [AtomicU32; PROFILE_SITES],
+}
+
+/// Programs that have a profile.
+pub const PROFILES: usize = 512;
+/// Most sites in a profile.
+pub const PROFILE_SITES: usize = 62;
+const _: () = assert!(size_of::<Profile>() == 256);
+
 const OWNER_BYTES: usize = POOL_MAX * 4;
 const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();
 const MODULES_AT: usize = OWNERS_AT + OWNER_BYTES;
-const HOMES_AT: usize = MODULES_AT + MODULE_BYTES;
+const PROFILES_AT: usize = MODULES_AT + MODULE_BYTES;
+const HOMES_AT: usize = PROFILES_AT + PROFILES * size_of::<Profile>();
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
 /// Bytes of an arena with that many pool chunks.
@@ -350,6 +366,12 @@ impl Arena {
     pub fn sites(&self) -> *mut Site {
         // SAFETY: the mapping holds the table.
         unsafe { self.base.add(MODULES_AT + size_of::<Modules>()).cast() }
+    }
+
+    /// The profiles of programs.
+    pub fn profiles(&self) -> &'static [Profile; PROFILES] {
+        // SAFETY: the mapping holds them.
+        unsafe { &*self.base.add(PROFILES_AT).cast::<[Profile; PROFILES]>() }
     }
 
     /// Where a chunk's bytes are and how many it has. Ids below [`SLOTS`] are home chunks.

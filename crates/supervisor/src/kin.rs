@@ -69,19 +69,27 @@ impl Kin {
 
     /// Whether a thread is of the recording: of a known process, of a child of one, or of a
     /// process that has the arena attached.
-    pub fn contains(&self, identity: &Identity, arena_id: i32) -> bool {
+    pub fn contains(&self, identity: &Identity, arenas: &[Mapped]) -> bool {
         self.known.contains(&identity.process)
             || self.known.contains(&identity.parent)
-            || attached(identity.process, arena_id)
+            || has_one_of(identity.process, arenas)
     }
 }
 
-/// Whether a process has a System V segment attached; /proc/PID/maps gives its id as the inode.
-/// That needs rights that a stranger does not have.
-fn attached(pid: i32, id: i32) -> bool {
-    let id = id.to_string();
+/// An arena as /proc/PID/maps shows it: part of its name, and its inode, which for a System V
+/// segment is the id.
+pub struct Mapped {
+    pub name: &'static str,
+    pub inode: u64,
+}
+
+/// Whether a process has one of the arenas mapped. That needs rights that a stranger does not have.
+fn has_one_of(pid: i32, arenas: &[Mapped]) -> bool {
     fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| {
-        maps.lines().any(|line| line.contains("/SYSV") && line.split(' ').nth(4) == Some(&id))
+        maps.lines().any(|line| {
+            let inode = line.split(' ').nth(4).and_then(|inode| inode.parse().ok());
+            arenas.iter().any(|arena| line.contains(arena.name) && inode == Some(arena.inode))
+        })
     })
 }
 

@@ -8,6 +8,8 @@
 //! agent: EXEC request -> seize -> answer -> execve -> exec stop -> place -> detach
 //! ```
 
+mod analyst;
+mod foreign;
 mod image;
 mod kin;
 mod launch;
@@ -18,6 +20,7 @@ mod ptrace;
 mod segment;
 mod serve;
 mod signals;
+mod sleep;
 
 pub use image::Image;
 pub use kin::Credentials;

@@ -26,12 +26,14 @@ const FILE_MAX: u64 = 128 << 20;
 /// Entries of a table of branch targets that are believed.
 const TABLE_ENTRIES_MAX: usize = 4096;
 
-/// Looks a file up in the arena's table, or analyses it and adds it. `None`: the table is full.
-pub fn index_of(arena: &Arena, file: &File) -> Option<u64> {
-    let key @ [dev, ino, mtime_ns, size] = mappings::key_of(&file.metadata().ok()?);
+/// Analyses a file and adds it to the arena's table, if that has room and lacks it. Only one thread
+/// may do so.
+pub fn add(arena: &Arena, file: &File) {
+    let Ok(meta) = file.metadata() else { return };
+    let key @ [dev, ino, mtime_ns, size] = mappings::key_of(&meta);
     let table = arena.modules();
     let count = table.count.load(Ordering::Acquire) as usize;
-    let known = table.modules[..count.min(MODULES_MAX)].iter().position(|module| {
+    let known = table.modules[..count.min(MODULES_MAX)].iter().any(|module| {
         [
             module.dev.load(Ordering::Relaxed),
             module.ino.load(Ordering::Relaxed),
@@ -39,11 +41,8 @@ pub fn index_of(arena: &Arena, file: &File) -> Option<u64> {
             module.size.load(Ordering::Relaxed),
         ] == key
     });
-    if let Some(index) = known {
-        return Some(index as u64);
-    }
-    if count >= MODULES_MAX {
-        return None;
+    if known || count >= MODULES_MAX {
+        return;
     }
     let sites = analyse(file, size);
     let first = (table.sites.load(Ordering::Relaxed) as usize).min(SITES_MAX);
@@ -62,7 +61,6 @@ pub fn index_of(arena: &Arena, file: &File) -> Option<u64> {
     module.count.store(sites.len() as u32, Ordering::Relaxed);
     table.sites.store((first + sites.len()) as u32, Ordering::Relaxed);
     table.count.store(count as u32 + 1, Ordering::Release);
-    Some(count as u64)
 }
 
 /// The sites of a file that may be patched, by offset. A file that is no 64-bit ELF has none.

@@ -1,6 +1,6 @@
 //! Places the agent into an image that stands at its first instruction.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -25,23 +25,32 @@ pub enum Refusal {
     OtherUser,
     #[error("it is a 32-bit program")]
     NotX86_64,
-    #[error("it runs in another IPC namespace, where the rings cannot be attached")]
-    IpcNamespace,
+    #[error("it runs in another IPC namespace, and no memory could be passed there: {0}")]
+    IpcNamespace(io::Error),
+    #[error("it runs in another IPC namespace, and the recorder has stopped")]
+    Stopped,
     #[error("its memory is not as expected: {0}")]
     Memory(io::Error),
 }
 
+/// Where the bootstrap gets the shared memory from.
+pub enum Source {
+    /// The segments' ids.
+    Segments { slot: usize },
+    /// A message that it will find in a socket, with an arena of that many bytes.
+    Message { arena_len: usize },
+}
+
 /// Writes the bootstrap. The thread is stopped right after its exec.
-pub fn place(
-    pid: i32,
-    slot_index: usize,
-    image: &Image,
-    segments: &Segments,
-) -> Result<(), Refusal> {
+pub fn place(pid: i32, source: &Source, image: &Image, segments: &Segments) -> Result<(), Refusal> {
     let registers = ptrace::registers(pid).map_err(Refusal::Memory)?;
     if registers.cs != CS_64 {
         return Err(Refusal::NotX86_64);
     }
+    let (slot, arena_len) = match *source {
+        Source::Segments { slot } => (slot, 0),
+        Source::Message { arena_len } => (0, arena_len),
+    };
     let memory = OpenOptions::new()
         .read(true)
         .write(true)
@@ -64,13 +73,13 @@ pub fn place(
         image.bytes.len() as u64,
         image.total_len as u64,
         image.start,
-        slot_index as u64,
+        slot as u64,
         entry,
         page,
         page_len,
         page_prot,
         stage1_len as u64,
-        0,
+        arena_len as u64,
         0,
     ];
     let maps = mappings.iter().filter(|mapping| !mapping.writable).filter_map(|mapping| {
@@ -88,6 +97,26 @@ pub fn place(
         .write_all_at(&stage2, registers.rsp - STAGE2_BELOW)
         .and_then(|()| memory.write_all_at(&image.stage1, entry))
         .map_err(Refusal::Memory)
+}
+
+/// At a stop of the bootstrap at a call: the descriptors that its `socketpair` has made, or why it
+/// made none. `None`: it is not there yet.
+pub fn new_pair(pid: i32) -> Option<io::Result<[i32; 2]>> {
+    let registers = ptrace::registers(pid).ok()?;
+    let result = registers.rax as i64;
+    let begins = result == -i64::from(libc::ENOSYS);
+    if registers.orig_rax != libc::SYS_socketpair as u64 || begins {
+        return None;
+    }
+    if result != 0 {
+        return Some(Err(io::Error::from_raw_os_error(-result as i32)));
+    }
+    let mut bytes = [0; 8];
+    let memory = File::open(format!("/proc/{pid}/mem"));
+    let read = memory.and_then(|memory| memory.read_exact_at(&mut bytes, registers.r10));
+    let word =
+        |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    Some(read.map(|()| [word(0), word(4)]))
 }
 
 /// What a slot tells about its thread, for messages.

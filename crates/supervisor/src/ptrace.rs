@@ -13,6 +13,16 @@ pub fn seize(tid: i32) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACEEXEC as usize)
 }
 
+/// Stops of this kind are at system calls, from then on: see [`to_next_call`].
+pub const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+
+/// Lets a stopped thread go on to where its next call begins or ends, and marks those stops.
+pub fn to_next_call(tid: i32, signal: i32) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
+    request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize)?;
+    request(libc::PTRACE_SYSCALL, tid, 0, signal as usize)
+}
+
 pub fn interrupt(tid: i32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)
 }

@@ -75,14 +75,9 @@ impl Segments {
         }
         let namespace = ipc_namespace("self");
         let segments = Segments { image: shared_image, arena, pool_chunks, namespace };
-        let control = segments.arena().control();
-        let order = std::sync::atomic::Ordering::Relaxed;
-        control.pool_chunks.store(pool_chunks as u32, order);
-        control.next_thread.store(1, order);
-        control.next_process.store(1, order);
-        control.data_max.store(u64::MAX, order);
-        segments.hold_alive();
-        control.magic.store(ring::MAGIC, std::sync::atomic::Ordering::Release);
+        let arena = segments.arena();
+        arena.control().data_max.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+        prepare(&arena, 1);
         Ok(segments)
     }
 
@@ -110,20 +105,31 @@ impl Segments {
         self.image.set_owner(uid);
         self.arena.set_owner(uid);
     }
+}
 
-    /// Takes the robust mutex whose futex the kernel marks when this thread's process ends.
-    fn hold_alive(&self) {
-        let mutex = self.arena().control().alive.as_ptr() as *mut libc::pthread_mutex_t;
-        const { assert!(size_of::<libc::pthread_mutex_t>() <= 64) };
-        // SAFETY: the words are set aside for a mutex; it is initialised once, before anyone sees
-        // the arena, and never released.
-        unsafe {
-            let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
-            libc::pthread_mutexattr_init(&raw mut attributes);
-            libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED);
-            libc::pthread_mutexattr_setrobust(&raw mut attributes, libc::PTHREAD_MUTEX_ROBUST);
-            libc::pthread_mutex_init(mutex, &raw const attributes);
-            libc::pthread_mutex_lock(mutex);
-        }
+/// Makes an arena of zeros one that agents can use.
+pub(crate) fn prepare(arena: &Arena, first_number: u32) {
+    let control = arena.control();
+    let order = std::sync::atomic::Ordering::Relaxed;
+    control.pool_chunks.store(arena.pool_chunks() as u32, order);
+    control.next_thread.store(first_number, order);
+    control.next_process.store(first_number, order);
+    hold_alive(arena);
+    control.magic.store(ring::MAGIC, std::sync::atomic::Ordering::Release);
+}
+
+/// Takes the robust mutex whose futex the kernel marks when this thread's process ends.
+fn hold_alive(arena: &Arena) {
+    let mutex = arena.control().alive.as_ptr() as *mut libc::pthread_mutex_t;
+    const { assert!(size_of::<libc::pthread_mutex_t>() <= 64) };
+    // SAFETY: the words are set aside for a mutex; it is initialised once, before anyone sees
+    // the arena, and never released.
+    unsafe {
+        let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
+        libc::pthread_mutexattr_init(&raw mut attributes);
+        libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED);
+        libc::pthread_mutexattr_setrobust(&raw mut attributes, libc::PTHREAD_MUTEX_ROBUST);
+        libc::pthread_mutex_init(mutex, &raw const attributes);
+        libc::pthread_mutex_lock(mutex);
     }
 }

@@ -5,11 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ring::{Arena, Slot, answer, request};
+use ring::{Arena, SLOTS, Slot, answer, request};
 
-use crate::kin::{Credentials, Kin};
+use crate::analyst::Analyst;
+use crate::foreign::Foreign;
+use crate::kin::{Credentials, Kin, Mapped};
 use crate::launch::{self, LaunchError};
-use crate::{Error, Image, Segments, mappings, modules, place, ptrace, signals};
+use crate::{Error, Image, Segments, foreign, mappings, place, ptrace, signals, sleep};
 
 /// Who wants to know.
 pub trait Observer {
@@ -26,6 +28,9 @@ pub trait Observer {
     fn ended(&mut self, pid: u32, status: i32);
     /// The number of a process in our namespace, for a thread that tells its own.
     fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32>;
+    /// The thread that used slot `from` goes on in slot `to`, where slots from [`SLOTS`] on are
+    /// those of a second arena, this one. True once the recorder has taken note.
+    fn moved(&mut self, from: usize, to: usize, second: Arena) -> bool;
 }
 
 /// A process that stands at the first instruction of a new image.
@@ -41,6 +46,7 @@ pub struct ExecStop {
 /// A thread that we are attached to for its exec.
 #[derive(Clone, Copy)]
 struct Tracee {
+    /// Slots from [`SLOTS`] on are in the second arena.
     slot: usize,
     /// Number of its process in the recording.
     process: u32,
@@ -50,12 +56,23 @@ struct Tracee {
     owner: u32,
     /// It can attach the segments. An exec does not change that.
     same_ipc: bool,
+    /// Its bootstrap is on the way to the call that we wait for, and has stopped so often.
+    bootstrap: Option<u32>,
+}
+
+impl Tracee {
+    fn new(slot: usize, process: u32, owner: u32) -> Tracee {
+        Tracee { slot, process, leaving: false, owner, same_ipc: true, bootstrap: None }
+    }
 }
 
 /// Launches and follows.
 pub struct Supervisor {
     image: Image,
     segments: Segments,
+    /// Once there was an image in another IPC namespace.
+    foreign: Option<Foreign>,
+    analyst: Analyst,
     tracees: HashMap<i32, Tracee>,
     program: i32,
     program_status: Option<i32>,
@@ -68,7 +85,10 @@ pub struct Supervisor {
 const SPIN: Duration = Duration::from_micros(60);
 
 /// How long to sleep at most: the end of the recording is told by a flag.
-static SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const SLEEP: Duration = Duration::from_millis(200);
+
+/// Stops of a bootstrap on its way to `socketpair`: two per call, and some for signals.
+const BOOTSTRAP_STOPS: u32 = 64;
 
 impl Supervisor {
     /// Prepares the shared memory. `agent` is the agent's ELF file.
@@ -77,7 +97,9 @@ impl Supervisor {
         let segments = Segments::new(&image, pool_bytes)?;
         Ok(Supervisor {
             image,
+            analyst: Analyst::start(segments.arena())?,
             segments,
+            foreign: None,
             tracees: HashMap::new(),
             program: 0,
             program_status: None,
@@ -122,8 +144,7 @@ impl Supervisor {
         // SAFETY: plain call.
         let owner = unsafe { libc::geteuid() };
         self.kin.add(held.pid);
-        let tracee = Tracee { slot: index, process, leaving: false, owner, same_ipc: true };
-        self.tracees.insert(held.pid, tracee);
+        self.tracees.insert(held.pid, Tracee::new(index, process, owner));
         held.go();
         while self.tracees.contains_key(&held.pid) && self.program_status.is_none() {
             self.wait_for_news(observer, true);
@@ -137,7 +158,11 @@ impl Supervisor {
     /// Follows until `done` says so and the program has ended. Returns the program's status.
     pub fn serve(&mut self, observer: &mut dyn Observer, done: &AtomicBool) -> i32 {
         loop {
-            let seen = self.arena().control().requests.word.load(Ordering::SeqCst);
+            let seen = self.arenas().map(|arena| {
+                let word = &arena.control().requests.word;
+                (word, word.load(Ordering::SeqCst))
+            });
+            let seen: Vec<_> = seen.collect();
             for signal in signals::take() {
                 // SAFETY: our child.
                 unsafe { libc::kill(self.program, signal) };
@@ -149,14 +174,15 @@ impl Supervisor {
             {
                 return status;
             }
-            if !self.spin(seen, observer) {
-                self.sleep(seen);
+            // An arena that was made meanwhile is looked at first.
+            if seen.len() == self.arenas().count() && !self.spin(&seen, observer) {
+                self.sleep(&seen);
             }
         }
     }
 
     /// Waits shortly for the exec stop of a thread that we are attached to. False: nothing came.
-    fn spin(&mut self, seen: u32, observer: &mut dyn Observer) -> bool {
+    fn spin(&mut self, seen: &[(&AtomicU32, u32)], observer: &mut dyn Observer) -> bool {
         if !self.may_spin || self.tracees.is_empty() {
             return false;
         }
@@ -165,31 +191,52 @@ impl Supervisor {
             if self.wait_for_news(observer, false) {
                 return true;
             }
-            if self.arena().control().requests.word.load(Ordering::SeqCst) != seen {
+            if seen.iter().any(|(word, value)| word.load(Ordering::SeqCst) != *value) {
                 return true;
             }
         }
         false
     }
 
-    fn sleep(&self, seen: u32) {
-        let line = &self.arena().control().requests;
-        line.sleeping.store(1, Ordering::SeqCst);
-        if line.word.load(Ordering::SeqCst) == seen {
-            futex_wait(&line.word, seen);
+    fn sleep(&self, seen: &[(&AtomicU32, u32)]) {
+        let set = |value| {
+            self.arenas()
+                .for_each(|a| a.control().requests.sleeping.store(value, Ordering::SeqCst));
+        };
+        set(1);
+        if seen.iter().all(|(word, value)| word.load(Ordering::SeqCst) == *value) {
+            sleep::while_unchanged(seen, SLEEP);
         }
-        line.sleeping.store(0, Ordering::SeqCst);
+        set(0);
+    }
+
+    /// The arena, and the second one once there is one.
+    fn arenas(&self) -> impl Iterator<Item = Arena> + use<> {
+        let second = self.foreign.as_ref().map(|foreign| foreign.arena);
+        std::iter::once(self.arena()).chain(second)
+    }
+
+    fn slot(&self, index: usize) -> &'static Slot {
+        match &self.foreign {
+            Some(foreign) if index >= SLOTS => foreign.arena.slot(index - SLOTS),
+            _ => self.arena().slot(index % SLOTS),
+        }
     }
 
     fn answer_requests(&mut self, observer: &mut dyn Observer) {
-        let arena = self.arena();
+        for (number, arena) in self.arenas().enumerate() {
+            self.answer_in(&arena, number * SLOTS, observer);
+        }
+    }
+
+    fn answer_in(&mut self, arena: &Arena, first_slot: usize, observer: &mut dyn Observer) {
         for (n, bits) in arena.control().request_bits.iter().enumerate() {
             if bits.load(Ordering::Relaxed) == 0 {
                 continue;
             }
             let mut open = bits.swap(0, Ordering::SeqCst);
             while open != 0 {
-                let index = n * 64 + open.trailing_zeros() as usize;
+                let index = first_slot + n * 64 + open.trailing_zeros() as usize;
                 open &= open - 1;
                 self.answer(index, observer);
             }
@@ -197,8 +244,7 @@ impl Supervisor {
     }
 
     fn answer(&mut self, index: usize, observer: &mut dyn Observer) {
-        let arena = self.arena();
-        let slot = arena.slot(index);
+        let slot = self.slot(index);
         let what = slot.request.swap(request::NONE, Ordering::Acquire);
         let tid = slot.tid.load(Ordering::Relaxed);
         let reply = match what {
@@ -225,12 +271,14 @@ impl Supervisor {
             },
             request::MODULE => {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
-                let file =
-                    observer.global_tid(slot, tid).and_then(|tid| mappings::open_at(tid, site));
-                match file.and_then(|file| modules::index_of(&arena, &file)) {
-                    Some(_) => answer::DONE,
-                    None => answer::REFUSED,
+                let tid = observer.global_tid(slot, tid);
+                if let Some(file) = tid.and_then(|tid| mappings::open_at(tid, site)) {
+                    match &mut self.foreign {
+                        Some(foreign) if index >= SLOTS => foreign.analyst.look_at(file),
+                        _ => self.analyst.look_at(file),
+                    }
                 }
+                return; // nobody waits
             }
             _ => return,
         };
@@ -241,16 +289,15 @@ impl Supervisor {
     /// memory that the program can write. Gives its process.
     fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> Option<i32> {
         let identity = self.kin.identify(tid)?; // gone, or about to be
-        let process = place::process_number(self.arena().slot(index));
-        if !self.kin.contains(&identity, self.segments.arena_id()) {
+        let process = place::process_number(self.slot(index));
+        if !self.kin.contains(&identity, &self.mapped()) {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
             return None;
         }
         match ptrace::seize(tid) {
             Ok(()) => {
                 let owner = identity.owner;
-                let tracee = Tracee { slot: index, process, leaving: false, owner, same_ipc: true };
-                self.tracees.insert(tid, tracee);
+                self.tracees.insert(tid, Tracee::new(index, process, owner));
                 Some(identity.process)
             }
             Err(_) if self.kin.read_status(tid).is_none() => None,
@@ -262,12 +309,21 @@ impl Supervisor {
         }
     }
 
+    /// What the arenas are in the memory maps of processes.
+    fn mapped(&self) -> Vec<Mapped> {
+        let first = Mapped { name: "/SYSV", inode: self.segments.arena_id() as u64 };
+        let second = self.foreign.as_ref().map(|f| Mapped { name: "/memfd:", inode: f.inode });
+        std::iter::once(first).chain(second).collect()
+    }
+
     /// While a thread executes its program: what an exec does not change.
     fn look_ahead(&mut self, tid: i32, pid: i32, observer: &mut dyn Observer) {
         let same_ipc = self.segments.are_within_reach_of(tid);
         self.tracees.entry(tid).and_modify(|tracee| tracee.same_ipc = same_ipc);
-        if tid == pid {
-            observer.announced(pid as u32, self.tracees[&tid].process);
+        let Tracee { slot, process, .. } = self.tracees[&tid];
+        // Whether processes share their state is looked up in the first arena only.
+        if tid == pid && slot < SLOTS {
+            observer.announced(pid as u32, process);
         }
     }
 
@@ -309,7 +365,9 @@ impl Supervisor {
                 self.kin.add(pid);
                 self.executed(pid, tracee, observer);
             }
-            let _ = ptrace::detach(pid, 0);
+            if !self.tracees.contains_key(&pid) {
+                let _ = ptrace::detach(pid, 0);
+            }
             return;
         }
         let Some(tracee) = self.tracees.get(&pid).copied() else {
@@ -321,9 +379,11 @@ impl Supervisor {
         if tracee.leaving {
             self.lose(pid, observer);
             let _ = ptrace::detach(pid, passed);
-            reply_to(self.arena().slot(tracee.slot), answer::DONE);
+            reply_to(self.slot(tracee.slot), answer::DONE);
         } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
             let _ = ptrace::listen(pid);
+        } else if let Some(stops) = tracee.bootstrap {
+            self.bootstrap_stopped(pid, stops, signal, passed, observer);
         } else {
             let _ = ptrace::resume(pid, passed);
         }
@@ -338,9 +398,6 @@ impl Supervisor {
 
     /// A traced thread runs a new program and stands at its first instruction.
     fn executed(&mut self, pid: i32, tracee: Tracee, observer: &mut dyn Observer) {
-        let index = tracee.slot;
-        let arena = self.arena();
-        let slot = arena.slot(index);
         let process = tracee.process;
         let identity = self.kin.identify(pid);
         let credentials = identity.as_ref().and_then(|identity| identity.credentials);
@@ -348,16 +405,93 @@ impl Supervisor {
         observer.image(&ExecStop { pid: pid as u32, process, known });
         let placed = if identity.is_none_or(|identity| identity.owner != tracee.owner) {
             Err(place::Refusal::OtherUser)
-        } else if !tracee.same_ipc {
-            Err(place::Refusal::IpcNamespace)
+        } else if tracee.slot >= SLOTS || !tracee.same_ipc {
+            self.place_elsewhere(pid, tracee)
         } else {
             self.segments.admit(tracee.owner);
-            place::place(pid, index, &self.image, &self.segments)
+            let source = place::Source::Segments { slot: tracee.slot };
+            place::place(pid, &source, &self.image, &self.segments)
         };
         if let Err(refusal) = placed {
-            observer.not_followed(pid as u32, process, &refusal.to_string());
+            self.refuse(pid, tracee.slot, &refusal, observer);
+        }
+    }
+
+    /// The image runs unrecorded: its thread is at its end for us.
+    fn refuse(&self, pid: i32, slot: usize, refusal: &place::Refusal, observer: &mut dyn Observer) {
+        let slot = self.slot(slot);
+        observer.not_followed(pid as u32, place::process_number(slot), &refusal.to_string());
+        // Of a process that is gone the recorder knows; its slot may be another's by now.
+        if self.kin.read_status(pid).is_some() {
             slot.state.store(ring::slot_state::ENDED, Ordering::Release);
         }
+    }
+
+    /// Segments cannot be attached there: the bootstrap is followed to where it can be sent an
+    /// arena.
+    fn place_elsewhere(&mut self, pid: i32, tracee: Tracee) -> Result<(), place::Refusal> {
+        if self.foreign.is_none() {
+            let foreign = Foreign::new(&self.arena(), &self.image);
+            self.foreign = Some(foreign.map_err(place::Refusal::IpcNamespace)?);
+        }
+        let arena_len = ring::arena_bytes(self.arena().pool_chunks());
+        let source = place::Source::Message { arena_len };
+        place::place(pid, &source, &self.image, &self.segments)?;
+        ptrace::to_next_call(pid, 0).map_err(place::Refusal::IpcNamespace)?;
+        self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
+        Ok(())
+    }
+
+    fn bootstrap_stopped(
+        &mut self,
+        pid: i32,
+        stops: u32,
+        signal: i32,
+        passed: i32,
+        observer: &mut dyn Observer,
+    ) {
+        let at_call = signal == ptrace::CALL_STOP;
+        let pair = if at_call { place::new_pair(pid) } else { None };
+        if pair.is_none() && stops < BOOTSTRAP_STOPS {
+            self.tracees.entry(pid).and_modify(|tracee| tracee.bootstrap = Some(stops + 1));
+            let _ = ptrace::to_next_call(pid, if at_call { 0 } else { passed });
+            return;
+        }
+        let Some(Tracee { slot, .. }) = self.tracees.remove(&pid) else { return };
+        let mut now_in = slot;
+        let no_pair = || std::io::Error::from(std::io::ErrorKind::Other);
+        let sent = pair
+            .unwrap_or_else(|| Err(no_pair()))
+            .map_err(place::Refusal::IpcNamespace)
+            .and_then(|pair| {
+                now_in = self.move_elsewhere(slot, observer)?;
+                let foreign = self.foreign.as_ref().ok_or(place::Refusal::Stopped)?;
+                foreign.send(pid, pair, now_in % SLOTS).map_err(place::Refusal::IpcNamespace)
+            });
+        if let Err(refusal) = sent {
+            self.refuse(pid, now_in, &refusal, observer);
+        }
+        let _ = ptrace::detach(pid, if at_call { 0 } else { passed });
+    }
+
+    /// Gives a stopped thread a slot in the second arena, if it has none there.
+    fn move_elsewhere(
+        &self,
+        slot: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<usize, place::Refusal> {
+        if slot >= SLOTS {
+            return Ok(slot);
+        }
+        let second = self.foreign.as_ref().ok_or(place::Refusal::Stopped)?.arena;
+        let no_slot = || place::Refusal::IpcNamespace(std::io::ErrorKind::StorageFull.into());
+        let index = second.reserve_slot().ok_or_else(no_slot)?;
+        foreign::copy_slot(self.slot(slot), second.slot(index));
+        if observer.moved(slot, SLOTS + index, second) {
+            return Ok(SLOTS + index);
+        }
+        second.slot(index).state.store(ring::slot_state::FREE, Ordering::Release);
+        Err(place::Refusal::Stopped)
     }
 }
 
@@ -366,12 +500,5 @@ fn reply_to(slot: &Slot, reply: u32) {
     // SAFETY: wakes whoever waits on the word.
     unsafe {
         libc::syscall(libc::SYS_futex, slot.answer.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
-    }
-}
-
-fn futex_wait(word: &AtomicU32, value: u32) {
-    // SAFETY: waits on a word of the arena; a signal ends the wait.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const SLEEP);
     }
 }

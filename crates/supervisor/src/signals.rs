@@ -57,3 +57,13 @@ pub fn take() -> impl Iterator<Item = i32> {
     let pending = PENDING.swap(0, Ordering::SeqCst);
     (1..64).filter(move |signal| pending & 1 << signal != 0)
 }
+
+/// Signals are not for this thread.
+pub fn leave_to_others() {
+    // SAFETY: blocks all signals in the calling thread.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}

@@ -20,12 +20,14 @@ pub enum Compress {
 const PAYLOAD_BYTES_MIN: usize = 64;
 /// The level that costs least.
 const LEVEL_ADAPTIVE: i32 = 1;
-/// Bytes that may wait before an adaptive compressor makes haste.
-const WAITING_MAX: usize = 1 << 20;
+/// Blocks that an adaptive compressor makes with haste after one that had to wait.
+const HASTE_BLOCKS: u32 = 32;
 
 /// Compresses payload after payload.
 pub struct Compressor {
     how: Compress,
+    /// Blocks that are still to be made with haste.
+    haste: u32,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     packed: Vec<u8>,
 }
@@ -38,25 +40,26 @@ impl Compressor {
             Compress::Adaptive => Some(zstd::bulk::Compressor::new(LEVEL_ADAPTIVE)?),
             Compress::Lz4 | Compress::None => None,
         };
-        Ok(Compressor { how, zstd, packed: Vec::new() })
+        Ok(Compressor { how, haste: 0, zstd, packed: Vec::new() })
     }
 
-    /// What to store for a payload, and as what, while so many bytes wait. Both compressors pass
-    /// over noise much faster than they pack, so nothing is guessed beforehand.
-    pub fn compress<'a>(&'a mut self, raw: &'a [u8], waiting: usize) -> (u8, &'a [u8]) {
+    /// What to store for a payload, and as what. `waited`: it lay ready before we were. Both
+    /// compressors pass over noise much faster than they pack, so nothing is guessed beforehand.
+    pub fn compress<'a>(&'a mut self, raw: &'a [u8], waited: bool) -> (u8, &'a [u8]) {
+        self.haste = if waited { HASTE_BLOCKS } else { self.haste.saturating_sub(1) };
         if raw.len() < PAYLOAD_BYTES_MIN {
             return (codec::NONE, raw);
         }
-        match self.shrink(raw, waiting) {
+        match self.shrink(raw) {
             Some((codec, len)) => (codec, &self.packed[..len]),
             None => (codec::NONE, raw),
         }
     }
 
     /// Compresses into `packed` and tells codec and length, if that is worth while.
-    fn shrink(&mut self, raw: &[u8], waiting: usize) -> Option<(u8, usize)> {
+    fn shrink(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
         let how = match self.how {
-            Compress::Adaptive if waiting > WAITING_MAX => Compress::Lz4,
+            Compress::Adaptive if self.haste > 0 => Compress::Lz4,
             how => how,
         };
         let (codec, len) = match how {
@@ -126,7 +129,7 @@ mod tests {
         for how in [Compress::Zstd(1), Compress::Zstd(19), Compress::Lz4, Compress::None] {
             let mut compressor = Compressor::new(how).unwrap();
             for raw in [&text[..], &text[..100], &text[..3], &noise(300_000)] {
-                let (codec, stored) = compressor.compress(raw, 0);
+                let (codec, stored) = compressor.compress(raw, false);
                 assert!(stored.len() <= raw.len());
                 assert_eq!(unpack(codec, stored.to_vec(), raw.len()).as_deref(), Ok(raw));
             }
@@ -138,17 +141,29 @@ mod tests {
         let text = b"the same again, ".repeat(2000);
         for how in [Compress::Zstd(1), Compress::Lz4] {
             let mut compressor = Compressor::new(how).unwrap();
-            assert!(compressor.compress(&text, 0).1.len() < text.len() / 50);
-            assert_eq!(compressor.compress(&noise(300_000), 0).0, codec::NONE);
-            assert_eq!(compressor.compress(&noise(3_000), 0).0, codec::NONE);
+            assert!(compressor.compress(&text, false).1.len() < text.len() / 50);
+            assert_eq!(compressor.compress(&noise(300_000), false).0, codec::NONE);
+            assert_eq!(compressor.compress(&noise(3_000), false).0, codec::NONE);
         }
+    }
+
+    #[test]
+    fn haste_lasts_for_a_while() {
+        let text = b"the same again, ".repeat(2000);
+        let mut compressor = Compressor::new(Compress::Adaptive).unwrap();
+        assert_eq!(compressor.compress(&text, false).0, codec::ZSTD);
+        assert_eq!(compressor.compress(&text, true).0, codec::LZ4);
+        for _ in 1..HASTE_BLOCKS {
+            assert_eq!(compressor.compress(&text, false).0, codec::LZ4);
+        }
+        assert_eq!(compressor.compress(&text, false).0, codec::ZSTD);
     }
 
     #[test]
     fn no_payload_is_stored_that_a_reader_takes_for_a_bomb() {
         let zeros = vec![0; PAYLOAD_BYTES_MAX];
         let mut compressor = Compressor::new(Compress::Zstd(1)).unwrap();
-        let stored = compressor.compress(&zeros, 0).1.len();
+        let stored = compressor.compress(&zeros, false).1.len();
         assert!(stored * RATIO_MAX >= zeros.len());
     }
 
@@ -157,7 +172,7 @@ mod tests {
         let raw = b"the same again, ".repeat(100);
         for how in [Compress::Zstd(1), Compress::Lz4, Compress::None] {
             let mut compressor = Compressor::new(how).unwrap();
-            let (codec, stored) = compressor.compress(&raw, 0);
+            let (codec, stored) = compressor.compress(&raw, false);
             for wrong in [0, raw.len() - 1, raw.len() + 1, PAYLOAD_BYTES_MAX, usize::MAX] {
                 assert!(unpack(codec, stored.to_vec(), wrong).is_err());
             }

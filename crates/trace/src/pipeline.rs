@@ -234,7 +234,7 @@ impl Pipeline {
         }
         if self.workers.is_empty() {
             drop(queue);
-            self.shared.finish(job, &mut self.own, 0);
+            self.shared.finish(job, &mut self.own, false);
             return;
         }
         let bytes = job.payload.len();
@@ -264,8 +264,9 @@ impl Pipeline {
 
     /// Waits until all blocks are in the file and writes the last INDEX.
     pub fn drain(&mut self) -> Result<Written, WriteError> {
-        while let Some((job, waiting)) = self.shared.take() {
-            self.shared.finish(job, &mut self.own, waiting);
+        // There is nothing else to do: the workers are helped.
+        while let Some(job) = self.shared.take() {
+            self.shared.finish(job, &mut self.own, true);
         }
         self.stop();
         let mut file = lock(&self.shared.file);
@@ -308,19 +309,19 @@ impl Drop for Pipeline {
 }
 
 impl Shared {
-    /// The next block that waits, and how many bytes wait behind it.
-    fn take(&self) -> Option<(Job, usize)> {
+    /// The next block that waits.
+    fn take(&self) -> Option<Job> {
         let mut queue = lock(&self.queue);
         let job = queue.jobs.pop_front()?;
         queue.bytes = queue.bytes.saturating_sub(job.payload.len());
-        Some((job, queue.bytes))
+        Some(job)
     }
 
-    /// Compresses a block, waits for its turn and writes it; so many bytes wait behind it.
-    fn finish(&self, job: Job, compressor: &mut Compressor, waiting: usize) {
+    /// Compresses a block, waits for its turn and writes it. `waited`: it lay ready before.
+    fn finish(&self, job: Job, compressor: &mut Compressor, waited: bool) {
         let Job { turn, head, mut payload } = job;
         let raw = payload.bytes();
-        let (codec, stored) = compressor.compress(raw, waiting);
+        let (codec, stored) = compressor.compress(raw, waited);
         let mut file = lock(&self.file);
         while file.turn != turn && file.failed.is_none() {
             file = self.turn.wait(file).unwrap_or_else(PoisonError::into_inner);
@@ -360,6 +361,7 @@ fn work(shared: &Shared, mut compressor: Compressor) {
     let _watch = Watch(shared);
     loop {
         let mut queue = lock(&shared.queue);
+        let mut waited = true;
         let job = loop {
             if let Some(job) = queue.jobs.pop_front() {
                 break job;
@@ -367,12 +369,12 @@ fn work(shared: &Shared, mut compressor: Compressor) {
             if queue.closed {
                 return;
             }
+            waited = false;
             queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
-        let bytes = job.payload.len();
-        let waiting = queue.bytes.saturating_sub(bytes);
         drop(queue);
-        shared.finish(job, &mut compressor, waiting);
+        let bytes = job.payload.len();
+        shared.finish(job, &mut compressor, waited);
         // Only now: what a worker holds is memory as well.
         let mut queue = lock(&shared.queue);
         queue.bytes = queue.bytes.saturating_sub(bytes);

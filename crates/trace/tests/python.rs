@@ -30,6 +30,7 @@ fn both_readers_say_the_same() {
     for compress in [Compress::None, Compress::Lz4, Compress::Zstd(1)] {
         let bytes = write_with_gaps(options(compress, 0), 1, |writer| {
             everything(writer);
+            sample::manifest::write(writer, 3000);
             sample::gap(writer);
         });
         let (printed, complaint, code) = python(&bytes, "same");

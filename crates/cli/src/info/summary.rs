@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use events::record::enter_flag;
 use model::World;
+use model::mounts::Mounts;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
-use super::mounts::Mounts;
 use crate::render::text::major_minor;
 use crate::source;
 

@@ -111,11 +111,28 @@ impl<'a> Json<'a> {
         let _ = write!(self.out, "{quote}{value}{quote}");
     }
 
+    /// A number with a fraction, to a millionth.
+    pub fn float(&mut self, value: f64) {
+        self.comma();
+        let value = if value.is_finite() { value } else { 0.0 };
+        let _ = write!(self.out, "{value:.6}");
+    }
+
     /// As [`Json::uint`].
     pub fn int(&mut self, value: i64) {
         self.comma();
         let quote = if value.unsigned_abs() > EXACT_MAX { "\"" } else { "" };
         let _ = write!(self.out, "{quote}{value}{quote}");
+    }
+
+    /// A broken number, to a millionth; null for what is no number.
+    pub fn number(&mut self, value: f64) {
+        if !value.is_finite() {
+            return self.null();
+        }
+        self.comma();
+        let text = format!("{value:.6}");
+        self.out.push_str(text.trim_end_matches('0').trim_end_matches('.'));
     }
 
     /// Text.

@@ -104,7 +104,7 @@ fn role(row: &Syscall) -> Role {
         "chroot" | "pivot_root" => Role::Root,
         "unshare" => Role::Unshare,
         "setns" => Role::EnterNamespace,
-        "clone" | "clone3" => Role::Spawn,
+        "clone" | "clone3" | "fork" | "vfork" => Role::Spawn,
         "mmap" => Role::Map,
         "bind" => Role::Bind,
         _ if row.ret == Ret::Fd && row.args.iter().any(|arg| matches!(arg.kind, Kind::Path)) => {

@@ -1,7 +1,7 @@
 //! What is needed to resolve the paths of each thread: its directory and its descriptors.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use trace::event::StartHow;
@@ -12,6 +12,8 @@ use super::{AT_FDCWD, Known, is_named};
 const PATH_BYTES_MAX: usize = 4096;
 /// Most descriptors of one table: the kernel's usual limit.
 const DESCRIPTORS_MAX: usize = 1 << 20;
+/// Most children of a task, and tasks that ended, that are remembered.
+const REMEMBERED_MAX: usize = 256;
 /// Most states of processes that have not begun.
 const ANNOUNCED_MAX: usize = 1 << 14;
 
@@ -39,18 +41,54 @@ impl Place {
 /// Descriptors of files that were opened by path, and since when each has its number.
 type Files = BTreeMap<i32, (u64, Rc<[u8]>)>;
 
+#[derive(Clone, Default)]
 struct Task {
     process: u32,
-    parent: u32,
+    files: Shared<Files>,
+    place: Shared<Place>,
+    /// What its children were given that have not begun.
+    given: VecDeque<Given>,
+    /// Children that had begun before the call that made them returned: thread id and number.
+    begun: VecDeque<(u32, u32)>,
+}
+
+/// What a child gets. Its maker may have gone elsewhere before it begins.
+#[derive(Clone)]
+struct Given {
     tid: u32,
     files: Shared<Files>,
     place: Shared<Place>,
+}
+
+impl Task {
+    fn give(&self, shares: bool, tid: u32) -> Given {
+        let (files, place) = match shares {
+            true => (self.files.clone(), self.place.clone()),
+            false => (copy(&self.files), copy(&self.place)),
+        };
+        Given { tid, files, place }
+    }
+
+    fn claim(&mut self, tid: u32) -> Option<Given> {
+        let at = self.given.iter().position(|given| given.tid == tid)?;
+        self.given.remove(at)
+    }
+}
+
+/// Adds to a list that keeps the last ones.
+fn push<T>(list: &mut VecDeque<T>, item: T) {
+    if list.len() == REMEMBERED_MAX {
+        list.pop_front();
+    }
+    list.push_back(item);
 }
 
 /// All threads that live.
 #[derive(Default)]
 pub(super) struct Tasks {
     threads: HashMap<u32, Task>,
+    /// The last ones that ended: their children may not have begun.
+    ended: VecDeque<(u32, Task)>,
     /// What was told of processes before their first thread began.
     announced: HashMap<u32, (u64, Box<Known>)>,
 }
@@ -65,13 +103,41 @@ impl Tasks {
         parent: u32,
         tid: u32,
     ) -> Option<(u64, Box<Known>)> {
-        let (files, place) = match self.threads.get(&parent) {
-            Some(maker) if how == StartHow::Thread => (maker.files.clone(), maker.place.clone()),
-            Some(maker) => (copy(&maker.files), copy(&maker.place)),
-            None => Default::default(),
+        let ended = self.ended.iter_mut().find(|(number, _)| *number == parent);
+        let maker = match self.threads.get_mut(&parent) {
+            Some(maker) => Some(maker),
+            None => ended.map(|(_, task)| task),
         };
-        self.threads.insert(thread, Task { process, parent, tid, files, place });
+        let mut task = Task { process, ..Task::default() };
+        if let Some(maker) = maker {
+            let Given { files, place, .. } = match maker.claim(tid) {
+                Some(given) => given,
+                None => {
+                    push(&mut maker.begun, (tid, thread));
+                    maker.give(how == StartHow::Thread, tid)
+                }
+            };
+            (task.files, task.place) = (files, place);
+        }
+        self.threads.insert(thread, task);
         self.announced.remove(&process)
+    }
+
+    /// A call that makes a task has returned.
+    pub fn spawned(&mut self, thread: u32, tid: i64, is_thread: bool, leaves: bool) {
+        let Some(maker) = self.threads.get_mut(&thread) else { return };
+        let Ok(tid) = u32::try_from(tid) else { return };
+        let begun = maker.begun.iter().position(|(begun, _)| *begun == tid);
+        let child = begun.and_then(|at| maker.begun.remove(at)).map(|(_, child)| child);
+        if child.is_none() {
+            let given = maker.give(is_thread, tid);
+            given.place.borrow_mut().foreign |= leaves;
+            push(&mut maker.given, given);
+        } else if let Some(task) = child.and_then(|child| self.threads.get(&child))
+            && leaves
+        {
+            task.place.borrow_mut().leave();
+        }
     }
 
     /// A thread runs a new program, alone in its process.
@@ -104,12 +170,18 @@ impl Tasks {
     }
 
     pub fn end(&mut self, thread: u32) {
-        self.threads.remove(&thread);
+        if let Some(task) = self.threads.remove(&thread) {
+            push(&mut self.ended, (thread, task));
+        }
     }
 
     pub fn exit(&mut self, process: u32) {
         self.announced.remove(&process);
-        self.threads.retain(|_, task| task.process != process);
+        let gone: Vec<u32> = {
+            let of_process = self.threads.iter().filter(|(_, task)| task.process == process);
+            of_process.map(|(&thread, _)| thread).collect()
+        };
+        gone.into_iter().for_each(|thread| self.end(thread));
     }
 
     /// The path under which a descriptor was opened.
@@ -163,14 +235,6 @@ impl Tasks {
     pub fn change_place(&mut self, thread: u32, change: impl FnOnce(&mut Place)) {
         if let Some(task) = self.threads.get(&thread) {
             change(&mut task.place.borrow_mut());
-        }
-    }
-
-    /// The task that a thread made is in a mount namespace of its own.
-    pub fn child_leaves(&mut self, maker: u32, tid: i64) {
-        let made = |task: &&Task| task.parent == maker && i64::from(task.tid) == tid;
-        if let Some(task) = self.threads.values().find(made) {
-            task.place.borrow_mut().leave();
         }
     }
 

@@ -127,7 +127,7 @@ fn what_is_read_late_counts_when_it_happened() {
     scene.start(3, StartHow::Fork, 2, 1);
     // The child's ring is read before that of its maker, which had gone elsewhere before.
     let mut moved = scene.noted(1, "chdir", &[0], &["/b"], 0);
-    (moved.enter, moved.exit) = (112, 115);
+    (moved.enter, moved.exit) = (122, 125);
     scene.call(3, "mkdir", &[0, 0], &["x"], 0);
     scene.changes.call(moved);
     assert_eq!(scene.changed(), ["/b/x"]);

@@ -1,1 +1,289 @@
+use std::fs::{self, Permissions};
+use std::io::Cursor;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
+use files::Tree;
+use tempfile::TempDir;
+use trace::event::{Preamble, Totals};
+use trace::manifest::ManifestWriter;
+use trace::{Writer, WriterOptions};
+
+use super::*;
+
+/// A directory with a bit of everything.
+fn sample() -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs::create_dir_all(at("dir/deep")).unwrap();
+    fs::write(at("dir/deep/file"), vec![7; 20_000]).unwrap();
+    fs::write(at("dir/short"), b"short").unwrap();
+    fs::hard_link(at("dir/short"), at("linked")).unwrap();
+    symlink("dir/short", at("link")).unwrap();
+    fs::set_permissions(at("dir/deep/file"), Permissions::from_mode(0o640)).unwrap();
+    place
+}
+
+fn tree(path: &Path) -> Tree {
+    Tree::open(path).unwrap()
+}
+
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A trace with this manifest.
+fn trace_of(entries: &[Entry], ending: Option<Ending>) -> Trace {
+    let memory = Memory::default();
+    let options = WriterOptions { workers: 0, ..WriterOptions::default() };
+    let preamble = Preamble { tsc_hz: 1, ..Preamble::default() };
+    let mut writer = Writer::new(Box::new(memory.clone()), &preamble, options).unwrap();
+    let mut manifest = ManifestWriter::default();
+    for entry in entries {
+        manifest.add(&mut writer, &mut entry.clone()).unwrap();
+    }
+    if let Some(ending) = ending {
+        manifest.end(&mut writer, ending).unwrap();
+    }
+    writer.finish(&Totals::default()).unwrap();
+    Trace::from_stream(Cursor::new(memory.0.lock().unwrap().clone())).unwrap()
+}
+
+/// What a recorder would tell of all paths in a directory, in order.
+fn manifest_of(root: &Path) -> Vec<Entry> {
+    let tree = tree(root);
+    let mut paths = vec![Vec::new()];
+    let mut all = Vec::new();
+    let mut same = std::collections::HashMap::new();
+    while let Some(path) = paths.pop() {
+        for name in tree.names(&path).unwrap() {
+            let path = [&path[..], b"/", &name].concat();
+            let Seen { mut entry, inode } = tree.look(&path, Want::Pieces(0));
+            if entry.kind == FileKind::Directory {
+                paths.push(path);
+            } else if entry.nlink > 1 {
+                let next = same.len() as u64 + 1;
+                entry.same = *same.entry(inode).or_insert(next);
+            }
+            all.push(entry);
+        }
+    }
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all
+}
+
+fn whole(entries: &[Entry]) -> Trace {
+    trace_of(entries, Some(Ending::default()))
+}
+
+fn found(state: &FinalState) -> Vec<(String, String)> {
+    let line = |d: &Difference| (d.path.clone(), d.what.clone());
+    state.differences.iter().map(line).collect()
+}
+
+/// Changes a copy of the sample, and tells the differences by both ways of comparing.
+fn check(change: impl Fn(&Path), expected: &[(&str, &str)]) {
+    let (before, after) = (sample(), sample());
+    change(after.path());
+    let state = trees(&tree(before.path()), &tree(after.path()), Scrutiny::default());
+    let expected: Vec<(String, String)> =
+        expected.iter().map(|(path, what)| (path.to_string(), what.to_string())).collect();
+    assert_eq!(found(&state), expected);
+    let trace = whole(&manifest_of(before.path()));
+    let by_trace =
+        manifest_and_tree(&trace, &tree(after.path()), Scrutiny::default(), &all_seen).unwrap();
+    // A manifest also names what is below a directory that is missing.
+    for difference in &expected {
+        assert!(found(&by_trace).contains(difference), "{difference:?}: {:?}", found(&by_trace));
+    }
+    assert_eq!(by_trace.different == 0, expected.is_empty());
+}
+
+#[test]
+fn equal_trees_are_equal() {
+    check(|_| {}, &[]);
+}
+
+#[test]
+fn each_kind_of_difference_is_named() {
+    let at = |root: &Path, name: &str| -> PathBuf { root.join(name) };
+    check(
+        |root| {
+            let mut bytes = fs::read(at(root, "dir/deep/file")).unwrap();
+            bytes[9_000] = 8;
+            fs::write(at(root, "dir/deep/file"), bytes).unwrap();
+        },
+        &[("/dir/deep/file", "content")],
+    );
+    check(
+        |root| fs::write(at(root, "dir/deep/file"), b"x").unwrap(),
+        &[("/dir/deep/file", "size")],
+    );
+    let mode = Permissions::from_mode(0o1755);
+    check(
+        |root| fs::set_permissions(at(root, "dir/deep"), mode.clone()).unwrap(),
+        &[("/dir/deep", "mode")],
+    );
+    check(
+        |root| {
+            fs::remove_file(at(root, "link")).unwrap();
+            symlink("elsewhere", at(root, "link")).unwrap();
+        },
+        &[("/link", "target")],
+    );
+    check(
+        |root| {
+            fs::remove_file(at(root, "link")).unwrap();
+            fs::create_dir(at(root, "link")).unwrap();
+        },
+        &[("/link", "type")],
+    );
+    check(|root| fs::remove_dir_all(at(root, "dir/deep")).unwrap(), &[("/dir/deep", "type")]);
+    check(
+        |root| {
+            fs::remove_file(at(root, "linked")).unwrap();
+            fs::write(at(root, "linked"), b"short").unwrap();
+        },
+        &[("/linked", "same file"), ("/dir/short", "links")],
+    );
+}
+
+#[test]
+fn what_was_added_is_found_in_trees() {
+    let (before, after) = (sample(), sample());
+    fs::write(after.path().join("dir/new"), b"").unwrap();
+    let state = trees(&tree(before.path()), &tree(after.path()), Scrutiny::default());
+    assert_eq!(found(&state), [("/dir/new".to_string(), "type".to_string())]);
+}
+
+#[test]
+fn the_piece_that_differs_is_told() {
+    let place = sample();
+    let trace = whole(&manifest_of(place.path()));
+    let path = place.path().join("dir/deep/file");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8192] = 9;
+    fs::write(&path, bytes).unwrap();
+    let state =
+        manifest_and_tree(&trace, &tree(place.path()), Scrutiny::default(), &all_seen).unwrap();
+    assert!(state.differences[0].expected.starts_with("bytes 8192 to 12287 "), "{state:?}");
+}
+
+#[test]
+fn bytes_that_were_never_seen_are_unknown_not_different() {
+    let place = sample();
+    let trace = whole(&manifest_of(place.path()));
+    let path = place.path().join("dir/deep/file");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8192..12288].fill(9);
+    fs::write(&path, &bytes).unwrap();
+    let compare = |unseen: Unseen<'_>| {
+        manifest_and_tree(&trace, &tree(place.path()), Scrutiny::default(), unseen).unwrap()
+    };
+    let state =
+        compare(&|path, _| if path == b"/dir/deep/file" { vec![9000..9001] } else { vec![] });
+    assert_eq!((state.different, state.unknown_bytes), (0, 4096));
+    let state = compare(&|_, _| vec![100..200, 15_000..16_000]);
+    assert_eq!((state.different, state.unknown_bytes), (1, 0));
+    // What does differ elsewhere is found all the same.
+    bytes[0] = 1;
+    fs::write(&path, &bytes).unwrap();
+    let state = compare(&|_, _| vec![8192..12288]);
+    assert_eq!((state.different, state.unknown_bytes), (1, 4096));
+}
+
+#[test]
+fn what_cannot_be_told_is_not_called_equal() {
+    let place = sample();
+    let mut entries = manifest_of(place.path());
+    for entry in &mut entries {
+        if entry.path == b"/dir/deep/file" {
+            entry.content = Content::Mapped;
+        }
+    }
+    let state =
+        manifest_and_tree(&whole(&entries), &tree(place.path()), Scrutiny::default(), &all_seen)
+            .unwrap();
+    assert_eq!((state.different, state.unverified_count), (0, 1));
+    assert_eq!(state.unverified[0].path, "/dir/deep/file");
+}
+
+#[test]
+fn a_missing_or_short_manifest_is_told() {
+    let place = sample();
+    let compare = |ending| {
+        let trace = trace_of(&[], ending);
+        let tree = tree(place.path());
+        manifest_and_tree(&trace, &tree, Scrutiny::default(), &all_seen).unwrap()
+    };
+    assert!(compare(None).limited.unwrap().contains("no manifest"));
+    let early = Ending { scope: Scope::StoppedEarly, left_out: 0 };
+    assert!(compare(Some(early)).limited.unwrap().contains("stopped early"));
+    let cut = Ending { scope: Scope::Truncated, left_out: 5 };
+    let state = compare(Some(cut));
+    assert!(state.limited.is_some() && state.left_out == 5);
+    assert!(compare(Some(Ending::default())).limited.is_none());
+}
+
+#[test]
+fn links_do_not_lead_out_of_a_tree() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), b"secret").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    symlink(outside.path(), place.path().join("out")).unwrap();
+    symlink("../../../../../../..", place.path().join("up")).unwrap();
+    let tree = tree(place.path());
+    let secret = [b"/up", outside.path().as_os_str().as_encoded_bytes(), b"/secret"].concat();
+    let dots = [b"/../../..", outside.path().as_os_str().as_encoded_bytes(), b"/secret"].concat();
+    for path in [&b"/out/secret"[..], &secret, &dots] {
+        assert_eq!(tree.look(path, Want::Whole).entry.kind, FileKind::Absent);
+    }
+    assert_eq!(tree.look(b"/a\0b", Want::Whole).entry.kind, FileKind::Unreachable);
+    // Through a link to the tree's own top.
+    assert_eq!(tree.look(b"/up/out", Want::Whole).entry.kind, FileKind::Link);
+}
+
+#[test]
+fn two_manifests() {
+    let place = sample();
+    let entries = manifest_of(place.path());
+    let same = manifests(&whole(&entries), &whole(&entries), Scrutiny::default()).unwrap();
+    assert_eq!((same.different, same.unverified_count), (0, 0), "{same:?}");
+    let mut changed = entries.clone();
+    changed.retain(|entry| entry.path != b"/link");
+    for entry in &mut changed {
+        entry.uid += 1;
+    }
+    let other = manifests(&whole(&entries), &whole(&changed), Scrutiny::default()).unwrap();
+    assert_eq!((other.different, other.unverified_count), (entries.len() as u64 - 1, 1));
+    let no_owners = Scrutiny { owners: false, ..Scrutiny::default() };
+    let other = manifests(&whole(&entries), &whole(&changed), no_owners).unwrap();
+    assert_eq!(other.different, 0);
+}
+
+#[test]
+fn attributes_are_compared_where_there_are_any() {
+    let (before, after) = (sample(), sample());
+    let set = |place: &TempDir, value: &[u8]| {
+        let path = place.path().join("dir/short");
+        rustix::fs::setxattr(path, "user.reenact", value, rustix::fs::XattrFlags::empty())
+    };
+    if set(&before, b"one").is_err() {
+        eprintln!("this file system has no attributes: nothing to compare");
+        return;
+    }
+    set(&after, b"two").unwrap();
+    let state = trees(&tree(before.path()), &tree(after.path()), Scrutiny::default());
+    assert!(found(&state).contains(&("/dir/short".into(), "xattr".into())), "{state:?}");
+}

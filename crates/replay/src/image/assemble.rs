@@ -1,7 +1,7 @@
 //! From what was learnt to files: directories from the root down, contents moved to their names,
 //! permissions and times when nothing more is put below.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::attributes::{self, Target};
 use super::staging::{Staged, Staging};
-use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree};
+use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, absolute};
 use super::{Built, ImageError};
 
 /// Where those names are kept that nobody named: further links of files, and what links lead to
@@ -29,6 +29,7 @@ pub mod left_out {
     pub const NEW_LINK: &str = "further names of a file on another file system";
     pub const SPECIAL: &str = "fifos and sockets that this file system does not take";
     pub const SIZE: &str = "files larger than this file system takes";
+    pub const SECOND: &str = "second names of directories";
     pub const NAME: &str = "names that this file system does not take";
 }
 
@@ -47,8 +48,12 @@ pub fn assemble(
     staging: &mut Staging,
     root: BorrowedFd<'_>,
 ) -> Result<Built, ImageError> {
-    hide(tree)?;
-    let mut assembly = Assembly { tree, staging, built: Built::default(), linked: HashSet::new() };
+    let names = count_names(tree);
+    hide(tree, &names)?;
+    let names = count_names(tree);
+    let mut assembly =
+        Assembly { tree, staging, built: Built::default(), names, made: HashSet::new() };
+    assembly.made.insert(NodeId::ROOT);
     let directory = rustix::fs::openat(root, ".", DIRECTORY, Mode::empty())
         .map_err(|error| ImageError::write(b"/", error))?;
     let mut frames = vec![assembly.frame(NodeId::ROOT, directory, b"/".to_vec())];
@@ -71,26 +76,40 @@ pub fn assemble(
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// How many names each file had.
+fn count_names(tree: &Tree) -> HashMap<NodeId, usize> {
+    let mut names = HashMap::new();
+    for directory in tree.ids().filter_map(|id| tree.directory(id)) {
+        for id in directory.had.values() {
+            *names.entry(tree.find(*id)).or_default() += 1;
+        }
+    }
+    names
+}
+
 /// Gives hidden names to what has no other.
-fn hide(tree: &mut Tree) -> Result<(), TooMany> {
+fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> {
     let all: Vec<NodeId> = tree.ids().filter(|id| tree.node(*id).initial).collect();
     let mut number = 0;
     for id in all {
         let node = tree.node(id);
-        let (is_nameless_link, through) =
-            (node.kind == Kind::Link && node.target.is_none(), node.through);
-        let links = node.about.links.unwrap_or(1) as usize;
-        let missing = links.saturating_sub(node.was.len()).min(LINKS_MAX);
-        if is_nameless_link {
+        let has = names.get(&id).copied().unwrap_or(0);
+        if has == 0 {
+            continue;
+        }
+        if node.kind == Kind::Link && node.target.is_none() {
+            let through = node.through.map(|through| tree.find(through));
+            let known = through.and_then(|through| tree.path_at_first(through));
             number += 1;
             let name = format!("link-{number}");
-            let path = [HIDDEN, name.as_bytes()].join(&b'/');
-            tree.node_mut(id).target = Some(path);
-            if let Some(through) = through {
+            let hidden = [HIDDEN, name.as_bytes()].join(&b'/');
+            tree.node_mut(id).target = Some(known.as_ref().map_or(hidden, |path| absolute(path)));
+            if let Some(through) = through.filter(|_| known.is_none()) {
                 hidden_name(tree, &name, through)?;
             }
-        } else if node.kind == Kind::File && !node.was.is_empty() {
-            for _ in 0..missing {
+        } else if node.kind == Kind::File {
+            let links = node.about.links.unwrap_or(1) as usize;
+            for _ in 0..links.saturating_sub(has).min(LINKS_MAX) {
                 number += 1;
                 hidden_name(tree, &format!("name-{number}"), id)?;
             }
@@ -129,8 +148,10 @@ struct Assembly<'a> {
     tree: &'a mut Tree,
     staging: &'a mut Staging,
     built: Built,
-    /// Files that have one of several names already.
-    linked: HashSet<NodeId>,
+    /// How many names each file has.
+    names: HashMap<NodeId, usize>,
+    /// Directories that are made, and files that have one of several names.
+    made: HashSet<NodeId>,
 }
 
 impl Assembly<'_> {
@@ -162,6 +183,11 @@ impl Assembly<'_> {
         let above = frame.directory.as_fd();
         let made = match kind {
             Kind::Directory => {
+                // A directory has one name; a trace that says otherwise is not to be believed.
+                if !self.made.insert(id) {
+                    self.built.leave_out(left_out::SECOND);
+                    return Ok(None);
+                }
                 return match self.directory(above, name) {
                     Ok(fd) => {
                         self.built.directories += 1;
@@ -252,8 +278,8 @@ impl Assembly<'_> {
         let content = node.content.as_deref();
         let size = content.map_or(0, |content| content.size_at_first());
         let mut staged = content.and_then(|content| content.staged);
-        let has_more_names = node.was.len() > 1;
-        if self.linked.insert(id) {
+        let has_more_names = self.names.get(&id).is_some_and(|count| *count > 1);
+        if self.made.insert(id) {
             self.built.files += 1;
             let seen = content.map_or(0, |content| content.seen.bytes().min(size));
             self.built.unknown_bytes = self.built.unknown_bytes.saturating_add(size - seen);

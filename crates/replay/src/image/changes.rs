@@ -203,7 +203,15 @@ impl Fold<'_> {
             asked.opened = match told {
                 Some((_, identity)) => Some(self.existing(&spot, false, identity)?),
                 None if spot.node.is_some() => spot.node,
-                None => self.make_at(asked, spot, Kind::File)?,
+                None => {
+                    let known = spot.directory.and_then(|d| self.tree.entry(d, &spot.name));
+                    let unsure = known.is_none() && flags & open_flag::EXCL == 0;
+                    let made = self.make_at(asked, spot, Kind::File)?;
+                    if let Some(made) = made {
+                        self.tree.node_mut(made).may_have_been = unsure;
+                    }
+                    made
+                }
             };
         }
         Ok(())

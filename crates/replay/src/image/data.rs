@@ -6,6 +6,7 @@ use events::record::{data_flag, part};
 use events::shape::{Classes, Dir, Kind as ArgKind, Of};
 use model::Contents;
 use model::contents::{self, has, piece};
+use rustix::io::Errno;
 use trace::event::{Call, Data};
 
 use super::ImageError;
@@ -182,8 +183,13 @@ impl Fold<'_> {
             }
             true
         });
-        if let Some(source) = failed {
-            return Err(ImageError::Write { path, source });
+        match failed {
+            Some(error) if Errno::from_io_error(&error) == Some(Errno::FBIG) => {
+                self.seen.too_large += 1;
+                return Ok(());
+            }
+            Some(source) => return Err(ImageError::Write { path, source }),
+            None => {}
         }
         if let Some(error) = self.stored.error.take() {
             return Err(error.into());

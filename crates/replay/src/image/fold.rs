@@ -48,7 +48,6 @@ impl PathArg {
 }
 
 /// A call, with what its arguments meant when it began.
-#[derive(Debug)]
 pub struct Asked {
     pub thread: u32,
     pub tsc: u64,

@@ -9,6 +9,7 @@ impl Tree {
     /// newer name leads to from now on.
     pub fn same(&mut self, known: NodeId, newer: NodeId, links: u32) -> Result<NodeId, TooMany> {
         let (known, newer) = (self.find(known), self.find(newer));
+        self.was_there(newer);
         let is_directory = self.node(known).kind == Kind::Directory;
         if known == newer || !self.are_alike(known, newer) {
             return Ok(newer);
@@ -22,6 +23,19 @@ impl Tree {
         Ok(self.find(known))
     }
 
+    /// A file that seemed to be made was there all along.
+    fn was_there(&mut self, id: NodeId) {
+        let node = self.node_mut(id);
+        let Some((directory, name)) = node.home.clone().filter(|_| node.may_have_been) else {
+            return;
+        };
+        (node.initial, node.content) = (true, None);
+        node.was.push((directory, name.clone()));
+        if let Some(directory) = self.directory_mut(directory) {
+            directory.had.insert(name, id);
+        }
+    }
+
     fn are_alike(&self, a: NodeId, b: NodeId) -> bool {
         let (a, b) = (self.node(a), self.node(b));
         a.kind == b.kind || a.kind == Kind::Unknown || b.kind == Kind::Unknown
@@ -31,16 +45,11 @@ impl Tree {
     /// taken for the directory, the second for a link to it.
     fn topmost(&self, known: NodeId, newer: NodeId) -> Option<(NodeId, NodeId)> {
         let (mut a, mut b) = (known, newer);
-        loop {
-            let (above_a, name_a) = self.node(a).was.first()?;
-            let (above_b, name_b) = self.node(b).was.first()?;
-            let (above_a, above_b) = (self.find(*above_a), self.find(*above_b));
+        while let Some((above_b, name)) = self.node(b).home.clone() {
+            let above_b = self.find(above_b);
+            let Some(above_a) = self.holder(a, &name) else { break };
             let at_top = [above_a, above_b].contains(&NodeId::ROOT);
-            if name_a != name_b
-                || above_a == above_b
-                || at_top
-                || !self.may_be_one(above_a, above_b)
-            {
+            if above_a == above_b || at_top || !self.may_be_one(above_a, above_b) {
                 break;
             }
             (a, b) = (above_a, above_b);
@@ -56,6 +65,15 @@ impl Tree {
         }
     }
 
+    /// A directory in which a file has this name now.
+    fn holder(&self, id: NodeId, name: &Name) -> Option<NodeId> {
+        let node = self.node(id);
+        let names = node.home.iter().chain(&node.was);
+        let same = names.filter(|(_, other)| other == name).map(|(directory, _)| *directory);
+        let mut holders = same.filter(|d| self.entry(*d, name) == Some(Entry::There(id)));
+        holders.next().map(|directory| self.find(directory))
+    }
+
     fn may_be_one(&self, a: NodeId, b: NodeId) -> bool {
         let (a, b) = (self.node(a), self.node(b));
         let same_inode = a.inode.is_none() || b.inode.is_none() || a.inode == b.inode;
@@ -64,7 +82,7 @@ impl Tree {
 
     /// Puts a symbolic link where a file or directory was believed to be.
     fn link_to(&mut self, link: NodeId, real: NodeId) -> Result<(), TooMany> {
-        let Some(path) = self.path_at_first(real) else { return Ok(()) };
+        let Some(path) = self.path_now(real) else { return Ok(()) };
         let new = self.replace_by_link(link)?;
         self.node_mut(new).target = Some(absolute(&path));
         self.absorb(real, link);
@@ -115,8 +133,8 @@ impl Tree {
             return Ok(());
         }
         node.target = Some(target.clone());
-        let (through, home) = (node.through.take(), node.home);
-        let (Some(through), Some(home)) = (through, home) else { return Ok(()) };
+        let (through, home) = (node.through.take(), node.home.clone());
+        let (Some(through), Some((home, _))) = (through, home) else { return Ok(()) };
         let how = Walk { root: NodeId::ROOT, follow: true, is_there: true, canonical: false };
         let Some(spot) = self.walk(home, &target, how)? else { return Ok(()) };
         match (spot.node, spot.directory) {
@@ -145,11 +163,19 @@ impl Tree {
             let old = self.forward(from, to);
             let Some(directory) = self.unite(to, old) else { continue };
             for (name, child) in directory.had {
-                match self.directory(to).and_then(|known| known.had.get(&name)) {
-                    Some(&known) => pairs.push((known, child)),
-                    None => {
+                let at_first = self.directory(to).and_then(|known| known.had.get(&name).copied());
+                match (at_first, self.entry(to, &name)) {
+                    (Some(known), _) => pairs.push((known, child)),
+                    (None, None) => {
                         if let Some(known) = self.directory_mut(to) {
                             known.had.insert(name, child);
+                        }
+                    }
+                    // The name was given or taken meanwhile: it tells nothing about before.
+                    (None, Some(now)) => {
+                        self.was_not(child, to, &name);
+                        if let Entry::There(known) = now {
+                            pairs.push((known, child));
                         }
                     }
                 }
@@ -165,6 +191,16 @@ impl Tree {
         }
     }
 
+    /// A file did not have this name at first.
+    fn was_not(&mut self, id: NodeId, directory: NodeId, name: &Name) {
+        let was = std::mem::take(&mut self.node_mut(id).was);
+        let same = |(d, n): &(NodeId, Name)| self.find(*d) == directory && n == name;
+        let was: Vec<_> = was.into_iter().filter(|at| !same(at)).collect();
+        let node = self.node_mut(id);
+        node.initial = !was.is_empty();
+        node.was = was;
+    }
+
     /// Adds what is known of a former file; gives back its directory, if it was one.
     fn unite(&mut self, to: NodeId, old: Node) -> Option<Box<Directory>> {
         let mut was: Vec<(NodeId, Name)> = self.node_mut(to).was.drain(..).collect();
@@ -177,7 +213,7 @@ impl Tree {
         let node = self.node_mut(to);
         node.was = was;
         node.names += old.names;
-        node.initial |= old.initial;
+        node.initial |= old.initial && !old.was.is_empty();
         node.inode = node.inode.or(old.inode);
         let (about, other) = (&mut node.about, old.about);
         about.mode = about.mode.or(other.mode);
@@ -186,7 +222,7 @@ impl Tree {
         about.mtime_ns = about.mtime_ns.or(other.mtime_ns);
         about.xattrs.extend(other.xattrs);
         let unseen = node.content.as_ref().is_none_or(|content| content.seen.is_empty());
-        if unseen && old.content.is_some() {
+        if unseen && old.initial && old.content.is_some() {
             node.content = old.content;
         }
         if node.target.is_none() {

@@ -135,14 +135,6 @@ impl Staging {
         rustix::fs::renameat(from, staged.number.to_string(), directory, name)
     }
 
-    /// Takes a content's own name away.
-    pub fn forget(&mut self, staged: Staged) {
-        let directory = &self.places[staged.place].directory;
-        // It is gone already when it was moved.
-        let _ = rustix::fs::unlinkat(directory, staged.number.to_string(), AtFlags::empty());
-        self.open.remove(&staged.number);
-    }
-
     /// Removes the directories, and contents that have found no place.
     pub fn finish(mut self) -> io::Result<()> {
         self.open.clear();

@@ -1,1 +1,240 @@
+//! Images of made-up recordings.
 
+mod hostile;
+mod recording;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+
+use recording::{Image, Recording, With, stat};
+
+const O_RDWR: u64 = 2;
+const O_CREAT: u64 = 0o100;
+const O_EXCL: u64 = 0o200;
+const O_TRUNC: u64 = 0o1000;
+const O_APPEND: u64 = 0o2000;
+const O_DIRECTORY: u64 = 0o200_000;
+const ENOENT: i64 = -2;
+const EEXIST: i64 = -17;
+const ENOTDIR: i64 = -20;
+const ENOTEMPTY: i64 = -39;
+
+fn content(image: &Image, path: &str) -> Vec<u8> {
+    fs::read(image.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn parts_that_were_read_are_there_and_the_rest_is_zeros() {
+    let mut r = Recording::new("/home/me");
+    r.open("data", O_RDWR, 3).told(stat(1, 10, 0o100640).size(10));
+    r.pread(3, b"cde", 2);
+    r.lseek(3, 8);
+    r.read(3, b"ij");
+    let image = r.image();
+    assert_eq!(content(&image, "home/me/data"), b"\0\0cde\0\0\0ij");
+    let meta = fs::metadata(image.path("home/me/data")).unwrap();
+    assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o640, 1_000_000));
+    assert_eq!((image.built.seen_bytes, image.built.unknown_bytes), (5, 5));
+    let unknown = image.built.unknown.of(b"/home/me/data").unwrap();
+    assert_eq!(unknown.iter().collect::<Vec<_>>(), [0..2, 5..8]);
+}
+
+#[test]
+fn what_was_written_first_tells_nothing() {
+    let mut r = Recording::new("/w");
+    r.open("data", O_RDWR, 3).told(stat(1, 10, 0o100644).size(6));
+    r.write(3, b"NEW");
+    r.lseek(3, 0);
+    r.read(3, b"NEWdef");
+    let image = r.image();
+    assert_eq!(content(&image, "w/data"), b"\0\0\0def");
+    assert_eq!(image.built.unknown_bytes, 3);
+    assert_eq!(image.built.unknown.of(b"/w/data"), None, "all that is left at the end was seen");
+}
+
+#[test]
+fn truncated_and_appended() {
+    let mut r = Recording::new("/w");
+    r.open("cut", O_RDWR | O_TRUNC, 3).told_before(stat(1, 10, 0o100644).size(6));
+    r.write(3, b"x");
+    r.open("log", O_RDWR | O_APPEND, 4).told(stat(1, 11, 0o100644).size(3));
+    r.write(4, b"more");
+    r.pread(4, b"onemore", 0);
+    let image = r.image();
+    assert_eq!(content(&image, "w/cut"), [0; 6]);
+    assert_eq!(content(&image, "w/log"), b"one");
+}
+
+#[test]
+fn names_are_followed_backwards_over_renames() {
+    let mut r = Recording::new("/w");
+    r.paths("rename", &["old", "new"], 0);
+    r.open("new", 0, 3).told(stat(1, 10, 0o100644).size(3));
+    r.read(3, b"abc");
+    r.paths("rename", &["d", "e"], 0);
+    r.open("e/f", 0, 4).told(stat(1, 11, 0o100644).size(1));
+    r.read(4, b"z");
+    let image = r.image();
+    assert_eq!(content(&image, "w/old"), b"abc");
+    assert_eq!(content(&image, "w/d/f"), b"z");
+    assert!(!image.path("w/new").exists() && !image.path("w/e").exists());
+}
+
+#[test]
+fn what_the_program_made_was_not_there() {
+    let mut r = Recording::new("/w");
+    r.paths("mkdir", &["made"], 0);
+    r.open("made/file", O_RDWR | O_CREAT, 3);
+    r.write(3, b"abc");
+    r.pread(3, b"abc", 0);
+    r.open("excl", O_RDWR | O_CREAT | O_EXCL, 4);
+    r.paths("symlink", &["target", "link"], 0);
+    r.paths("rename", &["made", "renamed"], 0);
+    r.open("renamed/file", 0, 5);
+    r.paths("access", &["absent"], ENOENT);
+    let image = r.image();
+    assert_eq!(image.names("w"), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_removed_was_there() {
+    let mut r = Recording::new("/w");
+    r.paths("unlink", &["file"], 0);
+    r.paths("rmdir", &["directory"], 0);
+    r.open("file", O_RDWR | O_CREAT | O_EXCL, 3);
+    r.paths("mkdir", &["known"], EEXIST);
+    r.paths("rmdir", &["full"], ENOTEMPTY);
+    r.paths("access", &["plain/below"], ENOENT);
+    r.paths("access", &["no-directory/below"], ENOTDIR);
+    let image = r.image();
+    assert_eq!(image.names("w"), ["directory", "file", "full", "known", "no-directory"]);
+    assert!(image.path("w/directory").is_dir() && image.path("w/known").is_dir());
+    assert!(image.path("w/file").is_file() && image.path("w/no-directory").is_file());
+    assert_eq!(fs::read_dir(image.path("w/full")).unwrap().count(), 1);
+}
+
+#[test]
+fn hard_links_are_one_file() {
+    let mut r = Recording::new("/w");
+    r.open("a", 0, 3).told(stat(1, 10, 0o100644).size(3).links(2));
+    r.read(3, b"abc");
+    r.stat("b", stat(1, 10, 0o100644).size(3).links(2));
+    r.stat("many", stat(1, 20, 0o100644).links(4));
+    let image = r.image();
+    let inode = |path| fs::metadata(image.path(path)).map(|m| (m.ino(), m.nlink())).unwrap();
+    assert_eq!(inode("w/a"), inode("w/b"));
+    assert_eq!(content(&image, "w/b"), b"abc");
+    assert_eq!((inode("w/a").1, inode("w/many").1), (2, 4));
+}
+
+#[test]
+fn one_file_by_two_paths_means_a_linked_directory() {
+    let mut r = Recording::new("/");
+    r.open("/usr/lib/x/libc", 0, 3).told(stat(1, 10, 0o100644).size(3));
+    r.open("/lib/x/other", 0, 4).told(stat(1, 11, 0o100644).size(1));
+    r.stat("/lib/x/libc", stat(1, 10, 0o100644).size(3));
+    let image = r.image();
+    assert_eq!(fs::read_link(image.path("lib")).unwrap().to_str(), Some("/usr/lib"));
+    assert_eq!(image.names("usr/lib/x"), ["libc", "other"]);
+}
+
+#[test]
+fn links_lead_where_they_led() {
+    let mut r = Recording::new("/w");
+    r.open("link/file", 0, 3).told(stat(1, 10, 0o100644).size(3));
+    r.read(3, b"abc");
+    r.readlink("link", b"real");
+    r.lstat("unread", stat(1, 11, 0o120777).size(7));
+    r.open("unread/inner", 0, 4).told(stat(1, 12, 0o100644).size(1));
+    r.open("real/../sibling", 0, 5).told(stat(1, 13, 0o100644).size(1));
+    let image = r.image();
+    assert_eq!(fs::read_link(image.path("w/link")).unwrap().to_str(), Some("real"));
+    assert_eq!(content(&image, "w/real/file"), b"abc");
+    assert!(fs::symlink_metadata(image.path("w/unread")).unwrap().is_symlink());
+    assert!(image.path("w/sibling").is_file());
+}
+
+#[test]
+fn directories_are_followed_by_descriptor() {
+    let mut r = Recording::new("/w");
+    r.open("d", O_DIRECTORY, 3).told(stat(1, 5, 0o040700));
+    r.paths("rename", &["d", "e"], 0);
+    r.openat(3, "file", 0, 4).told(stat(1, 10, 0o100644).size(1));
+    r.read(4, b"x");
+    r.paths("chdir", &["e"], 0);
+    r.open("second", 0, 5).told(stat(1, 11, 0o100644).size(1));
+    r.listed(3, &[("third", 8), ("file", 8), ("pipe", 1), ("link", 10)]);
+    let image = r.image();
+    assert_eq!(image.names("w/d"), ["file", "link", "pipe", "second", "third"]);
+    assert!(fs::metadata(image.path("w/d/pipe")).unwrap().file_type().is_fifo());
+    assert_eq!(fs::metadata(image.path("w/d")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn offsets_are_shared_by_copies_of_a_descriptor() {
+    let mut r = Recording::new("/w");
+    r.open("data", 0, 3).told(stat(1, 10, 0o100644).size(6));
+    r.read(3, b"ab");
+    r.numbers("dup", &[3], 7);
+    r.read(7, b"cd");
+    r.fork(2);
+    r.by(2).read(3, b"ef");
+    let image = r.image();
+    assert_eq!(content(&image, "w/data"), b"abcdef");
+}
+
+#[test]
+fn what_a_process_inherits_is_open_already() {
+    let mut r = Recording::with_open("/w", &[(0, "/w/input", 2, 0), (1, "/w/out", 0, 1)]);
+    r.read(0, b"cd");
+    r.write(1, b"log");
+    let image = r.image();
+    assert_eq!(content(&image, "w/input"), b"\0\0cd");
+    assert_eq!(content(&image, "w/out"), b"");
+}
+
+#[test]
+fn copies_made_by_the_kernel_tell_about_their_source() {
+    let mut r = Recording::new("/w");
+    r.open("from", 0, 3).told(stat(1, 10, 0o100644).size(8));
+    r.open("to", O_RDWR | O_CREAT | O_EXCL, 4);
+    r.numbers("copy_file_range", &[3, 0, 4, 0, 8, 0], 8);
+    r.pread(4, b"cd", 2);
+    let image = r.image();
+    assert_eq!(content(&image, "w/from"), b"\0\0cd\0\0\0\0");
+    let unknown = image.built.unknown.of(b"/w/to").unwrap();
+    assert_eq!(unknown.iter().collect::<Vec<_>>(), [0..2, 4..8]);
+}
+
+#[test]
+fn what_overlaps_with_a_change_is_no_fact() {
+    let mut r = Recording::new("/w");
+    r.fork(2);
+    // The second process looks while the first one makes the file.
+    r.overlapping(|r| {
+        r.by(1).open("new", O_RDWR | O_CREAT | O_EXCL, 3);
+        r.by(2).stat("new", stat(1, 10, 0o100644).size(3));
+    });
+    assert_eq!(r.image().names("w"), Vec::<String>::new());
+}
+
+#[test]
+fn only_files_of_disks_are_made() {
+    let mut r = Recording::new("/w");
+    for path in ["/proc/self/maps", "/sys/block", "/dev/pts/0", "/dev/null", "/dev/shm/x"] {
+        r.open(path, 0, 3);
+    }
+    r.stat("/dev/sda", stat(1, 10, 0o060660));
+    let image = r.image();
+    assert_eq!(image.names("dev"), ["shm"]);
+    assert!(!image.path("sys").exists() && !image.path("proc").exists());
+}
+
+#[test]
+fn rights_of_owners_are_not_given() {
+    let mut r = Recording::new("/w");
+    r.stat("su", stat(1, 10, 0o104755).size(1));
+    let image = r.image();
+    assert_eq!(fs::metadata(image.path("w/su")).unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(image.built.left_out.get("set-user-id and set-group-id bits"), Some(&1));
+}

@@ -121,9 +121,11 @@ pub struct Node {
     pub forbidden: bool,
     /// It was there before the recording.
     pub initial: bool,
-    /// Names that it has now, and the directory of the last one.
+    /// Names that it has now, and the last one that it was given.
     pub names: u32,
-    pub home: Option<NodeId>,
+    pub home: Option<(NodeId, Name)>,
+    /// It seemed to be made by an open that would have opened it as well.
+    pub may_have_been: bool,
     /// The names that it had before.
     pub was: Vec<(NodeId, Name)>,
     pub inode: Option<(u64, u64)>,
@@ -210,7 +212,8 @@ impl Tree {
         }
         node.kind = kind;
         if kind == Kind::Directory {
-            let depth = node.home.map_or(1, |home| self.depth(home) + 1);
+            let home = node.home.as_ref().map(|(home, _)| *home);
+            let depth = home.map_or(1, |home| self.depth(home) + 1);
             let directory = Directory { depth, ..Directory::default() };
             self.node_mut(id).directory = Some(Box::new(directory));
         }
@@ -297,11 +300,11 @@ impl Tree {
         let depth = self.depth(directory) + 1;
         let directory = self.find(directory);
         if let Some(directory) = self.directory_mut(directory) {
-            directory.entries.insert(name, Entry::There(id));
+            directory.entries.insert(name.clone(), Entry::There(id));
         }
         let node = self.node_mut(id);
         node.names += 1;
-        node.home = Some(directory);
+        node.home = Some((directory, name));
         if let Some(child) = &mut node.directory {
             child.depth = depth;
         }
@@ -334,8 +337,8 @@ impl Tree {
             if at == top {
                 return true;
             }
-            match self.node(at).home {
-                Some(home) => at = self.find(home),
+            match &self.node(at).home {
+                Some((home, _)) => at = self.find(*home),
                 None => return false,
             }
         }
@@ -348,6 +351,25 @@ impl Tree {
         let mut at = self.find(id);
         while at != NodeId::ROOT {
             let (directory, name) = self.node(at).was.first()?;
+            names.push(name.clone());
+            at = self.find(*directory);
+            if names.len() > 2 * DEPTH_MAX as usize {
+                return None;
+            }
+        }
+        names.reverse();
+        Some(names)
+    }
+
+    /// A path that a file has now.
+    pub fn path_now(&self, id: NodeId) -> Option<Vec<Name>> {
+        let mut names = Vec::new();
+        let mut at = self.find(id);
+        while at != NodeId::ROOT {
+            let (directory, name) = self.node(at).home.as_ref()?;
+            if self.entry(*directory, name) != Some(Entry::There(at)) {
+                return None;
+            }
             names.push(name.clone());
             at = self.find(*directory);
             if names.len() > 2 * DEPTH_MAX as usize {

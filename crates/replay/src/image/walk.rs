@@ -94,7 +94,7 @@ impl Tree {
     }
 
     fn parent(&self, id: NodeId) -> NodeId {
-        self.find(self.node(id).home.unwrap_or(NodeId::ROOT))
+        self.node(id).home.as_ref().map_or(NodeId::ROOT, |(home, _)| self.find(*home))
     }
 
     /// What a link of unknown target leads to.

@@ -2,7 +2,6 @@
 //! task end it with [`End::Panicked`], which every helper here hands on.
 
 use std::ffi::CString;
-use std::io::Write;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

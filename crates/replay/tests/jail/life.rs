@@ -175,7 +175,7 @@ fn all_tasks_end_with_the_jail(outside: &Outside) {
 fn without_powers_permissions_count(outside: &Outside) {
     inside(outside, |_| {
         std::fs::write("/closed", "x").unwrap();
-        std::fs::set_permissions("/closed", PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions("/closed", PermissionsExt::from_mode(0o000)).unwrap();
         File::open("/closed").expect("with root's powers over files");
         Powers::None.keep().unwrap();
         let refused = File::open("/closed").unwrap_err();

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use trace::Trace;
 use trace::event::{Content, Data, EventKind, Outcome, ProcessState};
+use trace::manifest::{self, Ending, Entry, FileKind};
 
 /// The lines that tests/format/read_trace.py prints for a trace, from the reader in Rust.
 pub fn lines(trace: &Trace) -> Vec<Value> {
@@ -67,7 +68,57 @@ pub fn lines(trace: &Trace) -> Vec<Value> {
         line_fields.extend(head);
         lines.push(line);
     }
+    lines.extend(files(trace));
     lines
+}
+
+/// The manifest, while it can be read.
+fn files(trace: &Trace) -> Vec<Value> {
+    let entries = trace.manifest().map_while(Result::ok);
+    let mut lines: Vec<Value> = entries.map(|entry| file(&entry)).collect();
+    if let Ok(Some(Ending { scope, left_out })) = trace.manifest_ending() {
+        let (scope, kind) = (scope as u8, "manifest");
+        lines.push(json!({ "type": kind, "scope": scope, "left_out": left_out }));
+    }
+    lines
+}
+
+fn file(entry: &Entry) -> Value {
+    let kind = entry.kind as u8;
+    let mut line = json!({ "type": "file", "path": base64(&entry.path), "kind": kind });
+    if matches!(entry.kind, FileKind::Absent | FileKind::Unreachable) {
+        return line;
+    }
+    let xattrs = entry.xattrs.iter().map(|xattr| (base64(&xattr.name), hex(&xattr.hash)));
+    let fields = json!({
+        "mode": entry.mode, "uid": entry.uid, "gid": entry.gid, "nlink": entry.nlink,
+        "size": entry.size, "rdev": entry.rdev, "same": entry.same,
+        "target": base64(&entry.target),
+        "xattrs": xattrs.map(|(name, hash)| (name, Value::from(hash))).collect::<Map<_, _>>(),
+        "content": match &entry.content {
+            manifest::Content::None => 0,
+            manifest::Content::Hashed(_) => 1,
+            manifest::Content::Unreadable => 2,
+            manifest::Content::Mapped => 3,
+            manifest::Content::Unsteady => 4,
+            manifest::Content::TooLong => 5,
+        },
+    });
+    let (Value::Object(line_fields), Value::Object(fields)) = (&mut line, fields) else { panic!() };
+    line_fields.extend(fields);
+    if let manifest::Content::Hashed(sums) = &entry.content {
+        let pieces: String =
+            sums.pieces.iter().map(|sum| format!("{:016x}", sum.swap_bytes())).collect();
+        line["hash"] = hex(&sums.whole).into();
+        line["piece_bytes"] = sums.piece_bytes.into();
+        line["pieces"] = pieces.into();
+    }
+    line
+}
+
+/// The bytes of a hash as they stand in the file.
+fn hex(hash: &u128) -> String {
+    format!("{:032x}", hash.swap_bytes())
 }
 
 fn items(trace: &Trace, data: &[Data]) -> Value {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 pub mod lines;
+pub mod manifest;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -83,6 +83,11 @@ impl Mounts {
         }
     }
 
+    /// The mount that the file of an absolute path is on.
+    pub fn of(&self, path: &[u8]) -> Option<&Mount> {
+        self.find(path).map(|at| &self.all[at])
+    }
+
     /// The mount with the longest fitting path; of equal ones the last, which covers the others.
     fn find(&self, path: &[u8]) -> Option<usize> {
         let fits = |mount: &Mount| {

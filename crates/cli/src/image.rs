@@ -1,0 +1,106 @@
+//! `reenact image`: the files that were there before the recording.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use replay::image::{self, Built};
+
+use crate::failure::Failure;
+use crate::{source, units};
+
+/// Rebuild the files that were there before the recording, from the trace alone.
+///
+/// Directories, files with size, permissions and owner, links and extended attributes are made as
+/// far as the program came to know them. Files hold what was read before it was overwritten; bytes
+/// that no call read, such as those of programs and libraries, are zeros.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact image sqlite3.rnt before
+  reenact image sqlite3.rnt before --json | jq .unknown_bytes")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// The directory that stands for `/`: it is made, or it is empty
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Tell what was built as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    let root = empty_directory(&args.directory)?;
+    let built = image::build(&trace, root.as_fd(), &[])
+        .map_err(|error| Failure::Failed(format!("{}: {error}", args.trace.display())))?;
+    let mut out = io::stdout().lock();
+    match args.json {
+        true => writeln!(out, "{}", json(&built))?,
+        false => write!(out, "{}", text(&built, &args.directory))?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn empty_directory(path: &Path) -> Result<File, Failure> {
+    let fail = |error: io::Error| Failure::Failed(format!("{}: {error}", path.display()));
+    match fs::DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if fs::read_dir(path).map_err(fail)?.next().is_some() {
+                return Err(Failure::Failed(format!(
+                    "{}: the directory is not empty; name one that is, or a new one",
+                    path.display()
+                )));
+            }
+        }
+        made => made.map_err(fail)?,
+    }
+    File::open(path).map_err(fail)
+}
+
+fn text(built: &Built, directory: &Path) -> String {
+    let mut text = format!(
+        "{} directories, {} files, {} links, {} fifos and sockets: {} as they were, {} that no \
+         call read -> {}\n",
+        built.directories,
+        built.files,
+        built.links,
+        built.special,
+        units::show_size(built.seen_bytes),
+        units::show_size(built.unknown_bytes),
+        directory.display()
+    );
+    for (what, count) in &built.left_out {
+        text.push_str(&format!("not as it was: {what} ({count})\n"));
+    }
+    if built.given_up > 0 {
+        text.push_str(&format!("changed in too many places to follow: {} files\n", built.given_up));
+    }
+    text
+}
+
+fn json(built: &Built) -> String {
+    let left_out: Vec<String> =
+        built.left_out.iter().map(|(what, count)| format!("\"{what}\":{count}")).collect();
+    format!(
+        "{{\"directories\":{},\"files\":{},\"links\":{},\"special\":{},\"seen_bytes\":{},\
+         \"unknown_bytes\":{},\"given_up\":{},\"left_out\":{{{}}}}}",
+        built.directories,
+        built.files,
+        built.links,
+        built.special,
+        built.seen_bytes,
+        built.unknown_bytes,
+        built.given_up,
+        left_out.join(",")
+    )
+}

@@ -1,0 +1,133 @@
+//! `reenact replay`: makes the recorded calls again and proves that they come out the same.
+
+pub mod args;
+mod report;
+mod root;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitCode;
+
+use replay::Options;
+use replay::jail::{self, Exit, Powers};
+use replay::session::{Findings, Image, Session};
+use trace::Trace;
+use trace::event::EventKind;
+
+use crate::failure::{self, Failure};
+use crate::source;
+pub use args::Args;
+use report::Report;
+use root::Root;
+
+/// Exit codes of what runs in the jail.
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    let privileged = is_root();
+    let user = first_user(&trace);
+    let as_root = privileged || user.is_some_and(|(uid, _)| uid == 0);
+    let options = Options {
+        overlap: args.order == args::Order::Overlap,
+        speed: args.recorded_speed().map_err(Failure::Usage)?,
+        verify: args.verify.into(),
+        fill: args.fill.clone(),
+        until: args.until,
+        privileged,
+        powers: if as_root { Powers::Files } else { Powers::None },
+    };
+    let mut report = Report::default();
+    for number in 0..args.repeat {
+        let root = Root::new(&args, number)?;
+        report.runs.push(in_jail(&args, &trace, &options, user, root.path())?);
+        report.kept = root.keep_if(args.keep || args.until.is_some())?;
+    }
+    if args.json {
+        report.json()?;
+    } else {
+        report.text()?;
+    }
+    report.verdict(&args.trace)
+}
+
+fn is_root() -> bool {
+    // SAFETY: takes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The user and group that the first program ran as.
+fn first_user(trace: &Trace) -> Option<(u32, u32)> {
+    trace.events().flatten().find_map(|next| match next.event.kind {
+        EventKind::State(state) => Some((state.uids[3], state.gids[3])),
+        _ => None,
+    })
+}
+
+/// One replay in a jail; what came of it comes through a pipe.
+fn in_jail(
+    args: &Args,
+    trace: &Trace,
+    options: &Options,
+    user: Option<(u32, u32)>,
+    root: &Path,
+) -> Result<Findings, Failure> {
+    let fail = |what: &dyn std::fmt::Display| Failure::Failed(format!("replay: {what}"));
+    let image = match args.image.as_str() {
+        "trace" => Image::Trace,
+        "none" => Image::None,
+        directory => {
+            let opened = File::open(directory);
+            let opened =
+                opened.map_err(|error| Failure::Failed(format!("{directory}: {error}")))?;
+            Image::Copy(opened.into())
+        }
+    };
+    let pipe = || io::pipe().map_err(|error| fail(&error));
+    let ((reading, writing), (ready, readied), (going, go)) = (pipe()?, pipe()?, pipe()?);
+    let places: Vec<Vec<u8>> =
+        args.bind.iter().map(|bind| bind.inside.as_os_str().as_encoded_bytes().to_vec()).collect();
+    let jail_options = jail::Options { root, binds: &args.bind, identity: user };
+    let inmate = jail::spawn(&jail_options, |_| {
+        let session = Session {
+            trace,
+            image,
+            places: &places,
+            options: options.clone(),
+            ready: Some((OwnedFd::from(readied), OwnedFd::from(going))),
+            compare: args.until.is_none(),
+        };
+        match File::from(OwnedFd::from(writing)).write_all(&session.run().to_bytes()) {
+            Ok(()) => DONE,
+            Err(_) => FAILED,
+        }
+    })
+    .map_err(|error| fail(&error))?;
+    // Without an answer the jail ends by itself, and says why.
+    if File::from(OwnedFd::from(ready)).read_exact(&mut [0]).is_ok() {
+        if args.cold {
+            root::make_cold();
+        }
+        let _ = File::from(OwnedFd::from(go)).write_all(b"!");
+    }
+    let mut bytes = Vec::new();
+    let read = File::from(OwnedFd::from(reading)).read_to_end(&mut bytes);
+    let exit = inmate.wait().map_err(|error| fail(&error))?;
+    read.map_err(|error| fail(&error))?;
+    match exit {
+        Exit::Code(DONE) => Findings::from_bytes(&bytes).map_err(|error| fail(&error)),
+        Exit::Code(code) => Err(fail(&format!("what ran in the jail ended with code {code}"))),
+        Exit::Signal(signal) => {
+            Err(fail(&format!("what ran in the jail was killed by signal {signal}")))
+        }
+    }
+}
+
+/// Says what a user should know and cannot see in the result.
+fn note(text: &str) {
+    failure::warn(text);
+}

@@ -1,0 +1,172 @@
+//! The options of `reenact replay`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use replay::jail::Bind;
+use replay::{Fill, Verify};
+
+use crate::units;
+
+/// Make the recorded calls again, on other files, and verify that each comes out the same.
+///
+/// Nothing of the program runs: its calls on files, directories, descriptors and pipes are made
+/// again by tasks that have the descriptors and working directories of the recorded processes.
+/// Everything happens inside one directory, which stands for `/`. What belongs to the recorded
+/// machine (sockets, terminals, devices, /proc, time, identity) is taken from the trace.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact replay sqlite3.rnt
+  reenact replay make.rnt --root /mnt/xfs/replay --repeat 5 --cold --verify off
+  reenact replay make.rnt --keep --until 217 --root before-217
+  reenact replay db.rnt --pace recorded --bind /mnt/nvme=/var/lib/db --json")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// Where it happens: the directory that stands for `/` [default: a fresh one, removed at the
+    /// end]
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+
+    /// Put the directory HOST at the place INSIDE of the root; may be given several times
+    #[arg(long, value_name = "HOST=INSIDE", value_parser = bind)]
+    pub bind: Vec<Bind>,
+
+    /// What is there before: `trace` (what the trace tells about it), `none` (what is in the root
+    /// already), or a directory to copy from
+    #[arg(long, value_name = "trace|none|DIR", default_value = "trace")]
+    pub image: String,
+
+    /// Between threads, `overlap`: a call starts when all that had ended before it started have
+    /// ended; `thread`: only each thread's own order is kept
+    #[arg(long, value_enum, default_value_t = Order::Overlap)]
+    pub order: Order,
+
+    /// `afap`: as fast as possible; `recorded`: calls start when they started in the recording
+    #[arg(long, value_enum, default_value_t = Pace::Afap)]
+    pub pace: Pace,
+
+    /// With --pace recorded: how many recorded seconds pass in one second
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub speed: f64,
+
+    /// Compare results and buffers with the recorded ones: `off`, `warn` (report all), `abort`
+    /// (stop at the first that differs)
+    #[arg(long, value_enum, default_value_t = Check::Warn)]
+    pub verify: Check,
+
+    /// What is written where the trace does not hold the bytes: `zeros`, `random` or `pattern:HEX`
+    #[arg(long, value_name = "FILL", default_value = "zeros", value_parser = fill)]
+    pub fill: Fill,
+
+    /// Stop after the call with this number (`seq` in `show --json`), and keep the files as they
+    /// are then
+    #[arg(long, value_name = "SEQ")]
+    pub until: Option<u64>,
+
+    /// Replay so many times, and tell median and spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+
+    /// Before each replay, write all files back and drop the caches, where that is allowed
+    #[arg(long)]
+    pub cold: bool,
+
+    /// Keep the fresh directory
+    #[arg(long)]
+    pub keep: bool,
+
+    /// Replay into a root that is not empty
+    #[arg(long)]
+    pub overwrite: bool,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Order between threads.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// By the recorded times.
+    Overlap,
+    /// None.
+    Thread,
+}
+
+/// When calls start.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// As fast as possible.
+    Afap,
+    /// As recorded.
+    Recorded,
+}
+
+/// What is done about differences.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// They are not looked at.
+    Off,
+    /// They are reported.
+    Warn,
+    /// The first one ends the replay.
+    Abort,
+}
+
+impl From<Check> for Verify {
+    fn from(check: Check) -> Verify {
+        match check {
+            Check::Off => Verify::Off,
+            Check::Warn => Verify::Warn,
+            Check::Abort => Verify::Abort,
+        }
+    }
+}
+
+impl Args {
+    /// Recorded seconds in one, if the pace is the recorded one.
+    pub fn recorded_speed(&self) -> Result<Option<f64>, String> {
+        if self.pace == Pace::Afap {
+            return Ok(None);
+        }
+        match self.speed.is_finite() && self.speed > 0.0 {
+            true => Ok(Some(self.speed)),
+            false => Err(format!("--speed {}: needs to be more than 0", self.speed)),
+        }
+    }
+}
+
+fn bind(text: &str) -> Result<Bind, String> {
+    let Some((host, inside)) = text.split_once('=') else {
+        return Err(format!("'{text}' has no '='; write HOST=INSIDE"));
+    };
+    if !inside.starts_with('/') {
+        return Err(format!("'{inside}' is no absolute path"));
+    }
+    Ok(Bind { host: host.into(), inside: inside.into() })
+}
+
+fn fill(text: &str) -> Result<Fill, String> {
+    match (text, text.strip_prefix("pattern:")) {
+        ("zeros", _) => Ok(Fill::Zeros),
+        ("random", _) => Ok(Fill::Random),
+        (_, Some(hex)) => units::hex(hex).map(Fill::Pattern),
+        _ => Err(format!("'{text}' is no filler; known are zeros, random and pattern:HEX")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binds_and_fillers() {
+        assert!(bind("/a").is_err() && bind("/a=b").is_err() && bind("/a=/b").is_ok());
+        assert_eq!(fill("pattern:00ff"), Ok(Fill::Pattern(vec![0, 255])));
+        assert!(fill("pattern:0").is_err() && fill("pattern:").is_err() && fill("ones").is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! What came of a replay, for people and programs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use replay::Outcome;
+use replay::compare::FinalState;
+use replay::outcome::{Latencies, Stopped};
+use replay::session::Findings;
+
+use crate::failure::Failure;
+use crate::render::escape;
+use crate::render::json::{Json, text};
+use crate::units::{show_size, show_time};
+
+/// Groups of mismatches, and examples of each, that are shown.
+const GROUPS_SHOWN: usize = 20;
+const EXAMPLES_SHOWN: usize = 3;
+/// Differences of the final state that are shown.
+const DIFFERENCES_SHOWN: usize = 20;
+/// Calls in the table of latencies.
+const CALLS_SHOWN: usize = 15;
+
+/// All that a command found.
+#[derive(Default)]
+pub struct Report {
+    /// The replays, in order.
+    pub runs: Vec<Findings>,
+    /// Where the files of the last one still are.
+    pub kept: Option<PathBuf>,
+}
+
+fn is_ok(run: &Findings) -> bool {
+    run.outcome.agrees() && run.final_state.as_ref().is_none_or(FinalState::is_equal)
+}
+
+impl Report {
+    /// The replay that is told about in full: the first that is not as recorded, else the last.
+    fn told(&self) -> Option<&Findings> {
+        self.runs.iter().find(|run| !is_ok(run)).or_else(|| self.runs.last())
+    }
+
+    /// The end of the command.
+    pub fn verdict(&self, trace: &Path) -> Result<ExitCode, Failure> {
+        let Some(run) = self.told() else { return Ok(ExitCode::SUCCESS) };
+        let name = trace.display();
+        match &run.outcome.stopped {
+            Some(Stopped::Stuck(who)) => {
+                return Err(Failure::Stuck(format!("{name}: the replay is stuck: {who}")));
+            }
+            Some(Stopped::Unreadable(what) | Stopped::Failed(what)) => {
+                return Err(Failure::Failed(format!("{name}: {what}")));
+            }
+            Some(Stopped::Mismatch) | None => {}
+        }
+        if is_ok(run) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let different = run.final_state.as_ref().map_or(0, |state| state.different);
+        Err(Failure::Different(format!(
+            "{name}: {} calls came out otherwise, {different} paths differ at the end",
+            run.outcome.mismatches.count()
+        )))
+    }
+
+    /// For people.
+    pub fn text(&self) -> Result<(), Failure> {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        if let Some(run) = self.told() {
+            write_run(&mut out, run)?;
+        }
+        if self.runs.len() > 1 {
+            let (median, low, high) = self.spread();
+            writeln!(
+                out,
+                "{} replays: median {median:.3} s, from {low:.3} to {high:.3} s",
+                self.runs.len()
+            )?;
+        }
+        if let Some(kept) = &self.kept {
+            writeln!(out, "the files are in {}", kept.display())?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// Median, lowest and highest time of the replays.
+    fn spread(&self) -> (f64, f64, f64) {
+        let mut times: Vec<f64> = self.runs.iter().map(|run| run.outcome.elapsed_s).collect();
+        times.sort_by(f64::total_cmp);
+        match (times.first(), times.last()) {
+            (Some(low), Some(high)) => (times[times.len() / 2], *low, *high),
+            _ => (0.0, 0.0, 0.0),
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Result<(), Failure> {
+        let Some(run) = self.told() else { return Ok(()) };
+        let (median, low, high) = self.spread();
+        let line = text(|json| {
+            json.object(|json| {
+                write_json(json, run);
+                json.key("runs").array(|json| {
+                    self.runs.iter().for_each(|run| json.float(run.outcome.elapsed_s));
+                });
+                json.key("elapsed_median_s").float(median);
+                json.key("elapsed_min_s").float(low);
+                json.key("elapsed_max_s").float(high);
+                let kept = self.kept.as_ref().map(|path| path.to_string_lossy());
+                json.key("root").optional_str(kept.as_deref());
+                json.key("ok").bool(self.runs.iter().all(is_ok));
+            });
+        });
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}")?;
+        Ok(out.flush()?)
+    }
+}
+
+fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
+    let outcome = &run.outcome;
+    let mismatches = &outcome.mismatches;
+    for group in mismatches.groups.iter().take(GROUPS_SHOWN) {
+        writeln!(out, "{} times: {}", group.count, group.cause)?;
+        for example in group.examples.iter().take(EXAMPLES_SHOWN) {
+            let [path, expected, found] =
+                [&example.path, &example.expected, &example.found].map(|text| shown(text));
+            let path = if path.is_empty() { path } else { format!(" {path}") };
+            writeln!(out, "  call {}{path}: {expected} expected, {found} found", example.seq)?;
+        }
+    }
+    if mismatches.groups.len() > GROUPS_SHOWN {
+        writeln!(out, "and {} other causes", mismatches.groups.len() - GROUPS_SHOWN)?;
+    }
+    for (title, counts) in [
+        ("not as it was before", &run.image_left_out),
+        ("left out", &outcome.skipped),
+        ("not supported here", &outcome.unsupported_here),
+        ("withheld", &outcome.withheld),
+    ] {
+        write_counts(out, title, counts)?;
+    }
+    write_latencies(out, outcome)?;
+    writeln!(
+        out,
+        "{} calls replayed, {} simulated; {} verified, {} not verifiable, {} came out otherwise",
+        outcome.replayed,
+        outcome.simulated,
+        outcome.verified,
+        outcome.unverified,
+        mismatches.count()
+    )?;
+    writeln!(
+        out,
+        "{} in {:.3} s; the recording took {:.3} s",
+        show_size(outcome.bytes),
+        outcome.elapsed_s,
+        outcome.recorded_s
+    )?;
+    if let Some(late) = &outcome.start_error {
+        let [median, p99] = [500, 990].map(|permille| show_time(late.permille(permille)));
+        writeln!(out, "calls started late by {median} (median), {p99} (p99)")?;
+    }
+    let Some(state) = &run.final_state else { return Ok(()) };
+    for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
+        let [path, expected, found] =
+            [&difference.path, &difference.expected, &difference.found].map(|text| shown(text));
+        writeln!(out, "{path}: {}: {expected} expected, {found} found", difference.what)?;
+    }
+    if let Some(limited) = &state.limited {
+        writeln!(out, "{limited}")?;
+    }
+    let verdict = match (state.different, state.compared) {
+        (_, 0) => "final state: nothing to compare".to_string(),
+        (0, compared) => format!("final state: identical, {compared} paths compared"),
+        (different, compared) => {
+            format!("final state: {different} of {compared} paths differ")
+        }
+    };
+    writeln!(
+        out,
+        "{verdict}, {} not verified, {} bytes unknown",
+        state.unverified_count, state.unknown_bytes
+    )
+}
+
+fn write_counts(
+    out: &mut dyn Write,
+    title: &str,
+    counts: &BTreeMap<String, u64>,
+) -> io::Result<()> {
+    for (what, count) in counts {
+        writeln!(out, "{title}: {count} x {}", shown(what))?;
+    }
+    Ok(())
+}
+
+fn write_latencies(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
+    let mut calls: Vec<_> =
+        outcome.latencies.iter().filter(|(_, pair)| pair.replayed.count() > 0).collect();
+    calls.sort_by_key(|(_, pair)| std::cmp::Reverse(pair.replayed.count()));
+    if calls.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{:<16} {:>10}  {:>32}  {:>32}",
+        "call", "count", "recorded median, p99, max", "replayed median, p99, max"
+    )?;
+    for (name, pair) in calls.into_iter().take(CALLS_SHOWN) {
+        let [recorded, replayed] = [&pair.recorded, &pair.replayed].map(|all| {
+            let [median, p99] = [500, 990].map(|permille| show_time(all.permille(permille)));
+            format!("{median:>10} {p99:>10} {:>10}", show_time(all.max()))
+        });
+        writeln!(out, "{name:<16} {:>10}  {recorded}  {replayed}", pair.replayed.count())?;
+    }
+    Ok(())
+}
+
+/// Text without what would move a terminal's cursor.
+fn shown(text: &str) -> String {
+    let mut out = String::new();
+    escape::escape(&mut out, text.as_bytes(), &[]);
+    out
+}
+
+fn write_json(json: &mut Json<'_>, run: &Findings) {
+    let outcome = &run.outcome;
+    json.key("replayed").uint(outcome.replayed);
+    json.key("simulated").uint(outcome.simulated);
+    for (name, counts) in [
+        ("skipped", &outcome.skipped),
+        ("unsupported_here", &outcome.unsupported_here),
+        ("withheld", &outcome.withheld),
+    ] {
+        json.key(name).object(|json| {
+            counts.iter().for_each(|(what, count)| json.key(what).uint(*count));
+        });
+    }
+    json.key("mismatches").object(|json| {
+        json.key("return").uint(outcome.mismatches.returned);
+        json.key("data").uint(outcome.mismatches.data);
+        json.key("causes").array(|json| {
+            for group in &outcome.mismatches.groups {
+                json.object(|json| {
+                    json.key("cause").str(&group.cause);
+                    json.key("count").uint(group.count);
+                    json.key("examples").array(|json| {
+                        for example in &group.examples {
+                            json.object(|json| {
+                                json.key("seq").uint(example.seq);
+                                json.key("path").str(&example.path);
+                                json.key("expected").str(&example.expected);
+                                json.key("found").str(&example.found);
+                            });
+                        }
+                    });
+                });
+            }
+        });
+    });
+    json.key("verified").uint(outcome.verified);
+    json.key("unverified").uint(outcome.unverified);
+    let unknown = run.final_state.as_ref().map_or(0, |state| state.unknown_bytes);
+    json.key("unknown_bytes").uint(unknown);
+    json.key("bytes").uint(outcome.bytes);
+    json.key("image").object(|json| {
+        json.key("unknown_bytes").uint(run.image_unknown_bytes);
+        json.key("left_out").object(|json| {
+            run.image_left_out.iter().for_each(|(what, count)| json.key(what).uint(*count));
+        });
+    });
+    json.key("final_state");
+    match &run.final_state {
+        Some(state) => json.object(|json| {
+            json.key("compared").uint(state.compared);
+            json.key("different").uint(state.different);
+            json.key("unverified").uint(state.unverified_count);
+            json.key("limited").optional_str(state.limited.as_deref());
+            json.key("differences").array(|json| {
+                for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
+                    json.object(|json| {
+                        json.key("path").str(&difference.path);
+                        json.key("what").str(&difference.what);
+                        json.key("expected").str(&difference.expected);
+                        json.key("found").str(&difference.found);
+                    });
+                }
+            });
+        }),
+        None => json.null(),
+    }
+    json.key("elapsed_s").float(outcome.elapsed_s);
+    json.key("recorded_s").float(outcome.recorded_s);
+    if let Some(late) = &outcome.start_error {
+        json.key("start_error_ns").object(|json| write_latency(json, late));
+    }
+    let stopped = outcome.stopped.as_ref().map(|stopped| match stopped {
+        Stopped::Mismatch => "mismatch".to_string(),
+        Stopped::Stuck(who) => format!("stuck: {who}"),
+        Stopped::Unreadable(what) | Stopped::Failed(what) => what.clone(),
+    });
+    json.key("stopped").optional_str(stopped.as_deref());
+    json.key("latencies_ns").object(|json| {
+        for (name, pair) in &outcome.latencies {
+            json.key(name).object(|json| {
+                json.key("recorded").object(|json| write_latency(json, &pair.recorded));
+                json.key("replayed").object(|json| write_latency(json, &pair.replayed));
+            });
+        }
+    });
+}
+
+fn write_latency(json: &mut Json<'_>, all: &Latencies) {
+    json.key("count").uint(all.count());
+    json.key("median").uint(all.permille(500));
+    json.key("p99").uint(all.permille(990));
+    json.key("max").uint(all.max());
+}

@@ -1,0 +1,139 @@
+//! `reenact stat`: what the program did, in numbers.
+
+mod csv;
+mod json;
+mod text;
+mod view;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use report::sheet::Sheet;
+
+use crate::failure::{self, Failure};
+use crate::{filter, source, units};
+use view::View;
+
+/// See what the program did, in numbers.
+///
+/// VIEW is what to look at; without one it is `calls`. Tables show the most important rows; --limit
+/// shows more of them, --sort others. Numbers in JSON and CSV are whole nanoseconds and bytes.
+#[derive(clap::Args, Debug)]
+#[command(
+    allow_missing_positional = true,
+    after_long_help = "\
+Examples:
+  reenact stat sqlite3.rnt
+  reenact stat latency sqlite3.rnt --call fsync,fdatasync
+  reenact stat files sqlite3.rnt --sort write_bytes --limit 50
+  reenact stat time sqlite3.rnt --interval 100ms
+  reenact stat patterns sqlite3.rnt
+  reenact stat calls sqlite3.rnt --json | jq '.calls[] | select(.errors > 0)'"
+)]
+pub struct Args {
+    /// What to look at
+    #[arg(value_enum, value_name = "VIEW", default_value_t = View::Calls)]
+    view: View,
+
+    /// The trace; `-` for standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    #[command(flatten)]
+    only: filter::Options,
+
+    /// Width of the steps in which time is cut (views time, durability and cache); what fits, unless
+    /// told otherwise
+    #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
+    interval: Option<u64>,
+
+    /// Sort the rows by this column, as JSON names it
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<String>,
+
+    /// Show at most this many rows of a table: 20 for people, all for programs, unless told otherwise
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+
+    /// Show only this table, as JSON names it
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+
+    /// One JSON object
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+
+    /// Comma-separated values: the view's first table, or the one that --table names
+    #[arg(long)]
+    csv: bool,
+}
+
+/// Rows that people are shown.
+const ROWS_SHOWN: usize = 20;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let name = args.trace.display();
+    let trace = source::open(&args.trace)?;
+    let (mut sheet, unread) = view::look(args.view, &trace, &args.only.filter(), args.interval)?;
+    arrange(&mut sheet, &args)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        json::write(&mut out, args.view, &sheet)?;
+    } else if args.csv {
+        csv::write(&mut out, &sheet)?;
+    } else {
+        text::write(&mut out, &sheet, args.limit.unwrap_or(ROWS_SHOWN))?;
+    }
+    out.flush()?;
+    for warning in source::warnings(&trace) {
+        failure::warn(&format!("{name}: {warning}"));
+    }
+    for error in &unread.errors {
+        failure::warn(&format!("{name}: {error}"));
+    }
+    if unread.count > 0 {
+        return Err(Failure::Failed(format!(
+            "{name}: {} damaged blocks were left out; `reenact info --verify {name}` tells what is \
+             left",
+            unread.count
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Does what the options ask of the tables.
+fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
+    if let Some(wanted) = &args.table {
+        let known: Vec<&str> = sheet.tables.iter().map(|table| table.key).collect();
+        if !known.contains(&wanted.as_str()) {
+            let known = known.join(", ");
+            let text = format!("this view has no table '{wanted}'; it has {known}");
+            return Err(Failure::Usage(text));
+        }
+        sheet.tables.retain(|table| table.key == wanted);
+    }
+    if let Some(column) = &args.sort {
+        let mut sorted = false;
+        for table in sheet.tables.iter_mut().filter(|table| !table.fixed) {
+            sorted |= table.sort(column);
+        }
+        if !sorted {
+            let columns = sheet.tables.iter().flat_map(|table| &table.columns);
+            let mut known: Vec<&str> =
+                columns.map(|c| c.key).filter(|key| !key.is_empty()).collect();
+            known.sort_unstable();
+            known.dedup();
+            let known = known.join(", ");
+            let text = format!("no table here has a column '{column}'; there are {known}");
+            return Err(Failure::Usage(text));
+        }
+    }
+    if let (Some(limit), true) = (args.limit, args.json || args.csv) {
+        for table in sheet.tables.iter_mut().filter(|table| !table.fixed) {
+            table.rows.truncate(limit);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Views as one JSON object.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum as _;
+use report::sheet::{Cell, Sheet, Table};
+
+use super::View;
+use crate::render::json::Json;
+
+/// Writes a view.
+pub fn write(out: &mut impl Write, view: View, sheet: &Sheet) -> io::Result<()> {
+    let mut json = Json::new(out);
+    json.object(|json| {
+        let name = view.to_possible_value();
+        json.key("view").optional_str(name.as_ref().map(|value| value.get_name()));
+        for fact in &sheet.facts {
+            cell(json.key(fact.key), &fact.value);
+        }
+        for table in sheet.tables.iter().filter(|table| !table.one_of_many) {
+            rows(json.key(table.key), table);
+        }
+        let many = sheet.tables.iter().filter(|table| table.one_of_many);
+        if let Some(first) = many.clone().next() {
+            json.key(first.key).array(|json| {
+                for table in many {
+                    json.object(|json| {
+                        json.key("of").str(&table.title);
+                        rows(json.key("rows"), table);
+                    });
+                }
+            });
+        }
+    });
+    json.finish()?;
+    out.write_all(b"\n")
+}
+
+fn rows(json: &mut Json<'_>, table: &Table) {
+    json.array(|json| {
+        for row in &table.rows {
+            json.object(|json| {
+                let named = table.columns.iter().zip(row).filter(|(c, _)| !c.key.is_empty());
+                named.for_each(|(column, value)| cell(json.key(column.key), value));
+            });
+        }
+    });
+}
+
+fn cell(json: &mut Json<'_>, value: &Cell) {
+    match value {
+        Cell::Nothing => json.null(),
+        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) => json.uint(*n),
+        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
+        Cell::Name(name) | Cell::Branch(_, name) => json.bytes(name),
+        Cell::Word(word) => json.str(word),
+        Cell::Counts(counts) => json.object(|json| {
+            counts.iter().for_each(|(word, count)| json.key(word).uint(*count));
+        }),
+    }
+}

@@ -1,0 +1,133 @@
+//! The views, and how each is made.
+
+use model::mounts::Mounts;
+use report::cache::Cache;
+use report::calls::Calls;
+use report::durability::Durability;
+use report::files::Files;
+use report::pass::{self, Fold, Unread};
+use report::sheet::Sheet;
+use report::spread::{Of, Spread};
+use report::tasks::Tasks;
+use report::timeline::{self, Timeline};
+use trace::Trace;
+
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::{source, units};
+
+/// What can be looked at.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum View {
+    /// Each call: how often, errors, time, data
+    Calls,
+    /// Each file: opens, reads, writes, what was touched again, syncs; and directories and mounts
+    Files,
+    /// How much data a call moves, with a picture of each call
+    Sizes,
+    /// How long a call takes, with a picture of each call
+    Latency,
+    /// Calls, bytes and latency over time
+    Time,
+    /// The tree of processes: life, calls, data, time in calls and between
+    Processes,
+    /// The same of each thread
+    Threads,
+    /// Bytes written and not yet synced, per file and over time; renames without a sync
+    Durability,
+    /// Working set over time, how soon data is used again, and what a cache of each size would miss
+    Cache,
+}
+
+/// Reads the trace and makes a view of it.
+pub fn look(
+    view: View,
+    trace: &Trace,
+    filter: &Filter,
+    interval_ns: Option<u64>,
+) -> Result<(Sheet, Unread), Failure> {
+    let pass = Pass { trace, filter };
+    let mut stored = source::Stored(trace);
+    Ok(match view {
+        View::Calls => pass.fold(Calls::default, |fold| fold.finish().sheet()),
+        View::Files => {
+            let mut files = Files::new(Mounts::parse(&trace.preamble().mounts));
+            let unread = pass.watch(&mut files);
+            (files.finish().sheet(), unread)
+        }
+        View::Sizes => pass.fold(|| Spread::new(Of::Sizes), |fold| fold.finish().sheet()),
+        View::Latency => pass.fold(|| Spread::new(Of::Latency), |fold| fold.finish().sheet()),
+        View::Time => {
+            let interval_ns = interval(trace, interval_ns)?;
+            pass.fold(|| Timeline::new(interval_ns), |fold| fold.finish().sheet())
+        }
+        View::Processes => {
+            pass.fold(Tasks::default, |fold| fold.finish(&mut stored).processes_sheet())
+        }
+        View::Threads => pass.fold(Tasks::default, |fold| fold.finish(&mut stored).threads_sheet()),
+        View::Durability => {
+            let mut durability = Durability::new(interval(trace, interval_ns)?);
+            let unread = pass.watch(&mut durability);
+            (durability.finish().sheet(), unread)
+        }
+        View::Cache => {
+            let mut cache = Cache::new(interval(trace, interval_ns)?);
+            let unread = pass.watch(&mut cache);
+            (cache.finish().sheet(), unread)
+        }
+    })
+}
+
+/// The width of steps: as wanted, if they are not too many, else what fits.
+fn interval(trace: &Trace, wanted_ns: Option<u64>) -> Result<u64, Failure> {
+    let clock = source::clock(trace);
+    let heads = trace.blocks().iter().map(|head| head.first_tsc);
+    let ends = trace.totals().map(|totals| totals.end_tsc);
+    let span_ns = clock(heads.chain(ends).max().unwrap_or(0));
+    let Some(wanted) = wanted_ns else { return Ok(timeline::fitting_interval(span_ns)) };
+    if wanted == 0 || span_ns / wanted >= timeline::STEPS_MAX {
+        return Err(Failure::Usage(format!(
+            "--interval {}: the recording lasts {}, which would be more than {} steps",
+            units::show_time(wanted),
+            units::show_time(span_ns),
+            timeline::STEPS_MAX
+        )));
+    }
+    Ok(wanted)
+}
+
+struct Pass<'a> {
+    trace: &'a Trace,
+    filter: &'a Filter,
+}
+
+impl Pass<'_> {
+    /// In whatever order, unless the conditions need to know what came before.
+    fn fold<F: Fold>(
+        &self,
+        make: impl Fn() -> F + Sync,
+        finish: impl FnOnce(F) -> Sheet,
+    ) -> (Sheet, Unread) {
+        if self.filter.needs_world() {
+            let mut ordered = pass::Ordered(make());
+            let unread = self.watch(&mut ordered);
+            return (finish(ordered.0), unread);
+        }
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let accept = |occasion: &pass::Occasion<'_>| {
+            self.filter.accepts_time(occasion.enter_ns)
+                && occasion.call().is_none_or(|call| {
+                    self.filter.accepts_alone(call, occasion.enter_ns, occasion.exit_ns)
+                })
+        };
+        let (fold, unread) = pass::in_parallel(self.trace, workers, &make, &accept);
+        (finish(fold), unread)
+    }
+
+    fn watch(&self, watch: &mut dyn pass::Watch) -> Unread {
+        let mut stored = source::Stored(self.trace);
+        let accept = |moment: &model::Moment<'_>| self.filter.accepts(moment);
+        let over = |ns| self.filter.is_over(ns);
+        pass::in_order(self.trace, &mut stored, watch, &accept, &over)
+    }
+}

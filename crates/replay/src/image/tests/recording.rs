@@ -1,0 +1,325 @@
+//! Recordings that are written call by call.
+
+use std::collections::HashMap;
+use std::io::{self, Cursor, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use events::record::{RESULT, data_flag, part};
+use events::shape::{Dir, Kind, Of};
+use model::decode::shape::shape_of;
+use tempfile::TempDir;
+use trace::event::{
+    Call, Content, Data, Event, EventKind, Identity, OpenFd, Outcome, Preamble, ProcessState,
+    StartHow, Totals,
+};
+use trace::{Trace, Writer, WriterOptions};
+
+use super::super::{Built, build};
+
+const AT_FDCWD: u64 = -100i64 as u64;
+
+/// A file as calls tell it.
+pub fn stat(dev: u64, ino: u64, mode: u32) -> Identity {
+    let mtime_ns = 1_000_000_000_000_000;
+    // SAFETY: these take nothing and cannot fail.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    Identity { dev, ino, mode, nlink: 1, uid, gid, mtime_ns, ..Identity::default() }
+}
+
+/// Further fields of an [`Identity`].
+pub trait With {
+    fn size(self, size: u64) -> Self;
+    fn links(self, links: u32) -> Self;
+}
+
+impl With for Identity {
+    fn size(self, size: u64) -> Identity {
+        Identity { size, ..self }
+    }
+
+    fn links(self, nlink: u32) -> Identity {
+        Identity { nlink, ..self }
+    }
+}
+
+/// A recording in the making.
+pub struct Recording {
+    events: Vec<Event>,
+    thread: u32,
+    tsc: u64,
+}
+
+/// What was built from one.
+pub struct Image {
+    root: TempDir,
+    pub built: Built,
+}
+
+impl Image {
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    pub fn names(&self, directory: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(directory)).expect("it is there");
+        let names = entries.map(|e| e.expect("readable").file_name().into_string().expect("text"));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no test panics here").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Recording {
+    /// One process in a directory.
+    pub fn new(cwd: &str) -> Recording {
+        Recording::with_open(cwd, &[])
+    }
+
+    /// The same with open files: number, path, offset and flags.
+    pub fn with_open(cwd: &str, open: &[(i32, &str, u64, u32)]) -> Recording {
+        let fds = open.iter().map(|&(fd, target, offset, flags)| OpenFd {
+            fd,
+            target: target.into(),
+            offset,
+            flags,
+        });
+        // SAFETY: these take nothing and cannot fail.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let state = ProcessState {
+            process: 1,
+            cwd: cwd.into(),
+            root: b"/".to_vec(),
+            uids: [uid; 4],
+            gids: [gid; 4],
+            fds: fds.collect(),
+            ..ProcessState::default()
+        };
+        let mut recording = Recording { events: Vec::new(), thread: 1, tsc: 100 };
+        recording.started(1, 0);
+        let kind = EventKind::State(Box::new(state));
+        recording.events.push(Event { thread: 0, tsc: 150, kind });
+        recording
+    }
+
+    fn started(&mut self, thread: u32, parent: u32) {
+        let how = if parent == 0 { StartHow::Launch } else { StartHow::Fork };
+        self.tsc += 10;
+        let id = 100 + thread;
+        let kind = EventKind::Start { how, process: thread, parent, pid: id, tid: id };
+        self.events.push(Event { thread, tsc: self.tsc, kind });
+        self.tsc = self.tsc.max(200);
+    }
+
+    /// A child process begins.
+    pub fn fork(&mut self, thread: u32) {
+        self.numbers("fork", &[], i64::from(100 + thread));
+        self.started(thread, self.thread);
+    }
+
+    /// From now on, calls are made by this process.
+    pub fn by(&mut self, thread: u32) -> &mut Recording {
+        self.thread = thread;
+        self
+    }
+
+    /// All calls made within overlap with the last one of them.
+    pub fn overlapping(&mut self, calls: impl FnOnce(&mut Recording)) {
+        let (before, begin) = (self.events.len(), self.tsc + 1);
+        calls(self);
+        let Some(last) = self.events.last_mut() else { return };
+        last.tsc = begin;
+        let mut last = self.events.split_off(self.events.len() - 1);
+        let rest = self.events.split_off(before);
+        self.events.append(&mut last);
+        self.events.extend(rest);
+    }
+
+    /// Any call: its arguments, and the bytes behind some of them.
+    pub fn call(&mut self, name: &str, args: &[u64], data: &[(u8, &[u8])], ret: i64) -> &mut Call {
+        let row = events::by_name(name).unwrap_or_else(|| panic!("{name} has no row"));
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        let (tsc, exit_tsc) = (self.tsc + 2, self.tsc + 8);
+        self.tsc += 10;
+        let mut call = Call {
+            nr: row.nr,
+            flags: 0,
+            site: 0x1000,
+            nargs: row.args.len() as u8,
+            args: all,
+            outcome: Outcome::Returned { exit_tsc, ret },
+            data: Vec::new(),
+            identities: Vec::new(),
+        };
+        let shape = shape_of(&call);
+        for (arg, bytes) in data {
+            let Some(kind) = shape.args.get(usize::from(*arg)).map(|arg| arg.kind) else {
+                continue;
+            };
+            let out = matches!(kind, Kind::Buf(Dir::Out, ..));
+            let vector = matches!(kind, Kind::Buf(_, Of::Iovec, _));
+            call.data.push(Data {
+                arg: *arg,
+                part: if vector { part::CONTENT } else { part::WHOLE },
+                index: 0,
+                flags: if out { data_flag::OUT } else { 0 },
+                true_len: bytes.len() as u64,
+                hash: None,
+                content: Content::Inline(bytes.to_vec()),
+            });
+        }
+        self.events.push(Event { thread: self.thread, tsc, kind: EventKind::Call(call) });
+        match self.events.last_mut().map(|event| &mut event.kind) {
+            Some(EventKind::Call(call)) => call,
+            _ => unreachable!("a call was pushed"),
+        }
+    }
+
+    /// A call whose arguments are numbers.
+    pub fn numbers(&mut self, name: &str, args: &[u64], ret: i64) {
+        self.call(name, args, &[], ret);
+    }
+
+    /// A call whose first arguments are texts.
+    pub fn paths(&mut self, name: &str, texts: &[&str], ret: i64) {
+        let texts: Vec<Vec<u8>> = texts.iter().map(|t| [t.as_bytes(), b"\0"].concat()).collect();
+        let data: Vec<(u8, &[u8])> =
+            texts.iter().zip(0u8..).map(|(text, arg)| (arg, &text[..])).collect();
+        self.call(name, &[1, 1], &data, ret);
+    }
+
+    pub fn open(&mut self, path: &str, flags: u64, fd: i64) -> Told<'_> {
+        self.openat(AT_FDCWD, path, flags, fd)
+    }
+
+    pub fn openat(&mut self, dir: u64, path: &str, flags: u64, fd: i64) -> Told<'_> {
+        let text = [path.as_bytes(), b"\0"].concat();
+        Told(self.call("openat", &[dir, 1, flags, 0o644], &[(1, &text)], fd))
+    }
+
+    pub fn read(&mut self, fd: u64, bytes: &[u8]) {
+        let len = bytes.len();
+        self.call("read", &[fd, 1, len as u64], &[(1, bytes)], len as i64);
+    }
+
+    pub fn pread(&mut self, fd: u64, bytes: &[u8], offset: u64) {
+        let len = bytes.len();
+        self.call("pread64", &[fd, 1, len as u64, offset], &[(1, bytes)], len as i64);
+    }
+
+    pub fn write(&mut self, fd: u64, bytes: &[u8]) {
+        let len = bytes.len();
+        self.call("write", &[fd, 1, len as u64], &[(1, bytes)], len as i64);
+    }
+
+    pub fn lseek(&mut self, fd: u64, offset: u64) {
+        self.numbers("lseek", &[fd, offset, 0], offset as i64);
+    }
+
+    pub fn stat(&mut self, path: &str, told: Identity) {
+        self.stat_call("stat", path, told);
+    }
+
+    pub fn lstat(&mut self, path: &str, told: Identity) {
+        self.stat_call("lstat", path, told);
+    }
+
+    fn stat_call(&mut self, name: &str, path: &str, told: Identity) {
+        let mut bytes = [0; 144];
+        let fields: [(usize, u64); 8] = [
+            (0, told.dev),
+            (8, told.ino),
+            (16, told.nlink.into()),
+            (24, u64::from(told.mode) | u64::from(told.uid) << 32),
+            (32, told.gid.into()),
+            (48, told.size),
+            (88, told.mtime_ns as u64 / 1_000_000_000),
+            (96, told.mtime_ns as u64 % 1_000_000_000),
+        ];
+        for (at, value) in fields {
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let text = [path.as_bytes(), b"\0"].concat();
+        self.call(name, &[1, 1], &[(0, &text), (1, &bytes)], 0);
+    }
+
+    pub fn readlink(&mut self, path: &str, target: &[u8]) {
+        let text = [path.as_bytes(), b"\0"].concat();
+        let data: [(u8, &[u8]); 2] = [(0, &text), (1, target)];
+        self.call("readlink", &[1, 1, 4096], &data, target.len() as i64);
+    }
+
+    /// A directory is listed: names and types.
+    pub fn listed(&mut self, fd: u64, names: &[(&str, u8)]) {
+        let mut bytes = Vec::new();
+        for (name, kind) in names {
+            let len = (19 + name.len() + 1).next_multiple_of(8);
+            let begin = bytes.len();
+            bytes.extend([0; 16]);
+            bytes.extend((len as u16).to_le_bytes());
+            bytes.push(*kind);
+            bytes.extend(name.as_bytes());
+            bytes.resize(begin + len, 0);
+        }
+        let ret = bytes.len() as i64;
+        self.call("getdents64", &[fd, 1, 4096], &[(1, &bytes)], ret);
+    }
+
+    /// The trace of it.
+    pub fn trace(&self) -> Trace {
+        let kept = Kept::default();
+        let options = WriterOptions { workers: 0, ..WriterOptions::default() };
+        let preamble = Preamble { tsc_hz: 1_000_000_000, ..Preamble::default() };
+        let mut writer =
+            Writer::new(Box::new(kept.clone()), &preamble, options).expect("memory takes all");
+        let mut sorted: HashMap<u32, Vec<&Event>> = HashMap::new();
+        for event in &self.events {
+            sorted.entry(event.thread).or_default().push(event);
+        }
+        for event in sorted.values().flatten() {
+            writer.event(event).expect("memory takes all");
+        }
+        writer.finish(&Totals::default()).expect("memory takes all");
+        let bytes = kept.0.lock().expect("no test panics here").clone();
+        Trace::from_stream(Cursor::new(bytes)).expect("it is sound")
+    }
+
+    /// What was there before it.
+    pub fn image(&self) -> Image {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let directory = std::fs::File::open(root.path()).expect("it is there");
+        let built = build(&self.trace(), directory.as_fd(), &[]).expect("an image");
+        Image { root, built }
+    }
+}
+
+/// An open whose file may be told.
+pub struct Told<'a>(&'a mut Call);
+
+impl Told<'_> {
+    /// As it was opened.
+    pub fn told(self, identity: Identity) {
+        self.0.identities.push((RESULT, identity));
+    }
+
+    /// Before it was opened.
+    pub fn told_before(self, identity: Identity) {
+        self.0.identities.push((1, identity));
+    }
+}

@@ -1,0 +1,128 @@
+//! All that happens in the jail, in order: the files that were there before, the replay, and the
+//! comparison of what is left.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use files::Tree;
+use serde::{Deserialize, Serialize};
+use trace::Trace;
+
+use crate::compare::{self, FinalState, Scrutiny};
+use crate::image::{self, Built, ImageError};
+use crate::outcome::{Outcome, Stopped};
+use crate::replayer::replay;
+use crate::shared::Options;
+
+/// What is there before.
+#[derive(Debug)]
+pub enum Image {
+    /// What the trace tells about it.
+    Trace,
+    /// What is in this directory.
+    Copy(OwnedFd),
+    /// What is there already.
+    None,
+}
+
+/// What is to be done in a jail.
+pub struct Session<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// What is there before.
+    pub image: Image,
+    /// Absolute paths in the root that are on file systems of their own.
+    pub places: &'a [Vec<u8>],
+    /// How to replay.
+    pub options: Options,
+    /// Told when the image is there; the replay starts when it answers.
+    pub ready: Option<(OwnedFd, OwnedFd)>,
+    /// Compare what is left with the recording's end.
+    pub compare: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Findings {
+    /// Of the replay.
+    pub outcome: Outcome,
+    /// Of the comparison, if there was one.
+    pub final_state: Option<FinalState>,
+    /// What the image could not make as it was, and how often.
+    pub image_left_out: BTreeMap<String, u64>,
+    /// Bytes of the image that the trace does not tell.
+    pub image_unknown_bytes: u64,
+}
+
+impl Findings {
+    /// As bytes, to be sent out of the jail.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// From bytes that came out of the jail.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Findings, String> {
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+}
+
+impl Session<'_> {
+    /// Does it all. The caller is in the jail, and leaves it with everything in it afterwards.
+    pub fn run(self) -> Findings {
+        let mut findings = Findings::default();
+        let failed = |what: String| Some(Stopped::Failed(what));
+        let built = match self.build() {
+            Ok(built) => built,
+            Err(error) => {
+                findings.outcome.stopped = failed(format!("the image: {error}"));
+                return findings;
+            }
+        };
+        let left_out = built.left_out.iter().map(|(what, count)| ((*what).to_string(), *count));
+        findings.image_left_out = left_out.collect();
+        findings.image_unknown_bytes = built.unknown_bytes;
+        if let Some((tell, hear)) = self.ready
+            && let Err(error) = hand_shake(tell, hear)
+        {
+            findings.outcome.stopped = failed(format!("the command is gone: {error}"));
+            return findings;
+        }
+        let privileged = self.options.privileged;
+        findings.outcome = replay(self.trace, self.options);
+        if self.compare && findings.outcome.stopped.is_none() {
+            match final_state(self.trace, &built, privileged) {
+                Ok(state) => findings.final_state = Some(state),
+                Err(error) => findings.outcome.stopped = failed(error),
+            }
+        }
+        findings
+    }
+
+    fn build(&self) -> Result<Built, ImageError> {
+        let root =
+            File::open("/").map_err(|source| ImageError::Write { path: b"/".to_vec(), source })?;
+        match &self.image {
+            Image::Trace => image::build(self.trace, root.as_fd(), self.places),
+            Image::Copy(from) => image::copy(from.as_fd(), root.as_fd()),
+            Image::None => Ok(Built::default()),
+        }
+    }
+}
+
+fn hand_shake(tell: OwnedFd, hear: OwnedFd) -> io::Result<()> {
+    File::from(tell).write_all(b"!")?;
+    File::from(hear).read_exact(&mut [0])
+}
+
+/// Holds the files that are left against those of the recording.
+fn final_state(trace: &Trace, built: &Built, privileged: bool) -> Result<FinalState, String> {
+    let tree = Tree::open("/".as_ref()).map_err(|error| error.to_string())?;
+    let scrutiny = Scrutiny { owners: privileged, privileged: false };
+    let unseen = |path: &[u8], _| {
+        let ranges = built.unknown.of(path);
+        ranges.map(|ranges| ranges.iter().collect()).unwrap_or_default()
+    };
+    compare::manifest_and_tree(trace, &tree, scrutiny, &unseen).map_err(|error| error.to_string())
+}

@@ -1,0 +1,198 @@
+//! Traces as somebody would write them who means harm: valid files with any content.
+
+use std::fs::File;
+use std::path::Path;
+
+use events::record::{data_flag, part};
+use trace::event::{
+    Call, Content, Data, Event, EventKind, OpenFd, Outcome, Preamble, ProcessState, RECORDER,
+    StartHow, Totals,
+};
+use trace::{Writer, WriterOptions};
+
+/// Where descriptor lookups begin at the working directory.
+pub const CWD: u64 = libc::AT_FDCWD as u64;
+
+/// A pointer: never followed.
+pub const POINTER: u64 = 0x7000_0000_0000;
+
+/// Ticks per second: a tick is a nanosecond.
+const HZ: u64 = 1_000_000_000;
+
+/// A trace in the making.
+pub struct Script {
+    writer: Writer,
+    tsc: u64,
+}
+
+/// A call in the making.
+pub struct Made {
+    call: Call,
+}
+
+impl Script {
+    /// A trace of one program, thread 1 of process 1, started as the superuser in `/`.
+    pub fn new(path: &Path) -> Script {
+        let mut script = Script::empty(path);
+        script.start(1, StartHow::Launch, 1, 0);
+        script.state(1, |_| {});
+        script.push(1, EventKind::Image { tid: 1001, data: Vec::new() });
+        script
+    }
+
+    /// A trace of nothing.
+    pub fn empty(path: &Path) -> Script {
+        let preamble = Preamble {
+            tsc_hz: HZ,
+            mounts: vec![b"22 1 8:1 / / rw - ext4 /dev/sda1 rw".to_vec()],
+            ..Preamble::default()
+        };
+        let file = Box::new(File::create(path).unwrap());
+        let options = WriterOptions { workers: 0, ..WriterOptions::default() };
+        Script { writer: Writer::new(file, &preamble, options).unwrap(), tsc: 0 }
+    }
+
+    /// Any event, a little later than the one before.
+    pub fn push(&mut self, thread: u32, kind: EventKind) {
+        self.tsc += 1000;
+        self.at(self.tsc, thread, kind);
+    }
+
+    /// Any event at any time.
+    pub fn at(&mut self, tsc: u64, thread: u32, kind: EventKind) {
+        self.writer.event(&Event { thread, tsc, kind }).unwrap();
+    }
+
+    pub fn start(&mut self, thread: u32, how: StartHow, process: u32, parent: u32) {
+        let (pid, tid) = (1000 + process, 1000 + thread);
+        self.push(thread, EventKind::Start { how, process, parent, pid, tid });
+    }
+
+    pub fn state(&mut self, process: u32, change: impl FnOnce(&mut ProcessState)) {
+        let standard = |fd| OpenFd { fd, target: b"/dev/null".to_vec(), offset: 0, flags: 2 };
+        let mut state = ProcessState {
+            process,
+            pid: 1000 + process,
+            cwd: b"/".to_vec(),
+            root: b"/".to_vec(),
+            umask: 0o22,
+            limits: vec![(1024, 4096); 16],
+            fds: (0..3).map(standard).collect(),
+            ..ProcessState::default()
+        };
+        change(&mut state);
+        self.push(RECORDER, EventKind::State(Box::new(state)));
+    }
+
+    /// A call of thread 1 without buffers.
+    pub fn plain(&mut self, nr: libc::c_long, args: &[u64], ret: i64) {
+        self.call(1, made(nr, args, ret));
+    }
+
+    /// A call of thread 1 whose argument `arg` is a path.
+    pub fn path(&mut self, nr: libc::c_long, args: &[u64], arg: u8, path: &str, ret: i64) {
+        self.call(1, made(nr, args, ret).text(arg, path));
+    }
+
+    /// The same with two paths.
+    pub fn paths(&mut self, nr: libc::c_long, args: &[u64], paths: [(u8, &str); 2], ret: i64) {
+        let [first, second] = paths;
+        self.call(1, made(nr, args, ret).text(first.0, first.1).text(second.0, second.1));
+    }
+
+    /// An open of thread 1.
+    pub fn open(&mut self, path: &str, flags: i32, ret: i64) {
+        let args = [CWD, POINTER, flags as u64, 0o644];
+        self.path(libc::SYS_openat, &args, 1, path, ret);
+    }
+
+    /// A write of thread 1.
+    pub fn write(&mut self, fd: u64, bytes: &[u8]) {
+        let args = [fd, POINTER, bytes.len() as u64];
+        let ret = bytes.len() as i64;
+        self.call(1, made(libc::SYS_write, &args, ret).bytes(1, part::WHOLE, 0, bytes));
+    }
+
+    pub fn call(&mut self, thread: u32, made: Made) {
+        self.tsc += 1000;
+        let mut call = made.call;
+        if let Outcome::Returned { exit_tsc, .. } = &mut call.outcome {
+            *exit_tsc = self.tsc + 500;
+        }
+        self.at(self.tsc, thread, EventKind::Call(call));
+    }
+
+    /// Ends the file as a recorder does, with an end of thread 1.
+    pub fn finish(mut self) {
+        let calls = self.writer.calls_written();
+        self.push(1, EventKind::End { calls });
+        let totals = Totals {
+            calls_made: calls,
+            calls_read: calls,
+            calls_written: calls,
+            tsc_hz: HZ,
+            end_tsc: self.tsc + 1000,
+            ..Totals::default()
+        };
+        self.writer.finish(&totals).unwrap();
+    }
+}
+
+/// A call that returned.
+pub fn made(nr: libc::c_long, args: &[u64], ret: i64) -> Made {
+    let mut all = [0; 6];
+    all[..args.len()].copy_from_slice(args);
+    Made {
+        call: Call {
+            nr: nr as u16,
+            flags: 0,
+            site: 0x40_0000,
+            nargs: args.len() as u8,
+            args: all,
+            outcome: Outcome::Returned { exit_tsc: 0, ret },
+            data: Vec::new(),
+            identities: Vec::new(),
+        },
+    }
+}
+
+impl Made {
+    /// Memory behind an argument.
+    pub fn bytes(self, arg: u8, part: u8, flags: u8, bytes: &[u8]) -> Made {
+        self.claimed(arg, part, flags, bytes, bytes.len() as u64)
+    }
+
+    /// Memory that is said to have been longer.
+    pub fn claimed(mut self, arg: u8, part: u8, flags: u8, bytes: &[u8], true_len: u64) -> Made {
+        let cut = if true_len > bytes.len() as u64 { data_flag::CUT } else { 0 };
+        self.call.data.push(Data {
+            arg,
+            part,
+            index: 0,
+            flags: flags | cut,
+            true_len,
+            hash: None,
+            content: Content::Inline(bytes.to_vec()),
+        });
+        self
+    }
+
+    /// A string.
+    pub fn text(self, arg: u8, text: &str) -> Made {
+        self.bytes(arg, part::WHOLE, 0, text.as_bytes())
+    }
+
+    /// It never came back.
+    pub fn unfinished(mut self) -> Made {
+        self.call.outcome = Outcome::Unfinished;
+        self
+    }
+
+    /// As an event, for those who choose its time.
+    pub fn event(mut self, exit: u64) -> EventKind {
+        if let Outcome::Returned { exit_tsc, .. } = &mut self.call.outcome {
+            *exit_tsc = exit;
+        }
+        EventKind::Call(self.call)
+    }
+}

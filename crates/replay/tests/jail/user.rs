@@ -1,0 +1,70 @@
+//! Tests that fork: one thread, as root and as an ordinary user.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// An ordinary user, when this runs as root.
+const NOBODY: u32 = 65534;
+
+/// Runs all tests as every user that can be had. `run_all` gets the user's name, and returns the
+/// number of failures.
+pub fn main(run_all: impl Fn(&str) -> usize) {
+    // SAFETY: takes nothing.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut failures = run_all(if root { "root" } else { "user" });
+    if root {
+        failures += as_nobody(|| run_all("user"));
+    }
+    if failures > 0 {
+        println!("{failures} failures");
+        std::process::exit(101);
+    }
+}
+
+/// Runs a test that asserts; the hook has printed the message when it fails.
+pub fn catch<T>(test: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(test)).map_err(|_| "see above".into())
+}
+
+/// Prints a result; 1 for a failure.
+pub fn report(user: &str, name: &str, result: Result<(), String>) -> usize {
+    match result {
+        Ok(()) => println!("as {user}: {name} ... ok"),
+        Err(ref why) => println!("as {user}: {name} ... FAILED: {why}"),
+    }
+    result.is_err().into()
+}
+
+/// Runs it in a child that is an ordinary user; how many failed.
+fn as_nobody(run: impl FnOnce() -> usize) -> usize {
+    in_child(|| {
+        // SAFETY: plain numbers; no groups.
+        let became = unsafe {
+            libc::setgroups(0, std::ptr::null()) == 0
+                && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
+                && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0
+                // Files in /proc are root's after such a change, until this.
+                && libc::prctl(libc::PR_SET_DUMPABLE, 1) == 0
+        };
+        assert!(became, "cannot become an ordinary user");
+        run()
+    })
+}
+
+/// Runs it in a child; how many failed.
+pub fn in_child(run: impl FnOnce() -> usize) -> usize {
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", io::Error::last_os_error()),
+        0 => {
+            let failures = catch_unwind(AssertUnwindSafe(run)).unwrap_or(1);
+            std::process::exit(failures.min(100) as i32)
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the status is writable.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as usize } else { 1 }
+        }
+    }
+}

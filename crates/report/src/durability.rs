@@ -1,0 +1,451 @@
+//! What would be lost if the machine stopped: bytes written and not yet synced.
+
+use std::collections::HashMap;
+
+use model::{Contents, Moment};
+use trace::event::EventKind;
+
+use crate::pass::Watch;
+use crate::ranges::Ranges;
+use crate::role;
+use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
+use crate::timeline::STEPS_MAX;
+use crate::tracker::{File, FileId, Synced, Touch, Tracker};
+
+/// Ranges of all files together that are told apart.
+const RANGES_MAX: usize = 1 << 20;
+/// Renames that are told one by one.
+const RENAMES_MAX: usize = 10_000;
+
+/// How safe a file is.
+#[derive(Clone, Debug, Default)]
+pub struct Safety {
+    /// Bytes written, each as often as it was.
+    pub written_bytes: u64,
+    /// Of those, how many a later sync covered, or went to stable storage at once.
+    pub synced_bytes: u64,
+    /// Syncs of this file alone.
+    pub syncs: u64,
+    /// Syncs that found nothing to do.
+    pub idle_syncs: u64,
+    /// Distinct bytes that are not synced now.
+    dirty: Ranges,
+    /// Bytes written since the last sync.
+    pending_bytes: u64,
+    /// Since when there have been any.
+    since_ns: Option<u64>,
+    /// The longest that bytes waited for a sync.
+    pub longest_ns: u64,
+    /// Time in syncs.
+    pub sync_ns: u64,
+    /// Unsynced bytes that the program itself gave up, by removing or truncating the file.
+    pub dropped_bytes: u64,
+}
+
+impl Safety {
+    fn clean(&mut self, ns: u64) -> u64 {
+        if let Some(since) = self.since_ns.take() {
+            self.longest_ns = self.longest_ns.max(ns.saturating_sub(since));
+        }
+        self.synced_bytes = self.synced_bytes.saturating_add(self.pending_bytes);
+        self.pending_bytes = 0;
+        let cleaned = self.dirty.covered();
+        self.dirty.clear();
+        cleaned
+    }
+
+    /// Bytes that are not synced at the end.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.dirty.covered()
+    }
+}
+
+/// A file that got another name while bytes of it were not synced.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    /// When.
+    pub ns: u64,
+    /// Its old and new path.
+    pub from: FileId,
+    /// See `from`.
+    pub to: FileId,
+    /// Bytes that were not synced.
+    pub unsynced_bytes: u64,
+}
+
+/// Follows writes and syncs.
+pub struct Durability {
+    tracker: Tracker,
+    files: HashMap<FileId, Safety>,
+    interval_ns: u64,
+    /// The most unsynced bytes within each step, and at its end.
+    steps: Vec<(u64, u64)>,
+    unsynced: u64,
+    ranges: usize,
+    is_exact: bool,
+    renames: Vec<Rename>,
+    unsafe_renames: u64,
+    all_renames: u64,
+}
+
+impl Durability {
+    /// Nothing written yet; time is cut into steps of this width.
+    pub fn new(interval_ns: u64) -> Durability {
+        Durability {
+            tracker: Tracker::new(),
+            files: HashMap::new(),
+            interval_ns: interval_ns.max(1),
+            steps: Vec::new(),
+            unsynced: 0,
+            ranges: 0,
+            is_exact: true,
+            renames: Vec::new(),
+            unsafe_renames: 0,
+            all_renames: 0,
+        }
+    }
+
+    fn note(&mut self, ns: u64) {
+        let index = (ns / self.interval_ns).min(STEPS_MAX - 1) as usize;
+        let last = self.steps.last().map_or(0, |(_, end)| *end);
+        while self.steps.len() <= index {
+            self.steps.push((last, last));
+        }
+        let step = &mut self.steps[index];
+        step.0 = step.0.max(self.unsynced);
+        step.1 = self.unsynced;
+    }
+
+    fn write(&mut self, touch: &Touch, ns: u64, wanted: bool) {
+        for access in touch.accesses.iter().flatten().filter(|access| access.is_write) {
+            let Some(offset) = access.offset else { continue };
+            let safety = self.files.entry(access.file).or_default();
+            if wanted {
+                safety.written_bytes = safety.written_bytes.saturating_add(access.bytes);
+            }
+            if access.durable {
+                if wanted {
+                    safety.synced_bytes = safety.synced_bytes.saturating_add(access.bytes);
+                }
+                continue;
+            }
+            if !wanted {
+                continue;
+            }
+            safety.pending_bytes = safety.pending_bytes.saturating_add(access.bytes);
+            safety.since_ns.get_or_insert(ns);
+            if self.ranges >= RANGES_MAX {
+                self.is_exact = false;
+                continue;
+            }
+            let (count, before) = (safety.dirty.count(), safety.dirty.covered());
+            safety.dirty.add(offset, access.bytes);
+            self.unsynced += safety.dirty.covered() - before;
+            self.ranges = (self.ranges + safety.dirty.count()).saturating_sub(count);
+        }
+    }
+
+    fn sync(&mut self, synced: Synced, from_ns: u64, to_ns: u64) {
+        let cleaned = match synced {
+            Synced::All => {
+                self.ranges = 0;
+                self.files.values_mut().fold(0u64, |sum, safety| sum + safety.clean(to_ns))
+            }
+            Synced::File(file) => {
+                let safety = self.files.entry(file).or_default();
+                safety.syncs += 1;
+                safety.sync_ns = safety.sync_ns.saturating_add(to_ns.saturating_sub(from_ns));
+                safety.idle_syncs += u64::from(safety.pending_bytes == 0);
+                self.ranges = self.ranges.saturating_sub(safety.dirty.count());
+                safety.clean(to_ns)
+            }
+        };
+        self.unsynced = self.unsynced.saturating_sub(cleaned);
+    }
+
+    /// The file was cut to a length, or removed: what was beyond needs no sync any more.
+    fn drop_beyond(&mut self, file: FileId, length: u64) {
+        let Some(safety) = self.files.get_mut(&file) else { return };
+        let (count, before) = (safety.dirty.count(), safety.dirty.covered());
+        safety.dirty.truncate(length);
+        let dropped = before - safety.dirty.covered();
+        safety.dropped_bytes = safety.dropped_bytes.saturating_add(dropped);
+        if safety.dirty.covered() == 0 {
+            (safety.pending_bytes, safety.since_ns) = (0, None);
+        }
+        self.unsynced = self.unsynced.saturating_sub(dropped);
+        self.ranges = (self.ranges + safety.dirty.count()).saturating_sub(count);
+    }
+
+    fn rename(&mut self, from: FileId, to: FileId, ns: u64) {
+        if from == to {
+            return;
+        }
+        self.drop_beyond(to, 0);
+        self.all_renames += 1;
+        let Some(safety) = self.files.get_mut(&from) else { return };
+        let unsynced_bytes = safety.dirty.covered();
+        if unsynced_bytes > 0 {
+            self.unsafe_renames += 1;
+            if self.renames.len() < RENAMES_MAX {
+                self.renames.push(Rename { ns, from, to, unsynced_bytes });
+            }
+        }
+        // What is not synced belongs to the new name from now on.
+        let moved = Safety {
+            dirty: std::mem::take(&mut safety.dirty),
+            pending_bytes: std::mem::take(&mut safety.pending_bytes),
+            since_ns: safety.since_ns.take(),
+            ..Safety::default()
+        };
+        let target = self.files.entry(to).or_default();
+        target.dirty = moved.dirty;
+        target.pending_bytes = moved.pending_bytes;
+        target.since_ns = moved.since_ns;
+    }
+
+    /// What was seen.
+    pub fn finish(self) -> View {
+        let files = self.tracker.files();
+        let mut safety: Vec<(FileId, Safety)> =
+            self.files.into_iter().filter(|(_, s)| s.written_bytes > 0 || s.syncs > 0).collect();
+        safety.sort_by(|(a, of_a), (b, of_b)| {
+            of_b.written_bytes.cmp(&of_a.written_bytes).then(a.cmp(b))
+        });
+        View {
+            names: files,
+            files: safety,
+            interval_ns: self.interval_ns,
+            steps: self.steps,
+            unsynced: self.unsynced,
+            renames: self.renames,
+            unsafe_renames: self.unsafe_renames,
+            all_renames: self.all_renames,
+            is_exact: self.is_exact,
+        }
+    }
+}
+
+impl Watch for Durability {
+    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
+        let EventKind::Call(call) = &moment.event.kind else { return };
+        let role = role::of(call.nr);
+        if role.fd.is_none() && !role.by_path && role.sync == role::Sync::Nothing {
+            return;
+        }
+        let touch = self.tracker.look(moment, call, contents);
+        let end_ns = moment.exit_ns.unwrap_or(moment.enter_ns);
+        if let Some((file, length)) = touch.length {
+            self.drop_beyond(file, length);
+        }
+        if touch.replaced {
+            match touch.by_path {
+                [Some(from), Some(to)] => self.rename(from, to, moment.enter_ns),
+                [Some(gone), None] => self.drop_beyond(gone, 0),
+                _ => {}
+            }
+        }
+        self.write(&touch, moment.enter_ns, wanted);
+        if let (Some(synced), true) = (touch.synced(call), wanted) {
+            // The most is seen just before.
+            self.note(moment.enter_ns);
+            self.sync(synced, moment.enter_ns, end_ns);
+            self.note(end_ns.max(moment.enter_ns));
+        } else {
+            self.note(moment.enter_ns);
+        }
+    }
+}
+
+/// How safe files are.
+pub struct View {
+    names: Vec<File>,
+    /// Files that were written or synced, the most written first.
+    pub files: Vec<(FileId, Safety)>,
+    /// Width of a step.
+    pub interval_ns: u64,
+    /// The most unsynced bytes within each step, and at its end.
+    pub steps: Vec<(u64, u64)>,
+    /// Unsynced bytes at the end.
+    pub unsynced: u64,
+    /// Renames of files with unsynced bytes: the first of them.
+    pub renames: Vec<Rename>,
+    /// How many of those there were.
+    pub unsafe_renames: u64,
+    /// How many renames there were of all.
+    pub all_renames: u64,
+    is_exact: bool,
+}
+
+impl View {
+    /// As tables.
+    pub fn sheet(&self) -> Sheet {
+        let sum = |of: fn(&Safety) -> u64| {
+            self.files.iter().fold(0u64, |sum, (_, safety)| sum.saturating_add(of(safety)))
+        };
+        let written = sum(|s| s.written_bytes);
+        let most = self.steps.iter().map(|step| step.0).max().unwrap_or(0);
+        let fact = |key, title, value| Fact { key, title, value };
+        let facts = vec![
+            fact("written_bytes", "written", Cell::Bytes(written)),
+            fact("synced_share", "of it synced", share(sum(|s| s.synced_bytes), written)),
+            fact("syncs", "syncs", Cell::Count(sum(|s| s.syncs))),
+            fact("sync_ns", "time in syncs", Cell::Ns(sum(|s| s.sync_ns))),
+            fact("most_unsynced_bytes", "most unsynced at once", Cell::Bytes(most)),
+            fact("unsynced_bytes", "unsynced at the end", Cell::Bytes(self.unsynced)),
+            fact("renames", "renames", Cell::Count(self.all_renames)),
+            fact("unsafe_renames", "without a sync before", Cell::Count(self.unsafe_renames)),
+            fact("interval_ns", "", Cell::Ns(self.interval_ns)),
+            fact("exact", "", Cell::word(if self.is_exact { "yes" } else { "no" })),
+        ];
+        let mut notes = vec![
+            "Counted are fsync, fdatasync, sync, syncfs (as if of all files) and files opened with \
+             O_SYNC or O_DSYNC; not sync_file_range, which leaves the size of a file out."
+                .to_string(),
+        ];
+        if !self.is_exact {
+            notes.push(
+                "Too many places were written to remember all: unsynced is at least this.".into(),
+            );
+        }
+        Sheet { facts, tables: vec![self.by_file(), self.over_time(most), self.renamed()], notes }
+    }
+
+    fn by_file(&self) -> Table {
+        let mut table = Table::new(
+            "files",
+            "Files",
+            &[
+                ("written_bytes", "written"),
+                ("synced_share", "synced"),
+                ("syncs", "syncs"),
+                ("idle_syncs", "in vain"),
+                ("sync_ns", "in syncs"),
+                ("longest_ns", "longest wait"),
+                ("unsynced_bytes", "unsynced"),
+                ("dropped_bytes", "dropped"),
+                ("path", "file"),
+            ],
+        );
+        for (id, safety) in &self.files {
+            table.row(vec![
+                Cell::Bytes(safety.written_bytes),
+                share(safety.synced_bytes, safety.written_bytes),
+                Cell::Count(safety.syncs),
+                Cell::Count(safety.idle_syncs),
+                Cell::Ns(safety.sync_ns),
+                Cell::Ns(safety.longest_ns),
+                Cell::Bytes(safety.unsynced_bytes()),
+                Cell::Bytes(safety.dropped_bytes),
+                Cell::Name(self.names[*id].path.clone()),
+            ]);
+        }
+        table
+    }
+
+    fn over_time(&self, most: u64) -> Table {
+        let mut table = Table::new(
+            "steps",
+            "Unsynced bytes over time",
+            &[
+                ("start_ns", "from"),
+                ("most_unsynced_bytes", "at most"),
+                ("unsynced_bytes", "at its end"),
+                ("", " "),
+            ],
+        );
+        table.fixed = true;
+        for (index, (highest, end)) in self.steps.iter().enumerate() {
+            table.row(vec![
+                Cell::Ns(index as u64 * self.interval_ns),
+                Cell::Bytes(*highest),
+                Cell::Bytes(*end),
+                Cell::Bar(ratio(*highest, most)),
+            ]);
+        }
+        table
+    }
+
+    fn renamed(&self) -> Table {
+        let title = "Renamed before what was written was synced";
+        let columns =
+            [("time_ns", "at"), ("unsynced_bytes", "unsynced"), ("from", "from"), ("to", "to")];
+        let mut table = Table::new("unsynced_renames", title, &columns);
+        for rename in &self.renames {
+            table.row(vec![
+                Cell::Ns(rename.ns),
+                Cell::Bytes(rename.unsynced_bytes),
+                Cell::Name(self.names[rename.from].path.clone()),
+                Cell::Name(self.names[rename.to].path.clone()),
+            ]);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Made, call, open, watch};
+
+    fn rename(from: &str, to: &str) -> Made {
+        call("rename", &[1, 2], 0).with(0, from.as_bytes()).with(1, to.as_bytes())
+    }
+
+    fn safety(view: &View, path: &str) -> Safety {
+        let found = view.files.iter().find(|(id, _)| view.names[*id].path == path.as_bytes());
+        found.expect("a file").1.clone()
+    }
+
+    #[test]
+    fn syncs_cover_what_was_written_before() {
+        let view = watch(
+            Durability::new(1000),
+            &[
+                open("a", 0o101, 3),
+                call("write", &[3, 0, 100], 100),
+                call("pwrite64", &[3, 0, 50, 0], 50),
+                call("fdatasync", &[3], 0).lasts(500),
+                call("fsync", &[3], 0),
+                call("write", &[3, 0, 7], 7),
+                open("b", 0o4010101, 4),
+                call("write", &[4, 0, 9], 9),
+            ],
+        )
+        .finish();
+        let a = safety(&view, "/work dir/a");
+        assert_eq!((a.written_bytes, a.synced_bytes, a.syncs, a.idle_syncs), (157, 150, 2, 1));
+        assert_eq!((a.unsynced_bytes(), a.longest_ns, a.sync_ns), (7, 2500, 500));
+        let b = safety(&view, "/work dir/b");
+        assert_eq!((b.synced_bytes, b.unsynced_bytes()), (9, 0));
+        assert_eq!(view.unsynced, 7);
+        assert_eq!(view.steps.iter().map(|step| step.0).max(), Some(100));
+    }
+
+    #[test]
+    fn renames_without_a_sync_are_told() {
+        let write = |fd| call("write", &[fd, 0, 10], 10);
+        let view = watch(
+            Durability::new(1000),
+            &[
+                open("new", 0o101, 3),
+                write(3),
+                rename("new", "kept"),
+                open("safe", 0o101, 4),
+                write(4),
+                call("fsync", &[4], 0),
+                rename("safe", "also kept"),
+                open("gone", 0o101, 5),
+                write(5),
+                call("unlink", &[0], 0).with(0, b"gone"),
+            ],
+        )
+        .finish();
+        assert_eq!((view.all_renames, view.unsafe_renames), (2, 1));
+        assert_eq!(view.names[view.renames[0].to].path, b"/work dir/kept");
+        assert_eq!(view.unsynced, 10);
+        assert_eq!(safety(&view, "/work dir/gone").dropped_bytes, 10);
+        let all = watch(Durability::new(1), &[open("x", 1, 3), write(3), call("sync", &[], 0)]);
+        assert_eq!(all.finish().unsynced, 0);
+    }
+}

@@ -1,0 +1,466 @@
+//! What was done with each file, and with directories and mounts.
+
+use std::collections::BTreeMap;
+
+use model::mounts::Mounts;
+use model::{Contents, Moment};
+use trace::event::EventKind;
+
+use crate::pass::Watch;
+use crate::ranges::Ranges;
+use crate::role;
+use crate::sheet::{Cell, Fact, Sheet, Table, share};
+use crate::tracker::{Access, File, FileId, Synced, Touch, Tracker};
+
+/// Ranges of all files together that are told apart; beyond that, what is touched again is not
+/// noticed any more.
+const RANGES_MAX: usize = 1 << 20;
+
+/// What was done with a file, or with several.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// How often it was opened.
+    pub opens: u64,
+    /// Calls that named it and opened nothing (stat, unlink ...).
+    pub lookups: u64,
+    /// Calls on it that failed.
+    pub errors: u64,
+    /// Calls that read, and what they got.
+    pub reads: u64,
+    /// See `reads`.
+    pub read_bytes: u64,
+    /// Calls that wrote, and how much.
+    pub writes: u64,
+    /// See `writes`.
+    pub write_bytes: u64,
+    /// Of the reads and writes at offsets: those that begin where the one before ended,
+    pub sequential: u64,
+    /// those that keep a distance,
+    pub strided: u64,
+    /// and all others.
+    pub random: u64,
+    /// Bytes that were read before.
+    pub reread_bytes: u64,
+    /// Bytes that were written before.
+    pub overwritten_bytes: u64,
+    /// Calls that made it durable.
+    pub syncs: u64,
+    /// Time in calls on it.
+    pub time_ns: u64,
+}
+
+impl Used {
+    fn add(&mut self, other: &Used) {
+        self.opens += other.opens;
+        self.lookups += other.lookups;
+        self.errors += other.errors;
+        self.reads += other.reads;
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.writes += other.writes;
+        self.write_bytes = self.write_bytes.saturating_add(other.write_bytes);
+        self.sequential += other.sequential;
+        self.strided += other.strided;
+        self.random += other.random;
+        self.reread_bytes = self.reread_bytes.saturating_add(other.reread_bytes);
+        self.overwritten_bytes = self.overwritten_bytes.saturating_add(other.overwritten_bytes);
+        self.syncs += other.syncs;
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+
+    fn was_used(&self) -> bool {
+        let calls = self.opens + self.lookups + self.errors + self.reads + self.writes + self.syncs;
+        calls > 0 || self.time_ns > 0
+    }
+}
+
+/// Bytes of a file that were touched.
+#[derive(Clone, Debug, Default)]
+struct Touched {
+    read: Ranges,
+    written: Ranges,
+}
+
+/// Where an open file was accessed last, to see a pattern.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    start: u64,
+    end: u64,
+    /// From the start of the access before to the start of the last.
+    distance: Option<i128>,
+}
+
+/// Looks at every file.
+pub struct Files {
+    tracker: Tracker,
+    mounts: Mounts,
+    used: Vec<Used>,
+    touched: Vec<Touched>,
+    last: std::collections::HashMap<(u64, bool), Last>,
+    ranges: usize,
+    is_exact: bool,
+}
+
+/// Open files whose last access is remembered.
+const LAST_MAX: usize = 1 << 16;
+
+impl Files {
+    /// Nothing seen yet; `mounts` are those of the recording machine.
+    pub fn new(mounts: Mounts) -> Files {
+        Files {
+            tracker: Tracker::new(),
+            mounts,
+            used: Vec::new(),
+            touched: Vec::new(),
+            last: Default::default(),
+            ranges: 0,
+            is_exact: true,
+        }
+    }
+
+    fn used(&mut self, file: FileId) -> &mut Used {
+        if file >= self.used.len() {
+            self.used.resize_with(file + 1, Used::default);
+        }
+        &mut self.used[file]
+    }
+
+    /// Notes that bytes were touched; gives how many had been touched before.
+    fn touch(&mut self, access: &Access, offset: u64) -> u64 {
+        if access.file >= self.touched.len() {
+            self.touched.resize_with(access.file + 1, Touched::default);
+        }
+        let of = &mut self.touched[access.file];
+        let ranges = if access.is_write { &mut of.written } else { &mut of.read };
+        if self.ranges >= RANGES_MAX {
+            self.is_exact = false;
+            return 0;
+        }
+        let before = ranges.count();
+        let known = ranges.add(offset, access.bytes);
+        self.ranges = (self.ranges + ranges.count()).saturating_sub(before);
+        known
+    }
+
+    fn forget(&mut self, file: FileId, length: u64) {
+        let Some(of) = self.touched.get_mut(file) else { return };
+        for ranges in [&mut of.read, &mut of.written] {
+            let before = ranges.count();
+            ranges.truncate(length);
+            self.ranges = (self.ranges + ranges.count()).saturating_sub(before);
+        }
+    }
+
+    fn access(&mut self, access: &Access, wanted: bool) {
+        let known = access.offset.map_or(0, |offset| self.touch(access, offset));
+        let pattern = access.offset.map(|offset| self.pattern(access, offset));
+        if !wanted {
+            return;
+        }
+        let used = self.used(access.file);
+        if access.is_write {
+            used.writes += 1;
+            used.write_bytes = used.write_bytes.saturating_add(access.bytes);
+            used.overwritten_bytes = used.overwritten_bytes.saturating_add(known);
+        } else {
+            used.reads += 1;
+            used.read_bytes = used.read_bytes.saturating_add(access.bytes);
+            used.reread_bytes = used.reread_bytes.saturating_add(known);
+        }
+        match pattern {
+            None => {}
+            Some(Pattern::Sequential) => used.sequential += 1,
+            Some(Pattern::Strided) => used.strided += 1,
+            Some(Pattern::Random) => used.random += 1,
+        }
+    }
+
+    fn pattern(&mut self, access: &Access, offset: u64) -> Pattern {
+        if self.last.len() >= LAST_MAX {
+            self.last.clear();
+        }
+        let key = (access.open, access.is_write);
+        let before = self.last.get(&key).copied();
+        let end = offset.saturating_add(access.bytes);
+        let Some(before) = before else {
+            self.last.insert(key, Last { start: offset, end, distance: None });
+            return if offset == 0 { Pattern::Sequential } else { Pattern::Random };
+        };
+        let distance = i128::from(offset) - i128::from(before.start);
+        self.last.insert(key, Last { start: offset, end, distance: Some(distance) });
+        if offset == before.end {
+            Pattern::Sequential
+        } else if distance != 0 && before.distance == Some(distance) {
+            Pattern::Strided
+        } else {
+            Pattern::Random
+        }
+    }
+
+    fn synced(&mut self, synced: Synced) {
+        if let Synced::File(file) = synced {
+            self.used(file).syncs += 1;
+        }
+    }
+
+    fn count(&mut self, touch: &Touch, failed: bool, ns: u64) {
+        if let Some((file, _)) = touch.opened {
+            self.used(file).opens += 1;
+        }
+        let mut named: Vec<FileId> = touch.by_path.iter().flatten().copied().collect();
+        named.dedup();
+        for file in &named {
+            let used = self.used(*file);
+            used.errors += u64::from(failed);
+            used.lookups += u64::from(!failed && touch.opened.is_none());
+            used.time_ns = used.time_ns.saturating_add(ns);
+        }
+        let moved = touch.accesses.iter().flatten().map(|access| access.file);
+        let mut held: Vec<FileId> = moved.chain(touch.by_fd.map(|(file, _)| file)).collect();
+        held.sort_unstable();
+        held.dedup();
+        for file in held.into_iter().filter(|file| !named.contains(file)) {
+            let used = self.used(file);
+            used.errors += u64::from(failed);
+            used.time_ns = used.time_ns.saturating_add(ns);
+        }
+    }
+
+    /// What was seen.
+    pub fn finish(mut self) -> View {
+        let files = self.tracker.files();
+        self.used.resize_with(files.len(), Used::default);
+        let used = files.into_iter().zip(self.used).filter(|(_, used)| used.was_used());
+        let mut files: Vec<(File, Used)> = used.collect();
+        files.sort_by(|(a, of_a), (b, of_b)| {
+            of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
+        });
+        View { files, mounts: self.mounts, is_exact: self.is_exact }
+    }
+}
+
+enum Pattern {
+    Sequential,
+    Strided,
+    Random,
+}
+
+impl Watch for Files {
+    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
+        let EventKind::Call(call) = &moment.event.kind else { return };
+        let role = role::of(call.nr);
+        if role.fd.is_none() && !role.by_path {
+            return;
+        }
+        let touch = self.tracker.look(moment, call, contents);
+        if let Some((file, length)) = touch.length {
+            self.forget(file, length);
+        }
+        if touch.replaced {
+            touch.by_path.into_iter().flatten().for_each(|file| self.forget(file, 0));
+        }
+        for access in touch.accesses.iter().flatten() {
+            self.access(access, wanted);
+        }
+        if wanted {
+            if let Some(synced) = touch.synced(call) {
+                self.synced(synced);
+            }
+            let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
+            self.count(&touch, role::error(call).is_some(), ns);
+        }
+    }
+}
+
+/// What was done with files.
+pub struct View {
+    /// Every file that was used, the one with the most time in calls first.
+    pub files: Vec<(File, Used)>,
+    mounts: Mounts,
+    is_exact: bool,
+}
+
+const COLUMNS: [(&str, &str); 15] = [
+    ("time_ns", "time"),
+    ("opens", "opens"),
+    ("lookups", "lookups"),
+    ("errors", "errors"),
+    ("reads", "reads"),
+    ("read_bytes", "read"),
+    ("writes", "writes"),
+    ("write_bytes", "written"),
+    ("sequential_share", "seq"),
+    ("strided_share", "strided"),
+    ("random_share", "random"),
+    ("reread_bytes", "re-read"),
+    ("overwritten_bytes", "overwritten"),
+    ("syncs", "syncs"),
+    ("path", "file"),
+];
+
+fn row(used: &Used, name: Vec<u8>) -> Vec<Cell> {
+    let placed = used.sequential + used.strided + used.random;
+    vec![
+        Cell::Ns(used.time_ns),
+        Cell::Count(used.opens),
+        Cell::Count(used.lookups),
+        Cell::Count(used.errors),
+        Cell::Count(used.reads),
+        Cell::Bytes(used.read_bytes),
+        Cell::Count(used.writes),
+        Cell::Bytes(used.write_bytes),
+        share(used.sequential, placed),
+        share(used.strided, placed),
+        share(used.random, placed),
+        Cell::Bytes(used.reread_bytes),
+        Cell::Bytes(used.overwritten_bytes),
+        Cell::Count(used.syncs),
+        Cell::Name(name),
+    ]
+}
+
+/// The directory that a file is in; for what has no path, its kind.
+fn directory(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&c| c == b'/') {
+        Some(0) => b"/",
+        Some(at) => &path[..at],
+        None => &path[..path.iter().position(|&c| c == b':').unwrap_or(path.len())],
+    }
+}
+
+impl View {
+    fn rolled_up(
+        &self,
+        key: &'static str,
+        title: &'static str,
+        name: impl Fn(&[u8]) -> Vec<u8>,
+    ) -> Table {
+        let mut columns = COLUMNS;
+        columns[14].1 = title;
+        let mut sums: BTreeMap<Vec<u8>, Used> = BTreeMap::new();
+        for (file, used) in &self.files {
+            sums.entry(name(&file.path)).or_default().add(used);
+        }
+        let mut rows: Vec<(Vec<u8>, Used)> = sums.into_iter().collect();
+        rows.sort_by_key(|(_, used)| std::cmp::Reverse(used.time_ns));
+        let mut table = Table::new(key, title, &columns);
+        rows.into_iter().for_each(|(name, used)| table.row(row(&used, name)));
+        table
+    }
+
+    /// As tables.
+    pub fn sheet(&self) -> Sheet {
+        let mut files = Table::new("files", "Files", &COLUMNS);
+        let mut sum = Used::default();
+        for (file, used) in &self.files {
+            files.row(row(used, file.path.clone()));
+            sum.add(used);
+        }
+        let mount = |path: &[u8]| match self.mounts.of(path) {
+            Some(mount) if path.first() == Some(&b'/') => mount.point.clone(),
+            _ => directory(path).to_vec(),
+        };
+        let fact = |key, title, value| Fact { key, title, value };
+        let facts = vec![
+            fact("file_count", "files", Cell::Count(self.files.len() as u64)),
+            fact("read_bytes", "read", Cell::Bytes(sum.read_bytes)),
+            fact("reread_bytes", "read again", Cell::Bytes(sum.reread_bytes)),
+            fact("write_bytes", "written", Cell::Bytes(sum.write_bytes)),
+            fact("overwritten_bytes", "overwritten", Cell::Bytes(sum.overwritten_bytes)),
+            fact("exact", "", Cell::word(if self.is_exact { "yes" } else { "no" })),
+        ];
+        let mut notes = vec![
+            "A file counts under the path by which it was opened or named. Lookups name it without \
+             opening it."
+                .to_string(),
+        ];
+        if !self.is_exact {
+            notes.push(
+                "Too many places were touched to remember all: what was read again and overwritten \
+                 is at least this much."
+                    .into(),
+            );
+        }
+        let tables = vec![
+            files,
+            self.rolled_up("directories", "Directories", |path| directory(path).to_vec()),
+            self.rolled_up("mounts", "Mounts", mount),
+        ];
+        Sheet { facts, tables, notes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Made, call, open, watch};
+
+    fn look(calls: &[Made]) -> BTreeMap<String, Used> {
+        let view = watch(Files::new(Mounts::default()), calls).finish();
+        let text = |path: &[u8]| String::from_utf8(path.to_vec()).unwrap();
+        view.files.iter().map(|(file, used)| (text(&file.path), used.clone())).collect()
+    }
+
+    #[test]
+    fn positions_are_followed() {
+        let files = look(&[
+            open("data", 0o102, 3),
+            call("write", &[3, 0, 100], 100).lasts(7),
+            call("write", &[3, 0, 100], 100).lasts(5),
+            call("lseek", &[3, 50, 0], 50),
+            call("read", &[3, 0, 100], 100),
+            call("dup", &[3], 4),
+            call("read", &[4, 0, 500], 50),
+            call("pread64", &[4, 0, 60, 60], 60),
+            call("pwrite64", &[4, 0, 10, 195], 10),
+            call("fsync", &[4], 0),
+            call("write", &[1, 0, 6], 6),
+        ]);
+        let data = &files["/work dir/data"];
+        assert_eq!((data.opens, data.reads, data.writes, data.syncs), (1, 3, 3, 1));
+        assert_eq!((data.read_bytes, data.write_bytes), (210, 210));
+        assert_eq!((data.reread_bytes, data.overwritten_bytes), (60, 5));
+        assert_eq!((data.sequential, data.random, data.time_ns), (3, 3, 12));
+        assert_eq!((files["pipe:[1]"].writes, files["pipe:[1]"].sequential), (1, 0));
+    }
+
+    #[test]
+    fn appending_truncating_and_replacing() {
+        let files = look(&[
+            open("log", 0o2101, 3),
+            call("write", &[3, 0, 10], 10),
+            call("lseek", &[3, 0, 0], 0),
+            call("write", &[3, 0, 10], 10),
+            open("log", 0o1101, 4),
+            call("write", &[4, 0, 10], 10),
+            call("unlink", &[0], 0).with(0, b"log"),
+            open("log", 0o101, 5),
+            call("write", &[5, 0, 10], 10),
+            call("ftruncate", &[5, 4], 0),
+            call("pwrite64", &[5, 0, 10, 0], 10),
+        ]);
+        assert_eq!(files["/work dir/log"].overwritten_bytes, 4);
+        assert_eq!(files["/work dir/log"].lookups, 1);
+    }
+
+    #[test]
+    fn strides_and_copies() {
+        let mut calls = vec![open("in", 0, 3), open("out", 0o101, 4)];
+        calls.extend((0..10).map(|n| call("pread64", &[3, 0, 10, n * 1000], 10)));
+        calls.push(call("copy_file_range", &[3, 0, 4, 0, 64, 0], 64));
+        calls.push(call("openat", &[-100, 0, 0, 0], -2).with(1, b"missing"));
+        let files = look(&calls);
+        let input = &files["/work dir/in"];
+        // The first two have no distance to keep yet, and the copy is elsewhere.
+        assert_eq!((input.strided, input.reads), (8, 11));
+        assert_eq!(files["/work dir/out"].write_bytes, 64);
+        let missing = &files["/work dir/missing"];
+        assert_eq!((missing.errors, missing.opens, missing.lookups), (1, 0, 0));
+    }
+
+    #[test]
+    fn directories_of_paths() {
+        for (path, expected) in [("/a/b", "/a"), ("/a", "/"), ("pipe:[3]", "pipe")] {
+            assert_eq!(directory(path.as_bytes()), expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which bytes of a file were touched.
+
+use std::collections::BTreeMap;
+
+/// Ranges of one file that are told apart; beyond that it is no longer exact.
+const RANGES_MAX: usize = 1 << 18;
+
+/// A set of bytes, as ranges that neither touch nor overlap.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    /// Where each begins and ends.
+    by_start: BTreeMap<u64, u64>,
+    /// Bytes in all of them.
+    covered: u64,
+}
+
+impl Ranges {
+    /// How many ranges there are.
+    pub fn count(&self) -> usize {
+        self.by_start.len()
+    }
+
+    /// Bytes in the set.
+    pub fn covered(&self) -> u64 {
+        self.covered
+    }
+
+    /// Adds bytes, and tells how many of them were in the set already. With more ranges than it
+    /// keeps, what is new is not added.
+    pub fn add(&mut self, offset: u64, bytes: u64) -> u64 {
+        let (mut start, mut end) = (offset, offset.saturating_add(bytes));
+        if start == end {
+            return 0;
+        }
+        let mut known = 0;
+        // From the last range that begins at or before the new end, backwards while they touch.
+        while let Some((&from, &to)) = self.by_start.range(..=end).next_back() {
+            if to < start {
+                break;
+            }
+            known += to.min(offset.saturating_add(bytes)).saturating_sub(from.max(offset));
+            if from <= start && to >= end {
+                return known;
+            }
+            self.by_start.remove(&from);
+            self.covered -= to - from;
+            (start, end) = (start.min(from), end.max(to));
+        }
+        if self.by_start.len() < RANGES_MAX {
+            self.by_start.insert(start, end);
+            self.covered += end - start;
+        }
+        known
+    }
+
+    /// Takes away everything from a length on.
+    pub fn truncate(&mut self, length: u64) {
+        self.by_start.split_off(&length);
+        if let Some(mut last) = self.by_start.last_entry() {
+            let end = last.get_mut();
+            *end = (*end).min(length);
+        }
+        self.covered = self.by_start.iter().map(|(start, end)| end - start).sum();
+    }
+
+    /// Takes everything away.
+    pub fn clear(&mut self) {
+        *self = Ranges::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_once() {
+        let mut ranges = Ranges::default();
+        assert_eq!(ranges.add(0, 100), 0);
+        assert_eq!(ranges.add(100, 100), 0);
+        assert_eq!((ranges.count(), ranges.covered()), (1, 200));
+        assert_eq!(ranges.add(50, 10), 10);
+        assert_eq!(ranges.add(300, 100), 0);
+        assert_eq!(ranges.add(150, 200), 100);
+        assert_eq!((ranges.count(), ranges.covered()), (1, 400));
+        ranges.truncate(10);
+        assert_eq!((ranges.count(), ranges.covered()), (1, 10));
+        assert_eq!(ranges.add(u64::MAX, 10), 0);
+        ranges.clear();
+        assert_eq!(ranges.add(5, 0), 0);
+        assert_eq!((ranges.count(), ranges.covered()), (0, 0));
+    }
+
+    #[test]
+    fn as_a_set_of_single_bytes_would_have_it() {
+        let (mut ranges, mut bytes) = (Ranges::default(), std::collections::BTreeSet::new());
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (offset, len) = (state >> 33 & 0x3ff, state >> 50 & 0xf);
+            let known = (offset..offset + len).filter(|byte| !bytes.insert(*byte)).count() as u64;
+            assert_eq!(ranges.add(offset, len), known);
+            if state >> 60 == 0 {
+                ranges.truncate(offset);
+                bytes.retain(|byte| *byte < offset);
+            }
+            assert_eq!(ranges.covered(), bytes.len() as u64);
+        }
+    }
+}

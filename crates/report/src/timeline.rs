@@ -1,0 +1,228 @@
+//! What happened when: time cut into steps of equal width.
+
+use events::shape::Classes;
+
+use crate::histogram::Histogram;
+use crate::pass::{Fold, Occasion};
+use crate::role;
+use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
+
+/// Steps that a recording may be cut into.
+pub const STEPS_MAX: u64 = 10_000;
+/// Steps that fit onto a screen.
+const STEPS_WANTED: u64 = 40;
+
+/// A width that is easy to read and cuts a span into no more steps than fit onto a screen.
+pub fn fitting_interval(span_ns: u64) -> u64 {
+    let mut unit = 1_000;
+    loop {
+        for factor in [1, 2, 5] {
+            let interval = unit * factor;
+            if span_ns / interval < STEPS_WANTED {
+                return interval;
+            }
+        }
+        unit *= 10;
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Calls that began.
+    pub calls: u64,
+    /// Of those, how many failed.
+    pub errors: u64,
+    /// Bytes moved by calls that began.
+    pub read_bytes: u64,
+    /// See `read_bytes`.
+    pub write_bytes: u64,
+    /// Time that calls which began took.
+    pub latency: Histogram,
+    /// Time within the step that calls were under way, summed over the threads.
+    pub busy_ns: u64,
+}
+
+/// Cuts time into steps.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    interval_ns: u64,
+    steps: Vec<Step>,
+}
+
+impl Timeline {
+    /// Steps of this width; what comes after [`STEPS_MAX`] of them counts in the last.
+    pub fn new(interval_ns: u64) -> Timeline {
+        Timeline { interval_ns: interval_ns.max(1), steps: Vec::new() }
+    }
+
+    fn index(&self, ns: u64) -> usize {
+        (ns / self.interval_ns).min(STEPS_MAX - 1) as usize
+    }
+
+    fn step(&mut self, index: usize) -> &mut Step {
+        if index >= self.steps.len() {
+            self.steps.resize_with(index + 1, Step::default);
+        }
+        &mut self.steps[index]
+    }
+
+    /// The time that a call was under way, shared out among the steps that it touches.
+    fn busy(&mut self, from_ns: u64, to_ns: u64) {
+        let mut at = from_ns;
+        loop {
+            let index = self.index(at);
+            let last = index as u64 + 1 == STEPS_MAX;
+            let end = if last { to_ns } else { to_ns.min((index as u64 + 1) * self.interval_ns) };
+            self.step(index).busy_ns += end.saturating_sub(at);
+            if end >= to_ns {
+                break;
+            }
+            at = end;
+        }
+    }
+
+    /// The steps.
+    pub fn finish(self) -> View {
+        View { interval_ns: self.interval_ns, steps: self.steps }
+    }
+}
+
+impl Fold for Timeline {
+    fn add(&mut self, occasion: &Occasion<'_>) {
+        let Some(call) = occasion.call() else { return };
+        let index = self.index(occasion.enter_ns);
+        let role = role::of(call.nr);
+        let bytes = role.moved(call).unwrap_or(0);
+        let step = self.step(index);
+        step.calls += 1;
+        step.errors += u64::from(role::error(call).is_some());
+        if role.is(Classes::READ) {
+            step.read_bytes = step.read_bytes.saturating_add(bytes);
+        }
+        if role.is(Classes::WRITE) {
+            step.write_bytes = step.write_bytes.saturating_add(bytes);
+        }
+        if let (Some(ns), Some(exit_ns)) = (occasion.duration_ns(), occasion.exit_ns) {
+            step.latency.add(ns);
+            self.busy(occasion.enter_ns, exit_ns);
+        }
+    }
+
+    fn merge(&mut self, other: Timeline) {
+        for (index, theirs) in other.steps.into_iter().enumerate() {
+            let mine = self.step(index);
+            mine.calls += theirs.calls;
+            mine.errors += theirs.errors;
+            mine.read_bytes = mine.read_bytes.saturating_add(theirs.read_bytes);
+            mine.write_bytes = mine.write_bytes.saturating_add(theirs.write_bytes);
+            mine.latency.merge(&theirs.latency);
+            mine.busy_ns = mine.busy_ns.saturating_add(theirs.busy_ns);
+        }
+    }
+}
+
+/// Time in steps.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Their width.
+    pub interval_ns: u64,
+    /// One after the other, from the start of the recording.
+    pub steps: Vec<Step>,
+}
+
+impl View {
+    /// As a table.
+    pub fn sheet(&self) -> Sheet {
+        let mut table = Table::new(
+            "steps",
+            "Over time",
+            &[
+                ("start_ns", "from"),
+                ("calls", "calls"),
+                ("calls_per_s", "calls/s"),
+                ("", " "),
+                ("errors", "errors"),
+                ("read_bytes", "read"),
+                ("write_bytes", "written"),
+                ("read_bytes_per_s", "read/s"),
+                ("write_bytes_per_s", "written/s"),
+                ("in_flight", "in flight"),
+                ("p50_ns", "p50"),
+                ("p99_ns", "p99"),
+                ("max_ns", "max"),
+            ],
+        );
+        table.fixed = true;
+        let seconds = self.interval_ns as f64 / 1e9;
+        let per_second = |n: u64| n as f64 / seconds;
+        let most = self.steps.iter().map(|step| step.calls).max().unwrap_or(0);
+        for (index, step) in self.steps.iter().enumerate() {
+            table.row(vec![
+                Cell::Ns(index as u64 * self.interval_ns),
+                Cell::Count(step.calls),
+                Cell::Count(per_second(step.calls).round() as u64),
+                Cell::Bar(ratio(step.calls, most)),
+                Cell::Count(step.errors),
+                Cell::Bytes(step.read_bytes),
+                Cell::Bytes(step.write_bytes),
+                Cell::Bytes(per_second(step.read_bytes).round() as u64),
+                Cell::Bytes(per_second(step.write_bytes).round() as u64),
+                Cell::Number(ratio(step.busy_ns, self.interval_ns)),
+                Cell::Ns(step.latency.quantile(0.5)),
+                Cell::Ns(step.latency.quantile(0.99)),
+                Cell::Ns(step.latency.max),
+            ]);
+        }
+        let calls = self.steps.iter().map(|step| step.calls).sum();
+        let fact = |key, title, value| Fact { key, title, value };
+        let facts = vec![
+            fact("count", "calls", Cell::Count(calls)),
+            fact("interval_ns", "each row", Cell::Ns(self.interval_ns)),
+        ];
+        let notes = vec![
+            "Calls, bytes and times count where the call began; in flight is the mean number of \
+             calls under way."
+                .into(),
+        ];
+        Sheet { facts, tables: vec![table], notes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{call, fold};
+
+    #[test]
+    fn calls_count_where_they_begin_and_are_busy_where_they_last() {
+        // They begin at 1000, 2000 and 7500 ns.
+        let calls = [
+            call("write", &[1, 0, 10], 10),
+            call("read", &[1, 0, 10], 5).lasts(4500),
+            call("read", &[1, 0, 10], -4).never(),
+        ];
+        let view = fold(Timeline::new(2000), &calls).finish();
+        let counts: Vec<u64> = view.steps.iter().map(|step| step.calls).collect();
+        assert_eq!(counts, [1, 1, 0, 1]);
+        let busy: Vec<u64> = view.steps.iter().map(|step| step.busy_ns).collect();
+        assert_eq!(busy, [0, 2000, 2000, 500]);
+        assert_eq!((view.steps[0].write_bytes, view.steps[1].read_bytes), (10, 5));
+    }
+
+    #[test]
+    fn hostile_times_are_bounded() {
+        let calls = [call("read", &[0, 0, 1], 1).lasts(u64::MAX / 2), call("getppid", &[], 1)];
+        let view = fold(Timeline::new(1), &calls).finish();
+        assert_eq!(view.steps.len() as u64, STEPS_MAX);
+        assert_eq!(view.steps.iter().map(|step| step.calls).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn intervals_fit() {
+        assert_eq!(fitting_interval(0), 1_000);
+        assert_eq!(fitting_interval(39_000_000_000), 1_000_000_000);
+        assert_eq!(fitting_interval(60_000_000_000), 2_000_000_000);
+        assert!(fitting_interval(u64::MAX) > u64::MAX / STEPS_WANTED);
+    }
+}
