@@ -7,6 +7,7 @@ mod workloads;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::{Complaint, cargo, repository, tools};
 use measure::{Measured, Sample, median};
@@ -23,6 +24,8 @@ struct Options {
 }
 
 const RUNS: usize = 5;
+/// strace may take a hundred times as long as the work itself: it is cut off then.
+const STRACE_LIMIT: Duration = Duration::from_secs(60);
 
 fn parse(args: &[&str]) -> Result<Options, Complaint> {
     let mut options =
@@ -111,7 +114,8 @@ fn compare(
     let command = (workload.command)(bench);
     let trace = bench.trace_dir.join("bench.rnt");
     let lines = bench.trace_dir.join("bench.strace");
-    let (mut alone, mut recorded, mut straced) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut alone, mut recorded) = (Vec::new(), Vec::new());
+    let (mut straced, mut strace_cut) = (None, false);
     // Once for the caches, uncounted.
     sample(bench, workload, &command)?;
     for run in 0..options.runs {
@@ -124,7 +128,14 @@ fn compare(
                 vec!["strace".into(), "-f".into(), "-s".into(), "1048576".into(), "-o".into()];
             words.push(lines.display().to_string());
             words.extend(command.iter().cloned());
-            straced.push(sample(bench, workload, &words)?);
+            let measured = measured(bench, workload, &words, Some(STRACE_LIMIT))?;
+            strace_cut = measured.cut;
+            straced = match (workload.cost)(&measured) {
+                Ok(cost) => Some(Sample { cost, cpu_s: measured.cpu_s }),
+                // What tells the cost comes at the end.
+                Err(_) if strace_cut => None,
+                Err(complaint) => return Err(complaint),
+            };
             let _ = std::fs::remove_file(&lines);
         }
     }
@@ -141,7 +152,8 @@ fn compare(
         mark,
         size_mark: workload.size_mark,
         recorded: median(&recorded),
-        straced: (!straced.is_empty()).then(|| median(&straced)),
+        straced,
+        strace_cut,
         alone,
         calls: number("calls"),
         data_bytes: number("data_bytes"),
@@ -151,10 +163,19 @@ fn compare(
 }
 
 fn sample(bench: &Bench, workload: &Workload, command: &[String]) -> Result<Sample, Complaint> {
-    (workload.before_each)(bench)?;
-    let measured: Measured = measure::run(command, &bench.dir, workload.user, &bench.output())?;
+    let measured = measured(bench, workload, command, None)?;
     let cost = (workload.cost)(&measured)?;
     Ok(Sample { cost, cpu_s: measured.cpu_s })
+}
+
+fn measured(
+    bench: &Bench,
+    workload: &Workload,
+    command: &[String],
+    limit: Option<Duration>,
+) -> Result<Measured, Complaint> {
+    (workload.before_each)(bench)?;
+    measure::run(command, &bench.dir, workload.user, &bench.output(), limit)
 }
 
 fn info(reenact: &Path, trace: &Path) -> Result<serde_json::Value, Complaint> {

@@ -1,6 +1,7 @@
 //! The manifest of what a program changed, against an independent look at the same paths; and
 //! `reenact compare`, which must find and name every difference.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -45,8 +46,7 @@ fn record(place: &Place, stage: &Stage, name: &str, words: &[&str]) -> Result<Pa
     Ok(trace)
 }
 
-/// Holds the manifest against what is there: each of its entries, and every file of the place,
-/// which was empty before.
+/// Holds the manifest against what is there.
 fn agrees(place: &Place, trace: &Path) -> Result<Manifest, Complaint> {
     let manifest = Manifest::of(trace)?;
     ensure!(manifest.scope == Some(0), "no whole manifest: {:?}", manifest.scope);
@@ -58,13 +58,21 @@ fn agrees(place: &Place, trace: &Path) -> Result<Manifest, Complaint> {
             ensure!(found == *told, "{}:\nmanifest {told}\nfound    {found}", path.display());
         }
     }
-    if manifest.left_out == 0 {
-        for path in below(&work)? {
-            let told = manifest.files.contains_key(&path);
-            ensure!(told, "{} was made and is not in the manifest", path.display());
-        }
-    }
     Ok(manifest)
+}
+
+/// Every file of the place, which was empty before, must be in the manifest.
+fn has_all(place: &Place, manifest: &Manifest) -> Result<(), Complaint> {
+    // A path that leads through links stands there as the program named it.
+    let straight = |path: &Path| {
+        let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+        Some(parent?.join(path.file_name()?))
+    };
+    let told: BTreeSet<PathBuf> = manifest.files.keys().filter_map(|path| straight(path)).collect();
+    for path in below(&place.work())? {
+        ensure!(told.contains(&path), "{} was made and is not in the manifest", path.display());
+    }
+    Ok(())
 }
 
 /// What `reenact compare --json` says, and how it ended.
@@ -99,7 +107,11 @@ fn manifest_of(stage: &Stage, who: Who, program: &Program) -> Result<(), Complai
     let mut words = vec!["--", binary, &seed];
     words.extend(program.args.iter().map(String::as_str));
     let trace = record(&place, stage, "program.rnt", &words)?;
-    agrees(&place, &trace)?;
+    let manifest = agrees(&place, &trace)?;
+    // What was done unrecorded, or in another root, is not in the trace.
+    if program.gaps.is_empty() && manifest.left_out == 0 {
+        has_all(&place, &manifest)?;
+    }
     let (json, _) = compare(&place, stage, Path::new("/"), &trace)?;
     let found = differences(&json, &place.work());
     ensure!(found.is_empty(), "compare finds {found:?}");
@@ -134,6 +146,7 @@ fn awkward_changes(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(&place, stage, "awkward.rnt", &["--", "sh", "-c", AWKWARD])?;
     let manifest = agrees(&place, &trace)?;
+    has_all(&place, &manifest)?;
     for gone in ["gone", "dir", "a/b/one", "a", "fresh", "deep"] {
         let told = manifest.files.get(&place.work().join(gone)).map(String::as_str);
         ensure!(told == Some("nothing"), "{gone}: {told:?}");

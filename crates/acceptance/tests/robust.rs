@@ -19,7 +19,12 @@ use acceptance::{Complaint, ensure, trials};
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        trials.add_for_both("recorder_is_killed", None, recorder_is_killed);
+        trials.add_for_both("recorder_is_killed", None, |stage, who| {
+            recorder_is_killed(stage, who, "")
+        });
+        trials.add_for_both("recorder_of_namespaces_is_killed", no_namespaces(), |stage, who| {
+            recorder_is_killed(stage, who, IN_NAMESPACES)
+        });
         trials.add_for_both("program_is_killed", None, program_is_killed);
         trials.add("disk_is_full", Who::Root, None, disk_is_full);
         trials.add_for_both("size_limit", None, size_limit);
@@ -67,12 +72,19 @@ fn reads(stage: &Stage, place: &Place, args: &[&str], trace: &Path) -> Result<St
     Ok(outcome.text() + &said)
 }
 
-fn recorder_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
+/// A program that executes others where the recorder's memory has to be passed to them.
+const IN_NAMESPACES: &str = "unshare --user --map-root-user --ipc --pid --fork --mount";
+
+fn no_namespaces() -> Option<&'static str> {
+    (!trials::has(program::Need::UserNamespaces, Who::User)).then_some("user namespaces")
+}
+
+fn recorder_is_killed(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Complaint> {
     let churn = build(stage, "churn")?;
     let place = Place::new(stage, who)?;
     let trace = place.trace("killed.rnt");
     // What it is to print, with its exit code; and how long a recording takes.
-    let script = format!("{churn} 7; echo code $?");
+    let script = format!("{wrapper} {churn} 7; echo code $?");
     let expected = place.run(place.command("sh").args(["-c", &script]))?.success("alone")?.stdout;
     let begun = Instant::now();
     let mut whole = record(stage, &place, &["--quiet"], &trace, &["sh", "-c", &script]);

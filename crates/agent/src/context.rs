@@ -57,8 +57,12 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Read one by one: a wider load would have to wait for the pushes to leave the store buffer.
+    #[inline(always)]
     pub fn args(&self) -> [u64; 6] {
-        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+        // SAFETY: reads fields of ours.
+        [&self.rdi, &self.rsi, &self.rdx, &self.r10, &self.r8, &self.r9]
+            .map(|register| unsafe { core::ptr::read_volatile(register) })
     }
 }
 

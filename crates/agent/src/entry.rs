@@ -65,6 +65,17 @@ global_asm!(
     "call {on_call}",
     // Also reached with %rsp at a complete Frame by new threads.
     "reenact_leave:",
+    // popfq takes as long as ten of these: only for flags other than those of arithmetic.
+    "mov {rflags}(%rsp), %eax",
+    "test ${rare_flags}, %eax",
+    "jnz 8f",
+    "mov %eax, %ecx",
+    "shr $11, %ecx",
+    "and $1, %ecx",
+    "mov %al, %ah",
+    "add $0x7f, %cl", // overflows with the bit that was the overflow flag
+    "sahf",
+    "7:", // from here on nothing changes flags
     "movaps (%rsp), %xmm0",
     "movaps 16(%rsp), %xmm1",
     "movaps 32(%rsp), %xmm2",
@@ -97,9 +108,12 @@ global_asm!(
     "pop %r13",
     "pop %r14",
     "pop %r15",
-    "popfq",
-    "mov (%rsp), %rsp",
+    "mov 8(%rsp), %rsp",
     "jmp *%gs:{resume}",
+    "8:",
+    "push {rflags}(%rsp)",
+    "popfq",
+    "jmp 7b",
     //
     // ---- the program's own call ------------------------------------------------------------
     // reenact_call(nr, args: *const [u64; 6]) -> result. %rcx is cleared before the syscall so
@@ -282,6 +296,9 @@ global_asm!(
     this = const offset_of!(Context, this),
     site = const offset_of!(Context, site),
     frame = const offset_of!(Context, frame),
+    rflags = const offset_of!(Frame, rflags),
+    // Single step, direction, nested task, alignment check, identification.
+    rare_flags = const 0x24_4500,
     scratch = const offset_of!(Context, scratch),
     before = const phase::BEFORE,
     in_call = const phase::IN_CALL,

@@ -93,7 +93,8 @@ impl Stream {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Writes a whole record made of words.
+    /// Writes a whole record made of words: one by one, for words that were just put together
+    /// could not be read again in pairs without waiting for the store buffer.
     #[inline(always)]
     pub fn record(context: &mut Context, words: &[u64]) {
         if context.stream.room() >= size_of_val(words) {
@@ -101,7 +102,7 @@ impl Stream {
             for &word in words {
                 // SAFETY: there is room for all words; chunks are 8-byte aligned.
                 unsafe {
-                    to.write(word);
+                    to.write_volatile(word);
                     to = to.add(1);
                 }
             }
@@ -116,11 +117,13 @@ impl Stream {
     #[inline(always)]
     pub fn record_prefix(context: &mut Context, words: [u64; PREFIX_MAX], used: usize) {
         if context.stream.room() >= size_of_val(&words) {
-            // SAFETY: there is room for all words; chunks are 8-byte aligned.
-            unsafe {
-                context.stream.cur.cast::<[u64; PREFIX_MAX]>().write(words);
-                context.stream.cur = context.stream.cur.add(used * 8);
+            let to = context.stream.cur.cast::<u64>();
+            for (at, word) in words.into_iter().enumerate() {
+                // SAFETY: there is room for all words; chunks are 8-byte aligned.
+                unsafe { to.add(at).write_volatile(word) };
             }
+            // SAFETY: as above.
+            context.stream.cur = unsafe { to.add(used).cast() };
         } else {
             Self::record(context, &words[..used.min(PREFIX_MAX)]);
         }

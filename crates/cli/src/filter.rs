@@ -21,8 +21,8 @@ pub struct Options {
     tid: Vec<u32>,
 
     /// Only these calls: names and classes (%file, %desc, %network, %process, %signal, %ipc,
-    /// %memory, %creds, %clock, %stat, %read, %write, %sync), separated by commas; with `!` in
-    /// front, all others
+    /// %memory, %creds, %clock, %stat, %read, %write, %sync, %change), separated by
+    /// commas; with `!` in front, all others
     #[arg(long, value_name = "CALLS", value_parser = CallFilter::parse, allow_hyphen_values = true)]
     call: Option<CallFilter>,
 

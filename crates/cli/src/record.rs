@@ -36,6 +36,7 @@ const SPINS_PER_S: u64 = 10_000;
 /// Records PROGRAM.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
+    let calibration = host::Calibration::begin();
     let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
     let mut supervisor = Supervisor::new(AGENT, args.buffer as usize).map_err(|e| ours(&e))?;
     let arena = supervisor.arena();
@@ -45,7 +46,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     control.data_max.store(args.max_data.unwrap_or(u64::MAX), Ordering::Relaxed);
 
     let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let mut preamble = host::preamble(command, options_text(&args)).map_err(|e| ours(&e))?;
+    let mut preamble =
+        host::preamble(command, options_text(&args), calibration).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
     let spin_ticks = if preamble.cpus > 1 { preamble.tsc_hz / SPINS_PER_S } else { 0 };
     control.spin_ticks.store(spin_ticks, Ordering::Relaxed);

@@ -6,7 +6,7 @@ mod root;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -91,7 +91,12 @@ fn in_jail(
     let ((reading, writing), (ready, readied), (going, go)) = (pipe()?, pipe()?, pipe()?);
     let places: Vec<Vec<u8>> =
         args.bind.iter().map(|bind| bind.inside.as_os_str().as_encoded_bytes().to_vec()).collect();
-    let jail_options = jail::Options { root, binds: &args.bind, identity: user };
+    let readable = match &image {
+        Image::Copy(from) => Some(from.try_clone().map_err(|error| fail(&error))?),
+        Image::Trace | Image::None => None,
+    };
+    let readable = readable.as_ref().map(AsFd::as_fd);
+    let jail_options = jail::Options { root, binds: &args.bind, identity: user, readable };
     let inmate = jail::spawn(&jail_options, |_| {
         let session = Session {
             trace,

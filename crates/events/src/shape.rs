@@ -47,7 +47,9 @@ pub enum Replay {
     Task,
     /// Its recorded result is taken as it is; descriptors that it gave are placeholders.
     Simulated,
-    /// The same, for calls that neither touch files nor give descriptors.
+    /// It moves data in ways that the trace does not hold: it is left out, and that is told.
+    LeftOut,
+    /// As `Simulated`, for calls that neither touch files nor give descriptors.
     Ignored,
 }
 

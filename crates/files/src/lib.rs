@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat,
-    open, openat2, readlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat, open,
+    openat2, readlinkat,
 };
 use rustix::io::Errno;
 use trace::manifest::{Content, Entry, FileKind, XATTRS_MAX, Xattr};
@@ -23,6 +23,8 @@ use twox_hash::XxHash3_128;
 const NAMES_MAX: usize = 1 << 20;
 /// Most bytes of a list of attributes, and of an attribute: the kernel's limit.
 const XATTR_BYTES_MAX: usize = 64 << 10;
+/// How many links in a row are followed: the kernel's limit.
+const LINKS_MAX: u32 = 40;
 /// How often a path is resolved again while somebody renames directories.
 const TRIES: u32 = 16;
 
@@ -154,17 +156,40 @@ impl Tree {
         }
     }
 
-    /// Where a path leads when all links in it but the last are followed: an absolute path in the
-    /// tree. `None` where there is nothing, or where it cannot be told.
+    /// The directory that a path's last name is in, when all links before that are followed: an
+    /// absolute path in the tree without links and `..`. `None` where there is none.
     pub fn parent_of(&self, path: &[u8]) -> Option<Vec<u8>> {
         let slash = path.iter().rposition(|&byte| byte == b'/')?;
-        let parent = self.resolve(&path[..slash], OFlags::PATH | OFlags::DIRECTORY).ok()?;
-        let (root, place) = (place_of(self.root.as_fd())?, place_of(parent.as_fd())?);
-        if root == b"/" {
-            return Some(place);
+        let reversed = |path: &[u8]| -> Vec<Vec<u8>> {
+            path.rsplit(|&byte| byte == b'/').map(<[u8]>::to_vec).collect()
+        };
+        let mut left = reversed(&path[..slash]);
+        let mut place = Vec::new();
+        let mut links = 0;
+        while let Some(name) = left.pop() {
+            match &name[..] {
+                b"" | b"." => continue,
+                b".." => {
+                    place.truncate(place.iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+                    continue;
+                }
+                _ => {}
+            }
+            let next = [&place[..], b"/", &name].concat();
+            let Entry { kind, target, .. } = self.look(&next, Want::Nothing).entry;
+            match kind {
+                FileKind::Directory => place = next,
+                FileKind::Link if links < LINKS_MAX => {
+                    links += 1;
+                    if target.first() == Some(&b'/') {
+                        place.clear();
+                    }
+                    left.extend(reversed(&target));
+                }
+                _ => return None,
+            }
         }
-        let inside = place.strip_prefix(&root[..])?;
-        Some(if inside.is_empty() { b"/".to_vec() } else { inside.to_vec() })
+        Some(if place.is_empty() { b"/".to_vec() } else { place })
     }
 
     /// The names in a directory in ascending order; `None` where it is none, or cannot be read.
@@ -183,14 +208,6 @@ impl Tree {
         names.sort_unstable();
         Some(names)
     }
-}
-
-/// The path that the kernel knows of an open directory.
-fn place_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
-    use std::os::fd::AsRawFd;
-    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let place = rustix::fs::readlinkat(CWD, link, Vec::new()).ok()?.into_bytes();
-    (place.first() == Some(&b'/') && !place.ends_with(b" (deleted)")).then_some(place)
 }
 
 fn kind_of(stat: &Stat) -> FileKind {
@@ -230,4 +247,44 @@ fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
 pub fn inode_of(file: impl AsFd) -> io::Result<Inode> {
     let stat = rustix::fs::statat(file, c"", AtFlags::EMPTY_PATH)?;
     Ok((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_directory_behind_links_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("real/sub")).unwrap();
+        symlink("/real", place.path().join("absolute")).unwrap();
+        symlink("real/sub", place.path().join("relative")).unwrap();
+        symlink("loop", place.path().join("loop")).unwrap();
+        let tree = Tree::open(place.path()).unwrap();
+        let check = |path: &str, expected: Option<&str>| {
+            let found = tree.parent_of(path.as_bytes());
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{path}");
+        };
+        check("/x", Some("/"));
+        check("/absolute/x", Some("/real"));
+        check("/relative/x", Some("/real/sub"));
+        check("/relative/../x", Some("/real"));
+        check("/../../relative/./x", Some("/real/sub"));
+        check("/loop/x", None);
+        check("/nothing/x", None);
+    }
+
+    #[test]
+    fn names_are_in_order_and_without_the_two_dots() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["b", "a", "c"] {
+            fs::write(place.path().join(name), "").unwrap();
+        }
+        let tree = Tree::open(place.path()).unwrap();
+        assert_eq!(tree.names(b"/").unwrap(), [b"a", b"b", b"c"]);
+        assert_eq!(tree.names(b"/a"), None);
+    }
 }

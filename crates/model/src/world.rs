@@ -64,6 +64,8 @@ struct Spawned {
     cwd: Rc<RefCell<Vec<u8>>>,
 }
 
+/// Makers that ended while tasks of theirs were on their way.
+const LATE_MAX: usize = 1024;
 /// Tasks of one maker that may be on their way.
 const SPAWNED_MAX: usize = 256;
 
@@ -79,6 +81,9 @@ pub struct World {
     /// What processes will be when their next program begins: told as the program is set up.
     announced: HashMap<u32, Box<ProcessState>>,
     pipes: u64,
+    /// Of threads that ended, by number: their process, and what their tasks were given that have
+    /// not shown up yet.
+    late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
 }
 
 fn copy<T: Clone>(shared: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
@@ -105,13 +110,13 @@ impl Thread {
         let cwd = if shares(CLONE_FS) { self.cwd.clone() } else { copy(&self.cwd) };
         Spawned { tid, files, cwd }
     }
+}
 
-    /// What was set aside for a task: the ids tell which, or, in another pid namespace, the order.
-    fn claim(&mut self, tid: u32) -> Option<Spawned> {
-        let same = |spawned: &Spawned| spawned.tid == Some(tid.into());
-        let at = self.spawned.iter().position(same).unwrap_or(0);
-        self.spawned.remove(at)
-    }
+/// What was set aside for a task: the ids tell which, or, in another pid namespace, the order.
+fn claim(spawned: &mut VecDeque<Spawned>, tid: u32) -> Option<Spawned> {
+    let same = |spawned: &Spawned| spawned.tid == Some(tid.into());
+    let at = spawned.iter().position(same).unwrap_or(0);
+    spawned.remove(at)
 }
 
 impl World {
@@ -282,11 +287,14 @@ impl World {
         if let Some(maker) = self.threads.get_mut(&parent) {
             // A task whose making was not recorded gets what its maker has now.
             let usual = if how == StartHow::Thread { CLONE_FILES | CLONE_FS } else { 0 };
-            given = maker.claim(tid).unwrap_or_else(|| maker.give(usual, None));
+            given = claim(&mut maker.spawned, tid).unwrap_or_else(|| maker.give(usual, None));
+        } else if let Some((_, spawned)) = self.late.get_mut(&parent) {
+            given = claim(spawned, tid).unwrap_or_default();
         }
         let Spawned { files, cwd, .. } = given;
         let maker = self.threads.get(&parent);
-        let maker_process = maker.map(|m| m.process);
+        let late = self.late.get(&parent).map(|late| late.0);
+        let maker_process = maker.map(|m| m.process).or(late);
         let inherited = maker_process
             .and_then(|m| self.processes.get(&m))
             .map(|m| (m.exe.clone(), m.argv.clone()));
@@ -308,7 +316,6 @@ impl World {
     fn image(&mut self, number: u32, tid: u32, data: &[Data], contents: &mut dyn Contents) {
         let Some(thread) = self.threads.get_mut(&number) else { return };
         thread.tid = tid;
-        thread.spawned.clear();
         thread.fresh = true;
         thread.files = copy(&thread.files);
         thread.files.borrow_mut().exec();
@@ -350,6 +357,12 @@ impl World {
     fn end(&mut self, number: u32) {
         self.settle(number);
         let Some(thread) = self.threads.remove(&number) else { return };
+        if !thread.spawned.is_empty() {
+            self.late.insert(number, (thread.process, thread.spawned));
+            if self.late.len() > LATE_MAX {
+                self.late.pop_first();
+            }
+        }
         if let Some(process) = self.processes.get_mut(&thread.process) {
             process.threads = process.threads.saturating_sub(1);
         }

@@ -17,7 +17,7 @@ use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
 
 pub(crate) use self::paths::{PATHS_MAX, Paths, mark};
 use self::roles::{Role, Roles, Shape};
-use self::tasks::{Place, Tasks};
+use self::tasks::{Place, Shares, Tasks};
 
 /// The number that stands for the working directory in a call's directory argument.
 const AT_FDCWD: i32 = -100;
@@ -37,10 +37,9 @@ const DUPLICATING: [u64; 2] = [0, 1030];
 /// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`.
 const CLOSE_RANGE_UNSHARE: u64 = 2;
 const CLOSE_RANGE_CLOEXEC: u64 = 4;
-/// `CLONE_FS`, `CLONE_FILES`, `CLONE_THREAD`, `CLONE_NEWNS`.
+/// `CLONE_FS`, `CLONE_FILES`, `CLONE_NEWNS`.
 const CLONE_FS: u64 = 0x200;
 const CLONE_FILES: u64 = 0x400;
-const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_NEWNS: u64 = 0x2_0000;
 /// `PROT_WRITE`, and the type and the values in the flags of mmap that mean a shared mapping.
 const PROT_WRITE: u64 = 2;
@@ -264,11 +263,11 @@ impl Changes {
                     Some(arg) => {
                         note.text(arg).and_then(|bytes| bytes.first_chunk()).map_or(0, word)
                     }
-                    None if shape.flags.is_some() => args[0],
-                    None => 0,
+                    None => shape.flags.map_or(0, |arg| note.arg(arg)),
                 };
-                let is_thread = flags & CLONE_THREAD != 0;
-                self.tasks.spawned(thread, note.ret, is_thread, flags & CLONE_NEWNS != 0);
+                let shares =
+                    Shares { files: flags & CLONE_FILES != 0, place: flags & CLONE_FS != 0 };
+                self.tasks.spawned(thread, note.ret, shares, flags & CLONE_NEWNS != 0);
             }
             Role::Map => {
                 let shared = MAP_SHARED.contains(&(args[3] & MAP_TYPE));

@@ -7,9 +7,10 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use trace::event::Preamble;
 
-/// How long the counter is compared with the clock before a recording. The error of a pair of
-/// readings is some 50 ns, so this gives 25 parts in a million; the totals have a better figure.
-const CALIBRATION: Duration = Duration::from_millis(2);
+/// How long the counter is compared with the clock before a recording, at least. The error of a
+/// pair of readings is some 50 ns, so this gives 50 parts in a million; the totals have a better
+/// figure.
+const CALIBRATION: Duration = Duration::from_millis(1);
 
 /// Below this span the first estimate is as good as a second measurement.
 const REFINE_NS_MIN: u64 = 20_000_000;
@@ -97,22 +98,38 @@ fn stated_hz() -> Option<u64> {
     Some(u64::from(crystal_hz) * u64::from(numerator) / u64::from(denominator))
 }
 
-fn measured_hz() -> u64 {
-    let before = Moment::now(ClockId::MonotonicRaw);
-    std::thread::sleep(CALIBRATION);
-    let after = Moment::now(ClockId::MonotonicRaw);
-    // A clock that stands still for 2 ms would be a broken machine; 1 GHz keeps times readable.
-    before.hz_until(after, 1).unwrap_or(1_000_000_000)
+/// The beginning of the comparison of counter and clock: other work can go on meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Calibration(Moment);
+
+impl Calibration {
+    /// Begins now.
+    pub fn begin() -> Calibration {
+        Calibration(Moment::now(ClockId::MonotonicRaw))
+    }
+
+    fn hz(self) -> u64 {
+        let Calibration(before) = self;
+        let passed = clock_ns(ClockId::MonotonicRaw).saturating_sub(before.ns);
+        std::thread::sleep(CALIBRATION.saturating_sub(Duration::from_nanos(passed)));
+        let after = Moment::now(ClockId::MonotonicRaw);
+        // A clock that stands still would be a broken machine; 1 GHz keeps times readable.
+        before.hz_until(after, 1).unwrap_or(1_000_000_000)
+    }
 }
 
 /// The head of a trace made here and now by this command line. `trace_dev` is left 0.
-pub fn preamble(command: Vec<Vec<u8>>, options: String) -> io::Result<Preamble> {
+pub fn preamble(
+    command: Vec<Vec<u8>>,
+    options: String,
+    calibration: Calibration,
+) -> io::Result<Preamble> {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let cpuinfo = String::from_utf8_lossy(&fs::read("/proc/cpuinfo")?).into_owned();
     let meminfo = fs::read_to_string("/proc/meminfo")?;
     let mounts = fs::read("/proc/self/mountinfo")?;
-    let tsc_hz = stated_hz().unwrap_or_else(measured_hz);
+    let tsc_hz = stated_hz().unwrap_or_else(|| calibration.hz());
     let epoch = Moment::now(ClockId::Realtime);
     Ok(Preamble {
         command,
@@ -153,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_preamble_describes_this_machine() {
-        let head = preamble(vec![b"true".to_vec()], "none".into()).unwrap();
+        let head = preamble(vec![b"true".to_vec()], "none".into(), Calibration::begin()).unwrap();
         assert!(head.cpus >= 1 && !head.cpu.is_empty());
         assert!(head.memory_bytes > 16 << 20);
         assert!(head.kernel.starts_with(
@@ -168,7 +185,7 @@ mod tests {
         let clock = TscClock::start(1);
         assert_eq!(clock.hz(), 1, "too short a span keeps the estimate");
         std::thread::sleep(Duration::from_millis(60));
-        let (long, short) = (clock.hz() as f64, measured_hz() as f64);
+        let (long, short) = (clock.hz() as f64, Calibration::begin().hz() as f64);
         assert!((long / short - 1.0).abs() < 0.01, "{long} {short}");
     }
 

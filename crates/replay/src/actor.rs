@@ -71,6 +71,7 @@ impl Actor<'_> {
         match &action.what {
             What::Call(call) => self.call(batch, action, call),
             What::Place(all) => all.iter().for_each(|placed| self.place(action, *placed)),
+            What::Socket(path) => begin::make_socket(path),
             What::Advance { fd, by } => {
                 // SAFETY: numbers only.
                 unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };
@@ -158,7 +159,14 @@ impl Actor<'_> {
             self.scan(batch, action, call);
             return;
         }
+        if call.attempt {
+            self.maker.attempt(batch, call, &self.shared.options.fill);
+            return;
+        }
         self.tally.replayed += 1;
+        if action.overlapped && call.ret < 0 {
+            self.wait_for_failure(batch, action, call);
+        }
         let (ret, ticks) = self.make(batch, action, call);
         self.tally.latencies.entry(call.nr).or_default().record(clock::to_ns(ticks));
         if matches!(call.ret_kind, Ret::Size) && ret > 0 {
@@ -216,12 +224,27 @@ impl Actor<'_> {
         if !self.shared.options.verifies() || call.pieces.is_empty() {
             return Made::Same;
         }
-        let owners = self.shared.options.privileged;
+        let owners = self.shared.options.privileged && call.owners;
         match verify::compare(batch, call, &self.maker.regions, owners) {
             Verdict::Same => Made::Same,
             Verdict::Unknown => Made::Unknown,
+            Verdict::Differ { .. } if call.vague => Made::Unknown,
             Verdict::Differ { what, expected, found } => Made::Data { what, expected, found },
         }
+    }
+
+    /// A call that is to fail because of a name that is there, or is not: one that overlapped it
+    /// may still have to make or to remove that.
+    fn wait_for_failure(&mut self, batch: &Batch, action: &Action, call: &Call) {
+        let there = match -call.ret as i32 {
+            libc::ENOENT => false,
+            libc::EEXIST => true,
+            _ => return,
+        };
+        let fill = &self.shared.options.fill;
+        let maker = &mut self.maker;
+        let as_recorded = || maker.names_something(batch, call, fill) == there;
+        self.shared.appeal(self.lane, action.exit, as_recorded);
     }
 
     /// Descriptors that came out in memory are moved to their numbers.

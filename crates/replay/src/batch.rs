@@ -34,6 +34,8 @@ pub enum What {
     Call(Call),
     /// Puts placeholders at descriptor numbers.
     Place(Box<[Placed]>),
+    /// Makes the node that binding a socket to a path makes.
+    Socket(Box<[u8]>),
     /// Moves a file's offset, as a call did whose other side is not here.
     Advance {
         /// The file.
@@ -103,6 +105,12 @@ pub struct Call {
     pub scan: u64,
     /// The descriptor table may be used by several tasks at once.
     pub shared_table: bool,
+    /// Data that differs proves nothing: stores to mapped memory changed the file as well.
+    pub vague: bool,
+    /// Owners are those of the recording, not of a namespace of the program's.
+    pub owners: bool,
+    /// It had not returned: what it may have written is written as far as that does not block.
+    pub attempt: bool,
 }
 
 /// A piece of memory behind an argument.

@@ -90,8 +90,8 @@ impl Default for Scrutiny {
     }
 }
 
-/// Tells which ranges of a file the trace has never shown: ascending, without overlap. The file is
-/// named by its path in the tree and by what it is there.
+/// Tells which ranges of a file the trace has never shown: ascending, without overlap; they may
+/// reach beyond its end. The file is named by its path in the tree and by what it is there.
 pub type Unseen<'a> = &'a dyn Fn(&[u8], Inode) -> Vec<Range<u64>>;
 
 /// For comparisons in which every byte is known.
@@ -215,9 +215,27 @@ impl Comparison {
                 bytes => Want::Pieces(bytes),
             };
             found = tree.look(&expected.path, want);
-            unknown = unseen(&expected.path, found.inode);
+            if found.entry.content != expected.content {
+                unknown = self.unknown(&expected.path, found.inode, tree, unseen);
+            }
         }
         self.pair(expected, inode, &found, &unknown);
+    }
+
+    /// What was never seen of a file, whose path may lead through links.
+    fn unknown(
+        &self,
+        path: &[u8],
+        inode: Inode,
+        tree: &Tree,
+        unseen: Unseen<'_>,
+    ) -> Vec<Range<u64>> {
+        let ranges = unseen(path, inode);
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        match tree.parent_of(path) {
+            Some(parent) if ranges.is_empty() => unseen(&join(&parent, name), inode),
+            _ => ranges,
+        }
     }
 
     /// Compares what a path should be with what it is. `inode` is which file it should be; without
@@ -300,10 +318,9 @@ impl Comparison {
         if should.whole == is.whole {
             return;
         }
-        let unknown_bytes: u64 = unknown.iter().map(|range| range.end - range.start).sum();
         let comparable = should.piece_bytes != 0 && should.piece_bytes == is.piece_bytes;
         if !comparable {
-            if unknown_bytes == 0 {
+            if unknown.is_empty() {
                 let text = |sums: &Sums| format!("hash {:032x}", sums.whole);
                 return self.different(path, "content", text(should), text(is));
             }
@@ -327,7 +344,7 @@ impl Comparison {
         if let Some((start, end, a, b)) = wrong {
             let text = |sum: &u64| format!("bytes {start} to {} with hash {sum:016x}", end - 1);
             self.different(path, "content", text(a), text(b));
-        } else if unknown_bytes == 0 {
+        } else if unknown.is_empty() {
             let text = |sums: &Sums| format!("hash {:032x}", sums.whole);
             self.different(path, "content", text(should), text(is));
         }
@@ -381,6 +398,11 @@ impl Comparison {
         }
         self.state
     }
+}
+
+fn join(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    let parent = parent.strip_suffix(b"/").unwrap_or(parent);
+    [parent, b"/", name].concat()
 }
 
 fn overlaps(ranges: &[Range<u64>], wanted: Range<u64>) -> bool {

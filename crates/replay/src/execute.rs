@@ -190,7 +190,7 @@ impl Maker {
             _ => {}
         }
         let given = find(batch, call, number, part::WHOLE, 0, false);
-        if given.is_some_and(|piece| piece.fault) {
+        if given.is_some_and(|piece| piece.fault) && call.ret <= 0 {
             return NOWHERE;
         }
         match dir {
@@ -200,7 +200,7 @@ impl Maker {
                 if let Len::Arg(n) = len
                     && call.ret_kind == events::Ret::Size
                 {
-                    want = bounded(want, call.ret);
+                    want = if call.attempt { want } else { bounded(want, call.ret) };
                     self.values[usize::from(n)] = want;
                     self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
                 }
@@ -313,8 +313,13 @@ impl Maker {
         let lens: Vec<usize> = vector_lens(bytes);
         let goes_in =
             dir == Dir::In || pieces(batch, call, number, part::CONTENT, false).next().is_some();
+        if call.ret < 0 {
+            return self.vector_as_it_was(batch, call, number, &lens);
+        }
         let mut left = match (goes_in, call.stream && call.ret > 0) {
-            (true, _) => bounded(lens.iter().sum(), call.ret),
+            (true, _) => {
+                bounded(lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len)), call.ret)
+            }
             (false, true) => call.ret as usize,
             (false, false) => call.ret.max(0) as usize + SLACK,
         };
@@ -337,6 +342,29 @@ impl Maker {
             put_element(vector, usize::from(index), start, len);
         }
         self.go_on = GoOn::Vector { pointer: number, count: lens.len() };
+        vector as usize
+    }
+
+    /// The vector of a call that failed: its lengths may be why. Nothing lies behind it but what
+    /// is stored.
+    fn vector_as_it_was(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        lens: &[usize],
+    ) -> usize {
+        let vector = self.memory.take(lens.len() * 16);
+        for (index, &len) in lens.iter().enumerate() {
+            let piece = find(batch, call, number, part::CONTENT, index as u16, false);
+            let stored = piece.filter(|piece| batch.stored_len(piece) >= len);
+            let start = match stored {
+                Some(piece) => self.bytes_in(batch, piece, len, &Fill::Zeros),
+                None if len == 0 => self.memory.take(1) as usize,
+                None => NOWHERE,
+            };
+            put_element(vector, index, start, len);
+        }
         vector as usize
     }
 
@@ -371,6 +399,44 @@ impl Maker {
             start.add(usize::from(holder.pointer.at)).cast::<u64>().write_unaligned(at as u64);
         }
         start as usize
+    }
+
+    /// Writes what a call may have written before it was cut off, as far as that does not block.
+    pub fn attempt(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
+        self.prepare(batch, call, fill);
+        let mut one = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let (vector, count) = match self.go_on {
+            GoOn::Bytes { pointer, len } => {
+                one.iov_base = self.values[pointer] as *mut _;
+                one.iov_len = self.values[len];
+                (&raw const one, 1)
+            }
+            GoOn::Vector { pointer, count } => (self.values[pointer] as *const _, count),
+            GoOn::No | GoOn::Len(_) => return,
+        };
+        // SAFETY: the vector and what it points to were built by `prepare`.
+        unsafe {
+            libc::pwritev2(self.values[0] as i32, vector, count as i32, -1, libc::RWF_NOWAIT);
+        }
+    }
+
+    /// Whether the last name that the call gives is there.
+    pub fn names_something(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> bool {
+        self.prepare(batch, call, fill);
+        let mut dir = libc::AT_FDCWD;
+        let mut there = false;
+        for (arg, value) in call.args.iter().zip(self.values) {
+            match arg.kind {
+                Kind::DirFd => dir = value as i32,
+                Kind::Path => {
+                    let flags = libc::AT_SYMLINK_NOFOLLOW;
+                    // SAFETY: the path was built by `prepare`.
+                    there = unsafe { libc::faccessat(dir, value as *const _, 0, flags) } == 0;
+                }
+                _ => {}
+            }
+        }
+        there
     }
 
     /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.

@@ -27,7 +27,7 @@ mod privileges;
 mod words;
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 pub use birth::{Exit, Inmate};
@@ -52,6 +52,9 @@ pub struct Options<'a> {
     pub binds: &'a [Bind],
     /// The user and group that an ordinary user is to be inside; as root, everybody is himself.
     pub identity: Option<(u32, u32)>,
+    /// A directory outside that the body has opened and may read, and nobody who has no descriptor
+    /// of it.
+    pub readable: Option<BorrowedFd<'a>>,
 }
 
 /// What protects this jail, for the user.

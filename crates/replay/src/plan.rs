@@ -8,7 +8,7 @@ mod line;
 mod pack;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use model::{Contents, World, spawn_flags};
@@ -21,12 +21,16 @@ use crate::latency::Latencies;
 use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
-use crate::treatment::{Judge, Said, Treatment, said};
-use line::Line;
+use crate::treatment::{Judge, Said, Treatment, maps_to_change, said};
+use line::{Line, Spawned, claim};
 
 const CLONE_FILES: u64 = 0x400;
 const CLONE_FS: u64 = 0x200;
 const CLONE_THREAD: u64 = 0x10000;
+const CLONE_NEWUSER: u64 = 0x1000_0000;
+
+/// Makers that ended while tasks of theirs were on their way.
+const LATE_MAX: usize = 1024;
 
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
@@ -48,6 +52,8 @@ pub struct Planner<'a> {
     lines: Vec<Line>,
     free: Vec<Index>,
     threads: HashMap<u32, Index>,
+    /// Of threads that ended: the tasks that they made and that have not shown up.
+    late: BTreeMap<u32, Spawned>,
     order: Order,
     /// Recorded ends of calls that are open, and of whom.
     open: BinaryHeap<Reverse<(u64, Index)>>,
@@ -107,6 +113,7 @@ impl<'a> Planner<'a> {
             lines: Vec::new(),
             free: Vec::new(),
             threads: HashMap::new(),
+            late: BTreeMap::new(),
             order: Order::default(),
             open: BinaryHeap::new(),
             opened: 0,
@@ -211,7 +218,11 @@ impl<'a> Planner<'a> {
             return;
         }
         let maker = self.threads.get(&parent).copied();
-        let claimed = maker.and_then(|maker| self.lines[maker].claim(tid));
+        let claimed = match (maker, self.late.get_mut(&parent)) {
+            (Some(maker), _) => claim(&mut self.lines[maker].spawned, tid),
+            (None, Some(late)) => claim(late, tid),
+            (None, None) => None,
+        };
         let index = match (claimed, maker) {
             (Some(index), _) => index,
             // Its maker's call was not recorded.
@@ -231,7 +242,7 @@ impl<'a> Planner<'a> {
         let line = &mut self.lines[index];
         line.process = process;
         line.lane.thread.store(thread, std::sync::atomic::Ordering::Relaxed);
-        line.first = maker.is_none();
+        line.first = claimed.is_none() && maker.is_none();
         self.threads.insert(thread, index);
     }
 
@@ -320,12 +331,19 @@ impl<'a> Planner<'a> {
         let line = &mut self.lines[index];
         line.ended = true;
         line.flush(self.shared);
-        // Tasks that never showed up have nothing to do.
-        let unborn: Vec<Index> = line.spawned.drain(..).map(|(_, index)| index).collect();
         line.lane.close();
-        for index in unborn {
-            self.lines[index].ended = true;
-            self.lines[index].lane.close();
+        let spawned = std::mem::take(&mut line.spawned);
+        if !spawned.is_empty() {
+            self.late.insert(thread, spawned);
+        }
+        if self.late.len() > LATE_MAX
+            && let Some((_, never)) = self.late.pop_first()
+        {
+            // Tasks that do not show up have nothing to do.
+            for (_, index) in never {
+                self.lines[index].ended = true;
+                self.lines[index].lane.close();
+            }
         }
     }
 
@@ -346,7 +364,9 @@ impl<'a> Planner<'a> {
         };
         if said.replay == events::Replay::Ignored {
             self.tally.simulated += 1;
-            return;
+            if !maps_to_change(&said, call) {
+                return;
+            }
         }
         let step = self.world.step(event, &mut Stored(self.trace));
         self.act(index, event, call, &said, &step);
@@ -357,18 +377,26 @@ impl<'a> Planner<'a> {
         let (exit, ret) = match call.outcome {
             Outcome::Returned { exit_tsc, ret } => (exit_tsc.max(event.tsc), ret),
             Outcome::Unfinished => {
-                self.unfinished(index, event, call, said);
+                self.unfinished(index, event, call, said, step);
                 return;
             }
         };
+        if said.replay == events::Replay::Ignored {
+            let table = self.world.descriptors(event.thread);
+            if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[4] as i32)) {
+                self.judge.is_mapped(&entry.description);
+            }
+            return;
+        }
         if said.replay == events::Replay::Task {
             self.tally.simulated += 1;
             self.task(index, event, call, exit, ret, step);
             return;
         }
-        let treatment = {
+        let (treatment, vague) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
-            self.judge.judge(said, call, ret, &table, step)
+            let vague = self.judge.is_vague(said, call, &table);
+            (self.judge.judge(said, call, ret, &table, step), vague)
         };
         match treatment {
             Treatment::Make { stream } => {
@@ -384,6 +412,8 @@ impl<'a> Planner<'a> {
                         packed.stream = stream;
                         packed.scan = scan;
                         packed.shared_table = shared_table;
+                        packed.vague = vague;
+                        packed.owners = !line.foreign;
                         What::Call(packed)
                     }
                     Err(error) => {
@@ -395,7 +425,12 @@ impl<'a> Planner<'a> {
                 action.may_block = stream || may_block(said);
                 self.open_action(index, action);
             }
-            Treatment::Simulate => self.simulate(index, event, exit, step),
+            Treatment::Simulate => {
+                if said.row.name == "bind" && ret == 0 {
+                    self.bind(index, event, call, exit);
+                }
+                self.simulate(index, event, exit, step);
+            }
             Treatment::Advance { fd } => {
                 self.tally.simulated += 1;
                 let action = self.action(event.tsc, exit, What::Advance { fd, by: ret });
@@ -421,6 +456,21 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Binding a UNIX socket to a path makes a node there, even though the socket is not here.
+    fn bind(&mut self, index: Index, event: &Event, call: &Call, exit: u64) {
+        const FAMILY_UNIX: &[u8] = &[1, 0];
+        let address = call.data.iter().find(|data| data.arg == 1);
+        let bytes = address.map(|data| Stored(self.trace).read(&data.content, 128));
+        let Some(Ok(bytes)) = bytes else { return };
+        let Some(name) = bytes.strip_prefix(FAMILY_UNIX) else { return };
+        let name = name.split(|&c| c == 0).next().unwrap_or_default();
+        let path = model::path::resolve(&self.world.cwd(event.thread), name);
+        if !name.is_empty() && self.judge.is_real(&path) {
+            let action = self.action(event.tsc, exit, What::Socket(name.into()));
+            self.open_action(index, action);
+        }
+    }
+
     /// A call that makes or changes a task.
     fn task(
         &mut self,
@@ -438,6 +488,7 @@ impl<'a> Planner<'a> {
             self.simulate_pidfd(index, event, exit, step);
             return;
         }
+        self.lines[index].foreign |= call.args[0] & CLONE_NEWUSER != 0;
         let mut flags = 0;
         flags |= if step.leaves_files() { libc::CLONE_FILES } else { 0 };
         flags |= if step.leaves_directory() { libc::CLONE_FS } else { 0 };
@@ -462,6 +513,8 @@ impl<'a> Planner<'a> {
 
     fn make(&mut self, index: Index, event: &Event, flags: u64, tid: Option<i64>, exit: u64) {
         let child = self.spawn(index, flags, event.tsc);
+        let foreign = self.lines[index].foreign || flags & CLONE_NEWUSER != 0;
+        self.lines[child].foreign = foreign;
         let line = &mut self.lines[index];
         if line.spawned.len() >= SPAWNED_MAX
             && let Some((_, never)) = line.spawned.pop_front()
@@ -475,7 +528,14 @@ impl<'a> Planner<'a> {
         self.lines[index].returning = Some(exit);
     }
 
-    fn unfinished(&mut self, index: Index, event: &Event, call: &Call, said: &Said) {
+    fn unfinished(
+        &mut self,
+        index: Index,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        step: &model::Step,
+    ) {
         if said.replay == events::Replay::Task {
             self.tally.simulated += 1;
             if let Some(flags) = spawn_flags(call, &mut Stored(self.trace)) {
@@ -483,12 +543,36 @@ impl<'a> Planner<'a> {
             }
             return;
         }
+        if self.is_write_to_stream(event, call, said, step)
+            && let Ok(mut packed) = self.lines[index].pack(self.trace, call, said, 0, false)
+        {
+            packed.attempt = true;
+            let action = self.action(event.tsc, event.tsc, What::Call(packed));
+            self.open_action(index, action);
+            self.dispatch(index);
+        }
         match said.replay {
             events::Replay::Real | events::Replay::Numbers => {
                 *self.tally.skipped.entry((call.nr, "it had not returned")).or_default() += 1;
             }
             _ => self.tally.simulated += 1,
         }
+    }
+
+    /// Whether bytes may have gone into a pipe, where others read them, before the call was cut off.
+    fn is_write_to_stream(
+        &mut self,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        step: &model::Step,
+    ) -> bool {
+        let writes = said.row.classes.intersects(events::Classes::WRITE)
+            && !said.row.classes.intersects(events::Classes::READ);
+        let Some(table) = self.world.descriptors(event.thread) else { return false };
+        writes
+            && said.replay == events::Replay::Real
+            && self.judge.judge(said, call, 0, &table, step) == Treatment::Make { stream: true }
     }
 
     /// The process's program begins: before its first call it is what the recorder saw.

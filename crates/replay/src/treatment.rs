@@ -89,6 +89,8 @@ pub struct Judge {
     views: HashSet<u64>,
     /// Paths that lead to such views, or to devices.
     aliases: HashSet<Vec<u8>>,
+    /// Files that were mapped so that stores to memory change them: no call tells what they hold.
+    mapped: HashSet<Vec<u8>>,
 }
 
 /// What the table says about a call.
@@ -124,7 +126,7 @@ impl Judge {
     /// For a recording made where `preamble` says.
     pub fn new(preamble: &Preamble, privileged: bool) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
-        Judge { privileged, views, aliases: HashSet::new() }
+        Judge { privileged, views, aliases: HashSet::new(), mapped: HashSet::new() }
     }
 
     /// What to do with a call that returned `ret`, whose descriptors are in `table`.
@@ -139,12 +141,20 @@ impl Judge {
         match said.replay {
             Replay::Numbers => return Treatment::Make { stream: false },
             Replay::Real => {}
+            Replay::LeftOut => return Treatment::Skip("its data is not in the trace"),
             Replay::Task | Replay::Simulated | Replay::Ignored => return Treatment::Simulate,
         }
         if said.row.classes.intersects(Classes::CREDS) && !self.privileged {
             return Treatment::Simulate;
         }
         if i32::try_from(-ret).is_ok_and(|error| OF_THE_MACHINE.contains(&error)) {
+            return Treatment::Simulate;
+        }
+        // An ordinary user can give files to nobody else, so nobody is kept from them.
+        if !self.privileged && matches!(-ret, EACCES | EPERM) {
+            return Treatment::Simulate;
+        }
+        if concerns_another_process(said.args, call) {
             return Treatment::Simulate;
         }
         if makes_device(said.args, call) {
@@ -164,12 +174,13 @@ impl Judge {
                 false => not_here.push(value as i32),
             }
         }
-        let paths_here = step.paths.iter().all(|(_, path)| self.is_real(path));
+        // An empty path is that of the descriptor, which may be no path.
+        let here = |path: &[u8]| path.first() == Some(&b'/') && self.is_real(path);
+        let paths_here = step.paths.iter().all(|(_, path)| here(path));
         let paths = said.args.iter().filter(|arg| matches!(arg.kind, Kind::Path)).count();
         if paths > 0 {
-            // A descriptor matters only for what is looked up from it.
-            let empty = step.paths.len() < paths;
-            return match paths_here && (not_here.is_empty() || !empty) {
+            let unknown = step.paths.len() < paths;
+            return match paths_here && (not_here.is_empty() || !unknown) {
                 true => Treatment::Make { stream: false },
                 false => Treatment::Simulate,
             };
@@ -208,7 +219,27 @@ impl Judge {
         }
     }
 
-    fn is_real(&self, path: &[u8]) -> bool {
+    /// Takes note of a file that is mapped to be changed.
+    pub fn is_mapped(&mut self, description: &Description) {
+        if self.mapped.len() < ALIASES_MAX {
+            self.mapped.insert(description.path.clone());
+        }
+    }
+
+    /// Whether what is read from one of the call's descriptors may have been stored by nobody's
+    /// call.
+    pub fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
+        !self.mapped.is_empty()
+            && said.args.iter().zip(call.args).any(|(arg, value)| {
+                matches!(arg.kind, Kind::Fd)
+                    && table
+                        .get(value as i32)
+                        .is_some_and(|entry| self.mapped.contains(&entry.description.path))
+            })
+    }
+
+    /// Whether a path is one that the replay has.
+    pub fn is_real(&self, path: &[u8]) -> bool {
         realm::is_real(path) && !self.aliases.contains(path)
     }
 
@@ -231,6 +262,8 @@ impl Judge {
     }
 }
 
+const EACCES: i64 = libc::EACCES as i64;
+const EPERM: i64 = libc::EPERM as i64;
 const EAGAIN: i64 = libc::EAGAIN as i64;
 const EPIPE: i64 = libc::EPIPE as i64;
 const ECONNRESET: i64 = libc::ECONNRESET as i64;
@@ -244,6 +277,21 @@ fn is_stream(description: &Description) -> bool {
         }
         Origin::Memory | Origin::Socket | Origin::Anonymous => false,
     }
+}
+
+/// prlimit for others: whom it concerns is another task's business.
+fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
+    args.iter().zip(call.args).any(|(arg, value)| matches!(arg.kind, Kind::Pid) && value != 0)
+}
+
+/// Whether the call maps a file so that stores to memory change it.
+pub fn maps_to_change(said: &Said, call: &Call) -> bool {
+    const PROT_WRITE: u64 = libc::PROT_WRITE as u64;
+    const MAP_SHARED: u64 = libc::MAP_SHARED as u64;
+    said.row.name == "mmap"
+        && call.args[2] & PROT_WRITE != 0
+        && call.args[3] & MAP_SHARED != 0
+        && call.args[4] as i32 >= 0
 }
 
 fn makes_device(args: &[Arg], call: &Call) -> bool {
@@ -305,6 +353,7 @@ const COMPARABLE: &[(&str, &[&str])] = &[
         ],
     ),
     ("statfs", &[]),
+    ("rlimit", &[]),
     ("flock", &["l_type", "l_whence", "l_start", "l_len"]),
 ];
 

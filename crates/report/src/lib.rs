@@ -11,6 +11,7 @@ pub mod files;
 pub mod histogram;
 mod numbered;
 pub mod pass;
+pub mod patterns;
 mod ranges;
 mod role;
 pub mod sheet;

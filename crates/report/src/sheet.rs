@@ -37,6 +37,8 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// The rows keep their order and none is left out, whatever the user asks.
     pub fixed: bool,
+    /// People get a block of lines for each row.
+    pub blocks: bool,
     /// It is one of several with this key; the title tells which.
     pub one_of_many: bool,
 }

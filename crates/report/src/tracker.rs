@@ -208,7 +208,7 @@ impl Tracker {
                 let from = std::mem::replace(&mut open.position, ret as u64);
                 Some((from, ret as u64))
             });
-        } else if role.opens {
+        } else {
             self.opened(moment, call, role, &mut touch, contents);
         }
         let target = touch.by_path[0].or(touch.by_fd.map(|(file, _)| file));
@@ -273,32 +273,32 @@ impl Tracker {
         touch: &mut Touch,
         contents: &mut dyn Contents,
     ) {
-        let Some((_, descriptor)) = moment.step.gives().next() else { return };
-        let description = &descriptor.description;
-        let file = self.number(&description.path);
-        if let Some(identity) = &description.identity {
-            self.identify(file, identity);
+        let process = moment.world.thread(moment.event.thread).map_or(0, |thread| thread.process);
+        let flags = if role.opens { open_flags(call, role, contents) } else { 0 };
+        for (_, descriptor) in moment.step.gives() {
+            let description = &descriptor.description;
+            // A copy of a descriptor is no new open file.
+            if description.mark.get() != 0 {
+                continue;
+            }
+            let file = self.number(&description.path);
+            if let Some(identity) = &description.identity {
+                self.identify(file, identity);
+            }
+            let mark = self.next_mark();
+            description.mark.set(mark);
+            let append = flags & O_APPEND != 0;
+            let durable = flags & O_DSYNC != 0;
+            let site = call.site;
+            self.open.insert(mark, Open { file, site, process, position: 0, append, durable });
+            if role.opens {
+                touch.opened = Some((file, mark));
+            }
         }
-        let flags = open_flags(call, role, contents);
-        if flags & O_TRUNC != 0 {
+        if let (Some((file, _)), true) = (touch.opened, flags & O_TRUNC != 0) {
             self.set_size(file, 0);
             touch.length = Some((file, 0));
         }
-        let process = moment.world.thread(moment.event.thread).map_or(0, |thread| thread.process);
-        let mark = self.next_mark();
-        description.mark.set(mark);
-        self.open.insert(
-            mark,
-            Open {
-                file,
-                site: call.site,
-                process,
-                position: 0,
-                append: flags & O_APPEND != 0,
-                durable: flags & O_DSYNC != 0,
-            },
-        );
-        touch.opened = Some((file, mark));
     }
 
     /// Forgets what nobody has open any more.

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use memchr::memmem;
-use object::elf::{FileHeader64, PF_X, PT_LOAD};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64, PF_X, PT_LOAD};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use ring::{Arena, MODULES_MAX, SITES_MAX, Site};
 
 use crate::mappings;
@@ -73,6 +73,9 @@ fn analyse(file: &File, len: u64) -> Vec<Site> {
     if reader.seek(SeekFrom::Start(0)).is_err() || reader.read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
+    if relocates_text(&bytes).unwrap_or(true) {
+        return Vec::new();
+    }
     let segments = segments(&bytes).unwrap_or_default();
     let mut sites: Vec<Site> = segments
         .iter()
@@ -81,6 +84,25 @@ fn analyse(file: &File, len: u64) -> Vec<Site> {
         .collect();
     sites.sort_by_key(|site| site.offset);
     sites
+}
+
+/// Whether the dynamic linker changes the text: then it is not what it will be when it is mapped.
+fn relocates_text(file: &[u8]) -> Option<bool> {
+    let header = FileHeader64::<object::Endianness>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    for segment in header.program_headers(endian, file).ok()? {
+        let Some(entries) = segment.dynamic(endian, file).ok()? else { continue };
+        let told = entries.iter().any(|entry| {
+            let value = entry.val32(endian).unwrap_or(0);
+            match entry.tag32(endian) {
+                Some(DT_TEXTREL) => true,
+                Some(DT_FLAGS) => value & DF_TEXTREL != 0,
+                _ => false,
+            }
+        });
+        return Some(told);
+    }
+    Some(false)
 }
 
 /// A stretch of the file that is loaded.

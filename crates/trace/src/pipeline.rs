@@ -239,7 +239,14 @@ impl Pipeline {
         }
         let bytes = job.payload.len();
         while queue.bytes > 0 && queue.bytes + bytes > QUEUE_BYTES_MAX {
-            queue = self.shared.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            // Rather than wait, help.
+            let Some(ready) = queue.jobs.pop_front() else {
+                queue = self.shared.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(queue);
+            self.shared.finish_queued(ready, &mut self.own, true);
+            queue = lock(&self.shared.queue);
         }
         queue.bytes += bytes;
         queue.jobs.push_back(job);
@@ -265,8 +272,9 @@ impl Pipeline {
     /// Waits until all blocks are in the file and writes the last INDEX.
     pub fn drain(&mut self) -> Result<Written, WriteError> {
         // There is nothing else to do: the workers are helped.
-        while let Some(job) = self.shared.take() {
-            self.shared.finish(job, &mut self.own, true);
+        loop {
+            let Some(job) = lock(&self.shared.queue).jobs.pop_front() else { break };
+            self.shared.finish_queued(job, &mut self.own, true);
         }
         self.stop();
         let mut file = lock(&self.shared.file);
@@ -309,12 +317,15 @@ impl Drop for Pipeline {
 }
 
 impl Shared {
-    /// The next block that waits.
-    fn take(&self) -> Option<Job> {
+    /// Finishes a block from the queue. Only then is it off the count: what is in the making is
+    /// memory as well.
+    fn finish_queued(&self, job: Job, compressor: &mut Compressor, waited: bool) {
+        let bytes = job.payload.len();
+        self.finish(job, compressor, waited);
         let mut queue = lock(&self.queue);
-        let job = queue.jobs.pop_front()?;
-        queue.bytes = queue.bytes.saturating_sub(job.payload.len());
-        Some(job)
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        drop(queue);
+        self.room.notify_one();
     }
 
     /// Compresses a block, waits for its turn and writes it. `waited`: it lay ready before.
@@ -373,13 +384,7 @@ fn work(shared: &Shared, mut compressor: Compressor) {
             queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
         drop(queue);
-        let bytes = job.payload.len();
-        shared.finish(job, &mut compressor, waited);
-        // Only now: what a worker holds is memory as well.
-        let mut queue = lock(&shared.queue);
-        queue.bytes = queue.bytes.saturating_sub(bytes);
-        drop(queue);
-        shared.room.notify_one();
+        shared.finish_queued(job, &mut compressor, waited);
     }
 }
 

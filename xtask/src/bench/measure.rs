@@ -1,10 +1,11 @@
 //! Running one command and measuring it.
 
 use std::fs::{self, File};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::Complaint;
 
@@ -16,6 +17,8 @@ pub struct Measured {
     pub cpu_s: f64,
     /// What it printed.
     pub stdout: String,
+    /// It took longer than it was given, and was killed then.
+    pub cut: bool,
 }
 
 /// What counts of a run.
@@ -42,18 +45,20 @@ pub fn median(samples: &[Sample]) -> Sample {
     Sample { cost: middle(|s| s.cost), cpu_s: middle(|s| s.cpu_s) }
 }
 
-/// Runs a command in a directory, as a user other than ours if one is given.
+/// Runs a command in a directory, as a user other than ours if one is given, for as long as it is
+/// allowed to take.
 pub fn run(
     words: &[String],
     dir: &Path,
     user: Option<&str>,
     output: &Path,
+    limit: Option<Duration>,
 ) -> Result<Measured, Complaint> {
     let said = output.with_extension("stderr");
     let create =
         |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).current_dir(dir).stdin(Stdio::null());
+    command.args(&words[1..]).current_dir(dir).stdin(Stdio::null()).process_group(0);
     command.stdout(create(output)?).stderr(create(&said)?);
     if let Some(name) = user {
         let (uid, gid) = ids(name)?;
@@ -61,6 +66,14 @@ pub fn run(
     }
     let begun = Instant::now();
     let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", words[0]))?;
+    let cut = match limit {
+        Some(limit) => !ends_within(&child, limit)?,
+        None => false,
+    };
+    if cut {
+        // SAFETY: the child leads this group; it is not waited for yet, so the number is its own.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+    }
     let mut status = 0;
     // SAFETY: rusage is plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -71,7 +84,7 @@ pub fn run(
         return Err(format!("wait4: {}", std::io::Error::last_os_error()));
     }
     let status = ExitStatus::from_raw(status);
-    if !status.success() {
+    if !status.success() && !cut {
         let said = fs::read_to_string(&said).unwrap_or_default();
         return Err(format!("{}: {status}; it said:\n{said}", words.join(" ")));
     }
@@ -80,7 +93,26 @@ pub fn run(
         wall_s,
         cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         stdout: fs::read_to_string(output).map_err(|error| error.to_string())?,
+        cut,
     })
+}
+
+/// Whether a child ends in that time.
+fn ends_within(child: &Child, limit: Duration) -> Result<bool, Complaint> {
+    let failed = |what| format!("{what}: {}", std::io::Error::last_os_error());
+    // SAFETY: the call takes plain numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } as i32;
+    if fd < 0 {
+        return Err(failed("pidfd_open"));
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    let _owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut ended = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    match unsafe { libc::poll(&mut ended, 1, limit.as_millis() as i32) } {
+        -1 => Err(failed("poll")),
+        count => Ok(count == 1),
+    }
 }
 
 /// User and group id of an account.
@@ -97,6 +129,20 @@ pub fn ids(name: &str) -> Result<(u32, u32), Complaint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_cut_with_its_children() {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("output");
+        let shell = |script: &str, limit| {
+            let words = ["sh", "-c", script].map(String::from);
+            run(&words, place.path(), None, &output, Some(limit)).unwrap()
+        };
+        let quick = shell("echo done", Duration::from_secs(600));
+        assert!(!quick.cut && quick.stdout == "done\n");
+        let slow = shell("echo begun; sleep 1000 & sleep 1000", Duration::from_millis(200));
+        assert!(slow.cut && slow.wall_s < 600.0);
+    }
 
     #[test]
     fn medians_of_odd_and_even_numbers() {

@@ -23,6 +23,8 @@ pub struct Row {
     pub recorded: Sample,
     /// Under strace.
     pub straced: Option<Sample>,
+    /// strace was given no more time: what it cost is more than that.
+    pub strace_cut: bool,
     /// Calls recorded.
     pub calls: f64,
     /// Bytes in buffers.
@@ -59,6 +61,10 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+        let more = |value: Option<f64>| match value {
+            Some(value) if self.strace_cut => format!(">{value:.1}"),
+            value => ratio(value),
+        };
         let cpu = |sample: &Sample| sample.cpu_s / self.alone.cpu_s.max(0.001);
         write!(
             f,
@@ -68,8 +74,8 @@ impl fmt::Display for Row {
             self.wall(),
             ratio(self.mark),
             cpu(&self.recorded),
-            ratio(self.straced.map(|sample| sample.cost / self.alone.cost)),
-            ratio(self.straced.as_ref().map(cpu)),
+            more(self.straced.map(|sample| sample.cost / self.alone.cost)),
+            more(self.straced.as_ref().map(cpu)),
             self.calls / 1e3,
             self.size(),
         )?;

@@ -235,7 +235,7 @@ const FIO: Workload = Workload {
     prepare: |bench| {
         // Laid out once, so that no run has to.
         let layout = fio("write", 2);
-        measure::run(&layout, &bench.dir, None, &bench.output()).map(|_| ())
+        measure::run(&layout, &bench.dir, None, &bench.output(), None).map(|_| ())
     },
     ..PLAIN
 };

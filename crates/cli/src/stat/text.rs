@@ -29,7 +29,9 @@ pub fn write(out: &mut impl Write, sheet: &Sheet, limit: usize) -> io::Result<()
             continue;
         }
         pictures += usize::from(table.one_of_many);
-        if pictures <= PICTURES_SHOWN {
+        if table.blocks {
+            blocks(out, table, limit)?;
+        } else if pictures <= PICTURES_SHOWN {
             writeln!(out, "\n{}", table.title)?;
             self::table(out, table, limit)?;
         }
@@ -68,6 +70,23 @@ fn table(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
     }
     let more = table.rows.len() - rows.len();
     if more > 0 { writeln!(out, "  ... and {more} more: --limit shows them") } else { Ok(()) }
+}
+
+/// A heading and a line for each further value.
+fn blocks(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
+    for (number, row) in table.rows.iter().take(limit).enumerate() {
+        let mut shown = table.columns.iter().zip(row);
+        if let Some((_, title)) = shown.next() {
+            writeln!(out, "\n{}. {}", number + 1, show(title))?;
+        }
+        for (column, value) in shown {
+            if !column.title.is_empty() && !is_blank(value) {
+                writeln!(out, "   {:<12} {}", column.title, show(value))?;
+            }
+        }
+    }
+    let more = table.rows.len().saturating_sub(limit);
+    if more > 0 { writeln!(out, "\n... and {more} more: --limit shows them") } else { Ok(()) }
 }
 
 fn line<'a>(

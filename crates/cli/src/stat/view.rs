@@ -6,6 +6,7 @@ use report::calls::Calls;
 use report::durability::Durability;
 use report::files::Files;
 use report::pass::{self, Fold, Unread};
+use report::patterns::Patterns;
 use report::sheet::Sheet;
 use report::spread::{Of, Spread};
 use report::tasks::Tasks;
@@ -35,6 +36,8 @@ pub enum View {
     Threads,
     /// Bytes written and not yet synced, per file and over time; renames without a sync
     Durability,
+    /// What a performance consultant would look at first: findings with evidence and reasons
+    Patterns,
     /// Working set over time, how soon data is used again, and what a cache of each size would miss
     Cache,
 }
@@ -69,6 +72,11 @@ pub fn look(
             let mut durability = Durability::new(interval(trace, interval_ns)?);
             let unread = pass.watch(&mut durability);
             (durability.finish().sheet(), unread)
+        }
+        View::Patterns => {
+            let mut patterns = Patterns::default();
+            let unread = pass.watch(&mut patterns);
+            (report::patterns::sheet(&patterns.finish()), unread)
         }
         View::Cache => {
             let mut cache = Cache::new(interval(trace, interval_ns)?);

@@ -20,14 +20,14 @@ pub static ROWS: &[Syscall] = &[
     call(208, "io_getevents", NONE, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC)]),
-    call(209, "io_submit", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
+    call(209, "io_submit", NONE, LEFT_OUT, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
     call(210, "io_cancel", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
     call(333, "io_pgetevents", NONE, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]),
 
     call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]),
-    family(426, "io_uring_enter", DESC.or(SIGNAL), SIMULATED, Ret::Int, &[
+    family(426, "io_uring_enter", DESC.or(SIGNAL), LEFT_OUT, Ret::Int, &[
         fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
         input("argp", SigSet, ByArg(5)), size("argsz")], &[
         when_set(3, ENTER_EXT_ARG_REG, Ret::Int, &[

@@ -3,13 +3,25 @@
 use super::words::*;
 use crate::flags as f;
 use crate::layout as l;
-use crate::shape::Len::{Arg, ArgTimes, Fixed, FixedIfRet, Ret as Result, SelfSized};
+use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, FixedIfRet, Ret as Result, SelfSized};
 use crate::shape::Of::{Bits, Fds, I32, Siginfo, Struct, U32, U64, WaitStatus};
-use crate::shape::{Ret, Syscall};
+use crate::shape::{Arg, Ret, Syscall};
 
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_PARENT_SETTID: u64 = 0x100000;
 const P_PIDFD: u64 = 3;
+
+/// Limits that concern files.
+const RLIMIT_FSIZE: u64 = 1;
+const RLIMIT_NOFILE: u64 = 7;
+
+const SETRLIMIT: &[Arg] = &[one("resource", &f::RLIMIT), in_struct("rlim", &l::RLIMIT)];
+const PRLIMIT: &[Arg] = &[
+    pid("pid"),
+    one("resource", &f::RLIMIT),
+    in_struct("new_limit", &l::RLIMIT),
+    out_struct("old_limit", &l::RLIMIT),
+];
 
 /// The rows of this family.
 #[rustfmt::skip]
@@ -65,7 +77,7 @@ pub static ROWS: &[Syscall] = &[
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
         dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]),
     call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]),
-    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, Arg(1)), size("size")]),
+    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]),
     call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]),
 
     // Scheduling.
@@ -78,7 +90,7 @@ pub static ROWS: &[Syscall] = &[
     call(146, "sched_get_priority_max", NONE, IGNORED, Ret::Int, &[bits("policy", &f::SCHED)]),
     call(147, "sched_get_priority_min", NONE, IGNORED, Ret::Int, &[bits("policy", &f::SCHED)]),
     call(148, "sched_rr_get_interval", NONE, IGNORED, Ret::Int, &[pid("pid"), out_struct("tp", &l::TIMESPEC)]),
-    call(203, "sched_setaffinity", NONE, IGNORED, Ret::Int, &[pid("pid"), size("cpusetsize"), input("mask", Bits, Arg(1))]),
+    call(203, "sched_setaffinity", NONE, IGNORED, Ret::Int, &[pid("pid"), size("cpusetsize"), input("mask", Bits, ByArg(1))]),
     call(204, "sched_getaffinity", NONE, IGNORED, Ret::Size, &[pid("pid"), size("cpusetsize"), output("mask", Bits, Result)]),
     call(251, "ioprio_set", NONE, IGNORED, Ret::Int, &[one("which", &f::IOPRIO_WHO), int("who"), bits("ioprio", &f::IOPRIO)]),
     call(252, "ioprio_get", NONE, IGNORED, Ret::Hex, &[one("which", &f::IOPRIO_WHO), int("who")]),
@@ -86,26 +98,33 @@ pub static ROWS: &[Syscall] = &[
     call(314, "sched_setattr", NONE, IGNORED, Ret::Int, &[
         pid("pid"), input("attr", Struct(&l::SCHED_ATTR), SelfSized), bits("flags", &f::NO_FLAGS)]),
     call(315, "sched_getattr", NONE, IGNORED, Ret::Int, &[
-        pid("pid"), output("attr", Struct(&l::SCHED_ATTR), Arg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
+        pid("pid"), output("attr", Struct(&l::SCHED_ATTR), ByArg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
 
     // Limits and usage.
     call(97, "getrlimit", NONE, IGNORED, Ret::Int, &[one("resource", &f::RLIMIT), out_struct("rlim", &l::RLIMIT)]),
     call(98, "getrusage", NONE, IGNORED, Ret::Int, &[one("who", &f::RUSAGE), out_struct("usage", &l::RUSAGE)]),
     call(100, "times", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::TMS)]),
-    call(160, "setrlimit", NONE, IGNORED, Ret::Int, &[one("resource", &f::RLIMIT), in_struct("rlim", &l::RLIMIT)]),
-    call(302, "prlimit64", NONE, IGNORED, Ret::Int, &[
-        pid("pid"), one("resource", &f::RLIMIT), in_struct("new_limit", &l::RLIMIT), out_struct("old_limit", &l::RLIMIT)]),
+    family(160, "setrlimit", NONE, IGNORED, Ret::Int, SETRLIMIT, &[
+        when(0, RLIMIT_FSIZE, Ret::Int, SETRLIMIT).replayed(REAL),
+        when(0, RLIMIT_NOFILE, Ret::Int, SETRLIMIT).replayed(REAL),
+        otherwise(Ret::Int, SETRLIMIT),
+    ]),
+    family(302, "prlimit64", NONE, IGNORED, Ret::Int, PRLIMIT, &[
+        when(1, RLIMIT_FSIZE, Ret::Int, PRLIMIT).replayed(REAL),
+        when(1, RLIMIT_NOFILE, Ret::Int, PRLIMIT).replayed(REAL),
+        otherwise(Ret::Int, PRLIMIT),
+    ]),
 
     // Between threads.
     family(202, "futex", NONE, IGNORED, Ret::Int, &[
         input("uaddr", U32, Fixed(4)), bits("futex_op", &f::FUTEX), uint("val"), addr("timeout"), addr("uaddr2"), hex("val3")],
         super::futex::VARIANTS),
     call(219, "restart_syscall", NONE, IGNORED, Ret::Int, &[]),
-    call(273, "set_robust_list", NONE, IGNORED, Ret::Int, &[in_sized("head", &l::ROBUST_LIST_HEAD, Arg(1)), size("len")]),
+    call(273, "set_robust_list", NONE, IGNORED, Ret::Int, &[in_sized("head", &l::ROBUST_LIST_HEAD, ByArg(1)), size("len")]),
     call(274, "get_robust_list", NONE, IGNORED, Ret::Int, &[
         pid("pid"), output("head_ptr", U64, Fixed(8)), output("len_ptr", U64, Fixed(8))]),
     call(324, "membarrier", NONE, IGNORED, Ret::Int, &[one("cmd", &f::MEMBARRIER), bits("flags", &f::MEMBARRIER_FLAGS), int("cpu_id")]),
-    call(334, "rseq", NONE, IGNORED, Ret::Int, &[in_sized("rseq", &l::RSEQ, Arg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]),
+    call(334, "rseq", NONE, IGNORED, Ret::Int, &[in_sized("rseq", &l::RSEQ, ByArg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]),
     call(449, "futex_waitv", NONE, IGNORED, Ret::Int, &[
         input("waiters", Struct(&l::FUTEX_WAITV), ArgTimes(1, 24)), uint("nr_futexes"), bits("flags", &f::NO_FLAGS),
         in_struct("timeout", &l::TIMESPEC), one("clockid", &f::CLOCK)]),

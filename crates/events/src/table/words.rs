@@ -25,6 +25,7 @@ pub const REAL: Replay = Replay::Real;
 pub const NUMBERS: Replay = Replay::Numbers;
 pub const TASK: Replay = Replay::Task;
 pub const SIMULATED: Replay = Replay::Simulated;
+pub const LEFT_OUT: Replay = Replay::LeftOut;
 pub const IGNORED: Replay = Replay::Ignored;
 
 /// A call without variants.

@@ -44,7 +44,7 @@ pub(super) struct Shape {
     pub role: Role,
     pub paths: [Option<PathArg>; 2],
     pub fd: Option<u8>,
-    /// Flags of open or of rename.
+    /// Flags of open, of rename, or of clone.
     pub flags: Option<u8>,
     /// A struct or an address that tells the rest.
     pub memory: Option<u8>,
@@ -150,6 +150,7 @@ fn means(role: Role, set: &'static FlagSet) -> bool {
     let wanted = match role {
         Role::Open => &events::flags::OPEN,
         Role::Rename => &events::flags::RENAME,
+        Role::Spawn => &events::flags::CLONE,
         _ => return false,
     };
     set.name == wanted.name

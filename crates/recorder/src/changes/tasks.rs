@@ -38,6 +38,13 @@ impl Place {
     }
 }
 
+/// What a task has in common with its maker.
+#[derive(Clone, Copy)]
+pub(super) struct Shares {
+    pub files: bool,
+    pub place: bool,
+}
+
 /// Descriptors of files that were opened by path, and since when each has its number.
 type Files = BTreeMap<i32, (u64, Rc<[u8]>)>;
 
@@ -61,11 +68,9 @@ struct Given {
 }
 
 impl Task {
-    fn give(&self, shares: bool, tid: u32) -> Given {
-        let (files, place) = match shares {
-            true => (self.files.clone(), self.place.clone()),
-            false => (copy(&self.files), copy(&self.place)),
-        };
+    fn give(&self, shares: Shares, tid: u32) -> Given {
+        let files = if shares.files { self.files.clone() } else { copy(&self.files) };
+        let place = if shares.place { self.place.clone() } else { copy(&self.place) };
         Given { tid, files, place }
     }
 
@@ -114,7 +119,9 @@ impl Tasks {
                 Some(given) => given,
                 None => {
                     push(&mut maker.begun, (tid, thread));
-                    maker.give(how == StartHow::Thread, tid)
+                    // Most tasks are made as these are.
+                    let shares = how == StartHow::Thread;
+                    maker.give(Shares { files: shares, place: shares }, tid)
                 }
             };
             (task.files, task.place) = (files, place);
@@ -124,13 +131,13 @@ impl Tasks {
     }
 
     /// A call that makes a task has returned.
-    pub fn spawned(&mut self, thread: u32, tid: i64, is_thread: bool, leaves: bool) {
+    pub fn spawned(&mut self, thread: u32, tid: i64, shares: Shares, leaves: bool) {
         let Some(maker) = self.threads.get_mut(&thread) else { return };
         let Ok(tid) = u32::try_from(tid) else { return };
         let begun = maker.begun.iter().position(|(begun, _)| *begun == tid);
         let child = begun.and_then(|at| maker.begun.remove(at)).map(|(_, child)| child);
         if child.is_none() {
-            let given = maker.give(is_thread, tid);
+            let given = maker.give(shares, tid);
             given.place.borrow_mut().foreign |= leaves;
             push(&mut maker.given, given);
         } else if let Some(task) = child.and_then(|child| self.threads.get(&child))

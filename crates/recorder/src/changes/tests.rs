@@ -134,6 +134,20 @@ fn what_is_read_late_counts_when_it_happened() {
 }
 
 #[test]
+fn a_child_begins_where_its_maker_was() {
+    let mut scene = Scene::new("/a");
+    scene.call(1, "fork", &[], &[], 7);
+    scene.call(1, "chdir", &[0], &["/b"], 0);
+    scene.event(1, EventKind::End { calls: 2 });
+    scene.start(7, StartHow::Fork, 2, 1);
+    scene.call(7, "mkdir", &[0, 0], &["x"], 0);
+    // One whose maker is gone, and whose making was not seen.
+    scene.start(8, StartHow::Fork, 3, 1);
+    scene.call(8, "mkdir", &[0, 0], &["y"], 0);
+    assert_eq!(scene.changed(), ["/a/x", "/b/y"]);
+}
+
+#[test]
 fn a_close_does_not_take_what_came_after_it() {
     let mut scene = Scene::new("/a");
     scene.start(2, StartHow::Thread, 1, 1);

@@ -53,7 +53,12 @@ impl Drop for TraceFile {
 }
 
 fn preamble() -> Preamble {
-    recorder::host::preamble(vec![b"fake".to_vec()], String::new()).unwrap()
+    recorder::host::preamble(
+        vec![b"fake".to_vec()],
+        String::new(),
+        recorder::host::Calibration::begin(),
+    )
+    .unwrap()
 }
 
 /// Begins to record.

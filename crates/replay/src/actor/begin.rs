@@ -37,6 +37,7 @@ pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
         }
         // SAFETY: a number.
         unsafe { libc::umask(state.umask as libc::mode_t & 0o777) };
+        take_limits(&state.limits);
     }
     if state.fds_left_out == 0 {
         let keep: Vec<i32> = state.fds.iter().map(|open| open.fd).collect();
@@ -56,6 +57,28 @@ pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
     }
     if shared.options.privileged && beginning.first {
         become_user(state);
+    }
+}
+
+/// Makes the node of a socket that is bound to a path.
+pub fn make_socket(path: &[u8]) {
+    let Ok(path) = CString::new(path) else { return };
+    // SAFETY: the path ends with a NUL. The umask does the rest, as it did for the socket.
+    unsafe { libc::mknod(path.as_ptr(), libc::S_IFSOCK | 0o777, 0) };
+}
+
+/// The limits that concern files, as far as ours reach.
+fn take_limits(limits: &[(u64, u64)]) {
+    for resource in [libc::RLIMIT_FSIZE, libc::RLIMIT_NOFILE] {
+        let Some(&(soft, hard)) = limits.get(resource as usize) else { continue };
+        // SAFETY: both structs live through the calls.
+        unsafe {
+            let mut ours = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::getrlimit(resource, &raw mut ours);
+            let rlim_max = hard.min(ours.rlim_max);
+            let theirs = libc::rlimit { rlim_cur: soft.min(rlim_max), rlim_max };
+            libc::setrlimit(resource, &raw const theirs);
+        }
     }
 }
 

@@ -204,6 +204,24 @@ fn bytes_that_were_never_seen_are_unknown_not_different() {
 }
 
 #[test]
+fn unknown_bytes_are_found_behind_links() {
+    let place = sample();
+    symlink("dir", place.path().join("alias")).unwrap();
+    let mut entry = tree(place.path()).look(b"/alias/deep/file", Want::Pieces(0)).entry;
+    entry.path = b"/alias/deep/file".to_vec();
+    let path = place.path().join("dir/deep/file");
+    fs::write(&path, vec![1; 20_000]).unwrap();
+    let unseen = |path: &[u8], _| match path {
+        b"/dir/deep/file" => vec![0..u64::MAX],
+        _ => Vec::new(),
+    };
+    let state =
+        manifest_and_tree(&whole(&[entry]), &tree(place.path()), Scrutiny::default(), &unseen)
+            .unwrap();
+    assert_eq!((state.different, state.unknown_bytes), (0, 20_000));
+}
+
+#[test]
 fn what_cannot_be_told_is_not_called_equal() {
     let place = sample();
     let mut entries = manifest_of(place.path());

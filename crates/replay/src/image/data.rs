@@ -87,17 +87,17 @@ impl Fold<'_> {
         len: u64,
     ) -> Option<(Range<u64>, bool)> {
         let open = self.opens.get_mut(mark)?;
+        // The kernel knows no larger offsets.
+        let end = |start: u64| start.checked_add(len).filter(|end| *end <= i64::MAX as u64);
         let Some(start) = position else {
             let (until, by) = open.busy;
             let sure = until <= asked.tsc || by == asked.thread;
             open.busy = (until.max(asked.exit_tsc()), asked.thread);
             let start = open.offset;
-            open.offset = start.checked_add(len)?;
+            open.offset = end(start)?;
             return Some((start..open.offset, sure));
         };
-        // The kernel knows no larger ones.
-        let end = start.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
-        Some((start..end, true))
+        Some((start..end(start)?, true))
     }
 
     /// A write at the end, wherever that is.

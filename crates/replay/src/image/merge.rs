@@ -129,7 +129,7 @@ impl Tree {
     /// Where a link leads becomes known.
     pub fn learn_target(&mut self, link: NodeId, target: Vec<u8>) -> Result<(), TooMany> {
         let node = self.node_mut(link);
-        if node.kind != Kind::Link || node.target.is_some() {
+        if node.kind != Kind::Link || node.target.is_some() || target.is_empty() {
             return Ok(());
         }
         node.target = Some(target.clone());

@@ -1,7 +1,7 @@
 //! Keeper and inmate: the two forks, the namespaces, and the ends.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -290,7 +290,8 @@ fn lock_up(options: &Options, user_namespace: bool) -> Result<(Jail, Vec<String>
     // SAFETY: a null name asks for a new session without a name.
     unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, 0) };
     privileges::drop_all_but_files()?;
-    let landlock = privileges::landlock(mounts.proc.as_ref())?;
+    let landlock =
+        privileges::landlock(mounts.proc.iter().map(OwnedFd::as_fd).chain(options.readable))?;
     // No core files, and nobody traces us.
     // SAFETY: numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };

@@ -142,7 +142,9 @@ pub fn enter(options: &Options) -> Result<Mounts, JailError> {
     let tree = detached(&root, harmless | MountAttrFlags::MOUNT_ATTR_NODEV)?;
     let mut later = Vec::new();
     for device in DEVICES.iter().map(Path::new).filter(|device| is_device(device)) {
-        later.push((detached(device, harmless)?, device.to_path_buf()));
+        // The node is the host's: read-only keeps its mode and owner, and forbids no writing into it.
+        let fixed = harmless | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        later.push((detached(device, fixed)?, device.to_path_buf()));
     }
     for bind in options.binds {
         let tree = detached(&bind.host, harmless | MountAttrFlags::MOUNT_ATTR_NODEV)?;

@@ -1,7 +1,7 @@
 //! What the inmate may do: few capabilities, nothing new, and Landlock.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath,
@@ -74,9 +74,11 @@ pub fn drop_all_but_files() -> Result<(), JailError> {
 const LANDLOCK: ABI = ABI::V7;
 
 /// Refuses everything that is not below the jail's root, TCP, and reaching outside by abstract
-/// sockets and signals. `proc` may be read, by whoever has its descriptor. The version in force, if
-/// there is Landlock.
-pub fn landlock(proc: Option<&OwnedFd>) -> Result<Option<u32>, JailError> {
+/// sockets and signals. What is `readable` may be read, by whoever has a descriptor of it. The
+/// version in force, if there is Landlock.
+pub fn landlock<'a>(
+    readable: impl Iterator<Item = BorrowedFd<'a>>,
+) -> Result<Option<u32>, JailError> {
     let failed = |error: &dyn std::fmt::Display| {
         JailError::plain(format!("cannot enforce Landlock: {error}"))
     };
@@ -84,9 +86,9 @@ pub fn landlock(proc: Option<&OwnedFd>) -> Result<Option<u32>, JailError> {
     let inside = AccessFs::from_all(LANDLOCK)
         & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let root = std::fs::File::open("/").map_err(|error| failed(&error))?;
-    let readable = AccessFs::ReadFile | AccessFs::ReadDir;
+    let reading = AccessFs::ReadFile | AccessFs::ReadDir;
     let allowed = std::iter::once(PathBeneath::new(root.as_fd(), inside))
-        .chain(proc.map(|proc| PathBeneath::new(proc.as_fd(), readable)))
+        .chain(readable.map(|dir| PathBeneath::new(dir, reading)))
         .map(Ok::<_, RulesetError>);
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

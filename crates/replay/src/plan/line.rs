@@ -8,6 +8,16 @@ use crate::lane::Lane;
 use crate::order::Index;
 use crate::shared::Shared;
 
+/// Tasks that were made and have not shown up: their ids, if known, and their lanes.
+pub type Spawned = VecDeque<(Option<i64>, Index)>;
+
+/// The lane of a task: its id tells which, or, in another pid namespace, the order.
+pub fn claim(spawned: &mut Spawned, tid: u32) -> Option<Index> {
+    let same = |spawned: &(Option<i64>, Index)| spawned.0 == Some(tid.into());
+    let at = spawned.iter().position(same).unwrap_or(0);
+    spawned.remove(at).map(|(_, index)| index)
+}
+
 /// What is known of a lane while its actions are planned.
 #[derive(Default)]
 pub struct Line {
@@ -34,20 +44,14 @@ pub struct Line {
     /// When its last call began.
     pub last_enter: u64,
     /// Tasks that it made and that have not shown up: their ids, if known, and their lanes.
-    pub spawned: VecDeque<(Option<i64>, Index)>,
+    pub spawned: Spawned,
+    /// It is in a user namespace of its own: owners have other numbers there.
+    pub foreign: bool,
     /// Nothing more comes.
     pub ended: bool,
 }
 
 impl Line {
-    /// The lane of a task that it made: the id tells which, or, in another pid namespace, the
-    /// order.
-    pub fn claim(&mut self, tid: u32) -> Option<Index> {
-        let same = |spawned: &(Option<i64>, Index)| spawned.0 == Some(tid.into());
-        let at = self.spawned.iter().position(same).unwrap_or(0);
-        self.spawned.remove(at).map(|(_, index)| index)
-    }
-
     /// When what is open began.
     pub fn open_since(&self) -> Option<u64> {
         self.action.as_ref().map(|action| action.enter)

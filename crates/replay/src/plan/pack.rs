@@ -57,6 +57,9 @@ impl Line {
             stream: false,
             scan: 0,
             shared_table: false,
+            vague: false,
+            owners: true,
+            attempt: false,
         })
     }
 }

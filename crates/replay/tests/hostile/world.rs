@@ -161,11 +161,16 @@ pub fn replay_in(world: &World) -> Result<End, String> {
         }
     };
     let (mut told, tell) = pipe();
-    let jail = JailOptions { root: &world.root, binds: &[], identity: Some((0, 0)) };
+    let jail =
+        JailOptions { root: &world.root, binds: &[], identity: Some((0, 0)), readable: None };
     // SAFETY: takes nothing.
     let privileged = unsafe { libc::geteuid() } == 0;
+    let root_inode = world.root.metadata().unwrap().ino();
     let inmate = jail::spawn(&jail, |_| {
         let mut tell = File::from(tell);
+        if !is_confined(world, root_inode) {
+            return NOT_CONFINED;
+        }
         let text = whole_replay(&trace, privileged).to_bytes();
         let _ = tell.write_all(&text);
         0
@@ -185,6 +190,25 @@ pub fn replay_in(world: &World) -> Result<End, String> {
         println!("{text}");
     }
     Ok(End { text, exit, memory_max: memory_of_children() })
+}
+
+/// Exit code where the jail is not what it should be.
+const NOT_CONFINED: u8 = 99;
+
+/// Whether the jail holds, as far as these traces could do harm to the machine if it did not: they
+/// are not replayed then.
+fn is_confined(world: &World, root_inode: u64) -> bool {
+    let mut devices = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with zero, and there is room for the answer.
+    let fixed = unsafe {
+        libc::statvfs(c"/dev/null".as_ptr(), devices.as_mut_ptr()) == 0
+            && devices.assume_init().f_flag & libc::ST_RDONLY != 0
+    };
+    let inode = Path::new("/").metadata().map(|root| root.ino());
+    fixed
+        && std::process::id() == 1
+        && inode.is_ok_and(|i| i == root_inode)
+        && !world.outside.exists()
 }
 
 /// All that the command does in the jail.

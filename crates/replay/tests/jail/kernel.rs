@@ -18,6 +18,7 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("keys_of_the_session_are_out_of_reach", keys_of_the_session_are_out_of_reach),
     ("the_kernel_runs_no_programs_for_us", the_kernel_runs_no_programs_for_us),
     ("a_ring_opens_nothing_outside", a_ring_opens_nothing_outside),
+    ("devices_keep_their_attributes", devices_keep_their_attributes),
     ("dangerous_attributes_cannot_be_set", dangerous_attributes_cannot_be_set),
 ];
 
@@ -194,6 +195,29 @@ fn a_ring_opens_nothing_outside(outside: &Outside) -> Result<(), String> {
         Some(result) if result < 0 => Err(format!("a ring opens nothing at all: {result}")),
         _ => Ok(()),
     }
+}
+
+/// The devices are those of the host. Attributes are set to what they are.
+fn devices_keep_their_attributes(_: &Outside) -> Result<(), String> {
+    for path in [c"/dev/null", c"/dev/zero", c"/dev/full"] {
+        let path = path.as_ptr();
+        let reasons = [libc::EROFS];
+        // SAFETY: paths end with zero; there is room for a stat.
+        unsafe {
+            let mut stat: libc::stat = zeroed();
+            libc::stat(path, &raw mut stat);
+            let set = libc::chmod(path, stat.st_mode & 0o7777);
+            refused("chmod of a device", set.into(), &reasons)?;
+            let set = libc::chown(path, stat.st_uid, stat.st_gid);
+            refused("chown of a device", set.into(), &reasons)?;
+            let times = [libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT }; 2];
+            libc::utimensat(libc::AT_FDCWD, path, times.as_ptr(), 0);
+            let (name, value) = (c"user.reenact".as_ptr(), c"".as_ptr().cast());
+            let set = libc::setxattr(path, name, value, 0, libc::XATTR_REPLACE);
+            refused("an attribute of a device", set.into(), &[libc::EROFS, libc::EPERM])?;
+        }
+    }
+    Ok(())
 }
 
 /// Attributes that make files dangerous or unremovable outside.

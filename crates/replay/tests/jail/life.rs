@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::mpsc;
@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("without_powers_permissions_count", without_powers_permissions_count),
     ("ids_are_as_asked", ids_are_as_asked),
     ("own_processes_are_seen", own_processes_are_seen),
+    ("what_is_readable_is_only_that", what_is_readable_is_only_that),
     ("bad_roots_are_refused", bad_roots_are_refused),
     ("removal_follows_no_trap", removal_follows_no_trap),
 ];
@@ -189,7 +190,8 @@ fn without_powers_permissions_count(outside: &Outside) {
 fn ids_are_as_asked(outside: &Outside) {
     // SAFETY: takes nothing.
     let own = unsafe { libc::geteuid() };
-    let options = Options { root: &outside.root, binds: &[], identity: Some((4321, 1234)) };
+    let options =
+        Options { root: &outside.root, binds: &[], identity: Some((4321, 1234)), readable: None };
     let inmate = jail::spawn(&options, |_| {
         std::fs::write("/owned", "").unwrap();
         let owned = std::fs::metadata("/owned").unwrap();
@@ -218,17 +220,34 @@ fn own_processes_are_seen(outside: &Outside) {
     });
 }
 
+fn what_is_readable_is_only_that(outside: &Outside) {
+    use rustix::fs::{Mode, OFlags, openat};
+    let dir = File::open(outside.dir.join("precious")).unwrap();
+    let readable = Some(dir.as_fd());
+    let options = Options { root: &outside.root, binds: &[], identity: None, readable };
+    let inmate = jail::spawn(&options, |jail| {
+        openat(&dir, "null", OFlags::RDONLY, Mode::empty()).expect("what may be read");
+        if jail.protection.landlock.is_some() {
+            openat(&dir, "null", OFlags::WRONLY, Mode::empty()).expect_err("it may only be read");
+            openat(&dir, "../secret", OFlags::RDONLY, Mode::empty()).expect_err("beside it");
+        }
+        7
+    });
+    assert_eq!(inmate.unwrap().wait().unwrap(), Exit::Code(7));
+}
+
 fn bad_roots_are_refused(outside: &Outside) {
     let missing = outside.dir.join("missing");
     let bad = ["/", "/proc", "/proc/self/root", "/sys/kernel", "/dev", "/etc/hostname"];
     for root in bad.iter().map(Path::new).chain([missing.as_path(), &outside.secret]) {
-        let options = Options { root, binds: &[], identity: None };
+        let options = Options { root, binds: &[], identity: None, readable: None };
         let error = jail::spawn(&options, |_| 0).unwrap_err();
         assert!(!error.to_string().is_empty(), "{}", root.display());
     }
     for inside in ["/", "relative", "/../.."] {
         let binds = [jail::Bind { host: outside.shared.clone(), inside: inside.into() }];
-        let options = Options { root: &outside.root, binds: &binds, identity: None };
+        let options =
+            Options { root: &outside.root, binds: &binds, identity: None, readable: None };
         jail::spawn(&options, |_| 0).expect_err(inside);
     }
 }

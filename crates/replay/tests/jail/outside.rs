@@ -79,7 +79,7 @@ impl Outside {
     /// A jail over the root, with the shared directory bound.
     pub fn jail(&self, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
         let binds = [Bind { host: self.shared.clone(), inside: "/mnt/shared".into() }];
-        let options = Options { root: &self.root, binds: &binds, identity: None };
+        let options = Options { root: &self.root, binds: &binds, identity: None, readable: None };
         jail::spawn(&options, body)
     }
 

@@ -116,22 +116,19 @@ fn random_call(r: &mut Recording, random: &mut Random) {
 
 #[test]
 fn nonsense_gives_an_image_or_an_error_and_nothing_outside() {
-    let mut random = Random(0x5eed_0777);
+    let mut random = Random(0x5eed_0001);
     let outside = tempfile::tempdir().unwrap();
     let mut built = 0;
-    for _ in 0..3000 {
+    for _ in 0..300 {
         let mut r = Recording::with_open("/w", &[(3, "/w/in", 4, 0), (4, "/gone (deleted)", 0, 0)]);
         r.fork(2);
-        for _ in 0..160 {
+        for _ in 0..60 {
             random_call(&mut r, &mut random);
         }
         let root = outside.path().join("root");
         fs::create_dir(&root).unwrap();
         let directory = fs::File::open(&root).unwrap();
         let image = super::super::build(&r.trace(), std::os::fd::AsFd::as_fd(&directory), &[]);
-        if let Err(e) = &image {
-            eprintln!("ERR {e}");
-        }
         built += u32::from(image.is_ok());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "something is outside");
         fs::remove_dir_all(&root).unwrap();

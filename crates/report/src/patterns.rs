@@ -1,0 +1,437 @@
+//! What somebody who makes programs fast would look for.
+
+mod content;
+mod finding;
+mod locks;
+mod sites;
+
+use std::collections::HashMap;
+
+use model::{Contents, Moment};
+use trace::event::{Call, EventKind};
+
+use crate::pass::Watch;
+use crate::ranges::Ranges;
+use crate::role;
+use crate::tracker::{Access, FileId, Synced, Touch, Tracker};
+use content::Written;
+use locks::Locks;
+use sites::{SiteId, Sites};
+
+pub use finding::{Finding, Kind, sheet};
+
+/// Below this, a write is small.
+const SMALL_BYTES: u64 = 1024;
+const PAGE: u64 = 4096;
+/// How often something must have happened to be worth telling.
+const OFTEN: u64 = 100;
+/// The same for what waits for a disk, and for calls that were cut short.
+const OFTEN_SLOW: u64 = 20;
+/// Bytes from which on repeating or packing is worth telling.
+const MUCH: u64 = 1 << 20;
+/// Descriptors of one origin that may be open at the end.
+const LEAK_MIN: u64 = 32;
+const ENOENT: i32 = 2;
+/// Places and directories that are counted one by one.
+const COUNTED_MAX: usize = 1 << 16;
+/// Ranges of all files together that are told apart.
+const RANGES_MAX: usize = 1 << 19;
+
+/// Something that happens again and again.
+#[derive(Clone, Debug, Default)]
+struct Often {
+    count: u64,
+    bytes: u64,
+    ns: u64,
+}
+
+impl Often {
+    fn add(&mut self, bytes: u64, ns: u64) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.ns = self.ns.saturating_add(ns);
+    }
+}
+
+/// What happened to a file.
+#[derive(Clone, Debug, Default)]
+struct OfFile {
+    writes: u64,
+    written_bytes: u64,
+    reads: u64,
+    read_bytes: u64,
+    /// By kind.
+    often: HashMap<Kind, Often>,
+    read: Ranges,
+    seeks: u64,
+}
+
+/// Where an open file was left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    write_end: u64,
+    /// Its position was moved, and no data since.
+    seeked: bool,
+}
+
+/// Descriptors that one place opened and nobody closed.
+#[derive(Clone, Debug, Default)]
+struct Leak {
+    count: u64,
+    file: FileId,
+}
+
+/// Looks for patterns.
+pub struct Patterns {
+    tracker: Tracker,
+    sites: Sites,
+    files: HashMap<FileId, OfFile>,
+    /// How often each place had a part in something.
+    places: HashMap<(Kind, FileId, SiteId), u64>,
+    left: HashMap<u64, Left>,
+    missing: Often,
+    /// Paths that were not there, with how often each was looked for.
+    missing_paths: HashMap<FileId, u64>,
+    written: Written,
+    locks: Locks,
+    leaks: HashMap<SiteId, Leak>,
+    ranges: usize,
+}
+
+impl Default for Patterns {
+    fn default() -> Patterns {
+        Patterns {
+            tracker: Tracker::new(),
+            sites: Sites::new(),
+            files: HashMap::new(),
+            places: HashMap::new(),
+            left: HashMap::new(),
+            missing: Often::default(),
+            missing_paths: HashMap::new(),
+            written: Written::default(),
+            locks: Locks::new(),
+            leaks: HashMap::new(),
+            ranges: 0,
+        }
+    }
+}
+
+/// A call and the place that it came from.
+struct At {
+    site: SiteId,
+    ns: u64,
+}
+
+impl Patterns {
+    fn note(&mut self, kind: Kind, file: FileId, bytes: u64, at: &At) {
+        self.files.entry(file).or_default().often.entry(kind).or_default().add(bytes, at.ns);
+        self.place(kind, file, at.site);
+    }
+
+    fn place(&mut self, kind: Kind, file: FileId, site: SiteId) {
+        let key = (kind, file, site);
+        if self.places.len() < COUNTED_MAX || self.places.contains_key(&key) {
+            *self.places.entry(key).or_default() += 1;
+        }
+    }
+
+    fn left(&mut self, mark: u64) -> &mut Left {
+        if self.left.len() >= COUNTED_MAX {
+            self.left.clear();
+        }
+        self.left.entry(mark).or_default()
+    }
+
+    fn access(&mut self, access: &Access, at: &At) {
+        let short = access.asked.is_some_and(|asked| access.bytes < asked);
+        if access.is_write && short {
+            self.note(Kind::ShortWrites, access.file, access.bytes, at);
+        }
+        let Some(offset) = access.offset else { return };
+        let end = offset.saturating_add(access.bytes);
+        let left = self.left(access.open);
+        left.seeked = false;
+        let sequential = left.write_end == offset;
+        if access.is_write {
+            left.write_end = end;
+            self.write(access, offset, sequential, at);
+        } else {
+            let within = end < self.tracker.file(access.file).size;
+            if short && access.bytes > 0 && within {
+                self.note(Kind::ShortReads, access.file, access.bytes, at);
+            }
+            self.read(access, offset, at);
+        }
+    }
+
+    fn write(&mut self, access: &Access, offset: u64, sequential: bool, at: &At) {
+        let of = self.files.entry(access.file).or_default();
+        of.writes += 1;
+        of.written_bytes = of.written_bytes.saturating_add(access.bytes);
+        let whole = offset.is_multiple_of(PAGE) && access.bytes.is_multiple_of(PAGE);
+        if (1..SMALL_BYTES).contains(&access.bytes) {
+            self.note(Kind::SmallWrites, access.file, access.bytes, at);
+        } else if !sequential && !whole && access.bytes > 0 {
+            self.note(Kind::UnalignedWrites, access.file, access.bytes, at);
+        }
+    }
+
+    fn read(&mut self, access: &Access, offset: u64, at: &At) {
+        let of = self.files.entry(access.file).or_default();
+        of.reads += 1;
+        of.read_bytes = of.read_bytes.saturating_add(access.bytes);
+        if self.ranges >= RANGES_MAX {
+            return;
+        }
+        let before = of.read.count();
+        let known = of.read.add(offset, access.bytes);
+        self.ranges = (self.ranges + of.read.count()).saturating_sub(before);
+        if known > 0 {
+            self.note(Kind::Rereads, access.file, known, at);
+        }
+    }
+
+    fn seek(&mut self, file: FileId, mark: u64, moved: bool, at: &At) {
+        self.files.entry(file).or_default().seeks += 1;
+        let left = self.left(mark);
+        let undone = left.seeked;
+        left.seeked = true;
+        if undone || !moved {
+            self.note(Kind::UselessSeeks, file, 0, at);
+        }
+    }
+
+    /// A path that is not there; `None` stands for one that could not be read.
+    fn missing(&mut self, path: FileId, at: &At) {
+        self.missing.add(0, at.ns);
+        self.place(Kind::MissingFiles, 0, at.site);
+        if self.missing_paths.len() < COUNTED_MAX || self.missing_paths.contains_key(&path) {
+            *self.missing_paths.entry(path).or_default() += 1;
+        }
+    }
+
+    /// The last thread of a process ends: what is open now was never closed.
+    fn ended(&mut self, moment: &Moment<'_>) {
+        let Some(thread) = moment.world.thread(moment.event.thread) else { return };
+        let Some(table) = moment.world.descriptors(moment.event.thread) else { return };
+        let marks: Vec<u64> = table.iter().map(|(_, d)| d.description.mark.get()).collect();
+        drop(table);
+        let mut by_site: HashMap<SiteId, Leak> = HashMap::new();
+        for mark in marks {
+            let Some(open) = self.tracker.open_file(mark) else { continue };
+            if open.site == 0 || open.process != thread.process {
+                continue;
+            }
+            let file = open.file;
+            let leak = by_site.entry(self.sites.at(moment, open.site)).or_default();
+            *leak = Leak { count: leak.count + 1, file };
+        }
+        for (site, leak) in by_site.into_iter().filter(|(_, leak)| leak.count >= LEAK_MIN) {
+            let all = self.leaks.entry(site).or_default();
+            *all = Leak { count: all.count + leak.count, file: leak.file };
+        }
+    }
+
+    fn call(
+        &mut self,
+        moment: &Moment<'_>,
+        call: &Call,
+        touch: &Touch,
+        contents: &mut dyn Contents,
+    ) {
+        let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
+        let at = At { site: self.sites.at(moment, call.site), ns };
+        for access in touch.accesses.iter().flatten() {
+            self.access(access, &at);
+            if access.is_write && access.offset.is_some() {
+                let known = self.written.add(call, contents);
+                if known > 0 {
+                    self.note(Kind::DuplicateContent, access.file, known, &at);
+                }
+            }
+        }
+        if let (Some((from, to)), Some((file, mark))) = (touch.seek, touch.by_fd) {
+            self.seek(file, mark, from != to, &at);
+        }
+        if let Some(Synced::File(file)) = touch.synced(call) {
+            self.note(Kind::SyncPerWrite, file, 0, &at);
+        }
+        if role::error(call) == Some(ENOENT)
+            && let Some(path) = touch.by_path[0]
+        {
+            self.missing(path, &at);
+        }
+    }
+
+    fn top_place(&self, kind: Kind, file: FileId) -> Vec<u8> {
+        let of = self.places.iter().filter(|((k, f, _), _)| (*k, *f) == (kind, file));
+        let top = of.max_by_key(|((_, _, site), count)| (**count, std::cmp::Reverse(*site)));
+        top.map(|((_, _, site), _)| self.sites.name(*site).to_vec()).unwrap_or_default()
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (file, of) in &self.files {
+            for (kind, often) in &of.often {
+                if let Some(evidence) = evidence(*kind, often, of) {
+                    findings.push(Finding {
+                        kind: *kind,
+                        count: often.count,
+                        bytes: often.bytes,
+                        time_ns: often.ns,
+                        file: self.tracker.file(*file).path.clone(),
+                        site: self.top_place(*kind, *file),
+                        evidence,
+                    });
+                }
+            }
+        }
+        findings.extend(self.missing_files());
+        findings.extend(self.compressible());
+        findings.extend(self.leaked());
+        findings.extend(self.locks.finish(&self.sites));
+        findings
+    }
+
+    fn missing_files(&self) -> Option<Finding> {
+        if self.missing.count < OFTEN {
+            return None;
+        }
+        let mut directories: HashMap<&[u8], u64> = HashMap::new();
+        for (file, count) in &self.missing_paths {
+            let path = &self.tracker.file(*file).path;
+            let end = path.iter().rposition(|&c| c == b'/').unwrap_or(0);
+            *directories.entry(&path[..end.max(1).min(path.len())]).or_default() += count;
+        }
+        let top =
+            directories.iter().max_by_key(|(path, count)| (**count, std::cmp::Reverse(**path)));
+        let (directory, most) = top.map_or((&b""[..], 0), |(path, count)| (*path, *count));
+        let (count, paths) = (self.missing.count, self.missing_paths.len());
+        Some(Finding {
+            kind: Kind::MissingFiles,
+            count,
+            bytes: 0,
+            time_ns: self.missing.ns,
+            file: directory.to_vec(),
+            site: self.top_place(Kind::MissingFiles, 0),
+            evidence: format!(
+                "{count} calls for {paths} paths in {} directories that are not there, {most} of \
+                 them in this one",
+                directories.len()
+            ),
+        })
+    }
+
+    fn compressible(&self) -> Option<Finding> {
+        let packed = self.written.packed_share().filter(|share| *share < 0.6)?;
+        let fresh = self.written.bytes - self.written.duplicate_bytes;
+        (fresh >= MUCH).then(|| Finding {
+            kind: Kind::Compressible,
+            count: 0,
+            bytes: (fresh as f64 * (1.0 - packed)) as u64,
+            time_ns: 0,
+            file: Vec::new(),
+            site: Vec::new(),
+            evidence: format!(
+                "sampled buffers have the entropy of {:.0}% of their size; {fresh} bytes are \
+                 written once",
+                packed * 100.0
+            ),
+        })
+    }
+
+    fn leaked(&self) -> impl Iterator<Item = Finding> {
+        self.leaks.iter().map(|(site, leak)| Finding {
+            kind: Kind::DescriptorLeak,
+            count: leak.count,
+            bytes: 0,
+            time_ns: 0,
+            file: self.tracker.file(leak.file).path.clone(),
+            site: self.sites.name(*site).to_vec(),
+            evidence: format!("{} descriptors, this file among them", leak.count),
+        })
+    }
+}
+
+/// The numbers in words, if they are worth telling.
+fn evidence(kind: Kind, often: &Often, of: &OfFile) -> Option<String> {
+    let Often { count, bytes, .. } = *often;
+    let (writes, reads) = (of.writes, of.reads);
+    let mean = bytes.checked_div(count).unwrap_or(0);
+    let (told, text) = match kind {
+        Kind::SmallWrites => (
+            count >= OFTEN && count * 2 >= writes,
+            format!("{count} of {writes} writes are below 1 KiB, with {mean} bytes on average"),
+        ),
+        Kind::UnalignedWrites => (
+            count >= OFTEN && count * 4 >= writes,
+            format!(
+                "{count} of {writes} writes cover parts of pages, away from where the last one \
+                 ended; {mean} bytes on average"
+            ),
+        ),
+        Kind::SyncPerWrite => (
+            count >= OFTEN_SLOW && writes <= 2 * count && writes > 0,
+            format!("{count} syncs for {writes} writes of {} bytes in all", of.written_bytes),
+        ),
+        Kind::Rereads => (
+            bytes >= MUCH && bytes * 2 >= of.read_bytes,
+            format!(
+                "{bytes} of {} bytes were read before; {count} of {reads} reads bring them",
+                of.read_bytes
+            ),
+        ),
+        Kind::DuplicateContent => (
+            bytes >= MUCH / 4 && bytes * 4 >= of.written_bytes,
+            format!(
+                "{count} writes carry content that was written before: {bytes} of {} bytes",
+                of.written_bytes
+            ),
+        ),
+        Kind::UselessSeeks => {
+            (count >= OFTEN, format!("{count} of {} seeks move nothing that is used", of.seeks))
+        }
+        Kind::ShortWrites => {
+            (count >= OFTEN_SLOW, format!("{count} writes took {mean} bytes on average"))
+        }
+        Kind::ShortReads => (
+            count >= OFTEN_SLOW,
+            format!("{count} of {reads} reads gave {mean} bytes on average, before the end"),
+        ),
+        Kind::MissingFiles | Kind::Compressible | Kind::DescriptorLeak | Kind::LockWaits => {
+            (false, String::new())
+        }
+    };
+    told.then_some(text)
+}
+
+impl Watch for Patterns {
+    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
+        self.sites.add(moment, contents);
+        let call = match &moment.event.kind {
+            EventKind::Call(call) => call,
+            EventKind::End { .. } if moment.is_last_thread() => return self.ended(moment),
+            _ => return,
+        };
+        if wanted {
+            self.locks.add(moment, call, &mut self.sites);
+        }
+        let role = role::of(call.nr);
+        if role.fd.is_none() && !role.by_path && moment.step.gives().next().is_none() {
+            return;
+        }
+        let touch = self.tracker.look(moment, call, contents);
+        if let Some((file, length)) = touch.length
+            && let Some(of) = self.files.get_mut(&file)
+        {
+            of.read.truncate(length);
+        }
+        if wanted {
+            self.call(moment, call, &touch, contents);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
