@@ -2,6 +2,7 @@
 //! strace. Runs are interleaved; medians are shown.
 
 mod measure;
+pub mod replay;
 mod table;
 mod workloads;
 

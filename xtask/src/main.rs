@@ -23,6 +23,8 @@ cargo xtask TASK
     --no-strace             leave strace out
     --dir DIR               where the workloads keep their files (default: a temporary directory)
     --trace-dir DIR         where the traces are written (default: the same)
+  bench replay [OPTIONS]  how fast a replay is, beside a loop of the same calls
+    --runs N                how often each is run (default 5)
   soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
 ";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test::run(rest),
         ["tidy"] => tidy::run(repository()),
         ["bench", "record", rest @ ..] => bench::run(rest),
+        ["bench", "replay", rest @ ..] => bench::replay::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -250,5 +250,10 @@ fn without_a_manifest(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let told = json["limited"].as_str().is_some_and(|text| text.contains(why));
         ensure!(told && code == Some(FAILED), "{why}: {code:?}, {json}");
     }
+    // Who is left behind may go on, the program itself has ended.
+    let words = ["--until-exit", "--", "sh", "-c", "sleep 1 & echo > y"];
+    let trace = record(&place, stage, "until-exit.rnt", &words)?;
+    let manifest = agrees(&place, &trace)?;
+    ensure!(manifest.files.contains_key(&place.work().join("y")), "{manifest:?}");
     Ok(())
 }

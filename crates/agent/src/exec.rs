@@ -78,16 +78,10 @@ fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
     if !tell(context, what, args) {
         return false;
     }
-    let control = arena.control();
-    let (begun, spin_ticks) = (sys::tsc(), control.spin_ticks.load(Ordering::Relaxed));
     loop {
         let now = slot.answer.load(Ordering::Acquire);
         if now != answer::PENDING {
             return now == answer::DONE;
-        }
-        if sys::tsc().wrapping_sub(begun) < spin_ticks {
-            core::hint::spin_loop();
-            continue;
         }
         if arena.recorder_lost() {
             return false;

@@ -7,13 +7,17 @@ use linux_raw_sys::general as raw;
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame};
+use crate::memory;
 use crate::stream::Stream;
 use crate::sys;
 
-/// Files that were told recently, by device and inode; told again after a collision, which is
-/// harmless.
+/// Files that were told recently, by device, inode and path: that two paths lead to one file can
+/// only be learnt so. A file is told again after a collision, which is harmless.
 const SEEN: usize = 512;
 static SEEN_FILES: [AtomicU64; SEEN] = [const { AtomicU64::new(0) }; SEEN];
+
+/// Bytes of a path that tell it from others.
+const PATH_BYTES: usize = 256;
 
 /// A path argument, and the directory descriptor that it is relative to.
 #[derive(Clone, Copy)]
@@ -66,7 +70,9 @@ pub fn changing_call(context: &mut Context, frame: &mut Frame) -> i64 {
         for arg in changed(nr as u32) {
             let dir = arg.dir.map_or(raw::AT_FDCWD as u64, |dir| args[usize::from(dir)]);
             let flags = if arg.link { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
-            tell(context, dir, args[usize::from(arg.path)], flags, arg.path);
+            let path = args[usize::from(arg.path)];
+            let name = hash_of_path(context, path);
+            tell(context, dir, path, flags, arg.path, name);
         }
         Stream::publish(context);
     }
@@ -86,33 +92,49 @@ pub fn open_call(context: &mut Context, frame: &mut Frame) -> i64 {
         raw::__NR_creat => (None, 0, u64::from(raw::O_CREAT | raw::O_TRUNC)),
         raw::__NR_openat => (Some(args[0]), 1, args[2]),
         _ => {
-            let flags = crate::memory::read::<u64>(context, args[2]).unwrap_or(0);
+            let flags = memory::read::<u64>(context, args[2]).unwrap_or(0);
             (Some(args[0]), 1, flags)
         }
     };
     let before = flags & u64::from(raw::O_CREAT | raw::O_TRUNC) != 0;
     if before && !quiet && flags & u64::from(raw::O_EXCL) == 0 {
         let dir = dir.unwrap_or(raw::AT_FDCWD as u64);
-        tell(context, dir, args[usize::from(path)], 0, path);
+        let at = args[usize::from(path)];
+        let name = hash_of_path(context, at);
+        tell(context, dir, at, 0, path, name);
         Stream::publish(context);
     }
     let ret = call::make(context, nr, &args);
     if !before && !quiet && ret >= 0 {
         let flags = u64::from(raw::AT_EMPTY_PATH);
-        tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT);
+        let name = hash_of_path(context, args[usize::from(path)]);
+        tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT, name);
     }
     exit(context, row, &args, ret);
     ret
 }
 
-fn tell(context: &mut Context, dir: u64, path: u64, flags: u64, arg: u8) {
+/// FNV-1a of a path's text, or of what could be read of it.
+fn hash_of_path(context: &Context, path: u64) -> u64 {
+    let mut text = [0u8; PATH_BYTES];
+    let len = memory::string_len(context, path, PATH_BYTES as u64).unwrap_or(0);
+    // SAFETY: `text` has room for as many bytes as are asked for.
+    let left = unsafe { memory::copy(context, text.as_mut_ptr(), path, len) };
+    let known = text.iter().take(len.saturating_sub(left) as usize);
+    known.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+fn tell(context: &mut Context, dir: u64, path: u64, flags: u64, arg: u8, name: u64) {
     // SAFETY: plain numbers.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     let at = &raw mut stat as u64;
     if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
         return;
     }
-    let key = (stat.st_ino ^ stat.st_dev.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let file = stat.st_ino ^ stat.st_dev.rotate_left(40) ^ name;
+    let key = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let seen = &SEEN_FILES[(key >> 55) as usize % SEEN];
     if seen.swap(key, Ordering::Relaxed) == key {
         return;

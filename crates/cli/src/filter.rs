@@ -96,16 +96,6 @@ impl Filter {
         !(self.pids.is_empty() && self.tids.is_empty() && self.paths.is_empty())
     }
 
-    /// Whether all events are accepted.
-    pub fn is_empty(&self) -> bool {
-        !self.needs_world()
-            && self.calls.is_none()
-            && !self.failed
-            && self.since_ns.is_none()
-            && self.until_ns.is_none()
-            && self.slower_ns.is_none()
-    }
-
     /// The conditions on time.
     pub fn accepts_time(&self, enter_ns: u64) -> bool {
         self.since_ns.is_none_or(|since| enter_ns >= since) && !self.is_over(enter_ns)

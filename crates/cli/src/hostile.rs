@@ -5,7 +5,7 @@ use std::io::Cursor;
 use trace::Trace;
 
 use crate::info::summary::Summary;
-use crate::{sample, show, source};
+use crate::{sample, show, source, stat};
 
 /// Traces that are tried.
 const COUNT: u64 = 10_000;
@@ -70,6 +70,7 @@ fn mutated_traces_are_answered() {
         let summary = Summary::of(&trace, trace.verify()).expect("a stream has a length");
         let complete = summary.report.complete;
         assert!(!complete || same, "round {round}: a damaged trace that claims to be complete");
+        stat::tests::look(&trace, round);
         let _ = source::warnings(&trace);
         assert!(summary.calls <= 1000, "round {round}: {} calls", summary.calls);
     }

@@ -30,9 +30,6 @@ use crate::units;
 /// The agent, built for this very version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
-/// Agents look 100 us for an answer before they sleep: being woken takes as long.
-const SPINS_PER_S: u64 = 10_000;
-
 /// Records PROGRAM.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
@@ -49,8 +46,6 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let mut preamble =
         host::preamble(command, options_text(&args), calibration).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
-    let spin_ticks = if preamble.cpus > 1 { preamble.tsc_hz / SPINS_PER_S } else { 0 };
-    control.spin_ticks.store(spin_ticks, Ordering::Relaxed);
     let output = Output::open(&args, program)?;
     preamble.trace_dev = output.device;
     let options = Options {

@@ -55,7 +55,7 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
 pub fn hex(text: &str) -> Result<Vec<u8>, String> {
     let bad = || format!("'{text}' is no row of bytes; write two hexadecimal digits for each");
     let digits = text.as_bytes();
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return Err(bad());
     }
     let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);

@@ -29,7 +29,8 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
         Want::Pieces(bytes) => bytes,
     };
     let mut summer = Summer::new(pieces);
-    match read(file, size, &mut summer) {
+    let holes = stat.st_blocks as u64 * BLOCK_BYTES < size;
+    match read(file, size, holes, &mut summer) {
         Ok(true) => {}
         Ok(false) => return Content::Unsteady,
         Err(_) => return Content::Unreadable,
@@ -44,10 +45,10 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
 }
 
 /// Whether the file had as many bytes as it should.
-fn read(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Result<bool, Errno> {
+fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Result<bool, Errno> {
     let mut buffer = vec![0; READ_BYTES.min(size as usize + 1)];
     let mut at = 0;
-    let mut data_until = 0;
+    let mut data_until = if holes { 0 } else { size };
     while at < size {
         if at >= data_until {
             let start = match seek(file, SeekFrom::Data(at)) {

@@ -75,8 +75,8 @@ const SPAWNED_MAX: usize = 256;
 /// returns. Memory is bounded by what lives at the same time.
 #[derive(Debug, Default)]
 pub struct World {
-    processes: HashMap<u32, Process>,
-    threads: HashMap<u32, Thread>,
+    processes: BTreeMap<u32, Process>,
+    threads: BTreeMap<u32, Thread>,
     outstanding: BTreeMap<(u64, u32), Vec<Effect>>,
     /// What processes will be when their next program begins: told as the program is set up.
     announced: HashMap<u32, Box<ProcessState>>,

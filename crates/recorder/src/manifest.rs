@@ -119,11 +119,10 @@ impl Survey {
         let mut wanted: Vec<(Box<[u8]>, u8)> = self.wanted.drain().collect();
         wanted.sort_unstable();
         for (path, marks) in wanted {
-            if let Some(mut entry) = self.entry(&path, marks) {
-                if !out.manifest_entry(&mut manifest, &mut entry)? {
-                    self.paths.truncated = true;
-                    break;
-                }
+            let Some(mut entry) = self.entry(&path, marks) else { continue };
+            if !out.manifest_entry(&mut manifest, &mut entry)? {
+                self.paths.truncated = true;
+                break;
             }
         }
         let scope = if self.paths.truncated { Scope::Truncated } else { Scope::Whole };
@@ -132,16 +131,15 @@ impl Survey {
 
     fn entry(&mut self, path: &[u8], marks: u8) -> Option<Entry> {
         let mapped = self.paths.is_mapped(path);
-        let first = self.tree.look(path, Want::Nothing);
-        if self.own == Some(first.inode) {
-            return None;
-        }
         let want = match marks & mark::FRESH != 0 {
             _ if mapped => Want::Attributes,
             true => Want::Whole,
             false => Want::Pieces(0),
         };
         let Seen { mut entry, inode } = self.tree.look(path, want);
+        if self.own == Some(inode) {
+            return None;
+        }
         if mapped && entry.kind == FileKind::Regular {
             entry.content = Content::Mapped;
         }
@@ -160,8 +158,9 @@ pub(crate) fn write(
     own: Option<Inode>,
 ) -> Result<(), WriteError> {
     let Some(changes) = out.changes.take() else { return Ok(()) };
-    let whole = stopped.is_none_or(|why| why == GapWhy::UntilExit);
-    match Survey::new(changes.finish(), own).filter(|_| whole) {
+    let is_over = stopped.is_none_or(|why| why == GapWhy::UntilExit);
+    let survey = is_over.then(|| Survey::new(changes.finish(), own)).flatten();
+    match survey {
         Some(survey) => survey.write(out),
         None => {
             let ending = Ending { scope: Scope::StoppedEarly, left_out: 0 };

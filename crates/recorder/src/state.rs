@@ -240,7 +240,7 @@ mod tests {
         let (plain, mut closing, mut missing) = (before(), before(), before());
         closing.0.fds.push(OpenFd { fd: 9, flags: OFlags::CLOEXEC.bits(), ..OpenFd::default() });
         missing.0.fds.pop();
-        let (input, mut output) = (child.stdin.as_mut().unwrap(), child.stdout.as_mut().unwrap());
+        let (input, output) = (child.stdin.as_mut().unwrap(), child.stdout.as_mut().unwrap());
         input.write_all(b"go\nmore\n").unwrap();
         let mut line = [0; 5];
         output.read_exact(&mut line).unwrap();

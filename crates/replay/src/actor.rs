@@ -168,7 +168,7 @@ impl Actor<'_> {
             self.wait_for_failure(batch, action, call);
         }
         let (ret, ticks) = self.make(batch, action, call);
-        self.tally.latencies.entry(call.nr).or_default().record(clock::to_ns(ticks));
+        self.tally.latencies.of(call.nr).record(clock::to_ns(ticks));
         if matches!(call.ret_kind, Ret::Size) && ret > 0 {
             self.tally.bytes += ret as u64;
         }
@@ -373,7 +373,7 @@ impl Actor<'_> {
         let begin = clock::ticks();
         let mut differs = self.scan_portion(batch, call, false);
         let ns = clock::to_ns(clock::ticks().wrapping_sub(begin));
-        self.tally.latencies.entry(call.nr).or_default().record(ns);
+        self.tally.latencies.of(call.nr).record(ns);
         if action.overlapped && matches!(differs, Some(Made::Data { .. })) {
             let (shared, lane) = (Arc::clone(self.shared), Arc::clone(self.lane));
             shared.appeal(&lane, action.exit, || {

@@ -18,6 +18,8 @@ const NOWHERE: usize = 8;
 const SLACK: usize = 64 << 10;
 /// Bytes that go in, of a call that failed.
 const FAILED_MAX: usize = 64 << 10;
+/// Bytes that the kernel moves in one call at most.
+pub const TRANSFER_MAX: usize = 0x7fff_f000;
 /// Set-user-id and set-group-id.
 pub const PRIVILEGE_BITS: usize = 0o6000;
 
@@ -86,7 +88,39 @@ impl Maker {
             self.align = false;
             return again;
         }
+        if ret == -i64::from(libc::EACCES) && call.ret == 0 && self.may_be_executed(call) {
+            return 0;
+        }
         ret
+    }
+
+    /// Nothing can be executed where we are, so the kernel denies it of every file: the file's own
+    /// permissions tell.
+    fn may_be_executed(&self, call: &Call) -> bool {
+        const X_OK: usize = libc::X_OK as usize;
+        let mut dir = libc::AT_FDCWD;
+        let mut path = 0;
+        for (arg, value) in call.args.iter().zip(self.values) {
+            match arg.kind {
+                Kind::DirFd => dir = value as i32,
+                Kind::Path => path = value,
+                Kind::Flags(set) if std::ptr::eq(set, &raw const events::flags::ACCESS) => {
+                    if value & X_OK == 0 || path == 0 {
+                        return false;
+                    }
+                    let rest = (value & !X_OK) as i32;
+                    // SAFETY: the path was built by `prepare`; all zeros are a stat.
+                    return unsafe {
+                        let mut stat: libc::stat = std::mem::zeroed();
+                        libc::faccessat(dir, path as *const _, rest, 0) == 0
+                            && libc::fstatat(dir, path as *const _, &raw mut stat, 0) == 0
+                            && stat.st_mode & 0o111 != 0
+                    };
+                }
+                _ => {}
+            }
+        }
+        false
     }
 
     fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
@@ -196,11 +230,12 @@ impl Maker {
         match dir {
             Dir::In => {
                 let Some(piece) = given else { return NOWHERE };
-                let mut want = piece.true_len as usize;
+                let stated = (piece.true_len as usize).min(TRANSFER_MAX);
+                let mut want = stated.min(batch.stored_len(piece).saturating_add(SLACK));
                 if let Len::Arg(n) = len
                     && call.ret_kind == events::Ret::Size
                 {
-                    want = if call.attempt { want } else { bounded(want, call.ret) };
+                    want = if call.attempt { stated } else { bounded(stated, call.ret) };
                     self.values[usize::from(n)] = want;
                     self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
                 }

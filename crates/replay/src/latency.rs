@@ -66,6 +66,27 @@ impl Latencies {
     }
 }
 
+/// Distributions by the number of the call.
+#[derive(Default)]
+pub struct ByCall(Vec<Latencies>);
+
+impl ByCall {
+    /// Of one call.
+    pub fn of(&mut self, nr: u16) -> &mut Latencies {
+        if self.0.is_empty() {
+            self.0.resize_with(events::table::NUMBER_LIMIT, Latencies::default);
+        }
+        // A number without a row is never made again.
+        let last = self.0.len() - 1;
+        &mut self.0[usize::from(nr).min(last)]
+    }
+
+    /// Of all calls that were made.
+    pub fn into_calls(self) -> impl Iterator<Item = (u16, Latencies)> {
+        (0u16..).zip(self.0).filter(|(_, latencies)| latencies.count > 0)
+    }
+}
+
 fn bucket_of(ns: u64) -> usize {
     if ns < STEPS {
         return ns as usize;

@@ -60,7 +60,10 @@ impl Memory {
             room[done..done + fits].copy_from_slice(&stretch[..fits]);
             done += fits;
         }
-        fill.write(&mut room[done..]);
+        // What is too large for reuse is fresh, and zeros: untouched, it takes no memory.
+        if len <= SMALL || *fill != Fill::Zeros {
+            fill.write(&mut room[done..]);
+        }
         start
     }
 }
@@ -97,7 +100,7 @@ mod tests {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for len in [1, 16, 100, 600, 4096, 1 << 20, 3, 200 << 10] {
             let start = memory.take(len) as usize;
-            assert!(len < 512 || start % PAGE == 0);
+            assert!(len < 512 || start.is_multiple_of(PAGE));
             assert!(ranges.iter().all(|(s, l)| start + len <= *s || s + l <= start));
             ranges.push((start, len));
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::ByCall;
 pub use crate::latency::Latencies;
 
 /// Groups of mismatches that are told apart; more are counted together.
@@ -189,7 +190,7 @@ impl Outcome {
         for (name, number) in tally.withheld {
             Self::count(&mut self.withheld, &name, number);
         }
-        for (nr, latencies) in tally.latencies {
+        for (nr, latencies) in tally.latencies.into_calls() {
             let name = events::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
             self.latencies.entry(name.to_string()).or_default().replayed.add(&latencies);
         }
@@ -217,7 +218,7 @@ pub struct Tally {
     /// See [`Outcome::withheld`].
     pub withheld: BTreeMap<String, u64>,
     /// By number of the call.
-    pub latencies: BTreeMap<u16, Latencies>,
+    pub latencies: ByCall,
     /// See [`Outcome`].
     pub start_error: Option<Latencies>,
 }

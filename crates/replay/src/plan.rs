@@ -17,11 +17,11 @@ use trace::{Sequenced, Trace};
 
 use crate::batch::{Action, Beginning, Placed, Spawn, What};
 use crate::lane::Mood;
-use crate::latency::Latencies;
+use crate::latency::ByCall;
 use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
-use crate::treatment::{Judge, Said, Treatment, maps_to_change, said};
+use crate::treatment::{Judge, Said, Treatment, maps_to_change, own_descriptor, said};
 use line::{Line, Spawned, claim};
 
 const CLONE_FILES: u64 = 0x400;
@@ -51,7 +51,7 @@ pub struct Planner<'a> {
     judge: Judge,
     lines: Vec<Line>,
     free: Vec<Index>,
-    threads: HashMap<u32, Index>,
+    threads: BTreeMap<u32, Index>,
     /// Of threads that ended: the tasks that they made and that have not shown up.
     late: BTreeMap<u32, Spawned>,
     order: Order,
@@ -73,7 +73,7 @@ struct Tally {
     simulated: u64,
     skipped: HashMap<(u16, &'static str), u64>,
     withheld: HashMap<&'static str, u64>,
-    recorded: HashMap<u16, Latencies>,
+    recorded: ByCall,
 }
 
 /// The stored bytes of a trace.
@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
             judge: Judge::new(trace.preamble(), shared.options.privileged),
             lines: Vec::new(),
             free: Vec::new(),
-            threads: HashMap::new(),
+            threads: BTreeMap::new(),
             late: BTreeMap::new(),
             order: Order::default(),
             open: BinaryHeap::new(),
@@ -144,6 +144,7 @@ impl<'a> Planner<'a> {
             self.event(&next);
         }
         self.settle_until(u64::MAX);
+        (0..self.lines.len()).for_each(|index| self.dispatch(index));
         for line in &mut self.lines {
             line.flush(self.shared);
             line.lane.close();
@@ -163,7 +164,7 @@ impl<'a> Planner<'a> {
         for (what, count) in self.tally.withheld {
             outcome::Outcome::count(&mut outcome.withheld, what, count);
         }
-        for (nr, latencies) in self.tally.recorded {
+        for (nr, latencies) in self.tally.recorded.into_calls() {
             let pair = outcome.latencies.entry(name(nr).to_string()).or_default();
             pair.recorded.add(&latencies);
         }
@@ -173,7 +174,11 @@ impl<'a> Planner<'a> {
         let event = &next.event;
         self.seq = next.seq.unwrap_or(self.seq);
         self.settle_until(event.tsc);
-        if let Some(&index) = self.threads.get(&event.thread) {
+        // What an exec and an end need is known only when they have happened.
+        let closes = matches!(event.kind, EventKind::Image { .. } | EventKind::End { .. });
+        if let Some(&index) = self.threads.get(&event.thread)
+            && !closes
+        {
             self.settle(index);
         }
         match &event.kind {
@@ -301,6 +306,7 @@ impl<'a> Planner<'a> {
             .filter(|(_, other)| **other != index && self.lines[**other].process == process)
             .map(|(thread, other)| (*thread, *other))
             .collect();
+        let ended: Vec<Index> = others.iter().map(|(_, other)| *other).collect();
         for (thread, other) in others {
             self.end_line(thread, other, event.tsc, false);
         }
@@ -309,8 +315,16 @@ impl<'a> Planner<'a> {
             .descriptors(event.thread)
             .map(|table| table.iter().map(|(fd, _)| fd).collect())
             .unwrap_or_default();
-        let action = self.action(event.tsc, event.tsc, What::Exec(keep.into()));
-        self.open_action(index, action);
+        if !self.lines[index].is_open(|what| matches!(what, What::Exec(_))) {
+            self.settle(index);
+            let action = self.action(event.tsc, event.tsc, What::Exec(Box::default()));
+            self.open_action(index, action);
+        }
+        self.lines[index].open_what(What::Exec(keep.into()));
+        for other in ended {
+            let wait = (Arc::clone(&self.lines[other].lane), self.lines[other].count);
+            self.lines[index].also_wait(wait);
+        }
         self.settle(index);
     }
 
@@ -323,9 +337,16 @@ impl<'a> Planner<'a> {
     }
 
     fn end_line(&mut self, thread: u32, index: Index, tsc: u64, close: bool) {
-        self.settle(index);
-        let action = self.action(tsc, tsc, What::End { close });
-        self.open_action(index, action);
+        // Descriptors are closed as soon as the thread has asked for its end. Whoever is killed asks
+        // for nothing: the end waits for no other.
+        if !self.lines[index].is_open(|what| matches!(what, What::End { .. })) {
+            self.settle(index);
+            let action = self.action(tsc, tsc, What::End { close: false });
+            self.open_action(index, action);
+            self.lines[index].wait_for_nobody();
+        } else {
+            self.lines[index].open_what(What::End { close });
+        }
         self.settle(index);
         self.threads.remove(&thread);
         let line = &mut self.lines[index];
@@ -390,23 +411,32 @@ impl<'a> Planner<'a> {
         }
         if said.replay == events::Replay::Task {
             self.tally.simulated += 1;
+            if said.ret == events::Ret::Never {
+                if ret == 0 {
+                    self.leaves(index, event, said);
+                }
+                return;
+            }
             self.task(index, event, call, exit, ret, step);
             return;
         }
+        let mut paths = step.paths.clone();
+        let links = self.follow_own_links(event.thread, said, &mut paths);
         let (treatment, vague) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             let vague = self.judge.is_vague(said, call, &table);
-            (self.judge.judge(said, call, ret, &table, step), vague)
+            (self.judge.judge(said, call, ret, &table, &paths), vague)
         };
         match treatment {
             Treatment::Make { stream } => {
                 let ticks = exit - event.tsc;
                 let ns = self.shared.ticks_to_ns(ticks);
-                self.tally.recorded.entry(call.nr).or_default().record(ns);
+                self.tally.recorded.of(call.nr).record(ns);
                 let scan = self.scan(event.thread, said, call, ret);
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let line = &mut self.lines[index];
-                let made = line.pack(self.trace, call, said, ret, self.shared.options.verifies());
+                let verifies = self.shared.options.verifies();
+                let made = line.pack(self.trace, call, said, ret, verifies, &links);
                 let what = match made {
                     Ok(mut packed) => {
                         packed.stream = stream;
@@ -441,6 +471,33 @@ impl<'a> Planner<'a> {
             }
             Treatment::Withhold(what) => *self.tally.withheld.entry(what).or_default() += 1,
         }
+    }
+
+    /// Links of the process to its own descriptors lead to the files' paths; there is no /proc here.
+    /// The paths that are to be taken instead.
+    fn follow_own_links(
+        &self,
+        thread: u32,
+        said: &Said,
+        paths: &mut [(u8, Vec<u8>)],
+    ) -> Vec<(u8, Vec<u8>)> {
+        let mut links = Vec::new();
+        let asks_for_link = said.args.iter().any(|arg| pack::is_text_out(arg.kind));
+        let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/");
+        if asks_for_link || !paths.iter().any(|(_, path)| may_be(path)) {
+            return links;
+        }
+        let pid = self.world.ids(thread).map_or(0, |(pid, _)| pid);
+        let Some(table) = self.world.descriptors(thread) else { return links };
+        for (arg, path) in paths {
+            let Some(fd) = own_descriptor(path, pid) else { continue };
+            let Some(entry) = table.get(fd) else { continue };
+            if self.judge.is_here(&entry.description) && entry.description.path.starts_with(b"/") {
+                *path = entry.description.path.clone();
+                links.push((*arg, path.clone()));
+            }
+        }
+        links
     }
 
     /// A call whose result is taken as it is: only the numbers of its descriptors are taken up.
@@ -524,7 +581,9 @@ impl<'a> Planner<'a> {
         }
         self.lines[index].spawned.push_back((tid, child));
         // What came of it is there for others when the call has returned.
-        self.open.push(Reverse((exit, index)));
+        if exit != u64::MAX {
+            self.open.push(Reverse((exit, index)));
+        }
         self.lines[index].returning = Some(exit);
     }
 
@@ -540,11 +599,13 @@ impl<'a> Planner<'a> {
             self.tally.simulated += 1;
             if let Some(flags) = spawn_flags(call, &mut Stored(self.trace)) {
                 self.make(index, event, flags, None, u64::MAX);
+            } else if said.ret == events::Ret::Never {
+                self.leaves(index, event, said);
             }
             return;
         }
         if self.is_write_to_stream(event, call, said, step)
-            && let Ok(mut packed) = self.lines[index].pack(self.trace, call, said, 0, false)
+            && let Ok(mut packed) = self.lines[index].pack(self.trace, call, said, 0, false, &[])
         {
             packed.attempt = true;
             let action = self.action(event.tsc, event.tsc, What::Call(packed));
@@ -557,6 +618,15 @@ impl<'a> Planner<'a> {
             }
             _ => self.tally.simulated += 1,
         }
+    }
+
+    /// The thread leaves its program, for another one or for good. What is closed by that is closed
+    /// before anybody can hear of it.
+    fn leaves(&mut self, index: Index, event: &Event, said: &Said) {
+        let execs = said.args.iter().any(|arg| matches!(arg.kind, events::Kind::Path));
+        let what = if execs { What::Exec(Box::default()) } else { What::End { close: false } };
+        let action = self.action(event.tsc, u64::MAX, what);
+        self.open_action(index, action);
     }
 
     /// Whether bytes may have gone into a pipe, where others read them, before the call was cut off.
@@ -572,7 +642,8 @@ impl<'a> Planner<'a> {
         let Some(table) = self.world.descriptors(event.thread) else { return false };
         writes
             && said.replay == events::Replay::Real
-            && self.judge.judge(said, call, 0, &table, step) == Treatment::Make { stream: true }
+            && self.judge.judge(said, call, 0, &table, &step.paths)
+                == Treatment::Make { stream: true }
     }
 
     /// The process's program begins: before its first call it is what the recorder saw.
@@ -630,7 +701,7 @@ impl<'a> Planner<'a> {
         let Planner { lines, order, shared, .. } = self;
         let ordered = shared.options.overlap;
         order.waits(index, |other, count| {
-            if ordered || matches!(action.what, What::Exec(_)) {
+            if ordered {
                 let lane = Arc::clone(&lines[other].lane);
                 lines[index].open.waits.push((lane, count));
             }
@@ -640,7 +711,9 @@ impl<'a> Planner<'a> {
         action.overlapped = !self.open.is_empty();
         self.opened += 1;
         line.opened_at = self.opened;
-        self.open.push(Reverse((action.exit, index)));
+        if action.exit != u64::MAX {
+            self.open.push(Reverse((action.exit, index)));
+        }
         line.action = Some(action);
     }
 

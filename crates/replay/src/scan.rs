@@ -26,7 +26,7 @@ const DT_UNKNOWN: u8 = 0;
 pub struct Scan {
     /// Names that were not seen in the recording yet, with their types.
     left: BTreeMap<Vec<u8>, u8>,
-    /// There were too many to keep.
+    /// There were too many to keep, or a difference was told already.
     partial: bool,
 }
 
@@ -61,10 +61,12 @@ impl Scan {
                 if self.partial {
                     continue;
                 }
+                self.partial = true;
                 return Some(name.escape_ascii().to_string());
             }
             let found = self.left.remove(&name).unwrap_or(DT_UNKNOWN);
             if found != kind && found != DT_UNKNOWN && kind != DT_UNKNOWN {
+                self.partial = true;
                 return Some(format!("{} of type {kind}", name.escape_ascii()));
             }
         }

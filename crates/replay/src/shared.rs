@@ -69,6 +69,9 @@ const BUDGET_STEP: usize = 4 << 20;
 const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
 /// How long nothing moves before the replay is stuck.
 const STUCK: Duration = Duration::from_secs(10);
+/// How long nothing moves before a call that overlapped others is not repeated any more: they may
+/// wait for it.
+const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
 /// Empty batches that are kept for use.
 const SPARE_BATCHES: usize = 64;
 
@@ -279,8 +282,15 @@ impl Shared {
         self.appeals.fetch_add(1, Ordering::SeqCst);
         lane.set_mood(Mood::Appeals);
         let mut pause = Duration::from_micros(10);
+        let mut before = (self.progress(), Instant::now());
         let content = loop {
-            let ended = self.stopping() || self.all_ended_before(lane, exit);
+            let now = self.progress();
+            if now != before.0 {
+                before = (now, Instant::now());
+            }
+            let ended = self.stopping()
+                || self.all_ended_before(lane, exit)
+                || before.1.elapsed() > APPEAL_PATIENCE;
             if attempt() {
                 break true;
             }

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use events::layout::Layout;
 use events::{Arg, Classes, Kind, Replay, Syscall};
-use model::{Description, DescriptorTable, Origin, Step};
+use model::{Description, DescriptorTable, Origin};
 use trace::event::{Call, Identity, Preamble};
 
 use model::realm;
+
+use crate::execute::TRANSFER_MAX;
 
 /// What is done with a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,13 +138,16 @@ impl Judge {
         call: &Call,
         ret: i64,
         table: &DescriptorTable,
-        step: &Step,
+        paths: &[(u8, Vec<u8>)],
     ) -> Treatment {
         match said.replay {
             Replay::Numbers => return Treatment::Make { stream: false },
             Replay::Real => {}
             Replay::LeftOut => return Treatment::Skip("its data is not in the trace"),
             Replay::Task | Replay::Simulated | Replay::Ignored => return Treatment::Simulate,
+        }
+        if said.ret == events::Ret::Size && ret > TRANSFER_MAX as i64 {
+            return Treatment::Skip("no call moves so many bytes");
         }
         if said.row.classes.intersects(Classes::CREDS) && !self.privileged {
             return Treatment::Simulate;
@@ -160,7 +165,7 @@ impl Judge {
         if makes_device(said.args, call) {
             return Treatment::Withhold("device nodes not made");
         }
-        self.learn(call, step);
+        self.learn(call, paths);
         let mut stream = false;
         let mut not_here = Vec::new();
         for (arg, value) in said.args.iter().zip(call.args) {
@@ -176,10 +181,10 @@ impl Judge {
         }
         // An empty path is that of the descriptor, which may be no path.
         let here = |path: &[u8]| path.first() == Some(&b'/') && self.is_real(path);
-        let paths_here = step.paths.iter().all(|(_, path)| here(path));
-        let paths = said.args.iter().filter(|arg| matches!(arg.kind, Kind::Path)).count();
-        if paths > 0 {
-            let unknown = step.paths.len() < paths;
+        let paths_here = paths.iter().all(|(_, path)| here(path));
+        let wanted = said.args.iter().filter(|arg| matches!(arg.kind, Kind::Path)).count();
+        if wanted > 0 {
+            let unknown = paths.len() < wanted;
             return match paths_here && (not_here.is_empty() || !unknown) {
                 true => Treatment::Make { stream: false },
                 false => Treatment::Simulate,
@@ -244,8 +249,8 @@ impl Judge {
     }
 
     /// Takes note of what the call tells about the files behind its paths.
-    fn learn(&mut self, call: &Call, step: &Step) {
-        let Some((_, path)) = step.paths.first() else { return };
+    fn learn(&mut self, call: &Call, paths: &[(u8, Vec<u8>)]) {
+        let Some((_, path)) = paths.first() else { return };
         let told = call.identities.iter().any(|(_, identity)| self.is_view(identity));
         if told && self.aliases.len() < ALIASES_MAX {
             self.aliases.insert(path.clone());
@@ -277,6 +282,15 @@ fn is_stream(description: &Description) -> bool {
         }
         Origin::Memory | Origin::Socket | Origin::Anonymous => false,
     }
+}
+
+/// The descriptor that a path names: a link of the process's own in /proc, or its short form.
+pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
+    let own = format!("/proc/{pid}/fd/");
+    let links: [&[u8]; 4] =
+        [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/", own.as_bytes()];
+    let number = links.iter().find_map(|link| path.strip_prefix(*link))?;
+    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 /// prlimit for others: whom it concerns is another task's business.

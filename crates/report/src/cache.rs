@@ -322,7 +322,7 @@ impl View {
         let most = self.steps.iter().map(|step| step.working_set).max().unwrap_or(0);
         for (index, step) in self.steps.iter().enumerate() {
             table.row(vec![
-                Cell::Ns(index as u64 * self.interval_ns),
+                Cell::At(index as u64 * self.interval_ns),
                 Cell::Bytes(step.working_set.saturating_mul(PAGE)),
                 Cell::Bytes(step.new.saturating_mul(PAGE)),
                 Cell::Bar(ratio(step.working_set, most)),

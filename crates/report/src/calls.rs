@@ -209,7 +209,7 @@ impl View {
                 ("p50_ns", "p50"),
                 ("p90_ns", "p90"),
                 ("p99_ns", "p99"),
-                ("p999_ns", "p99.9"),
+                ("p999_ns", ""),
                 ("max_ns", "max"),
                 ("bytes", "data"),
                 ("errnos", "which errors"),
@@ -219,7 +219,7 @@ impl View {
             let latency = &of.latency;
             let errors = of.errors.iter().map(|(errno, count)| (errno_name(*errno), *count));
             let mut errors: Vec<_> = errors.collect();
-            errors.sort_by(|a, b| b.1.cmp(&a.1));
+            errors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
             table.row(vec![
                 Cell::Word(name(*nr)),
                 Cell::Count(of.count),

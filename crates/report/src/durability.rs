@@ -357,7 +357,7 @@ impl View {
         table.fixed = true;
         for (index, (highest, end)) in self.steps.iter().enumerate() {
             table.row(vec![
-                Cell::Ns(index as u64 * self.interval_ns),
+                Cell::At(index as u64 * self.interval_ns),
                 Cell::Bytes(*highest),
                 Cell::Bytes(*end),
                 Cell::Bar(ratio(*highest, most)),
@@ -373,7 +373,7 @@ impl View {
         let mut table = Table::new("unsynced_renames", title, &columns);
         for rename in &self.renames {
             table.row(vec![
-                Cell::Ns(rename.ns),
+                Cell::At(rename.ns),
                 Cell::Bytes(rename.unsynced_bytes),
                 Cell::Name(self.names[rename.from].path.clone()),
                 Cell::Name(self.names[rename.to].path.clone()),

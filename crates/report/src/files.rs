@@ -332,10 +332,11 @@ impl View {
         &self,
         key: &'static str,
         title: &'static str,
+        column: &'static str,
         name: impl Fn(&[u8]) -> Vec<u8>,
     ) -> Table {
         let mut columns = COLUMNS;
-        columns[14].1 = title;
+        columns[14].1 = column;
         let mut sums: BTreeMap<Vec<u8>, Used> = BTreeMap::new();
         for (file, used) in &self.files {
             sums.entry(name(&file.path)).or_default().add(used);
@@ -382,8 +383,10 @@ impl View {
         }
         let tables = vec![
             files,
-            self.rolled_up("directories", "Directories", |path| directory(path).to_vec()),
-            self.rolled_up("mounts", "Mounts", mount),
+            self.rolled_up("directories", "Directories", "directory", |path| {
+                directory(path).to_vec()
+            }),
+            self.rolled_up("mounts", "Mounts", "mount", mount),
         ];
         Sheet { facts, tables, notes }
     }

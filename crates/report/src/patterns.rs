@@ -334,8 +334,7 @@ impl Patterns {
             file: Vec::new(),
             site: Vec::new(),
             evidence: format!(
-                "sampled buffers have the entropy of {:.0}% of their size; {fresh} bytes are \
-                 written once",
+                "{fresh} bytes of different content; samples have the entropy of {:.0}% of that",
                 packed * 100.0
             ),
         })
@@ -372,7 +371,7 @@ fn evidence(kind: Kind, often: &Often, of: &OfFile) -> Option<String> {
             ),
         ),
         Kind::SyncPerWrite => (
-            count >= OFTEN_SLOW && writes <= 2 * count && writes > 0,
+            count >= OFTEN_SLOW && writes <= 4 * count && writes > 0,
             format!("{count} syncs for {writes} writes of {} bytes in all", of.written_bytes),
         ),
         Kind::Rereads => (

@@ -63,6 +63,8 @@ pub enum Cell {
     Bytes(u64),
     /// A time in nanoseconds.
     Ns(u64),
+    /// An instant, in nanoseconds from the start of the recording.
+    At(u64),
     /// A part of a whole, 0 to 1.
     Share(f64),
     /// A number that may be broken.
@@ -88,7 +90,7 @@ impl Cell {
     /// A number that rows can be sorted by.
     pub fn number(&self) -> Option<f64> {
         match self {
-            Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) => Some(*n as f64),
+            Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => Some(*n as f64),
             Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => Some(*n),
             Cell::Counts(counts) => Some(counts.iter().map(|(_, n)| *n as f64).sum()),
             Cell::Nothing | Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) => None,

@@ -262,7 +262,7 @@ impl View {
                 number(process.pid),
                 Cell::Count(process_number.into()),
                 process.parent.map_or(Cell::Nothing, |parent| Cell::Count(parent.into())),
-                Cell::Ns(process.sum.first_ns()),
+                Cell::At(process.sum.first_ns()),
             ];
             row.extend(done(&process.sum));
             row.extend([
@@ -325,7 +325,7 @@ impl View {
                 number(thread.tid),
                 Cell::Count((*thread_number).into()),
                 Cell::word(thread.how.map_or("unknown", names::start)),
-                Cell::Ns(thread.first_ns()),
+                Cell::At(thread.first_ns()),
             ];
             row.extend(done(thread));
             row.extend([Cell::Share(busy), Cell::Bar(busy)]);

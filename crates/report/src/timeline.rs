@@ -41,6 +41,9 @@ pub struct Step {
     pub latency: Histogram,
     /// Time within the step that calls were under way, summed over the threads.
     pub busy_ns: u64,
+    /// Calls that are under way for all of this step and the next ones: more, or fewer, than in the
+    /// step before.
+    whole: i64,
 }
 
 /// Cuts time into steps.
@@ -69,21 +72,31 @@ impl Timeline {
 
     /// The time that a call was under way, shared out among the steps that it touches.
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
-        let mut at = from_ns;
-        loop {
-            let index = self.index(at);
-            let last = index as u64 + 1 == STEPS_MAX;
-            let end = if last { to_ns } else { to_ns.min((index as u64 + 1) * self.interval_ns) };
-            self.step(index).busy_ns += end.saturating_sub(at);
-            if end >= to_ns {
-                break;
-            }
-            at = end;
+        let (first, last) = (self.index(from_ns), self.index(to_ns));
+        let start_of = |index: usize| index as u64 * self.interval_ns;
+        if first == last {
+            let step = self.step(last);
+            step.busy_ns = step.busy_ns.saturating_add(to_ns - from_ns);
+            return;
         }
+        let (head_ns, tail_ns) = (start_of(first + 1) - from_ns, to_ns - start_of(last));
+        for (index, ns) in [(last, tail_ns), (first, head_ns)] {
+            let step = self.step(index);
+            step.busy_ns = step.busy_ns.saturating_add(ns);
+        }
+        // The steps between are busy all the time: only where that begins and ends is noted.
+        self.step(first + 1).whole += 1;
+        self.step(last).whole -= 1;
     }
 
     /// The steps.
-    pub fn finish(self) -> View {
+    pub fn finish(mut self) -> View {
+        let mut whole = 0;
+        for step in &mut self.steps {
+            whole += std::mem::take(&mut step.whole);
+            let ns = whole.unsigned_abs().saturating_mul(self.interval_ns);
+            step.busy_ns = step.busy_ns.saturating_add(ns);
+        }
         View { interval_ns: self.interval_ns, steps: self.steps }
     }
 }
@@ -118,6 +131,7 @@ impl Fold for Timeline {
             mine.write_bytes = mine.write_bytes.saturating_add(theirs.write_bytes);
             mine.latency.merge(&theirs.latency);
             mine.busy_ns = mine.busy_ns.saturating_add(theirs.busy_ns);
+            mine.whole += theirs.whole;
         }
     }
 }
@@ -159,7 +173,7 @@ impl View {
         let most = self.steps.iter().map(|step| step.calls).max().unwrap_or(0);
         for (index, step) in self.steps.iter().enumerate() {
             table.row(vec![
-                Cell::Ns(index as u64 * self.interval_ns),
+                Cell::At(index as u64 * self.interval_ns),
                 Cell::Count(step.calls),
                 Cell::Count(per_second(step.calls).round() as u64),
                 Cell::Bar(ratio(step.calls, most)),

@@ -83,8 +83,6 @@ pub struct Control {
     pub pool_hint: AtomicU32,
     /// Ticks of the time stamp counter per second, for agents that measure waits.
     pub tsc_hz: AtomicU64,
-    /// Ticks for which agents look for an answer before they sleep; 0 where there is one processor.
-    pub spin_ticks: AtomicU64,
     /// A pthread robust mutex that the recorder holds while it lives; its first word is the futex.
     pub alive: [AtomicU32; 16],
     /// Raised by agents that want the recorder to read now; a futex.

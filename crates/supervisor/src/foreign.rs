@@ -55,7 +55,6 @@ impl Foreign {
         let (to, from) = (arena.control(), like.control());
         to.data_mode.store(from.data_mode.load(Ordering::Relaxed), Ordering::Relaxed);
         to.data_max.store(from.data_max.load(Ordering::Relaxed), Ordering::Relaxed);
-        to.spin_ticks.store(from.spin_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
         to.tsc_hz.store(from.tsc_hz.load(Ordering::Relaxed), Ordering::Relaxed);
         segment::prepare(&arena, FIRST_NUMBER);
         let inode = file.metadata()?.ino();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ring::{Arena, SLOTS, Slot, answer, request};
 
@@ -77,12 +77,7 @@ pub struct Supervisor {
     program: i32,
     program_status: Option<i32>,
     kin: Kin,
-    /// There are processors to look around on while others work.
-    may_spin: bool,
 }
-
-/// How long to look for the stop of an announced exec before sleeping: waking us takes as long.
-const SPIN: Duration = Duration::from_micros(60);
 
 /// How long to sleep at most: the end of the recording is told by a flag.
 const SLEEP: Duration = Duration::from_millis(200);
@@ -104,7 +99,6 @@ impl Supervisor {
             program: 0,
             program_status: None,
             kin: Kin::default(),
-            may_spin: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
         })
     }
 
@@ -175,27 +169,10 @@ impl Supervisor {
                 return status;
             }
             // An arena that was made meanwhile is looked at first.
-            if seen.len() == self.arenas().count() && !self.spin(&seen, observer) {
+            if seen.len() == self.arenas().count() {
                 self.sleep(&seen);
             }
         }
-    }
-
-    /// Waits shortly for the exec stop of a thread that we are attached to. False: nothing came.
-    fn spin(&mut self, seen: &[(&AtomicU32, u32)], observer: &mut dyn Observer) -> bool {
-        if !self.may_spin || self.tracees.is_empty() {
-            return false;
-        }
-        let begun = Instant::now();
-        while begun.elapsed() < SPIN {
-            if self.wait_for_news(observer, false) {
-                return true;
-            }
-            if seen.iter().any(|(word, value)| word.load(Ordering::SeqCst) != *value) {
-                return true;
-            }
-        }
-        false
     }
 
     fn sleep(&self, seen: &[(&AtomicU32, u32)]) {
@@ -327,18 +304,16 @@ impl Supervisor {
         }
     }
 
-    /// Takes what wait has to tell. False: nothing.
-    fn wait_for_news(&mut self, observer: &mut dyn Observer, block: bool) -> bool {
-        let mut any = false;
+    /// Takes what wait has to tell.
+    fn wait_for_news(&mut self, observer: &mut dyn Observer, block: bool) {
         let mut flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
         loop {
             let mut status = 0;
             // SAFETY: plain call.
             let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
             if pid <= 0 {
-                return any;
+                return;
             }
-            any = true;
             flags |= libc::WNOHANG;
             if libc::WIFSTOPPED(status) {
                 self.stopped(pid, status, observer);
@@ -346,7 +321,7 @@ impl Supervisor {
                 self.program_status = Some(status);
                 observer.ended(pid as u32, status);
                 if block {
-                    return any;
+                    return;
                 }
                 self.lose(pid, observer);
             } else {

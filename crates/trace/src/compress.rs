@@ -20,7 +20,7 @@ pub enum Compress {
 const PAYLOAD_BYTES_MIN: usize = 64;
 /// The level that costs least.
 const LEVEL_ADAPTIVE: i32 = 1;
-/// Blocks that an adaptive compressor makes with haste after one that had to wait.
+/// Blocks that an adaptive compressor makes with haste after one that was to be hastened.
 const HASTE_BLOCKS: u32 = 32;
 
 /// Compresses payload after payload.
@@ -43,10 +43,10 @@ impl Compressor {
         Ok(Compressor { how, haste: 0, zstd, packed: Vec::new() })
     }
 
-    /// What to store for a payload, and as what. `waited`: it lay ready before we were. Both
+    /// What to store for a payload, and as what. `hasten`: too much waits behind it. Both
     /// compressors pass over noise much faster than they pack, so nothing is guessed beforehand.
-    pub fn compress<'a>(&'a mut self, raw: &'a [u8], waited: bool) -> (u8, &'a [u8]) {
-        self.haste = if waited { HASTE_BLOCKS } else { self.haste.saturating_sub(1) };
+    pub fn compress<'a>(&'a mut self, raw: &'a [u8], hasten: bool) -> (u8, &'a [u8]) {
+        self.haste = if hasten { HASTE_BLOCKS } else { self.haste.saturating_sub(1) };
         if raw.len() < PAYLOAD_BYTES_MIN {
             return (codec::NONE, raw);
         }

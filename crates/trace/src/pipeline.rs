@@ -22,6 +22,9 @@ use crate::format::{self, HEAD_BYTES, Head, INDEX_HEADS_MAX, kind};
 
 /// Bytes of payloads that may wait for a worker, before compression.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
+/// Bytes that wait, or are in the making, at which the making is to be hastened. Less is usual when
+/// blocks are closed together.
+const HASTE_BYTES: usize = 1 << 20;
 /// Buffers kept for the next blocks.
 const SPARE_MAX: usize = 16;
 
@@ -273,8 +276,11 @@ impl Pipeline {
     pub fn drain(&mut self) -> Result<Written, WriteError> {
         // There is nothing else to do: the workers are helped.
         loop {
-            let Some(job) = lock(&self.shared.queue).jobs.pop_front() else { break };
-            self.shared.finish_queued(job, &mut self.own, true);
+            let mut queue = lock(&self.shared.queue);
+            let Some(job) = queue.jobs.pop_front() else { break };
+            let hasten = queue.bytes > HASTE_BYTES;
+            drop(queue);
+            self.shared.finish_queued(job, &mut self.own, hasten);
         }
         self.stop();
         let mut file = lock(&self.shared.file);
@@ -319,20 +325,20 @@ impl Drop for Pipeline {
 impl Shared {
     /// Finishes a block from the queue. Only then is it off the count: what is in the making is
     /// memory as well.
-    fn finish_queued(&self, job: Job, compressor: &mut Compressor, waited: bool) {
+    fn finish_queued(&self, job: Job, compressor: &mut Compressor, hasten: bool) {
         let bytes = job.payload.len();
-        self.finish(job, compressor, waited);
+        self.finish(job, compressor, hasten);
         let mut queue = lock(&self.queue);
         queue.bytes = queue.bytes.saturating_sub(bytes);
         drop(queue);
         self.room.notify_one();
     }
 
-    /// Compresses a block, waits for its turn and writes it. `waited`: it lay ready before.
-    fn finish(&self, job: Job, compressor: &mut Compressor, waited: bool) {
+    /// Compresses a block, waits for its turn and writes it.
+    fn finish(&self, job: Job, compressor: &mut Compressor, hasten: bool) {
         let Job { turn, head, mut payload } = job;
         let raw = payload.bytes();
-        let (codec, stored) = compressor.compress(raw, waited);
+        let (codec, stored) = compressor.compress(raw, hasten);
         let mut file = lock(&self.file);
         while file.turn != turn && file.failed.is_none() {
             file = self.turn.wait(file).unwrap_or_else(PoisonError::into_inner);
@@ -372,7 +378,6 @@ fn work(shared: &Shared, mut compressor: Compressor) {
     let _watch = Watch(shared);
     loop {
         let mut queue = lock(&shared.queue);
-        let mut waited = true;
         let job = loop {
             if let Some(job) = queue.jobs.pop_front() {
                 break job;
@@ -380,11 +385,11 @@ fn work(shared: &Shared, mut compressor: Compressor) {
             if queue.closed {
                 return;
             }
-            waited = false;
             queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
+        let hasten = queue.bytes > HASTE_BYTES;
         drop(queue);
-        shared.finish_queued(job, &mut compressor, waited);
+        shared.finish_queued(job, &mut compressor, hasten);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use clap::ValueEnum as _;
 use report::sheet::{Cell, Sheet, Table};
 
 use super::View;
@@ -12,8 +11,7 @@ use crate::render::json::Json;
 pub fn write(out: &mut impl Write, view: View, sheet: &Sheet) -> io::Result<()> {
     let mut json = Json::new(out);
     json.object(|json| {
-        let name = view.to_possible_value();
-        json.key("view").optional_str(name.as_ref().map(|value| value.get_name()));
+        json.key("view").str(&view.name());
         for fact in &sheet.facts {
             cell(json.key(fact.key), &fact.value);
         }
@@ -50,7 +48,7 @@ fn rows(json: &mut Json<'_>, table: &Table) {
 fn cell(json: &mut Json<'_>, value: &Cell) {
     match value {
         Cell::Nothing => json.null(),
-        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) => json.uint(*n),
+        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
         Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
         Cell::Name(name) | Cell::Branch(_, name) => json.bytes(name),
         Cell::Word(word) => json.str(word),

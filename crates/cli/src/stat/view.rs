@@ -1,5 +1,6 @@
 //! The views, and how each is made.
 
+use clap::ValueEnum;
 use model::mounts::Mounts;
 use report::cache::Cache;
 use report::calls::Calls;
@@ -40,6 +41,35 @@ pub enum View {
     Patterns,
     /// Working set over time, how soon data is used again, and what a cache of each size would miss
     Cache,
+}
+
+impl View {
+    /// A view by its name.
+    pub fn parse(name: &str) -> Result<View, String> {
+        View::from_str(name, false).map_err(|_| {
+            let views = View::value_variants().iter().map(|view| view.name());
+            let views: Vec<String> = views.collect();
+            format!("'{}' is no view; there are {}", name.escape_debug(), views.join(", "))
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map(|value| value.get_name().to_string()).unwrap_or_default()
+    }
+
+    /// What to write before the name of a trace.
+    pub fn help() -> String {
+        let mut text = String::from(
+            "What to look at, if it is not `calls`, and the trace; `-` for standard input. Views:\n",
+        );
+        for value in View::value_variants().iter().filter_map(View::to_possible_value) {
+            let about = value.get_help().map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("\n- {:<11} {about}", value.get_name()));
+        }
+        text
+    }
 }
 
 /// Reads the trace and makes a view of it.

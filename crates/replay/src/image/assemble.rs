@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::attributes::{self, Target};
 use super::staging::{Staged, Staging};
-use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, absolute};
+use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, relative};
 use super::{Built, ImageError};
 
 /// Where those names are kept that nobody named: further links of files, and what links lead to
@@ -103,8 +103,13 @@ fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> 
             number += 1;
             let name = format!("link-{number}");
             let hidden = [HIDDEN, name.as_bytes()].join(&b'/');
-            tree.node_mut(id).target = Some(known.as_ref().map_or(hidden, |path| absolute(path)));
-            if let Some(through) = through.filter(|_| known.is_none()) {
+            let hidden: Vec<Name> =
+                hidden.split(|&c| c == b'/').skip(1).map(|part| part.into()).collect();
+            let from = tree.path_at_first(id).unwrap_or_default();
+            let target = relative(&from, known.as_ref().unwrap_or(&hidden));
+            tree.node_mut(id).target = Some(target);
+            let is_placed = |through: &NodeId| known.is_some() || !tree.node(*through).initial;
+            if let Some(through) = through.filter(|through| !is_placed(through)) {
                 hidden_name(tree, &name, through)?;
             }
         } else if node.kind == Kind::File {

@@ -61,7 +61,7 @@ pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> 
     }
     let Some(mtime) = about.mtime_ns else { return Ok(()) };
     let times = Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT.into() },
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec {
             tv_sec: mtime.div_euclid(1_000_000_000),
             tv_nsec: mtime.rem_euclid(1_000_000_000) as _,
@@ -81,7 +81,6 @@ fn permissions(node: &Node, kind: Kind) -> u32 {
     let about = &node.about;
     match (about.mode, kind) {
         (Some(mode), _) => mode,
-        (None, _) if node.forbidden => 0,
         (None, Kind::Directory) if about.writers => 0o777 | STICKY,
         (None, Kind::Directory) => 0o755,
         (None, _) if about.writers => 0o666,

@@ -64,7 +64,8 @@ impl Fold<'_> {
             }
             Role::MakeLink => {
                 let link = self.make(asked, first, Kind::Link)?;
-                if let (Some(link), Some(target)) = (link, self.text(&asked.call, 0, false)) {
+                let target = self.text(&asked.call, 0, false).filter(|target| !target.is_empty());
+                if let (Some(link), Some(target)) = (link, target) {
                     self.tree.node_mut(link).target = Some(target);
                 }
                 Ok(())

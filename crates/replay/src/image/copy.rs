@@ -237,3 +237,41 @@ pub fn ranges(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn everything_is_copied_and_nothing_is_followed() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let path = |name: &str| from.path().join(name);
+        fs::create_dir_all(path("a/b")).unwrap();
+        fs::write(path("a/b/file"), b"some bytes").unwrap();
+        fs::hard_link(path("a/b/file"), path("other")).unwrap();
+        fs::set_permissions(path("a/b/file"), fs::Permissions::from_mode(0o4751)).unwrap();
+        symlink(outside.path(), path("link")).unwrap();
+        let sparse = File::create(path("sparse")).unwrap();
+        sparse.write_all_at(b"end", 100 << 20).unwrap();
+        fs::set_permissions(path("a/b"), fs::Permissions::from_mode(0o555)).unwrap();
+
+        let (source, target) = (File::open(from.path()).unwrap(), File::open(to.path()).unwrap());
+        let built = copy(source.as_fd(), target.as_fd()).unwrap();
+
+        let meta = |name: &str| fs::symlink_metadata(to.path().join(name)).unwrap();
+        assert_eq!(fs::read(to.path().join("a/b/file")).unwrap(), b"some bytes");
+        assert_eq!((meta("other").nlink(), meta("other").ino()), (2, meta("a/b/file").ino()));
+        assert_eq!((meta("other").mode() & 0o7777, meta("a/b").mode() & 0o7777), (0o751, 0o555));
+        assert_eq!(fs::read_link(to.path().join("link")).unwrap(), outside.path());
+        assert_eq!(meta("sparse").len(), (100 << 20) + 3);
+        assert!(meta("sparse").blocks() < 10_000, "holes stay holes");
+        let mtime = |meta: fs::Metadata| (meta.mtime(), meta.mtime_nsec());
+        assert_eq!(mtime(meta("a/b")), mtime(fs::metadata(path("a/b")).unwrap()));
+        assert_eq!((built.directories, built.files, built.links), (2, 2, 1));
+        assert_eq!(built.left_out.get("set-user-id and set-group-id bits"), Some(&1));
+    }
+}

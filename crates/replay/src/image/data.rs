@@ -49,10 +49,10 @@ impl Fold<'_> {
             return Ok(());
         }
         let Some(mark) = asked.mark(0) else { return Ok(()) };
-        let position = asked.args.iter().zip(asked.call.args);
-        let position = position.filter(|(arg, _)| arg.name == "offset").map(|(_, value)| value);
+        let mut args = asked.args.iter().zip(asked.call.args);
+        let position = args.find(|(arg, _)| arg.name == "offset").map(|(_, value)| value);
         // preadv2 and pwritev2 take -1 for the position of the open file.
-        let position = position.filter(|at| *at != u64::MAX).last();
+        let position = position.filter(|at| *at != u64::MAX);
         if let Some((arg, part)) = bytes_arg(asked, Dir::Out) {
             let Some((range, sure)) = self.advance(asked, mark, position, ret as u64) else {
                 return Ok(());
@@ -122,13 +122,34 @@ impl Fold<'_> {
     ) -> Result<(), ImageError> {
         let Some(open) = self.opens.get(mark) else { return Ok(()) };
         let node = self.tree.find(open.node);
-        let data = piece(&asked.call.data, buffer.0, buffer.1, 0, true);
         let Some(content) = self.tree.content(node) else { return Ok(()) };
         content.now = content.now.max(range.end);
-        let sources = content.sources(range.clone());
-        let Some(data) = data.filter(|data| !has(data, data_flag::FAULT)) else { return Ok(()) };
+        // A vector's buffers are one piece each, one after the other.
+        let pieces =
+            asked.call.data.iter().filter(|data| {
+                data.arg == buffer.0 && data.part == buffer.1 && contents::is_out(data)
+            });
+        let mut start = range.start;
+        for data in pieces {
+            let end = start.saturating_add(data.true_len).min(range.end);
+            self.read_piece(node, start..end, data)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn read_piece(
+        &mut self,
+        node: NodeId,
+        range: Range<u64>,
+        data: &Data,
+    ) -> Result<(), ImageError> {
+        if has(data, data_flag::FAULT) || range.is_empty() {
+            return Ok(());
+        }
         let stored = data.content.len();
-        for (stretch, source) in sources {
+        let Some(content) = self.tree.content(node) else { return Ok(()) };
+        for (stretch, source) in content.sources(range.clone()) {
             let (owner, at) = match source {
                 Source::Own => (node, stretch.start),
                 Source::Copied { node, offset } => (node, offset),

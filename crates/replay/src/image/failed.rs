@@ -24,6 +24,10 @@ mod errno {
     pub const ENODATA: i32 = 61;
 }
 
+/// `R_OK` and `W_OK`.
+const R_OK: u64 = 4;
+const W_OK: u64 = 2;
+
 impl Fold<'_> {
     /// A call failed.
     pub fn failed(&mut self, asked: &Asked, errno: i32) -> Result<(), ImageError> {
@@ -54,7 +58,7 @@ impl Fold<'_> {
                 Ok(())
             }
             errno::ELOOP => self.is_a_loop(asked, first, flags),
-            errno::EACCES => self.is_forbidden(asked, first),
+            errno::EACCES => self.is_forbidden(asked, first, flags),
             errno::ETXTBSY => self.is_there(asked, first, Kind::File, false).map(drop),
             errno::ENXIO if asked.role == Role::Open => {
                 self.is_there(asked, first, Kind::Fifo, false).map(drop)
@@ -163,23 +167,44 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// The file, or its directory for calls that need no permission on the file itself.
-    fn is_forbidden(&mut self, asked: &Asked, path: &PathArg) -> Result<(), ImageError> {
-        if !matches!(asked.role, Role::Open | Role::Plain | Role::Execute | Role::Directory) {
+    /// The file may not be used so, or names in its directory may not be changed.
+    fn is_forbidden(
+        &mut self,
+        asked: &Asked,
+        path: &PathArg,
+        flags: u64,
+    ) -> Result<(), ImageError> {
+        let is_told = asked.call.identities.iter().any(|(arg, _)| *arg == path.arg);
+        if asked.role.changes_names() || flags & open_flag::CREAT != 0 && !is_told {
+            if let Some(spot) = self.spot(asked, path, false, true)?
+                && let Some(directory) = spot.directory
+            {
+                self.at_most(directory, 0o555);
+            }
             return Ok(());
         }
-        let is_access = asked
-            .args
-            .iter()
-            .any(|arg| arg.name == "mode" && matches!(arg.kind, events::shape::Kind::Flags(_)));
-        if asked.role == Role::Plain && !is_access {
-            return Ok(());
-        }
+        let mut access = asked.args.iter().zip(asked.call.args).filter(|(arg, _)| {
+            arg.name == "mode" && matches!(arg.kind, events::shape::Kind::Flags(_))
+        });
+        let mode = match (asked.role, access.next()) {
+            (Role::Plain, Some((_, wanted))) if wanted & R_OK != 0 => 0,
+            (Role::Plain, Some((_, wanted))) if wanted & W_OK != 0 => 0o555,
+            (Role::Plain | Role::Execute, Some(_)) | (Role::Execute, None) => 0o644,
+            (Role::Open | Role::Directory, _) => 0,
+            _ => return Ok(()),
+        };
         let kind = if asked.role == Role::Directory { Kind::Directory } else { Kind::Unknown };
         if let Some(node) = self.is_there(asked, path, kind, false)? {
-            let node = self.tree.node_mut(node);
-            node.forbidden |= node.initial;
+            self.at_most(node, mode);
         }
         Ok(())
+    }
+
+    /// Permissions that explain why something was refused, until a call tells them.
+    fn at_most(&mut self, node: NodeId, mode: u32) {
+        let node = self.tree.node_mut(node);
+        if node.initial && !node.changed.mode {
+            node.about.mode.get_or_insert(mode);
+        }
     }
 }

@@ -411,10 +411,11 @@ impl<'a> Fold<'a> {
             return Ok(());
         };
         let chrooted = ![&b""[..], b"/"].contains(&&state.root[..]);
-        if chrooted && !self.roots.contains_key(&process) {
-            if let Some(root) = self.canonical(NodeId::ROOT, &state.root, Kind::Directory)? {
-                self.roots.insert(process, root);
-            }
+        if chrooted
+            && !self.roots.contains_key(&process)
+            && let Some(root) = self.canonical(NodeId::ROOT, &state.root, Kind::Directory)?
+        {
+            self.roots.insert(process, root);
         }
         for (path, kind) in [(&state.exe, Kind::File), (&state.cwd, Kind::Directory)] {
             if let Some(node) = self.told(path, kind)?

@@ -1,7 +1,7 @@
 //! Names that turn out to lead to one file: further links to it, or paths through a symbolic link
 //! to a directory that nobody mentioned.
 
-use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, absolute};
+use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, relative};
 use super::walk::Walk;
 
 impl Tree {
@@ -82,34 +82,67 @@ impl Tree {
 
     /// Puts a symbolic link where a file or directory was believed to be.
     fn link_to(&mut self, link: NodeId, real: NodeId) -> Result<(), TooMany> {
-        let Some(path) = self.path_now(real) else { return Ok(()) };
-        let new = self.replace_by_link(link)?;
-        self.node_mut(new).target = Some(absolute(&path));
+        let (Some(from), Some(to)) = (self.path_now(link), self.path_now(real)) else {
+            return Ok(());
+        };
+        let new = self.add(Kind::Link, true)?;
+        self.take_names(new, link);
+        let node = self.node_mut(new);
+        node.target = Some(relative(&from, &to));
+        (node.guessed, node.through) = (true, Some(real));
+        self.node_mut(real).guessed_by = Some(new);
         self.absorb(real, link);
         Ok(())
     }
 
-    /// A new link takes over the names of a file.
-    fn replace_by_link(&mut self, old: NodeId) -> Result<NodeId, TooMany> {
-        let old = self.find(old);
-        let link = self.add(Kind::Link, true)?;
+    /// A file takes over the names of another one.
+    fn take_names(&mut self, new: NodeId, old: NodeId) {
         let was = std::mem::take(&mut self.node_mut(old).was);
-        for (directory, name) in &was {
+        self.put_names(new, old, &was);
+        self.node_mut(new).was = was;
+    }
+
+    fn put_names(&mut self, new: NodeId, old: NodeId, was: &[(NodeId, Name)]) {
+        let old = self.find(old);
+        for (directory, name) in was {
             if self.entry(*directory, name) == Some(Entry::There(old)) {
-                self.name(*directory, name.clone(), link);
+                self.name(*directory, name.clone(), new);
             }
             if let Some(directory) = self.directory_mut(*directory) {
-                directory.had.insert(name.clone(), link);
+                directory.had.insert(name.clone(), new);
             }
         }
+    }
+
+    /// What was taken for a link is the directory, and the other way round. Gives the directory.
+    pub fn swap(&mut self, link: NodeId) -> NodeId {
+        let Some(real) = self.node(link).through.map(|real| self.find(real)) else { return link };
+        let is_sure = !self.node(link).guessed || self.node(real).firm;
+        let (Some(from), Some(to)) = (self.path_now(real), self.path_now(link)) else {
+            return link;
+        };
+        if is_sure || self.node(real).kind != Kind::Directory {
+            return link;
+        }
+        let (names, others) = (self.node(link).was.clone(), self.node(real).was.clone());
+        self.put_names(real, link, &names);
+        self.put_names(link, real, &others);
         let node = self.node_mut(link);
-        (node.was, node.firm) = (was, true);
-        Ok(link)
+        (node.was, node.target) = (others, Some(relative(&from, &to)));
+        self.node_mut(real).was = names;
+        real
     }
 
     /// A name is a symbolic link, whatever was believed; gives the link.
     pub fn is_a_link(&mut self, id: NodeId) -> Result<NodeId, TooMany> {
         let id = self.find(id);
+        let node = self.node(id);
+        if let Some(link) = node.guessed_by.filter(|_| node.kind == Kind::Directory && !node.firm) {
+            let link = self.find(link);
+            if self.swap(link) == id {
+                return Ok(link);
+            }
+        }
         let node = self.node(id);
         match node.kind {
             Kind::Link | Kind::Unknown => {
@@ -119,8 +152,10 @@ impl Tree {
             }
             _ if node.firm || !node.initial => Ok(id),
             _ => {
-                let link = self.replace_by_link(id)?;
-                self.node_mut(link).through = Some(id);
+                let link = self.add(Kind::Link, true)?;
+                self.take_names(link, id);
+                let node = self.node_mut(link);
+                (node.firm, node.through) = (true, Some(id));
                 Ok(link)
             }
         }
@@ -129,7 +164,13 @@ impl Tree {
     /// Where a link leads becomes known.
     pub fn learn_target(&mut self, link: NodeId, target: Vec<u8>) -> Result<(), TooMany> {
         let node = self.node_mut(link);
-        if node.kind != Kind::Link || node.target.is_some() || target.is_empty() {
+        let is_known = node.target.is_some() && !node.guessed;
+        if node.kind != Kind::Link || is_known || target.is_empty() {
+            return Ok(());
+        }
+        if node.guessed {
+            // It was found to lead there by what was reached through it.
+            (node.guessed, node.through, node.target) = (false, None, Some(target));
             return Ok(());
         }
         node.target = Some(target.clone());

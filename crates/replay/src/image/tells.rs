@@ -11,7 +11,7 @@ use super::entries;
 use super::fold::{Asked, Fold, O_APPEND};
 use super::roles::Role;
 use super::stat;
-use super::tree::{Kind, NodeId};
+use super::tree::{Entry, Kind, NodeId, Spot};
 
 /// `X_OK`.
 const X_OK: u64 = 1;
@@ -197,16 +197,20 @@ impl Fold<'_> {
         let is_64 =
             asked.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Dirents64, _)));
         for (name, kind) in entries::parse(&bytes, is_64) {
-            // What the program has made or removed meanwhile tells nothing.
-            if self.tree.entry(node, name).is_some() {
-                if kind == Kind::Link
-                    && let Some(super::tree::Entry::There(child)) = self.tree.entry(node, name)
-                {
+            match self.tree.entry(node, name) {
+                Some(Entry::There(child)) if kind == Kind::Link => {
                     self.tree.is_a_link(child)?;
+                    continue;
                 }
-                continue;
+                Some(Entry::There(child)) if kind == Kind::Directory => {
+                    self.tree.swap(child);
+                    continue;
+                }
+                // What the program has made or removed meanwhile tells nothing.
+                Some(_) => continue,
+                None => {}
             }
-            let spot = super::tree::Spot { directory: Some(node), name: name.into(), node: None };
+            let spot = Spot { directory: Some(node), name: name.into(), node: None };
             let child = self.tree.there(&spot, kind, true)?;
             self.tree.node_mut(child).firm = kind != Kind::Unknown;
         }
@@ -263,6 +267,8 @@ impl Fold<'_> {
         let kind = Kind::of_mode(told.mode);
         if kind == Kind::Link && on_link {
             node = self.tree.is_a_link(node)?;
+        } else if kind == Kind::Directory && on_link && self.tree.node(node).guessed {
+            node = self.tree.swap(node);
         }
         self.tree.set_kind(node, kind);
         if self.tree.node(node).kind != kind {

@@ -15,6 +15,7 @@ const O_TRUNC: u64 = 0o1000;
 const O_APPEND: u64 = 0o2000;
 const O_DIRECTORY: u64 = 0o200_000;
 const ENOENT: i64 = -2;
+const EACCES: i64 = -13;
 const EEXIST: i64 = -17;
 const ENOTDIR: i64 = -20;
 const ENOTEMPTY: i64 = -39;
@@ -114,6 +115,19 @@ fn what_was_removed_was_there() {
 }
 
 #[test]
+fn refusals_tell_permissions() {
+    let mut r = Recording::new("/w");
+    r.paths("mkdir", &["locked/new"], EACCES);
+    r.open("secret", 0, EACCES);
+    r.open("cabinet/new", O_RDWR | O_CREAT, EACCES);
+    r.stat("cabinet", stat(1, 5, 0o040500));
+    let image = r.image();
+    let mode = |path| fs::metadata(image.path(path)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("w/locked"), mode("w/secret"), mode("w/cabinet")), (0o555, 0, 0o500));
+    assert_eq!(image.names("w/locked"), Vec::<String>::new());
+}
+
+#[test]
 fn hard_links_are_one_file() {
     let mut r = Recording::new("/w");
     r.open("a", 0, 3).told(stat(1, 10, 0o100644).size(3).links(2));
@@ -134,8 +148,29 @@ fn one_file_by_two_paths_means_a_linked_directory() {
     r.open("/lib/x/other", 0, 4).told(stat(1, 11, 0o100644).size(1));
     r.stat("/lib/x/libc", stat(1, 10, 0o100644).size(3));
     let image = r.image();
-    assert_eq!(fs::read_link(image.path("lib")).unwrap().to_str(), Some("/usr/lib"));
+    assert_eq!(fs::read_link(image.path("lib")).unwrap().to_str(), Some("usr/lib"));
     assert_eq!(image.names("usr/lib/x"), ["libc", "other"]);
+}
+
+#[test]
+fn a_wrong_guess_about_a_link_is_corrected() {
+    for by_reading in [false, true] {
+        let mut r = Recording::new("/w");
+        r.open("link/d/file", 0, 3).told(stat(1, 10, 0o100644).size(3));
+        r.open("real/d/file", 0, 4).told(stat(1, 10, 0o100644).size(3));
+        r.read(4, b"abc");
+        match by_reading {
+            true => r.readlink("link", b"../w/real"),
+            false => r.lstat("real", stat(1, 5, 0o040700)),
+        }
+        r.open("real/d/other", 0, 5).told(stat(1, 11, 0o100644).size(1));
+        let image = r.image();
+        let target = fs::read_link(image.path("w/link")).unwrap();
+        assert_eq!(target.to_str(), Some(if by_reading { "../w/real" } else { "real" }));
+        assert!(!fs::symlink_metadata(image.path("w/real")).unwrap().is_symlink());
+        assert_eq!(content(&image, "w/link/d/file"), b"abc");
+        assert_eq!(image.names("w/real/d"), ["file", "other"]);
+    }
 }
 
 #[test]

@@ -117,8 +117,6 @@ pub struct Node {
     pub firm: bool,
     /// What it probably is, while the kind is unknown.
     pub guess: Kind,
-    /// Somebody was not allowed to use it.
-    pub forbidden: bool,
     /// It was there before the recording.
     pub initial: bool,
     /// Names that it has now, and the last one that it was given.
@@ -137,6 +135,10 @@ pub struct Node {
     pub target: Option<Vec<u8>>,
     /// ... and until then, the file that was reached through it.
     pub through: Option<NodeId>,
+    /// Of two names that lead to one directory, this was taken for the link; of the directory, the
+    /// link that was taken for one.
+    pub guessed: bool,
+    pub guessed_by: Option<NodeId>,
 }
 
 /// A name in a directory.
@@ -318,7 +320,7 @@ impl Tree {
         entries.insert(name.into(), Entry::Absent { firm: true });
         let node = self.node_mut(id);
         node.names = node.names.saturating_sub(1);
-        let links = node.about.links.map_or(1, |links| i64::from(links));
+        let links = node.about.links.map_or(1, i64::from);
         // The number of a file that is gone may be given to another one.
         if node.names == 0
             && links + i64::from(node.changed.links) <= 1
@@ -388,6 +390,15 @@ impl Tree {
             Node { forward: Some(to), ..Node::default() },
         )
     }
+}
+
+/// The target of a link that leads from one path to another.
+pub fn relative(link: &[Name], target: &[Name]) -> Vec<u8> {
+    let above = &link[..link.len().saturating_sub(1)];
+    let shared = above.iter().zip(target).take_while(|(a, b)| a == b).count();
+    let up = above[shared..].iter().map(|_| &b".."[..]);
+    let path: Vec<&[u8]> = up.chain(target[shared..].iter().map(|name| &name[..])).collect();
+    if path.is_empty() { b".".to_vec() } else { path.join(&b'/') }
 }
 
 /// Components as one absolute path.

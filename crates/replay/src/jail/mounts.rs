@@ -272,8 +272,7 @@ mod tests {
         assert_eq!(mounts.len(), 4);
         assert_eq!(mounts[2], (PathBuf::from("/a b"), "tmpfs".to_string()));
         for good in ["/home", "/a b/other", "/a", "/a b/sub/system"] {
-            let refused = refuse(Path::new(good), &mounts).is_err();
-            assert_eq!(refused, good == "/a", "{good}");
+            assert_eq!(refuse(Path::new(good), &mounts), Ok(()), "{good}");
         }
         for bad in ["/", "/proc", "/proc/1/root", "/a b", "/a b/sub", "/a b/sub/sys/x"] {
             assert!(refuse(Path::new(bad), &mounts).is_err(), "{bad}");

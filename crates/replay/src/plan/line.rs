@@ -52,6 +52,34 @@ pub struct Line {
 }
 
 impl Line {
+    /// Whether what is open is of a kind.
+    pub fn is_open(&self, kind: impl FnOnce(&What) -> bool) -> bool {
+        self.action.as_ref().is_some_and(|action| kind(&action.what))
+    }
+
+    /// Says what it is that is open.
+    pub fn open_what(&mut self, what: What) {
+        if let Some(action) = &mut self.action {
+            action.what = what;
+        }
+    }
+
+    /// What is open waits for one more lane.
+    pub fn also_wait(&mut self, wait: (Arc<Lane>, u64)) {
+        if let Some(action) = &mut self.action {
+            self.open.waits.push(wait);
+            action.waits = 0..self.open.waits.len() as u32;
+        }
+    }
+
+    /// What is open waits for no other lane.
+    pub fn wait_for_nobody(&mut self) {
+        if let Some(action) = &mut self.action {
+            self.open.waits.clear();
+            action.waits = 0..0;
+        }
+    }
+
     /// When what is open began.
     pub fn open_since(&self) -> Option<u64> {
         self.action.as_ref().map(|action| action.enter)

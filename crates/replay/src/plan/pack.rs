@@ -12,7 +12,7 @@ use crate::treatment::Said;
 
 impl Line {
     /// Packs a call; its memory goes into the open batch. `verify` tells whether what came out is
-    /// needed.
+    /// needed; `links` are paths to be taken instead of links that the replay does not have.
     pub fn pack(
         &mut self,
         trace: &Trace,
@@ -20,6 +20,7 @@ impl Line {
         said: &Said,
         ret: i64,
         verify: bool,
+        links: &[(u8, Vec<u8>)],
     ) -> Result<Call, ReadError> {
         let open = &mut self.open;
         for data in &call.data {
@@ -28,13 +29,16 @@ impl Line {
             if out && !verify && !leads_on(arg.kind) {
                 continue;
             }
-            let stored = match &data.content {
-                Content::Inline(bytes) => {
-                    let start = open.bytes.len() as u32;
-                    open.bytes.extend_from_slice(bytes);
-                    Stored::Bytes(start..open.bytes.len() as u32)
-                }
-                Content::Blobs { ids, .. } => {
+            let other = links.iter().find(|(arg, _)| *arg == data.arg && !out);
+            let mut inline = |bytes: &[u8]| {
+                let start = open.bytes.len() as u32;
+                open.bytes.extend_from_slice(bytes);
+                Stored::Bytes(start..open.bytes.len() as u32)
+            };
+            let stored = match (&data.content, other) {
+                (_, Some((_, path))) => inline(path),
+                (Content::Inline(bytes), None) => inline(bytes),
+                (Content::Blobs { ids, .. }, None) => {
                     let start = open.blobs.len() as u32;
                     for id in ids {
                         let blob = trace.blob(*id)?;
@@ -80,6 +84,11 @@ fn piece(data: &Data, out: bool, stored: Stored) -> Piece {
 /// What came out is needed to make the call, or to go on: vectors, messages, descriptors.
 fn leads_on(kind: Kind) -> bool {
     matches!(kind, Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _))
+}
+
+/// Whether an argument is where a link's target goes.
+pub fn is_text_out(kind: Kind) -> bool {
+    matches!(kind, Kind::Buf(Dir::Out, Of::Text, _))
 }
 
 /// Whether an argument is where directory entries go.

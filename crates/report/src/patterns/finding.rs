@@ -9,7 +9,7 @@ pub enum Kind {
     SmallWrites,
     /// Writes here and there that cover parts of pages.
     UnalignedWrites,
-    /// Hardly any writes between syncs.
+    /// Few writes between syncs.
     SyncPerWrite,
     /// The same bytes were read again and again.
     Rereads,
@@ -49,7 +49,7 @@ impl Kind {
             ),
             Kind::SyncPerWrite => (
                 "sync_per_write",
-                "A sync for almost every write",
+                "A sync after every few writes",
                 "Each sync waits for the disk: let several changes share one (a transaction, a \
                  group commit), if they need to be durable one by one at all.",
             ),

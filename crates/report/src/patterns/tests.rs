@@ -38,7 +38,7 @@ fn parts_of_pages_here_and_there() {
 fn syncs_and_writes() {
     let (write, sync) = (call("write", &[3, 0, 4096], 4096), call("fsync", &[3], 0));
     assert_eq!(kinds(&repeated(50, &[write.clone(), sync.clone()])), [Kind::SyncPerWrite]);
-    let many = [write.clone(), write.clone(), write, sync];
+    let many = [vec![write; 5], vec![sync]].concat();
     assert_eq!(kinds(&repeated(50, &many)), []);
 }
 
