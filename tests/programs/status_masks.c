@@ -1,6 +1,7 @@
 // The masks in /proc/self/status are those that the program has set, in whatever pieces it reads
 // them, of whichever of its threads, also for the signals that a recorder needs itself.
 // flags: -pthread
+// count: off
 #include "expect.h"
 #include <pthread.h>
 #include <sys/uio.h>

@@ -3,6 +3,7 @@
 
 mod measure;
 pub mod replay;
+pub mod stat;
 mod table;
 mod workloads;
 
@@ -37,9 +38,7 @@ fn parse(args: &[&str]) -> Result<Options, Complaint> {
         match *word {
             "--only" => options.only.push(value()?.to_string()),
             "--runs" => {
-                let count = value()?;
-                let parsed = count.parse().ok().filter(|runs| *runs > 0);
-                options.runs = parsed.ok_or_else(|| format!("--runs {count}: not a count"))?;
+                options.runs = count(word, value()?)?;
             }
             "--no-strace" => options.strace = false,
             "--dir" => options.dir = Some(value()?.into()),
@@ -52,6 +51,12 @@ fn parse(args: &[&str]) -> Result<Options, Complaint> {
         return Err(format!("no workload {unknown}; there are {}", names.join(", ")));
     }
     Ok(options)
+}
+
+/// The value of an option that says how often.
+fn count(option: &str, value: &str) -> Result<usize, Complaint> {
+    let parsed = value.parse().ok().filter(|count| *count > 0);
+    parsed.ok_or_else(|| format!("{option} {value}: not a count"))
 }
 
 /// Runs the benchmarks and prints the table.

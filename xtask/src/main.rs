@@ -25,6 +25,9 @@ cargo xtask TASK
     --trace-dir DIR         where the traces are written (default: the same)
   bench replay [OPTIONS]  how fast a replay is, beside a loop of the same calls
     --runs N                how often each is run (default 5)
+  bench stat [OPTIONS]    how fast a trace of ten million calls is looked at
+    --runs N                how often each view is made (default 3)
+    --dir DIR               where the trace is kept meanwhile (default: a temporary directory)
   soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
 ";
 
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test::run(rest),
         ["tidy"] => tidy::run(repository()),
         ["bench", "record", rest @ ..] => bench::run(rest),
+        ["bench", "stat", rest @ ..] => bench::stat::run(rest),
         ["bench", "replay", rest @ ..] => bench::replay::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["help" | "--help" | "-h"] => {

@@ -2,8 +2,23 @@
 
 use crate::{Complaint, cargo, tools};
 
-const TOOLS: &[&str] =
-    &["strace", "gdb", "sqlite3", "python3", "git", "gcc", "go", "libpython3.11-testsuite"];
+const TOOLS: &[&str] = &[
+    "strace",
+    "gdb",
+    "sqlite3",
+    "python3",
+    "git",
+    "gcc",
+    "make",
+    "go",
+    "libpython3.11-testsuite",
+    "fio",
+    "db_bench",
+    "postgresql",
+    "mkfs.ext4",
+    "mkfs.xfs",
+    "mkfs.btrfs",
+];
 
 /// Runs all acceptance tests in their long tier.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {

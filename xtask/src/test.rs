@@ -4,7 +4,8 @@ use crate::{Complaint, cargo, tools};
 
 /// Programs that the acceptance tests record or compare with. A test whose program is missing says
 /// so and is ignored.
-const TOOLS: &[&str] = &["strace", "gdb", "sqlite3", "python3", "git", "gcc", "go"];
+const TOOLS: &[&str] =
+    &["strace", "gdb", "sqlite3", "python3", "git", "gcc", "make", "go", "libpython3.11-testsuite"];
 
 /// Installs what is missing, where that is possible, and runs the tests of the whole workspace.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {

@@ -5,6 +5,7 @@
 //! All that is known of a trace comes from `reenact show --json` and `reenact info --json`.
 
 pub mod expectation;
+pub mod ground;
 pub mod manifest;
 pub mod place;
 pub mod program;
@@ -13,6 +14,8 @@ pub mod stage;
 pub mod strace;
 pub mod tier;
 pub mod trials;
+pub mod twins;
+pub mod works;
 
 /// Says what is wrong: the error of every check.
 pub type Complaint = String;

@@ -94,8 +94,13 @@ pub struct Place {
 impl Place {
     /// A new place.
     pub fn new(stage: &Stage, who: Who) -> Result<Place, Complaint> {
+        Place::new_in(&stage.places(), who)
+    }
+
+    /// A new place in a directory that every user can reach.
+    pub fn new_in(dir: &Path, who: Who) -> Result<Place, Complaint> {
         let root = tempfile::Builder::new()
-            .tempdir_in(stage.places())
+            .tempdir_in(dir)
             .map_err(|error| format!("no place to run in: {error}"))?;
         open_to_all(root.path())?;
         let place = Place { root, who };

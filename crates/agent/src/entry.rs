@@ -184,6 +184,24 @@ global_asm!(
     "call {on_child}",
     "jmp reenact_leave",
     //
+    // ---- a helper: a thread that does one piece of work while its maker sleeps ---------------
+    // reenact_helper(flags, stack top, argument, work) -> result
+    ".globl reenact_helper",
+    "reenact_helper:",
+    "mov %rcx, %r9",
+    "mov ${nr_clone}, %eax",
+    "syscall",
+    "test %rax, %rax",
+    "jz 2f",
+    "ret",
+    "2:",
+    "mov %rdx, %rdi",
+    "call *%r9",
+    "mov ${nr_exit}, %eax",
+    "xor %edi, %edi",
+    "syscall",
+    "ud2",
+    //
     // ---- rt_sigreturn on the program's stack -------------------------------------------------
     ".globl reenact_sigreturn",
     "reenact_sigreturn:",
@@ -303,6 +321,8 @@ global_asm!(
     before = const phase::BEFORE,
     in_call = const phase::IN_CALL,
     nr_sigreturn = const linux_raw_sys::general::__NR_rt_sigreturn,
+    nr_clone = const linux_raw_sys::general::__NR_clone,
+    nr_exit = const linux_raw_sys::general::__NR_exit,
     on_call = sym crate::call::on_call,
     on_child = sym crate::tasks::on_child,
     on_sigsys = sym crate::sites::on_sigsys,
@@ -392,6 +412,25 @@ pub unsafe fn reenact_old_call(nr: u64, args: *const [u64; 6]) -> i64 {
 pub unsafe fn reenact_clone(nr: u64, args: *const [u64; 6], child: u64, frame: u64) -> i64 {
     // SAFETY: see above.
     unsafe { call!("reenact_clone", "rdi" = nr, "rsi" = args, "rdx" = child, "rcx" = frame) as i64 }
+}
+
+/// Makes a thread for one piece of work; tells its id, or an error.
+///
+/// # Safety
+/// Every signal is blocked. The flags make the caller sleep until the thread has ended; the stack
+/// is nobody else's, and the argument is what the work takes.
+pub unsafe fn reenact_helper(
+    flags: u64,
+    stack_top: u64,
+    argument: u64,
+    work: extern "C" fn(u64),
+) -> i64 {
+    let work = work as usize as u64;
+    // SAFETY: see above.
+    unsafe {
+        call!("reenact_helper", "rdi" = flags, "rsi" = stack_top, "rdx" = argument, "rcx" = work)
+            as i64
+    }
 }
 
 /// rt_sigreturn with this stack pointer.

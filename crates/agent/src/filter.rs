@@ -9,7 +9,7 @@ use linux_raw_sys::prctl;
 
 use crate::context::{Context, space};
 use crate::sites::AUDIT_ARCH_X86_64;
-use crate::{exec, memory, start};
+use crate::{exec, memory, snapshot, start};
 
 /// A call that the agent makes for itself.
 struct Need {
@@ -30,6 +30,10 @@ const fn may_fail(nr: u32) -> Need {
 
 const fn with(nr: u32, args: [Option<u64>; 6]) -> Need {
     Need { nr, args, may_fail: false }
+}
+
+const fn may_fail_with(nr: u32, args: [Option<u64>; 6]) -> Need {
+    Need { nr, args, may_fail: true }
 }
 
 const ZERO: Option<u64> = Some(0);
@@ -98,6 +102,16 @@ const NEEDED: &[Need] = &[
     may_fail(raw::__NR_pread64),
 ];
 
+/// What is needed besides where files are stored before they change.
+const NEEDED_BY_SNAPSHOTS: &[Need] = &[
+    may_fail_with(raw::__NR_clone, [Some(snapshot::HELPER_FLAGS), None, None, None, None, None]),
+    may_fail_with(raw::__NR_close_range, [None, None, UNSHARE, ZERO, ZERO, ZERO]),
+    may_fail(raw::__NR_openat),
+    may_fail(raw::__NR_openat2),
+    any(raw::__NR_exit),
+];
+const UNSHARE: Option<u64> = Some(snapshot::CLOSE_RANGE_UNSHARE);
+
 /// An error that the agent would take for a bad pointer of the program's.
 const EFAULT: u32 = 14;
 /// Verdicts, as in linux/seccomp.h.
@@ -144,7 +158,8 @@ pub fn lets_agent_work(context: &Context, program: u64) -> bool {
     // One that cannot be read is refused by the kernel.
     let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return true };
     let filter = Filter { context, len: len as u16, instructions };
-    NEEDED.iter().all(|need| {
+    let snapshots = if snapshot::is_on(context) { NEEDED_BY_SNAPSHOTS } else { &[] };
+    NEEDED.iter().chain(snapshots).all(|need| {
         let not_needed = need.nr == raw::__NR_arch_prctl && space().can_write_gs;
         not_needed || filter.lets_through(need).is_some()
     })

@@ -7,14 +7,17 @@ use linux_raw_sys::general as raw;
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame};
-use crate::memory;
+use crate::snapshot::{Begun, Target};
 use crate::stream::Stream;
-use crate::sys;
+use crate::{memory, snapshot, sys};
 
 /// Files that were told recently, by device, inode and path: that two paths lead to one file can
 /// only be learnt so. A file is told again after a collision, which is harmless.
 const SEEN: usize = 512;
 static SEEN_FILES: [AtomicU64; SEEN] = [const { AtomicU64::new(0) }; SEEN];
+
+/// Where `struct open_how` says how to resolve the path.
+const RESOLVE: u64 = 16;
 
 /// Bytes of a path that tell it from others.
 const PATH_BYTES: usize = 256;
@@ -66,7 +69,13 @@ pub fn changing_call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
-    if !context.silent && !sys::is_quiet() {
+    let truncates = nr as u32 == raw::__NR_truncate && !context.silent && !sys::is_quiet();
+    let stored = (truncates && snapshot::is_wanted(context, raw::O_TRUNC.into())).then(|| {
+        let (dir, flags) = (raw::AT_FDCWD as u64, 0);
+        snapshot::before(context, &Target { dir, path: args[0], arg: 0, flags, resolve: 0 })
+    });
+    let told = stored.as_ref().is_some_and(Begun::has_told);
+    if !told && !context.silent && !sys::is_quiet() {
         for arg in changed(nr as u32) {
             let dir = arg.dir.map_or(raw::AT_FDCWD as u64, |dir| args[usize::from(dir)]);
             let flags = if arg.link { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
@@ -78,6 +87,9 @@ pub fn changing_call(context: &mut Context, frame: &mut Frame) -> i64 {
     }
     let ret = call::make(context, nr, &args);
     exit(context, row, &args, ret);
+    if let Some(begun) = stored {
+        snapshot::after(context, &begun, ret);
+    }
     ret
 }
 
@@ -96,8 +108,23 @@ pub fn open_call(context: &mut Context, frame: &mut Frame) -> i64 {
             (Some(args[0]), 1, flags)
         }
     };
+    let stored = (!quiet && snapshot::is_wanted(context, flags)).then(|| {
+        let is_openat2 = nr as u32 == raw::__NR_openat2;
+        let resolve = is_openat2
+            .then(|| memory::read::<u64>(context, args[2].wrapping_add(RESOLVE)))
+            .flatten();
+        let target = Target {
+            dir: dir.unwrap_or(raw::AT_FDCWD as u64),
+            path: args[usize::from(path)],
+            arg: path,
+            flags,
+            resolve: resolve.unwrap_or(0),
+        };
+        snapshot::before(context, &target)
+    });
+    let told = quiet || stored.as_ref().is_some_and(Begun::has_told);
     let before = flags & u64::from(raw::O_CREAT | raw::O_TRUNC) != 0;
-    if before && !quiet && flags & u64::from(raw::O_EXCL) == 0 {
+    if before && !told && flags & u64::from(raw::O_EXCL) == 0 {
         let dir = dir.unwrap_or(raw::AT_FDCWD as u64);
         let at = args[usize::from(path)];
         let name = hash_of_path(context, at);
@@ -105,12 +132,15 @@ pub fn open_call(context: &mut Context, frame: &mut Frame) -> i64 {
         Stream::publish(context);
     }
     let ret = call::make(context, nr, &args);
-    if !before && !quiet && ret >= 0 {
+    if !before && !told && ret >= 0 {
         let flags = u64::from(raw::AT_EMPTY_PATH);
         let name = hash_of_path(context, args[usize::from(path)]);
         tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT, name);
     }
     exit(context, row, &args, ret);
+    if let Some(begun) = stored {
+        snapshot::after(context, &begun, ret);
+    }
     ret
 }
 
@@ -127,18 +157,25 @@ fn hash_of_path(context: &Context, path: u64) -> u64 {
 }
 
 fn tell(context: &mut Context, dir: u64, path: u64, flags: u64, arg: u8, name: u64) {
-    // SAFETY: plain numbers.
-    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
-    let at = &raw mut stat as u64;
-    if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
-        return;
-    }
+    let Some(stat) = look(dir, path, flags) else { return };
     let file = stat.st_ino ^ stat.st_dev.rotate_left(40) ^ name;
     let key = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let seen = &SEEN_FILES[(key >> 55) as usize % SEEN];
-    if seen.swap(key, Ordering::Relaxed) == key {
-        return;
+    if seen.swap(key, Ordering::Relaxed) != key {
+        record(context, arg, &stat);
     }
+}
+
+/// The file behind a path, if there is one.
+pub fn look(dir: u64, path: u64, flags: u64) -> Option<raw::stat> {
+    // SAFETY: plain numbers.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    let at = &raw mut stat as u64;
+    (sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) == 0).then_some(stat)
+}
+
+/// Writes an IDENTITY record.
+pub fn record(context: &mut Context, arg: u8, stat: &raw::stat) {
     let identity = Identity {
         dev: stat.st_dev,
         ino: stat.st_ino,

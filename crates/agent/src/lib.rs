@@ -35,6 +35,7 @@ mod rights;
 mod sigcalls;
 mod signals;
 mod sites;
+mod snapshot;
 mod start;
 mod status;
 mod stream;

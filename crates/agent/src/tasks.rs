@@ -283,33 +283,45 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
         context.process().pid = sys::getpid();
     }
     context.tgid = context.process().pid;
-    match (context.arena, reserved) {
-        (Some(arena), Some(index)) => {
-            context.slot_index = index;
-            let slot = arena.slot(index);
-            context.slot = Some(slot);
-            if new_process {
-                context.process().number = slot.process.load(Ordering::Relaxed);
-            }
-            slot.pid.store(context.process().pid, Ordering::Relaxed);
-            slot.tid.store(context.tid, Ordering::Relaxed);
-            // The first process of a pid namespace has no parent there.
-            if new_process && sys::call(raw::__NR_getppid, [0; 6]) == 0 {
-                slot.foreign_pid.store(1, Ordering::Relaxed);
-            }
-            Stream::open(context);
-            record_start(context);
-            slot.state.store(slot_state::ACTIVE, Ordering::Release);
-            if new_process {
-                stream::wake_recorder(context);
-            }
-        }
-        _ => {
-            context.silent = true;
-            context.slot = None;
-        }
+    if !take_slot(context, reserved, new_process) {
+        context.silent = true;
+        context.slot = None;
     }
     start::arm_dispatch();
+}
+
+/// The child makes the slot its own that was set aside for it. False: there is none.
+fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) -> bool {
+    let (Some(arena), Some(index)) = (context.arena, reserved) else { return false };
+    let slot = arena.slot(index);
+    let disowned = || {
+        arena.control().disowned.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    if slot.state.load(Ordering::Acquire) != slot_state::RESERVED {
+        return disowned();
+    }
+    context.slot_index = index;
+    context.slot = Some(slot);
+    if new_process {
+        context.process().number = slot.process.load(Ordering::Relaxed);
+    }
+    slot.pid.store(context.process().pid, Ordering::Relaxed);
+    slot.tid.store(context.tid, Ordering::Relaxed);
+    // The first process of a pid namespace has no parent there.
+    if new_process && sys::call(raw::__NR_getppid, [0; 6]) == 0 {
+        slot.foreign_pid.store(1, Ordering::Relaxed);
+    }
+    Stream::open(context);
+    record_start(context);
+    let (from, to) = (slot_state::RESERVED, slot_state::ACTIVE);
+    if slot.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return disowned();
+    }
+    if new_process {
+        stream::wake_recorder(context);
+    }
+    true
 }
 
 /// Writes the START record that every stream begins with.
@@ -359,7 +371,7 @@ fn new_area() -> Option<&'static mut ThreadArea> {
                 _ => (context.new_process && context.tgid != 0 && is_gone(), false),
             };
             if gone && !shared {
-                candidate.context.area_state.store(area::USED, Ordering::Relaxed);
+                claim(&mut candidate.context);
                 return Some(candidate);
             }
         }
@@ -367,11 +379,21 @@ fn new_area() -> Option<&'static mut ThreadArea> {
             return None;
         }
         let at = sys::map_memory(size_of::<ThreadArea>())?;
+        // SAFETY: fresh zeroed memory of that size.
+        let fresh = unsafe { &mut *at.cast::<ThreadArea>() };
+        claim(&mut fresh.context);
         space.areas[used].store(at as u64, Ordering::Release);
         space.areas_used.store(used as u32 + 1, Ordering::Release);
-        // SAFETY: fresh zeroed memory of that size.
-        Some(unsafe { &mut *at.cast::<ThreadArea>() })
+        Some(fresh)
     })
+}
+
+/// Makes an area somebody's, before another thread looks: neither free, nor of a process that is
+/// gone, as what its last user left there may tell.
+fn claim(context: &mut Context) {
+    context.new_process = false;
+    context.tgid = 0;
+    context.area_state.store(area::USED, Ordering::Release);
 }
 
 /// exit and exit_group: all is recorded before the call is made.

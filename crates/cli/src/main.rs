@@ -39,6 +39,9 @@ Examples:
     reenact show sqlite3.rnt
   What went wrong, and with which files?
     reenact show sqlite3.rnt --failed --call %file
+  Where does the time go, and what would a performance consultant look at?
+    reenact stat sqlite3.rnt
+    reenact stat patterns sqlite3.rnt
   How many calls of which kind, how much data, and is the recording complete?
     reenact info sqlite3.rnt
   The bytes that the call with number 217 wrote:

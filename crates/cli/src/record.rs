@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use events::record::GapWhy;
+use events::record::{GapWhy, SNAPSHOT_BYTES_MAX};
 use recorder::{
     DataRule, DataRules, Handle, Options, Recorder, Sink, Summary, host, namespaces, state,
 };
@@ -39,6 +39,12 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let arena = supervisor.arena();
     let control = arena.control();
     let data = data_rules(&args);
+    if args.snapshot && data.most() != DataMode::Full {
+        return Err(Failure::Recorder(
+            "--snapshot stores contents: it needs --data full, or a --data-for that says so".into(),
+        ));
+    }
+    control.snapshot.store(args.snapshot.into(), Ordering::Relaxed);
     control.data_mode.store(data.most() as u32, Ordering::Relaxed);
     control.data_max.store(args.max_data.unwrap_or(u64::MAX), Ordering::Relaxed);
 
@@ -188,6 +194,9 @@ fn options_text(args: &args::Args) -> String {
         args.data, args.max_data, args.compress, args.buffer
     )
     .to_lowercase();
+    if args.snapshot {
+        text.push_str(" snapshot");
+    }
     for rule in &args.data_for {
         text.push_str(&format!(" data_for={}=", rule.glob));
         text.push_str(&format!("{:?}", rule.mode).to_lowercase());
@@ -306,6 +315,14 @@ fn summary_line(summary: &Summary, path: Option<&Path>) -> String {
     );
     if let Some(path) = path {
         line.push_str(&format!(" -> {}", path.display()));
+    }
+    if summary.files_not_whole > 0 {
+        let files = summary.files_not_whole;
+        line.push_str(&format!(
+            "\nreenact: {files} changed files are not stored whole: they could not be read, or are \
+             longer than {}",
+            units::show_size(SNAPSHOT_BYTES_MAX)
+        ));
     }
     if let Some((_, text)) = &summary.stopped {
         line.push_str(&format!("\nreenact: recording stopped early: {text}"));

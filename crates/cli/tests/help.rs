@@ -27,7 +27,7 @@ fn help(command: &str) -> String {
 #[test]
 fn the_page_is_what_help_prints() {
     let mut page = HEAD.to_string();
-    for command in ["", "record", "show", "info", "stat", "cat", "compare", "doctor"] {
+    for command in ["", "record", "show", "info", "stat", "cat", "compare", "image", "doctor"] {
         let title = format!("reenact {command}");
         let text = help(command);
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -49,7 +49,7 @@ fn the_page_is_what_help_prints() {
 fn help_teaches() {
     let text = help("");
     assert!(text.contains("Examples:") && text.contains("Exit codes:"), "{text}");
-    for command in ["record", "show", "info", "stat", "cat", "compare"] {
+    for command in ["record", "show", "info", "stat", "cat", "compare", "image"] {
         assert!(help(command).contains("Examples:"), "{command}");
     }
 }

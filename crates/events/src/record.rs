@@ -111,7 +111,15 @@ pub mod part {
     pub const ENVP: u8 = 6;
     /// Of an image: its auxiliary vector.
     pub const AUXV: u8 = 7;
+    /// What was in the file behind a path before the call: one window of it, by index. With
+    /// FAULT, what could not be read from there on.
+    pub const SNAPSHOT: u8 = 8;
 }
+
+/// Bytes of a file in one DATA record of part SNAPSHOT.
+pub const SNAPSHOT_WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes stored of one file.
+pub const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 
 /// How a thread came to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

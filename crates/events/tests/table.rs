@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use events::capture::{self, OPS_MAX};
 use events::shape::{Arg, Dir, Kind, Len, Of, Ret};
 use events::table::{NUMBER_LIMIT, ROWS};
-use events::{Classes, Syscall, by_name, by_number};
+use events::{Classes, Replay, Syscall, by_name, by_number};
 
 /// x86_64 numbers that the kernel has, or had: the gap holds x32 calls and reserved numbers.
 fn known_numbers() -> impl Iterator<Item = u64> {
@@ -217,6 +217,26 @@ fn classes_say_what_a_call_takes() {
         let takes = |args: &[Arg]| args.iter().any(|a| matches!(a.kind, Kind::Fd | Kind::DirFd));
         if takes(call.args) || call.ret == Ret::Fd {
             assert!(call.classes.intersects(Classes::DESC), "{} is about descriptors", call.name);
+        }
+    }
+}
+
+/// A replay builds every argument anew: it must know what each one is.
+#[test]
+fn what_is_made_again_has_no_argument_of_unknown_meaning() {
+    for call in rows() {
+        let own = std::iter::once((call.replay, call.args, call.variants.is_empty()));
+        let variants =
+            call.variants.iter().map(|v| (v.replay.unwrap_or(call.replay), v.args, true));
+        for (replay, args, is_used) in own.chain(variants) {
+            // A row whose variants say it all is never used for a call that none of them fits.
+            if !is_used || !matches!(replay, Replay::Real | Replay::Numbers) {
+                continue;
+            }
+            for arg in args {
+                let unknown = matches!(arg.kind, Kind::Address | Kind::Hex | Kind::StrArray);
+                assert!(!unknown, "{}: {} may point anywhere", call.name, arg.name);
+            }
         }
     }
 }

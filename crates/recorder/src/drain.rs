@@ -263,10 +263,19 @@ impl Drain {
 
     fn finish(mut self) -> Summary {
         self.bury(&self.processes.dead(), false);
+        let disowned = self.slots.disowned();
         let counts = self.slots.close(&mut self.out);
         let full = self.out.full().cloned();
         let stopped = self.stopped.map(|stopped| (stopped.why, stopped.text)).or(full);
         let end_tsc = host::tsc();
+        if disowned != 0 {
+            let text = format!(
+                "{disowned} threads are not recorded: their rings were taken for those of threads \
+                 that had been killed before they began"
+            );
+            let kind = EventKind::Gap { why: GapWhy::RecorderLost, detail: disowned, text };
+            self.out.event(RECORDER, end_tsc, kind);
+        }
         if let Some((why, text)) = &stopped {
             let discarded = self.out.calls_discarded;
             self.out.last_gap(end_tsc, *why, discarded, text.clone());
@@ -306,6 +315,7 @@ impl Drain {
             slow_path_calls: totals.slow_path_calls,
             discarded: self.out.calls_discarded,
             gaps: totals.gaps,
+            files_not_whole: self.out.files_not_whole,
             stopped,
             unfinished: None,
         };

@@ -8,7 +8,7 @@ mod withhold;
 
 use events::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    START_WORDS, Start, StartHow, data_flag, enter_flag,
+    START_WORDS, Start, StartHow, data_flag, enter_flag, part,
 };
 use trace::event::{
     BLOB_BYTES_MAX, BlobId, Call, Content, Data, EventKind, INLINE_BYTES_MAX, Outcome,
@@ -115,6 +115,8 @@ pub(crate) struct Stream {
     inline: Vec<u8>,
     ids: Vec<BlobId>,
     identities: Vec<(u8, Identity)>,
+    /// The call changes a file that could not be stored whole before.
+    not_whole: bool,
 
     calls: u64,
     /// Where paths decide what is kept: what is known of the open call.
@@ -480,6 +482,7 @@ impl Stream {
         let inline = stored <= INLINE_BYTES_MAX as u64;
         let at = if inline { self.inline.len() } else { self.ids.len() } as u32;
         let part = header.c as u8;
+        self.not_whole |= part == part::SNAPSHOT && flags & data_flag::FAULT != 0;
         let mut item =
             Item { arg: header.a, part, index: header.b, flags, true_len, hash, stored, at };
         let fate = match self.call {
@@ -531,6 +534,9 @@ impl Stream {
 
     fn emit_call(&mut self, thread: u32, call: &OpenCall, outcome: Outcome, out: &mut Output) {
         let &OpenCall { tsc, nr, flags, nargs, site, args } = call;
+        if self.not_whole && matches!(outcome, Outcome::Returned { ret: 0.., .. }) {
+            out.files_not_whole += 1;
+        }
         if let Some(policy) = &mut out.policy {
             let whole = || call.whole(outcome, self.told());
             policy.returned(thread, tsc, &call.bare(), whole);
@@ -596,6 +602,7 @@ impl Stream {
     }
 
     fn clear(&mut self) {
+        self.not_whole = false;
         self.withheld.told.clear();
         self.items.clear();
         self.inline.clear();

@@ -91,6 +91,8 @@ pub struct Summary {
     pub discarded: u64,
     /// Gaps in the trace.
     pub gaps: u64,
+    /// Files that were changed and could not be stored whole before, where that was asked for.
+    pub files_not_whole: u64,
     /// Why the recording stopped before the program's end.
     pub stopped: Option<(GapWhy, String)>,
     /// The trace could not be brought to its end: readers will find it cut off there.

@@ -47,6 +47,8 @@ pub(crate) struct Output {
     pub data_bytes: u64,
     /// Gaps written.
     pub gaps: u64,
+    /// Files that were changed and could not be stored whole before, where that was asked for.
+    pub files_not_whole: u64,
 }
 
 impl Output {
@@ -67,6 +69,7 @@ impl Output {
             slow_calls: 0,
             data_bytes: 0,
             gaps: 0,
+            files_not_whole: 0,
         }
     }
 

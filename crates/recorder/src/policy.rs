@@ -170,7 +170,7 @@ impl Policy {
             )
         };
         match part {
-            part::CONTENT => Piece::Content,
+            part::CONTENT | part::SNAPSHOT => Piece::Content,
             part::WHOLE if of.is_some_and(|(_, len)| bulk(len)) => Piece::Content,
             _ => Piece::Told,
         }

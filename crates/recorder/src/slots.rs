@@ -114,6 +114,12 @@ impl Slots {
         &self.arenas
     }
 
+    /// Threads that began and found their slot taken from them.
+    pub fn disowned(&self) -> u64 {
+        let of = |arena: &Arena| arena.control().disowned.load(Ordering::Relaxed);
+        self.arenas.iter().map(|arena| u64::from(of(arena))).sum()
+    }
+
     fn arena(&self, index: usize) -> Arena {
         self.arenas[index / SLOTS]
     }
@@ -316,11 +322,15 @@ impl Slots {
         if unread > UNREAD_MAX { 0 } else { wanted - left }
     }
 
+    /// What the thread in a slot has said that it is.
+    fn start(&self, index: usize) -> Option<Start> {
+        self.threads[index].as_ref()?.stream.start().map(|(_, start)| start)
+    }
+
     /// The process of the thread in a slot; 0 when nobody has said so yet.
     pub fn process(&self, index: usize) -> u32 {
-        let start = self.threads[index].as_ref().and_then(|thread| thread.stream.start());
-        match start {
-            Some((_, start)) => start.process,
+        match self.start(index) {
+            Some(start) => start.process,
             None => self.shared(index).process.load(Ordering::Relaxed),
         }
     }
@@ -392,19 +402,20 @@ impl Slots {
     /// A thread runs a new program: those of its process that began before are gone.
     pub fn image(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
         let process = self.process(index);
-        let survivor = self.threads[index].as_ref().map_or(0, |thread| thread.stream.thread());
-        for other in self.in_use() {
-            if other == index || self.process(other) != process {
-                continue;
+        let mut others = self.in_use();
+        others.retain(|&other| other != index && self.process(other) == process);
+        let mut gone = Vec::new();
+        for &other in &others {
+            self.read(other, out, news);
+            if let Some(start) = self.start(other).filter(|start| start.tsc < tsc) {
+                gone.push(start.thread);
+                self.killed(other, tsc, out, news);
             }
-            let start = self.threads[other].as_ref().and_then(|thread| thread.stream.start());
-            let gone = match start {
-                Some((_, start)) => start.tsc < tsc,
-                // It has not said a word. If the survivor made it, then after the exec: a thread
-                // cannot be in clone and execve at once.
-                None => self.shared(other).parent.load(Ordering::Relaxed) != survivor,
-            };
-            if gone {
+        }
+        // Who has not said a word may have been made after the exec, unless its maker is gone.
+        others.retain(|&other| self.start(other).is_none());
+        for other in others {
+            if gone.contains(&self.shared(other).parent.load(Ordering::Relaxed)) {
                 self.killed(other, tsc, out, news);
             }
         }

@@ -280,6 +280,7 @@ fn an_exec_ends_the_other_threads_of_its_process_only() {
     }
     // The new program has made a thread before the recorder read anything of the exec.
     let young = thread_of(main.who.thread);
+    let (unborn, who) = reserve(arena, StartHow::Thread, process, young.who.thread, our_pid());
     main.enter(0, 12, 2, &[0]);
     main.exit(5);
     main.ring();
@@ -288,6 +289,8 @@ fn an_exec_ends_the_other_threads_of_its_process_only() {
         state(old.slot) == slot_state::FREE && state(silent) == slot_state::FREE
     });
     assert_eq!(state(young.slot), slot_state::ACTIVE);
+    assert_eq!(state(unborn), slot_state::RESERVED, "a thread that was made after the exec");
+    FakeThread::begin_in(arena, unborn, who).end();
     assert_eq!(state(other.slot), slot_state::ACTIVE);
     assert_eq!(state(main.slot), slot_state::ACTIVE);
     let (old, young, main_thread) = (old.who.thread, young.who.thread, main.who.thread);

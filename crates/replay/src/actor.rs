@@ -12,6 +12,7 @@ use crate::batch::{Action, Batch, Call, Placed, Spawn, What};
 use crate::clock;
 use crate::descriptors;
 use crate::execute::Maker;
+use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind as Differs, Outcome, Tally};
 use crate::scan::{self, Scan};
@@ -81,7 +82,11 @@ impl Actor<'_> {
                 // SAFETY: gives this task tables of its own.
                 unsafe { libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) };
                 descriptors::close_others(keep);
+                if self.shared.options.privileged {
+                    Powers::after_exec();
+                }
             }
+            What::Powers { effective, permitted } => Powers::narrow(*effective, *permitted),
             What::Become(beginning) => begin::become_process(self.shared, beginning),
             What::Unshare(flags) => {
                 // SAFETY: as above.
@@ -179,6 +184,10 @@ impl Actor<'_> {
                 1,
             );
         }
+        if self.maker.copied {
+            let what = "content copied that cannot be shared";
+            Outcome::count(&mut self.tally.unsupported, what, 1);
+        }
         let mut result = self.examine(batch, action, call, ret);
         if action.overlapped && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
@@ -215,8 +224,15 @@ impl Actor<'_> {
             }
             Ret::Pid | Ret::Id | Ret::Address => {}
             Ret::Offset if ret != call.ret && is_directory(call.values[0] as i32) => {}
+            Ret::Size if ret != call.ret => {
+                let list = verify::lists_same_names(batch, call, &self.maker.regions, ret);
+                return if list { Made::Same } else { Made::Return(ret) };
+            }
             _ if ret != call.ret => return Made::Return(ret),
             _ => {}
+        }
+        if call.opens_pipe {
+            descriptors::widen(call.ret as i32);
         }
         if let Some(made) = self.settle_descriptors(batch, action, call) {
             return made;
@@ -250,6 +266,7 @@ impl Actor<'_> {
     /// Descriptors that came out in memory are moved to their numbers.
     fn settle_descriptors(&self, batch: &Batch, action: &Action, call: &Call) -> Option<Made> {
         let mut pairs = begin::given_descriptors(batch, call, &self.maker.regions);
+        pairs.iter().for_each(|(found, _)| descriptors::widen(*found));
         if pairs.iter().all(|(found, wanted)| found == wanted) {
             return None;
         }

@@ -51,6 +51,13 @@ pub enum What {
     Become(Box<Beginning>),
     /// Stops sharing descriptors or the working directory: flags of unshare.
     Unshare(i32),
+    /// Keeps of its capabilities only these.
+    Powers {
+        /// In effect.
+        effective: u64,
+        /// To be had.
+        permitted: u64,
+    },
     /// Ends; whether it is the last one that uses its descriptors.
     End {
         /// Close them now: nobody else has them.
@@ -101,6 +108,8 @@ pub struct Call {
     pub pieces: Range<u32>,
     /// It moves bytes through a pipe or socket pair, where they come as they come.
     pub stream: bool,
+    /// It opens a named pipe.
+    pub opens_pipe: bool,
     /// The scan of a directory that it belongs to; 0 for all other calls.
     pub scan: u64,
     /// The descriptor table may be used by several tasks at once.

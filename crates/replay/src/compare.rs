@@ -18,6 +18,7 @@ use trace::{ReadError, Trace};
 
 use self::names::Names;
 pub use self::walk::trees;
+use crate::treatment::needs_privilege;
 
 /// Differences that are kept one by one; beyond that they are counted.
 const DIFFERENCES_MAX: usize = 10_000;
@@ -80,7 +81,7 @@ impl FinalState {
 pub struct Scrutiny {
     /// Owners and groups.
     pub owners: bool,
-    /// Set-user-id and set-group-id bits of files, and device nodes.
+    /// Set-user-id and set-group-id bits of files, device nodes, and attributes that need privileges.
     pub privileged: bool,
 }
 
@@ -356,6 +357,10 @@ impl Comparison {
         };
         let added = found.iter().filter(|xattr| by_name(expected, &xattr.name).is_none());
         for name in expected.iter().chain(added).map(|xattr| &xattr.name) {
+            if needs_privilege(name) && !self.scrutiny.privileged {
+                self.unverified(path, "an attribute that needs privileges was not set");
+                continue;
+            }
             let (should, is) = (by_name(expected, name), by_name(found, name));
             if should != is {
                 let text = |hash: Option<u128>| match hash {

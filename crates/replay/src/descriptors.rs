@@ -50,6 +50,20 @@ pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Resul
     Ok(())
 }
 
+/// Room in a pipe: twice what it has unless told otherwise.
+const PIPE_BYTES: libc::c_int = 128 << 10;
+
+/// Gives a pipe more room. How many pages its bytes take depends on where reads came between the
+/// writes: what just fitted in the recording may not fit here. Other files stay as they are.
+pub fn widen(fd: i32) {
+    // SAFETY: numbers only.
+    unsafe {
+        if (1..PIPE_BYTES).contains(&libc::fcntl(fd, libc::F_GETPIPE_SZ)) {
+            libc::fcntl(fd, libc::F_SETPIPE_SZ, PIPE_BYTES);
+        }
+    }
+}
+
 /// Puts a placeholder at a number.
 pub fn place(fd: i32, close_on_exec: bool, patient: impl Fn() -> bool) -> io::Result<()> {
     let cloexec = if close_on_exec { libc::O_CLOEXEC } else { 0 };

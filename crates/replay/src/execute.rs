@@ -4,6 +4,7 @@
 //! nowhere. What goes in is used where it lies if it lies in one piece.
 
 mod message;
+mod share;
 
 use events::record::part;
 use events::shape::{Dir, Kind, Len, Of};
@@ -61,6 +62,8 @@ pub struct Maker {
     align: bool,
     /// Set-user-id or set-group-id bits were taken away.
     pub withheld: bool,
+    /// Content was copied that cannot be shared here.
+    pub copied: bool,
 }
 
 impl Maker {
@@ -73,6 +76,7 @@ impl Maker {
             go_on: GoOn::No,
             align: false,
             withheld: false,
+            copied: false,
         }
     }
 
@@ -86,7 +90,14 @@ impl Maker {
             self.prepare(batch, call, fill);
             let again = self.perform(call);
             self.align = false;
-            return again;
+            if again != ret {
+                return again;
+            }
+        }
+        let unable = matches!(-ret as i32, libc::EOPNOTSUPP | libc::EXDEV | libc::EINVAL);
+        if unable && call.ret == 0 && share::copy_instead(batch, call) {
+            self.copied = true;
+            return 0;
         }
         if ret == -i64::from(libc::EACCES) && call.ret == 0 && self.may_be_executed(call) {
             return 0;
@@ -128,6 +139,7 @@ impl Maker {
         self.regions.clear();
         self.go_on = GoOn::No;
         self.withheld = false;
+        self.copied = false;
         for (slot, value) in self.values.iter_mut().zip(call.values) {
             *slot = value as usize;
         }

@@ -6,31 +6,24 @@
 
 mod line;
 mod pack;
+mod tasks;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
+use events::shape::{Dir, Kind, Of};
 use model::{Contents, World, spawn_flags};
-use trace::event::{Call, Event, EventKind, Outcome, ProcessState, StartHow};
+use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
-use crate::batch::{Action, Beginning, Placed, Spawn, What};
-use crate::lane::Mood;
+use crate::batch::{Action, Placed, What};
 use crate::latency::ByCall;
 use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
 use crate::treatment::{Judge, Said, Treatment, maps_to_change, own_descriptor, said};
-use line::{Line, Spawned, claim};
-
-const CLONE_FILES: u64 = 0x400;
-const CLONE_FS: u64 = 0x200;
-const CLONE_THREAD: u64 = 0x10000;
-const CLONE_NEWUSER: u64 = 0x1000_0000;
-
-/// Makers that ended while tasks of theirs were on their way.
-const LATE_MAX: usize = 1024;
+use line::{Line, Spawned};
 
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
@@ -40,8 +33,6 @@ const BATCH_BYTES: usize = 256 << 10;
 const FLUSH_EVENTS: u32 = 4096;
 /// The same while a task waits for calls that overlapped its own.
 const FLUSH_EVENTS_APPEAL: u32 = 16;
-/// Tasks of one maker that have not shown up yet.
-const SPAWNED_MAX: usize = 256;
 
 /// Turns a trace's events into actions.
 pub struct Planner<'a> {
@@ -174,10 +165,11 @@ impl<'a> Planner<'a> {
         let event = &next.event;
         self.seq = next.seq.unwrap_or(self.seq);
         self.settle_until(event.tsc);
-        // What an exec and an end need is known only when they have happened.
-        let closes = matches!(event.kind, EventKind::Image { .. } | EventKind::End { .. });
+        // A call has returned when its thread makes another one, whatever the clock says. What an
+        // exec or an end closes is known only when it has happened; a signal may hit within a call.
+        let goes_on = matches!(event.kind, EventKind::Call(_) | EventKind::Start { .. });
         if let Some(&index) = self.threads.get(&event.thread)
-            && !closes
+            && goes_on
         {
             self.settle(index);
         }
@@ -218,156 +210,6 @@ impl<'a> Planner<'a> {
         self.shared.wait_for_room();
     }
 
-    fn start(&mut self, thread: u32, how: StartHow, process: u32, parent: u32, tid: u32) {
-        if self.threads.contains_key(&thread) {
-            return;
-        }
-        let maker = self.threads.get(&parent).copied();
-        let claimed = match (maker, self.late.get_mut(&parent)) {
-            (Some(maker), _) => claim(&mut self.lines[maker].spawned, tid),
-            (None, Some(late)) => claim(late, tid),
-            (None, None) => None,
-        };
-        let index = match (claimed, maker) {
-            (Some(index), _) => index,
-            // Its maker's call was not recorded.
-            (None, Some(maker)) => {
-                let flags = match how {
-                    StartHow::Thread => CLONE_FILES | CLONE_FS | CLONE_THREAD,
-                    _ => 0,
-                };
-                self.spawn(maker, flags, self.lines[maker].last_enter)
-            }
-            (None, None) => {
-                let index = self.new_line(None);
-                self.shared.launch(&self.lines[index].lane);
-                index
-            }
-        };
-        let line = &mut self.lines[index];
-        line.process = process;
-        line.lane.thread.store(thread, std::sync::atomic::Ordering::Relaxed);
-        line.first = claimed.is_none() && maker.is_none();
-        self.threads.insert(thread, index);
-    }
-
-    fn new_line(&mut self, maker: Option<Index>) -> Index {
-        if self.free.is_empty() {
-            self.sweep();
-        }
-        let index = self.free.pop().unwrap_or(self.lines.len());
-        self.order.begin(index, maker);
-        let line = Line::default();
-        self.shared.enlist(&line.lane);
-        if index == self.lines.len() {
-            self.lines.push(line);
-        } else {
-            self.lines[index] = line;
-        }
-        index
-    }
-
-    /// Takes back the places of lanes whose tasks are over: nobody needs to wait for them.
-    fn sweep(&mut self) {
-        if self.lines.len() < 64 || !self.lines.len().is_power_of_two() {
-            return;
-        }
-        for (index, line) in self.lines.iter().enumerate() {
-            if line.ended && line.lane.mood() == Mood::Over {
-                self.order.forget(index);
-                self.free.push(index);
-            }
-        }
-        self.shared.discharge();
-    }
-
-    /// Has a lane make a task; its place among the lanes.
-    fn spawn(&mut self, maker: Index, flags: u64, enter: u64) -> Index {
-        let index = self.new_line(Some(maker));
-        let lane = Arc::clone(&self.lines[index].lane);
-        let what = What::Spawn(Box::new(Spawn { lane, flags }));
-        let action = self.action(enter, enter, what);
-        self.open_action(maker, action);
-        self.dispatch(maker);
-        index
-    }
-
-    fn image(&mut self, event: &Event) {
-        self.world.apply(event, &mut Stored(self.trace));
-        let Some(&index) = self.threads.get(&event.thread) else { return };
-        let process = self.lines[index].process;
-        if self.lines[index].first && self.lines[index].count == 0 {
-            return;
-        }
-        // The other threads of the process are gone before the new program begins.
-        let others: Vec<(u32, Index)> = self
-            .threads
-            .iter()
-            .filter(|(_, other)| **other != index && self.lines[**other].process == process)
-            .map(|(thread, other)| (*thread, *other))
-            .collect();
-        let ended: Vec<Index> = others.iter().map(|(_, other)| *other).collect();
-        for (thread, other) in others {
-            self.end_line(thread, other, event.tsc, false);
-        }
-        let keep: Vec<i32> = self
-            .world
-            .descriptors(event.thread)
-            .map(|table| table.iter().map(|(fd, _)| fd).collect())
-            .unwrap_or_default();
-        if !self.lines[index].is_open(|what| matches!(what, What::Exec(_))) {
-            self.settle(index);
-            let action = self.action(event.tsc, event.tsc, What::Exec(Box::default()));
-            self.open_action(index, action);
-        }
-        self.lines[index].open_what(What::Exec(keep.into()));
-        for other in ended {
-            let wait = (Arc::clone(&self.lines[other].lane), self.lines[other].count);
-            self.lines[index].also_wait(wait);
-        }
-        self.settle(index);
-    }
-
-    fn end(&mut self, event: &Event) {
-        let alone = !self.world.shares_descriptors(event.thread);
-        self.world.apply(event, &mut Stored(self.trace));
-        if let Some(&index) = self.threads.get(&event.thread) {
-            self.end_line(event.thread, index, event.tsc, alone);
-        }
-    }
-
-    fn end_line(&mut self, thread: u32, index: Index, tsc: u64, close: bool) {
-        // Descriptors are closed as soon as the thread has asked for its end. Whoever is killed asks
-        // for nothing: the end waits for no other.
-        if !self.lines[index].is_open(|what| matches!(what, What::End { .. })) {
-            self.settle(index);
-            let action = self.action(tsc, tsc, What::End { close: false });
-            self.open_action(index, action);
-            self.lines[index].wait_for_nobody();
-        } else {
-            self.lines[index].open_what(What::End { close });
-        }
-        self.settle(index);
-        self.threads.remove(&thread);
-        let line = &mut self.lines[index];
-        line.ended = true;
-        line.flush(self.shared);
-        line.lane.close();
-        let spawned = std::mem::take(&mut line.spawned);
-        if !spawned.is_empty() {
-            self.late.insert(thread, spawned);
-        }
-        if self.late.len() > LATE_MAX
-            && let Some((_, never)) = self.late.pop_first()
-        {
-            // Tasks that do not show up have nothing to do.
-            for (_, index) in never {
-                self.lines[index].ended = true;
-                self.lines[index].lane.close();
-            }
-        }
-    }
-
     fn call(&mut self, event: &Event, call: &Call) {
         let Some(&index) = self.threads.get(&event.thread) else {
             *self
@@ -379,6 +221,7 @@ impl<'a> Planner<'a> {
         };
         self.lines[index].last_enter = event.tsc;
         self.begin_program(index, event.tsc);
+        self.lines[index].under_way = true;
         let Some(said) = said(call) else {
             *self.tally.skipped.entry((call.nr, "an unknown call")).or_default() += 1;
             return;
@@ -418,6 +261,15 @@ impl<'a> Planner<'a> {
                 return;
             }
             self.task(index, event, call, exit, ret, step);
+            return;
+        }
+        if let Some(powers) = powers(said, call)
+            && self.judge.privileged
+            && ret == 0
+        {
+            self.tally.simulated += 1;
+            let action = self.action(event.tsc, exit, powers);
+            self.open_action(index, action);
             return;
         }
         let mut paths = step.paths.clone();
@@ -528,65 +380,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A call that makes or changes a task.
-    fn task(
-        &mut self,
-        index: Index,
-        event: &Event,
-        call: &Call,
-        exit: u64,
-        ret: i64,
-        step: &model::Step,
-    ) {
-        if let Some(flags) = spawn_flags(call, &mut Stored(self.trace)) {
-            if ret > 0 {
-                self.make(index, event, flags, Some(ret), exit);
-            }
-            self.simulate_pidfd(index, event, exit, step);
-            return;
-        }
-        self.lines[index].foreign |= call.args[0] & CLONE_NEWUSER != 0;
-        let mut flags = 0;
-        flags |= if step.leaves_files() { libc::CLONE_FILES } else { 0 };
-        flags |= if step.leaves_directory() { libc::CLONE_FS } else { 0 };
-        if flags != 0 {
-            let action = self.action(event.tsc, exit, What::Unshare(flags));
-            self.open_action(index, action);
-        }
-    }
-
-    /// clone may give a descriptor of the new process.
-    fn simulate_pidfd(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
-        let placed: Box<[Placed]> = step
-            .gives()
-            .map(|(fd, entry)| Placed { fd, close_on_exec: entry.close_on_exec })
-            .collect();
-        if !placed.is_empty() {
-            self.settle(index);
-            let action = self.action(event.tsc, exit, What::Place(placed));
-            self.open_action(index, action);
-        }
-    }
-
-    fn make(&mut self, index: Index, event: &Event, flags: u64, tid: Option<i64>, exit: u64) {
-        let child = self.spawn(index, flags, event.tsc);
-        let foreign = self.lines[index].foreign || flags & CLONE_NEWUSER != 0;
-        self.lines[child].foreign = foreign;
-        let line = &mut self.lines[index];
-        if line.spawned.len() >= SPAWNED_MAX
-            && let Some((_, never)) = line.spawned.pop_front()
-        {
-            self.lines[never].ended = true;
-            self.lines[never].lane.close();
-        }
-        self.lines[index].spawned.push_back((tid, child));
-        // What came of it is there for others when the call has returned.
-        if exit != u64::MAX {
-            self.open.push(Reverse((exit, index)));
-        }
-        self.lines[index].returning = Some(exit);
-    }
-
     fn unfinished(
         &mut self,
         index: Index,
@@ -620,15 +413,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The thread leaves its program, for another one or for good. What is closed by that is closed
-    /// before anybody can hear of it.
-    fn leaves(&mut self, index: Index, event: &Event, said: &Said) {
-        let execs = said.args.iter().any(|arg| matches!(arg.kind, events::Kind::Path));
-        let what = if execs { What::Exec(Box::default()) } else { What::End { close: false } };
-        let action = self.action(event.tsc, u64::MAX, what);
-        self.open_action(index, action);
-    }
-
     /// Whether bytes may have gone into a pipe, where others read them, before the call was cut off.
     fn is_write_to_stream(
         &mut self,
@@ -644,20 +428,6 @@ impl<'a> Planner<'a> {
             && said.replay == events::Replay::Real
             && self.judge.judge(said, call, 0, &table, &step.paths)
                 == Treatment::Make { stream: true }
-    }
-
-    /// The process's program begins: before its first call it is what the recorder saw.
-    fn begin_program(&mut self, index: Index, tsc: u64) {
-        if self.beginnings.is_empty() {
-            return;
-        }
-        let (process, first) = (self.lines[index].process, self.lines[index].first);
-        let Some(state) = self.beginnings.remove(&process) else { return };
-        self.lines[index].first = false;
-        let what = What::Become(Box::new(Beginning { state, first }));
-        let action = self.action(tsc, tsc, what);
-        self.open_action(index, action);
-        self.settle(index);
     }
 
     /// The directory scan that a call belongs to.
@@ -751,6 +521,21 @@ impl<'a> Planner<'a> {
             line.flush(self.shared);
         }
     }
+}
+
+/// The capabilities that a call leaves its thread with.
+fn powers(said: &Said, call: &Call) -> Option<What> {
+    let layout = &raw const events::layout::CAP_DATA;
+    let number = said.args.iter().position(
+        |arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(of), _) if std::ptr::eq(of, layout)),
+    )?;
+    let data = call.data.iter().find(|data| usize::from(data.arg) == number)?;
+    let trace::event::Content::Inline(bytes) = &data.content else { return None };
+    let (words, _) = bytes.as_chunks::<4>();
+    let word = |at: usize| words.get(at).map_or(0, |word| u64::from(u32::from_le_bytes(*word)));
+    // Two structs, each with 32 bits of each set.
+    let (effective, permitted) = (word(0) | word(3) << 32, word(1) | word(4) << 32);
+    Some(What::Powers { effective, permitted })
 }
 
 /// Whether a call may sleep until another task does something: it opens a named pipe, or locks.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use events::layout::Layout;
 use events::{Arg, Classes, Kind, Replay, Syscall};
 use model::{Description, DescriptorTable, Origin};
-use trace::event::{Call, Identity, Preamble};
+use trace::event::{Call, Content, Identity, Preamble};
 
 use model::realm;
 
@@ -81,7 +81,12 @@ const OF_THE_MACHINE: &[i32] = &[
     libc::ENOSYS,
     libc::ENODEV,
     libc::ENXIO,
+    libc::EOPNOTSUPP,
+    libc::ENOTTY,
 ];
+
+/// What the kernel uses within itself for a call that a signal cut off and that is made again.
+const RESTARTS: std::ops::RangeInclusive<i32> = 512..=516;
 
 /// Decides about calls.
 pub struct Judge {
@@ -152,7 +157,8 @@ impl Judge {
         if said.row.classes.intersects(Classes::CREDS) && !self.privileged {
             return Treatment::Simulate;
         }
-        if i32::try_from(-ret).is_ok_and(|error| OF_THE_MACHINE.contains(&error)) {
+        let of_the_machine = |error| OF_THE_MACHINE.contains(&error) || RESTARTS.contains(&error);
+        if i32::try_from(-ret).is_ok_and(of_the_machine) {
             return Treatment::Simulate;
         }
         // An ordinary user can give files to nobody else, so nobody is kept from them.
@@ -164,6 +170,16 @@ impl Judge {
         }
         if makes_device(said.args, call) {
             return Treatment::Withhold("device nodes not made");
+        }
+        if attribute_name(said, call).is_some_and(needs_privilege) {
+            let changes = said.row.classes.intersects(Classes::CHANGE) && ret >= 0;
+            return match changes {
+                true => Treatment::Withhold("attributes that need privileges not set"),
+                false => Treatment::Simulate,
+            };
+        }
+        if ret > 0 && asks_for_length_of_list(said.args, call) {
+            return Treatment::Simulate;
         }
         self.learn(call, paths);
         let mut stream = false;
@@ -291,6 +307,28 @@ pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
         [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/", own.as_bytes()];
     let number = links.iter().find_map(|link| path.strip_prefix(*link))?;
     std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Whether an extended attribute is one that only an all-powerful root may give, or the system.
+pub fn needs_privilege(name: &[u8]) -> bool {
+    name.starts_with(b"trusted.") || name.starts_with(b"security.")
+}
+
+/// The extended attribute that a call names.
+fn attribute_name<'a>(said: &Said, call: &'a Call) -> Option<&'a [u8]> {
+    let named = |arg: &Arg| matches!(arg.kind, Kind::Str) && arg.name == "name";
+    let number = said.args.iter().position(named)?;
+    let data = call.data.iter().find(|data| usize::from(data.arg) == number)?;
+    match &data.content {
+        Content::Inline(name) if said.ret != events::Ret::Fd => Some(name),
+        _ => None,
+    }
+}
+
+/// Whether the result is just the length of a list of attributes: some of them may be the system's.
+fn asks_for_length_of_list(args: &[Arg], call: &Call) -> bool {
+    args.iter().any(|arg| arg.name == "list")
+        && args.iter().zip(call.args).any(|(arg, size)| arg.name == "size" && size == 0)
 }
 
 /// prlimit for others: whom it concerns is another task's business.

@@ -8,8 +8,8 @@ use events::shape::{Dir, Kind, Of};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::batch::{Batch, Call, Piece};
-use crate::execute::Region;
-use crate::treatment::comparable_fields;
+use crate::execute::{self, Region};
+use crate::treatment::{comparable_fields, needs_privilege};
 
 /// How the bytes of a call compare.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,9 +125,27 @@ fn sample(at: usize, bytes: &[u8]) -> String {
     format!("at {at}: \"{}\"", shown.escape_ascii())
 }
 
+/// Whether a list of attributes has the names of the recording, as far as those are the program's.
+/// `ret` is the length that came out.
+pub fn lists_same_names(batch: &Batch, call: &Call, regions: &[Region], ret: i64) -> bool {
+    let Some(number) = call.args.iter().position(|arg| arg.name == "list") else { return false };
+    let Some(piece) = execute::find(batch, call, number, part::WHOLE, 0, true) else {
+        return false;
+    };
+    let Some(region) = regions.iter().find(|region| usize::from(region.arg) == number) else {
+        return false;
+    };
+    let len = region.len.min(ret.max(0) as usize);
+    // SAFETY: the region is memory of the call just made.
+    let found = unsafe { std::slice::from_raw_parts(region.start, len) };
+    batch.one_stretch(piece).is_some_and(|recorded| same_names(recorded, found))
+}
+
 fn same_names(a: &[u8], b: &[u8]) -> bool {
-    let names =
-        |bytes: &[u8]| bytes.split(|&c| c == 0).map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
+    let names = |bytes| {
+        let all = <[u8]>::split(bytes, |&c| c == 0);
+        all.filter(|name| !needs_privilege(name)).map(<[u8]>::to_vec).collect::<BTreeSet<_>>()
+    };
     names(a) == names(b)
 }
 

@@ -91,6 +91,9 @@ fn occasion<'a>(trace: &Trace, event: &'a Event) -> Occasion<'a> {
     Occasion { event, enter_ns, exit_ns }
 }
 
+/// Workers at most: each has numbers of its own in memory.
+const WORKERS_MAX: usize = 16;
+
 /// Folds all blocks, each on whatever worker is free; one block per worker is in memory.
 pub fn in_parallel<F: Fold>(
     trace: &Trace,
@@ -115,7 +118,8 @@ pub fn in_parallel<F: Fold>(
     };
     let mut all = make();
     thread::scope(|scope| {
-        let others: Vec<_> = (1..workers.max(1)).map(|_| scope.spawn(work)).collect();
+        let others: Vec<_> =
+            (1..workers.clamp(1, WORKERS_MAX)).map(|_| scope.spawn(work)).collect();
         all.merge(work());
         for other in others {
             match other.join() {

@@ -1,6 +1,5 @@
 //! Events in memory for tests, and folds over them.
 
-use events::record::data_flag;
 use model::{InlineOnly, Moment, World};
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, ProcessState, StartHow,
@@ -59,21 +58,12 @@ impl Made {
     }
 
     /// With memory behind an argument, read before the call.
-    pub fn with(self, arg: u8, bytes: &[u8]) -> Made {
-        self.data(arg, 0, bytes)
-    }
-
-    /// With memory behind an argument, read after the call.
-    pub fn gives(self, arg: u8, bytes: &[u8]) -> Made {
-        self.data(arg, data_flag::OUT, bytes)
-    }
-
-    fn data(mut self, arg: u8, flags: u8, bytes: &[u8]) -> Made {
+    pub fn with(mut self, arg: u8, bytes: &[u8]) -> Made {
         self.call.data.push(Data {
             arg,
             part: 0,
             index: 0,
-            flags,
+            flags: 0,
             true_len: bytes.len() as u64,
             hash: None,
             content: Content::Inline(bytes.to_vec()),

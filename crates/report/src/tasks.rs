@@ -86,7 +86,7 @@ impl Thread {
                 if let Some(data) = data.iter().find(|data| data.part == part::ARGV)
                     && self.images.len() < IMAGES_MAX
                 {
-                    self.images.insert(occasion.enter_ns, data.content.clone());
+                    self.images.insert(occasion.enter_ns, beginning(&data.content));
                 }
             }
             _ => {}
@@ -118,6 +118,16 @@ impl Thread {
     /// How long it lived.
     pub fn life_ns(&self) -> u64 {
         self.life.map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+}
+
+/// What is needed of a command line, however long a hostile trace makes it.
+fn beginning(content: &Content) -> Content {
+    match content {
+        Content::Blobs { len, ids } => {
+            Content::Blobs { len: *len, ids: ids.iter().take(1).copied().collect() }
+        }
+        inline => inline.clone(),
     }
 }
 

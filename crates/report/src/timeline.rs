@@ -8,7 +8,7 @@ use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 
 /// Steps that a recording may be cut into.
-pub const STEPS_MAX: u64 = 10_000;
+pub const STEPS_MAX: u64 = 2_000;
 /// Steps that fit onto a screen.
 const STEPS_WANTED: u64 = 40;
 

@@ -18,7 +18,7 @@ const S_IFREG: u32 = 0o100000;
 
 /// Files that are told apart, and bytes of their paths; what comes after counts as one.
 const FILES_MAX: usize = 200_000;
-const PATH_BYTES_MAX: usize = 64 << 20;
+const PATH_BYTES_MAX: usize = 32 << 20;
 /// Open files that are known before those that nobody has open any more are forgotten.
 const OPEN_MAX: usize = 1 << 16;
 

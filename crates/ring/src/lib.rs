@@ -4,7 +4,7 @@
 //! told by the `events` crate.
 //!
 //! ```text
-//! | Control | Slot 0 .. SLOTS-1 | owners | modules | profiles | home chunk 0 .. | pool chunk 0 .. |
+//! | Control | Slot 0 .. SLOTS-1 | owners | modules | profiles | files | home chunks | pool chunks |
 //! ```
 //!
 //! Every traced thread has a *slot*, and with it a stream of bytes cut into *chunks*. A stream
@@ -19,7 +19,7 @@
 //! | what | changed by | how |
 //! |---|---|---|
 //! | `slot.state` FREE -> RESERVED | agent of the parent, or the supervisor | compare-exchange |
-//! | RESERVED -> ACTIVE | agent of the thread | store |
+//! | RESERVED -> ACTIVE | agent of the thread | compare-exchange |
 //! | RESERVED -> FREE | whoever reserved it, when there is no thread | store |
 //! | ACTIVE -> ENDED | agent of the thread, or the recorder when the thread was killed | store |
 //! | ENDED -> FREE | recorder, when all is read | store |
@@ -69,6 +69,8 @@ pub struct Control {
     pub data_mode: AtomicU32,
     /// Bytes stored of each buffer.
     pub data_max: AtomicU64,
+    /// Non-zero: existing files are stored whole when they are first opened to be changed.
+    pub snapshot: AtomicU32,
     /// 0 while recording; a `GapWhy` once calls are no longer to be recorded.
     pub stopped: AtomicU32,
     /// The next thread number.
@@ -77,6 +79,8 @@ pub struct Control {
     pub next_process: AtomicU32,
     /// Non-zero once processes were made that share descriptors or directories with others.
     pub state_shared: AtomicU32,
+    /// Threads that found their slot taken from them as they began: each is one not recorded.
+    pub disowned: AtomicU32,
     /// Where to look for a free slot first.
     pub slot_hint: AtomicU32,
     /// Where to look for a free pool chunk first.
@@ -291,11 +295,15 @@ pub const PROFILES: usize = 512;
 pub const PROFILE_SITES: usize = 62;
 const _: () = assert!(size_of::<Profile>() == 256);
 
+/// Words in the table of files whose first content is told.
+pub const FILES: usize = 32 << 10;
+
 const OWNER_BYTES: usize = POOL_MAX * 4;
 const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();
 const MODULES_AT: usize = OWNERS_AT + OWNER_BYTES;
 const PROFILES_AT: usize = MODULES_AT + MODULE_BYTES;
-const HOMES_AT: usize = PROFILES_AT + PROFILES * size_of::<Profile>();
+const FILES_AT: usize = PROFILES_AT + PROFILES * size_of::<Profile>();
+const HOMES_AT: usize = FILES_AT + FILES * 8;
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
 /// Bytes of an arena with that many pool chunks.
@@ -370,6 +378,13 @@ impl Arena {
     pub fn profiles(&self) -> &'static [Profile; PROFILES] {
         // SAFETY: the mapping holds them.
         unsafe { &*self.base.add(PROFILES_AT).cast::<[Profile; PROFILES]>() }
+    }
+
+    /// Hashes of the device and inode of files whose first content is told, or that have none; 0:
+    /// free. One may be forgotten for another.
+    pub fn files(&self) -> &'static [AtomicU64; FILES] {
+        // SAFETY: the mapping holds them.
+        unsafe { &*self.base.add(FILES_AT).cast::<[AtomicU64; FILES]>() }
     }
 
     /// Where a chunk's bytes are and how many it has. Ids below [`SLOTS`] are home chunks.

@@ -55,6 +55,7 @@ impl Foreign {
         let (to, from) = (arena.control(), like.control());
         to.data_mode.store(from.data_mode.load(Ordering::Relaxed), Ordering::Relaxed);
         to.data_max.store(from.data_max.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.snapshot.store(from.snapshot.load(Ordering::Relaxed), Ordering::Relaxed);
         to.tsc_hz.store(from.tsc_hz.load(Ordering::Relaxed), Ordering::Relaxed);
         segment::prepare(&arena, FIRST_NUMBER);
         let inode = file.metadata()?.ino();

@@ -15,6 +15,8 @@ pub struct Measured {
     pub wall_s: f64,
     /// User and system time of the command and all its descendants.
     pub cpu_s: f64,
+    /// The most memory that the command had at once.
+    pub peak_bytes: u64,
     /// What it printed.
     pub stdout: String,
     /// It took longer than it was given, and was killed then.
@@ -92,6 +94,7 @@ pub fn run(
     Ok(Measured {
         wall_s,
         cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        peak_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
         stdout: fs::read_to_string(output).map_err(|error| error.to_string())?,
         cut,
     })

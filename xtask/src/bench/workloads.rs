@@ -284,7 +284,8 @@ impl Bench {
         self.dir.join("output")
     }
 
-    fn loops(&self, args: &[&str]) -> Vec<String> {
+    /// The command that runs a loop.
+    pub fn loops(&self, args: &[&str]) -> Vec<String> {
         let mut all = vec![self.dir.join("loops").display().to_string()];
         all.extend(words(args));
         all
@@ -337,7 +338,8 @@ impl Bench {
     }
 }
 
-fn build_loops(bench: &Bench) -> Result<(), Complaint> {
+/// Compiles the loops of one call.
+pub fn build_loops(bench: &Bench) -> Result<(), Complaint> {
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-o"]).arg(bench.dir.join("loops")).arg(repository().join("benches/loops.c"));
     must_succeed(cc)

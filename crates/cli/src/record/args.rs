@@ -58,6 +58,18 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     pub max_data: Option<u64>,
 
+    /// Store existing files whole before PROGRAM first opens them to be changed, for replays that
+    /// need every byte of what was there
+    ///
+    /// Without it a replay knows of a file what PROGRAM read before it was overwritten. Files are
+    /// stored as --data-for allows, whatever --max-data says, and up to 4 GiB of each; the opening
+    /// call takes as long as that takes. Those that PROGRAM may write but not read are not stored.
+    /// Neither are those that it finds open when it starts, gets from others, opens by a handle or
+    /// by io_uring, or changes under a seccomp filter of its own that forbids what is needed; nor
+    /// those that it only reads. A program that watches its own files (inotify) sees them read.
+    #[arg(long)]
+    pub snapshot: bool,
+
     /// Stop recording when the trace has this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,

@@ -40,6 +40,9 @@ pub fn write(out: &mut impl Write, sheet: &Sheet, limit: usize) -> io::Result<()
         let more = pictures - PICTURES_SHOWN;
         writeln!(out, "\n{more} more calls have a picture: --call NAME shows it")?;
     }
+    if sheet.tables.iter().all(|table| table.rows.is_empty()) {
+        return Ok(());
+    }
     if !sheet.notes.is_empty() {
         writeln!(out)?;
     }

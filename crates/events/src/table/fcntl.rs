@@ -42,7 +42,7 @@ pub static VARIANTS: &[Variant] = &[
     op(1029, Ret::Int, &[fd("fd"), OP]).replayed(SIMULATED),
     op(1030, Ret::Fd, &[fd("fd"), OP, int("arg")]).replayed(NUMBERS),
     op(1031, Ret::Int, &[fd("fd"), OP, int("arg")]),
-    op(1032, Ret::Int, &[fd("fd"), OP]),
+    op(1032, Ret::Int, &[fd("fd"), OP]).replayed(SIMULATED),
     op(1033, Ret::Int, &[fd("fd"), OP, bits("arg", &f::SEAL)]),
     op(1034, Ret::Hex, &[fd("fd"), OP]),
     op(1035, Ret::Int, &[fd("fd"), OP, output("hint", U64, Fixed(8))]).replayed(SIMULATED),

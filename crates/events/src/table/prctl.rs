@@ -41,7 +41,7 @@ pub static VARIANTS: &[Variant] = &[
     op(5, &[OP, output("value", U32, Fixed(4))]),
     op(6, &[OP, bits("value", &f::PR_UNALIGN)]),
     bare(7),
-    number(8),
+    number(8).replayed(REAL),
     op(9, &[OP, output("value", U32, Fixed(4))]),
     op(10, &[OP, hex("value")]),
     op(11, &[OP, output("value", U32, Fixed(4))]),

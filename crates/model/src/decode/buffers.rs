@@ -13,7 +13,7 @@ use crate::contents::{has, is_out};
 pub struct Buffer<'a> {
     /// The argument's name; `.vector` and `.header` for what leads to the content of a vector or
     /// message, `.name` and `.control` for a message's address and control data, `.content` for
-    /// what a struct points to. Elements of arrays have their index in brackets. What was read
+    /// what a struct points to, `.snapshot` for what was in the file behind a path. Elements of arrays have their index in brackets. What was read
     /// after the call has `.out` where the same memory was read before it as well.
     pub name: String,
     /// It is data that the call carries, not what describes it.
@@ -59,13 +59,13 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
             Some(Kind::Buf(_, of, _)) => Some(of),
             _ => None,
         };
-        // The buffers of a vector are numbered by element, those of a message by message.
-        let joined = data.part == part::CONTENT && matches!(of, Some(Of::Iovec));
+        // The buffers of a vector are numbered by element, those of a message by message, those of
+        // a file by window.
+        let joins = matches!(data.part, part::CONTENT | part::SNAPSHOT);
+        let joined = joins && (data.part == part::SNAPSHOT || matches!(of, Some(Of::Iovec)));
         let index = (!joined).then_some(data.index);
         let key = (data.arg, data.part, index, is_out(data));
-        if data.part == part::CONTENT
-            && let Some(&group) = known.get(&key)
-        {
+        if joins && let Some(&group) = known.get(&key) {
             groups[group].pieces.push(data);
             continue;
         }
@@ -79,6 +79,7 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
             (part::WHOLE, Some(Of::Iovec)) | (part::VECTOR, _) => ".vector",
             (part::NAME, _) => ".name",
             (part::CONTROL, _) => ".control",
+            (part::SNAPSHOT, _) => ".snapshot",
             (part::CONTENT, Some(Of::Holder(_))) => ".content",
             _ => "",
         });
@@ -87,8 +88,7 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
             name.push_str(".out");
         }
         known.insert(key, groups.len());
-        let plain =
-            data.part == part::CONTENT || data.part == part::WHOLE && matches!(of, Some(Of::Bytes));
+        let plain = joins || data.part == part::WHOLE && matches!(of, Some(Of::Bytes));
         groups.push(Buffer { name, plain, pieces: vec![data] });
     }
     groups

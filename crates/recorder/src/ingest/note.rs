@@ -1,5 +1,6 @@
 //! What is passed on to those who follow which paths change.
 
+use events::record::part;
 use trace::event::Outcome;
 
 use super::withhold::TOLD_BYTES_MAX;
@@ -11,6 +12,7 @@ use crate::output::Output;
 #[inline]
 pub(super) fn is_wanted(nr: u16, item: &Item, out: &Output) -> bool {
     item.stored <= TOLD_BYTES_MAX
+        && item.part != part::SNAPSHOT
         && out.changes.as_ref().is_some_and(|changes| changes.wants(nr, item.arg))
 }
 
@@ -29,7 +31,8 @@ impl Stream {
             .items
             .iter()
             .enumerate()
-            .filter(|(_, item)| item.stored != 0 && changes.wants(call.nr, item.arg));
+            .filter(|(_, item)| item.stored != 0 && item.part != part::SNAPSHOT)
+            .filter(|(_, item)| changes.wants(call.nr, item.arg));
         for (to, (at, item)) in texts.iter_mut().zip(wanted) {
             let bytes = if item.is_inline() {
                 let start = item.at as usize;

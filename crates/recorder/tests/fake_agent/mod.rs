@@ -99,6 +99,11 @@ impl FakeThread {
     /// A thread begins and says so.
     pub fn begin(arena: Arena, how: StartHow, process: u32, parent: u32, pid: u32) -> FakeThread {
         let (slot, who) = reserve(arena, how, process, parent, pid);
+        FakeThread::begin_in(arena, slot, who)
+    }
+
+    /// The thread for which a slot was reserved begins and says so.
+    pub fn begin_in(arena: Arena, slot: usize, who: Who) -> FakeThread {
         let mut thread = FakeThread::activate(arena, slot, who);
         let start = Start {
             tsc: tsc(),

@@ -39,7 +39,7 @@ pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
         unsafe { libc::umask(state.umask as libc::mode_t & 0o777) };
         take_limits(&state.limits);
     }
-    if state.fds_left_out == 0 {
+    if state.fds_left_out == 0 && !beginning.first {
         let keep: Vec<i32> = state.fds.iter().map(|open| open.fd).collect();
         if keep.is_sorted() {
             descriptors::close_others(&keep);

@@ -89,14 +89,13 @@ fn count_names(tree: &Tree) -> HashMap<NodeId, usize> {
 
 /// Gives hidden names to what has no other.
 fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> {
-    let all: Vec<NodeId> = tree.ids().filter(|id| tree.node(*id).initial).collect();
+    let named = |id: &NodeId| tree.node(*id).initial && names.contains_key(id);
+    let mut left: Vec<NodeId> = tree.ids().filter(named).collect();
     let mut number = 0;
-    for id in all {
+    while let Some(id) = left.pop() {
         let node = tree.node(id);
-        let has = names.get(&id).copied().unwrap_or(0);
-        if has == 0 {
-            continue;
-        }
+        // What is not counted has got its only name here.
+        let has = names.get(&id).copied().unwrap_or(1);
         if node.kind == Kind::Link && node.target.is_none() {
             let through = node.through.map(|through| tree.find(through));
             let known = through.and_then(|through| tree.path_at_first(through));
@@ -111,6 +110,7 @@ fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> 
             let is_placed = |through: &NodeId| known.is_some() || !tree.node(*through).initial;
             if let Some(through) = through.filter(|through| !is_placed(through)) {
                 hidden_name(tree, &name, through)?;
+                left.push(through);
             }
         } else if node.kind == Kind::File {
             let links = node.about.links.unwrap_or(1) as usize;

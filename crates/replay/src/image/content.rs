@@ -36,6 +36,8 @@ struct Stretch {
 pub struct Content {
     /// Its size at first, once known.
     pub size: Option<u64>,
+    /// It was at least so long: something stood open at that position.
+    pub size_min: u64,
     /// Its size now, as far as known.
     pub now: u64,
     /// What of the bytes at first is known.
@@ -52,6 +54,7 @@ impl Content {
     pub fn found() -> Content {
         Content {
             size: None,
+            size_min: 0,
             now: 0,
             seen: Ranges::default(),
             staged: None,
@@ -77,7 +80,7 @@ impl Content {
     /// The size at first: as told, or as far as anything of it was seen.
     pub fn size_at_first(&self) -> u64 {
         let seen_end = || self.seen.iter().last().map_or(0, |range| range.end);
-        self.size.unwrap_or_else(seen_end)
+        self.size.unwrap_or_else(|| seen_end().max(self.size_min))
     }
 
     /// Stretches that are kept.

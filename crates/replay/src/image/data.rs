@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use events::record::{data_flag, part};
+use events::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
 use events::shape::{Classes, Dir, Kind as ArgKind, Of};
 use model::Contents;
 use model::contents::{self, has, piece};
@@ -134,6 +134,15 @@ impl Fold<'_> {
             let end = start.saturating_add(data.true_len).min(range.end);
             self.read_piece(node, start..end, data)?;
             start = end;
+        }
+        Ok(())
+    }
+
+    /// A file was stored whole before a call that has changed it since, or may.
+    pub fn stored_whole(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
+        for data in asked.call.data.iter().filter(|data| data.part == part::SNAPSHOT) {
+            let start = u64::from(data.index) * SNAPSHOT_WINDOW_BYTES;
+            self.read_piece(node, start..start.saturating_add(data.true_len), data)?;
         }
         Ok(())
     }

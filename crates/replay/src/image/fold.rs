@@ -460,6 +460,12 @@ impl<'a> Fold<'a> {
             if let Some(node) = self.told(&open.target, Kind::Unknown)? {
                 let append = u64::from(open.flags) & O_APPEND != 0;
                 self.opens.add(description, node, open.offset, append);
+                if open.offset > 0
+                    && let Some(content) = self.tree.content(node)
+                {
+                    content.size_min = content.size_min.max(open.offset.min(i64::MAX as u64));
+                    content.now = content.now.max(content.size_min);
+                }
                 marks.insert(key, description.mark.get());
             }
         }

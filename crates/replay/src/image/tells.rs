@@ -30,6 +30,7 @@ impl Fold<'_> {
             return asked.errno().map_or(Ok(()), |errno| self.failed(&asked, errno));
         }
         let Some(node) = self.subject(&asked)? else { return Ok(()) };
+        self.stored_whole(&asked, node)?;
         self.stated(&asked, node)?;
         self.by_role(&asked, node)
     }

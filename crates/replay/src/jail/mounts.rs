@@ -67,7 +67,23 @@ pub fn refuse_kernel_files(options: &Options) -> Result<(), JailError> {
         let real = dir.canonicalize().map_err(|e| JailError::io(&dir.display().to_string(), e))?;
         refuse(&real, &mounts)?;
     }
-    Ok(())
+    // Before anything is made in the root.
+    match options.binds.iter().find(|bind| !is_plain(&bind.inside)) {
+        Some(bind) => Err(JailError::plain(format!(
+            "cannot bind at {}: not a plain absolute path below /, in UTF-8",
+            bind.inside.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a path names something below `/` without detours.
+fn is_plain(path: &Path) -> bool {
+    let mut parts = path.components();
+    parts.next() == Some(Component::RootDir)
+        && path.to_str().is_some()
+        && path != Path::new("/")
+        && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn refuse(dir: &Path, mounts: &[(PathBuf, String)]) -> Result<(), JailError> {
@@ -192,10 +208,6 @@ fn attach(tree: impl AsFd, at: &Path) -> rustix::io::Result<()> {
 fn make_place(tree: impl AsFd, at: &Path, made: &mut Vec<String>) -> io::Result<()> {
     let mount = rustix::fs::fstat(&tree)?;
     let is_dir = rustix::fs::FileType::from_raw_mode(mount.st_mode).is_dir();
-    let plain = at.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
-    if !at.is_absolute() || at == Path::new("/") || !plain || at.to_str().is_none() {
-        return Err(io::Error::other("not a plain absolute path below /, in UTF-8"));
-    }
     let mut above: Vec<&Path> = at.ancestors().skip(1).collect();
     above.reverse();
     let dirs = above.into_iter().chain(is_dir.then_some(at));

@@ -54,6 +54,27 @@ impl Powers {
     }
 }
 
+/// The calling thread's capabilities, as recorded calls change them. None is ever gained.
+impl Powers {
+    /// capset: keeps these, as far as it has them.
+    pub fn narrow(effective: u64, permitted: u64) {
+        let Ok(had) = rustix::thread::capabilities(None) else { return };
+        let permitted = had.permitted & CapabilitySet::from_bits_retain(permitted);
+        let effective = permitted & CapabilitySet::from_bits_retain(effective);
+        let sets = CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() };
+        // What it has already cannot be refused.
+        let _ = set_capabilities(None, sets);
+    }
+
+    /// A new program has none, unless it is root's.
+    pub fn after_exec() {
+        let (real, effective) = (rustix::process::getuid(), rustix::process::geteuid());
+        if !real.is_root() && !effective.is_root() {
+            Powers::narrow(0, 0);
+        }
+    }
+}
+
 /// Drops what a replay does not need, for good.
 pub fn drop_all_but_files() -> Result<(), JailError> {
     let failed = |error| JailError::io("cannot drop capabilities", error);

@@ -27,6 +27,8 @@ pub struct Line {
     pub process: u32,
     /// It is the first program, whose beginning is still to come.
     pub first: bool,
+    /// It has made a call since its program began.
+    pub under_way: bool,
     /// What lies ready.
     pub batch: Batch,
     /// The action that is open in the recording.

@@ -1,6 +1,7 @@
 //! A recorded call, packed for the task that makes it again.
 
-use events::record::data_flag;
+use events::Ret;
+use events::record::{data_flag, part};
 use events::shape::{Dir, Kind, Of};
 use model::contents::has;
 use trace::event::{self, Content, Data};
@@ -25,6 +26,9 @@ impl Line {
         let open = &mut self.open;
         for data in &call.data {
             let Some(arg) = said.args.get(usize::from(data.arg)) else { continue };
+            if data.part == part::SNAPSHOT {
+                continue;
+            }
             let out = has(data, data_flag::OUT);
             if out && !verify && !leads_on(arg.kind) {
                 continue;
@@ -59,6 +63,7 @@ impl Line {
             ret,
             pieces: 0..open.pieces.len() as u32,
             stream: false,
+            opens_pipe: opens_pipe(call, said),
             scan: 0,
             shared_table: false,
             vague: false,
@@ -79,6 +84,12 @@ fn piece(data: &Data, out: bool, stored: Stored) -> Piece {
         hash: data.hash,
         stored,
     }
+}
+
+/// Whether the recorder found a named pipe behind what was opened.
+fn opens_pipe(call: &event::Call, said: &Said) -> bool {
+    let is_pipe = |mode: u32| mode & libc::S_IFMT == libc::S_IFIFO;
+    said.ret == Ret::Fd && call.identities.iter().any(|(_, identity)| is_pipe(identity.mode))
 }
 
 /// What came out is needed to make the call, or to go on: vectors, messages, descriptors.

@@ -256,6 +256,7 @@ fn bad_roots_are_refused(outside: &Outside) {
 /// must be inside.
 fn removal_follows_no_trap(outside: &Outside) {
     let precious = outside.dir.join("precious");
+    assert!(!outside.root.join("dev").exists(), "nothing would be made, and nothing removed");
     inside(outside, |_| {
         std::fs::rename("/dev", "/moved").unwrap();
         symlink(&precious, "/dev").unwrap();

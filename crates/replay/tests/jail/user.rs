@@ -53,6 +53,11 @@ fn as_nobody(run: impl FnOnce() -> usize) -> usize {
 
 /// Runs it in a child; how many failed.
 pub fn in_child(run: impl FnOnce() -> usize) -> usize {
+    wait(start(run))
+}
+
+/// Starts a child that runs it.
+pub fn start(run: impl FnOnce() -> usize) -> libc::pid_t {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
         -1 => panic!("fork: {}", io::Error::last_os_error()),
@@ -60,11 +65,14 @@ pub fn in_child(run: impl FnOnce() -> usize) -> usize {
             let failures = catch_unwind(AssertUnwindSafe(run)).unwrap_or(1);
             std::process::exit(failures.min(100) as i32)
         }
-        child => {
-            let mut status = 0;
-            // SAFETY: the status is writable.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as usize } else { 1 }
-        }
+        child => child,
     }
+}
+
+/// Waits for a child; how many failed.
+pub fn wait(child: libc::pid_t) -> usize {
+    let mut status = 0;
+    // SAFETY: the status is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as usize } else { 1 }
 }

@@ -160,3 +160,42 @@ fn entry(image: &[(&'static str, Value)], wanted: &str) -> Option<u64> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{InlineOnly, World};
+
+    use super::*;
+    use crate::sample::{begin, call, events, open};
+
+    #[test]
+    fn addresses_have_a_module_while_it_is_mapped() {
+        let (text, data) = (5, 3);
+        let map = |start, protection, fd, offset| {
+            call("mmap", &[0, 0x1000, protection, 2, fd, offset], start)
+        };
+        let mut all = begin();
+        all.extend(events(&[
+            open("/lib/x.so", 0, 3),
+            map(0x70000, text, 3, 0x2000),
+            map(0x80000, data, 3, 0x3000),
+            call("getppid", &[], 1),
+        ]));
+        let last = all.last().map_or(0, |event| event.tsc);
+        let (mut world, mut sites) = (World::new(), Sites::new());
+        let mut found = Vec::new();
+        for event in &all {
+            let step = world.step(event, &mut InlineOnly);
+            let moment = Moment::new(None, event, &world, &step, &|tsc| tsc);
+            sites.add(&moment, &mut InlineOnly);
+            if event.tsc == last {
+                for address in [0x70123, 0x70123, 0x71123, 0x80123] {
+                    let site = sites.at(&moment, address);
+                    found.push(String::from_utf8(sites.name(site).to_vec()).unwrap());
+                }
+            }
+            world.finish(step);
+        }
+        assert_eq!(found, ["/lib/x.so+0x2123", "/lib/x.so+0x2123", "0x71123", "0x80123"]);
+    }
+}

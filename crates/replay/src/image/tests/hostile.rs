@@ -136,7 +136,7 @@ fn nonsense_gives_an_image_or_an_error_and_nothing_outside() {
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "something is outside");
         fs::remove_dir_all(&root).unwrap();
     }
-    assert!(built > ROUNDS / 2, "only {built} images: the test is of little use");
+    assert_eq!(built, ROUNDS, "images: what a file system does not take is no error");
 }
 
 #[test]

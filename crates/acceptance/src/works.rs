@@ -1,0 +1,204 @@
+//! Real work that is recorded and replayed: shell scripts, each in an empty directory.
+//!
+//! `$1` is the size. What a script finds in `../given` was put there before, unrecorded: of that the
+//! replay knows what the recording shows.
+
+use std::path::Path;
+
+use crate::{tier, trials};
+
+/// One work.
+#[derive(Debug)]
+pub struct Work {
+    /// Its name.
+    pub name: &'static str,
+    /// Programs, or files of packages, that it needs.
+    pub needs: &'static [&'static str],
+    /// Its programs are installed for the long tier only.
+    pub long: bool,
+    /// The sizes of the short and the long tier.
+    pub sizes: (u32, u32),
+    /// Makes what is given.
+    pub given: &'static str,
+    /// The work.
+    pub script: &'static str,
+}
+
+impl Work {
+    /// What is missing for it, if anything.
+    pub fn missing(&self) -> Option<&'static str> {
+        let absent = |need: &&&str| match need.starts_with('/') {
+            true => !Path::new(**need).exists(),
+            false => trials::missing(&[**need]).is_some(),
+        };
+        match self.long && !tier::is_long() {
+            true => Some("the long tier"),
+            false => self.needs.iter().find(absent).copied(),
+        }
+    }
+
+    /// The size in this tier.
+    pub fn size(&self) -> u32 {
+        tier::rounds(self.sizes.0, self.sizes.1)
+    }
+}
+
+/// Says who makes commits.
+const COMMITTER: &str = "\
+    export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org HOME=$PWD\n\
+    export GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.org\n";
+
+/// All works.
+pub const WORKS: &[Work] = &[
+    Work {
+        name: "sqlite3",
+        needs: &["sqlite3"],
+        long: false,
+        sizes: (2000, 50_000),
+        given: "",
+        script: r#"
+            cat > make.sql <<END
+            CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, n INT);
+            WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < $1)
+                INSERT INTO t SELECT i, 'name' || i, i * 7919 % 1000 FROM c;
+            CREATE INDEX by_n ON t(n);
+            UPDATE t SET name = name || 'x' WHERE n < 300;
+            DELETE FROM t WHERE n > 900;
+            VACUUM;
+            SELECT count(*), sum(n) FROM t;
+END
+            sqlite3 first.db < make.sql
+            (echo 'PRAGMA journal_mode = wal;'; cat make.sql) | sqlite3 second.db
+            sqlite3 first.db .dump > dump.sql
+            sqlite3 third.db < dump.sql
+        "#,
+    },
+    Work {
+        name: "fio",
+        needs: &["fio"],
+        long: true,
+        sizes: (4, 32),
+        given: "",
+        script: "
+            fio --name=work --ioengine=psync --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
+                --directory=. --verify=crc32c --fsync=64 --output=result
+        ",
+    },
+    Work {
+        name: "tar",
+        needs: &["/usr/include/linux"],
+        long: false,
+        sizes: (1, 8),
+        given: "
+            mkdir -p in/empty; cp -r /usr/include/linux in; ln in/linux/fs.h in/hard; ln -s linux/fs.h in/soft
+            tar -cf in.tar in; gzip -k in.tar; rm -r in
+        ",
+        script: "
+            tar -xf ../given/in.tar
+            for i in $(seq $1); do mkdir $i; tar -C $i -xzf ../given/in.tar.gz; done
+            rm -r in
+        ",
+    },
+    Work {
+        name: "git",
+        needs: &["git"],
+        long: false,
+        sizes: (5, 60),
+        given: r#"
+            git init -q -b main source; cd source
+            for i in $(seq $1); do
+                mkdir d$i; for j in 1 2 3; do seq $i $((i * j * 100)) > d$i/f$j; done
+                git add .; git commit -q -m $i
+            done
+        "#,
+        script: "
+            git clone -q ../given/source copy; cd copy
+            echo more >> d1/f1; git mv d2/f2 d2/moved; git rm -q d3/f3; echo new > new
+            git add -A; git commit -q -m changed
+            git checkout -q -b other HEAD~2; echo x > x; git add x; git commit -q -m other
+            git checkout -q main; git merge -q -m merged other
+            git gc -q; git status; git log --stat; git fsck --strict
+        ",
+    },
+    Work {
+        name: "make",
+        needs: &["gcc", "make"],
+        long: false,
+        sizes: (6, 40),
+        given: r#"
+            for i in $(seq $1); do
+                printf '#include <stdio.h>\nint f%d(int x) { return printf("%%d\\n", x * %d); }' \
+                    $i $i > f$i.c
+            done
+            (echo 'int main(void) {'; for i in $(seq $1); do echo "int f$i(int); f$i($i);"; done
+             echo 'return 0; }') > main.c
+            cat > Makefile <<'END'
+OBJECTS = $(patsubst %.c, %.o, $(wildcard f*.c))
+program: main.o libf.a
+	gcc -o $@ $^
+libf.a: $(OBJECTS)
+	ar rcs $@ $^
+%.o: %.c
+	gcc -O2 -g -MMD -c -o $@ $<
+END
+        "#,
+        script: "cp -r ../given/. .; make -j2; ./program > printed; touch f1.c; make -j2",
+    },
+    Work {
+        name: "python",
+        needs: &["/usr/lib/python3.11/test/test_shutil.py"],
+        long: false,
+        sizes: (1, 1),
+        given: "",
+        script: "TMPDIR=$PWD /usr/bin/python3 -m unittest -q test.test_shutil test.test_tempfile",
+    },
+    Work {
+        name: "postgresql",
+        needs: &["/usr/lib/postgresql"],
+        long: true,
+        sizes: (100, 1000),
+        given: "",
+        // It refuses to be root, and has a user of its own.
+        script: r#"
+            cat > database.sh <<'END'
+            bin=$(echo /usr/lib/postgresql/*/bin)
+            $bin/initdb -D data -A trust > initdb.log
+            $bin/pg_ctl -w -D data -l log -o "-k $PWD -h ''" start
+            $bin/createdb -h "$PWD" bench
+            $bin/pgbench -h "$PWD" -i -s 1 -q bench
+            $bin/pgbench -h "$PWD" -c 4 -j 2 -t $1 bench
+            $bin/pg_ctl -w -D data stop
+END
+            if test $(id -u) != 0; then exec sh -e database.sh $1; fi
+            chown postgres:postgres .
+            exec setpriv --reuid=postgres --regid=postgres --clear-groups sh -e database.sh $1
+        "#,
+    },
+    Work {
+        name: "rocksdb",
+        needs: &["db_bench"],
+        long: true,
+        sizes: (20_000, 200_000),
+        given: "",
+        script: "
+            db_bench --db=$PWD/db --num=$1 --threads=4 --value_size=100 --seed=1 \
+                --benchmarks=fillrandom,readrandom,overwrite,compact,readwhilewriting
+        ",
+    },
+    Work {
+        name: "pipeline",
+        needs: &[],
+        long: false,
+        sizes: (20_000, 1_000_000),
+        given: "",
+        script: r#"
+            seq $1 | awk '{ print $1 * 7919 % 10007 }' | sort -n -T . | uniq -c | sed 's/^ *//' | tee counts
+            mkfifo queue; (seq $1 > queue) & tac queue | gzip > backwards.gz; wait
+        "#,
+    },
+];
+
+/// A script with all that it needs around it.
+pub fn whole(script: &str) -> String {
+    format!("set -e\numask 022\n{COMMITTER}{script}")
+}

@@ -1,0 +1,125 @@
+//! Real work, recorded and replayed from its trace alone, with nothing of the original files there:
+//! every call comes out as recorded, and the files are the same, by our own comparison and by one
+//! that knows nothing of us.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use acceptance::ground::{Ground, KINDS, Kind};
+use acceptance::place::{Place, Who};
+use acceptance::shown::Info;
+use acceptance::stage::Stage;
+use acceptance::twins::must_be_twins;
+use acceptance::works::{WORKS, Work, whole};
+use acceptance::{Complaint, ensure, tier, trials};
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        let only_long = (!tier::is_long()).then_some("the long tier");
+        for work in WORKS {
+            trials.add_for_both(work.name, work.missing(), |stage, who| here(stage, who, work));
+            for kind in KINDS {
+                let missing = work.missing().or(only_long).or_else(|| kind.missing());
+                let name = format!("{}/{}", work.name, kind.name);
+                trials.add(&name, Who::Root, missing, |stage, who| on(stage, who, work, *kind));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Recorded and replayed on the file system of temporary files.
+fn here(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let recorded = Recorded::new(stage, &place, work)?;
+    recorded.replay(stage, &place, &place.path("root"))
+}
+
+/// From here to another file system, from there to there, and from there to here.
+fn on(stage: &Stage, who: Who, work: &Work, kind: Kind) -> Result<(), Complaint> {
+    let ground = Ground::new(stage, kind)?;
+    let here = Place::new(stage, who)?;
+    let there = Place::new_in(&ground.top(), who)?;
+    let told = |way: &'static str| move |complaint: Complaint| format!("{way}: {complaint}");
+    let recorded = Recorded::new(stage, &here, work)?;
+    recorded.replay(stage, &here, &there.path("root-of-here")).map_err(told("from here"))?;
+    let recorded = Recorded::new(stage, &there, work)?;
+    recorded.replay(stage, &there, &there.path("root")).map_err(told("there"))?;
+    recorded.replay(stage, &there, &here.path("root-of-there")).map_err(told("from there"))
+}
+
+/// A recorded work, whose files were moved away.
+struct Recorded {
+    trace: PathBuf,
+    /// Where the work was done.
+    work: PathBuf,
+    /// Where its files are now.
+    moved: PathBuf,
+}
+
+impl Recorded {
+    fn new(stage: &Stage, place: &Place, work: &Work) -> Result<Recorded, Complaint> {
+        let size = work.size().to_string();
+        place.clear()?;
+        let mut give = place.command("sh");
+        place.run(give.args(["-c", &whole(work.given), "sh", &size]))?.success("given")?;
+        let (given, moved) = (place.path("given"), place.path("recorded"));
+        rename(&place.work(), &given)?;
+        place.clear()?;
+        let trace = place.trace("work.rnt");
+        let mut record = place.command(&stage.reenact);
+        record.args(["record", "--quiet", "--output"]).arg(&trace);
+        record.args(["--", "sh", "-c", &whole(work.script), "sh", &size]);
+        place.run(&mut record)?.success("recorded")?;
+        Info::of(stage, &trace)?.must_be_complete()?;
+        // What the replay sees must be from the trace, not from here.
+        rename(&place.work(), &moved)?;
+        fs::remove_dir_all(&given).map_err(|error| error.to_string())?;
+        place.clear()?;
+        Ok(Recorded { trace, work: place.work(), moved })
+    }
+
+    fn replay(&self, stage: &Stage, place: &Place, root: &Path) -> Result<(), Complaint> {
+        fs::create_dir(root).map_err(|error| format!("{}: {error}", root.display()))?;
+        place.give(root)?;
+        let mut replay = place.command(&stage.reenact);
+        replay.arg("replay").arg(&self.trace).args(["--json", "--keep", "--root"]).arg(root);
+        let outcome = place.run(&mut replay)?;
+        let said: serde_json::Value = serde_json::from_str(outcome.text().trim())
+            .map_err(|error| format!("no result ({error}): {}", outcome.errors()))?;
+        ensure!(
+            outcome.status.success() && said["ok"] == true,
+            "{}\n{}\n{}\nunsupported: {}",
+            outcome.errors(),
+            said["mismatches"],
+            said["final_state"],
+            said["unsupported_here"]
+        );
+        let counts = [&said["mismatches"]["return"], &said["mismatches"]["data"]];
+        ensure!(counts.iter().all(|count| **count == 0), "mismatches: {}", said["mismatches"]);
+        let state = &said["final_state"];
+        ensure!(
+            state["different"] == 0 && state["limited"].is_null() && state["unverified"] == 0,
+            "not proved: {state}"
+        );
+        ensure!(
+            state["compared"].as_u64() > Some(0) && said["verified"].as_u64() > Some(500),
+            "hardly anything was verified: {said}"
+        );
+        ensure!(
+            said["skipped"].as_object().is_some_and(serde_json::Map::is_empty),
+            "left out: {}",
+            said["skipped"]
+        );
+        let inside = self.work.strip_prefix("/").map_err(|error| error.to_string())?;
+        must_be_twins(&self.moved, &root.join(inside))
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), Complaint> {
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    fs::rename(from, to).map_err(|error| format!("{}: {error}", from.display()))
+}

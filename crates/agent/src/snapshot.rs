@@ -1,0 +1,299 @@
+//! `--snapshot`: an existing file is stored whole before the first call that may change it.
+//!
+//! A short-lived thread with descriptors of its own reads the file, while its maker sleeps: nothing
+//! shows among the program's descriptors, no fork inherits one of ours, and closing ours does not
+//! take the process's record locks on the file away, as any close by the process itself would.
+//!
+//! Signals are blocked from before the first look until the call is recorded, so that no handler
+//! takes the call back with what was stored; a regular file does not make its opener wait. A file
+//! is marked as told after that: whoever finds the mark begins to write later than this call ended,
+//! and whoever finds none stores the file once more, which does no harm.
+
+use core::sync::atomic::Ordering;
+
+use events::record::{
+    Header, RecordKind, SNAPSHOT_BYTES_MAX, SNAPSHOT_WINDOW_BYTES, data_flag, part,
+};
+use linux_raw_sys::general as raw;
+use ring::FILES;
+
+use crate::context::{Context, mask_all, phase};
+use crate::stream::Stream;
+use crate::{entry, identity, sys};
+
+/// Of all that clone may share, everything but descriptors becomes so; those are left behind next.
+pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
+    | raw::CLONE_FS
+    | raw::CLONE_FILES
+    | raw::CLONE_SIGHAND
+    | raw::CLONE_THREAD
+    | raw::CLONE_SYSVSEM
+    | raw::CLONE_VFORK
+    | raw::CLONE_UNTRACED) as u64;
+/// From linux/close_range.h.
+pub const CLOSE_RANGE_UNSHARE: u64 = 2;
+const STACK_BYTES: u64 = 16 << 10;
+const PAGE_BYTES: u64 = 4096;
+/// Places where a file's mark may stand.
+const PLACES: usize = 8;
+const ESRCH: i64 = -3;
+
+/// File systems whose files are views of the kernel, from linux/magic.h: to read them may do things.
+const VIEWS: [i64; 13] = [
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0x7363_6673, // securityfs
+    0x6265_6570, // configfs
+    0x4249_4e4d, // binfmt_misc
+    0xde5e_81e4, // efivarfs
+    0x6165_676c, // pstore
+    0xf97c_ff8c, // selinuxfs
+    0x0765_5821, // resctrl
+];
+
+/// A file that a call may change, as its path argument names it.
+pub struct Target {
+    pub dir: u64,
+    pub path: u64,
+    /// The argument that the path is.
+    pub arg: u8,
+    /// Flags of open.
+    pub flags: u64,
+    /// How openat2 is to resolve the path; else 0.
+    pub resolve: u64,
+}
+
+/// What to do when the call is recorded.
+pub struct Begun {
+    /// The file to be marked; 0: none.
+    key: u64,
+    /// There was none, so the call may make one that need not be stored later.
+    is_new: bool,
+    /// The mask to go back to.
+    mask: Option<u64>,
+}
+
+impl Begun {
+    /// Whether the file was identified.
+    pub fn has_told(&self) -> bool {
+        self.key != 0
+    }
+}
+
+/// Whether files are stored at all.
+#[inline(always)]
+pub fn is_on(context: &Context) -> bool {
+    context.arena.is_some_and(|arena| arena.control().snapshot.load(Ordering::Relaxed) != 0)
+}
+
+/// Whether files are stored that a call with these flags of open changes.
+#[inline(always)]
+pub fn is_wanted(context: &Context, flags: u64) -> bool {
+    is_on(context)
+        && flags & u64::from(raw::O_PATH) == 0
+        && flags & u64::from(raw::O_WRONLY | raw::O_RDWR | raw::O_TRUNC) != 0
+}
+
+/// Before a call that may change a file: stores the file, if it was not stored yet.
+#[cold]
+#[inline(never)]
+pub fn before(context: &mut Context, target: &Target) -> Begun {
+    let no_follow = target.flags & u64::from(raw::O_NOFOLLOW) != 0;
+    let flags = if no_follow { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
+    let Some(stat) = identity::look(target.dir, target.path, flags) else {
+        let is_new = target.flags & u64::from(raw::O_CREAT) != 0;
+        return Begun { key: 0, is_new, mask: None };
+    };
+    let key = key_of(&stat);
+    if stat.st_mode & raw::S_IFMT != raw::S_IFREG || is_marked(context, key) {
+        return Begun { key: 0, is_new: false, mask: None };
+    }
+    let mask = sys::set_mask(mask_all(context));
+    // What cannot be masked is held until the call is recorded.
+    context.phase = phase::IN_CALL;
+    identity::record(context, target.arg, &stat);
+    store(context, target, &stat);
+    Stream::publish(context);
+    Begun { key, is_new: false, mask: Some(mask) }
+}
+
+/// After the call is recorded.
+#[cold]
+#[inline(never)]
+pub fn after(context: &mut Context, begun: &Begun, ret: i64) {
+    let mut key = begun.key;
+    if begun.is_new && ret >= 0 {
+        let here = u64::from(raw::AT_EMPTY_PATH);
+        let made = identity::look(ret as u64, c"".as_ptr() as u64, here);
+        key = made.map_or(0, |stat| key_of(&stat));
+    }
+    if key != 0 && ret >= 0 {
+        mark(context, key);
+    }
+    if let Some(mask) = begun.mask
+        && context.held_frame == 0
+    {
+        sys::set_mask(mask);
+    }
+}
+
+fn key_of(stat: &raw::stat) -> u64 {
+    (stat.st_ino ^ stat.st_dev.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+}
+
+fn places(key: u64) -> core::ops::Range<usize> {
+    let first = (key >> 40) as usize % (FILES / PLACES) * PLACES;
+    first..first + PLACES
+}
+
+fn is_marked(context: &Context, key: u64) -> bool {
+    let Some(arena) = context.arena else { return true };
+    arena.files()[places(key)].iter().any(|place| place.load(Ordering::Relaxed) == key)
+}
+
+fn mark(context: &Context, key: u64) {
+    let Some(arena) = context.arena else { return };
+    if is_marked(context, key) {
+        return;
+    }
+    let places = &arena.files()[places(key)];
+    for place in places {
+        if place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+    places[(key >> 8) as usize % PLACES].store(key, Ordering::Relaxed);
+}
+
+/// What the helper is to do, and what came of it.
+#[repr(C)]
+struct Job<'a> {
+    target: &'a Target,
+    stat: &'a raw::stat,
+    /// Where in the file to read, how much, and where to put it.
+    offset: u64,
+    len: u64,
+    to: u64,
+    /// Bytes read; `None`: it could not be done.
+    read: Option<u64>,
+}
+
+/// Writes the records of a file's content, one for each window.
+fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
+    let size = stat.st_size as u64;
+    if size == 0 {
+        return;
+    }
+    let room = size.min(SNAPSHOT_WINDOW_BYTES).next_multiple_of(PAGE_BYTES);
+    let mapped = sys::map_memory((room + STACK_BYTES) as usize);
+    let mut done = 0;
+    if let Some(memory) = mapped {
+        let to = memory as u64;
+        while done < size.min(SNAPSHOT_BYTES_MAX) && !context.silent {
+            let len = (size - done).min(SNAPSHOT_WINDOW_BYTES);
+            let mut job = Job { target, stat, offset: done, len, to, read: None };
+            run(context, &mut job, to + room + STACK_BYTES);
+            let Some(read) = job.read else { break };
+            if read != 0 {
+                let words = [head(target, done, 0), read, read];
+                Stream::record_with_bytes(context, &words, to, read);
+            }
+            done = if read == len { done + len } else { size };
+        }
+        sys::call(raw::__NR_munmap, [to, room + STACK_BYTES, 0, 0, 0, 0]);
+    }
+    if done < size && !context.silent {
+        Stream::record(context, &[head(target, done, data_flag::FAULT), size - done, 0]);
+    }
+}
+
+fn head(target: &Target, offset: u64, flags: u8) -> u64 {
+    let window = (offset / SNAPSHOT_WINDOW_BYTES) as u16;
+    let c = u32::from(part::SNAPSHOT) | u32::from(flags) << 8;
+    Header::new(RecordKind::Data, target.arg, window, c).to_word()
+}
+
+/// Runs the helper to its end.
+fn run(context: &Context, job: &mut Job<'_>, stack_top: u64) {
+    let mask = sys::set_mask(u64::MAX);
+    // SAFETY: signals are blocked, the stack is new, and the job outlives the helper.
+    let tid = unsafe {
+        entry::reenact_helper(HELPER_FLAGS, stack_top, core::ptr::from_mut(job) as u64, read_window)
+    };
+    // It may be on its way out still: the program is not to find one thread more than it has.
+    let is_there = || {
+        let args = [u64::from(context.tgid), tid as u64, 0, 0, 0, 0];
+        sys::call(raw::__NR_tgkill, args) != ESRCH
+    };
+    while tid > 0 && is_there() {
+        sys::call(raw::__NR_sched_yield, [0; 6]);
+    }
+    sys::set_mask(mask);
+    core::hint::black_box(job);
+}
+
+/// In the helper: leaves the program's descriptors behind, opens the file and reads.
+extern "C" fn read_window(job: u64) {
+    // SAFETY: the maker sleeps, and has lent us this.
+    let job = unsafe { &mut *(job as *mut Job<'_>) };
+    let Target { dir, path, .. } = *job.target;
+    let has_dir = dir as u32 != raw::AT_FDCWD as u32;
+    let first = if has_dir { u64::from(dir as u32) + 1 } else { 0 };
+    let all = u64::from(u32::MAX);
+    if sys::call(raw::__NR_close_range, [first, all, CLOSE_RANGE_UNSHARE, 0, 0, 0]) != 0 {
+        return;
+    }
+    let fd = open(job.target, dir, path, u64::from(raw::O_NOATIME));
+    // Only a file's owner may ask for that.
+    let fd = if fd < 0 { open(job.target, dir, path, 0) } else { fd };
+    if fd < 0 {
+        return;
+    }
+    let fd = fd as u64;
+    if is_same_file(fd, job.stat) && !is_view(fd) {
+        job.read = read(fd, job);
+    }
+    sys::call(raw::__NR_close, [fd, 0, 0, 0, 0, 0]);
+}
+
+fn open(target: &Target, dir: u64, path: u64, more: u64) -> i64 {
+    let always = raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_NOCTTY;
+    let flags = u64::from(always) | target.flags & u64::from(raw::O_NOFOLLOW) | more;
+    if target.resolve == 0 {
+        return sys::call(raw::__NR_openat, [dir, path, flags, 0, 0, 0]);
+    }
+    let how = [flags, 0, target.resolve];
+    let how = [how.as_ptr() as u64, size_of_val(&how) as u64];
+    sys::call(raw::__NR_openat2, [dir, path, how[0], how[1], 0, 0])
+}
+
+fn is_same_file(fd: u64, stat: &raw::stat) -> bool {
+    let here = u64::from(raw::AT_EMPTY_PATH);
+    let opened = identity::look(fd, c"".as_ptr() as u64, here);
+    opened.is_some_and(|opened| (opened.st_dev, opened.st_ino) == (stat.st_dev, stat.st_ino))
+}
+
+fn is_view(fd: u64) -> bool {
+    // SAFETY: plain numbers.
+    let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
+    sys::call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0
+        || VIEWS.contains(&(stat.f_type as i64))
+}
+
+/// Fills the window, up to the end of the file.
+fn read(fd: u64, job: &Job<'_>) -> Option<u64> {
+    let mut done = 0;
+    while done < job.len {
+        let args = [fd, job.to + done, job.len - done, job.offset + done, 0, 0];
+        match sys::call(raw::__NR_pread64, args) {
+            0 => break,
+            read if read > 0 => done += read as u64,
+            _ => return None,
+        }
+    }
+    Some(done)
+}

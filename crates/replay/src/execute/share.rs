@@ -1,0 +1,69 @@
+//! Where a file system cannot share content between files (FICLONE), the content is copied: later
+//! calls find the same bytes.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
+
+use events::record::part;
+use events::shape::{Kind, Of};
+
+use super::find;
+use crate::batch::{Batch, Call};
+
+/// Bytes copied at a time.
+const PORTION: usize = 256 << 10;
+
+/// What was to be shared: the source, where it begins there, how much (0: all that follows), and
+/// where it goes.
+struct Wanted {
+    from: i32,
+    from_at: u64,
+    len: u64,
+    to_at: u64,
+}
+
+/// Does by copying what a call did by sharing, if it is such a call. Whether it has.
+pub fn copy_instead(batch: &Batch, call: &Call) -> bool {
+    let Some(wanted) = wanted(batch, call) else { return false };
+    copy(&wanted, call.values[0] as i32).is_ok()
+}
+
+fn wanted(batch: &Batch, call: &Call) -> Option<Wanted> {
+    let source = |arg: &events::Arg| arg.name == "src_fd";
+    if let Some(number) = call.args.iter().position(source) {
+        return Some(Wanted { from: call.values[number] as i32, from_at: 0, len: 0, to_at: 0 });
+    }
+    let number = call.args.iter().position(|arg| {
+        let Kind::Buf(_, Of::Struct(layout), _) = arg.kind else { return false };
+        std::ptr::eq(layout, &raw const events::layout::FILE_CLONE_RANGE)
+    })?;
+    let piece = find(batch, call, number, part::WHOLE, 0, false)?;
+    let (words, _) = batch.one_stretch(piece)?.as_chunks::<8>();
+    let [from, from_at, len, to_at] = words.first_chunk()?.map(u64::from_le_bytes);
+    Some(Wanted { from: from as i32, from_at, len, to_at })
+}
+
+fn copy(wanted: &Wanted, to: i32) -> io::Result<()> {
+    // SAFETY: the numbers are the replayed program's, and stay open: the files are never dropped.
+    let [from, to] =
+        [wanted.from, to].map(|fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) }));
+    let size = from.metadata()?.len();
+    let left = size.saturating_sub(wanted.from_at);
+    let left = if wanted.len == 0 { left } else { left.min(wanted.len) };
+    let end = wanted.to_at.saturating_add(left);
+    let mut room = vec![0; PORTION];
+    let mut done = 0;
+    while done < left {
+        let most = room.len().min((left - done) as usize);
+        let got = from.read_at(&mut room[..most], wanted.from_at + done)?;
+        if got == 0 {
+            break;
+        }
+        to.write_all_at(&room[..got], wanted.to_at + done)?;
+        done += got as u64;
+    }
+    if to.metadata()?.len() < end { to.set_len(end) } else { Ok(()) }
+}
