@@ -7,11 +7,13 @@
 #include "expect.h"
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 
 #define BIG ((5 << 20) + 123)
 #define CHILDREN 20
+#define MOST 64
 
 static const struct {
     const char *name;
@@ -48,14 +50,18 @@ static void prepare(void) {
 
 static void on_alarm(int signal) { (void)signal; }
 
+static bool was_open[MOST];
+
+static bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
 // Children must find no descriptors but those that the other thread may have just opened: 3 and 4.
 static void *make_children(void *nothing) {
     for (int i = 0; i < CHILDREN; i++) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            for (int fd = 5; fd < 64; fd++)
-                if (fcntl(fd, F_GETFD) >= 0)
+            for (int fd = 5; fd < MOST; fd++)
+                if (is_open(fd) != was_open[fd])
                     _exit(1);
             _exit(0);
         }
@@ -83,6 +89,10 @@ static void keep_lock(void) {
 }
 
 static void change(void) {
+    for (int fd = 0; fd < MOST; fd++)
+        was_open[fd] = is_open(fd);
+    char target[16];
+    CHECK(readlink("link", target, sizeof target) == 6);
     fill(bytes, sizeof bytes);
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     CHECK(sigaction(SIGALRM, &action, NULL) == 0);

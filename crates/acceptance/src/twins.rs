@@ -97,7 +97,9 @@ mod tests {
         ];
         for change in changes {
             let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            [&a, &b].map(|dir| fill(dir.path()));
+            for dir in [&a, &b] {
+                fill(dir.path());
+            }
             must_be_twins(a.path(), b.path()).expect("they are the same");
             change(b.path());
             must_be_twins(a.path(), b.path()).expect_err("they are not");

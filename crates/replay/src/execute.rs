@@ -3,6 +3,7 @@
 //! No recorded address ever reaches the kernel: what points somewhere points to memory of ours, or
 //! nowhere. What goes in is used where it lies if it lies in one piece.
 
+mod access;
 mod message;
 mod share;
 
@@ -105,35 +106,6 @@ impl Maker {
         ret
     }
 
-    /// Nothing can be executed where we are, so the kernel denies it of every file: the file's own
-    /// permissions tell.
-    fn may_be_executed(&self, call: &Call) -> bool {
-        const X_OK: usize = libc::X_OK as usize;
-        let mut dir = libc::AT_FDCWD;
-        let mut path = 0;
-        for (arg, value) in call.args.iter().zip(self.values) {
-            match arg.kind {
-                Kind::DirFd => dir = value as i32,
-                Kind::Path => path = value,
-                Kind::Flags(set) if std::ptr::eq(set, &raw const events::flags::ACCESS) => {
-                    if value & X_OK == 0 || path == 0 {
-                        return false;
-                    }
-                    let rest = (value & !X_OK) as i32;
-                    // SAFETY: the path was built by `prepare`; all zeros are a stat.
-                    return unsafe {
-                        let mut stat: libc::stat = std::mem::zeroed();
-                        libc::faccessat(dir, path as *const _, rest, 0) == 0
-                            && libc::fstatat(dir, path as *const _, &raw mut stat, 0) == 0
-                            && stat.st_mode & 0o111 != 0
-                    };
-                }
-                _ => {}
-            }
-        }
-        false
-    }
-
     fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
         self.memory.clear();
         self.regions.clear();
@@ -182,28 +154,6 @@ impl Maker {
         }
         self.withheld = true;
         mode & !PRIVILEGE_BITS
-    }
-
-    /// Whether the file that the call names first is a directory.
-    fn is_directory(&self, call: &Call) -> bool {
-        let mut dir = libc::AT_FDCWD;
-        for (arg, value) in call.args.iter().zip(self.values) {
-            // SAFETY: all zeros are a stat; the path was built here and ends with a NUL.
-            unsafe {
-                let mut stat: libc::stat = std::mem::zeroed();
-                let done = match arg.kind {
-                    Kind::DirFd => {
-                        dir = value as i32;
-                        continue;
-                    }
-                    Kind::Path => libc::fstatat(dir, value as *const _, &raw mut stat, 0),
-                    Kind::Fd => libc::fstat(value as i32, &raw mut stat),
-                    _ => continue,
-                };
-                return done == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
-            }
-        }
-        false
     }
 
     fn string(&mut self, batch: &Batch, call: &Call, number: usize) -> usize {

@@ -17,7 +17,7 @@ mod fold;
 mod merge;
 mod opens;
 mod ranges;
-mod roles;
+pub(crate) mod roles;
 mod staging;
 mod stat;
 mod stored;

@@ -5,6 +5,7 @@
 //! follows from its beginning.
 
 mod line;
+mod names;
 mod pack;
 mod tasks;
 
@@ -24,6 +25,7 @@ use crate::outcome;
 use crate::shared::Shared;
 use crate::treatment::{Judge, Said, Treatment, maps_to_change, own_descriptor, said};
 use line::{Line, Spawned};
+use names::Names;
 
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
@@ -306,6 +308,9 @@ impl<'a> Planner<'a> {
                 let mut action = self.action(event.tsc, exit, what);
                 action.may_block = stream || may_block(said);
                 self.open_action(index, action);
+                if let Some(names) = Names::of(said, call, ret, paths) {
+                    self.order_by_names(index, names);
+                }
             }
             Treatment::Simulate => {
                 if said.row.name == "bind" && ret == 0 {
@@ -487,6 +492,25 @@ impl<'a> Planner<'a> {
         line.action = Some(action);
     }
 
+    /// Has calls that are open wait for each other where names tell their order.
+    fn order_by_names(&mut self, index: Index, names: Names) {
+        let ordered = self.shared.options.overlap;
+        let others = self.open.iter().map(|Reverse((_, other))| *other);
+        let others: Vec<Index> = others.filter(|other| ordered && *other != index).collect();
+        let wait_for = |line: &Line| (Arc::clone(&line.lane), line.count + 1);
+        for other in others {
+            let Some(theirs) = &self.lines[other].names else { continue };
+            if names.must_follow(theirs) {
+                let wait = wait_for(&self.lines[other]);
+                self.lines[index].also_wait(wait);
+            } else if theirs.must_follow(&names) {
+                let wait = wait_for(&self.lines[index]);
+                self.lines[other].also_wait(wait);
+            }
+        }
+        self.lines[index].names = Some(names);
+    }
+
     fn settle_until(&mut self, tsc: u64) {
         while let Some(&Reverse((exit, index))) = self.open.peek() {
             if exit > tsc {
@@ -515,6 +539,7 @@ impl<'a> Planner<'a> {
         let opened = self.opened;
         let line = &mut self.lines[index];
         let Some(mut action) = line.action.take() else { return };
+        line.names = None;
         action.overlapped |= opened > line.opened_at;
         line.add(action);
         if line.batch.actions.len() >= BATCH_ACTIONS || line.batch.held_bytes() >= BATCH_BYTES {

@@ -176,12 +176,7 @@ impl Fold<'_> {
     ) -> Result<(), ImageError> {
         let is_told = asked.call.identities.iter().any(|(arg, _)| *arg == path.arg);
         if asked.role.changes_names() || flags & open_flag::CREAT != 0 && !is_told {
-            if let Some(spot) = self.spot(asked, path, false, true)?
-                && let Some(directory) = spot.directory
-            {
-                self.at_most(directory, 0o555);
-            }
-            return Ok(());
+            return self.directory_at_most(asked, path, 0o555);
         }
         let mut access = asked.args.iter().zip(asked.call.args).filter(|(arg, _)| {
             arg.name == "mode" && matches!(arg.kind, events::shape::Kind::Flags(_))
@@ -191,11 +186,29 @@ impl Fold<'_> {
             (Role::Plain, Some((_, wanted))) if wanted & W_OK != 0 => 0o555,
             (Role::Plain | Role::Execute, Some(_)) | (Role::Execute, None) => 0o644,
             (Role::Open | Role::Directory, _) => 0,
+            // Who may not even look was stopped on the way.
+            (Role::Plain | Role::OnLink | Role::ReadLink, None) => {
+                return self.directory_at_most(asked, path, 0o700);
+            }
             _ => return Ok(()),
         };
         let kind = if asked.role == Role::Directory { Kind::Directory } else { Kind::Unknown };
         if let Some(node) = self.is_there(asked, path, kind, false)? {
             self.at_most(node, mode);
+        }
+        Ok(())
+    }
+
+    fn directory_at_most(
+        &mut self,
+        asked: &Asked,
+        path: &PathArg,
+        mode: u32,
+    ) -> Result<(), ImageError> {
+        if let Some(spot) = self.spot(asked, path, false, true)?
+            && let Some(directory) = spot.directory
+        {
+            self.at_most(directory, mode);
         }
         Ok(())
     }

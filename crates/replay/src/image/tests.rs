@@ -254,6 +254,33 @@ fn what_overlaps_with_a_change_is_no_fact() {
 }
 
 #[test]
+fn what_was_stored_before_a_change_is_there() {
+    let mut r = Recording::new("/w");
+    let size = (1 << 20) + 3;
+    let told = stat(1, 10, 0o100644).size(size);
+    r.open("data", O_RDWR | O_TRUNC, 3).stored(0, b"begin").stored(1, b"end").told_before(told);
+    r.write(3, b"new");
+    let image = r.image();
+    let found = content(&image, "w/data");
+    assert_eq!((&found[..5], &found[1 << 20..]), (&b"begin"[..], &b"end"[..]));
+    assert_eq!((image.built.seen_bytes, found.len() as u64), (8, size));
+}
+
+#[test]
+fn of_those_who_store_a_file_the_first_to_end_is_right() {
+    let mut r = Recording::new("/w");
+    r.fork(2);
+    r.overlapping(|r| {
+        r.by(1).open("data", O_RDWR, 3).stored(0, b"abcd").told(stat(1, 10, 0o100644).size(4));
+        r.by(1).write(3, b"X");
+        r.by(2).open("data", O_RDWR, 3).stored(0, b"Xbcd").told(stat(1, 10, 0o100644).size(4));
+    });
+    let image = r.image();
+    assert_eq!(content(&image, "w/data"), b"abcd");
+    assert_eq!(image.built.unknown_bytes, 0);
+}
+
+#[test]
 fn only_files_of_disks_are_made() {
     let mut r = Recording::new("/w");
     for path in ["/proc/self/maps", "/sys/block", "/dev/pts/0", "/dev/null", "/dev/shm/x"] {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::names::Names;
 use crate::batch::{Action, Batch, Stored, What};
 use crate::lane::Lane;
 use crate::order::Index;
@@ -33,6 +34,8 @@ pub struct Line {
     pub batch: Batch,
     /// The action that is open in the recording.
     pub action: Option<Action>,
+    /// The names that it is about.
+    pub names: Option<Names>,
     /// The memory that it needs.
     pub open: Batch,
     /// The count of opened actions when it was opened.

@@ -322,4 +322,18 @@ impl Told<'_> {
     pub fn told_before(self, identity: Identity) {
         self.0.identities.push((1, identity));
     }
+
+    /// With what a window of it held before.
+    pub fn stored(self, window: u16, bytes: &[u8]) -> Self {
+        self.0.data.push(Data {
+            arg: 1,
+            part: part::SNAPSHOT,
+            index: window,
+            flags: 0,
+            true_len: bytes.len() as u64,
+            hash: None,
+            content: Content::Inline(bytes.to_vec()),
+        });
+        self
+    }
 }
