@@ -78,6 +78,11 @@ impl Trials {
 /// The main function of a test binary: `fill` says what there is to try.
 pub fn main(fill: impl FnOnce(&mut Trials) -> Result<(), Complaint>) -> ExitCode {
     let arguments = Arguments::from_args();
+    // A shell that runs us in the background has these ignored, and programs inherit that.
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: the default action has no handler that could be wrong.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let ready = Stage::new().and_then(|stage| {
         let mut trials = Trials::new(stage);
         fill(&mut trials)?;

@@ -15,7 +15,7 @@ const DIFFERENT: i32 = 4;
 const BEYOND: &[(&str, &str)] = &[
     ("async_io", "writes through Linux AIO, whose data the trace does not hold"),
     ("bad_pointers", "a write takes bytes that the recorder could not read"),
-    ("ipc_namespace", "a program in another IPC namespace is not recorded"),
+    ("namespaces", "who enters another user namespace sees other owners of the same files"),
     ("seccomp_against_us", "children under a filter that forbids recording are not recorded"),
 ];
 

@@ -21,13 +21,12 @@ use crate::context::{Context, mask_all, phase};
 use crate::stream::Stream;
 use crate::{entry, identity, sys};
 
-/// Of all that clone may share, everything but descriptors becomes so; those are left behind next.
+/// A thread like any other; the first thing it does is to leave the program's descriptors behind.
 pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_FS
     | raw::CLONE_FILES
     | raw::CLONE_SIGHAND
     | raw::CLONE_THREAD
-    | raw::CLONE_SYSVSEM
     | raw::CLONE_VFORK
     | raw::CLONE_UNTRACED) as u64;
 /// From linux/close_range.h.

@@ -225,8 +225,8 @@ fn kind_of(stat: &Stat) -> FileKind {
 
 /// Attributes of an open file. Labels of security modules are the system's, not the program's.
 fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
-    // Most files have none.
-    if flistxattr(fd, &mut [0u8; 0][..]).is_ok_and(|len| len == 0) {
+    // Most files have none. (Of an empty buffer rustix says that it is full.)
+    if flistxattr(fd, &mut [0u8; 1][..]).is_ok_and(|len| len == 0) {
         return Vec::new();
     }
     let mut list = vec![0; XATTR_BYTES_MAX];

@@ -398,13 +398,22 @@ impl Actor<'_> {
                 differs.is_none()
             });
         }
+        let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
+        if call.ret == 0 {
+            scans.remove(&call.scan);
+        } else if differs.is_some()
+            && let Some(scan) = scans.get_mut(&call.scan)
+        {
+            scan.partial = true;
+        }
+        drop(scans);
         self.conclude(batch, action, call, differs.unwrap_or(Made::Same));
     }
 
     fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {
         let fd = call.values[0] as i32;
         let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
-        if again {
+        if again && scans.get(&call.scan).is_some_and(|scan| !scan.begun) {
             scans.remove(&call.scan);
             // SAFETY: numbers only.
             unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
@@ -422,10 +431,9 @@ impl Actor<'_> {
         if call.ret < 0 || !self.shared.options.verifies() {
             return None;
         }
+        let exists = |name: &[u8]| descriptors::has_entry(fd, name);
         if call.ret == 0 {
-            let left = scan.left_over();
-            scans.remove(&call.scan);
-            return left.map(|found| Made::Data {
+            return scan.left_over(exists).map(|found| Made::Data {
                 what: "entries".into(),
                 expected: "no more entries".into(),
                 found,
@@ -434,7 +442,7 @@ impl Actor<'_> {
         let Some((portion, old)) = scan::recorded_portion(batch, call) else {
             return Some(Made::Unknown);
         };
-        scan.portion(&portion, old).map(|expected| Made::Data {
+        scan.portion(&portion, old, exists).map(|expected| Made::Data {
             what: "entries".into(),
             expected,
             found: "not there".into(),

@@ -1,6 +1,6 @@
 //! Descriptor numbers: a file that came out under another number is moved to the recorded one.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 
 /// What placeholders are: a place that nothing can be read from or written to.
@@ -48,6 +48,16 @@ pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Resul
     }
     close(found);
     Ok(())
+}
+
+/// Whether a directory has an entry of this name now.
+pub fn has_entry(dir: i32, name: &[u8]) -> bool {
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: all zeros are a stat, which is written to; the name ends with a NUL.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstatat(dir, name.as_ptr(), &raw mut stat, libc::AT_SYMLINK_NOFOLLOW) == 0
+    }
 }
 
 /// Room in a pipe: twice what it has unless told otherwise.

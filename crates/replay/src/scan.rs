@@ -27,7 +27,9 @@ pub struct Scan {
     /// Names that were not seen in the recording yet, with their types.
     left: BTreeMap<Vec<u8>, u8>,
     /// There were too many to keep, or a difference was told already.
-    partial: bool,
+    pub partial: bool,
+    /// A portion was taken out.
+    pub begun: bool,
 }
 
 impl Scan {
@@ -40,45 +42,48 @@ impl Scan {
             let got =
                 unsafe { libc::syscall(libc::SYS_getdents64, fd, room.as_mut_ptr(), room.len()) };
             match got {
-                0 => return Ok(Scan { left, partial: false }),
+                0 => return Ok(Scan { left, partial: false, begun: false }),
                 ..0 => {
                     return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
                 }
                 got => left.extend(entries(&room[..got as usize], NAME_AT)),
             }
             if left.len() > NAMES_MAX {
-                return Ok(Scan { left, partial: true });
+                return Ok(Scan { left, partial: true, begun: false });
             }
         }
     }
 
     /// Takes a recorded portion out. Names what the recording has and the directory has not.
-    pub fn portion(&mut self, recorded: &[u8], old: bool) -> Option<String> {
+    /// `exists` tells what is there now: of what comes and goes during a scan, some is seen.
+    pub fn portion(
+        &mut self,
+        recorded: &[u8],
+        old: bool,
+        exists: impl Fn(&[u8]) -> bool,
+    ) -> Option<String> {
         let name_at = if old { NAME_AT_OLD } else { NAME_AT };
         for (name, kind) in entries(recorded, name_at) {
-            let missing = |left: &BTreeMap<Vec<u8>, u8>| !left.contains_key(&name);
-            if missing(&self.left) {
-                if self.partial {
-                    continue;
-                }
-                self.partial = true;
+            let found = self.left.remove(&name);
+            if found.is_none() && !self.partial && !exists(&name) {
                 return Some(name.escape_ascii().to_string());
             }
-            let found = self.left.remove(&name).unwrap_or(DT_UNKNOWN);
+            let found = found.unwrap_or(DT_UNKNOWN);
             if found != kind && found != DT_UNKNOWN && kind != DT_UNKNOWN {
-                self.partial = true;
                 return Some(format!("{} of type {kind}", name.escape_ascii()));
             }
         }
+        self.begun = true;
         None
     }
 
     /// Names that the directory has and the recording has not, at its end.
-    pub fn left_over(&self) -> Option<String> {
+    pub fn left_over(&self, exists: impl Fn(&[u8]) -> bool) -> Option<String> {
         if self.partial {
             return None;
         }
-        self.left.keys().next().map(|name| name.escape_ascii().to_string())
+        let name = self.left.keys().find(|name| exists(name));
+        name.map(|name| name.escape_ascii().to_string())
     }
 }
 
@@ -126,14 +131,18 @@ mod tests {
     #[test]
     fn portions_are_taken_out_of_the_whole() {
         let whole = [entry("a", 8), entry("bb", 4), entry("ccc", 0)].concat();
-        let scan = || Scan { left: entries(&whole, NAME_AT).collect(), partial: false };
+        let scan =
+            || Scan { left: entries(&whole, NAME_AT).collect(), partial: false, begun: false };
+        let (there, gone) = (|_: &[u8]| true, |_: &[u8]| false);
         let mut good = scan();
-        assert_eq!(good.portion(&[entry("ccc", 8), entry("a", 8)].concat(), false), None);
-        assert_eq!(good.left_over().as_deref(), Some("bb"));
-        assert_eq!(good.portion(&entry("bb", 4), false), None);
-        assert_eq!(good.left_over(), None);
-        assert_eq!(scan().portion(&entry("d", 8), false).as_deref(), Some("d"));
-        assert!(scan().portion(&entry("bb", 8), false).is_some());
+        assert_eq!(good.portion(&[entry("ccc", 8), entry("a", 8)].concat(), false, gone), None);
+        assert_eq!(good.left_over(there).as_deref(), Some("bb"));
+        assert_eq!(good.left_over(gone), None, "it was removed during the scan");
+        assert_eq!(good.portion(&entry("bb", 4), false, gone), None);
+        assert_eq!(good.left_over(there), None);
+        assert_eq!(scan().portion(&entry("d", 8), false, gone).as_deref(), Some("d"));
+        assert_eq!(scan().portion(&entry("d", 8), false, there), None, "it was made meanwhile");
+        assert!(scan().portion(&entry("bb", 8), false, there).is_some());
     }
 
     #[test]

@@ -193,7 +193,11 @@ impl Fold<'_> {
             _ => return Ok(()),
         };
         let kind = if asked.role == Role::Directory { Kind::Directory } else { Kind::Unknown };
-        if let Some(node) = self.is_there(asked, path, kind, false)? {
+        let Some(node) = self.is_there(asked, path, kind, false)? else { return Ok(()) };
+        // A directory is never executed, whatever its mode.
+        let is_refused =
+            asked.role == Role::Execute && self.tree.node(node).kind == Kind::Directory;
+        if !is_refused {
             self.at_most(node, mode);
         }
         Ok(())
