@@ -470,6 +470,7 @@ impl Made {
         match self {
             Made::Same | Made::Unknown | Made::Moved(_) => false,
             Made::Return(ret) if *ret < 0 => true,
+            Made::Return(_) if call.asks_for_end() => true,
             Made::Return(_) | Made::Data { .. } => {
                 call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && !call.stream
             }

@@ -31,14 +31,13 @@ pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Resul
     // SAFETY: numbers only.
     let flags = check(unsafe { libc::fcntl(found, libc::F_GETFD) })?;
     let cloexec = flags & libc::FD_CLOEXEC != 0;
-    let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-    loop {
-        // SAFETY: numbers only. The lowest free number from `wanted` on: never one in use.
-        let got = check(unsafe { libc::fcntl(found, command, wanted) })?;
-        if got == wanted {
-            break;
-        }
-        close(got);
+    if copy_to(found, wanted, cloexec)? {
+        close(found);
+        return Ok(());
+    }
+    // Who stands on our number may be waiting for the one that we stand on.
+    let found = out_of_the_way(found);
+    while !copy_to(found, wanted, cloexec)? {
         if !patient() {
             let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
             // SAFETY: numbers only.
@@ -48,6 +47,37 @@ pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Resul
     }
     close(found);
     Ok(())
+}
+
+/// Copies a descriptor to a number, unless that is in use.
+fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
+    let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    // SAFETY: numbers only. The lowest free number from `wanted` on: never one in use.
+    let got = check(unsafe { libc::fcntl(found, command, wanted) })?;
+    if got != wanted {
+        close(got);
+    }
+    Ok(got == wanted)
+}
+
+/// Numbers below the limit among which descriptors wait that have not got theirs.
+const WAITING_ROOM: libc::rlim_t = 64;
+/// Where that is at most: tables grow with their highest number.
+const WAITING_ROOM_END: libc::rlim_t = 1 << 16;
+
+/// Moves a descriptor to a number that hardly anybody waits for, if there is one.
+fn out_of_the_way(found: i32) -> i32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is written to.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let from = limit.rlim_cur.min(WAITING_ROOM_END).saturating_sub(WAITING_ROOM);
+    // SAFETY: numbers only.
+    let got = unsafe { libc::fcntl(found, libc::F_DUPFD_CLOEXEC, from as i32) };
+    if got < 0 {
+        return found;
+    }
+    close(found);
+    got
 }
 
 /// Whether a directory has an entry of this name now.
@@ -97,4 +127,47 @@ pub fn close_others(keep: &[i32]) {
         from = fd + 1;
     }
     close(from, u32::MAX);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn two_that_stand_on_each_others_numbers_change_places() {
+        const NUMBERS: [i32; 2] = [700, 701];
+        let identity = |fd: i32| {
+            // SAFETY: all zeros are a stat, which is written to.
+            unsafe {
+                let mut stat: libc::stat = std::mem::zeroed();
+                assert_eq!(libc::fstat(fd, &raw mut stat), 0);
+                (stat.st_dev, stat.st_ino)
+            }
+        };
+        for _ in 0..200 {
+            for (number, path) in NUMBERS.iter().zip([c"/", c"/dev"]) {
+                // SAFETY: constant strings and numbers.
+                unsafe {
+                    let fd = libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+                    assert!(fd >= 0 && libc::dup3(fd, *number, libc::O_CLOEXEC) == *number);
+                    libc::close(fd);
+                }
+            }
+            let before = NUMBERS.map(identity);
+            let start = Barrier::new(2);
+            std::thread::scope(|scope| {
+                for [found, wanted] in [NUMBERS, [NUMBERS[1], NUMBERS[0]]] {
+                    let start = &start;
+                    scope.spawn(move || {
+                        start.wait();
+                        move_to(found, wanted, || true).unwrap();
+                    });
+                }
+            });
+            assert_eq!([before[1], before[0]], NUMBERS.map(identity));
+        }
+        NUMBERS.into_iter().for_each(close);
+    }
 }

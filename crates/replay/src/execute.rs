@@ -523,6 +523,11 @@ impl Maker {
 }
 
 impl Call {
+    /// Whether its result is a file's size.
+    pub fn asks_for_end(&self) -> bool {
+        self.ret_kind == events::Ret::Offset && self.values[2] == libc::SEEK_END as u64
+    }
+
     /// Whether bytes come out of it.
     pub fn reads(&self) -> bool {
         self.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(Dir::Out, ..)))

@@ -4,6 +4,7 @@
 //! end has passed: then all calls that overlapped it are known. What must be done before it
 //! follows from its beginning.
 
+mod ends;
 mod line;
 mod names;
 mod pack;
@@ -24,6 +25,7 @@ use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
 use crate::treatment::{Judge, Said, Treatment, maps_to_change, own_descriptor, said};
+use ends::End;
 use line::{Line, Spawned};
 use names::Names;
 
@@ -276,10 +278,12 @@ impl<'a> Planner<'a> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague) = {
+        let (treatment, vague, end) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             let vague = self.judge.is_vague(said, call, &table);
-            (self.judge.judge(said, call, ret, &table, &paths), vague)
+            let alone = self.threads.len() < 2;
+            let end = if alone { None } else { End::of(said, call, ret, &table) };
+            (self.judge.judge(said, call, ret, &table, &paths), vague, end)
         };
         match treatment {
             Treatment::Make { stream } => {
@@ -308,9 +312,8 @@ impl<'a> Planner<'a> {
                 let mut action = self.action(event.tsc, exit, what);
                 action.may_block = stream || may_block(said);
                 self.open_action(index, action);
-                if let Some(names) = Names::of(said, call, ret, paths) {
-                    self.order_by_names(index, names);
-                }
+                let names = Names::of(said, call, ret, paths);
+                self.order_by_results(index, names, end);
             }
             Treatment::Simulate => {
                 if said.row.name == "bind" && ret == 0 {
@@ -492,23 +495,30 @@ impl<'a> Planner<'a> {
         line.action = Some(action);
     }
 
-    /// Has calls that are open wait for each other where names tell their order.
-    fn order_by_names(&mut self, index: Index, names: Names) {
-        let ordered = self.shared.options.overlap;
+    /// Has calls that are open wait for each other where their results tell their order.
+    fn order_by_results(&mut self, index: Index, names: Option<Names>, end: Option<End>) {
+        if !self.shared.options.overlap || names.is_none() && end.is_none() {
+            return;
+        }
+        let follows = |a: &(Option<Names>, Option<End>), b: &(Option<Names>, Option<End>)| {
+            a.0.as_ref().zip(b.0.as_ref()).is_some_and(|(a, b)| a.must_follow(b))
+                || a.1.as_ref().zip(b.1.as_ref()).is_some_and(|(a, b)| a.must_follow(b))
+        };
+        let told = (names, end);
         let others = self.open.iter().map(|Reverse((_, other))| *other);
-        let others: Vec<Index> = others.filter(|other| ordered && *other != index).collect();
+        let others: Vec<Index> = others.filter(|other| *other != index).collect();
         let wait_for = |line: &Line| (Arc::clone(&line.lane), line.count + 1);
         for other in others {
-            let Some(theirs) = &self.lines[other].names else { continue };
-            if names.must_follow(theirs) {
+            let theirs = &self.lines[other].told;
+            if follows(&told, theirs) {
                 let wait = wait_for(&self.lines[other]);
                 self.lines[index].also_wait(wait);
-            } else if theirs.must_follow(&names) {
+            } else if follows(theirs, &told) {
                 let wait = wait_for(&self.lines[index]);
                 self.lines[other].also_wait(wait);
             }
         }
-        self.lines[index].names = Some(names);
+        self.lines[index].told = told;
     }
 
     fn settle_until(&mut self, tsc: u64) {
@@ -539,7 +549,7 @@ impl<'a> Planner<'a> {
         let opened = self.opened;
         let line = &mut self.lines[index];
         let Some(mut action) = line.action.take() else { return };
-        line.names = None;
+        line.told = (None, None);
         action.overlapped |= opened > line.opened_at;
         line.add(action);
         if line.batch.actions.len() >= BATCH_ACTIONS || line.batch.held_bytes() >= BATCH_BYTES {

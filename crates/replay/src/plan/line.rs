@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::ends::End;
 use super::names::Names;
 use crate::batch::{Action, Batch, Stored, What};
 use crate::lane::Lane;
@@ -34,8 +35,8 @@ pub struct Line {
     pub batch: Batch,
     /// The action that is open in the recording.
     pub action: Option<Action>,
-    /// The names that it is about.
-    pub names: Option<Names>,
+    /// The names, and the end of a file, that it is about.
+    pub told: (Option<Names>, Option<End>),
     /// The memory that it needs.
     pub open: Batch,
     /// The count of opened actions when it was opened.
