@@ -21,7 +21,7 @@ use recorder::{
 };
 use ring::{DataMode, Slot};
 use supervisor::{ExecStop, LaunchError, Observer, Supervisor};
-use trace::event::{Event, EventKind, RECORDER};
+use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 
 use crate::failure::Failure;
@@ -237,7 +237,7 @@ impl Glue {
     }
 
     fn tell(&self, kind: EventKind) {
-        self.handle.event(Event { thread: RECORDER, tsc: host::tsc(), kind });
+        self.handle.tell(kind);
     }
 }
 

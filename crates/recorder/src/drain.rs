@@ -208,6 +208,8 @@ impl Drain {
     fn bury(&mut self, dead: &[(u32, u64)], wait_for_status: bool) {
         for &(process, _) in dead {
             if let Some((tsc, status)) = self.processes.bury(process, wait_for_status) {
+                // A stream is in order: what was told before the end stands before it.
+                self.read_mail();
                 // The ends of its threads bear the time itself, and come before.
                 self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
             }

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use events::record::GapWhy;
 use ring::Arena;
-use trace::event::{Event, Preamble};
+use trace::event::{Event, EventKind, Preamble};
 use trace::{WriteError, Writer, WriterOptions};
 
 use crate::changes::Changes;
@@ -180,6 +180,11 @@ impl Handle {
     /// Adds an event of the recorder's own stream.
     pub fn event(&self, event: Event) {
         self.mailbox.leave(Message::Event(event));
+    }
+
+    /// Adds what happens now to the recorder's own stream.
+    pub fn tell(&self, kind: EventKind) {
+        self.mailbox.tell(kind);
     }
 
     /// A process exists: watching it from now on makes sure that its end is learnt. `pid` is its

@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use events::record::GapWhy;
 use ring::Arena;
 use rustix::thread::futex;
-use trace::event::{Event, EventKind, ProcessState};
+use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
+use crate::host;
 use crate::watch::Watched;
 
 /// A message to the draining thread.
@@ -83,6 +84,16 @@ impl Mailbox {
         self.filled.store(true, Ordering::SeqCst);
     }
 
+    /// As [`Mailbox::leave`], for what happens now: who takes the messages has all earlier ones.
+    pub fn tell(&self, kind: EventKind) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        queue.push_back(Message::Event(Event { thread: RECORDER, tsc: host::tsc(), kind }));
+        self.filled.store(true, Ordering::SeqCst);
+    }
+
     /// Delivers a message and wakes the draining thread.
     pub fn send(&self, message: Message) {
         self.leave(message);
@@ -122,10 +133,9 @@ impl Mailbox {
 
     /// The messages that have come.
     pub fn take(&self) -> VecDeque<Message> {
-        if !self.filled.swap(false, Ordering::SeqCst) {
-            return VecDeque::new();
-        }
-        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.filled.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *queue)
     }
 }
 
