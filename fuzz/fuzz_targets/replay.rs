@@ -191,7 +191,7 @@ fuzz_target!(|input: &[u8]| {
         };
         let image = Image::Trace;
         let session =
-            Session { trace: &trace, image, places: &[], options, ready: None, compare: true };
+            Session { trace: &trace, progress: &|_| {}, image, places: &[], options, ready: None, max_size: Some(256 << 20), compare: true };
         session.run();
         0
     });

@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: the acceptance tests with the counts that a release needs.
 
+use crate::test::PYTHON;
 use crate::{Complaint, cargo, tools};
 
 const TOOLS: &[&str] = &[
@@ -12,6 +13,9 @@ const TOOLS: &[&str] = &[
     "make",
     "go",
     "libpython3.11-testsuite",
+    "python3-venv",
+    "java",
+    "chromium",
     "fio",
     "db_bench",
     "postgresql",
@@ -23,6 +27,7 @@ const TOOLS: &[&str] = &[
 /// Runs all acceptance tests in their long tier.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide(TOOLS);
+    tools::provide_python(&[PYTHON, &["pyspark"]].concat());
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let mut all = vec!["test", "--package", "acceptance", "--no-fail-fast"];
     all.extend(args);

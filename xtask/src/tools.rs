@@ -15,8 +15,11 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("make", "make", None),
     ("go", "golang-go", None),
     ("fio", "fio", None),
+    ("chromium", "chromium", None),
     ("db_bench", "rocksdb-tools", None),
     ("postgresql", "postgresql", Some("/usr/lib/postgresql")),
+    ("python3-venv", "python3-venv", Some("/usr/share/doc/python3-venv")),
+    ("java", "default-jre-headless", None),
     ("mkfs.ext4", "e2fsprogs", Some("/usr/sbin/mkfs.ext4")),
     ("mkfs.xfs", "xfsprogs", Some("/usr/sbin/mkfs.xfs")),
     ("mkfs.btrfs", "btrfs-progs", Some("/usr/sbin/mkfs.btrfs")),
@@ -64,5 +67,31 @@ pub fn provide(tools: &[&str]) {
     install.extend(&missing);
     if !(apt(&["update"]) && apt(&install)) {
         eprintln!("xtask: apt-get could not install all of {}", missing.join(" "));
+    }
+}
+
+/// Makes an environment of Python under `target`, and installs packages from PyPI into it. Whoever
+/// needs a package that is still missing says so again.
+pub fn provide_python(packages: &[&str]) {
+    let place = crate::repository().join("target/python");
+    let python = place.join("bin/python3");
+    let works = |program: &Path, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let find = format!(
+        "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {packages:?})))"
+    );
+    if works(&python, &["-c", &find]) {
+        return;
+    }
+    eprintln!("xtask: installing {} into {}", packages.join(" "), place.display());
+    let made = works(&python, &["-m", "pip", "--version"])
+        || works(Path::new("python3"), &["-m", "venv", &place.to_string_lossy()]);
+    let mut install = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    install.extend(packages);
+    if !(made && works(&python, &install)) {
+        eprintln!("xtask: pip could not install all of {}", packages.join(" "));
     }
 }

@@ -20,7 +20,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("fatal_signals_pass_through", fatal_signals_pass_through),
     ("default_output", default_output),
     ("existing_files_are_kept", existing_files_are_kept),
+    ("a_replaced_file_is_private", a_replaced_file_is_private),
     ("output_to_a_pipe", output_to_a_pipe),
+    ("closed_streams_stay_closed", closed_streams_stay_closed),
+    ("the_limit_of_file_sizes_is_kept", the_limit_of_file_sizes_is_kept),
     ("summary", summary),
     ("data_modes", data_modes),
     ("data_for_some_paths", data_for_some_paths),
@@ -129,6 +132,49 @@ fn existing_files_are_kept(stage: &Stage, place: &Place) -> Result<(), Complaint
     ensure!(!place.work().join("was-run").exists(), "the program was run");
     record(stage, place, &["-q", "--force", "-o", "kept", "--", "true"])?.success("--force")?;
     Info::of(stage, &place.work().join("kept"))?.must_be_complete()
+}
+
+fn a_replaced_file_is_private(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let open_to_all = place.work().join("open");
+    let readable = "umask 0; echo old > open; ln -s open link";
+    place.run(place.command("sh").args(["-c", readable]))?.success("the old file")?;
+    for name in ["open", "link"] {
+        record(stage, place, &["-q", "--force", "-o", name, "--", "true"])?.success("--force")?;
+        let meta = fs::metadata(&open_to_all).map_err(|error| error.to_string())?;
+        let mode = meta.permissions().mode() & 0o7777;
+        ensure!(mode == 0o600, "by {name}: the trace has mode {mode:o}");
+        Info::of(stage, &open_to_all)?.must_be_complete()?;
+    }
+    Ok(())
+}
+
+fn closed_streams_stay_closed(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let look = "for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && echo $fd is open; done > $1";
+    place.write("look.sh", look.as_bytes())?;
+    let script = |how: &str, out: &str| format!("{how} sh look.sh {out} <&- 2>&-");
+    let recorded = format!("{} record -q -o closed.rnt --", stage.reenact.display());
+    for (how, out) in [("exec", "alone"), (recorded.as_str(), "recorded")] {
+        place.run(place.command("sh").args(["-c", &script(how, out)]))?;
+    }
+    let read = |name| fs::read_to_string(place.work().join(name)).map_err(|e| e.to_string());
+    let (alone, recorded) = (read("alone")?, read("recorded")?);
+    ensure!(alone == recorded && !alone.contains("0 is"), "alone {alone:?}, recorded {recorded:?}");
+    Ok(())
+}
+
+fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    // In blocks of 512 bytes: 2 MiB, of data that does not shrink.
+    let script = format!(
+        "ulimit -f 4096; {} record -q -o limited.rnt -- head -c 30000000 /dev/urandom > /dev/null",
+        stage.reenact.display()
+    );
+    place.run(place.command("sh").args(["-c", &script]))?.success("the recording")?;
+    let trace = place.work().join("limited.rnt");
+    let info = Info::of(stage, &trace)?;
+    ensure!(!info.complete && info.gaps > 0, "complete: {}, {} gaps", info.complete, info.gaps);
+    let len = fs::metadata(&trace).map_err(|error| error.to_string())?.len();
+    ensure!(len <= 4096 * 512, "{len} bytes");
+    Ok(())
 }
 
 fn output_to_a_pipe(stage: &Stage, place: &Place) -> Result<(), Complaint> {

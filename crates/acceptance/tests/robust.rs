@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         });
         trials.add_for_both("program_is_killed", None, program_is_killed);
         trials.add("disk_is_full", Who::Root, None, disk_is_full);
+        trials.add("disk_is_full_at_once", Who::Root, None, disk_is_full_at_once);
         trials.add_for_both("size_limit", None, size_limit);
         trials.add_for_both("slow_reader", None, slow_reader);
         trials.add_for_both("gdb_attaches", trials::missing(&["gdb"]), gdb_attaches);
@@ -230,6 +231,29 @@ fn disk_is_full(stage: &Stage, who: Who) -> Result<(), Complaint> {
         reads(stage, &place, &["show", "--data", "none"], &trace)?;
         place.clear()?;
     }
+    Ok(())
+}
+
+/// Somebody takes all that is left, between two looks at it: the trace still tells so.
+fn disk_is_full_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let disk = SmallDisk::new(place.path("disk"))?;
+    let trace = disk.0.join("full.rnt");
+    let fill = disk.0.join("fill");
+    let script = format!(
+        "head -c 2000000 /dev/urandom > before; head -c 20000000 /dev/zero > {fill} 2> /dev/null
+         head -c 3000000 /dev/urandom > after; wc -c < after",
+        fill = fill.display()
+    );
+    let recorded = place.run(&mut record(stage, &place, &[], &trace, &["sh", "-c", &script]))?;
+    let said = recorded.errors();
+    ensure!(recorded.status.success(), "{}; {said}", recorded.status);
+    ensure!(recorded.text().trim() == "3000000", "the program: {}", recorded.text());
+    ensure!(!said.contains("could not be finished"), "it was not ended:\n{said}");
+    let info = Info::of(stage, &trace)?;
+    ensure!(!info.complete && info.gaps >= 1, "says it is complete: {info:?}");
+    let shown = reads(stage, &place, &["show", "--json", "--data", "none"], &trace)?;
+    ensure!(shown.contains("\"type\":\"gap\""), "no gap is shown");
     Ok(())
 }
 

@@ -26,7 +26,7 @@ global_asm!(
     "rep movsb",
     "jmp *%rax",
     "reenact_stage1_end:",
-    // Stage 2: reserve room, attach the image at its start, give it zeroed private memory.
+    // Stage 2: map zeroed private memory, attach the image over its start.
     "reenact_stage2:",
     "mov %rax, %rbx",
     "lea reenact_stage2_end(%rip), %rbp", // the parameters follow the code
@@ -85,8 +85,8 @@ global_asm!(
     "mov $9, %eax",
     "xor %edi, %edi",
     "mov {p_total}(%rbp), %rsi",
-    "xor %edx, %edx",
-    "mov $0x4022, %r10d",
+    "mov $3, %edx",
+    "mov $0x4022, %r10d", // MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
     "or $-1, %r8",
     "xor %r9d, %r9d",
     "syscall",
@@ -119,18 +119,6 @@ global_asm!(
     "cmp $-4096, %rax",
     "ja 9f",
     "3:",
-    "mov $9, %eax",
-    "mov {p_image}(%rbp), %rdi",
-    "mov {p_total}(%rbp), %rsi",
-    "sub %rdi, %rsi",
-    "add %r12, %rdi",
-    "mov $3, %edx",
-    "mov $0x32, %r10d",
-    "or $-1, %r8",
-    "xor %r9d, %r9d",
-    "syscall",
-    "cmp $-4096, %rax",
-    "ja 9f",
     "mov {p_start}(%rbp), %rax",
     "add %r12, %rax",
     "mov %rbp, %rdi", // parameters

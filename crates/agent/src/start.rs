@@ -87,9 +87,6 @@ pub fn point_gs_to(context: &Context) {
 
 /// Entered from the assembly on the first thread's stack; returns the program's entry point.
 pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
-    // One call instead of a fault for each page: nothing is read ahead in attached segments.
-    let (image, len) = (entry::text_start(), parameters.image_len);
-    sys::call(raw::__NR_madvise, [image, len, u64::from(raw::MADV_POPULATE_READ), 0, 0, 0]);
     let space = space();
     space.can_write_gs =
         auxiliary(program_stack, AT_HWCAP2).is_some_and(|bits| bits & HWCAP2_FSGSBASE != 0);

@@ -21,8 +21,8 @@ pub struct Options {
     tid: Vec<u32>,
 
     /// Only these calls: names and classes (%file, %desc, %network, %process, %signal, %ipc,
-    /// %memory, %creds, %clock, %stat, %read, %write, %sync, %change), separated by
-    /// commas; with `!` in front, all others
+    /// %memory, %creds, %clock, %stat, %read, %write, %sync, %change, %wait), separated
+    /// by commas; with `!` in front, all others
     #[arg(long, value_name = "CALLS", value_parser = CallFilter::parse, allow_hyphen_values = true)]
     call: Option<CallFilter>,
 
@@ -89,6 +89,13 @@ impl Filter {
     /// Whether an event begins too late, as all that follow it will.
     pub fn is_over(&self, enter_ns: u64) -> bool {
         self.until_ns.is_some_and(|until| enter_ns > until)
+    }
+
+    /// Whether there are no conditions.
+    pub fn accepts_all(&self) -> bool {
+        let times = [self.since_ns, self.until_ns, self.slower_ns];
+        let any_time = times.iter().any(Option::is_some);
+        !(self.needs_world() || self.calls.is_some() || self.failed || any_time)
     }
 
     /// Whether the conditions ask for what only a fold over all events in order can tell.

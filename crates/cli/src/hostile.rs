@@ -4,8 +4,9 @@ use std::io::Cursor;
 
 use trace::Trace;
 
+use crate::filter::Filter;
 use crate::info::summary::Summary;
-use crate::{sample, show, source, stat};
+use crate::{cut, export, repair, report, sample, show, source, stat};
 
 /// Traces that are tried.
 const COUNT: u64 = 10_000;
@@ -71,9 +72,28 @@ fn mutated_traces_are_answered() {
         let complete = summary.report.complete;
         assert!(!complete || same, "round {round}: a damaged trace that claims to be complete");
         stat::tests::look(&trace, round);
+        if round.is_multiple_of(4) {
+            report::tests::look(&trace);
+        }
+        if round.is_multiple_of(10) {
+            export::perfetto::tests::draw(&trace);
+            derived(&trace, round);
+        }
         let _ = source::warnings(&trace);
         assert!(summary.calls <= 1000, "round {round}: {} calls", summary.calls);
     }
     // The test is of use only if many traces get past the first look.
     assert!(opened > COUNT / 2, "{opened}");
+}
+
+/// What is made out of a damaged trace is sound.
+fn derived(trace: &Trace, round: u64) {
+    let filter = Filter { pids: vec![100], failed: round.is_multiple_of(20), ..Filter::default() };
+    let part = cut::tests::part(trace, &filter, round.is_multiple_of(30)).verify();
+    assert!(part.sound(), "round {round}: {part:?}");
+    if let Some(repaired) = repair::tests::repair(trace) {
+        let report = repaired.verify();
+        let gaps = trace.verify().gaps;
+        assert!(report.problems.is_empty() && report.gaps <= gaps + 1, "round {round}: {report:?}");
+    }
 }

@@ -6,17 +6,22 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use replay::Fill;
 use replay::image::{self, Built};
+use replay::space::Space;
 
 use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::replay::args::filler;
 use crate::{source, units};
 
 /// Rebuild the files that were there before the recording, from the trace alone.
 ///
 /// Directories, files with size, permissions and owner, links and extended attributes are made as
 /// far as the program came to know them. Files hold what was read before it was overwritten; bytes
-/// that no call read, such as those of programs and libraries, are zeros.
+/// that no call read, such as those of programs and libraries, are filler.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -31,6 +36,14 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
+    /// Take no more than this of the file system, such as 10G [default: most of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    max_size: Option<u64>,
+
+    /// What is put where no call read: `zeros`, `random` or `pattern:HEX`
+    #[arg(long, value_name = "FILL", default_value = "zeros", value_parser = filler)]
+    fill: Fill,
+
     /// Tell what was built as JSON
     #[arg(long)]
     json: bool,
@@ -40,8 +53,16 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     let root = empty_directory(&args.directory)?;
-    let built = image::build(&trace, root.as_fd(), &[])
-        .map_err(|error| Failure::Failed(format!("{}: {error}", args.trace.display())))?;
+    let progress = Progress::new(&trace, 1);
+    let fail = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("{}: {error}", args.trace.display()))
+    };
+    let space = root.try_clone().and_then(|root| Space::new(vec![root.into()], args.max_size));
+    let space = Arc::new(space.map_err(|error| fail(&error))?);
+    let advance = |events| progress.advance(events);
+    let built = image::build(&trace, root.as_fd(), &[], &space, &args.fill, &advance)
+        .map_err(|error| fail(&error))?;
+    drop(progress);
     let mut out = io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", json(&built))?,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::source;
+pub use output::date;
 use summary::Summary;
 
 /// Tell what a recording holds, and whether it is complete.
@@ -25,7 +26,8 @@ pub struct Args {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Check every checksum, hash, number and total; exit with 3 unless the trace is complete
+    /// Check every checksum, hash, number and total; exit with 3 unless the trace is complete, or
+    /// sound and made by cut, repair or import, which say in it what is missing
     #[arg(long)]
     verify: bool,
 
@@ -46,7 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     } else {
         output::text(&trace, &summary, args.verify)?;
     }
-    if args.verify && !summary.report.complete {
+    if args.verify && !summary.report.sound() {
         let problems = summary.report.problems.len() as u64 + summary.report.problems_more;
         return Err(Failure::Incomplete(format!(
             "{name} is not complete: {problems} problems, {} gaps, {} calls lost",

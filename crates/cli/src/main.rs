@@ -2,14 +2,23 @@
 
 mod cat;
 mod compare;
+mod cut;
+mod derived;
 mod doctor;
+mod export;
 mod failure;
 mod filter;
 mod image;
+mod import;
 mod info;
+mod merge;
+mod output;
+mod progress;
 mod record;
 mod render;
+mod repair;
 mod replay;
+mod report;
 mod show;
 mod source;
 mod stat;
@@ -64,6 +73,12 @@ enum Command {
     Stat(stat::Args),
     Cat(cat::Args),
     Replay(replay::Args),
+    Report(report::Args),
+    Export(export::Args),
+    Import(import::Args),
+    Cut(cut::Args),
+    Repair(repair::Args),
+    Merge(merge::Args),
     Compare(compare::Args),
     Image(image::Args),
     Doctor(doctor::Args),
@@ -78,6 +93,12 @@ fn main() -> ExitCode {
             Command::Stat(args) => stat::run(args),
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Report(args) => report::run(args),
+            Command::Export(args) => export::run(args),
+            Command::Import(args) => import::run(args),
+            Command::Cut(args) => cut::run(args),
+            Command::Repair(args) => repair::run(args),
+            Command::Merge(args) => merge::run(args),
             Command::Compare(args) => compare::run(args),
             Command::Image(args) => image::run(args),
             Command::Doctor(args) => doctor::run(&args),

@@ -56,7 +56,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     preamble.trace_dev = output.device;
     let options = Options {
         writer: WriterOptions { compress: compress(args.compress), ..WriterOptions::default() },
-        size_max: args.max_size,
+        size_max: args.max_size.into_iter().chain(file_size_limit()).min(),
         duration: args.duration,
         until_exit: args.until_exit,
         data,
@@ -142,14 +142,17 @@ impl Output {
         let mut opened = options.open(&path);
         let exists = opened.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists);
         if exists && args.force {
-            created = false;
-            opened = OpenOptions::new().write(true).truncate(true).open(&path);
-            if let Ok(file) = &opened {
-                let owner_only = std::fs::Permissions::from_mode(0o600);
-                let regular = file.metadata().is_ok_and(|meta| meta.is_file());
-                if regular && let Err(error) = file.set_permissions(owner_only) {
-                    let text = format!("cannot make {} private: {error}", path.display());
-                    return Err(Failure::Recorder(text));
+            // A new file is private from the first byte, and nobody waits for the old one's blocks.
+            if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
+                opened = std::fs::remove_file(&path).and_then(|()| options.open(&path));
+            } else {
+                created = false;
+                opened = OpenOptions::new().write(true).truncate(true).open(&path);
+                if let Ok(file) = &opened {
+                    make_private(file).map_err(|error| {
+                        let text = format!("cannot make {} private: {error}", path.display());
+                        Failure::Recorder(text)
+                    })?;
                 }
             }
         }
@@ -164,6 +167,22 @@ impl Output {
         let device = file.metadata().map_or(0, |meta| meta.dev());
         Ok(Output { sink: Sink::File(file), path: Some(path), device, created })
     }
+}
+
+/// How long a file of ours may get (`ulimit -f`): beyond it a signal would kill us.
+fn file_size_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the struct.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 };
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Takes the rights of everybody but the owner, of what a link leads to; a device keeps its own.
+fn make_private(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
 }
 
 fn compress(choice: args::Compression) -> Compress {

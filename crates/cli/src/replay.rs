@@ -17,6 +17,7 @@ use trace::Trace;
 use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
+use crate::progress::Progress;
 use crate::source;
 pub use args::Args;
 use report::Report;
@@ -44,7 +45,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut report = Report::default();
     for number in 0..args.repeat {
         let root = Root::new(&args, number)?;
-        report.runs.push(in_jail(&args, &trace, &options, user, root.path())?);
+        let (jail, findings) = in_jail(&args, &trace, &options, user, root.path())?;
+        report.jail = jail;
+        report.runs.push(findings);
         report.kept = root.keep_if(args.keep || args.until.is_some())?;
     }
     if args.json {
@@ -68,14 +71,15 @@ fn first_user(trace: &Trace) -> Option<(u32, u32)> {
     })
 }
 
-/// One replay in a jail; what came of it comes through a pipe.
+/// One replay in a jail: what protected the machine, and what came of it, which comes through a
+/// pipe.
 fn in_jail(
     args: &Args,
     trace: &Trace,
     options: &Options,
     user: Option<(u32, u32)>,
     root: &Path,
-) -> Result<Findings, Failure> {
+) -> Result<(String, Findings), Failure> {
     let fail = |what: &dyn std::fmt::Display| Failure::Failed(format!("replay: {what}"));
     let image = match args.image.as_str() {
         "trace" => Image::Trace,
@@ -98,11 +102,15 @@ fn in_jail(
     let readable = readable.as_ref().map(AsFd::as_fd);
     let jail_options = jail::Options { root, binds: &args.bind, identity: user, readable };
     let inmate = jail::spawn(&jail_options, |_| {
+        let passes = if matches!(image, Image::Trace) { 2 } else { 1 };
+        let progress = Progress::new(trace, passes);
         let session = Session {
             trace,
+            progress: &|events| progress.advance(events),
             image,
             places: &places,
             options: options.clone(),
+            max_size: args.max_size,
             ready: Some((OwnedFd::from(readied), OwnedFd::from(going))),
             compare: args.until.is_none(),
         };
@@ -112,6 +120,7 @@ fn in_jail(
         }
     })
     .map_err(|error| fail(&error))?;
+    let protection = inmate.protection.to_string();
     // Without an answer the jail ends by itself, and says why.
     if File::from(OwnedFd::from(ready)).read_exact(&mut [0]).is_ok() {
         if args.cold {
@@ -124,7 +133,10 @@ fn in_jail(
     let exit = inmate.wait().map_err(|error| fail(&error))?;
     read.map_err(|error| fail(&error))?;
     match exit {
-        Exit::Code(DONE) => Findings::from_bytes(&bytes).map_err(|error| fail(&error)),
+        Exit::Code(DONE) => match Findings::from_bytes(&bytes) {
+            Ok(findings) => Ok((protection, findings)),
+            Err(error) => Err(fail(&error)),
+        },
         Exit::Code(code) => Err(fail(&format!("what ran in the jail ended with code {code}"))),
         Exit::Signal(signal) => {
             Err(fail(&format!("what ran in the jail was killed by signal {signal}")))

@@ -2,7 +2,7 @@
 
 mod follow;
 mod lines;
-mod objects;
+pub mod objects;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;

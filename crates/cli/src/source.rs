@@ -5,10 +5,11 @@ use std::io::{self, Seek};
 use std::path::Path;
 
 use model::Contents;
+use report::pass::Unread;
 use trace::Trace;
 use trace::event::Content;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 
 /// Opens a trace, `-` for standard input, or says which file could not be opened and why.
 pub fn open(path: &Path) -> Result<Trace, Failure> {
@@ -83,4 +84,23 @@ pub fn warnings(trace: &Trace) -> Vec<String> {
         warnings.push(format!("{} more stretches are damaged", damage.len() - DAMAGE_SHOWN));
     }
     warnings
+}
+
+/// Tells what is wrong with a trace that was read to the end; blocks that were left out are a
+/// failure.
+pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Failure> {
+    let name = path.display();
+    for warning in warnings(trace) {
+        failure::warn(&format!("{name}: {warning}"));
+    }
+    for error in &unread.errors {
+        failure::warn(&format!("{name}: {error}"));
+    }
+    if unread.count == 0 {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "{name}: {} damaged blocks were left out; `reenact info --verify {name}` tells what is left",
+        unread.count
+    )))
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use report::sheet::Sheet;
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::{filter, source, units};
 use view::View;
 
@@ -75,7 +75,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         [view, path] => (View::parse(&view.to_string_lossy()).map_err(Failure::Usage)?, path),
         words => (View::Calls, &words[0]),
     };
-    let name = path.display();
     let trace = source::open(path)?;
     let (mut sheet, unread) = view::look(view, &trace, &args.only.filter(), args.interval)?;
     arrange(&mut sheet, &args)?;
@@ -88,19 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         text::write(&mut out, &sheet, args.limit.unwrap_or(ROWS_SHOWN))?;
     }
     out.flush()?;
-    for warning in source::warnings(&trace) {
-        failure::warn(&format!("{name}: {warning}"));
-    }
-    for error in &unread.errors {
-        failure::warn(&format!("{name}: {error}"));
-    }
-    if unread.count > 0 {
-        return Err(Failure::Failed(format!(
-            "{name}: {} damaged blocks were left out; `reenact info --verify {name}` tells what is \
-             left",
-            unread.count
-        )));
-    }
+    source::tell_unread(path, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -114,6 +114,9 @@ pub mod part {
     /// What was in the file behind a path before the call: one window of it, by index. With
     /// FAULT, what could not be read from there on.
     pub const SNAPSHOT: u8 = 8;
+    /// Of an imported call: what its own format told that nothing else here does. No memory of the
+    /// program.
+    pub const ORIGIN: u8 = 9;
 }
 
 /// Bytes of a file in one DATA record of part SNAPSHOT.
@@ -168,9 +171,20 @@ pub enum GapWhy {
     TooManyThreads = 7,
     /// A process was killed in the middle of a record.
     Killed = 8,
+    /// The trace was cut out of another one.
+    Cut = 9,
+    /// The trace was made from a file of another tool.
+    Imported = 10,
+    /// The trace was repaired: what was damaged or cut off is not in it.
+    Repaired = 11,
 }
 
 impl GapWhy {
+    /// Whether it tells how a trace was made out of something else, and nothing went wrong.
+    pub const fn is_on_purpose(self) -> bool {
+        matches!(self, GapWhy::Cut | GapWhy::Imported | GapWhy::Repaired)
+    }
+
     /// The reason with this encoding.
     pub const fn from_wire(value: u8) -> Option<GapWhy> {
         Some(match value {
@@ -182,6 +196,9 @@ impl GapWhy {
             6 => GapWhy::UntilExit,
             7 => GapWhy::TooManyThreads,
             8 => GapWhy::Killed,
+            9 => GapWhy::Cut,
+            10 => GapWhy::Imported,
+            11 => GapWhy::Repaired,
             _ => return None,
         })
     }

@@ -362,6 +362,8 @@ impl Classes {
     pub const SYNC: Classes = Classes(1 << 12);
     /// Changes files otherwise than by writing: names, attributes, lengths.
     pub const CHANGE: Classes = Classes(1 << 13);
+    /// Is there to wait: for descriptors, time, tasks, locks, signals.
+    pub const WAIT: Classes = Classes(1 << 14);
 
     /// The names that `--call %NAME` knows.
     pub const NAMES: &'static [(&'static str, Classes)] = &[
@@ -380,6 +382,7 @@ impl Classes {
         ("write", Self::WRITE),
         ("sync", Self::SYNC),
         ("change", Self::CHANGE),
+        ("wait", Self::WAIT),
     ];
 
     /// Both groups together.

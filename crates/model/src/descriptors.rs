@@ -135,6 +135,20 @@ impl DescriptorTable {
         self.entries.retain(|_, entry| !entry.close_on_exec);
     }
 
+    /// Takes over what a trace says is open; what has the same label keeps its description.
+    pub(crate) fn replace(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
+        let old = std::mem::take(&mut self.entries);
+        for open in truth {
+            let known = old.get(&open.fd).filter(|old| old.description.label() == open.target);
+            let description = match known {
+                Some(known) => known.description.clone(),
+                None => Description::at(&open.target[..]),
+            };
+            let close_on_exec = open.flags & cloexec_bit != 0;
+            self.entries.insert(open.fd, Descriptor { description, close_on_exec });
+        }
+    }
+
     /// Takes over what the kernel says is open; what agrees keeps its description, which other
     /// tables may share.
     pub(crate) fn correct(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {

@@ -57,6 +57,11 @@ impl Step {
         })
     }
 
+    /// Whether a call changes descriptors or directories.
+    pub fn changes(&self) -> bool {
+        !(self.at_entry.is_empty() && self.at_exit.is_empty())
+    }
+
     /// Whether the thread leaves the descriptors that it shared.
     pub fn leaves_files(&self) -> bool {
         self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareFiles))

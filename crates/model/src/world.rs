@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use events::record::part;
-use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, StartHow};
+use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
 use crate::contents::{self, Contents};
 use crate::descriptors::{Description, DescriptorTable};
@@ -199,6 +199,7 @@ impl World {
                 self.start(event.thread, *how, *process, *parent, *pid, *tid);
             }
             EventKind::Image { tid, data } => self.image(event.thread, *tid, data, contents),
+            EventKind::State(state) if event.thread != RECORDER => self.correct(state),
             EventKind::State(state) => self.announce(state),
             EventKind::End { .. } => step.ended = true,
             EventKind::Exit { process, .. } => step.exited = Some(*process),
@@ -339,6 +340,18 @@ impl World {
         self.announced.insert(state.process, Box::new(state.clone()));
         if self.threads.values().any(|t| t.process == state.process && t.fresh) {
             self.state(state.process);
+        }
+    }
+
+    /// Among a thread's own events, a state is what holds from there on.
+    fn correct(&mut self, state: &ProcessState) {
+        for thread in self.threads.values().filter(|t| t.process == state.process) {
+            *thread.cwd.borrow_mut() = state.cwd.clone();
+            thread.files.borrow_mut().replace(&state.fds, O_CLOEXEC);
+        }
+        if let Some(process) = self.processes.get_mut(&state.process) {
+            process.exe = state.exe.clone();
+            process.state = Some(Box::new(state.clone()));
         }
     }
 

@@ -267,6 +267,25 @@ fn what_the_kernel_says_at_exec_counts() {
 }
 
 #[test]
+fn a_state_among_the_events_of_a_thread_counts_from_there_on() {
+    let mut story = Story::new();
+    story.open(1, "/a", 3);
+    story.open(1, "/b", 4);
+    let open = |fd, target: &str| OpenFd { fd, target: target.into(), ..OpenFd::default() };
+    let state = ProcessState {
+        process: 1,
+        cwd: b"/there".to_vec(),
+        fds: vec![open(3, "/c"), open(4, "/b"), open(7, "/d")],
+        ..ProcessState::default()
+    };
+    story.event(0, EventKind::State(Box::new(state.clone())));
+    story.check(1, &[(3, "/a"), (4, "/b")]);
+    story.event(1, EventKind::State(Box::new(state)));
+    story.check(1, &[(3, "/c"), (4, "/b"), (7, "/d")]);
+    story.check_cwd(1, "/there");
+}
+
+#[test]
 fn what_has_ended_takes_no_memory() {
     let mut story = Story::new();
     for number in 2..1000 {

@@ -267,6 +267,7 @@ impl Drain {
         self.bury(&self.processes.dead(), false);
         let disowned = self.slots.disowned();
         let counts = self.slots.close(&mut self.out);
+        self.out.prepare_end();
         let full = self.out.full().cloned();
         let stopped = self.stopped.map(|stopped| (stopped.why, stopped.text)).or(full);
         let end_tsc = host::tsc();

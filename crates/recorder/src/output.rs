@@ -31,6 +31,8 @@ pub(crate) struct Output {
     /// What is given from now on is counted, but not written.
     discarding: bool,
     full: Option<(GapWhy, String)>,
+    /// The writer has.
+    failed: bool,
     last_tsc: u64,
     spare: Vec<Vec<u8>>,
     /// What is kept of contents, where paths decide.
@@ -60,6 +62,7 @@ impl Output {
             unchecked: 0,
             discarding: false,
             full: None,
+            failed: false,
             last_tsc: 0,
             spare: Vec::new(),
             policy: None,
@@ -196,12 +199,14 @@ impl Output {
         let margin = ROOM_CHECK_BYTES.min(self.size_max / 4).max(self.size_max / 64);
         if self.writer.bytes_written().saturating_add(margin) >= self.size_max {
             let max = self.size_max;
-            self.stop(GapWhy::SizeLimit, format!("the trace may have {max} bytes (--max-size)"));
+            let which = "--max-size, or ulimit -f";
+            self.stop(GapWhy::SizeLimit, format!("the trace may have {max} bytes ({which})"));
         }
     }
 
     #[cold]
     pub fn fail(&mut self, error: &WriteError) {
+        self.failed = true;
         self.stop(GapWhy::WriteFailed, error.to_string());
     }
 
@@ -283,6 +288,23 @@ impl Output {
     /// Bytes of distinct buffers stored.
     pub fn stored_bytes(&self) -> u64 {
         self.writer.stored_bytes()
+    }
+
+    /// Before the end: what could not be written is taken off the count, and there is room again for
+    /// the rest.
+    pub fn prepare_end(&mut self) {
+        let Some(space) = &self.space else { return };
+        let is_short = space.short_of(self.writer.bytes_pending()).is_some();
+        if is_short && let Err(error) = self.writer.settle() {
+            self.fail(&error);
+        }
+        let Some(space) = &self.space else { return };
+        space.give_back();
+        if self.failed && self.writer.recover() {
+            let lost = self.calls_written.saturating_sub(self.writer.calls_written());
+            self.calls_discarded += lost;
+            self.calls_written -= lost;
+        }
     }
 
     /// Ends the trace.

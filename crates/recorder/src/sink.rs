@@ -5,9 +5,15 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use files::Inode;
+use rustix::fs::{FallocateFlags, fallocate};
 
 /// Room that is left on the trace's file system, so that the end of the trace finds a place.
 const RESERVE_BYTES: u64 = 1 << 20;
+
+/// Where blocks for the trace's end are kept, far behind it, for a disk that is full before we
+/// notice; and how many bytes. An index, a gap and the totals need less.
+const KEPT_AT: u64 = 1 << 40;
+const KEPT_BYTES: u64 = 512 << 10;
 
 /// Where the trace is written to.
 pub enum Sink {
@@ -80,7 +86,15 @@ impl DiskSpace {
     /// `None` where the file system tells no sizes.
     fn watch(file: OwnedFd) -> Option<DiskSpace> {
         let free = free_bytes(&file)?;
+        // Without effect where the file system cannot.
+        let _ = fallocate(&file, FallocateFlags::KEEP_SIZE, KEPT_AT, KEPT_BYTES.min(free / 4));
         Some(DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4) })
+    }
+
+    /// Gives the blocks back that were kept for the trace's end.
+    pub fn give_back(&self) {
+        let flags = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
+        let _ = fallocate(&self.file, flags, KEPT_AT, KEPT_BYTES);
     }
 
     /// The bytes that are free, when `pending` more would leave too few for the trace's end.

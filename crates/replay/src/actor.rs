@@ -14,7 +14,7 @@ use crate::descriptors;
 use crate::execute::Maker;
 use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
-use crate::outcome::{Example, Kind as Differs, Outcome, Tally};
+use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally};
 use crate::scan::{self, Scan};
 use crate::shared::Shared;
 use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
@@ -27,17 +27,28 @@ const CLONE_THREAD: u64 = 0x10000;
 /// A sleeping thread wakes up late: so much earlier it is woken, and looks at the clock.
 const EARLY: Duration = Duration::from_micros(150);
 
+/// Bytes of the disk that a task asks for at a time.
+const GRANT_BYTES: u64 = 4 << 20;
+
 /// Runs a lane's actions to the end.
 pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     let mut actor = Actor {
         shared,
         lane,
-        maker: Maker::new(),
+        maker: Maker::new(Arc::clone(&shared.space)),
         tally: Tally::default(),
         quick: shared.options.speed.is_none(),
+        granted: 0,
     };
+    if !actor.quick {
+        sleep_exactly();
+    }
     shared.count_busy(true);
-    while let Some(batch) = shared.asleep(|| lane.take()) {
+    let next = || {
+        lane.look_out(shared.spins());
+        shared.asleep(|| lane.take())
+    };
+    while let Some(batch) = next() {
         let bytes = batch.held_bytes();
         for action in &batch.actions {
             actor.act(&batch, action);
@@ -49,12 +60,21 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     shared.add(actor.tally);
 }
 
+/// Sleeps of this task last no longer than asked for: the kernel may add 50 us else.
+fn sleep_exactly() {
+    const SLACK_NS: libc::c_ulong = 1;
+    // SAFETY: numbers only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
+}
+
 struct Actor<'a> {
     shared: &'a Arc<Shared>,
     lane: &'a Arc<Lane>,
     maker: Maker,
     tally: Tally,
     quick: bool,
+    /// Bytes of the disk that it may take without asking.
+    granted: u64,
 }
 
 impl Actor<'_> {
@@ -109,15 +129,18 @@ impl Actor<'_> {
 
     fn wait_until_due(&mut self, enter: u64) {
         let Some(due) = self.shared.due(enter) else { return };
-        let left = due.saturating_duration_since(Instant::now());
-        if left > EARLY {
-            self.lane.set_mood(Mood::Busy);
-            std::thread::sleep(left - EARLY);
-        }
-        while Instant::now() < due {
-            std::hint::spin_loop();
-        }
-        let late = Instant::now().saturating_duration_since(due);
+        let late = loop {
+            let now = Instant::now();
+            let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else {
+                break now - due;
+            };
+            // Where others need the core, sleeping as exactly as the machine can is the best.
+            let early = if self.shared.spins() > 0 { EARLY } else { Duration::ZERO };
+            match left > early {
+                true => self.shared.asleep(|| std::thread::sleep(left - early)),
+                false => std::hint::spin_loop(),
+            }
+        };
         self.tally.start_error.get_or_insert_default().record(late.as_nanos() as u64);
     }
 
@@ -168,6 +191,10 @@ impl Actor<'_> {
             self.maker.attempt(batch, call, &self.shared.options.fill);
             return;
         }
+        if !self.may_take(call.takes) {
+            self.shared.stop(Stopped::Full(self.shared.space.used_up()));
+            return;
+        }
         self.tally.replayed += 1;
         if action.overlapped && call.ret < 0 {
             self.wait_for_failure(batch, action, call);
@@ -193,6 +220,19 @@ impl Actor<'_> {
             result = self.appeal(batch, action, call, result);
         }
         self.conclude(batch, action, call, result);
+    }
+
+    /// Counts what the call may take of the disk: much is asked for at a time.
+    fn may_take(&mut self, bytes: u64) -> bool {
+        if let Some(left) = self.granted.checked_sub(bytes) {
+            self.granted = left;
+            return true;
+        }
+        if self.shared.space.take(bytes.saturating_add(GRANT_BYTES)) {
+            self.granted += GRANT_BYTES;
+            return true;
+        }
+        self.shared.space.take(bytes)
     }
 
     fn make(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {

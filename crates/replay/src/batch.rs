@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use events::{Arg, Ret};
-use trace::Blob;
-use trace::event::ProcessState;
+use trace::event::{BlobId, ProcessState};
+use trace::{DataPayload, ReadError, Trace};
 
 use crate::lane::Lane;
 
@@ -110,6 +110,8 @@ pub struct Call {
     pub stream: bool,
     /// It opens a named pipe.
     pub opens_pipe: bool,
+    /// Bytes of the disk that it may take.
+    pub takes: u64,
     /// The scan of a directory that it belongs to; 0 for all other calls.
     pub scan: u64,
     /// The descriptor table may be used by several tasks at once.
@@ -150,6 +152,29 @@ pub enum Stored {
     Blobs(Range<u32>),
 }
 
+/// A stored buffer: in which of [`Batch::blocks`], and its number.
+#[derive(Clone, Copy)]
+pub struct Place {
+    block: u32,
+    id: BlobId,
+}
+
+/// Where each part of a batch ends.
+#[derive(Clone, Copy, Default)]
+pub struct Ends {
+    waits: usize,
+    pieces: usize,
+    bytes: usize,
+    blobs: usize,
+}
+
+impl Ends {
+    /// The first of the waits that come after.
+    pub fn waits(self) -> u32 {
+        self.waits as u32
+    }
+}
+
 /// Actions of one lane in order, with all that they refer to.
 #[derive(Default)]
 pub struct Batch {
@@ -161,19 +186,103 @@ pub struct Batch {
     pub pieces: Vec<Piece>,
     /// Short pieces' bytes.
     pub bytes: Vec<u8>,
-    /// Long pieces' bytes.
-    pub blobs: Vec<Blob>,
-    /// Bytes of blobs, for the budget.
-    pub blob_bytes: usize,
+    /// Where long pieces' bytes are.
+    blobs: Vec<Place>,
+    /// What holds them.
+    blocks: Vec<Arc<DataPayload>>,
+    /// Bytes of blobs.
+    blob_bytes: usize,
 }
 
+/// Blocks among which one is looked for: buffers come from few at a time.
+const BLOCKS_NEAR: usize = 8;
+
 impl Batch {
-    /// Memory that it stands for.
+    /// Bytes that its actions are about.
+    pub fn bytes_told(&self) -> usize {
+        self.bytes.len() + self.blob_bytes
+    }
+
+    /// Memory that it holds.
     pub fn held_bytes(&self) -> usize {
         self.actions.len() * size_of::<Action>()
             + self.pieces.len() * size_of::<Piece>()
             + self.bytes.len()
-            + self.blob_bytes
+            + self.blobs.len() * size_of::<Place>()
+            + self.blocks.iter().map(|block| block.held_bytes()).sum::<usize>()
+    }
+
+    /// Where its parts end now.
+    pub fn ends(&self) -> Ends {
+        Ends {
+            waits: self.waits.len(),
+            pieces: self.pieces.len(),
+            bytes: self.bytes.len(),
+            blobs: self.blobs.len(),
+        }
+    }
+
+    /// Adds short bytes.
+    pub fn add_bytes(&mut self, bytes: &[u8]) -> Stored {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        Stored::Bytes(start..self.bytes.len() as u32)
+    }
+
+    /// Adds stored buffers.
+    pub fn add_blobs(&mut self, trace: &Trace, ids: &[BlobId]) -> Result<Stored, ReadError> {
+        let start = self.blobs.len() as u32;
+        for id in ids {
+            self.add_blob(*id, || trace.data_of(*id))?;
+        }
+        Ok(Stored::Blobs(start..self.blobs.len() as u32))
+    }
+
+    fn add_blob(
+        &mut self,
+        id: BlobId,
+        find: impl FnOnce() -> Result<Arc<DataPayload>, ReadError>,
+    ) -> Result<(), ReadError> {
+        let near = self.blocks.len().saturating_sub(BLOCKS_NEAR);
+        let known = self.blocks[near..].iter().rposition(|block| block.ids().contains(&id.0));
+        let block = match known {
+            Some(at) => near + at,
+            None => {
+                self.blocks.push(find()?);
+                self.blocks.len() - 1
+            }
+        };
+        self.blob_bytes += self.blocks[block].get(id.0).map_or(0, <[u8]>::len);
+        self.blobs.push(Place { block: block as u32, id });
+        Ok(())
+    }
+
+    /// Moves the last action into an empty batch, with what it refers to: all from `from` on.
+    pub fn move_last(&mut self, from: Ends, to: &mut Batch) {
+        let Some(mut action) = self.actions.pop() else { return };
+        let back = |range: &mut Range<u32>, by: usize| {
+            *range = range.start - by as u32..range.end - by as u32;
+        };
+        back(&mut action.waits, from.waits);
+        if let What::Call(call) = &mut action.what {
+            back(&mut call.pieces, from.pieces);
+        }
+        to.waits.extend(self.waits.drain(from.waits..));
+        to.pieces.extend(self.pieces.drain(from.pieces..));
+        to.bytes.extend(self.bytes.drain(from.bytes..));
+        for piece in &mut to.pieces {
+            match &mut piece.stored {
+                Stored::Bytes(range) => back(range, from.bytes),
+                Stored::Blobs(range) => back(range, from.blobs),
+            }
+        }
+        for place in self.blobs.drain(from.blobs..) {
+            let block = &self.blocks[place.block as usize];
+            self.blob_bytes -= block.get(place.id.0).map_or(0, <[u8]>::len);
+            // It is at hand: nothing can fail.
+            let _ = to.add_blob(place.id, || Ok(Arc::clone(block)));
+        }
+        to.actions.push(action);
     }
 
     /// The pieces of a call.
@@ -183,18 +292,24 @@ impl Batch {
 
     /// What is stored of a piece, stretch by stretch.
     pub fn stretches<'a>(&'a self, piece: &'a Piece) -> impl Iterator<Item = &'a [u8]> {
-        let (bytes, blobs): (&[u8], &[Blob]) = match &piece.stored {
+        let (bytes, blobs): (&[u8], &[Place]) = match &piece.stored {
             Stored::Bytes(range) => (&self.bytes[range.start as usize..range.end as usize], &[]),
             Stored::Blobs(range) => (&[], &self.blobs[range.start as usize..range.end as usize]),
         };
-        std::iter::once(bytes).chain(blobs.iter().map(|blob| &blob[..]))
+        std::iter::once(bytes).chain(blobs.iter().map(|place| self.blob(*place)))
+    }
+
+    fn blob(&self, place: Place) -> &[u8] {
+        self.blocks[place.block as usize].get(place.id.0).unwrap_or_default()
     }
 
     /// What is stored of a piece, if that is one stretch.
     pub fn one_stretch<'a>(&'a self, piece: &'a Piece) -> Option<&'a [u8]> {
         match &piece.stored {
             Stored::Bytes(range) => Some(&self.bytes[range.start as usize..range.end as usize]),
-            Stored::Blobs(range) if range.len() == 1 => Some(&self.blobs[range.start as usize]),
+            Stored::Blobs(range) if range.len() == 1 => {
+                Some(self.blob(self.blobs[range.start as usize]))
+            }
             Stored::Blobs(_) => None,
         }
     }
@@ -211,6 +326,7 @@ impl Batch {
         self.pieces.clear();
         self.bytes.clear();
         self.blobs.clear();
+        self.blocks.clear();
         self.blob_bytes = 0;
     }
 }

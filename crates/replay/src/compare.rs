@@ -22,7 +22,7 @@ use crate::treatment::needs_privilege;
 
 /// Differences that are kept one by one; beyond that they are counted.
 const DIFFERENCES_MAX: usize = 10_000;
-/// Examples kept of what could not be verified.
+/// Examples kept of what could not be verified, and of files with unknown bytes.
 const UNVERIFIED_MAX: usize = 100;
 
 /// What came of a comparison.
@@ -40,6 +40,8 @@ pub struct FinalState {
     pub unverified_count: u64,
     /// Bytes of files whose content the trace has never shown.
     pub unknown_bytes: u64,
+    /// The first files that have such bytes.
+    pub unknown_files: Vec<UnknownFile>,
     /// Paths in other roots and mount namespaces, which the recording left out.
     pub left_out: u64,
     /// Why there was less to compare than the program changed, if there was.
@@ -58,6 +60,15 @@ pub struct Difference {
     pub expected: String,
     /// What it is.
     pub found: String,
+}
+
+/// A file that has bytes which the trace has never shown.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnknownFile {
+    /// The path, as text.
+    pub path: String,
+    /// How many.
+    pub bytes: u64,
 }
 
 /// Something that could not be verified.
@@ -325,11 +336,11 @@ impl Comparison {
                 let text = |sums: &Sums| format!("hash {:032x}", sums.whole);
                 return self.different(path, "content", text(should), text(is));
             }
-            self.state.unknown_bytes += expected.size;
+            self.unknown_bytes(path, expected.size);
             return self.unverified(path, "parts of its content are unknown");
         }
         let size = should.piece_bytes;
-        let mut wrong = None;
+        let (mut wrong, mut missing) = (None, 0);
         for (number, (a, b)) in (0..).zip(should.pieces.iter().zip(&is.pieces)) {
             if a == b {
                 continue;
@@ -337,11 +348,12 @@ impl Comparison {
             let start = number * size;
             let end = (start + size).min(expected.size);
             if overlaps(unknown, start..end) {
-                self.state.unknown_bytes += end - start;
+                missing += end - start;
             } else {
                 wrong.get_or_insert((start, end, a, b));
             }
         }
+        self.unknown_bytes(path, missing);
         if let Some((start, end, a, b)) = wrong {
             let text = |sum: &u64| format!("bytes {start} to {} with hash {sum:016x}", end - 1);
             self.different(path, "content", text(a), text(b));
@@ -387,6 +399,13 @@ impl Comparison {
             let (expected, found) = (expected.into(), found.into());
             let difference = Difference { path: text(path), what: what.into(), expected, found };
             self.state.differences.push(difference);
+        }
+    }
+
+    fn unknown_bytes(&mut self, path: &[u8], bytes: u64) {
+        self.state.unknown_bytes += bytes;
+        if bytes > 0 && self.state.unknown_files.len() < UNVERIFIED_MAX {
+            self.state.unknown_files.push(UnknownFile { path: text(path), bytes });
         }
     }
 

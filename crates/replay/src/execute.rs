@@ -7,12 +7,15 @@ mod access;
 mod message;
 mod share;
 
+use std::sync::Arc;
+
 use events::record::part;
 use events::shape::{Dir, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
 use crate::memory::Memory;
 use crate::shared::Fill;
+use crate::space::Space;
 
 /// An address where there is nothing.
 const NOWHERE: usize = 8;
@@ -54,6 +57,7 @@ enum GoOn {
 
 /// Makes calls, with memory that is used again for each.
 pub struct Maker {
+    space: Arc<Space>,
     memory: Memory,
     values: [usize; 6],
     /// Where the last call's results are.
@@ -69,8 +73,9 @@ pub struct Maker {
 
 impl Maker {
     /// Ready for the first call.
-    pub fn new() -> Maker {
+    pub fn new(space: Arc<Space>) -> Maker {
         Maker {
+            space,
             memory: Memory::new(),
             values: [0; 6],
             regions: Vec::new(),
@@ -96,7 +101,7 @@ impl Maker {
             }
         }
         let unable = matches!(-ret as i32, libc::EOPNOTSUPP | libc::EXDEV | libc::EINVAL);
-        if unable && call.ret == 0 && share::copy_instead(batch, call) {
+        if unable && call.ret == 0 && share::copy_instead(batch, call, &self.space) {
             self.copied = true;
             return 0;
         }

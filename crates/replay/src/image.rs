@@ -32,8 +32,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use trace::{ReadError, Trace};
+
+use crate::shared::Fill;
+use crate::space::Space;
 
 pub use copy::copy;
 pub use ranges::Ranges;
@@ -117,15 +121,25 @@ struct Seen {
 }
 
 /// Rebuilds the files that were there before the recording below `root`, in one pass over the
-/// trace. `places` are absolute paths in it that are on file systems of their own.
+/// trace. `places` are absolute paths in it that are on file systems of their own, of which no more
+/// is taken than `space` has. `fill` is put where no call read. `progress` is told how many more events were read.
 ///
 /// Nothing outside `root` is touched, whatever the trace says: every file is made relative to the
 /// directory that it is in, and no link is followed.
-pub fn build(trace: &Trace, root: BorrowedFd<'_>, places: &[Vec<u8>]) -> Result<Built, ImageError> {
-    let staging = staging::Staging::new(root, places).map_err(|e| ImageError::write(b"/", e))?;
+pub fn build(
+    trace: &Trace,
+    root: BorrowedFd<'_>,
+    places: &[Vec<u8>],
+    space: &Arc<Space>,
+    fill: &Fill,
+    progress: &dyn Fn(u64),
+) -> Result<Built, ImageError> {
+    let staging = staging::Staging::new(root, places, Arc::clone(space))
+        .map_err(|e| ImageError::write(b"/", e))?;
     let mut fold = fold::Fold::new(stored::Stored::new(trace), staging);
     for next in trace.events() {
         fold.event(next?.event)?;
+        progress(1);
         // Bytes that cannot be read would be taken for bytes that nobody has seen.
         if let Some(error) = fold.stored.error.take() {
             return Err(error.into());
@@ -133,7 +147,7 @@ pub fn build(trace: &Trace, root: BorrowedFd<'_>, places: &[Vec<u8>]) -> Result<
     }
     fold.finish()?;
     let unknown = unknown::find(&fold.tree);
-    let mut built = assemble::assemble(&mut fold.tree, &mut fold.staging, root)?;
+    let mut built = assemble::assemble(&mut fold.tree, &mut fold.staging, root, fill)?;
     if fold.seen.too_large > 0 {
         built.left_out.insert(assemble::left_out::SIZE, fold.seen.too_large);
     }

@@ -2,7 +2,7 @@
 //! planner, the task, and the tasks that wait for it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -49,13 +49,17 @@ pub struct Lane {
     /// Rung when it is reached: a futex.
     bell: AtomicU32,
     queue: Mutex<Queue>,
-    filled: Condvar,
+    /// Counts what was pushed, and the end.
+    filled: AtomicUsize,
+    woken: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     batches: VecDeque<Batch>,
     closed: bool,
+    /// The task sleeps until something comes.
+    waits: bool,
 }
 
 impl Default for Lane {
@@ -70,7 +74,8 @@ impl Default for Lane {
             wanted: AtomicU64::new(u64::MAX),
             bell: AtomicU32::new(0),
             queue: Mutex::default(),
-            filled: Condvar::new(),
+            filled: AtomicUsize::new(0),
+            woken: Condvar::new(),
         }
     }
 }
@@ -88,13 +93,40 @@ impl Lane {
             self.position.fetch_min(first.enter, Ordering::SeqCst);
         }
         queue.batches.push_back(batch);
-        self.filled.notify_one();
+        self.tell(queue);
     }
 
     /// Nothing comes after what was pushed.
     pub fn close(&self) {
-        self.queue().closed = true;
-        self.filled.notify_one();
+        let mut queue = self.queue();
+        queue.closed = true;
+        self.tell(queue);
+    }
+
+    fn tell(&self, mut queue: MutexGuard<'_, Queue>) {
+        self.filled.fetch_add(1, Ordering::Relaxed);
+        let waits = std::mem::take(&mut queue.waits);
+        drop(queue);
+        if waits {
+            self.woken.notify_one();
+        }
+    }
+
+    /// Looks so many times whether something comes, so that nobody has to wake the task.
+    pub fn look_out(&self, spins: u32) {
+        let queue = self.queue();
+        if !queue.batches.is_empty() || queue.closed {
+            return;
+        }
+        self.position.store(u64::MAX, Ordering::SeqCst);
+        let before = self.filled.load(Ordering::Relaxed);
+        drop(queue);
+        for _ in 0..spins {
+            if self.filled.load(Ordering::Relaxed) != before {
+                return;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// The next actions, as soon as there are some; `None` when there will be none.
@@ -110,7 +142,8 @@ impl Lane {
                 return None;
             }
             self.set_mood(Mood::Idle);
-            queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.waits = true;
+            queue = self.woken.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -23,6 +23,7 @@ mod replayer;
 mod scan;
 pub mod session;
 mod shared;
+pub mod space;
 pub mod task;
 mod treatment;
 mod verify;

@@ -63,6 +63,8 @@ pub enum Stopped {
     Mismatch,
     /// A wait would never end; the text names both sides.
     Stuck(String),
+    /// There was no more room on the disk that it may take.
+    Full(String),
     /// The trace could not be read on.
     Unreadable(String),
     /// The replay itself failed.

@@ -9,6 +9,7 @@ mod line;
 mod names;
 mod pack;
 mod tasks;
+mod transfers;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -28,6 +29,7 @@ use crate::treatment::{Judge, Said, Treatment, maps_to_change, own_descriptor, s
 use ends::End;
 use line::{Line, Spawned};
 use names::Names;
+use transfers::{File, hash_of, is_transfer};
 
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
@@ -69,6 +71,14 @@ struct Tally {
     skipped: HashMap<(u16, &'static str), u64>,
     withheld: HashMap<&'static str, u64>,
     recorded: ByCall,
+}
+
+/// What a call that is made again depends on, as [`crate::batch::Call`] has it.
+struct How {
+    stream: bool,
+    vague: bool,
+    scan: u64,
+    shared_table: bool,
 }
 
 /// The stored bytes of a trace.
@@ -121,22 +131,25 @@ impl<'a> Planner<'a> {
     }
 
     /// Goes through the whole trace, or up to the call where the user wants to stop.
-    pub fn run(&mut self) -> Result<(), String> {
+    pub fn run(&mut self, progress: &dyn Fn(u64)) -> Result<(), String> {
         let until = self.shared.options.until;
+        if self.shared.options.speed.is_none() {
+            self.shared.start_clock();
+        }
         let mut result = Ok(());
-        for next in self.trace.events() {
-            let next = match next {
-                Ok(next) => next,
-                Err(error) => {
-                    result = Err(error.to_string());
-                    break;
-                }
-            };
+        let mut cursor = self.trace.cursor();
+        let mut next = Sequenced::default();
+        while let Some(taken) = cursor.next_into(self.trace, &mut next) {
+            if let Err(error) = taken {
+                result = Err(error.to_string());
+                break;
+            }
             if self.shared.stopping() || next.seq.is_some_and(|seq| until.is_some_and(|u| seq > u))
             {
                 break;
             }
             self.event(&next);
+            progress(1);
         }
         self.settle_until(u64::MAX);
         (0..self.lines.len()).for_each(|index| self.dispatch(index));
@@ -145,6 +158,7 @@ impl<'a> Planner<'a> {
             line.lane.close();
         }
         self.shared.planned(u64::MAX);
+        self.shared.start_clock();
         result
     }
 
@@ -172,13 +186,14 @@ impl<'a> Planner<'a> {
         // A call has returned when its thread makes another one, whatever the clock says. What an
         // exec or an end closes is known only when it has happened; a signal may hit within a call.
         let goes_on = matches!(event.kind, EventKind::Call(_) | EventKind::Start { .. });
-        if let Some(&index) = self.threads.get(&event.thread)
+        let index = self.threads.get(&event.thread).copied();
+        if let Some(index) = index
             && goes_on
         {
             self.settle(index);
         }
         match &event.kind {
-            EventKind::Call(call) => self.call(event, call),
+            EventKind::Call(call) => self.call(index, event, call),
             EventKind::Start { how, process, parent, tid, .. } => {
                 self.world.apply(event, &mut Stored(self.trace));
                 self.start(event.thread, *how, *process, *parent, *tid);
@@ -214,8 +229,8 @@ impl<'a> Planner<'a> {
         self.shared.wait_for_room();
     }
 
-    fn call(&mut self, event: &Event, call: &Call) {
-        let Some(&index) = self.threads.get(&event.thread) else {
+    fn call(&mut self, index: Option<Index>, event: &Event, call: &Call) {
+        let Some(index) = index else {
             *self
                 .tally
                 .skipped
@@ -267,6 +282,12 @@ impl<'a> Planner<'a> {
             self.task(index, event, call, exit, ret, step);
             return;
         }
+        if is_transfer(call.nr, ret)
+            && let Some(file) = self.file(index, event.thread, call.args[0] as i32)
+        {
+            self.transfer(index, event, call, said, (exit, ret), file);
+            return;
+        }
         if let Some(powers) = powers(said, call)
             && self.judge.privileged
             && ret == 0
@@ -281,39 +302,23 @@ impl<'a> Planner<'a> {
         let (treatment, vague, end) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             let vague = self.judge.is_vague(said, call, &table);
-            let alone = self.threads.len() < 2;
-            let end = if alone { None } else { End::of(said, call, ret, &table) };
+            let end = match self.others_matter() {
+                true => End::of(said, call, ret, || {
+                    table.get(call.args[0] as i32).map(|entry| hash_of(&entry.description.path))
+                }),
+                false => None,
+            };
             (self.judge.judge(said, call, ret, &table, &paths), vague, end)
         };
         match treatment {
             Treatment::Make { stream } => {
-                let ticks = exit - event.tsc;
-                let ns = self.shared.ticks_to_ns(ticks);
-                self.tally.recorded.of(call.nr).record(ns);
                 let scan = self.scan(event.thread, said, call, ret);
                 let shared_table = self.world.shares_descriptors(event.thread);
-                let line = &mut self.lines[index];
-                let verifies = self.shared.options.verifies();
-                let made = line.pack(self.trace, call, said, ret, verifies, &links);
-                let what = match made {
-                    Ok(mut packed) => {
-                        packed.stream = stream;
-                        packed.scan = scan;
-                        packed.shared_table = shared_table;
-                        packed.vague = vague;
-                        packed.owners = !line.foreign;
-                        What::Call(packed)
-                    }
-                    Err(error) => {
-                        self.shared.stop(outcome::Stopped::Unreadable(error.to_string()));
-                        return;
-                    }
-                };
-                let mut action = self.action(event.tsc, exit, what);
-                action.may_block = stream || may_block(said);
-                self.open_action(index, action);
-                let names = Names::of(said, call, ret, paths);
-                self.order_by_results(index, names, end);
+                let how = How { stream, vague, scan, shared_table };
+                if self.again(index, event, call, said, (exit, ret), how, &links) {
+                    let names = Names::of(said, call, ret, paths);
+                    self.order_by_results(index, names, end);
+                }
             }
             Treatment::Simulate => {
                 if said.row.name == "bind" && ret == 0 {
@@ -331,6 +336,66 @@ impl<'a> Planner<'a> {
             }
             Treatment::Withhold(what) => *self.tally.withheld.entry(what).or_default() += 1,
         }
+    }
+
+    /// Whether the order of calls of several threads is to be kept.
+    fn others_matter(&self) -> bool {
+        self.shared.options.overlap && self.threads.len() > 1
+    }
+
+    /// A call that moves bytes through a descriptor.
+    fn transfer(
+        &mut self,
+        index: Index,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        (exit, ret): (u64, i64),
+        file: File,
+    ) {
+        if !file.here {
+            self.tally.simulated += 1;
+            return;
+        }
+        let how = How { stream: file.stream, vague: file.vague, scan: 0, shared_table: false };
+        if self.again(index, event, call, said, (exit, ret), how, &[]) && self.others_matter() {
+            let end = End::of(said, call, ret, || Some(file.hash));
+            self.order_by_results(index, None, end);
+        }
+    }
+
+    /// Has a call made again. Whether it will be.
+    #[allow(clippy::too_many_arguments, reason = "the call, and what is known of it")]
+    fn again(
+        &mut self,
+        index: Index,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        (exit, ret): (u64, i64),
+        how: How,
+        links: &[(u8, Vec<u8>)],
+    ) -> bool {
+        let ns = self.shared.ticks_to_ns(exit - event.tsc);
+        self.tally.recorded.of(call.nr).record(ns);
+        let verifies = self.shared.options.verifies();
+        let line = &mut self.lines[index];
+        let mut packed = match line.pack(self.trace, call, said, ret, verifies, links) {
+            Ok(packed) => packed,
+            Err(error) => {
+                self.shared.stop(outcome::Stopped::Unreadable(error.to_string()));
+                return false;
+            }
+        };
+        packed.stream = how.stream;
+        packed.scan = how.scan;
+        packed.shared_table = how.shared_table;
+        packed.vague = how.vague;
+        packed.owners = !line.foreign;
+        let mut action = self.action(event.tsc, exit, What::Call(packed));
+        action.may_block = how.stream || may_block(said);
+        self.open_action(index, action);
+        true
     }
 
     /// Links of the process to its own descriptors lead to the files' paths; there is no /proc here.
@@ -462,6 +527,7 @@ impl<'a> Planner<'a> {
         mark.get()
     }
 
+    #[inline]
     fn action(&self, enter: u64, exit: u64, what: What) -> Action {
         Action {
             seq: self.seq,
@@ -475,24 +541,24 @@ impl<'a> Planner<'a> {
     }
 
     /// An action begins: from here on it overlaps with others. Its waits are known now.
+    #[inline]
     fn open_action(&mut self, index: Index, mut action: Action) {
         let Planner { lines, order, shared, .. } = self;
         let ordered = shared.options.overlap;
         order.waits(index, |other, count| {
             if ordered {
                 let lane = Arc::clone(&lines[other].lane);
-                lines[index].open.waits.push((lane, count));
+                lines[index].batch.waits.push((lane, count));
             }
         });
         let line = &mut self.lines[index];
-        action.waits = 0..line.open.waits.len() as u32;
         action.overlapped = !self.open.is_empty();
         self.opened += 1;
         line.opened_at = self.opened;
         if action.exit != u64::MAX {
             self.open.push(Reverse((action.exit, index)));
         }
-        line.action = Some(action);
+        line.begin(action);
     }
 
     /// Has calls that are open wait for each other where their results tell their order.
@@ -546,13 +612,9 @@ impl<'a> Planner<'a> {
 
     /// Hands over what a lane has open.
     fn dispatch(&mut self, index: Index) {
-        let opened = self.opened;
         let line = &mut self.lines[index];
-        let Some(mut action) = line.action.take() else { return };
-        line.told = (None, None);
-        action.overlapped |= opened > line.opened_at;
-        line.add(action);
-        if line.batch.actions.len() >= BATCH_ACTIONS || line.batch.held_bytes() >= BATCH_BYTES {
+        line.make_ready(self.opened > line.opened_at);
+        if line.batch.actions.len() >= BATCH_ACTIONS || line.batch.bytes_told() >= BATCH_BYTES {
             line.flush(self.shared);
         }
     }

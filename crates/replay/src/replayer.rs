@@ -1,34 +1,54 @@
 //! A whole replay, inside the jail: plans, has it done, and watches.
 
-use std::time::Instant;
+use std::sync::Arc;
 
 use trace::Trace;
 
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::Planner;
 use crate::shared::{Options, Shared};
+use crate::space::Space;
 
 /// Replays a trace onto the files that are here. The caller is in the jail already, and leaves it
 /// with everything in it when this returns.
-pub fn replay(trace: &Trace, options: Options) -> Outcome {
-    let begin = Instant::now();
+pub fn replay(
+    trace: &Trace,
+    options: Options,
+    space: Arc<Space>,
+    progress: &dyn Fn(u64),
+) -> Outcome {
     ignore_signals();
     crate::clock::to_ns(0);
-    let shared = Shared::new(options, trace.tsc_hz(), trace.preamble().epoch_tsc);
+    let shared =
+        Shared::new(options, Arc::clone(&space), trace.tsc_hz(), trace.preamble().epoch_tsc);
     let mut planner = Planner::new(&shared, trace);
-    if let Err(error) = planner.run() {
-        shared.stop(Stopped::Unreadable(error));
-    }
-    shared.asleep(|| {
-        if !shared.wait_for_tasks() {
-            shared.stop(Stopped::Stuck(shared.who_waits()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| space.serve());
+        // Also if the planner panics.
+        let _closing = Closing(&space);
+        if let Err(error) = planner.run(progress) {
+            shared.stop(Stopped::Unreadable(error));
         }
+        shared.asleep(|| {
+            if !shared.wait_for_tasks() {
+                shared.stop(Stopped::Stuck(shared.who_waits()));
+            }
+        });
     });
     let mut outcome = shared.take_outcome();
     planner.count_into(&mut outcome);
-    outcome.elapsed_s = begin.elapsed().as_secs_f64();
+    outcome.elapsed_s = shared.start_clock().elapsed().as_secs_f64();
     outcome.recorded_s = recorded_seconds(trace);
     outcome
+}
+
+/// Closes the space in the end.
+struct Closing<'a>(&'a Space);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// Signals that calls send to their own task when they fail; what they return says it all.

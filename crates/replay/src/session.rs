@@ -2,9 +2,12 @@
 //! comparison of what is left.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use files::Tree;
 use serde::{Deserialize, Serialize};
@@ -15,6 +18,7 @@ use crate::image::{self, Built, ImageError};
 use crate::outcome::{Outcome, Stopped};
 use crate::replayer::replay;
 use crate::shared::Options;
+use crate::space::Space;
 
 /// What is there before.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub enum Image {
 pub struct Session<'a> {
     /// The trace.
     pub trace: &'a Trace,
+    /// Told how many more events were read: of the image's pass, then of the replay's.
+    pub progress: &'a dyn Fn(u64),
     /// What is there before.
     pub image: Image,
     /// Absolute paths in the root that are on file systems of their own.
@@ -39,6 +45,8 @@ pub struct Session<'a> {
     pub options: Options,
     /// Told when the image is there; the replay starts when it answers.
     pub ready: Option<(OwnedFd, OwnedFd)>,
+    /// Bytes that may be taken of each file system.
+    pub max_size: Option<u64>,
     /// Compare what is left with the recording's end.
     pub compare: bool,
 }
@@ -73,10 +81,14 @@ impl Session<'_> {
     pub fn run(self) -> Findings {
         let mut findings = Findings::default();
         let failed = |what: String| Some(Stopped::Failed(what));
-        let built = match self.build() {
+        let built = self.space().map_err(|error| error.to_string()).and_then(|space| {
+            let built = self.build(&space).map_err(|error| format!("the image: {error}"))?;
+            Ok((space, built))
+        });
+        let (space, built) = match built {
             Ok(built) => built,
             Err(error) => {
-                findings.outcome.stopped = failed(format!("the image: {error}"));
+                findings.outcome.stopped = failed(error);
                 return findings;
             }
         };
@@ -90,7 +102,7 @@ impl Session<'_> {
             return findings;
         }
         let privileged = self.options.privileged;
-        findings.outcome = replay(self.trace, self.options);
+        findings.outcome = replay(self.trace, self.options, space, self.progress);
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
                 Ok(state) => findings.final_state = Some(state),
@@ -100,11 +112,21 @@ impl Session<'_> {
         findings
     }
 
-    fn build(&self) -> Result<Built, ImageError> {
+    fn space(&self) -> io::Result<Arc<Space>> {
+        let open = |path: &[u8]| File::open(OsStr::from_bytes(path)).map(OwnedFd::from);
+        let places = std::iter::once(&b"/"[..]).chain(self.places.iter().map(|place| &place[..]));
+        let directories = places.map(open).collect::<io::Result<_>>()?;
+        Ok(Arc::new(Space::new(directories, self.max_size)?))
+    }
+
+    fn build(&self, space: &Arc<Space>) -> Result<Built, ImageError> {
         let root =
             File::open("/").map_err(|source| ImageError::Write { path: b"/".to_vec(), source })?;
         match &self.image {
-            Image::Trace => image::build(self.trace, root.as_fd(), self.places),
+            Image::Trace => {
+                let (fill, progress) = (&self.options.fill, self.progress);
+                image::build(self.trace, root.as_fd(), self.places, space, fill, progress)
+            }
             Image::Copy(from) => image::copy(from.as_fd(), root.as_fd()),
             Image::None => Ok(Built::default()),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::actor;
@@ -11,6 +11,7 @@ use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
 use crate::scan::Scan;
+use crate::space::Space;
 use crate::task;
 
 /// What is done about results that differ.
@@ -61,8 +62,9 @@ impl Options {
     }
 }
 
-/// Bytes of actions that may lie ready for tasks.
-const BUDGET_BYTES: usize = 64 << 20;
+/// Bytes of actions that may lie ready for tasks: more than they need to keep going, and few enough
+/// to be in the caches when their turn comes.
+const BUDGET_BYTES: usize = 16 << 20;
 /// By how much more, when nothing moves because of that.
 const BUDGET_STEP: usize = 4 << 20;
 /// How long nothing moves before that is so.
@@ -72,19 +74,24 @@ const STUCK: Duration = Duration::from_secs(10);
 /// How long nothing moves before a call that overlapped others is not repeated any more: they may
 /// wait for it.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
+/// Some ten microseconds: waking a sleeper costs as much.
+const SPINS: u32 = 2000;
 /// Empty batches that are kept for use.
-const SPARE_BATCHES: usize = 64;
+const SPARE_BATCHES: usize = 256;
 
 /// What everybody who takes part in a replay uses.
 pub struct Shared {
     /// How to replay.
     pub options: Options,
+    /// What may be taken of the disk.
+    pub space: Arc<Space>,
     /// Scans of directories that are under way.
     pub scans: Mutex<HashMap<u64, Scan>>,
-    /// Ticks of the recording in a nanosecond.
-    ticks_per_ns: f64,
-    /// The recording's first tick, and when the replay began.
-    begin: (u64, Instant),
+    /// Nanoseconds that a tick of the recording takes.
+    ns_per_tick: f64,
+    /// The recording's first tick, and when its time begins to pass here.
+    epoch_tsc: u64,
+    clock: OnceLock<Instant>,
     lanes: Mutex<Vec<Arc<Lane>>>,
     planned: AtomicU64,
     appeals: AtomicUsize,
@@ -105,12 +112,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// For a recording whose clock makes `tsc_hz` ticks a second and began at `epoch_tsc`.
-    pub fn new(options: Options, tsc_hz: u64, epoch_tsc: u64) -> Arc<Shared> {
+    pub fn new(options: Options, space: Arc<Space>, tsc_hz: u64, epoch_tsc: u64) -> Arc<Shared> {
         Arc::new(Shared {
             options,
+            space,
             scans: Mutex::default(),
-            ticks_per_ns: tsc_hz.max(1) as f64 / 1e9,
-            begin: (epoch_tsc, Instant::now()),
+            ns_per_tick: 1e9 / tsc_hz.max(1) as f64,
+            epoch_tsc,
+            clock: OnceLock::new(),
             lanes: Mutex::default(),
             planned: AtomicU64::new(0),
             appeals: AtomicUsize::new(0),
@@ -128,14 +137,20 @@ impl Shared {
 
     /// Nanoseconds that so many ticks of the recording took.
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
-        (ticks as f64 / self.ticks_per_ns) as u64
+        (ticks as f64 * self.ns_per_tick) as u64
+    }
+
+    /// From now on time passes; when that was. With the recorded pace tasks wait for it: what is
+    /// planned before takes no time from calls.
+    pub fn start_clock(&self) -> Instant {
+        *self.clock.get_or_init(Instant::now)
     }
 
     /// When a call begins that began at `tsc` in the recording, if the pace is the recorded one.
     pub fn due(&self, tsc: u64) -> Option<Instant> {
         let speed = self.options.speed?;
-        let ns = self.ticks_to_ns(tsc.saturating_sub(self.begin.0)) as f64 / speed;
-        Some(self.begin.1 + Duration::from_nanos(ns as u64))
+        let ns = self.ticks_to_ns(tsc.saturating_sub(self.epoch_tsc)) as f64 / speed;
+        self.clock.wait().checked_add(Duration::from_nanos(ns as u64))
     }
 
     // The tasks.
@@ -193,9 +208,10 @@ impl Shared {
         lock(&self.lanes).retain(|lane| lane.mood() != Mood::Over);
     }
 
-    /// Times to look at another lane's count before sleeping: many if a core would idle else.
+    /// Times that a busy task looks for what it waits for before it sleeps: many if its core would
+    /// idle else.
     pub fn spins(&self) -> u32 {
-        if self.busy.load(Ordering::Relaxed) < self.cores { 4000 } else { 0 }
+        if self.busy.load(Ordering::Relaxed) <= self.cores { SPINS } else { 0 }
     }
 
     /// While it sleeps, a task leaves its core to others.
@@ -244,11 +260,14 @@ impl Shared {
     /// Waits until there is room again. If nothing moves, what is needed has not been planned yet:
     /// then there is more room.
     pub fn wait_for_room(&self) {
+        if self.over_budget() {
+            self.start_clock();
+        }
         let mut before = (self.progress(), Instant::now());
         while self.over_budget() && !self.stopping() {
-            std::thread::sleep(Duration::from_micros(200));
+            self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
             let now = self.progress();
-            if now != before.0 {
+            if now != before.0 || self.somebody_works() {
                 before = (now, Instant::now());
             } else if before.1.elapsed() > BUDGET_PATIENCE {
                 self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);

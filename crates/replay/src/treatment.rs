@@ -98,6 +98,8 @@ pub struct Judge {
     aliases: HashSet<Vec<u8>>,
     /// Files that were mapped so that stores to memory change them: no call tells what they hold.
     mapped: HashSet<Vec<u8>>,
+    /// Counts what was learnt.
+    learnt: u64,
 }
 
 /// What the table says about a call.
@@ -133,7 +135,7 @@ impl Judge {
     /// For a recording made where `preamble` says.
     pub fn new(preamble: &Preamble, privileged: bool) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
-        Judge { privileged, views, aliases: HashSet::new(), mapped: HashSet::new() }
+        Judge { privileged, views, aliases: HashSet::new(), mapped: HashSet::new(), learnt: 0 }
     }
 
     /// What to do with a call that returned `ret`, whose descriptors are in `table`.
@@ -243,8 +245,18 @@ impl Judge {
     /// Takes note of a file that is mapped to be changed.
     pub fn is_mapped(&mut self, description: &Description) {
         if self.mapped.len() < ALIASES_MAX {
-            self.mapped.insert(description.path.clone());
+            self.learnt += u64::from(self.mapped.insert(description.path.clone()));
         }
+    }
+
+    /// Whether stores to memory change a file.
+    pub fn is_changed_in_memory(&self, description: &Description) -> bool {
+        !self.mapped.is_empty() && self.mapped.contains(&description.path)
+    }
+
+    /// Counts up whenever something was learnt that may change what was said of files.
+    pub fn learnt(&self) -> u64 {
+        self.learnt
     }
 
     /// Whether what is read from one of the call's descriptors may have been stored by nobody's
@@ -255,7 +267,7 @@ impl Judge {
                 matches!(arg.kind, Kind::Fd)
                     && table
                         .get(value as i32)
-                        .is_some_and(|entry| self.mapped.contains(&entry.description.path))
+                        .is_some_and(|entry| self.is_changed_in_memory(&entry.description))
             })
     }
 
@@ -269,7 +281,7 @@ impl Judge {
         let Some((_, path)) = paths.first() else { return };
         let told = call.identities.iter().any(|(_, identity)| self.is_view(identity));
         if told && self.aliases.len() < ALIASES_MAX {
-            self.aliases.insert(path.clone());
+            self.learnt += u64::from(self.aliases.insert(path.clone()));
         }
     }
 
@@ -290,7 +302,7 @@ const EPIPE: i64 = libc::EPIPE as i64;
 const ECONNRESET: i64 = libc::ECONNRESET as i64;
 
 /// Whether bytes come out of it as they come, not where an offset says.
-fn is_stream(description: &Description) -> bool {
+pub fn is_stream(description: &Description) -> bool {
     match description.origin {
         Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
         Origin::Path | Origin::Outside => {

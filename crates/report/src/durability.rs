@@ -278,26 +278,34 @@ pub struct View {
 }
 
 impl View {
-    /// As tables.
-    pub fn sheet(&self) -> Sheet {
+    /// Single values of all files together.
+    pub fn facts(&self) -> Vec<Fact> {
         let sum = |of: fn(&Safety) -> u64| {
             self.files.iter().fold(0u64, |sum, (_, safety)| sum.saturating_add(of(safety)))
         };
         let written = sum(|s| s.written_bytes);
-        let most = self.steps.iter().map(|step| step.0).max().unwrap_or(0);
         let fact = |key, title, value| Fact { key, title, value };
-        let facts = vec![
+        vec![
             fact("written_bytes", "written", Cell::Bytes(written)),
             fact("synced_share", "of it synced", share(sum(|s| s.synced_bytes), written)),
             fact("syncs", "syncs", Cell::Count(sum(|s| s.syncs))),
             fact("sync_ns", "time in syncs", Cell::Ns(sum(|s| s.sync_ns))),
-            fact("most_unsynced_bytes", "most unsynced at once", Cell::Bytes(most)),
+            fact("most_unsynced_bytes", "most unsynced at once", Cell::Bytes(self.most_unsynced())),
             fact("unsynced_bytes", "unsynced at the end", Cell::Bytes(self.unsynced)),
             fact("renames", "renames", Cell::Count(self.all_renames)),
             fact("unsafe_renames", "without a sync before", Cell::Count(self.unsafe_renames)),
             fact("interval_ns", "", Cell::Ns(self.interval_ns)),
             fact("exact", "", Cell::word(if self.is_exact { "yes" } else { "no" })),
-        ];
+        ]
+    }
+
+    /// The most bytes that were not synced at once.
+    pub fn most_unsynced(&self) -> u64 {
+        self.steps.iter().map(|step| step.0).max().unwrap_or(0)
+    }
+
+    /// As tables.
+    pub fn sheet(&self) -> Sheet {
         let mut notes = vec![
             "Counted are fsync, fdatasync, sync, syncfs (as if of all files) and files opened with \
              O_SYNC or O_DSYNC; not sync_file_range, which leaves the size of a file out."
@@ -308,7 +316,12 @@ impl View {
                 "Too many places were written to remember all: unsynced is at least this.".into(),
             );
         }
-        Sheet { facts, tables: vec![self.by_file(), self.over_time(most), self.renamed()], notes }
+        let over_time = self.over_time(self.most_unsynced());
+        Sheet {
+            facts: self.facts(),
+            tables: vec![self.by_file(), over_time, self.renamed()],
+            notes,
+        }
     }
 
     fn by_file(&self) -> Table {

@@ -348,27 +348,41 @@ impl View {
         table
     }
 
-    /// As tables.
-    pub fn sheet(&self) -> Sheet {
-        let mut files = Table::new("files", "Files", &COLUMNS);
+    /// Single values of all files together.
+    pub fn facts(&self) -> Vec<Fact> {
         let mut sum = Used::default();
-        for (file, used) in &self.files {
-            files.row(row(used, file.path.clone()));
-            sum.add(used);
-        }
-        let mount = |path: &[u8]| match self.mounts.of(path) {
-            Some(mount) if path.first() == Some(&b'/') => mount.point.clone(),
-            _ => directory(path).to_vec(),
-        };
+        self.files.iter().for_each(|(_, used)| sum.add(used));
         let fact = |key, title, value| Fact { key, title, value };
-        let facts = vec![
+        vec![
             fact("file_count", "files", Cell::Count(self.files.len() as u64)),
             fact("read_bytes", "read", Cell::Bytes(sum.read_bytes)),
             fact("reread_bytes", "read again", Cell::Bytes(sum.reread_bytes)),
             fact("write_bytes", "written", Cell::Bytes(sum.write_bytes)),
             fact("overwritten_bytes", "overwritten", Cell::Bytes(sum.overwritten_bytes)),
             fact("exact", "", Cell::word(if self.is_exact { "yes" } else { "no" })),
-        ];
+        ]
+    }
+
+    /// A row for each file that `is_chosen` by its place, and one for all others together.
+    pub fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> (Table, Vec<Cell>) {
+        let mut files = Table::new("files", "Files", &COLUMNS);
+        let mut others = Used::default();
+        for (place, (file, used)) in self.files.iter().enumerate() {
+            match is_chosen(place) {
+                true => files.row(row(used, file.path.clone())),
+                false => others.add(used),
+            }
+        }
+        (files, row(&others, Vec::new()))
+    }
+
+    /// As tables.
+    pub fn sheet(&self) -> Sheet {
+        let (files, _) = self.chosen(|_| true);
+        let mount = |path: &[u8]| match self.mounts.of(path) {
+            Some(mount) if path.first() == Some(&b'/') => mount.point.clone(),
+            _ => directory(path).to_vec(),
+        };
         let mut notes = vec![
             "A file counts under the path by which it was opened or named. Lookups name it without \
              opening it."
@@ -388,7 +402,7 @@ impl View {
             }),
             self.rolled_up("mounts", "Mounts", "mount", mount),
         ];
-        Sheet { facts, tables, notes }
+        Sheet { facts: self.facts(), tables, notes }
     }
 }
 

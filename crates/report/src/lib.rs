@@ -8,17 +8,21 @@ pub mod cache;
 pub mod calls;
 pub mod durability;
 pub mod files;
+pub mod group;
+pub mod heat;
 pub mod histogram;
+pub mod lanes;
 mod numbered;
+pub mod offsets;
 pub mod pass;
 pub mod patterns;
 mod ranges;
-mod role;
+pub mod role;
 pub mod sheet;
 pub mod spread;
 pub mod tasks;
 pub mod timeline;
-mod tracker;
+pub mod tracker;
 
 #[cfg(test)]
 mod sample;

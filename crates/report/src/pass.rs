@@ -68,7 +68,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    fn note(&mut self, error: ReadError) {
+    /// Takes note of one.
+    pub fn note(&mut self, error: ReadError) {
         self.count += 1;
         if self.errors.len() < ERRORS_MAX {
             self.errors.push(error);

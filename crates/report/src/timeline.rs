@@ -14,11 +14,16 @@ const STEPS_WANTED: u64 = 40;
 
 /// A width that is easy to read and cuts a span into no more steps than fit onto a screen.
 pub fn fitting_interval(span_ns: u64) -> u64 {
+    interval_for(span_ns, STEPS_WANTED)
+}
+
+/// A width that is easy to read and cuts a span into no more than so many steps.
+pub fn interval_for(span_ns: u64, steps: u64) -> u64 {
     let mut unit = 1_000;
     loop {
         for factor in [1, 2, 5] {
             let interval = unit * factor;
-            if span_ns / interval < STEPS_WANTED {
+            if span_ns / interval < steps {
                 return interval;
             }
         }

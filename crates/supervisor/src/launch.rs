@@ -85,7 +85,7 @@ pub fn hold(program: &OsStr, args: &[OsString]) -> Result<Held, LaunchError> {
         0 => {
             // SAFETY: raw system calls on descriptors that are open here.
             unsafe {
-                restore_signals();
+                restore_inherited();
                 let mut byte = 0u8;
                 if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
                     let error = execute(&plan);
@@ -98,14 +98,16 @@ pub fn hold(program: &OsStr, args: &[OsString]) -> Result<Held, LaunchError> {
     }
 }
 
-/// Dispositions and mask as we got them, noted before the runtime changes them.
+/// What we got from who started us, noted before the runtime changes it.
 struct Inherited {
     pipe_ignored: bool,
     child_ignored: bool,
+    /// Of the standard streams, which the runtime opens then.
+    closed: [bool; 3],
     mask: libc::sigset_t,
 }
 
-// SAFETY: all-zero bytes are a value: nothing ignored, nothing blocked.
+// SAFETY: all-zero bytes are a value: nothing ignored, closed or blocked.
 static mut INHERITED: Inherited = unsafe { std::mem::zeroed() };
 
 extern "C" fn note_inherited() {
@@ -122,6 +124,7 @@ extern "C" fn note_inherited() {
         let inherited = &raw mut INHERITED;
         (*inherited).pipe_ignored = ignored(libc::SIGPIPE);
         (*inherited).child_ignored = ignored(libc::SIGCHLD);
+        (*inherited).closed = [0, 1, 2].map(|fd| libc::fcntl(fd, libc::F_GETFD) < 0);
         libc::sigprocmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut (*inherited).mask);
     }
 }
@@ -131,13 +134,15 @@ extern "C" fn note_inherited() {
 static NOTE_INHERITED: extern "C" fn() = note_inherited;
 
 /// Puts back what the Rust runtime and we changed for ourselves. In the child after fork.
-fn restore_signals() {
+fn restore_inherited() {
     // SAFETY: `INHERITED` is written before main only.
     unsafe {
         let inherited = &raw const INHERITED;
         let disposition = |ignored| if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
         libc::signal(libc::SIGPIPE, disposition((*inherited).pipe_ignored));
         libc::signal(libc::SIGCHLD, disposition((*inherited).child_ignored));
+        let closed = (0..).zip((*inherited).closed).filter(|&(_, closed)| closed);
+        closed.for_each(|(fd, _)| drop(libc::close(fd)));
         libc::sigprocmask(libc::SIG_SETMASK, &raw const (*inherited).mask, std::ptr::null_mut());
     }
 }

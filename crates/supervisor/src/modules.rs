@@ -159,6 +159,17 @@ fn sites_in(file: &[u8], segments: &[Segment], segment: &Segment) -> Vec<Site> {
         .collect()
 }
 
+/// Work between two looks whether somebody waits for the processor: the program does, when the
+/// thread that waits is one of ours. Some ten microseconds.
+const INSTRUCTIONS_AT_ONCE: u32 = 512;
+const BYTES_AT_ONCE: usize = 16 << 10;
+
+fn give_way(now: bool) {
+    if now {
+        std::thread::yield_now();
+    }
+}
+
 /// Where control may enter the text other than from the instruction before. Addresses are offsets
 /// in the segment, as those of the candidates.
 struct Sweep {
@@ -184,8 +195,11 @@ impl Sweep {
         }
         let mut decoder = Decoder::with_ip(64, text, base, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
+        let mut decoded = 0u32;
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
+            decoded += 1;
+            give_way(decoded.is_multiple_of(INSTRUCTIONS_AT_ONCE));
             if matches!(
                 instruction.op0_kind(),
                 OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16
@@ -205,6 +219,7 @@ impl Sweep {
         }
         // Code that the decode saw out of step: any 32-bit branch, wherever it may begin.
         for (at, window) in text.windows(6).enumerate() {
+            give_way(at % BYTES_AT_ONCE == 0);
             let (near, conditional) =
                 (matches!(window[0], 0xe8 | 0xe9), window[0] == 0x0f && window[1] & 0xf0 == 0x80);
             let from = if near { 1 } else { 2 };

@@ -27,6 +27,16 @@ pub fn interrupt(tid: i32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)
 }
 
+/// Whether a traced thread has stopped or ended, which stays to be waited for.
+pub fn has_news(tid: i32) -> bool {
+    // SAFETY: plain numbers.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    let id = tid.cast_unsigned();
+    // SAFETY: the kernel fills the struct.
+    unsafe { libc::waitid(libc::P_PID, id, &raw mut info, flags) == 0 && info.si_pid() != 0 }
+}
+
 /// Lets a stopped thread go on with a signal, or none (0).
 pub fn resume(tid: i32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_CONT, tid, 0, signal as usize)

@@ -298,8 +298,9 @@ impl Supervisor {
         let same_ipc = self.segments.are_within_reach_of(tid);
         self.tracees.entry(tid).and_modify(|tracee| tracee.same_ipc = same_ipc);
         let Tracee { slot, process, .. } = self.tracees[&tid];
-        // Whether processes share their state is looked up in the first arena only.
-        if tid == pid && slot < SLOTS {
+        // Whether processes share their state is looked up in the first arena only. A thread that
+        // has got to its exec stop already is looked at there.
+        if tid == pid && slot < SLOTS && !ptrace::has_news(tid) {
             observer.announced(pid as u32, process);
         }
     }

@@ -50,6 +50,11 @@ impl DataPayload {
         self.first..self.first + self.ends.len() as u64
     }
 
+    /// Memory that it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.payload.len() + self.ends.len() * size_of::<u32>()
+    }
+
     /// The bytes of a buffer.
     pub fn get(&self, id: u64) -> Option<&[u8]> {
         Some(&self.payload[self.range(id)?])

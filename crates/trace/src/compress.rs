@@ -5,7 +5,8 @@ use crate::format::{PAYLOAD_BYTES_MAX, RATIO_MAX, codec};
 /// How blocks are compressed. A block that does not shrink is stored as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compress {
-    /// zstd at level 1 as long as that keeps up, else lz4.
+    /// zstd at level 1 as long as that keeps up, else lz4, and nothing where the program would have
+    /// to wait.
     #[default]
     Adaptive,
     /// zstd at this level.
@@ -14,6 +15,17 @@ pub enum Compress {
     Lz4,
     /// Not at all.
     None,
+}
+
+/// How much waits behind a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Haste {
+    /// No more than usual.
+    None,
+    /// Too much.
+    Some,
+    /// So much that the program is about to wait.
+    Great,
 }
 
 /// Shorter payloads are not worth the attempt.
@@ -43,11 +55,13 @@ impl Compressor {
         Ok(Compressor { how, haste: 0, zstd, packed: Vec::new() })
     }
 
-    /// What to store for a payload, and as what. `hasten`: too much waits behind it. Both
-    /// compressors pass over noise much faster than they pack, so nothing is guessed beforehand.
-    pub fn compress<'a>(&'a mut self, raw: &'a [u8], hasten: bool) -> (u8, &'a [u8]) {
-        self.haste = if hasten { HASTE_BLOCKS } else { self.haste.saturating_sub(1) };
-        if raw.len() < PAYLOAD_BYTES_MIN {
+    /// What to store for a payload, and as what. Both compressors pass over noise much faster than
+    /// they pack, so nothing is guessed beforehand.
+    pub fn compress<'a>(&'a mut self, raw: &'a [u8], haste: Haste) -> (u8, &'a [u8]) {
+        let calm = haste == Haste::None;
+        self.haste = if calm { self.haste.saturating_sub(1) } else { HASTE_BLOCKS };
+        let as_it_is = self.how == Compress::Adaptive && haste == Haste::Great;
+        if as_it_is || raw.len() < PAYLOAD_BYTES_MIN {
             return (codec::NONE, raw);
         }
         match self.shrink(raw) {
@@ -129,7 +143,7 @@ mod tests {
         for how in [Compress::Zstd(1), Compress::Zstd(19), Compress::Lz4, Compress::None] {
             let mut compressor = Compressor::new(how).unwrap();
             for raw in [&text[..], &text[..100], &text[..3], &noise(300_000)] {
-                let (codec, stored) = compressor.compress(raw, false);
+                let (codec, stored) = compressor.compress(raw, Haste::None);
                 assert!(stored.len() <= raw.len());
                 assert_eq!(unpack(codec, stored.to_vec(), raw.len()).as_deref(), Ok(raw));
             }
@@ -141,9 +155,9 @@ mod tests {
         let text = b"the same again, ".repeat(2000);
         for how in [Compress::Zstd(1), Compress::Lz4] {
             let mut compressor = Compressor::new(how).unwrap();
-            assert!(compressor.compress(&text, false).1.len() < text.len() / 50);
-            assert_eq!(compressor.compress(&noise(300_000), false).0, codec::NONE);
-            assert_eq!(compressor.compress(&noise(3_000), false).0, codec::NONE);
+            assert!(compressor.compress(&text, Haste::None).1.len() < text.len() / 50);
+            assert_eq!(compressor.compress(&noise(300_000), Haste::None).0, codec::NONE);
+            assert_eq!(compressor.compress(&noise(3_000), Haste::None).0, codec::NONE);
         }
     }
 
@@ -151,19 +165,23 @@ mod tests {
     fn haste_lasts_for_a_while() {
         let text = b"the same again, ".repeat(2000);
         let mut compressor = Compressor::new(Compress::Adaptive).unwrap();
-        assert_eq!(compressor.compress(&text, false).0, codec::ZSTD);
-        assert_eq!(compressor.compress(&text, true).0, codec::LZ4);
+        assert_eq!(compressor.compress(&text, Haste::None).0, codec::ZSTD);
+        assert_eq!(compressor.compress(&text, Haste::Some).0, codec::LZ4);
         for _ in 1..HASTE_BLOCKS {
-            assert_eq!(compressor.compress(&text, false).0, codec::LZ4);
+            assert_eq!(compressor.compress(&text, Haste::None).0, codec::LZ4);
         }
-        assert_eq!(compressor.compress(&text, false).0, codec::ZSTD);
+        assert_eq!(compressor.compress(&text, Haste::None).0, codec::ZSTD);
+        assert_eq!(compressor.compress(&text, Haste::Great).0, codec::NONE);
+        assert_eq!(compressor.compress(&text, Haste::None).0, codec::LZ4);
+        let mut told = Compressor::new(Compress::Zstd(1)).unwrap();
+        assert_eq!(told.compress(&text, Haste::Great).0, codec::ZSTD);
     }
 
     #[test]
     fn no_payload_is_stored_that_a_reader_takes_for_a_bomb() {
         let zeros = vec![0; PAYLOAD_BYTES_MAX];
         let mut compressor = Compressor::new(Compress::Zstd(1)).unwrap();
-        let stored = compressor.compress(&zeros, false).1.len();
+        let stored = compressor.compress(&zeros, Haste::None).1.len();
         assert!(stored * RATIO_MAX >= zeros.len());
     }
 
@@ -172,7 +190,7 @@ mod tests {
         let raw = b"the same again, ".repeat(100);
         for how in [Compress::Zstd(1), Compress::Lz4, Compress::None] {
             let mut compressor = Compressor::new(how).unwrap();
-            let (codec, stored) = compressor.compress(&raw, false);
+            let (codec, stored) = compressor.compress(&raw, Haste::None);
             for wrong in [0, raw.len() - 1, raw.len() + 1, PAYLOAD_BYTES_MAX, usize::MAX] {
                 assert!(unpack(codec, stored.to_vec(), wrong).is_err());
             }

@@ -54,10 +54,11 @@ impl Decoder {
         }
     }
 
-    /// The next event. After an error there are no more.
-    pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+    /// The next event, in place of another one whose memory it uses again; whether there is one.
+    /// After an error there are no more.
+    pub fn next_event(&mut self, event: &mut Event) -> Result<bool, Malformed> {
         if self.left == 0 {
-            let end = self.check_end().map(|()| None);
+            let end = self.check_end().map(|()| false);
             self.at = self.bytes.len();
             return end;
         }
@@ -65,23 +66,25 @@ impl Decoder {
         let bytes = std::mem::take(&mut self.bytes);
         let end = bytes.len().min(self.at + EVENT_BYTES_MAX);
         let mut cursor = Cursor::new(&bytes[..end], self.at);
-        let event = self.event(&mut cursor);
+        let taken = self.event(&mut cursor, event);
         self.at = cursor.position();
-        if event.is_err() {
+        if taken.is_err() {
             (self.left, self.at) = (0, bytes.len());
         }
         self.bytes = bytes;
-        event.map(Some)
+        taken.map(|()| true)
     }
 
-    fn event(&mut self, from: &mut Cursor<'_>) -> Result<Event, Malformed> {
+    fn event(&mut self, from: &mut Cursor<'_>, event: &mut Event) -> Result<(), Malformed> {
+        event.thread = self.thread;
         let tag = from.byte()?;
         if tag & 0x80 == 0 {
-            return self.call(tag, from);
+            return self.call(tag, from, event);
         }
         let tsc = from.delta(self.clock)?;
         self.clock = tsc;
-        let kind = match tag {
+        event.tsc = tsc;
+        event.kind = match tag {
             event_tag::SIGNAL => EventKind::Signal {
                 signal: from.byte()?,
                 handler: from.number()?,
@@ -95,7 +98,11 @@ impl Decoder {
                 pid: from.small()?,
                 tid: from.small()?,
             },
-            event_tag::IMAGE => EventKind::Image { tid: from.small()?, data: self.items(from)? },
+            event_tag::IMAGE => {
+                let (tid, mut data) = (from.small()?, Vec::new());
+                self.items(from, &mut data)?;
+                EventKind::Image { tid, data }
+            }
             event_tag::END => EventKind::End { calls: from.number()? },
             event_tag::STALL => EventKind::Stall { ns: from.number()? },
             event_tag::GAP => EventKind::Gap {
@@ -126,10 +133,10 @@ impl Decoder {
             },
             _ => return Err(Malformed("an event is of an unknown kind")),
         };
-        Ok(Event { thread: self.thread, tsc, kind })
+        Ok(())
     }
 
-    fn call(&mut self, tag: u8, from: &mut Cursor<'_>) -> Result<Event, Malformed> {
+    fn call(&mut self, tag: u8, from: &mut Cursor<'_>, event: &mut Event) -> Result<(), Malformed> {
         if tag & !call_tag::ALL != 0 {
             return Err(Malformed("a call's first byte has an unknown bit"));
         }
@@ -170,37 +177,46 @@ impl Decoder {
             self.clock = exit_tsc;
             Outcome::Returned { exit_tsc, ret: slot.ret }
         };
-        let mut call = Call {
-            nr: slot.nr,
-            flags: slot.flags,
-            site: slot.site,
-            nargs: slot.nargs,
-            args: slot.args,
-            outcome,
-            data: Vec::new(),
-            identities: Vec::new(),
-        };
-        if tag & call_tag::DATA != 0 {
-            call.data = self.items(from)?;
+        event.tsc = tsc;
+        if !matches!(event.kind, EventKind::Call(_)) {
+            event.kind = EventKind::Call(Call::default());
+        }
+        let EventKind::Call(call) = &mut event.kind else { return Ok(()) };
+        call.nr = slot.nr;
+        call.flags = slot.flags;
+        call.site = slot.site;
+        call.nargs = slot.nargs;
+        call.args = slot.args;
+        call.outcome = outcome;
+        call.identities.clear();
+        match tag & call_tag::DATA {
+            0 => call.data.clear(),
+            _ => self.items(from, &mut call.data)?,
         }
         if tag & call_tag::IDENTITIES != 0 {
             for _ in 0..from.number()? {
                 call.identities.push((from.byte()?, identity(from)?));
             }
         }
-        Ok(Event { thread: self.thread, tsc, kind: EventKind::Call(call) })
+        Ok(())
     }
 
-    fn items(&mut self, from: &mut Cursor<'_>) -> Result<Vec<Data>, Malformed> {
-        let mut items = Vec::new();
+    /// Puts items in place of others.
+    fn items(&mut self, from: &mut Cursor<'_>, items: &mut Vec<Data>) -> Result<(), Malformed> {
+        let mut there = 0;
         // Grows with what is really there: the count is a claim.
         for _ in 0..from.number()? {
-            items.push(self.item(from)?);
+            if there == items.len() {
+                items.push(Data::default());
+            }
+            self.item(from, &mut items[there])?;
+            there += 1;
         }
-        Ok(items)
+        items.truncate(there);
+        Ok(())
     }
 
-    fn item(&mut self, from: &mut Cursor<'_>) -> Result<Data, Malformed> {
+    fn item(&mut self, from: &mut Cursor<'_>, item: &mut Data) -> Result<(), Malformed> {
         let (first, second) = (from.byte()?, from.byte()?);
         let arg = match first & data_tag::ARG {
             data_tag::ARG_BYTE => from.byte()?,
@@ -222,22 +238,30 @@ impl Decoder {
             0 => None,
             _ => Some(u128::from_le_bytes(from.array()?)),
         };
-        let content = match first >> data_tag::CONTENT_SHIFT {
-            data_tag::NOTHING => Content::Inline(Vec::new()),
+        (item.arg, item.part, item.index, item.flags) = (arg, part, index, flags);
+        (item.true_len, item.hash) = (true_len, hash);
+        // What was there before lends its memory.
+        let before = std::mem::take(&mut item.content);
+        item.content = match first >> data_tag::CONTENT_SHIFT {
+            data_tag::NOTHING => Content::default(),
             data_tag::INLINE if len <= INLINE_BYTES_MAX as u64 => {
-                Content::Inline(from.take(len as usize)?.to_vec())
+                let mut bytes = if let Content::Inline(bytes) = before { bytes } else { vec![] };
+                bytes.clear();
+                bytes.extend_from_slice(from.take(len as usize)?);
+                Content::Inline(bytes)
             }
             data_tag::INLINE => return Err(Malformed("bytes within an event are too many")),
-            data_tag::BLOB => Content::Blobs { len, ids: vec![self.blob_id(from)?] },
-            _ => {
-                let mut ids = Vec::new();
-                for _ in 0..from.number()? {
+            several => {
+                let count = if several == data_tag::BLOB { 1 } else { from.number()? };
+                let mut ids = if let Content::Blobs { ids, .. } = before { ids } else { vec![] };
+                ids.clear();
+                for _ in 0..count {
                     ids.push(self.blob_id(from)?);
                 }
                 Content::Blobs { len, ids }
             }
         };
-        Ok(Data { arg, part, index, flags, true_len, hash, content })
+        Ok(())
     }
 
     fn blob_id(&mut self, from: &mut Cursor<'_>) -> Result<BlobId, Malformed> {

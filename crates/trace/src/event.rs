@@ -29,6 +29,13 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+impl Default for Event {
+    /// One that says nothing: room for another.
+    fn default() -> Event {
+        Event { thread: RECORDER, tsc: 0, kind: EventKind::Stall { ns: 0 } }
+    }
+}
+
 /// What happened.
 #[derive(Clone, PartialEq, Debug)]
 pub enum EventKind {
@@ -94,7 +101,7 @@ pub enum EventKind {
 }
 
 /// A system call.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Call {
     /// x86_64 number.
     pub nr: u16,
@@ -115,7 +122,7 @@ pub struct Call {
 }
 
 /// How a call ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
     /// It returned.
     Returned {
@@ -125,11 +132,12 @@ pub enum Outcome {
         ret: i64,
     },
     /// It had not returned when its thread or the recording ended.
+    #[default]
     Unfinished,
 }
 
 /// Memory behind an argument.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Data {
     /// The argument's number.
     pub arg: u8,
@@ -159,6 +167,12 @@ pub enum Content {
         /// The blobs.
         ids: Vec<BlobId>,
     },
+}
+
+impl Default for Content {
+    fn default() -> Content {
+        Content::Inline(Vec::new())
+    }
 }
 
 impl Content {

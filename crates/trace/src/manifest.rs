@@ -83,7 +83,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    const fn from_wire(value: u32) -> Option<FileKind> {
+    /// The type with this value.
+    pub const fn from_wire(value: u32) -> Option<FileKind> {
         Some(match value {
             0 => FileKind::Absent,
             1 => FileKind::Regular,

@@ -18,7 +18,7 @@ use crate::reader::{BlockEvents, Trace};
 const HELD_BYTES_MAX: usize = 1 << 30;
 
 /// An event and its place.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sequenced {
     /// Of a call: its place in the order of entry, from 0.
     pub seq: Option<u64>,
@@ -31,9 +31,11 @@ pub struct Sequenced {
 /// In a trace that grows, blocks may turn up whose events are older than some that were given
 /// already: they are given then. Numbers and order are final in a trace that does not grow.
 pub struct EventCursor {
-    threads: HashMap<u32, Stream>,
-    /// Time stamp and number of every thread that has an event to give.
-    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Where the stream of a thread is.
+    threads: HashMap<u32, usize>,
+    streams: Vec<Stream>,
+    /// Time stamp, thread and stream of every thread that has an event to give.
+    next: BinaryHeap<Reverse<(u64, u32, usize)>>,
     /// Blocks of the trace that were looked at.
     blocks_seen: usize,
     calls: u64,
@@ -46,6 +48,7 @@ impl Default for EventCursor {
     fn default() -> EventCursor {
         EventCursor {
             threads: HashMap::new(),
+            streams: Vec::new(),
             next: BinaryHeap::new(),
             blocks_seen: 0,
             calls: 0,
@@ -61,39 +64,54 @@ struct Stream {
     /// Positions of blocks that are not open yet.
     waiting: VecDeque<usize>,
     open: Option<BlockEvents>,
+    /// Its turn will come.
+    queued: bool,
 }
 
 impl EventCursor {
     /// The next event; `None` when there are no more for now. A damaged block gives one error,
     /// then its thread goes on with its next block.
     pub fn next(&mut self, trace: &Trace) -> Option<Result<Sequenced, ReadError>> {
+        let mut next = Sequenced::default();
+        Some(self.next_into(trace, &mut next)?.map(|()| next))
+    }
+
+    /// As [`EventCursor::next`], in place of another event whose memory it uses again.
+    pub fn next_into(
+        &mut self,
+        trace: &Trace,
+        into: &mut Sequenced,
+    ) -> Option<Result<(), ReadError>> {
         self.look(trace);
         while !self.failed {
-            let Reverse((tsc, thread)) = *self.next.peek()?;
-            let Some(stream) = self.threads.get_mut(&thread) else {
-                self.next.pop();
-                continue;
-            };
-            self.held_bytes -= stream.held_bytes();
-            let event = stream.next(trace);
-            let next = stream.next_tsc(trace, tsc);
-            self.held_bytes += stream.held_bytes();
-            let place = self.next.peek_mut();
-            match (next, place) {
-                (Some(next), Some(mut place)) => *place = Reverse((next, thread)),
-                (_, place) => {
-                    place.map(PeekMut::pop);
-                    self.threads.remove(&thread);
+            let mut place = self.next.peek_mut()?;
+            let Reverse((tsc, thread, at)) = *place;
+            let stream = &mut self.streams[at];
+            let held_before = stream.held_bytes();
+            let event = stream.next(trace, &mut into.event);
+            match stream.next_tsc(trace, tsc) {
+                Some(next) => {
+                    *place = Reverse((next, thread, at));
+                    drop(place);
+                }
+                None => {
+                    PeekMut::pop(place);
+                    stream.queued = false;
                 }
             }
+            self.held_bytes += stream.held_bytes();
+            self.held_bytes -= held_before;
             if self.held_bytes > self.held_bytes_max {
                 self.failed = true;
                 return Some(Err(ReadError::Overlap { tsc, max: self.held_bytes_max as u64 }));
             }
             match event {
-                Some(Ok(event)) => return Some(Ok(self.sequenced(event))),
-                Some(Err(error)) => return Some(Err(error)),
-                None => {}
+                Ok(true) => {
+                    into.seq = self.sequence(&into.event);
+                    return Some(Ok(()));
+                }
+                Ok(false) => {}
+                Err(error) => return Some(Err(error)),
             }
         }
         None
@@ -106,34 +124,36 @@ impl EventCursor {
             if head.kind != kind::EVENTS {
                 continue;
             }
-            let stream = self.threads.entry(head.thread).or_insert_with(|| {
-                self.next.push(Reverse((head.first_tsc, head.thread)));
-                Stream::default()
+            let number = *self.threads.entry(head.thread).or_insert_with(|| {
+                self.streams.push(Stream::default());
+                self.streams.len() - 1
             });
+            let stream = &mut self.streams[number];
             stream.waiting.push_back(at);
+            if !stream.queued {
+                stream.queued = true;
+                self.next.push(Reverse((head.first_tsc, head.thread, number)));
+            }
         }
         self.blocks_seen = blocks.len();
     }
 
-    fn sequenced(&mut self, event: Event) -> Sequenced {
+    fn sequence(&mut self, event: &Event) -> Option<u64> {
         let is_call = matches!(event.kind, EventKind::Call(_));
         let seq = is_call.then_some(self.calls);
         self.calls += u64::from(is_call);
-        Sequenced { seq, event }
+        seq
     }
 }
 
 impl Stream {
-    /// The next event; `None` when its block turns out to be empty.
-    fn next(&mut self, trace: &Trace) -> Option<Result<Event, ReadError>> {
+    /// Takes the next event; false when its block turns out to be empty.
+    fn next(&mut self, trace: &Trace, event: &mut Event) -> Result<bool, ReadError> {
         if self.open.is_none() {
-            let head = &trace.blocks()[self.waiting.pop_front()?];
-            match trace.decode_block(head) {
-                Ok(open) => self.open = Some(open),
-                Err(error) => return Some(Err(error)),
-            }
+            let Some(at) = self.waiting.pop_front() else { return Ok(false) };
+            self.open = Some(trace.decode_block(&trace.blocks()[at])?);
         }
-        self.open.as_mut()?.next()
+        self.open.as_mut().map_or(Ok(false), |open| open.next_into(event))
     }
 
     /// Time stamp of the next event; `None` when there are no more. Where that cannot be read, the

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::compress::{Compress, Compressor};
+use crate::compress::{Compress, Compressor, Haste};
 use crate::dedup::DataBlock;
 use crate::error::WriteError;
 use crate::format::{self, HEAD_BYTES, Head, INDEX_HEADS_MAX, kind};
@@ -25,6 +25,8 @@ const QUEUE_BYTES_MAX: usize = 8 << 20;
 /// Bytes that wait, or are in the making, at which the making is to be hastened. Less is usual when
 /// blocks are closed together.
 const HASTE_BYTES: usize = 1 << 20;
+/// Bytes at which the program is about to wait for us.
+const GREAT_HASTE_BYTES: usize = QUEUE_BYTES_MAX / 4;
 /// Buffers kept for the next blocks.
 const SPARE_MAX: usize = 16;
 
@@ -76,6 +78,16 @@ struct Queue {
     closed: bool,
 }
 
+impl Queue {
+    fn haste(&self) -> Haste {
+        match self.bytes {
+            ..=HASTE_BYTES => Haste::None,
+            ..=GREAT_HASTE_BYTES => Haste::Some,
+            _ => Haste::Great,
+        }
+    }
+}
+
 struct Shared {
     queue: Mutex<Queue>,
     work: Condvar,
@@ -96,6 +108,18 @@ struct File {
     heads: Vec<u8>,
     last_index: u64,
     failed: Option<WriteError>,
+    held: InFile,
+}
+
+/// What the blocks in the file hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InFile {
+    /// Events, calls included.
+    pub events: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Distinct buffers.
+    pub blobs: u64,
 }
 
 impl File {
@@ -111,8 +135,14 @@ impl File {
             return;
         }
         self.blocks += 1;
-        if matches!(head.kind, kind::INDEX | kind::END) {
-            return;
+        match head.kind {
+            kind::INDEX | kind::END => return,
+            kind::EVENTS => {
+                self.held.events += u64::from(head.count);
+                self.held.calls += u64::from(head.calls);
+            }
+            kind::DATA => self.held.blobs += u64::from(head.count),
+            _ => {}
         }
         self.heads.extend_from_slice(&bytes);
         if self.heads.len() >= INDEX_HEADS_MAX * HEAD_BYTES {
@@ -186,6 +216,7 @@ impl Pipeline {
             heads: Vec::new(),
             last_index: 0,
             failed: None,
+            held: InFile::default(),
         };
         file.write(&[&format::file_header()]);
         if let Some(error) = file.failed {
@@ -229,15 +260,15 @@ impl Pipeline {
     /// Hands a block over; waits while too much is waiting.
     pub fn submit(&mut self, head: Head, payload: Payload) {
         let mut queue = lock(&self.shared.queue);
-        let turn = queue.turns;
-        queue.turns += 1;
-        let job = Job { turn, head, payload };
         if self.shared.failed.load(Ordering::Relaxed) {
             return;
         }
+        let turn = queue.turns;
+        queue.turns += 1;
+        let job = Job { turn, head, payload };
         if self.workers.is_empty() {
             drop(queue);
-            self.shared.finish(job, &mut self.own, false);
+            self.shared.finish(job, &mut self.own, Haste::None);
             return;
         }
         let bytes = job.payload.len();
@@ -248,7 +279,7 @@ impl Pipeline {
                 continue;
             };
             drop(queue);
-            self.shared.finish_queued(ready, &mut self.own, true);
+            self.shared.finish_queued(ready, &mut self.own, Haste::Great);
             queue = lock(&self.shared.queue);
         }
         queue.bytes += bytes;
@@ -278,9 +309,9 @@ impl Pipeline {
         loop {
             let mut queue = lock(&self.shared.queue);
             let Some(job) = queue.jobs.pop_front() else { break };
-            let hasten = queue.bytes > HASTE_BYTES;
+            let haste = queue.haste();
             drop(queue);
-            self.shared.finish_queued(job, &mut self.own, hasten);
+            self.shared.finish_queued(job, &mut self.own, haste);
         }
         self.stop();
         let mut file = lock(&self.shared.file);
@@ -291,6 +322,36 @@ impl Pipeline {
             Some(error) => Err(error.clone()),
             None => Ok(Written { index_offset: file.last_index, blocks: file.blocks }),
         }
+    }
+
+    /// Waits until nothing waits. False when a worker has panicked.
+    pub fn settle(&mut self) -> bool {
+        loop {
+            let mut queue = lock(&self.shared.queue);
+            let (job, turns) = (queue.jobs.pop_front(), queue.turns);
+            drop(queue);
+            if let Some(job) = job {
+                self.shared.finish_queued(job, &mut self.own, Haste::Great);
+            } else if self.workers.iter().any(JoinHandle::is_finished) {
+                return false;
+            } else if lock(&self.shared.file).turn == turns {
+                return true;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// After an I/O error: lets what waits fall, and tells what is in the file, to which more can
+    /// be written then.
+    pub fn recover(&mut self) -> Option<InFile> {
+        if !self.settle() {
+            return None;
+        }
+        let mut file = lock(&self.shared.file);
+        file.failed = None;
+        self.shared.failed.store(false, Ordering::Relaxed);
+        Some(file.held)
     }
 
     /// After `drain`: writes END and what tells where it is. Returns the length of the file.
@@ -325,9 +386,9 @@ impl Drop for Pipeline {
 impl Shared {
     /// Finishes a block from the queue. Only then is it off the count: what is in the making is
     /// memory as well.
-    fn finish_queued(&self, job: Job, compressor: &mut Compressor, hasten: bool) {
+    fn finish_queued(&self, job: Job, compressor: &mut Compressor, haste: Haste) {
         let bytes = job.payload.len();
-        self.finish(job, compressor, hasten);
+        self.finish(job, compressor, haste);
         let mut queue = lock(&self.queue);
         queue.bytes = queue.bytes.saturating_sub(bytes);
         drop(queue);
@@ -335,10 +396,10 @@ impl Shared {
     }
 
     /// Compresses a block, waits for its turn and writes it.
-    fn finish(&self, job: Job, compressor: &mut Compressor, hasten: bool) {
+    fn finish(&self, job: Job, compressor: &mut Compressor, haste: Haste) {
         let Job { turn, head, mut payload } = job;
         let raw = payload.bytes();
-        let (codec, stored) = compressor.compress(raw, hasten);
+        let (codec, stored) = compressor.compress(raw, haste);
         let mut file = lock(&self.file);
         while file.turn != turn && file.failed.is_none() {
             file = self.turn.wait(file).unwrap_or_else(PoisonError::into_inner);
@@ -387,9 +448,9 @@ fn work(shared: &Shared, mut compressor: Compressor) {
             }
             queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
-        let hasten = queue.bytes > HASTE_BYTES;
+        let haste = queue.haste();
         drop(queue);
-        shared.finish_queued(job, &mut compressor, hasten);
+        shared.finish_queued(job, &mut compressor, haste);
     }
 }
 

@@ -216,6 +216,11 @@ impl Trace {
 
     /// A distinct buffer.
     pub fn blob(&self, id: BlobId) -> Result<Blob, ReadError> {
+        Blob::new(self.data_of(id)?, id.0).ok_or(ReadError::NoBlob { id: id.0 })
+    }
+
+    /// The buffers among which a distinct buffer is.
+    pub fn data_of(&self, id: BlobId) -> Result<Arc<DataPayload>, ReadError> {
         let missing = ReadError::NoBlob { id: id.0 };
         let after = self.data.partition_point(|at| self.scan.blocks[*at].first <= id.0);
         let Some(at) = after.checked_sub(1) else { return Err(missing) };
@@ -224,16 +229,13 @@ impl Trace {
             return Err(missing);
         }
         let kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(head.offset);
-        let block = match kept {
-            Some(block) => block,
-            None => {
-                let block = Arc::new(self.decode_data(head)?);
-                let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-                cache.add(head.offset, Arc::clone(&block));
-                block
-            }
-        };
-        Blob::new(block, id.0).ok_or(missing)
+        if let Some(block) = kept {
+            return Ok(block);
+        }
+        let block = Arc::new(self.decode_data(head)?);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.add(head.offset, Arc::clone(&block));
+        Ok(block)
     }
 
     /// Stored bytes in one piece.
@@ -329,16 +331,19 @@ impl BlockEvents {
         let offset = self.offset;
         self.decoder.next_tsc().map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
     }
+
+    /// The next event, in place of another one whose memory it uses again; whether there is one.
+    pub fn next_into(&mut self, event: &mut Event) -> Result<bool, ReadError> {
+        let offset = self.offset;
+        self.decoder.next_event(event).map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
+    }
 }
 
 impl Iterator for BlockEvents {
     type Item = Result<Event, ReadError>;
 
     fn next(&mut self) -> Option<Result<Event, ReadError>> {
-        let offset = self.offset;
-        self.decoder
-            .next_event()
-            .map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
-            .transpose()
+        let mut event = Event::default();
+        self.next_into(&mut event).map(|there| there.then_some(event)).transpose()
     }
 }

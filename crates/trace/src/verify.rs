@@ -33,6 +33,9 @@ pub struct Report {
     pub lost: u64,
     /// Gaps that the recorder wrote down.
     pub gaps: u64,
+    /// Of those, the ones that tell that the trace was cut, repaired or imported: known once all
+    /// was read.
+    pub gaps_on_purpose: u64,
     /// Calls in the file.
     pub calls: u64,
     /// Events in the file, calls included.
@@ -46,6 +49,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether all is there that is said to be there: nothing is damaged or lost, unless the trace
+    /// was cut, repaired or imported and says so itself.
+    pub fn sound(&self) -> bool {
+        self.problems.is_empty() && self.lost == 0 && self.gaps == self.gaps_on_purpose
+    }
+
     fn problem(&mut self, offset: Option<u64>, what: impl Into<String>) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem { offset, what: what.into() });
@@ -292,7 +301,10 @@ impl Block<'_> {
                     self.check_references(&call.data);
                 }
                 EventKind::Image { data, .. } => self.check_references(data),
-                EventKind::Gap { .. } => self.gaps += 1,
+                EventKind::Gap { why, .. } => {
+                    self.gaps += 1;
+                    self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
+                }
                 EventKind::End { calls } if *calls != *self.calls => {
                     let what = format!(
                         "thread {} made {calls} calls, the file has {}",

@@ -64,8 +64,8 @@ pub struct Finished {
 
 /// Writes a trace, append-only.
 ///
-/// After an I/O error everything returns that error and nothing more is written: what is in the
-/// file stays a valid beginning of a trace.
+/// After an I/O error everything returns that error and nothing more is written, until `recover`:
+/// what is in the file stays a valid beginning of a trace.
 pub struct Writer {
     out: Out,
     /// All threads but the current one. Those that ended leave with their last block.
@@ -75,6 +75,8 @@ pub struct Writer {
     uses: u64,
     calls: u64,
     events: u64,
+    /// Distinct buffers in the file, when some were lost.
+    blobs_left: Option<u64>,
 }
 
 /// Where closed blocks and buffers go.
@@ -122,6 +124,7 @@ impl Writer {
             uses: 0,
             calls: 0,
             events: 0,
+            blobs_left: None,
         })
     }
 
@@ -273,6 +276,26 @@ impl Writer {
         self.calls
     }
 
+    /// Closes all open blocks and waits until they are written, or could not be.
+    pub fn settle(&mut self) -> Result<(), WriteError> {
+        self.flush()?;
+        self.out.pipeline.settle();
+        self.out.pipeline.check()
+    }
+
+    /// After an I/O error, once there is room again: forgets what is not in the file, so that the
+    /// trace can be told why and ended. Buffers that were stored must not be referred to any more.
+    /// False when that is not possible.
+    pub fn recover(&mut self) -> bool {
+        let Some(left) = self.out.pipeline.recover() else { return false };
+        let streams = self.threads.values_mut().chain(&mut self.current);
+        streams.for_each(|stream| stream.open = None);
+        self.open_blocks = 0;
+        drop(self.out.dedup.close(Vec::new));
+        (self.events, self.calls, self.blobs_left) = (left.events, left.calls, Some(left.blobs));
+        true
+    }
+
     /// Closes all blocks, writes index and end.
     pub fn finish(mut self, totals: &Totals) -> Result<Finished, WriteError> {
         self.flush()?;
@@ -282,7 +305,7 @@ impl Writer {
             blocks: written.blocks,
             events: self.events,
             calls: self.calls,
-            blobs: self.out.dedup.next_id(),
+            blobs: self.blobs_left.unwrap_or(self.out.dedup.next_id()),
         };
         let mut payload = Vec::new();
         put(&mut payload, |fields| described::end(fields, &mut counted, &mut totals.clone()));

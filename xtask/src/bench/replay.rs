@@ -1,21 +1,23 @@
-//! `cargo xtask bench replay`: how long a replay takes, against a loop of the same calls in the same
-//! run. Everything is on tmpfs, and results are verified. Runs are interleaved; medians are shown.
+//! `cargo xtask bench replay`: how long a replay takes. Loops of one call on tmpfs against the same
+//! loops in C, results verified; real work against itself; and how well a replay keeps the recorded
+//! times. Runs are interleaved, and the fastest of each is shown: others use the machine as well.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::{RUNS, target_dir};
-use crate::{Complaint, cargo, repository};
+use super::measure::{self, Measured};
+use super::workloads::{self, Bench, Workload};
+use super::{RUNS, count, target_dir};
+use crate::{Complaint, cargo, repository, tools};
 
 /// Memory that a replay may use at most.
-const PEAK_BYTES_MAX: f64 = 256.0 * 1024.0 * 1024.0;
+const PEAK_BYTES_MAX: u64 = 256 << 20;
 
 /// A file system in memory.
 const TMPFS: &str = "/dev/shm";
 
-/// What is replayed.
+/// A loop that is replayed.
 struct Loop {
     name: &'static str,
     bytes: u32,
@@ -50,59 +52,90 @@ const LOOPS: &[Loop] = &[
 /// Two threads replay so many times the calls of one in the same time.
 const TWO_THREADS_MARK: f64 = 1.6;
 
-/// One replay or loop.
+/// Work whose replay takes less time than the work itself.
+const WORKS: &[&str] = &["sqlite", "fio-randread", "fio-randwrite", "db_bench"];
+const WORK_MARK: f64 = 1.0;
+
+/// Work that is replayed at its recorded pace, how far off the whole may be, and how late half of
+/// the calls may start.
+const PACED: &[&str] = &["sqlite", "fio-randread"];
+const PACE_MARK: f64 = 0.02;
+const START_NS_MARK: f64 = 100_000.0;
+
+/// What a loop or replay took.
+#[derive(Clone, Copy)]
 struct Run {
     seconds: f64,
-    peak_bytes: f64,
+    cpu_s: f64,
+    peak_bytes: u64,
+    /// Of a replay: what the recording took, and how late half of the calls started.
+    recorded_s: f64,
+    start_error_ns: f64,
 }
 
-/// Runs the benchmark and prints the table.
+/// Runs the benchmark and prints the tables.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let runs = match args {
         [] => RUNS,
-        ["--runs", count] => count.parse().map_err(|_| format!("--runs {count}: not a count"))?,
+        ["--runs", value] => count("--runs", value)?,
         _ => return Err(format!("unknown options {args:?}; there is --runs COUNT")),
     };
+    tools::provide(&["sqlite3", "fio", "db_bench"]);
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
-    let place = tempfile::Builder::new().prefix("reenact-bench-").tempdir_in(TMPFS);
-    let place = place.map_err(|error| format!("{TMPFS}: {error}"))?;
-    let bench = Bench {
+    let reenact = target_dir()?.join("release/reenact");
+    let mut missed = Vec::new();
+    loops(&reenact, runs, &mut missed)?;
+    works(&reenact, runs, &mut missed)?;
+    if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }
+}
+
+fn directory(place: Option<&str>) -> Result<tempfile::TempDir, Complaint> {
+    let mut named = tempfile::Builder::new();
+    let named = named.prefix("reenact-bench-");
+    let made = place.map_or_else(|| named.tempdir(), |place| named.tempdir_in(place));
+    made.map_err(|error| format!("no temporary directory: {error}"))
+}
+
+fn loops(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Complaint> {
+    let place = directory(Some(TMPFS))?;
+    let loops = Loops {
         dir: place.path().to_path_buf(),
-        reenact: target_dir()?.join("release/reenact"),
+        reenact: reenact.to_path_buf(),
         program: build(place.path())?,
     };
+    println!("on tmpfs, for one call; the fastest of {runs} runs");
     println!(
-        "{:<22} {:>10} {:>12} {:>12} {:>8} {:>8} {:>10}",
-        "", "calls", "loop", "replay", "ratio", "mark", "peak"
+        "{:<20} {:>9} {:>11} {:>11} {:>6} {:>6} {:>6} {:>8}",
+        "", "calls", "loop", "replay", "ratio", "mark", "CPU", "peak"
     );
-    let mut missed = Vec::new();
     let mut rates = Vec::new();
     for work in LOOPS {
-        let (alone, replayed) = bench.compare(work, runs)?;
+        let (alone, replayed) = loops.compare(work, runs)?;
         let calls = f64::from(2 * work.rounds * work.threads);
         let ratio = replayed.seconds / alone.seconds;
         rates.push(calls / replayed.seconds);
         println!(
-            "{:<22} {calls:>10} {:>9.3} us {:>9.3} us {ratio:>8.2} {:>8} {:>6.0} MiB",
+            "{:<20} {calls:>9} {:>8.3} us {:>8.3} us {ratio:>6.2} {:>6} {:>6.2} {:>4} MiB",
             work.name,
             alone.seconds / calls * 1e6,
             replayed.seconds / calls * 1e6,
             work.mark.map_or_else(|| "-".into(), |mark| format!("{mark:.2}")),
-            replayed.peak_bytes / 1024.0 / 1024.0
+            replayed.cpu_s / alone.cpu_s,
+            replayed.peak_bytes >> 20
         );
         if work.mark.is_some_and(|mark| ratio > mark) {
             missed.push(format!("{}: {ratio:.2} times the loop", work.name));
         }
         if replayed.peak_bytes > PEAK_BYTES_MAX {
-            missed.push(format!("{}: {:.0} bytes of memory", work.name, replayed.peak_bytes));
+            missed.push(format!("{}: {} bytes of memory", work.name, replayed.peak_bytes));
         }
     }
     let gain = rates[2] / rates[0];
-    println!("two threads: {gain:.2} times the rate of one (mark {TWO_THREADS_MARK})");
+    println!("two threads: {gain:.2} times the rate of one (mark {TWO_THREADS_MARK})\n");
     if gain < TWO_THREADS_MARK {
         missed.push(format!("two threads: {gain:.2} times the rate of one"));
     }
-    if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }
+    Ok(())
 }
 
 fn build(dir: &Path) -> Result<PathBuf, Complaint> {
@@ -114,72 +147,150 @@ fn build(dir: &Path) -> Result<PathBuf, Complaint> {
     if status.success() { Ok(program) } else { Err("the loop does not compile".into()) }
 }
 
-struct Bench {
+struct Loops {
     dir: PathBuf,
     reenact: PathBuf,
     program: PathBuf,
 }
 
-impl Bench {
-    /// The medians of the loop alone and of its replay.
+impl Loops {
+    /// The fastest of the loop alone and of its replay.
     fn compare(&self, work: &Loop, runs: usize) -> Result<(Run, Run), Complaint> {
         let trace = self.dir.join("loop.rnt");
-        let words = [work.bytes, work.rounds, work.threads].map(|number| number.to_string());
-        let files = self.dir.join("file");
-        let mut record = Command::new(&self.reenact);
-        record.args(["record", "--quiet", "--force", "--output"]).arg(&trace).arg("--");
-        output(record.arg(&self.program).args(&words).arg(&files))?;
+        let numbers = [work.bytes, work.rounds, work.threads].map(|number| number.to_string());
+        let mut program = vec![shown(&self.program)];
+        program.extend(numbers);
+        program.push(shown(&self.dir.join("file")));
+        let mut record = vec![shown(&self.reenact)];
+        record.extend(["record", "--quiet", "--force", "--output"].map(String::from));
+        record.extend([shown(&trace), "--".into()]);
+        record.extend(program.iter().cloned());
+        measured(&record, &self.dir)?;
         let (mut alone, mut replayed) = (Vec::new(), Vec::new());
         for _ in 0..runs {
             for thread in 0..work.threads {
                 let _ = fs::remove_file(self.dir.join(format!("file{thread}")));
             }
-            let said = output(Command::new(&self.program).args(&words).arg(&files))?.0;
-            let seconds = said.trim().parse();
+            let run = measured(&program, &self.dir)?;
+            let seconds = run.stdout.trim().parse();
+            let seconds = seconds.map_err(|_| format!("the loop said {}", run.stdout))?;
             alone.push(Run {
-                seconds: seconds.map_err(|_| format!("the loop said {said}"))?,
-                peak_bytes: 0.0,
+                seconds,
+                cpu_s: run.cpu_s,
+                peak_bytes: 0,
+                recorded_s: 0.0,
+                start_error_ns: 0.0,
             });
-            replayed.push(self.replay(work, &trace)?);
+            replayed.push(replay(&self.reenact, &trace, &self.dir, work.options)?);
         }
-        Ok((median(alone), median(replayed)))
-    }
-
-    fn replay(&self, work: &Loop, trace: &Path) -> Result<Run, Complaint> {
-        let mut replay = Command::new(&self.reenact);
-        // The fresh root is on tmpfs as well.
-        replay.env("TMPDIR", &self.dir).arg("replay").arg(trace).arg("--json").args(work.options);
-        let (said, peak_bytes) = output(&mut replay)?;
-        let result: serde_json::Value =
-            serde_json::from_str(&said).map_err(|error| format!("reenact replay: {error}"))?;
-        let seconds = result["elapsed_s"].as_f64().ok_or("reenact replay tells no time")?;
-        Ok(Run { seconds, peak_bytes })
+        Ok((fastest(&alone)?, fastest(&replayed)?))
     }
 }
 
-/// The run in the middle, by time.
-fn median(mut runs: Vec<Run>) -> Run {
-    runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    runs.swap_remove(runs.len() / 2)
+fn works(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Complaint> {
+    let place = directory(None)?;
+    let dir = place.path().to_path_buf();
+    let bench = Bench::new(dir.clone(), dir, reenact)?;
+    println!("real work on disk, in seconds; the fastest of {runs} runs");
+    println!(
+        "{:<20} {:>9} {:>9} {:>9} {:>6} {:>6} {:>8}",
+        "", "untraced", "recorded", "replay", "ratio", "mark", "peak"
+    );
+    for work in chosen(WORKS) {
+        let Some(trace) = record(&bench, work)? else { continue };
+        let (mut alone, mut replayed) = (Vec::new(), Vec::new());
+        for _ in 0..runs {
+            (work.before_each)(&bench)?;
+            alone.push(measured(&(work.command)(&bench), &bench.dir)?.wall_s);
+            replayed.push(replay(&bench.reenact, &trace, &bench.dir, &[])?);
+        }
+        let alone = alone.into_iter().fold(f64::INFINITY, f64::min);
+        let replayed = fastest(&replayed)?;
+        let ratio = replayed.seconds / alone;
+        println!(
+            "{:<20} {alone:>9.3} {:>9.3} {:>9.3} {ratio:>6.2} {WORK_MARK:>6.2} {:>4} MiB",
+            work.name,
+            replayed.recorded_s,
+            replayed.seconds,
+            replayed.peak_bytes >> 20
+        );
+        if ratio > WORK_MARK {
+            missed.push(format!("{}: {ratio:.2} times the program's time", work.name));
+        }
+        if replayed.peak_bytes > PEAK_BYTES_MAX {
+            missed.push(format!("{}: {} bytes of memory", work.name, replayed.peak_bytes));
+        }
+    }
+    println!("\nat the recorded pace");
+    println!("{:<20} {:>9} {:>9} {:>8} {:>12}", "", "recorded", "replay", "off by", "start error");
+    for work in chosen(PACED) {
+        let Some(trace) = record(&bench, work)? else { continue };
+        let paced = replay(&bench.reenact, &trace, &bench.dir, &["--pace", "recorded"])?;
+        let off = (paced.seconds / paced.recorded_s - 1.0).abs();
+        println!(
+            "{:<20} {:>9.3} {:>9.3} {:>6.1} % {:>9.1} us",
+            work.name,
+            paced.recorded_s,
+            paced.seconds,
+            off * 100.0,
+            paced.start_error_ns / 1e3
+        );
+        if off > PACE_MARK {
+            missed.push(format!("{} at the recorded pace: {:.1} % off", work.name, off * 100.0));
+        }
+        if paced.start_error_ns > START_NS_MARK {
+            let late = paced.start_error_ns / 1e3;
+            missed.push(format!("{} at the recorded pace: {late:.0} us late", work.name));
+        }
+    }
+    Ok(())
 }
 
-/// Runs a command to its end: what it printed, and the peak memory of it and its children.
-fn output(command: &mut Command) -> Result<(String, f64), Complaint> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-    let what = format!("{command:?}");
-    let mut child = command.spawn().map_err(|error| format!("cannot run {what}: {error}"))?;
-    let mut said = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        std::io::Read::read_to_string(&mut stdout, &mut said).map_err(|error| error.to_string())?;
+fn chosen(names: &[&str]) -> impl Iterator<Item = &'static Workload> {
+    workloads::ALL.iter().filter(|work| names.contains(&work.name))
+}
+
+/// Records a work; nothing if its tools are not there.
+fn record(bench: &Bench, work: &Workload) -> Result<Option<PathBuf>, Complaint> {
+    if let Some(absent) = work.needs.iter().find(|tool| !tools::is_there(tool)) {
+        println!("{:<20} left out: {absent} is not installed", work.name);
+        return Ok(None);
     }
-    // SAFETY: rusage is plain numbers; both pointers are valid, and the child is ours.
-    let (status, peak_kib) = unsafe {
-        let (mut status, mut usage): (i32, libc::rusage) = (0, std::mem::zeroed());
-        libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage);
-        (status, usage.ru_maxrss)
-    };
-    if status != 0 {
-        return Err(format!("{what} ended with status {status}: {said}"));
-    }
-    Ok((said, peak_kib as f64 * 1024.0))
+    (work.prepare)(bench)?;
+    (work.before_each)(bench)?;
+    let trace = bench.trace_dir.join("bench.rnt");
+    let command = (work.command)(bench);
+    measured(&bench.recorded(work, &trace, &command), &bench.dir)?;
+    Ok(Some(trace))
+}
+
+fn replay(reenact: &Path, trace: &Path, dir: &Path, options: &[&str]) -> Result<Run, Complaint> {
+    // The fresh root is on the same file system.
+    let mut words = vec!["env".into(), format!("TMPDIR={}", dir.display()), shown(reenact)];
+    words.extend(["replay".into(), shown(trace), "--json".into()]);
+    words.extend(options.iter().map(|option| option.to_string()));
+    let run = measured(&words, dir)?;
+    let said: serde_json::Value = serde_json::from_str(&run.stdout)
+        .map_err(|error| format!("reenact replay: {error}: {}", run.stdout))?;
+    let number = |value: &serde_json::Value| value.as_f64();
+    Ok(Run {
+        seconds: number(&said["elapsed_s"]).ok_or("reenact replay tells no time")?,
+        cpu_s: run.cpu_s,
+        peak_bytes: run.peak_bytes,
+        recorded_s: number(&said["recorded_s"]).ok_or("reenact replay tells no recorded time")?,
+        start_error_ns: number(&said["start_error_ns"]["median"]).unwrap_or(0.0),
+    })
+}
+
+fn measured(words: &[String], dir: &Path) -> Result<Measured, Complaint> {
+    measure::run(words, dir, None, &dir.join("output"), None)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn fastest(runs: &[Run]) -> Result<Run, Complaint> {
+    let fastest = runs.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    fastest.copied().ok_or_else(|| "nothing was run".into())
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench stat`: how fast `reenact stat` reads, beside reading with no work at all.
+//! `cargo xtask bench stat`: how fast `reenact stat` reads, beside reading with no work at all; and
+//! `reenact report`, which makes most of the views at once.
 
 use std::path::PathBuf;
 
@@ -14,6 +15,9 @@ const RUNS: usize = 3;
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 /// A view may be this much slower than reading with no work, or make its calls per second.
 const BARE_RATIO_MAX: f64 = 3.0;
+
+/// A report may take this long.
+const REPORT_S_MAX: f64 = 60.0;
 
 /// A view and the calls per second and core that it should make; 0: it is shown only.
 const VIEWS: &[(&str, f64)] = &[
@@ -75,6 +79,16 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
         if measured.peak_bytes > PEAK_BYTES_MAX {
             missed.push(format!("{view}: {} bytes at its peak", measured.peak_bytes));
         }
+    }
+    let page = bench.dir.join("report.html").display().to_string();
+    let words = [reenact.as_str(), "report", "--quiet", "--force", "--output", &page, &trace];
+    let measured = median(&bench, runs, &words.map(String::from))?;
+    print("report", calls, &measured, &bare);
+    if measured.wall_s > REPORT_S_MAX {
+        missed.push(format!("report: {:.0} s", measured.wall_s));
+    }
+    if measured.peak_bytes > PEAK_BYTES_MAX {
+        missed.push(format!("report: {} bytes at its peak", measured.peak_bytes));
     }
     let _ = std::fs::remove_file(&trace);
     if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }

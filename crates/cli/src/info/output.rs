@@ -97,7 +97,11 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
         "what came after its last block is unknown".into()
     };
     let checked = if verified { "every byte was checked" } else { "checked by counts" };
-    let complete = if report.complete { "yes" } else { "NO" };
+    let complete = match report {
+        report if report.complete => "yes",
+        report if report.sound() => "no, but sound",
+        _ => "NO",
+    };
     let gaps = report.gaps.max(summary.gap_count);
     line(out, "complete", &format!("{complete} ({lost}, {gaps} gaps; {checked})"));
     if let Some(totals) = trace.totals() {
@@ -182,7 +186,8 @@ fn calls(out: &mut String, summary: &Summary) {
 }
 
 /// A date and time in UTC.
-fn date(seconds: u64) -> String {
+/// `2026-01-31 23:59:59 UTC`.
+pub fn date(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Count years from March, so that the leap day is a year's last.
     let days = days + 719_468;
@@ -204,6 +209,7 @@ pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
     json.object(|json| {
         let (s, report) = (summary, &summary.report);
         json.key("complete").bool(report.complete);
+        json.key("sound").bool(report.sound());
         json.key("lost").uint(report.lost);
         json.key("gaps").uint(report.gaps.max(s.gap_count));
         json.key("calls").uint(s.calls);

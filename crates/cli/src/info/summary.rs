@@ -94,6 +94,7 @@ impl Summary {
             errors: Vec::new(),
             shared_device: false,
         };
+        summary.report.gaps_on_purpose = 0;
         summary.read(trace);
         if let Some(totals) = trace.totals() {
             // What the recorder counted is more than what is left in a damaged file.
@@ -156,6 +157,7 @@ impl Summary {
                 EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
                 EventKind::Gap { why, text, .. } => {
                     self.gap_count += 1;
+                    self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
                     if self.gaps.len() < GAPS_MAX {
                         self.gaps.push(Gap { ns: begin_ns, why: *why, text: text.clone() });
                     }

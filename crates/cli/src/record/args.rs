@@ -79,7 +79,7 @@ pub struct Args {
     pub duration: Option<Duration>,
 
     /// How to compress the trace: `zstd`, `zstd:LEVEL` (1 to 19), `lz4`, `none`, or `auto`: zstd
-    /// as long as that keeps up with PROGRAM, else lz4
+    /// as long as that keeps up with PROGRAM, else lz4, or nothing where PROGRAM would have to wait
     #[arg(long, value_name = "HOW", value_parser = compression, default_value = "auto")]
     pub compress: Compression,
 
@@ -125,7 +125,7 @@ pub struct DataRule {
 /// How blocks of the trace are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// zstd as long as it keeps up, else lz4.
+    /// zstd as long as it keeps up, else lz4 or nothing.
     Auto,
     /// zstd of that level.
     Zstd(i32),

@@ -9,6 +9,9 @@ use model::decode::symbols;
 use model::decode::value::Bytes;
 use model::names;
 
+use strace::words::FILE_TYPES;
+pub use strace::words::{end_of_process, major_minor, wait_status};
+
 use super::escape::{escape, quote};
 
 /// How much is shown.
@@ -178,16 +181,6 @@ fn render_flags(out: &mut String, value: u64, set: &'static FlagSet) {
     }
 }
 
-const FILE_TYPES: &[(u32, &str)] = &[
-    (0o010_000, "S_IFIFO"),
-    (0o020_000, "S_IFCHR"),
-    (0o040_000, "S_IFDIR"),
-    (0o060_000, "S_IFBLK"),
-    (0o100_000, "S_IFREG"),
-    (0o120_000, "S_IFLNK"),
-    (0o140_000, "S_IFSOCK"),
-];
-
 fn render_mode(out: &mut String, mode: u32) {
     let kind = mode & 0o170_000;
     match FILE_TYPES.iter().find(|(value, _)| *value == kind) {
@@ -195,13 +188,6 @@ fn render_mode(out: &mut String, mode: u32) {
         None if mode == 0 => out.push('0'),
         None => push(out, format_args!("0{mode:03o}")),
     }
-}
-
-/// Major and minor number, as the C library takes a device number apart.
-pub fn major_minor(dev: u64) -> (u64, u64) {
-    let major = (dev >> 8 & 0xfff) | (dev >> 32 & 0xffff_f000);
-    let minor = (dev & 0xff) | (dev >> 12 & 0xffff_ff00);
-    (major, minor)
 }
 
 fn render_sigset(out: &mut String, set: u64) {
@@ -219,32 +205,6 @@ fn render_sigset(out: &mut String, set: u64) {
         out.push_str(name.strip_prefix("SIG").unwrap_or(&name));
     }
     out.push(']');
-}
-
-/// A wait status in terms of the macros that take it apart.
-pub fn wait_status(status: i32) -> String {
-    let signal = |number: i32| names::signal(number).unwrap_or_else(|| number.to_string());
-    match (status & 0x7f, status >> 8 & 0xff) {
-        _ if status == 0xffff => "{WIFCONTINUED(s)}".into(),
-        (0, code) => format!("{{WIFEXITED(s) && WEXITSTATUS(s) == {code}}}"),
-        (0x7f, stop) => format!("{{WIFSTOPPED(s) && WSTOPSIG(s) == {}}}", signal(stop)),
-        (number, _) => {
-            let core = if status & 0x80 != 0 { " && WCOREDUMP(s)" } else { "" };
-            format!("{{WIFSIGNALED(s) && WTERMSIG(s) == {}{core}}}", signal(number))
-        }
-    }
-}
-
-/// How a process ended, as strace says it.
-pub fn end_of_process(status: i32) -> String {
-    match status & 0x7f {
-        0 => format!("exited with {}", status >> 8 & 0xff),
-        number => {
-            let name = names::signal(number).unwrap_or_else(|| number.to_string());
-            let core = if status & 0x80 != 0 { " (core dumped)" } else { "" };
-            format!("killed by {name}{core}")
-        }
-    }
 }
 
 #[cfg(test)]

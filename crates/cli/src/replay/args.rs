@@ -58,8 +58,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Check::Warn)]
     pub verify: Check,
 
-    /// What is written where the trace does not hold the bytes: `zeros`, `random` or `pattern:HEX`
-    #[arg(long, value_name = "FILL", default_value = "zeros", value_parser = fill)]
+    /// What is written, and put into the image, where the trace does not hold the bytes: `zeros`, `random` or `pattern:HEX`
+    #[arg(long, value_name = "FILL", default_value = "zeros", value_parser = filler)]
     pub fill: Fill,
 
     /// Stop after the call with this number (`seq` in `show --json`), and keep the files as they
@@ -82,6 +82,10 @@ pub struct Args {
     /// Replay into a root that is not empty
     #[arg(long)]
     pub overwrite: bool,
+
+    /// Take no more than this of a file system, such as 10G [default: most of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub max_size: Option<u64>,
 
     /// As JSON
     #[arg(long)]
@@ -150,7 +154,8 @@ fn bind(text: &str) -> Result<Bind, String> {
     Ok(Bind { host: host.into(), inside: inside.into() })
 }
 
-fn fill(text: &str) -> Result<Fill, String> {
+/// What is written where the trace does not hold the bytes, as users write it.
+pub fn filler(text: &str) -> Result<Fill, String> {
     match (text, text.strip_prefix("pattern:")) {
         ("zeros", _) => Ok(Fill::Zeros),
         ("random", _) => Ok(Fill::Random),
@@ -166,7 +171,7 @@ mod tests {
     #[test]
     fn binds_and_fillers() {
         assert!(bind("/a").is_err() && bind("/a=b").is_err() && bind("/a=/b").is_ok());
-        assert_eq!(fill("pattern:00ff"), Ok(Fill::Pattern(vec![0, 255])));
-        assert!(fill("pattern:0").is_err() && fill("pattern:").is_err() && fill("ones").is_err());
+        assert_eq!(filler("pattern:00ff"), Ok(Fill::Pattern(vec![0, 255])));
+        assert!(["pattern:0", "pattern:", "ones"].iter().all(|text| filler(text).is_err()));
     }
 }

@@ -20,12 +20,16 @@ const GROUPS_SHOWN: usize = 20;
 const EXAMPLES_SHOWN: usize = 3;
 /// Differences of the final state that are shown.
 const DIFFERENCES_SHOWN: usize = 20;
+/// Files with unknown bytes that are named.
+const UNKNOWN_SHOWN: usize = 3;
 /// Calls in the table of latencies.
 const CALLS_SHOWN: usize = 15;
 
 /// All that a command found.
 #[derive(Default)]
 pub struct Report {
+    /// What kept the trace from the rest of the machine.
+    pub jail: String,
     /// The replays, in order.
     pub runs: Vec<Findings>,
     /// Where the files of the last one still are.
@@ -49,6 +53,9 @@ impl Report {
         match &run.outcome.stopped {
             Some(Stopped::Stuck(who)) => {
                 return Err(Failure::Stuck(format!("{name}: the replay is stuck: {who}")));
+            }
+            Some(Stopped::Full(what)) => {
+                return Err(Failure::Failed(format!("{name}: the replay was stopped: {what}")));
             }
             Some(Stopped::Unreadable(what) | Stopped::Failed(what)) => {
                 return Err(Failure::Failed(format!("{name}: {what}")));
@@ -79,6 +86,7 @@ impl Report {
                 self.runs.len()
             )?;
         }
+        writeln!(out, "jailed by {}", self.jail)?;
         if let Some(kept) = &self.kept {
             writeln!(out, "the files are in {}", kept.display())?;
         }
@@ -110,6 +118,7 @@ impl Report {
                 json.key("elapsed_max_s").float(high);
                 let kept = self.kept.as_ref().map(|path| path.to_string_lossy());
                 json.key("root").optional_str(kept.as_deref());
+                json.key("jail").str(&self.jail);
                 json.key("ok").bool(self.runs.iter().all(is_ok));
             });
         });
@@ -181,9 +190,24 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{verdict}, {} not verified, {} bytes unknown",
-        state.unverified_count, state.unknown_bytes
+        "{verdict}, {} not verified, {} bytes unknown{}",
+        state.unverified_count,
+        state.unknown_bytes,
+        unknown_files(state)
     )
+}
+
+/// Where the unknown bytes are.
+fn unknown_files(state: &FinalState) -> String {
+    let files = &state.unknown_files;
+    let first = files.iter().take(UNKNOWN_SHOWN);
+    let named: Vec<String> =
+        first.map(|file| format!("{} in {}", file.bytes, shown(&file.path))).collect();
+    match named.len() {
+        0 => String::new(),
+        all if all == files.len() => format!(": {}", named.join(", ")),
+        _ => format!(": {}, ...", named.join(", ")),
+    }
 }
 
 fn write_counts(
@@ -279,6 +303,14 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
             json.key("different").uint(state.different);
             json.key("unverified").uint(state.unverified_count);
             json.key("limited").optional_str(state.limited.as_deref());
+            json.key("unknown").array(|json| {
+                for file in &state.unknown_files {
+                    json.object(|json| {
+                        json.key("path").str(&file.path);
+                        json.key("bytes").uint(file.bytes);
+                    });
+                }
+            });
             json.key("differences").array(|json| {
                 for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
                     json.object(|json| {
@@ -300,7 +332,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
     let stopped = outcome.stopped.as_ref().map(|stopped| match stopped {
         Stopped::Mismatch => "mismatch".to_string(),
         Stopped::Stuck(who) => format!("stuck: {who}"),
-        Stopped::Unreadable(what) | Stopped::Failed(what) => what.clone(),
+        Stopped::Full(what) | Stopped::Unreadable(what) | Stopped::Failed(what) => what.clone(),
     });
     json.key("stopped").optional_str(stopped.as_deref());
     json.key("latencies_ns").object(|json| {

@@ -1,6 +1,7 @@
 //! The directory in which a replay happens.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -10,8 +11,9 @@ use crate::failure::Failure;
 
 /// A directory that stands for `/`.
 pub enum Root {
-    /// Made for this replay.
-    Fresh(TempDir),
+    /// Made for this replay, in a directory that only we may enter: whatever mode a trace gives the
+    /// root, nobody finds what is left in it.
+    Fresh(TempDir, PathBuf),
     /// The user's.
     Given(PathBuf),
 }
@@ -24,11 +26,13 @@ impl Root {
     /// For one of several replays. A directory of the user's is emptied before all but the first.
     pub fn new(args: &Args, number: u32) -> Result<Root, Failure> {
         let Some(path) = &args.root else {
-            let fresh = tempfile::Builder::new().prefix("reenact-replay-").tempdir();
-            return match fresh {
-                Ok(fresh) => Ok(Root::Fresh(fresh)),
-                Err(error) => Err(fail(&std::env::temp_dir(), &error)),
-            };
+            let private = fs::Permissions::from_mode(0o700);
+            let mut named = tempfile::Builder::new();
+            let around = named.prefix("reenact-replay-").permissions(private).tempdir();
+            let around = around.map_err(|error| fail(&std::env::temp_dir(), &error))?;
+            let path = around.path().join("root");
+            fs::create_dir(&path).map_err(|error| fail(&path, &error))?;
+            return Ok(Root::Fresh(around, path));
         };
         fs::create_dir_all(path).map_err(|error| fail(path, &error))?;
         let path = path.canonicalize().map_err(|error| fail(path, &error))?;
@@ -51,8 +55,7 @@ impl Root {
     /// Where it is.
     pub fn path(&self) -> &Path {
         match self {
-            Root::Fresh(fresh) => fresh.path(),
-            Root::Given(path) => path,
+            Root::Fresh(_, path) | Root::Given(path) => path,
         }
     }
 
@@ -60,11 +63,13 @@ impl Root {
     pub fn keep_if(self, keep: bool) -> Result<Option<PathBuf>, Failure> {
         match self {
             Root::Given(path) => Ok(Some(path)),
-            Root::Fresh(fresh) if keep => Ok(Some(fresh.keep())),
-            Root::Fresh(fresh) => {
-                let path = fresh.path().to_path_buf();
+            Root::Fresh(around, path) if keep => {
+                let _ = around.keep();
+                Ok(Some(path))
+            }
+            Root::Fresh(around, path) => {
                 unlock(&path);
-                fresh.close().map_err(|error| fail(&path, &error))?;
+                around.close().map_err(|error| fail(&path, &error))?;
                 Ok(None)
             }
         }
@@ -88,7 +93,6 @@ fn clear(path: &Path) -> Result<(), Failure> {
 
 /// Replayed modes may forbid us to remove what is in a directory.
 fn unlock(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
     let Ok(entries) = fs::read_dir(path) else { return };
     for entry in entries.flatten() {

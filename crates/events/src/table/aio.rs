@@ -17,12 +17,12 @@ const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
 pub static ROWS: &[Syscall] = &[
     call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]),
     call(207, "io_destroy", MEMORY, SIMULATED, Ret::Int, &[hex("ctx_id")]),
-    call(208, "io_getevents", NONE, SIMULATED, Ret::Int, &[
+    call(208, "io_getevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC)]),
     call(209, "io_submit", NONE, LEFT_OUT, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
     call(210, "io_cancel", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
-    call(333, "io_pgetevents", NONE, SIMULATED, Ret::Int, &[
+    call(333, "io_pgetevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]),
 

@@ -13,14 +13,14 @@ pub static ROWS: &[Syscall] = &[
     call(0, "read", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count")]),
     call(1, "write", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count")]),
     call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]),
-    call(7, "poll", DESC, IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
+    call(7, "poll", DESC.or(WAIT), IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
     call(8, "lseek", DESC, REAL, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]),
     call(17, "pread64", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count"), off("offset")]),
     call(18, "pwrite64", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count"), off("offset")]),
     call(19, "readv", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
     call(20, "writev", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
     call(22, "pipe", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8))]),
-    call(23, "select", DESC, IGNORED, Ret::Int, &[
+    call(23, "select", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
         inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL)]),
     call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]),
@@ -36,10 +36,10 @@ pub static ROWS: &[Syscall] = &[
     call(187, "readahead", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("count")]),
     call(213, "epoll_create", DESC, SIMULATED, Ret::Fd, &[int("size")]),
     call(214, "epoll_ctl_old", DESC, SIMULATED, Ret::Int, &[hex("epfd"), hex("op"), hex("fd"), hex("event")]),
-    call(215, "epoll_wait_old", DESC, IGNORED, Ret::Int, &[hex("epfd"), hex("events"), hex("maxevents"), hex("timeout")]),
+    call(215, "epoll_wait_old", DESC.or(WAIT), IGNORED, Ret::Int, &[hex("epfd"), hex("events"), hex("maxevents"), hex("timeout")]),
     call(217, "getdents64", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents64, Result), uint("count")]),
     call(221, "fadvise64", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("len"), one("advice", &f::FADVISE)]),
-    call(232, "epoll_wait", DESC, IGNORED, Ret::Int, &[
+    call(232, "epoll_wait", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout")]),
     family(233, "epoll_ctl", DESC, SIMULATED, Ret::Int, &[
         fd("epfd"), one("op", &f::EPOLL_CTL), fd("fd"), in_struct("event", &l::EPOLL_EVENT)], &[
@@ -50,11 +50,11 @@ pub static ROWS: &[Syscall] = &[
     call(253, "inotify_init", DESC, SIMULATED, Ret::Fd, &[]),
     call(254, "inotify_add_watch", DESC.or(FILE), SIMULATED, Ret::Int, &[fd("fd"), path("pathname"), bits("mask", &f::INOTIFY)]),
     call(255, "inotify_rm_watch", DESC, SIMULATED, Ret::Int, &[fd("fd"), int("wd")]),
-    call(270, "pselect6", DESC, IGNORED, Ret::Int, &[
+    call(270, "pselect6", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
         inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMESPEC),
         in_holder("sigmask", &l::SIGSET_ARG)]),
-    call(271, "ppoll", DESC, IGNORED, Ret::Int, &[
+    call(271, "ppoll", DESC.or(WAIT), IGNORED, Ret::Int, &[
         inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), inout_struct("tmo_p", &l::TIMESPEC),
         input("sigmask", SigSet, Arg(4)), size("sigsetsize")]),
     call(275, "splice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
@@ -67,7 +67,7 @@ pub static ROWS: &[Syscall] = &[
     // Into a pipe from the vector, or out of a pipe into it: the descriptor tells, not the call.
     call(278, "vmsplice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd"), inout("iov", Iovec, ArgTimes(2, 16)), ulong("nr_segs"), bits("flags", &f::SPLICE)]),
-    call(281, "epoll_pwait", DESC, IGNORED, Ret::Int, &[
+    call(281, "epoll_pwait", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout"),
         input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
     call(284, "eventfd", DESC, SIMULATED, Ret::Fd, &[uint("initval")]),
@@ -93,7 +93,7 @@ pub static ROWS: &[Syscall] = &[
     call(328, "pwritev2", DESC.or(WRITE), REAL, Ret::Size, &[
         fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
     call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]),
-    call(441, "epoll_pwait2", DESC, IGNORED, Ret::Int, &[
+    call(441, "epoll_pwait2", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"),
         in_struct("timeout", &l::TIMESPEC), input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
     call(451, "cachestat", DESC, SIMULATED, Ret::Int, &[

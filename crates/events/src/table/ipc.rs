@@ -30,7 +30,7 @@ pub static ROWS: &[Syscall] = &[
         when(1, 15, Ret::Int, &[int("shmid"), SHMCTL, out_struct("buf", &l::SHMID_DS)]),
     ]),
     call(64, "semget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), int("nsems"), bits("semflg", &f::IPC_GET)]),
-    call(65, "semop", IPC, IGNORED, Ret::Int, &[int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops")]),
+    call(65, "semop", IPC.or(WAIT), IGNORED, Ret::Int, &[int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops")]),
     // The arrays of GETALL and SETALL are as long as the set, which the call does not tell.
     family(66, "semctl", IPC, IGNORED, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")], &[
         when(2, 0, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
@@ -49,7 +49,7 @@ pub static ROWS: &[Syscall] = &[
     call(67, "shmdt", IPC.or(MEMORY), IGNORED, Ret::Int, &[addr("shmaddr")]),
     call(68, "msgget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), bits("msgflg", &f::IPC_GET)]),
     call(69, "msgsnd", IPC, IGNORED, Ret::Int, &[int("msqid"), input("msgp", Bytes, ArgPlus(2, 8)), size("msgsz"), bits("msgflg", &f::IPC_MSG)]),
-    call(70, "msgrcv", IPC, IGNORED, Ret::Size, &[
+    call(70, "msgrcv", IPC.or(WAIT), IGNORED, Ret::Size, &[
         int("msqid"), output("msgp", Bytes, RetPlus(8)), size("msgsz"), long("msgtyp"), bits("msgflg", &f::IPC_MSG)]),
     family(71, "msgctl", IPC, IGNORED, Ret::Int, &[int("msqid"), MSGCTL, addr("buf")], &[
         when(1, 0, Ret::Int, &[int("msqid"), MSGCTL, addr("buf")]),
@@ -60,7 +60,7 @@ pub static ROWS: &[Syscall] = &[
         when(1, 12, Ret::Int, &[int("msqid"), MSGCTL, out_struct("buf", &l::MSGINFO)]),
         when(1, 13, Ret::Int, &[int("msqid"), MSGCTL, out_struct("buf", &l::MSQID_DS)]),
     ]),
-    call(220, "semtimedop", IPC, IGNORED, Ret::Int, &[
+    call(220, "semtimedop", IPC.or(WAIT), IGNORED, Ret::Int, &[
         int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops"), in_struct("timeout", &l::TIMESPEC)]),
     family(240, "mq_open", DESC.or(IPC), SIMULATED, Ret::Fd, &[
         text("name"), bits("oflag", &f::OPEN), mode("mode"), in_struct("attr", &l::MQ_ATTR)], &[

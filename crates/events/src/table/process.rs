@@ -42,7 +42,7 @@ pub static ROWS: &[Syscall] = &[
     call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]),
     call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]),
     call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]),
-    call(61, "wait4", PROCESS, IGNORED, Ret::Pid, &[
+    call(61, "wait4", PROCESS.or(WAIT), IGNORED, Ret::Pid, &[
         pid("pid"), output("wstatus", WaitStatus, FixedIfRet(4)), bits("options", &f::WAIT),
         output("rusage", Struct(&l::RUSAGE), FixedIfRet(l::RUSAGE.size))]),
     family(101, "ptrace", NONE, SIMULATED, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS),
@@ -61,7 +61,7 @@ pub static ROWS: &[Syscall] = &[
     call(186, "gettid", NONE, IGNORED, Ret::Pid, &[]),
     call(218, "set_tid_address", NONE, IGNORED, Ret::Pid, &[addr("tidptr")]),
     call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]),
-    family(247, "waitid", PROCESS, IGNORED, Ret::Int, &[
+    family(247, "waitid", PROCESS.or(WAIT), IGNORED, Ret::Int, &[
         one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
         out_struct("rusage", &l::RUSAGE)], &[
         when(0, P_PIDFD, Ret::Int, &[
@@ -116,7 +116,7 @@ pub static ROWS: &[Syscall] = &[
     ]),
 
     // Between threads.
-    family(202, "futex", NONE, IGNORED, Ret::Int, &[
+    family(202, "futex", WAIT, IGNORED, Ret::Int, &[
         input("uaddr", U32, Fixed(4)), bits("futex_op", &f::FUTEX), uint("val"), addr("timeout"), addr("uaddr2"), hex("val3")],
         super::futex::VARIANTS),
     call(219, "restart_syscall", NONE, IGNORED, Ret::Int, &[]),
@@ -125,11 +125,11 @@ pub static ROWS: &[Syscall] = &[
         pid("pid"), output("head_ptr", U64, Fixed(8)), output("len_ptr", U64, Fixed(8))]),
     call(324, "membarrier", NONE, IGNORED, Ret::Int, &[one("cmd", &f::MEMBARRIER), bits("flags", &f::MEMBARRIER_FLAGS), int("cpu_id")]),
     call(334, "rseq", NONE, IGNORED, Ret::Int, &[in_sized("rseq", &l::RSEQ, ByArg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]),
-    call(449, "futex_waitv", NONE, IGNORED, Ret::Int, &[
+    call(449, "futex_waitv", WAIT, IGNORED, Ret::Int, &[
         input("waiters", Struct(&l::FUTEX_WAITV), ArgTimes(1, 24)), uint("nr_futexes"), bits("flags", &f::NO_FLAGS),
         in_struct("timeout", &l::TIMESPEC), one("clockid", &f::CLOCK)]),
     call(454, "futex_wake", NONE, IGNORED, Ret::Int, &[addr("uaddr"), hex("mask"), int("nr"), bits("flags", &f::FUTEX2)]),
-    call(455, "futex_wait", NONE, IGNORED, Ret::Int, &[
+    call(455, "futex_wait", WAIT, IGNORED, Ret::Int, &[
         input("uaddr", U32, Fixed(4)), ulong("val"), hex("mask"), bits("flags", &f::FUTEX2),
         in_struct("timeout", &l::TIMESPEC), one("clockid", &f::CLOCK)]),
     call(456, "futex_requeue", NONE, IGNORED, Ret::Int, &[

@@ -15,13 +15,13 @@ pub static ROWS: &[Syscall] = &[
     call(14, "rt_sigprocmask", SIGNAL, IGNORED, Ret::Int, &[
         one("how", &f::SIG_HOW), input("set", SigSet, Arg(3)), output("oldset", SigSet, Arg(3)), size("sigsetsize")]),
     call(15, "rt_sigreturn", SIGNAL, IGNORED, Ret::Never, &[]),
-    call(34, "pause", SIGNAL, IGNORED, Ret::Int, &[]),
+    call(34, "pause", SIGNAL.or(WAIT), IGNORED, Ret::Int, &[]),
     call(62, "kill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("pid"), sig("sig")]),
     call(127, "rt_sigpending", SIGNAL, IGNORED, Ret::Int, &[output("set", SigSet, Arg(1)), size("sigsetsize")]),
-    call(128, "rt_sigtimedwait", SIGNAL, IGNORED, Ret::Int, &[
+    call(128, "rt_sigtimedwait", SIGNAL.or(WAIT), IGNORED, Ret::Int, &[
         input("set", SigSet, Arg(3)), output("info", Siginfo, Fixed(128)), in_struct("timeout", &l::TIMESPEC), size("sigsetsize")]),
     call(129, "rt_sigqueueinfo", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tgid"), sig("sig"), input("info", Siginfo, Fixed(128))]),
-    call(130, "rt_sigsuspend", SIGNAL, IGNORED, Ret::Int, &[input("mask", SigSet, Arg(1)), size("sigsetsize")]),
+    call(130, "rt_sigsuspend", SIGNAL.or(WAIT), IGNORED, Ret::Int, &[input("mask", SigSet, Arg(1)), size("sigsetsize")]),
     call(131, "sigaltstack", SIGNAL, IGNORED, Ret::Int, &[in_struct("ss", &l::STACK), out_struct("old_ss", &l::STACK)]),
     call(200, "tkill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tid"), sig("sig")]),
     call(234, "tgkill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tgid"), pid("tid"), sig("sig")]),

@@ -10,7 +10,7 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(35, "nanosleep", CLOCK, IGNORED, Ret::Int, &[in_struct("req", &l::TIMESPEC), error_struct("rem", &l::TIMESPEC)]),
+    call(35, "nanosleep", CLOCK.or(WAIT), IGNORED, Ret::Int, &[in_struct("req", &l::TIMESPEC), error_struct("rem", &l::TIMESPEC)]),
     call(36, "getitimer", CLOCK, IGNORED, Ret::Int, &[one("which", &f::ITIMER), out_struct("curr_value", &l::ITIMERVAL)]),
     call(37, "alarm", CLOCK, IGNORED, Ret::Int, &[uint("seconds")]),
     call(38, "setitimer", CLOCK, IGNORED, Ret::Int, &[
@@ -29,7 +29,7 @@ pub static ROWS: &[Syscall] = &[
     call(227, "clock_settime", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), in_struct("tp", &l::TIMESPEC)]),
     call(228, "clock_gettime", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("tp", &l::TIMESPEC)]),
     call(229, "clock_getres", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("res", &l::TIMESPEC)]),
-    call(230, "clock_nanosleep", CLOCK, IGNORED, Ret::Int, &[
+    call(230, "clock_nanosleep", CLOCK.or(WAIT), IGNORED, Ret::Int, &[
         one("clockid", &f::CLOCK), bits("flags", &f::TIMER), in_struct("request", &l::TIMESPEC), error_struct("remain", &l::TIMESPEC)]),
     call(283, "timerfd_create", CLOCK.or(DESC), SIMULATED, Ret::Fd, &[one("clockid", &f::CLOCK), bits("flags", &f::TIMERFD)]),
     call(286, "timerfd_settime", CLOCK.or(DESC), IGNORED, Ret::Int, &[

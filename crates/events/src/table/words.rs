@@ -20,6 +20,7 @@ pub const READ: Classes = Classes::READ;
 pub const WRITE: Classes = Classes::WRITE;
 pub const SYNC: Classes = Classes::SYNC;
 pub const CHANGE: Classes = Classes::CHANGE;
+pub const WAIT: Classes = Classes::WAIT;
 
 pub const REAL: Replay = Replay::Real;
 pub const NUMBERS: Replay = Replay::Numbers;

@@ -53,7 +53,7 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
     let shape = shape_of(call);
     let mut groups: Vec<Buffer<'_>> = Vec::new();
     let mut known: HashMap<Key, usize> = HashMap::new();
-    for data in &call.data {
+    for data in call.data.iter().filter(|data| data.part != part::ORIGIN) {
         let arg = shape.args.get(usize::from(data.arg));
         let of = match arg.map(|a| a.kind) {
             Some(Kind::Buf(_, of, _)) => Some(of),

@@ -114,6 +114,15 @@ fn result(call: &Call, shape: &Shape, view: &View<'_>) -> Returned {
     })
 }
 
+/// Whether memory holds several structs, one after the other.
+pub fn holds_many(of: Of, len: Len) -> bool {
+    match (len, of) {
+        (Len::ArgTimes(_, size) | Len::RetTimes(size) | Len::RetAtMost(_, size), _) => size > 1,
+        (Len::Fixed(size), Of::Struct(layout)) => size >= 2 * layout.size,
+        _ => false,
+    }
+}
+
 /// What a vector's buffers held: of an argument that is a vector, or of one of its messages.
 fn content_pieces(call: &Call, arg: u8, message: Option<u16>) -> Vec<&Data> {
     let of_content = |d: &&Data| {
@@ -279,11 +288,7 @@ impl<'a> Decoder<'a> {
         if let Of::Holder(holder) = of {
             return self.holder(arg, holder, &bytes, out);
         }
-        let many = match (len, of) {
-            (Len::ArgTimes(_, size) | Len::RetTimes(size) | Len::RetAtMost(_, size), _) => size > 1,
-            (Len::Fixed(size), Of::Struct(layout)) => size >= 2 * layout.size,
-            _ => false,
-        };
+        let many = holds_many(of, len);
         self.interpret(of, &bytes, data, At { address: at, many, out })
     }
 

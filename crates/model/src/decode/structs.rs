@@ -165,8 +165,8 @@ pub fn dirents(bytes: &[u8], old: bool, items_max: usize) -> Value {
             ("d_ino", Value::Uint(unsigned(entry, 0, 8).unwrap_or(0))),
             ("d_off", Value::Uint(unsigned(entry, 8, 8).unwrap_or(0))),
             ("d_reclen", Value::Uint(entry.len() as u64)),
-            ("d_name", Value::text(name)),
             ("d_type", kind),
+            ("d_name", Value::text(name)),
         ]));
     }
     Value::Array { items, more, at: 0 }

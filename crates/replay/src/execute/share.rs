@@ -12,6 +12,7 @@ use events::shape::{Kind, Of};
 
 use super::find;
 use crate::batch::{Batch, Call};
+use crate::space::Space;
 
 /// Bytes copied at a time.
 const PORTION: usize = 256 << 10;
@@ -26,9 +27,9 @@ struct Wanted {
 }
 
 /// Does by copying what a call did by sharing, if it is such a call. Whether it has.
-pub fn copy_instead(batch: &Batch, call: &Call) -> bool {
+pub fn copy_instead(batch: &Batch, call: &Call, space: &Space) -> bool {
     let Some(wanted) = wanted(batch, call) else { return false };
-    copy(&wanted, call.values[0] as i32).is_ok()
+    copy(&wanted, call.values[0] as i32, space).is_ok()
 }
 
 fn wanted(batch: &Batch, call: &Call) -> Option<Wanted> {
@@ -46,7 +47,7 @@ fn wanted(batch: &Batch, call: &Call) -> Option<Wanted> {
     Some(Wanted { from: from as i32, from_at, len, to_at })
 }
 
-fn copy(wanted: &Wanted, to: i32) -> io::Result<()> {
+fn copy(wanted: &Wanted, to: i32, space: &Space) -> io::Result<()> {
     // SAFETY: the numbers are the replayed program's, and stay open: the files are never dropped.
     let [from, to] =
         [wanted.from, to].map(|fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) }));
@@ -61,6 +62,9 @@ fn copy(wanted: &Wanted, to: i32) -> io::Result<()> {
         let got = from.read_at(&mut room[..most], wanted.from_at + done)?;
         if got == 0 {
             break;
+        }
+        if !space.take(got as u64) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         to.write_all_at(&room[..got], wanted.to_at + done)?;
         done += got as u64;

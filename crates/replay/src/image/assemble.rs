@@ -12,6 +12,7 @@ use super::attributes::{self, Target};
 use super::staging::{Staged, Staging};
 use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, relative};
 use super::{Built, ImageError};
+use crate::shared::Fill;
 
 /// Where those names are kept that nobody named: further links of files, and what links lead to
 /// whose target was never read. Calls on /proc are never replayed, so nobody sees them.
@@ -47,12 +48,13 @@ pub fn assemble(
     tree: &mut Tree,
     staging: &mut Staging,
     root: BorrowedFd<'_>,
+    fill: &Fill,
 ) -> Result<Built, ImageError> {
     let names = count_names(tree);
     hide(tree, &names)?;
     let names = count_names(tree);
     let mut assembly =
-        Assembly { tree, staging, built: Built::default(), names, made: HashSet::new() };
+        Assembly { tree, staging, fill, built: Built::default(), names, made: HashSet::new() };
     assembly.made.insert(NodeId::ROOT);
     let directory = rustix::fs::openat(root, ".", DIRECTORY, Mode::empty())
         .map_err(|error| ImageError::write(b"/", error))?;
@@ -152,6 +154,8 @@ fn is_built(path: &[u8]) -> bool {
 struct Assembly<'a> {
     tree: &'a mut Tree,
     staging: &'a mut Staging,
+    /// What is put where nothing was seen.
+    fill: &'a Fill,
     built: Built,
     /// How many names each file has.
     names: HashMap<NodeId, usize>,
@@ -291,9 +295,16 @@ impl Assembly<'_> {
         } else if let Some(staged) = staged {
             return self.further_name(staged, above, name, id);
         }
+        self.staging.take(0)?;
         let file = *staged.get_or_insert_with(|| self.staging.new_file(path));
         let fd = self.staging.file(file)?;
         rustix::fs::ftruncate(fd, size)?;
+        if *self.fill != Fill::Zeros {
+            let everything = [0..size].to_vec();
+            let unseen = content.map_or(everything, |content| content.seen.missing(0..size));
+            self.staging.fill(file, &unseen, self.fill)?;
+        }
+        let fd = self.staging.file(file)?;
         attributes::apply(Target::Open(fd), self.tree.node(id), Kind::File, &mut self.built)?;
         let placed = if has_more_names {
             self.keep(id, file);
@@ -347,11 +358,18 @@ impl Assembly<'_> {
         remove(above, name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = rustix::fs::openat(above, name, flags, Mode::RUSR | Mode::WUSR)?;
-        let from = self.staging.file(staged)?;
         let node = self.tree.node(id);
         if let Some(content) = node.content.as_deref() {
+            self.staging.take(content.seen.bytes())?;
+            let from = self.staging.file(staged)?;
             rustix::fs::ftruncate(&to, content.size_at_first())?;
-            super::copy::ranges(from, to.as_fd(), content.seen.iter())?;
+            match self.fill {
+                Fill::Zeros => super::copy::ranges(from, to.as_fd(), content.seen.iter())?,
+                _ => {
+                    let all = 0..content.size_at_first();
+                    super::copy::ranges(from, to.as_fd(), std::iter::once(all))?;
+                }
+            }
         }
         attributes::apply(Target::Open(to.as_fd()), node, Kind::File, &mut self.built)
     }

@@ -3,12 +3,21 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 
+use crate::shared::Fill;
+use crate::space::Space;
+
 /// Files that are kept open.
 const OPEN_MAX: usize = 128;
+/// Bytes of filler that are written at a time.
+const FILL_BYTES: usize = 256 << 10;
+/// What a file takes beyond its bytes.
+const FILE_BYTES: u64 = 256;
 /// Names that are tried for the directory.
 const TRIES_MAX: u32 = 1000;
 
@@ -30,6 +39,7 @@ struct Place {
 
 /// The contents of an image in the making.
 pub struct Staging {
+    space: Arc<Space>,
     places: Vec<Place>,
     next: u32,
     open: HashMap<u32, OwnedFd>,
@@ -43,9 +53,9 @@ const DIRECTORY: OFlags =
 impl Staging {
     /// A place in the root, and one in each of these directories of it, which are on file systems
     /// of their own.
-    pub fn new(root: BorrowedFd<'_>, others: &[Vec<u8>]) -> io::Result<Staging> {
-        let mut staging =
-            Staging { places: Vec::new(), next: 0, open: HashMap::new(), order: VecDeque::new() };
+    pub fn new(root: BorrowedFd<'_>, others: &[Vec<u8>], space: Arc<Space>) -> io::Result<Staging> {
+        let (places, open, order) = (Vec::new(), HashMap::new(), VecDeque::new());
+        let mut staging = Staging { space, places, next: 0, open, order };
         for prefix in [b"/".to_vec()].iter().chain(others) {
             let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -73,10 +83,35 @@ impl Staging {
                 file
             }
         };
+        self.take(bytes.len() as u64)?;
         let fd = self.file(file)?;
         let mut done = 0;
         while done < bytes.len() {
             done += rustix::io::pwrite(fd, &bytes[done..], offset + done as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of the disk.
+    pub fn take(&self, bytes: u64) -> io::Result<()> {
+        match self.space.take_here(bytes.saturating_add(FILE_BYTES)) {
+            true => Ok(()),
+            false => Err(io::Error::other(self.space.used_up())),
+        }
+    }
+
+    /// Puts filler into ranges of a content.
+    pub fn fill(&mut self, file: Staged, ranges: &[Range<u64>], fill: &Fill) -> io::Result<()> {
+        for range in ranges {
+            self.take(range.end - range.start)?;
+            let fd = self.file(file)?;
+            let mut at = range.start;
+            while at < range.end {
+                let len = (range.end - at).min(FILL_BYTES as u64) as usize;
+                let mut bytes = vec![0; len];
+                fill.write(&mut bytes);
+                at += rustix::io::pwrite(fd, &bytes, at)? as u64;
+            }
         }
         Ok(())
     }

@@ -1,10 +1,7 @@
 //! Calls that overlapped and concern the end of the same file: what one was told of it tells
 //! whether the other had moved it already.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-
 use events::{Classes, Kind, Ret};
-use model::DescriptorTable;
 use trace::event::Call;
 
 use crate::treatment::Said;
@@ -20,8 +17,13 @@ pub struct End {
 }
 
 impl End {
-    /// Of a call whose descriptors are in `table`.
-    pub fn of(said: &Said, call: &Call, ret: i64, table: &DescriptorTable) -> Option<End> {
+    /// Of a call on a file, of whose path this is the hash.
+    pub fn of(
+        said: &Said,
+        call: &Call,
+        ret: i64,
+        file: impl FnOnce() -> Option<u64>,
+    ) -> Option<End> {
         const SEEK_END: u64 = libc::SEEK_END as u64;
         let at = said.args.iter().position(|arg| matches!(arg.kind, Kind::Offset))?;
         let writes = said.row.classes.intersects(Classes::WRITE)
@@ -33,9 +35,7 @@ impl End {
             Ret::Size if writes && ret > 0 => (None, i64::try_from(call.args[at]).ok()),
             _ => return None,
         };
-        let path = &table.get(call.args[0] as i32)?.description.path;
-        let file = BuildHasherDefault::<DefaultHasher>::default().hash_one(path);
-        Some(End { file, found, wrote })
+        Some(End { file: file()?, found, wrote })
     }
 
     /// Whether this call moved the end that the other one had found.

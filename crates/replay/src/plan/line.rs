@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::ends::End;
 use super::names::Names;
-use crate::batch::{Action, Batch, Stored, What};
+use super::transfers::Known;
+use crate::batch::{Action, Batch, Ends, What};
 use crate::lane::Lane;
 use crate::order::Index;
 use crate::shared::Shared;
@@ -31,14 +32,16 @@ pub struct Line {
     pub first: bool,
     /// It has made a call since its program began.
     pub under_way: bool,
-    /// What lies ready.
+    /// What lies ready, and at its end the action that is open in the recording.
     pub batch: Batch,
-    /// The action that is open in the recording.
-    pub action: Option<Action>,
+    /// Whether there is one.
+    pub has_open: bool,
+    /// Where what lies ready ends.
+    ready: Ends,
     /// The names, and the end of a file, that it is about.
     pub told: (Option<Names>, Option<End>),
-    /// The memory that it needs.
-    pub open: Batch,
+    /// Open files that it used last.
+    pub known: Known,
     /// The count of opened actions when it was opened.
     pub opened_at: u64,
     /// Its call that makes a task returns then.
@@ -58,77 +61,91 @@ pub struct Line {
 }
 
 impl Line {
+    /// The action that is open.
+    fn open(&self) -> Option<&Action> {
+        self.batch.actions.last().filter(|_| self.has_open)
+    }
+
+    fn open_mut(&mut self) -> Option<&mut Action> {
+        self.batch.actions.last_mut().filter(|_| self.has_open)
+    }
+
     /// Whether what is open is of a kind.
     pub fn is_open(&self, kind: impl FnOnce(&What) -> bool) -> bool {
-        self.action.as_ref().is_some_and(|action| kind(&action.what))
+        self.open().is_some_and(|action| kind(&action.what))
     }
 
     /// Says what it is that is open.
     pub fn open_what(&mut self, what: What) {
-        if let Some(action) = &mut self.action {
+        if let Some(action) = self.open_mut() {
             action.what = what;
         }
     }
 
+    /// Opens an action. It waits for the lanes that were added since the last one.
+    #[inline]
+    pub fn begin(&mut self, mut action: Action) {
+        action.waits = self.ready.waits()..self.batch.waits.len() as u32;
+        self.batch.actions.push(action);
+        self.has_open = true;
+    }
+
     /// What is open waits for one more lane.
     pub fn also_wait(&mut self, wait: (Arc<Lane>, u64)) {
-        if let Some(action) = &mut self.action {
-            self.open.waits.push(wait);
-            action.waits = 0..self.open.waits.len() as u32;
+        if self.has_open {
+            self.batch.waits.push(wait);
+            self.set_waits();
         }
     }
 
     /// What is open waits for no other lane.
     pub fn wait_for_nobody(&mut self) {
-        if let Some(action) = &mut self.action {
-            self.open.waits.clear();
-            action.waits = 0..0;
+        if self.has_open {
+            self.batch.waits.truncate(self.ready.waits() as usize);
+            self.set_waits();
+        }
+    }
+
+    fn set_waits(&mut self) {
+        let waits = self.ready.waits()..self.batch.waits.len() as u32;
+        if let Some(action) = self.open_mut() {
+            action.waits = waits;
         }
     }
 
     /// When what is open began.
     pub fn open_since(&self) -> Option<u64> {
-        self.action.as_ref().map(|action| action.enter)
+        self.open().map(|action| action.enter)
     }
 
     /// Whether what is open ends then.
     pub fn ends_at(&self, exit: u64) -> bool {
-        self.action.as_ref().is_some_and(|action| action.exit == exit)
-            || self.returning == Some(exit)
+        self.open().is_some_and(|action| action.exit == exit) || self.returning == Some(exit)
     }
 
-    /// Adds the open action to what lies ready.
-    pub fn add(&mut self, mut action: Action) {
-        let (batch, open) = (&mut self.batch, &mut self.open);
-        let shift = |range: &mut std::ops::Range<u32>, by: usize| {
-            *range = range.start + by as u32..range.end + by as u32;
-        };
-        shift(&mut action.waits, batch.waits.len());
-        batch.waits.append(&mut open.waits);
-        if let What::Call(call) = &mut action.what {
-            shift(&mut call.pieces, batch.pieces.len());
-            for mut piece in open.pieces.drain(..) {
-                match &mut piece.stored {
-                    Stored::Bytes(range) => shift(range, batch.bytes.len()),
-                    Stored::Blobs(range) => shift(range, batch.blobs.len()),
-                }
-                batch.pieces.push(piece);
-            }
-            batch.bytes.extend_from_slice(&open.bytes);
-            batch.blobs.append(&mut open.blobs);
-            batch.blob_bytes += open.blob_bytes;
+    /// What is open lies ready. `overlapped`: others were open at the same time.
+    pub fn make_ready(&mut self, overlapped: bool) {
+        if let Some(action) = self.open_mut() {
+            action.overlapped |= overlapped;
+            self.has_open = false;
+            self.told = (None, None);
+            self.count += 1;
+            self.ready = self.batch.ends();
         }
-        open.clear();
-        batch.actions.push(action);
-        self.count += 1;
     }
 
     /// Hands over what lies ready.
     pub fn flush(&mut self, shared: &Shared) {
-        if !self.batch.actions.is_empty() {
-            let batch = std::mem::replace(&mut self.batch, shared.empty_batch());
-            shared.charge(batch.held_bytes());
-            self.lane.push(batch);
+        if self.batch.actions.len() == usize::from(self.has_open) {
+            return;
         }
+        let mut rest = shared.empty_batch();
+        if self.has_open {
+            self.batch.move_last(self.ready, &mut rest);
+        }
+        self.ready = Ends::default();
+        let batch = std::mem::replace(&mut self.batch, rest);
+        shared.charge(batch.held_bytes());
+        self.lane.push(batch);
     }
 }

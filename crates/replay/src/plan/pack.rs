@@ -1,18 +1,19 @@
 //! A recorded call, packed for the task that makes it again.
 
-use events::Ret;
 use events::record::{data_flag, part};
 use events::shape::{Dir, Kind, Of};
+use events::{Classes, Ret};
 use model::contents::has;
 use trace::event::{self, Content, Data};
 use trace::{ReadError, Trace};
 
 use super::line::Line;
 use crate::batch::{Call, Piece, Stored};
+use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
 impl Line {
-    /// Packs a call; its memory goes into the open batch. `verify` tells whether what came out is
+    /// Packs a call; its memory goes into the batch. `verify` tells whether what came out is
     /// needed; `links` are paths to be taken instead of links that the replay does not have.
     pub fn pack(
         &mut self,
@@ -23,7 +24,8 @@ impl Line {
         verify: bool,
         links: &[(u8, Vec<u8>)],
     ) -> Result<Call, ReadError> {
-        let open = &mut self.open;
+        let batch = &mut self.batch;
+        let first = batch.pieces.len() as u32;
         for data in &call.data {
             let Some(arg) = said.args.get(usize::from(data.arg)) else { continue };
             if data.part == part::SNAPSHOT {
@@ -34,25 +36,12 @@ impl Line {
                 continue;
             }
             let other = links.iter().find(|(arg, _)| *arg == data.arg && !out);
-            let mut inline = |bytes: &[u8]| {
-                let start = open.bytes.len() as u32;
-                open.bytes.extend_from_slice(bytes);
-                Stored::Bytes(start..open.bytes.len() as u32)
-            };
             let stored = match (&data.content, other) {
-                (_, Some((_, path))) => inline(path),
-                (Content::Inline(bytes), None) => inline(bytes),
-                (Content::Blobs { ids, .. }, None) => {
-                    let start = open.blobs.len() as u32;
-                    for id in ids {
-                        let blob = trace.blob(*id)?;
-                        open.blob_bytes += blob.len();
-                        open.blobs.push(blob);
-                    }
-                    Stored::Blobs(start..open.blobs.len() as u32)
-                }
+                (_, Some((_, path))) => batch.add_bytes(path),
+                (Content::Inline(bytes), None) => batch.add_bytes(bytes),
+                (Content::Blobs { ids, .. }, None) => batch.add_blobs(trace, ids)?,
             };
-            open.pieces.push(piece(data, out, stored));
+            batch.pieces.push(piece(data, out, stored));
         }
         Ok(Call {
             nr: call.nr,
@@ -61,8 +50,9 @@ impl Line {
             ret_kind: said.ret,
             values: call.args,
             ret,
-            pieces: 0..open.pieces.len() as u32,
+            pieces: first..batch.pieces.len() as u32,
             stream: false,
+            takes: takes(call, said, ret),
             opens_pipe: opens_pipe(call, said),
             scan: 0,
             shared_table: false,
@@ -83,6 +73,30 @@ fn piece(data: &Data, out: bool, stored: Stored) -> Piece {
         true_len: data.true_len,
         hash: data.hash,
         stored,
+    }
+}
+
+/// A file or a name takes that much of a disk at least.
+const FILE_BYTES: u64 = 4096;
+/// Bytes that a call may write which failed in the recording.
+const FAILED_BYTES: u64 = 64 << 10;
+
+/// Bytes of the disk that a call may take.
+fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
+    if let Role::Allocate = roles::of(call.nr) {
+        return call.args[3];
+    }
+    let classes = said.row.classes;
+    let given = || call.data.iter().map(|data| data.true_len).fold(0, u64::saturating_add);
+    match said.ret {
+        Ret::Size if classes.intersects(Classes::WRITE) => {
+            u64::try_from(ret).unwrap_or(FAILED_BYTES)
+        }
+        Ret::Fd if said.args.iter().any(|arg| matches!(arg.kind, Kind::Mode)) => FILE_BYTES,
+        _ if classes.intersects(Classes::CHANGE) => {
+            FILE_BYTES.saturating_add(given().min(FAILED_BYTES))
+        }
+        _ => 0,
     }
 }
 

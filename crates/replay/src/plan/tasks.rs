@@ -161,6 +161,9 @@ impl Planner<'_> {
             self.lines[index].wait_for_nobody();
         } else {
             self.lines[index].open_what(What::End { close });
+            if close && !self.shared.options.overlap {
+                self.wait_for_process(index);
+            }
         }
         self.settle(index);
         self.threads.remove(&thread);
@@ -179,6 +182,19 @@ impl Planner<'_> {
             for (_, index) in never {
                 self.lines[index].ended = true;
                 self.lines[index].lane.close();
+            }
+        }
+    }
+
+    /// What is open waits for all that the other threads of its process have done, even if each
+    /// thread goes its own way.
+    fn wait_for_process(&mut self, index: Index) {
+        let process = self.lines[index].process;
+        for other in (0..self.lines.len()).filter(|other| *other != index) {
+            let line = &self.lines[other];
+            if line.process == process {
+                let wait = (Arc::clone(&line.lane), line.count);
+                self.lines[index].also_wait(wait);
             }
         }
     }

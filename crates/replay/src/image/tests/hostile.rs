@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::recording::{Recording, With, stat};
+use crate::Fill;
+
+use super::recording::{Recording, With, space, stat};
 
 /// A small generator of random numbers, from a seed.
 struct Random(u64);
@@ -131,7 +133,14 @@ fn nonsense_gives_an_image_or_an_error_and_nothing_outside() {
         let root = outside.path().join("root");
         fs::create_dir(&root).unwrap();
         let directory = fs::File::open(&root).unwrap();
-        let image = super::super::build(&r.trace(), std::os::fd::AsFd::as_fd(&directory), &[]);
+        let image = super::super::build(
+            &r.trace(),
+            std::os::fd::AsFd::as_fd(&directory),
+            &[],
+            &space(),
+            &Fill::Zeros,
+            &|_| {},
+        );
         built += u32::from(image.is_ok());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "something is outside");
         fs::remove_dir_all(&root).unwrap();

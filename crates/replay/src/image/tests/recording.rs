@@ -17,6 +17,13 @@ use trace::event::{
 use trace::{Trace, Writer, WriterOptions};
 
 use super::super::{Built, build};
+use crate::Fill;
+use crate::space::Space;
+
+/// As much as there is.
+pub fn space() -> Arc<Space> {
+    Arc::new(Space::new(Vec::new(), None).expect("nothing is asked"))
+}
 
 const AT_FDCWD: u64 = -100i64 as u64;
 
@@ -304,7 +311,8 @@ impl Recording {
     pub fn image(&self) -> Image {
         let root = tempfile::tempdir().expect("a temporary directory");
         let directory = std::fs::File::open(root.path()).expect("it is there");
-        let built = build(&self.trace(), directory.as_fd(), &[]).expect("an image");
+        let built = build(&self.trace(), directory.as_fd(), &[], &space(), &Fill::Zeros, &|_| {})
+            .expect("an image");
         Image { root, built }
     }
 }

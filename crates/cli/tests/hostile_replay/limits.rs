@@ -10,6 +10,10 @@ use crate::world::World;
 pub const CASES: &[Case] = &[
     ("huge_sizes", huge_sizes),
     ("huge_claims_about_buffers", huge_claims_about_buffers),
+    ("allocates_much", allocates_much),
+    ("writes_the_same_everywhere", writes_the_same_everywhere),
+    ("copies_from_file_to_file", copies_from_file_to_file),
+    ("image_of_the_same_everywhere", image_of_the_same_everywhere),
     ("huge_descriptors", huge_descriptors),
     ("limits_against_ourselves", limits_against_ourselves),
     ("hundreds_of_thousands_of_calls", hundreds_of_thousands_of_calls),
@@ -81,6 +85,56 @@ fn huge_claims_about_buffers(world: &World) {
         script.call(1, groups.claimed(1, part::WHOLE, 0, b"few", size));
         let how = made(libc::SYS_openat2, &[CWD, POINTER, POINTER, size], 5).text(1, "/b");
         script.call(1, how.claimed(2, part::WHOLE, 0, &[0; 24], size));
+    }
+    script.finish();
+}
+
+/// Few calls that ask for much disk.
+fn allocates_much(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
+    for shift in 20..40 {
+        script.plain(libc::SYS_fallocate, &[3, 0, 0, 1 << shift], 0);
+    }
+    script.finish();
+}
+
+/// Bytes of a buffer that is stored once and named often, and how often: together far more than the
+/// disk that there may be.
+const REPEATED: usize = 64 << 10;
+const TIMES: u64 = 4000;
+
+fn writes_the_same_everywhere(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
+    for at in 0..TIMES {
+        let len = REPEATED as u64;
+        let written = made(libc::SYS_pwrite64, &[3, POINTER, len, at * len], len as i64);
+        script.call(1, written.bytes(1, part::WHOLE, 0, &[b'x'; REPEATED]));
+    }
+    script.finish();
+}
+
+fn copies_from_file_to_file(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.open("/a", libc::O_CREAT | libc::O_RDWR, 3);
+    script.open("/b", libc::O_CREAT | libc::O_RDWR | libc::O_APPEND, 4);
+    script.write(3, &[b'x'; REPEATED]);
+    for _ in 0..TIMES {
+        script.plain(libc::SYS_lseek, &[3, 0, 0], 0);
+        script.plain(libc::SYS_sendfile, &[4, 3, 0, REPEATED as u64], REPEATED as i64);
+    }
+    script.finish();
+}
+
+/// What was read was there before.
+fn image_of_the_same_everywhere(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.open("/file", libc::O_RDONLY, 3);
+    for at in 0..TIMES {
+        let len = REPEATED as u64;
+        let read = made(libc::SYS_pread64, &[3, POINTER, len, at * len], len as i64);
+        script.call(1, read.bytes(1, part::WHOLE, data_flag::OUT, &[b'x'; REPEATED]));
     }
     script.finish();
 }

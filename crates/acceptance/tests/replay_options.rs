@@ -1,0 +1,281 @@
+//! The options of `reenact replay` and `reenact image`, on real recordings.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use acceptance::place::{Outcome, Place, Who};
+use acceptance::stage::Stage;
+use acceptance::{Complaint, ensure, trials};
+use serde_json::Value;
+
+/// Exit codes.
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        trials.add_for_both("bind_puts_files_elsewhere", None, bind);
+        trials.add_for_both("image_from_a_directory", None, image_from_a_directory);
+        trials.add_for_both("image_that_is_there", None, image_that_is_there);
+        trials.add_for_both("fill_where_nothing_is_known", None, fill);
+        trials.add_for_both("until_keeps_the_files_of_that_moment", None, until);
+        trials.add_for_both("repeat_cold", None, repeat_cold);
+        trials.add_for_both("what_is_not_empty_is_asked_for", None, what_is_not_empty);
+        trials.add_for_both("a_fresh_root_is_closed_to_others", None, fresh_root);
+        trials.add_for_both("max_size_ends_a_replay", None, max_size);
+        trials.add_for_both("unknown_bytes_are_named", None, unknown_bytes);
+        Ok(())
+    })
+}
+
+fn text(error: impl std::fmt::Display) -> Complaint {
+    error.to_string()
+}
+
+/// Records a script in the place's working directory, and empties that.
+fn recorded(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    script: &str,
+) -> Result<PathBuf, Complaint> {
+    let trace = place.trace("options.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--force", "--output"]).arg(&trace).args(options);
+    place.run(record.args(["--", "sh", "-c", script]))?.success("record")?;
+    place.clear()?;
+    Ok(trace)
+}
+
+fn run(stage: &Stage, place: &Place, words: &[&str], trace: &Path) -> Result<Outcome, Complaint> {
+    let mut command = place.command(&stage.reenact);
+    place.run(command.arg(words[0]).arg(trace).args(&words[1..]))
+}
+
+/// A replay that must agree with the recording; what it says.
+fn replayed(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    trace: &Path,
+) -> Result<Value, Complaint> {
+    let words = [&["replay", "--json"], options].concat();
+    let outcome = run(stage, place, &words, trace)?;
+    let said: Value = serde_json::from_str(outcome.text().trim())
+        .map_err(|error| format!("no result ({error}): {}", outcome.errors()))?;
+    ensure!(outcome.status.success() && said["ok"] == true, "{}\n{said}", outcome.errors());
+    Ok(said)
+}
+
+/// A directory of the place's user.
+fn directory(place: &Place, name: &str) -> Result<PathBuf, Complaint> {
+    let path = place.path(name);
+    fs::create_dir(&path).map_err(text)?;
+    place.give(&path)?;
+    Ok(path)
+}
+
+/// Where a file of the working directory is below a root.
+fn inside(root: &Path, place: &Place, name: &str) -> PathBuf {
+    root.join(place.work().strip_prefix("/").unwrap_or(&place.work())).join(name)
+}
+
+fn bind(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    fs::create_dir(place.work().join("data")).map_err(text)?;
+    place.give(&place.work().join("data"))?;
+    let trace = recorded(stage, &place, &[], "echo bound > data/file; echo not > other")?;
+    let (root, host) = (directory(&place, "root")?, directory(&place, "host")?);
+    let bind = format!("{}={}", host.display(), place.work().join("data").display());
+    let root_text = root.display().to_string();
+    let options = ["--bind", &bind, "--keep", "--root", &root_text];
+    replayed(stage, &place, &options, &trace)?;
+    ensure!(fs::read(host.join("file")).map_err(text)? == b"bound\n", "not in what was bound");
+    let other = inside(&root, &place, "other");
+    ensure!(fs::read(&other).map_err(text)? == b"not\n", "not in the root");
+    let below = inside(&root, &place, "data/file");
+    ensure!(!below.exists(), "the root has {}", below.display());
+    Ok(())
+}
+
+/// What was read is in the trace; another directory has the same.
+fn image_from_a_directory(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("input", b"input\n")?;
+    let trace = recorded(stage, &place, &[], "read line < input; echo $line > output")?;
+    let image = directory(&place, "image")?;
+    let (image_text, root) = (image.display().to_string(), directory(&place, "root")?);
+    let built = run(stage, &place, &["image", &image_text], &trace)?;
+    built.success("image")?;
+    let root_text = root.display().to_string();
+    let options = ["--image", &image_text, "--keep", "--root", &root_text];
+    replayed(stage, &place, &options, &trace)?;
+    let output = fs::read(inside(&root, &place, "output")).map_err(text)?;
+    ensure!(output == b"input\n", "it wrote {}", output.escape_ascii());
+    // It reads what is in the copy: other bytes are found.
+    fs::write(inside(&image, &place, "input"), b"other\n").map_err(text)?;
+    let found = run(stage, &place, &["replay", "--image", &image_text], &trace)?;
+    ensure!(found.status.code() == Some(4), "other bytes are not found: {}", found.text());
+    // What it was copied from stays.
+    let kept = fs::read(inside(&image, &place, "input")).map_err(text)?;
+    ensure!(kept == b"other\n" && !inside(&image, &place, "output").exists(), "the image changed");
+    Ok(())
+}
+
+fn image_that_is_there(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("input", b"input\n")?;
+    let trace = recorded(stage, &place, &[], "read line < input; echo $line >> input")?;
+    let root = directory(&place, "root")?.display().to_string();
+    run(stage, &place, &["image", &root], &trace)?.success("image")?;
+    replayed(stage, &place, &["--image", "none", "--root", &root], &trace)?;
+    let input = fs::read(inside(Path::new(&root), &place, "input")).map_err(text)?;
+    ensure!(input == b"input\ninput\n", "it holds {}", input.escape_ascii());
+    Ok(())
+}
+
+/// Bytes of a file that are filled.
+const LEN: usize = 100_000;
+
+fn fill(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("before", &[b'b'; LEN])?;
+    let script = "head -c 10 before > /dev/null; head -c 100000 before > after";
+    let trace = recorded(stage, &place, &["--data", "none"], script)?;
+    let root = directory(&place, "root")?;
+    let root_text = root.display().to_string();
+    let options = ["--fill", "pattern:a1b2", "--root", &root_text, "--keep"];
+    let said = replayed(stage, &place, &options, &trace)?;
+    for name in ["before", "after"] {
+        let bytes = fs::read(inside(&root, &place, name)).map_err(text)?;
+        let filled = bytes.chunks(2).all(|pair| pair == [0xa1, 0xb2]);
+        ensure!(
+            bytes.len() == LEN && filled,
+            "{name} holds {:?}...",
+            &bytes[..20.min(bytes.len())]
+        );
+    }
+    ensure!(said["unverified"].as_u64() > Some(0), "nothing is told as not verifiable: {said}");
+    let image = directory(&place, "image")?;
+    let image_text = image.display().to_string();
+    run(stage, &place, &["image", "--fill", "random", &image_text], &trace)?.success("image")?;
+    let bytes = fs::read(inside(&image, &place, "before")).map_err(text)?;
+    let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+    ensure!(bytes.len() == LEN && zeros < LEN / 100, "{zeros} zeros in {} bytes", bytes.len());
+    Ok(())
+}
+
+fn until(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &[], "echo 1 > a; echo 2 > b; rm a; echo 3 > c")?;
+    let shown = run(stage, &place, &["show", "--json", "--call", "unlink,unlinkat"], &trace)?;
+    let seqs: Vec<u64> = shown
+        .text()
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?["seq"].as_u64())
+        .collect();
+    let [.., unlink] = seqs[..] else { return Err(format!("no unlink in {}", shown.text())) };
+    for (seq, there) in [(unlink - 1, ["a", "b"]), (unlink, ["b", "b"])] {
+        let root = directory(&place, &format!("root-{seq}"))?;
+        let (root_text, seq) = (root.display().to_string(), seq.to_string());
+        let said = replayed(stage, &place, &["--until", &seq, "--root", &root_text], &trace)?;
+        let work = inside(&root, &place, "");
+        let mut found: Vec<String> = fs::read_dir(&work)
+            .map_err(|error| format!("{}: {error}", work.display()))?
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        found.sort();
+        let mut expected = there.to_vec();
+        expected.dedup();
+        ensure!(found == expected, "at {seq} there are {found:?}, not {expected:?}");
+        ensure!(said["final_state"].is_null(), "the end was compared: {said}");
+    }
+    Ok(())
+}
+
+fn repeat_cold(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("input", b"input\n")?;
+    let trace = recorded(stage, &place, &[], "read line < input; mkdir d; echo $line > d/f")?;
+    let root = directory(&place, "root")?;
+    let root_text = root.display().to_string();
+    let options = ["--repeat", "3", "--cold", "--root", &root_text];
+    let said = replayed(stage, &place, &options, &trace)?;
+    ensure!(said["runs"].as_array().map(Vec::len) == Some(3), "{}", said["runs"]);
+    let order = |a: &str, b: &str| said[a].as_f64() <= said[b].as_f64();
+    let spread = order("elapsed_min_s", "elapsed_median_s")
+        && order("elapsed_median_s", "elapsed_max_s")
+        && said["elapsed_min_s"].as_f64() > Some(0.0);
+    ensure!(spread, "no spread: {said}");
+    let told = run(stage, &place, &["replay", "--repeat", "2"], &trace)?.success("replay")?;
+    ensure!(told.text().contains("2 replays: median"), "{}", told.text());
+    Ok(())
+}
+
+fn what_is_not_empty(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &[], "echo new > file")?;
+    let root = directory(&place, "root")?;
+    fs::write(root.join("mine"), b"mine").map_err(text)?;
+    place.give(&root.join("mine"))?;
+    let root_text = root.display().to_string();
+    let refused = run(stage, &place, &["replay", "--root", &root_text], &trace)?;
+    ensure!(refused.status.code() == Some(USAGE), "not refused: {}", refused.status);
+    ensure!(refused.errors().contains("--overwrite"), "no remedy: {}", refused.errors());
+    replayed(stage, &place, &["--overwrite", "--root", &root_text], &trace)?;
+    let file = fs::read(inside(&root, &place, "file")).map_err(text)?;
+    ensure!(file == b"new\n", "it holds {}", file.escape_ascii());
+    Ok(())
+}
+
+/// Whatever mode the recording gives the root: what is around it lets nobody in.
+fn fresh_root(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &[], "echo secret > file; chmod 777 file .")?;
+    let said = replayed(stage, &place, &["--keep"], &trace)?;
+    let root = PathBuf::from(said["root"].as_str().ok_or("no root is told")?);
+    let around = root.parent().ok_or("a root without a parent")?;
+    let metadata = fs::metadata(around).map_err(text)?;
+    let (mode, owner) = (metadata.permissions().mode(), metadata.uid());
+    let mine = fs::metadata(place.work()).map_err(text)?.uid();
+    let there = inside(&root, &place, "file").exists();
+    let _ = fs::remove_dir_all(around);
+    ensure!(there, "the file is not in {}", root.display());
+    ensure!(mode & 0o077 == 0 && owner == mine, "mode {mode:o}, owner {owner}");
+    Ok(())
+}
+
+fn max_size(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let script = "head -c 100000000 /dev/zero > large; cat large > again";
+    let trace = recorded(stage, &place, &[], script)?;
+    let root = directory(&place, "root")?;
+    let root_text = root.display().to_string();
+    let options = ["replay", "--max-size", "20M", "--root", &root_text];
+    let refused = run(stage, &place, &options, &trace)?;
+    ensure!(refused.status.code() == Some(FAILED), "not stopped: {}", refused.status);
+    ensure!(refused.errors().contains("--max-size"), "it said {}", refused.errors());
+    let taken = fs::metadata(inside(&root, &place, "large")).map_err(text)?.blocks() * 512;
+    // Others may free some of the disk meanwhile.
+    ensure!(taken <= 60_000_000, "{taken} bytes were written");
+    replayed(stage, &place, &["--max-size", "1G"], &trace)?;
+    Ok(())
+}
+
+fn unknown_bytes(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("grown", &[b'g'; 10_000])?;
+    let trace = recorded(stage, &place, &[], "echo more >> grown")?;
+    let said = replayed(stage, &place, &[], &trace)?;
+    let grown = place.work().join("grown").display().to_string();
+    let unknown = &said["final_state"]["unknown"];
+    ensure!(unknown[0]["path"] == grown, "{unknown}");
+    ensure!(unknown[0]["bytes"] == said["unknown_bytes"], "{said}");
+    let told = run(stage, &place, &["replay"], &trace)?.success("replay")?;
+    ensure!(told.text().contains(&format!(" in {grown}")), "{}", told.text());
+    ensure!(told.text().contains("jailed by "), "{}", told.text());
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! `reenact report`: its page in headless Chromium, and its numbers against those of `stat`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use acceptance::place::{Outcome, Place, Who};
+use acceptance::stage::{self, Stage};
+use acceptance::works::{WORKS, whole};
+use acceptance::{Complaint, ensure, trials};
+use serde_json::Value;
+
+/// No page is larger.
+const BYTES_MAX: u64 = 5_000_000;
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        let no_browser = trials::missing(&["chromium", "python3"]);
+        for (name, script, tools) in SCRIPTS {
+            let missing = no_browser.or_else(|| trials::missing(tools));
+            trials.add(&format!("page/{name}"), Who::User, missing, |stage, who| {
+                page(stage, who, script)
+            });
+        }
+        let sqlite = trials::missing(&["sqlite3"]);
+        trials.add("page/sqlite3_and_replay", Who::User, no_browser.or(sqlite), with_replay);
+        trials.add("page/damaged", Who::User, no_browser, damaged);
+        trials.add("names_stay_text", Who::User, no_browser, names_stay_text);
+        trials.add("many_files", Who::User, None, many_files);
+        trials.add("output", Who::User, None, output);
+        trials.add("not_a_replay", Who::User, None, not_a_replay);
+        Ok(())
+    })
+}
+
+/// Programs that show something else each, and what they need.
+const SCRIPTS: &[(&str, &str, &[&str])] = &[
+    ("nothing", "exec /bin/true", &[]),
+    (
+        "processes",
+        "for i in 1 2 3; do (echo $i; cat /etc/passwd | wc -c) > out$i & done; wait; ls missing",
+        &[],
+    ),
+    (
+        "writes",
+        "dd if=/dev/zero of=a bs=4097 count=2000 status=none; dd if=a of=b bs=512 status=none; \
+         dd if=a of=c bs=7 count=300 conv=fsync status=none; mv b d",
+        &[],
+    ),
+];
+
+/// Records a script.
+fn record(stage: &Stage, place: &Place, script: &str) -> Result<PathBuf, Complaint> {
+    let trace = place.trace("program.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", script]);
+    place.run(&mut command)?;
+    Ok(trace)
+}
+
+/// Makes a report.
+fn report(stage: &Stage, place: &Place, trace: &Path, more: &[&str]) -> Result<Outcome, Complaint> {
+    let mut command = place.command(&stage.reenact);
+    command.arg("report").arg(trace).arg("--output").arg(place.path("traces/page.html")).args(more);
+    place.run(&mut command)
+}
+
+/// Opens a report in a browser and looks at all of it.
+fn check(stage: &Stage, place: &Place, trace: &Path) -> Result<(), Complaint> {
+    let page = place.path("traces/page.html");
+    let script = stage::repository().join("tests/report/check.py");
+    let mut command = Command::new("python3");
+    command
+        .arg(script)
+        .arg(&stage.reenact)
+        .arg(trace)
+        .arg(&page)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let outcome = place.run(&mut command)?;
+    ensure!(outcome.status.success(), "the page:\n{}{}", outcome.text(), outcome.errors());
+    let bytes = size(&page)?;
+    ensure!(bytes < BYTES_MAX, "the page has {bytes} bytes");
+    Ok(())
+}
+
+fn size(page: &Path) -> Result<u64, Complaint> {
+    fs::metadata(page)
+        .map(|meta| meta.len())
+        .map_err(|error| format!("{}: {error}", page.display()))
+}
+
+fn page(stage: &Stage, who: Who, script: &str) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, script)?;
+    report(stage, &place, &trace, &[])?.success("report")?;
+    check(stage, &place, &trace)
+}
+
+/// A replay's JSON is shown beside the recording.
+fn with_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let work = WORKS.iter().find(|work| work.name == "sqlite3").ok_or("no such work")?;
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, &whole(work.script).replace("$1", "2000"))?;
+    // What a replay prints depends on the machine: this is what it prints in one place.
+    let replay = r#"{"replayed":7,"simulated":1,"verified":7,"unverified":0,"ok":false,"elapsed_s":0.5,
+        "recorded_s":0.7,"mismatches":{"return":1,"data":0,"causes":[{"cause":"<b>\u001b","count":1}]},
+        "final_state":null,"latencies_ns":{"pwrite64":{
+            "recorded":{"count":5,"median":2000,"p99":9000,"max":9500},
+            "replayed":{"count":5,"median":1500,"p99":7000,"max":8000}}}}"#;
+    place.write("replay.json", replay.as_bytes())?;
+    let json = place.work().join("replay.json").display().to_string();
+    report(stage, &place, &trace, &["--replay", &json])?.success("report")?;
+    let page = read(&place)?;
+    ensure!(page.contains(r#""replayed":7"#), "the replay is not in the page");
+    check(stage, &place, &trace)
+}
+
+fn read(place: &Place) -> Result<String, Complaint> {
+    fs::read_to_string(place.path("traces/page.html")).map_err(|error| error.to_string())
+}
+
+/// A trace without its end gives a page that says so.
+fn damaged(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "cat /etc/passwd > copy; ls -R /etc > list")?;
+    let bytes = fs::read(&trace).map_err(|error| error.to_string())?;
+    fs::write(&trace, &bytes[..bytes.len() * 9 / 10]).map_err(|error| error.to_string())?;
+    report(stage, &place, &trace, &[])?;
+    let json = data(&read(&place)?)?;
+    ensure!(json["sound"]["complete"] == Value::Bool(false), "it claims to be complete");
+    check(stage, &place, &trace)
+}
+
+/// The data of a page.
+fn data(page: &str) -> Result<Value, Complaint> {
+    let (_, after) = page.split_once("id=\"data\">").ok_or("the page has no data")?;
+    let (data, _) = after.split_once("</script>").ok_or("the data has no end")?;
+    serde_json::from_str(data).map_err(|error| error.to_string())
+}
+
+/// Names that would be a script, a terminal's control sequence, no text, reversed, or 4 KiB long;
+/// as files, as arguments and as commands.
+const HOSTILE: &str = r#"
+    x=$(printf '<img src=x onerror=document.title=1>\033[31m\377"\n\342\200\256&lt;b')
+    mkdir "$x"; printf y > "$x/b"
+    y='<script>document.body.dataset.hit=1<' ; mkdir "$y"; printf y > "$y/script>"; ln -s /bin/cat "$y/<!--"
+    printf y | "$y/<!--" "$x/b" - '</script><script>document.body.dataset.hit=1</script>' > copy
+    long=$(printf '\001%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20)
+    long=$long$long$long$long$long$long$long$long$long$long$long$long
+    i=0; while [ $i -lt 15 ]; do mkdir "$long" && cd "$long"; i=$((i + 1)); done
+    printf y > "$long"
+"#;
+
+fn names_stay_text(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, HOSTILE)?;
+    report(stage, &place, &trace, &[])?.success("report")?;
+    let page = read(&place)?;
+    ensure!(!page.contains("dataset.hit=1<"), "a name stands in the page as it is");
+    ensure!(!page.chars().any(|c| c.is_control() && c != '\n' && c != '\t'), "a control character");
+    ensure!(page.matches("<script").count() == 3, "there are other scripts in the page");
+    let text = data(&page)?["files"]["rows"].to_string();
+    for name in
+        ["<img src=x onerror=document.title=1>\\\\033[31m\\\\377", "/<script>", "bytes ...]"]
+    {
+        ensure!(text.contains(name), "no name with {name}:\n{text}");
+    }
+    check(stage, &place, &trace)
+}
+
+/// Files beyond the first thousand are summed; long names do not make the page long.
+fn many_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let script = "n=$(printf '\\001%.0s' 1 2 3 4 5 6 7 8 9 10); n=$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n
+        mkdir \"$n\"; cd \"$n\"; i=0; while [ $i -lt 1500 ]; do echo $i > \"$n$i\"; i=$((i + 1)); done";
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, script)?;
+    report(stage, &place, &trace, &[])?.success("report")?;
+    let bytes = size(&place.path("traces/page.html"))?;
+    ensure!(bytes < BYTES_MAX, "the page has {bytes} bytes");
+    let json = data(&read(&place)?)?;
+    let files = &json["files"];
+    let (rows, others) = (files["rows"].as_array().map_or(0, Vec::len), &files["others_count"]);
+    ensure!(rows == 1000, "{rows} files are told apart");
+    let all = json["files_facts"]["file_count"].as_u64().unwrap_or(0);
+    ensure!(others.as_u64() == Some(all - 1000), "{others} others of {all}");
+    let written =
+        files["columns"].as_array().into_iter().flatten().position(|c| c["key"] == "write_bytes");
+    let written = written.ok_or("no column write_bytes")?;
+    let rows = files["rows"].as_array().into_iter().flatten().chain([&files["others"]]);
+    let sum: u64 = rows.filter_map(|row| row[written].as_u64()).sum();
+    ensure!(Some(sum) == json["files_facts"]["write_bytes"].as_u64(), "the rows sum up to {sum}");
+    Ok(())
+}
+
+/// The page is for its owner, and replaces nothing unless told to.
+fn output(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "echo hello")?;
+    report(stage, &place, &trace, &[])?.success("report")?;
+    let page = place.path("traces/page.html");
+    let mode = fs::metadata(&page).map_err(|error| error.to_string())?.mode() & 0o777;
+    ensure!(mode == 0o600, "the page has mode {mode:o}");
+    let again = report(stage, &place, &trace, &[])?;
+    ensure!(again.status.code() == Some(1), "it was replaced: {}", again.status);
+    ensure!(again.errors().contains("--force"), "it says {}", again.errors());
+    report(stage, &place, &trace, &["--force"])?.success("report --force")?;
+    Ok(())
+}
+
+fn not_a_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "echo hello")?;
+    let outcome = report(stage, &place, &trace, &["--replay", "/etc/passwd"])?;
+    ensure!(outcome.status.code() == Some(1), "it took /etc/passwd: {}", outcome.status);
+    ensure!(outcome.errors().contains("replay --json"), "it says {}", outcome.errors());
+    ensure!(!place.path("traces/page.html").exists(), "a page was begun all the same");
+    Ok(())
+}

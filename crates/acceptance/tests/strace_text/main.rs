@@ -1,0 +1,305 @@
+//! The text of strace: what a recording gives is what strace itself prints, for every call that
+//! everyday programs make; and what strace printed can be imported and replayed.
+
+mod lines;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use acceptance::place::{Place, Who};
+use acceptance::stage::Stage;
+use acceptance::twins::must_be_twins;
+use acceptance::{Complaint, ensure, trials};
+use lines::{Threads, Unsteady};
+
+const OPTIONS: &[&str] = &["-f", "-ttt", "-T", "-xx", "-v", "-s", "1000000"];
+/// Programs that wait for each other do not make the same calls in every run.
+const ATTEMPTS: u32 = 4;
+/// Works whose files are made by calls alone.
+const REPLAYED: &[&str] = &["sqlite3", "cp", "tar"];
+/// Lines of a difference that are told.
+const SHOWN_MAX: usize = 12;
+
+/// A program that everybody uses.
+struct Work {
+    name: &'static str,
+    needs: &'static str,
+    /// What must be there before.
+    given: &'static str,
+    command: &'static [&'static str],
+    unsteady: Unsteady,
+}
+
+const STEADY: Unsteady = Unsteady { signals: &[], random: &[], by_chance: &[] };
+
+const FILES: &str = "mkdir src src/deep; for i in 1 2 3; do seq 1 ${i}00 > src/f$i; done; \
+    ln -s f1 src/link; ln src/f2 src/deep/same; chmod 750 src/f3; \
+    find . -exec touch -h -d @1600000000 {} +";
+
+const WORKS: &[Work] = &[
+    Work {
+        name: "ls",
+        needs: "ls",
+        given: FILES,
+        command: &["/bin/ls", "-la", "src"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "cat",
+        needs: "cat",
+        given: FILES,
+        command: &["/bin/cat", "src/f1", "none"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "cp",
+        needs: "cp",
+        given: FILES,
+        command: &["/bin/cp", "-a", "src", "copy"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "grep",
+        needs: "grep",
+        given: FILES,
+        command: &["/bin/grep", "-r", "42", "src"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "tar",
+        needs: "tar",
+        given: FILES,
+        command: &["/bin/tar", "-cf", "a.tar", "src"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "sqlite3",
+        needs: "sqlite3",
+        given: "true",
+        command: &[
+            "/usr/bin/sqlite3",
+            "a.db",
+            "create table t(a, b); insert into t values (1, 2), (3, 4); select * from t; \
+             update t set b = 5; vacuum",
+        ],
+        // The heads of journals are random.
+        unsteady: Unsteady { signals: &[], random: &["read(5, ", "pwrite64(4, "], by_chance: &[] },
+    },
+    Work {
+        name: "python3",
+        needs: "/usr/bin/python3",
+        given: "true",
+        command: &[
+            "/usr/bin/env",
+            "MALLOC_ARENA_MAX=1",
+            "/usr/bin/python3",
+            "-ISc",
+            "import os, signal, threading\n\
+             signal.signal(signal.SIGUSR1, lambda *a: None)\n\
+             os.kill(os.getpid(), signal.SIGUSR1)\n\
+             thread = threading.Thread(target=lambda: os.listdir('.'))\n\
+             thread.start(); thread.join()\n\
+             r, w = os.pipe()\n\
+             if os.fork() == 0: os.write(w, b'child'); os._exit(3)\n\
+             os.wait(); print(os.read(r, 9), os.uname().sysname, os.statvfs('.').f_bsize)\n\
+             os.mkdir('d'); os.rename('d', 'e'); os.rmdir('e')\n\
+             os.writev(w, [b'ab', b'cd']); os.readv(r, [bytearray(3), bytearray(9)])\n\
+             open('x', 'w').write('y' * 100); os.truncate('x', 5); os.utime('x', (1, 2))\n\
+             os.chmod('x', 0o4711); os.link('x', 'z'); os.symlink('x', 's'); os.readlink('s')\n\
+             os.mkfifo('p'); os.stat('p'); os.setxattr('x', 'user.a', b'b'); os.listxattr('x')",
+        ],
+        // Whether threads wait for each other depends on who comes first.
+        unsteady: Unsteady { signals: &["SIGUSR1"], random: &[], by_chance: &["futex("] },
+    },
+    Work {
+        name: "git",
+        needs: "git",
+        given: "git init -q r; cd r; git config user.name a; git config user.email a@b.c; \
+            seq 9 > f; touch -d @1600000000 f; git add f; git commit -qm one; echo >> f; seq 3 > new",
+        command: &["/usr/bin/git", "-C", "r", "status"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "sh",
+        needs: "sh",
+        given: FILES,
+        command: &["/bin/sh", "-c", "cat src/f1 | sort -n | head -3 > out; wait; echo done"],
+        unsteady: STEADY,
+    },
+    Work {
+        name: "gcc",
+        needs: "gcc",
+        given: "echo 'int main(void) { return 0; }' > a.c; touch -d @1600000000 a.c",
+        command: &["/usr/bin/gcc", "-O1", "-o", "a", "a.c"],
+        unsteady: STEADY,
+    },
+];
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        for work in WORKS {
+            let missing = trials::missing(&["strace", work.needs]);
+            trials.add_for_both(&format!("equal/{}", work.name), missing, |stage, who| {
+                equal(stage, who, work)
+            });
+        }
+        for name in REPLAYED {
+            let Some(work) = WORKS.iter().find(|work| work.name == *name) else { continue };
+            let missing = trials::missing(&["strace", work.needs]);
+            trials.add_for_both(&format!("import/{name}"), missing, |stage, who| {
+                import(stage, who, work)
+            });
+        }
+        let missing = trials::missing(&["strace", "cat"]);
+        trials.add("import/short", Who::User, missing, short);
+        Ok(())
+    })
+}
+
+/// What strace prints of a run and what a recording of the same run gives are the same.
+fn equal(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let mut straced = Vec::new();
+    let mut complaint = String::new();
+    for attempt in 0..ATTEMPTS {
+        straced.push(lines::threads(&strace(&place, work, OPTIONS)?, &work.unsteady)?);
+        let exported = export(stage, &place, work, attempt)?;
+        let recorded = lines::threads(&exported, &work.unsteady)?;
+        let differences = straced.iter().map(|straced| difference(straced, &recorded));
+        // Some run under strace must have gone the same way.
+        match differences.min_by_key(Vec::len) {
+            Some(least) if least.is_empty() => return Ok(()),
+            Some(least) => complaint = least[..least.len().min(SHOWN_MAX)].join("\n"),
+            None => {}
+        }
+    }
+    Err(format!("the text differs from strace's (-) in every run:\n{complaint}"))
+}
+
+/// What strace printed is imported, exported as it was, and replayed to the same files: with the
+/// files of before in a directory, and from the text alone.
+fn import(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let (text, trace) = (place.trace("strace.txt"), place.trace("imported.rnt"));
+    let options: Vec<&str> = OPTIONS.iter().copied().chain(["-y"]).collect();
+    let printed = strace(&place, work, &options)?;
+    reenact(stage, &place, &["import", "--quiet"], &[&text, Path::new("-o"), &trace], &[0])?;
+    let told = reenact(stage, &place, &["info"], &[&trace], &[0])?;
+    ensure!(told.contains("imported"), "info does not tell that it was imported:\n{told}");
+    ensure!(!told.contains("complete     yes"), "an imported trace proves completeness:\n{told}");
+    let again = place.trace("again.txt");
+    reenact(stage, &place, &["export", "--to", "strace", "-o"], &[&again, &trace], &[0])?;
+    let again = fs::read_to_string(&again).map_err(|error| error.to_string())?;
+    let first = lines::threads(&lines::without_labels(&printed), &work.unsteady)?;
+    let least = difference(&first, &lines::threads(&again, &work.unsteady)?);
+    ensure!(least.is_empty(), "imported and exported:\n{}", least.join("\n"));
+
+    let (after, image) = (place.path("after"), place.path("image"));
+    fs::rename(place.work(), &after).map_err(|error| error.to_string())?;
+    prepare(&place, work)?;
+    let inside = |root: &Path| root.join(place.work().strip_prefix("/").expect("absolute"));
+    fs::create_dir_all(inside(&image).parent().expect("below the root"))
+        .map_err(|e| e.to_string())?;
+    fs::rename(place.work(), inside(&image)).map_err(|error| error.to_string())?;
+    place.clear()?;
+    // Libraries are not in the directory: their calls come out otherwise, which is no harm here.
+    let roots = [
+        (place.path("of-directory"), Some(&image), &[0, 1][..]),
+        (place.path("of-text"), None, &[0][..]),
+    ];
+    for (root, image, codes) in roots {
+        let mut paths = vec![Path::new("--root"), &root];
+        if let Some(image) = image {
+            paths.extend([Path::new("--image"), image]);
+        }
+        paths.push(&trace);
+        reenact(stage, &place, &["replay"], &paths, codes)?;
+        must_be_twins(&after, &inside(&root))?;
+    }
+    Ok(())
+}
+
+/// Buffers that strace cut short are marked as such.
+fn short(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let work = WORKS.iter().find(|work| work.name == "cat").ok_or("no such work")?;
+    strace(&place, work, &["-f", "-s", "8"])?;
+    let (text, trace) = (place.trace("strace.txt"), place.trace("imported.rnt"));
+    let told = reenact(stage, &place, &["import"], &[&text, Path::new("-o"), &trace], &[0])?;
+    ensure!(told.contains("not captured"), "what is missing is not told:\n{told}");
+    let shown = reenact(stage, &place, &["show", "--call", "write"], &[&trace], &[0])?;
+    ensure!(
+        shown.contains("\"1\\n2\\n3\\n4\\n\"..., 292) = 292"),
+        "a cut buffer is not shown so:\n{shown}"
+    );
+    Ok(())
+}
+
+/// Runs reenact and gives what it said; it must end with one of the codes.
+fn reenact(
+    stage: &Stage,
+    place: &Place,
+    words: &[&str],
+    paths: &[&Path],
+    codes: &[i32],
+) -> Result<String, Complaint> {
+    let mut command = place.command(&stage.reenact);
+    command.args(words).args(paths);
+    let outcome = place.run(&mut command)?;
+    let said = format!("{}{}", outcome.text(), outcome.errors());
+    let code = outcome.status.code();
+    ensure!(
+        code.is_some_and(|code| codes.contains(&code)),
+        "{words:?}: {code:?}; it said:\n{said}"
+    );
+    Ok(said)
+}
+
+fn prepare(place: &Place, work: &Work) -> Result<(), Complaint> {
+    place.clear()?;
+    let mut give = place.command("sh");
+    place.run(give.args(["-c", &format!("umask 022; {}", work.given)]))?.success("given")?;
+    Ok(())
+}
+
+fn strace(place: &Place, work: &Work, options: &[&str]) -> Result<String, Complaint> {
+    prepare(place, work)?;
+    let text = place.trace("strace.txt");
+    let mut command = place.command("strace");
+    command.args(options).arg("-o").arg(&text).args(work.command);
+    place.run(&mut command)?;
+    fs::read_to_string(&text).map_err(|error| format!("{}: {error}", text.display()))
+}
+
+fn export(stage: &Stage, place: &Place, work: &Work, attempt: u32) -> Result<String, Complaint> {
+    prepare(place, work)?;
+    let trace = place.trace(&format!("{attempt}.rnt"));
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").args(work.command);
+    place.run(&mut record)?;
+    let text = place.trace(&format!("{attempt}.txt"));
+    let mut export = place.command(&stage.reenact);
+    export.args(["export", "--to", "strace", "-o"]).arg(&text).arg(&trace);
+    place.run(&mut export)?.success("exported")?;
+    fs::read_to_string(&text).map_err(|error| format!("{}: {error}", text.display()))
+}
+
+/// The lines that only one of them has, thread by thread.
+fn difference(straced: &Threads, recorded: &Threads) -> Vec<String> {
+    let mut told = Vec::new();
+    let none = Vec::new();
+    let names = straced.keys().chain(recorded.keys().filter(|name| !straced.contains_key(*name)));
+    for name in names {
+        let left = straced.get(name).unwrap_or(&none);
+        let right = recorded.get(name).unwrap_or(&none);
+        let same = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+        let rest = |lines: &[String]| lines.get(same).cloned();
+        if left.len() != right.len() || same < left.len() {
+            told.push(format!("{name}, call {same}:"));
+            told.extend(rest(left).map(|line| format!("- {line}")));
+            told.extend(rest(right).map(|line| format!("+ {line}")));
+        }
+    }
+    told
+}

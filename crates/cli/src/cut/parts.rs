@@ -1,0 +1,187 @@
+//! What a part of a trace must tell beside its calls: how their threads began, and what their
+//! descriptors mean, where the calls that tell are left out.
+
+use std::collections::{HashMap, HashSet};
+
+use events::shape::Kind;
+use model::decode::shape::shape_of;
+use model::{Moment, spawn_flags};
+use trace::event::{Call, Event, EventKind, OpenFd, Outcome, ProcessState};
+
+use super::births::Births;
+
+/// `O_CLOEXEC`.
+const O_CLOEXEC: u32 = 0o2_000_000;
+/// Descriptors that are told at a time; those of the call at hand come first.
+const TOLD_MAX: usize = 1024;
+
+/// The processes and threads that live.
+#[derive(Default)]
+pub struct Parts {
+    processes: HashMap<u32, Part>,
+    threads: HashMap<u32, Thread>,
+}
+
+#[derive(Default)]
+struct Part {
+    births: Births,
+    shown: bool,
+    /// Threads that the part has.
+    threads: HashSet<u32>,
+    /// Up to when descriptors and directories may change by what was left out; `None`: the part
+    /// tells what they are.
+    untold: Option<u64>,
+}
+
+struct Thread {
+    process: u32,
+    start: Event,
+}
+
+impl Parts {
+    /// Takes note of how threads and programs begin.
+    pub fn note(&mut self, moment: &Moment<'_>) {
+        let event = moment.event;
+        match &event.kind {
+            EventKind::Start { process, .. } => {
+                let part = self.processes.entry(*process).or_default();
+                part.births.start(event);
+                part.untold.get_or_insert(event.tsc);
+                let thread = Thread { process: *process, start: event.clone() };
+                self.threads.insert(event.thread, thread);
+            }
+            EventKind::Image { .. } => {
+                let thread = self.threads.get(&event.thread);
+                if let Some(part) = thread.and_then(|t| self.processes.get_mut(&t.process)) {
+                    part.births.image(event, thread.map(|thread| &thread.start));
+                    part.untold = part.untold.max(Some(event.tsc));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A call is left out: what it changes must be told another way.
+    pub fn left_out(&mut self, moment: &Moment<'_>) {
+        if !moment.step.changes() {
+            return;
+        }
+        let Some(thread) = self.threads.get(&moment.event.thread) else { return };
+        let Some(part) = self.processes.get_mut(&thread.process) else { return };
+        let until = match &moment.event.kind {
+            EventKind::Call(Call { outcome: Outcome::Returned { exit_tsc, .. }, .. }) => *exit_tsc,
+            _ => moment.event.tsc,
+        };
+        part.untold = part.untold.max(Some(until.max(moment.event.tsc)));
+    }
+
+    /// Whether the part has an event's thread or process.
+    pub fn is_shown(&self, event: &Event) -> bool {
+        let process = match &event.kind {
+            EventKind::State(state) => Some(state.process),
+            EventKind::Exit { process, .. } => Some(*process),
+            _ => None,
+        };
+        match process {
+            Some(process) => self.processes.get(&process).is_some_and(|part| part.shown),
+            None => self.threads.get(&event.thread).is_some_and(|thread| {
+                let part = self.processes.get(&thread.process);
+                part.is_some_and(|part| part.threads.contains(&event.thread))
+            }),
+        }
+    }
+
+    /// A thread or process may have ended.
+    pub fn ended(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Exit { process, .. } => {
+                self.processes.remove(process);
+                self.threads.retain(|_, thread| thread.process != *process);
+            }
+            EventKind::End { .. } => {
+                if let Some(thread) = self.threads.remove(&event.thread)
+                    && let Some(part) = self.processes.get_mut(&thread.process)
+                {
+                    part.threads.remove(&event.thread);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What must be told before an event can be kept.
+    pub fn needed(&mut self, moment: &Moment<'_>, call: Option<&Call>) -> Vec<Event> {
+        let number = moment.event.thread;
+        let mut needed = Vec::new();
+        let Some(thread) = self.threads.get(&number) else { return needed };
+        let Some(part) = self.processes.get_mut(&thread.process) else { return needed };
+        if !part.shown {
+            part.shown = true;
+            for birth in part.births.events() {
+                part.threads.insert(birth.thread);
+                needed.push(birth.clone());
+            }
+        }
+        if part.threads.insert(number) {
+            needed.push(thread.start.clone());
+            needed.extend(part.births.image_of(number).cloned());
+        }
+        let now = moment.event.tsc;
+        if let Some(call) = call.filter(|call| part.untold.is_some() && names_files(call)) {
+            let state = state(moment, thread.process, call);
+            part.untold = match state.fds_left_out {
+                // Other calls need others.
+                1.. => Some(u64::MAX),
+                0 => part.untold.filter(|until| *until > now),
+            };
+            let kind = EventKind::State(Box::new(state));
+            needed.push(Event { thread: number, tsc: now, kind });
+        }
+        needed
+    }
+}
+
+/// Whether a call helps to understand others: it changes descriptors or directories, or makes tasks.
+pub fn is_context(moment: &Moment<'_>, call: &Call) -> bool {
+    moment.step.changes() || spawn_flags(call, &mut model::InlineOnly).is_some()
+}
+
+fn names_files(call: &Call) -> bool {
+    shape_of(call).args.iter().any(|arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path))
+}
+
+/// What a process is as a call of it begins.
+fn state(moment: &Moment<'_>, number: u32, call: &Call) -> ProcessState {
+    let mut state = ProcessState { process: number, ..ProcessState::default() };
+    if let Some(process) = moment.world.process(number) {
+        if let Some(known) = &process.state {
+            state = (**known).clone();
+        }
+        state.exe = process.exe.clone();
+        state.process = number;
+    }
+    state.cwd = moment.world.cwd(moment.event.thread);
+    let before = std::mem::take(&mut state.fds);
+    state.fds_left_out = 0;
+    let Some(table) = moment.world.descriptors(moment.event.thread) else { return state };
+    let named: Vec<i32> = {
+        let shape = shape_of(call);
+        let args = shape.args.iter().zip(call.args);
+        let fds = args.filter(|(arg, _)| matches!(arg.kind, Kind::Fd | Kind::DirFd));
+        fds.map(|(_, value)| value as i32).collect()
+    };
+    let all = table.iter().count();
+    for (fd, entry) in table.iter() {
+        let room = TOLD_MAX.saturating_sub(named.len());
+        if all > TOLD_MAX && state.fds.len() >= room && !named.contains(&fd) {
+            state.fds_left_out += 1;
+            continue;
+        }
+        let target = entry.description.label();
+        let known = before.iter().find(|open| open.fd == fd && open.target == target);
+        let mut open = known.cloned().unwrap_or(OpenFd { fd, target, offset: 0, flags: 0 });
+        open.flags = open.flags & !O_CLOEXEC | if entry.close_on_exec { O_CLOEXEC } else { 0 };
+        state.fds.push(open);
+    }
+    state
+}

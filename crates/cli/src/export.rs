@@ -1,0 +1,175 @@
+//! `reenact export`: a trace in the formats of other tools.
+
+mod dataseries;
+mod fio;
+mod jsonl;
+mod parquet;
+pub mod perfetto;
+mod strace;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use model::{Contents, Moment, World};
+use report::pass::Unread;
+use trace::Trace;
+use trace::event::EventKind;
+
+use crate::failure::Failure;
+use crate::filter::{self, Filter};
+use crate::progress::Progress;
+use crate::{output, source};
+
+/// Write a trace in the format of another tool.
+///
+/// What a format cannot hold is told in the end. The conditions choose calls, as those of `show` do.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact export sqlite3.rnt --to jsonl -o sqlite3.jsonl
+  reenact export sqlite3.rnt --to perfetto -o sqlite3.pftrace
+  reenact export sqlite3.rnt --to parquet -o tables
+  reenact export sqlite3.rnt --to jsonl --call %file --since 2s -o - | wc -l")]
+pub struct Args {
+    /// The trace; `-` for standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Format,
+
+    /// What is written; `-` for standard output where the format is one file
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// Replace what is there
+    #[arg(long)]
+    force: bool,
+
+    /// Leave the bytes of buffers out, where a format can do without
+    #[arg(long)]
+    no_content: bool,
+
+    /// DataSeries: how records are packed
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = dataseries::Compress::Lzf)]
+    compress: dataseries::Compress,
+
+    /// What the recording is called among others in the same tables (Parquet; default: the trace's
+    /// file name)
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+
+    /// Say nothing about what was written
+    #[arg(short, long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    only: filter::Options,
+}
+
+/// The formats.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Format {
+    /// DataSeries, in the system-call schema of SNIA as Re-Animator reads it; `import` reads it back
+    Dataseries,
+    /// What `show --json` prints: one JSON object per line
+    Jsonl,
+    /// Perfetto's track events, for ui.perfetto.dev
+    Perfetto,
+    /// A directory with I/O logs (version 3) and job files for fio
+    Fio,
+    /// A directory of Parquet tables, for databases and data frames; it may hold several recordings
+    Parquet,
+    /// Text as `strace -f -ttt -T -xx -v -s 1000000` prints it
+    Strace,
+}
+
+/// What a format is given.
+pub struct Job<'a> {
+    args: &'a Args,
+    trace: &'a Trace,
+    filter: Filter,
+}
+
+/// What a format says of its work.
+#[derive(Default)]
+pub struct Written {
+    /// Calls that were written.
+    calls: u64,
+    /// What the format cannot hold, for people: one line each.
+    left_out: Vec<String>,
+    /// Blocks of the trace that could not be read.
+    unread: Unread,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    let job = Job { args: &args, trace: &trace, filter: args.only.filter() };
+    let written = match args.to {
+        Format::Dataseries => dataseries::export(&job),
+        Format::Jsonl => jsonl::export(&job),
+        Format::Perfetto => perfetto::export(&job),
+        Format::Fio => fio::export(&job),
+        Format::Parquet => parquet::export(&job),
+        Format::Strace => strace::export(&job),
+    }?;
+    if !args.quiet {
+        eprintln!("reenact: {} calls -> {}", written.calls, args.output.display());
+        for what in &written.left_out {
+            eprintln!("reenact: left out: {what}");
+        }
+    }
+    source::tell_unread(&args.trace, &trace, &written.unread)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Job<'_> {
+    /// Creates the file that is written, or another one in its place.
+    fn create(&self, path: &Path) -> Result<File, Failure> {
+        output::create(path, self.args.force, &[&self.args.trace])
+    }
+
+    /// Shows all events in order, up to the last that may be wanted. The flag tells which are.
+    fn each(&self, take: &mut Take<'_>) -> Result<Unread, Failure> {
+        each(self.trace, &self.filter, take)
+    }
+}
+
+/// What looks at events one by one.
+pub type Take<'a> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), Failure> + 'a;
+
+/// Shows all events of a trace in order, up to the last that may be wanted. The flag tells which
+/// are.
+pub fn each(trace: &Trace, filter: &Filter, take: &mut Take<'_>) -> Result<Unread, Failure> {
+    let clock = source::clock(trace);
+    let mut stored = source::Stored(trace);
+    let progress = Progress::new(trace, 1);
+    let mut world = World::new();
+    let mut unread = Unread::default();
+    for next in trace.events() {
+        progress.advance(1);
+        let next = match next {
+            Ok(next) => next,
+            Err(error) => {
+                unread.note(error);
+                continue;
+            }
+        };
+        if filter.is_over(clock(next.event.tsc)) {
+            break;
+        }
+        let step = world.step(&next.event, &mut stored);
+        let moment = Moment::new(next.seq, &next.event, &world, &step, &clock);
+        take(&moment, filter.accepts(&moment), &mut stored)?;
+        world.finish(step);
+    }
+    Ok(unread)
+}
+
+/// Whether an event is a call.
+fn is_call(moment: &Moment<'_>) -> bool {
+    matches!(moment.event.kind, EventKind::Call(_))
+}

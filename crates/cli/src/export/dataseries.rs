@@ -1,0 +1,93 @@
+//! DataSeries: the system-call schema of SNIA, and types of our own for the rest.
+
+use dataseries::{Codec, Exporter};
+use trace::event::{Event, EventKind, Outcome};
+
+use super::{Job, Written};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::source;
+
+/// How records are packed; every reader of DataSeries has these ways.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compress {
+    /// Not at all
+    None,
+    /// Fast
+    Lzf,
+    /// Small
+    Zlib,
+}
+
+impl Compress {
+    fn codec(self) -> Codec {
+        match self {
+            Compress::None => Codec::None,
+            Compress::Lzf => Codec::Lzf,
+            Compress::Zlib => Codec::Zlib,
+        }
+    }
+}
+
+/// Writes one file.
+pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
+    let fail = |error: dataseries::Error| {
+        Failure::Failed(format!("{}: {error}", job.args.output.display()))
+    };
+    let out = job.create(&job.args.output)?;
+    let content = !job.args.no_content;
+    let codec = job.args.compress.codec();
+    let mut exporter = Exporter::new(Box::new(out), job.trace, codec, content).map_err(fail)?;
+    let mut written = Written::default();
+    let mut stored = source::Stored(job.trace);
+    if job.filter.needs_world() {
+        written.unread = job.each(&mut |moment, wanted, contents| {
+            let is_call = matches!(moment.event.kind, EventKind::Call(_));
+            match wanted || !is_call {
+                true => exporter.event(moment.event.clone(), contents).map_err(fail),
+                false => Ok(()),
+            }
+        })?;
+    } else {
+        let clock = source::clock(job.trace);
+        let progress = Progress::new(job.trace, 1);
+        for next in job.trace.events() {
+            progress.advance(1);
+            match next {
+                Ok(next) if job.filter.is_over(clock(next.event.tsc)) => break,
+                Ok(next) => {
+                    if is_wanted(job, &next.event, &clock) {
+                        exporter.event(next.event, &mut stored).map_err(fail)?;
+                    }
+                }
+                Err(error) => written.unread.note(error),
+            }
+        }
+    }
+    let exported = exporter.finish(&mut stored).map_err(fail)?;
+    written.calls = exported.calls;
+    let mut told = |count: u64, what: &str| {
+        if count > 0 {
+            written.left_out.push(format!("{count} {what}"));
+        }
+    };
+    told(
+        exported.own_calls,
+        "calls are of types that the SNIA schema does not have: they are in types Reenact::Trace::Syscall::*",
+    );
+    told(
+        exported.not_captured,
+        "records lack bytes that were not recorded, or that are more than 64 MiB (those are in Reenact::Trace::Data)",
+    );
+    Ok(written)
+}
+
+/// Whether an event is exported: calls if the conditions choose them, and all that is no call.
+fn is_wanted(job: &Job<'_>, event: &Event, clock: &dyn Fn(u64) -> u64) -> bool {
+    let EventKind::Call(call) = &event.kind else { return true };
+    let exit_ns = match call.outcome {
+        Outcome::Returned { exit_tsc, .. } => Some(clock(exit_tsc)),
+        Outcome::Unfinished => None,
+    };
+    job.filter.accepts_alone(call, clock(event.tsc), exit_ns)
+}

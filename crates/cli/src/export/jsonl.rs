@@ -1,0 +1,27 @@
+//! JSON lines: what `show --json` prints.
+
+use std::io::{BufWriter, Write};
+
+use super::{Job, Written, is_call};
+use crate::failure::Failure;
+use crate::render::json::Json;
+use crate::show::objects;
+
+/// Writes one object for each event.
+pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
+    let mut out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
+    let mut written = Written::default();
+    written.unread = job.each(&mut |moment, wanted, contents| {
+        if !wanted {
+            return Ok(());
+        }
+        let mut json = Json::new(&mut out);
+        objects::event(&mut json, moment, contents, !job.args.no_content);
+        json.finish()?;
+        out.write_all(b"\n")?;
+        written.calls += u64::from(is_call(moment));
+        Ok(())
+    })?;
+    out.flush()?;
+    Ok(written)
+}

@@ -1,0 +1,63 @@
+//! Parquet: a directory of tables for databases and data frames.
+
+use model::{Contents, Moment, Value};
+use tables::{Export, Options, place};
+
+use super::{Job, Written};
+use crate::failure::Failure;
+use crate::render::json;
+use crate::show::objects;
+use crate::units;
+
+/// Writes the tables.
+pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
+    let args = job.args;
+    if args.output.as_os_str() == "-" {
+        let text = "Parquet tables are a directory of files, not one for standard output";
+        return Err(Failure::Usage(text.into()));
+    }
+    let options = Options {
+        root: args.output.clone(),
+        run: run_name(job)?,
+        force: args.force,
+        content: !args.no_content,
+        json: |value: &Value| json::text(|json| json.value(value)),
+        object,
+    };
+    let fail = |error: tables::Error| Failure::Failed(error.to_string());
+    let mut export = Export::new(job.trace, options).map_err(fail)?;
+    let mut take = |moment: &Moment<'_>, wanted, contents: &mut dyn Contents| {
+        export.add(moment, wanted, contents).map_err(fail)
+    };
+    let unread = job.each(&mut take)?;
+    let summary = export.finish().map_err(fail)?;
+    let mut left_out = Vec::new();
+    if summary.without_content > 0 {
+        left_out.push(format!(
+            "the content of {} of {} buffers, which are longer than {} or not whole in the trace",
+            summary.without_content,
+            summary.buffers,
+            units::show_size(tables::data::CONTENT_BYTES_MAX)
+        ));
+    }
+    if summary.repeated {
+        left_out
+            .push("the order in `data`: there are so many buffers that some stand twice".into());
+    }
+    Ok(Written { calls: summary.calls, left_out, unread })
+}
+
+fn run_name(job: &Job<'_>) -> Result<String, Failure> {
+    match &job.args.run {
+        None => Ok(place::run_name(&job.args.trace)),
+        Some(run) if place::is_run_name(run) => Ok(run.clone()),
+        Some(run) => Err(Failure::Usage(format!(
+            "'{run}' is no name of a run; letters, digits, '.', '_' and '-' may be in it"
+        ))),
+    }
+}
+
+/// An event as `show --json` has it, without the bytes of buffers.
+fn object(moment: &Moment<'_>, contents: &mut dyn Contents) -> String {
+    json::text(|json| objects::event(json, moment, contents, false))
+}

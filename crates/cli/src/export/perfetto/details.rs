@@ -1,0 +1,85 @@
+//! What is to be known about a call: its arguments, result and path.
+
+use std::borrow::Cow;
+
+use export::perfetto::Detail;
+use model::decode::{self, Limits, Returned};
+use model::{Contents, Moment, Value};
+use trace::event::Call;
+
+use crate::render::escape::escape;
+use crate::render::text::{self, Style};
+
+/// Structs as `show` has them; plain data is left out.
+pub const STYLE: Style = Style { string_limit: 64, data: false, verbose: false };
+const LIMITS: Limits = Limits { strings: 64, data: 0, items: 16 };
+/// Texts up to this length may come again.
+const NAME_BYTES_MAX: usize = 512;
+
+/// The name of a call and its details.
+pub fn call_details(
+    call: &Call,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+) -> (Cow<'static, str>, Vec<(&'static str, Detail)>) {
+    let decoded = decode::decode(call, &moment.view(), contents, LIMITS);
+    let mut details = Vec::with_capacity(5);
+    if let Some(path) = path(&decoded, moment) {
+        details.push(("path", Detail::Name(path)));
+    }
+    if !decoded.args.is_empty() {
+        let args = decoded.args.iter().map(|(name, value)| (*name, detail(name, value)));
+        details.push(("args", Detail::Group(args.collect())));
+    }
+    match &decoded.result {
+        Returned::Value(value) => details.push(("ret", detail("ret", value))),
+        Returned::Error { errno, name } => {
+            details.push(("ret", Detail::Int(-1)));
+            let errno = name.map_or_else(|| errno.to_string(), |(name, _)| name.to_string());
+            details.push(("errno", Detail::Name(errno)));
+        }
+        Returned::Never | Returned::Unfinished => {}
+    }
+    if let Some(seq) = moment.seq {
+        details.push(("seq", Detail::Uint(seq)));
+    }
+    (decoded.name, details)
+}
+
+/// The file that a call is about: the first that it names, or the one behind its descriptor.
+fn path(decoded: &decode::Decoded, moment: &Moment<'_>) -> Option<String> {
+    let named = moment.step.paths.first().map(|(_, path)| path);
+    let behind = || {
+        decoded.args.iter().find_map(|(_, value)| match value {
+            Value::Fd { path, dir: false, .. } => path.as_ref(),
+            _ => None,
+        })
+    };
+    let mut shown = String::new();
+    escape(&mut shown, named.or_else(behind)?, &[]);
+    Some(shown)
+}
+
+fn detail(name: &str, value: &Value) -> Detail {
+    match value {
+        Value::Int(number) => Detail::Int(*number),
+        Value::Uint(number) => Detail::Uint(*number),
+        Value::Fd { fd, dir: false, .. } => Detail::Int((*fd).into()),
+        Value::Address(at) => Detail::Address(*at),
+        Value::Bytes(bytes) => Detail::Address(bytes.at),
+        _ => {
+            let mut shown = String::new();
+            text::argument(&mut shown, name, value, STYLE);
+            let again = match value {
+                Value::Text { path, .. } => *path,
+                Value::Array { .. } | Value::Struct { .. } | Value::Changed(..) => false,
+                _ => true,
+            };
+            if again && shown.len() <= NAME_BYTES_MAX {
+                Detail::Name(shown)
+            } else {
+                Detail::Text(shown)
+            }
+        }
+    }
+}

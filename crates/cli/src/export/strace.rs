@@ -1,0 +1,34 @@
+//! Text as strace prints it.
+
+use std::io::BufWriter;
+
+use strace::write::Lines;
+use trace::event::EventKind;
+
+use super::{Job, Written, is_call};
+use crate::failure::Failure;
+
+/// Writes one line for each call, or two where others come in between.
+pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
+    let out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
+    let mut lines = Lines::new(out, job.trace.preamble().epoch_ns);
+    let mut written = Written::default();
+    let (mut gaps, mut stalls) = (0u64, 0u64);
+    written.unread = job.each(&mut |moment, wanted, contents| {
+        lines.event(moment, wanted, contents)?;
+        written.calls += u64::from(wanted && is_call(moment));
+        gaps += u64::from(matches!(moment.event.kind, EventKind::Gap { .. }));
+        stalls += u64::from(matches!(moment.event.kind, EventKind::Stall { .. }));
+        Ok(())
+    })?;
+    lines.finish()?;
+    for (count, what) in [
+        (gaps, "notes of what the recording itself misses"),
+        (stalls, "notes of waiting for the recorder"),
+    ] {
+        if count > 0 {
+            written.left_out.push(format!("{count} {what}"));
+        }
+    }
+    Ok(written)
+}

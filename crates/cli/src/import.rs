@@ -1,0 +1,101 @@
+//! `reenact import`: traces of other tools as traces of ours.
+
+mod strace;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use trace::WriterOptions;
+
+use crate::failure::{self, Failure};
+use crate::output;
+
+/// Bytes that tell the format.
+const HEAD_BYTES: u64 = 4096;
+/// Stretches of damage that are told one by one.
+const DAMAGE_SHOWN: usize = 20;
+
+/// Make a trace of another tool's.
+///
+/// FILE may be a DataSeries file with system calls, as Re-Animator writes them or as `export` does,
+/// or what strace printed: best with `-f -ttt -T -xx -y -v -s 1000000`.
+/// What it does not hold is marked as not captured, and the trace says that it was imported: nothing
+/// proves that it is complete.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact import sqlite3.ds -o sqlite3.rnt
+  reenact import strace.txt -o sqlite3.rnt
+  reenact show sqlite3.rnt")]
+pub struct Args {
+    /// The file; its content tells the format
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The trace that is written
+    #[arg(short, long, value_name = "TRACE")]
+    output: PathBuf,
+
+    /// Replace what is there
+    #[arg(long)]
+    force: bool,
+
+    /// Say nothing about what was imported
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let name = args.file.display();
+    let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
+    let mut file = File::open(&args.file).map_err(|error| fail(&error))?;
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| fail(&error))?;
+    if head.starts_with(dataseries::file::MAGIC) {
+        return from_dataseries(&args, &file);
+    }
+    if ::strace::read::is_text(&head) {
+        return strace::import(&args, file, &head);
+    }
+    Err(fail(&"neither a DataSeries file nor the text of strace"))
+}
+
+fn from_dataseries(args: &Args, file: &File) -> Result<ExitCode, Failure> {
+    let name = args.file.display();
+    let mut refused = None;
+    let sink = || match output::create(&args.output, args.force, &[&args.file]) {
+        Ok(out) => Ok(Box::new(out) as Box<dyn io::Write + Send>),
+        Err(failure) => {
+            refused = Some(failure);
+            Err(io::ErrorKind::Other.into())
+        }
+    };
+    let imported = dataseries::import(file, sink, WriterOptions::default());
+    if let Some(failure) = refused {
+        return Err(failure);
+    }
+    let imported = imported.map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    if !args.quiet {
+        let (records, calls) = (imported.records, imported.calls);
+        eprintln!("reenact: {calls} calls of {records} records -> {}", args.output.display());
+        for what in &imported.not_told {
+            eprintln!("reenact: not told by {name}: {what}");
+        }
+    }
+    for damage in imported.damage.iter().take(DAMAGE_SHOWN) {
+        failure::warn(&format!("{name}: {damage}"));
+    }
+    if imported.damage.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (lost, extents) = (imported.extents_lost, imported.extents);
+    Err(Failure::Failed(format!(
+        "{name} is damaged: {lost} of the {extents} extents that were found could not be read; the \
+         {} calls in the others are in {}",
+        imported.calls,
+        args.output.display()
+    )))
+}

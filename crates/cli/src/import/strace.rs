@@ -1,0 +1,76 @@
+//! Text that strace printed.
+
+use std::fs::File;
+use std::io::{self, BufReader, Seek, Write};
+use std::process::ExitCode;
+
+use strace::read::{self, Settings};
+use trace::WriterOptions;
+
+use super::Args;
+use crate::failure::{self, Failure};
+use crate::output;
+
+/// Imports a text, of which `head` has been read.
+pub fn import(args: &Args, file: File, head: &[u8]) -> Result<ExitCode, Failure> {
+    let name = args.file.display();
+    let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
+    let file = again(file, head).map_err(|error| fail(&error))?;
+    let open = || {
+        (&file).rewind()?;
+        Ok(BufReader::with_capacity(1 << 16, &file))
+    };
+    let mut refused = None;
+    let sink = || match output::create(&args.output, args.force, &[&args.file]) {
+        Ok(out) => Ok(Box::new(out) as Box<dyn Write + Send>),
+        Err(failure) => {
+            refused = Some(failure);
+            Err(io::ErrorKind::Other.into())
+        }
+    };
+    // SAFETY: these take nothing and cannot fail.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let options = WriterOptions::default();
+    let settings = Settings { uid, gid, version: env!("CARGO_PKG_VERSION"), options };
+    let imported = read::import(open, sink, settings);
+    if let Some(failure) = refused {
+        return Err(failure);
+    }
+    let imported = imported.map_err(|error| fail(&error))?;
+    if args.quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "reenact: {} calls, {} threads, {} processes -> {}",
+        imported.calls,
+        imported.threads,
+        imported.processes,
+        args.output.display()
+    );
+    if imported.untold > 0 {
+        eprintln!("reenact: not captured: {} arguments that {name} does not tell", imported.untold);
+    }
+    for what in &imported.assumed {
+        eprintln!("reenact: assumed: {what}");
+    }
+    if imported.unknown_calls > 0 {
+        let names: Vec<&str> = imported.unknown.keys().map(String::as_str).collect();
+        failure::warn(&format!(
+            "{name}: left out {} calls that are not known: {}",
+            imported.unknown_calls,
+            names.join(", ")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A text is read twice: what comes through a pipe is kept in a file without a name.
+fn again(mut file: File, head: &[u8]) -> io::Result<File> {
+    if file.rewind().is_ok() {
+        return Ok(file);
+    }
+    let mut kept = tempfile::tempfile()?;
+    kept.write_all(head)?;
+    io::copy(&mut file, &mut kept)?;
+    Ok(kept)
+}

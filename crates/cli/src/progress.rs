@@ -1,0 +1,106 @@
+//! How far a long command is, on a terminal only.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use trace::Trace;
+use trace::format::kind;
+
+use crate::units;
+
+/// At most so often something is shown.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Events between looks at the clock.
+const EVENTS_PER_LOOK: u64 = 1 << 10;
+
+/// How much of a trace has been read. May be told of by several threads.
+pub struct Progress {
+    bytes: u64,
+    events: u64,
+    done: AtomicU64,
+    /// `None` where nobody looks.
+    shown: Option<Mutex<Shown>>,
+}
+
+struct Shown {
+    begun: Instant,
+    last: Instant,
+    /// There is a line to be taken away.
+    any: bool,
+}
+
+impl Progress {
+    /// Nothing of `trace` has been read. `passes` is how often all of it will be.
+    pub fn new(trace: &Trace, passes: u64) -> Progress {
+        let of_events = trace.blocks().iter().filter(|head| head.kind == kind::EVENTS);
+        let events: u64 = of_events.map(|head| u64::from(head.count)).sum();
+        let begun = Instant::now();
+        let shown = Shown { begun, last: begun, any: false };
+        Progress {
+            bytes: trace.file_bytes().unwrap_or(0).saturating_mul(passes),
+            events: events.saturating_mul(passes),
+            done: AtomicU64::new(0),
+            shown: io::stderr().is_terminal().then(|| Mutex::new(shown)),
+        }
+    }
+
+    /// So many more events have been read.
+    pub fn advance(&self, events: u64) {
+        let Some(shown) = &self.shown else { return };
+        let before = self.done.fetch_add(events, Ordering::Relaxed);
+        let done = before + events;
+        if before / EVENTS_PER_LOOK == done / EVENTS_PER_LOOK {
+            return;
+        }
+        // Who finds it taken need not show the same.
+        let Ok(mut shown) = shown.try_lock() else { return };
+        if shown.last.elapsed() < INTERVAL {
+            return;
+        }
+        shown.last = Instant::now();
+        shown.any = true;
+        let line = line(self.bytes, self.events, done, shown.begun.elapsed());
+        // A terminal that is gone is no reason to stop.
+        let _ = write!(io::stderr(), "\r\x1b[K{line}");
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        let shown = self.shown.as_ref().and_then(|shown| shown.lock().ok());
+        if shown.is_some_and(|shown| shown.any) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// `12.0 MiB of 48.0 MiB, 6.0 MiB/s, 6 s left`: bytes as the share of the events tells.
+fn line(bytes: u64, events: u64, done: u64, elapsed: Duration) -> String {
+    let share = (done as f64 / events.max(1) as f64).min(1.0);
+    let seconds = elapsed.as_secs_f64().max(1e-3);
+    let read = bytes as f64 * share;
+    let left = if share > 0.0 { seconds / share * (1.0 - share) } else { 0.0 };
+    format!(
+        "{} of {}, {}/s, {left:.0} s left",
+        units::show_size(read as u64),
+        units::show_size(bytes),
+        units::show_size((read / seconds) as u64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let seconds = Duration::from_secs(2);
+        let quarter = line(48 << 20, 400, 100, seconds);
+        assert_eq!(quarter, "12.0 MiB of 48.0 MiB, 6.0 MiB/s, 6 s left");
+        let more_than_all = line(48 << 20, 400, 500, seconds);
+        assert_eq!(more_than_all, "48.0 MiB of 48.0 MiB, 24.0 MiB/s, 0 s left");
+        assert_eq!(line(0, 0, 0, Duration::ZERO), "0 B of 0 B, 0 B/s, 0 s left");
+    }
+}

@@ -1,0 +1,106 @@
+//! `reenact report`: what the program did, as one page to open in a browser.
+
+mod comparison;
+mod data;
+mod gather;
+mod page;
+mod pictures;
+mod tables;
+
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::{output, source, units};
+use comparison::Comparison;
+
+/// See what the program did, in one page to open in a browser.
+///
+/// The page is one HTML file that needs no network and nothing beside it: findings, charts over time,
+/// the latency and the sizes of each call, files and where in them data was moved, processes,
+/// threads and errors. Its numbers are those of `reenact stat`. It is below 5 MB for a trace of any
+/// size: the busiest 1,000 files are told apart, the others are summed.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact report sqlite3.rnt
+  reenact report sqlite3.rnt -o sqlite3.html --force
+  reenact replay sqlite3.rnt --json > replay.json; reenact report sqlite3.rnt --replay replay.json")]
+pub struct Args {
+    /// The trace; `-` for standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// The page that is written, for its owner only; `-` for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+
+    /// Replace the page if it exists
+    #[arg(short, long)]
+    force: bool,
+
+    /// Compare with a replay: what `reenact replay --json` printed
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+
+    /// Say nothing about what was written
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    let comparison = args.replay.as_deref().map(Comparison::read).transpose()?;
+    // Before the work, so that nobody waits for nothing.
+    let file = output::create(&args.output, args.force, &[&args.trace])?;
+    let gathered = gather::gather(&trace);
+    let mut out = page::Counted::new(BufWriter::new(file));
+    page::write(&mut out, &trace, &gathered, comparison.as_ref())?;
+    let bytes = out.finish()?;
+    if !args.quiet {
+        let name = args.output.display();
+        let calls = gathered.calls();
+        eprintln!(
+            "reenact: {calls} calls -> {name} ({}): open it in a browser",
+            units::show_size(bytes)
+        );
+    }
+    source::tell_unread(&args.trace, &trace, &gathered.unread)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::io::Cursor;
+
+    use trace::Trace;
+
+    use super::*;
+    use crate::sample;
+
+    /// The page of a trace.
+    pub fn look(trace: &Trace) -> String {
+        let mut bytes = Vec::new();
+        let mut out = page::Counted::new(&mut bytes);
+        page::write(&mut out, trace, &gather::gather(trace), None)
+            .expect("memory takes everything");
+        out.finish().expect("memory takes everything");
+        String::from_utf8(bytes).expect("a page is text")
+    }
+
+    #[test]
+    fn names_cannot_leave_their_place() {
+        let bytes = sample::trace(sample::End::Whole);
+        let page = look(&Trace::from_stream(Cursor::new(bytes)).unwrap());
+        let (_, after) = page.split_once(page::DATA_BEGIN).expect("it has data");
+        let (data, _) = after.split_once(page::DATA_END).expect("the data ends");
+        assert!(!data.contains(['<', '>', '&', '\x1b']), "{data}");
+        let json: serde_json::Value = serde_json::from_str(data).expect("it is JSON");
+        let files = json["files"]["rows"].as_array().unwrap();
+        let names = files.iter().filter_map(|row| row.as_array()?.last()?.as_str());
+        assert!(names.clone().any(|name| name == "/tmp/\\033[31m\\377"), "{files:?}");
+        assert!(!page.contains("{{"), "a marker was not replaced");
+    }
+}

@@ -1,0 +1,126 @@
+// Elements of the page. Text only ever becomes text: nothing in the data can become markup.
+const SVG = "http://www.w3.org/2000/svg";
+
+function element(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+function shape(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat()) {
+    if (child === undefined || child === null) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+// Colours of the style sheet, looked up once for each drawing.
+const palette = new Map();
+
+function colour(name) {
+  if (!palette.has(name)) {
+    palette.set(name, getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim());
+  }
+  return palette.get(name);
+}
+
+const GROUP_KEYS = ["read", "write", "sync", "file", "memory", "task", "wait", "other"];
+
+function groupColour(group) {
+  return colour(GROUP_KEYS[group] || "other");
+}
+
+// All pictures, to be drawn again when the window or the colours change.
+const pictures = [];
+
+// A titled box. `draw` fills its body, returns what it has drawn for whoever checks the page, and is
+// called again whenever the room or the colours change.
+function picture(name, title, about, draw) {
+  const body = element("div", { class: "body" });
+  const controls = element("div", { class: "controls" });
+  const box = element(
+    "section",
+    { class: "card", "data-picture": name },
+    element("div", { class: "head" }, title ? element("h3", {}, title) : null, controls),
+    about ? element("p", { class: "about" }, about) : null,
+    body
+  );
+  const it = {
+    box,
+    body,
+    controls,
+    width: 0,
+    draw() {
+      // While the page has no width (hidden, being printed) there is nothing to be seen either.
+      it.width = Math.max(200, body.clientWidth);
+      box.dataset.drawn = JSON.stringify(draw(it) || {});
+    },
+  };
+  pictures.push(it);
+  return it;
+}
+
+function drawAll() {
+  palette.clear();
+  for (const it of pictures) it.draw();
+}
+
+// Says why there is nothing to see.
+function empty(body, why) {
+  body.replaceChildren(element("p", { class: "empty" }, why));
+}
+
+function chooser(label, options, chosen, change) {
+  const select = element("select", {
+    "aria-label": label,
+    onchange: () => change(Number(select.value)),
+  });
+  options.forEach((text, index) => select.append(element("option", { value: index }, text)));
+  select.value = chosen;
+  return element("label", { class: "choose" }, label + " ", select);
+}
+
+function legend(entries) {
+  return element(
+    "div",
+    { class: "legend" },
+    entries.map(([text, hue]) => {
+      const mark = element("i", {});
+      mark.style.background = hue;
+      return element("span", {}, mark, text);
+    })
+  );
+}
+
+// The box that follows the pointer.
+const tip = {
+  show(event, lines) {
+    const box = document.getElementById("tip");
+    box.replaceChildren(
+      ...lines.map((line) =>
+        Array.isArray(line)
+          ? element("div", {}, element("span", {}, line[0]), element("b", {}, line[1]))
+          : element("div", { class: "tip-title" }, line)
+      )
+    );
+    box.hidden = false;
+    const { clientX: x, clientY: y } = event;
+    const { offsetWidth: width, offsetHeight: height } = box;
+    const left = x + 16 + width > window.innerWidth ? x - width - 12 : x + 16;
+    const top = y + 16 + height > window.innerHeight ? y - height - 12 : y + 16;
+    box.style.left = Math.max(4, left) + "px";
+    box.style.top = Math.max(4, top) + "px";
+  },
+
+  hide() {
+    document.getElementById("tip").hidden = true;
+  },
+};

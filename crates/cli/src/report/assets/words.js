@@ -1,0 +1,96 @@
+// Numbers as people read them.
+const words = {
+  count(value) {
+    return Number(value).toLocaleString("en-US", { maximumFractionDigits: 0 });
+  },
+
+  // A number of few digits: 1.23 k, 45.6 M.
+  short(value) {
+    const units = ["", " k", " M", " G", " T"];
+    let unit = 0;
+    let n = Number(value);
+    while (Math.abs(n) >= 1000 && unit < units.length - 1) {
+      n /= 1000;
+      unit += 1;
+    }
+    return words.digits(n) + units[unit];
+  },
+
+  digits(n) {
+    if (n === 0 || Number.isInteger(n)) return String(n);
+    const size = Math.abs(n);
+    if (size >= 100) return n.toFixed(0);
+    if (size >= 10) return n.toFixed(1);
+    return size >= 0.1 ? n.toFixed(2) : n.toPrecision(2);
+  },
+
+  bytes(value) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = 0;
+    let n = Number(value);
+    while (n >= 1024 && unit < units.length - 1) {
+      n /= 1024;
+      unit += 1;
+    }
+    return (unit === 0 ? words.digits(Math.round(n * 100) / 100) : words.digits(n)) + " " + units[unit];
+  },
+
+  ns(value) {
+    const units = [["ns", 1], ["µs", 1e3], ["ms", 1e6], ["s", 1e9]];
+    const n = Number(value);
+    let chosen = units[0];
+    for (const unit of units) if (n >= unit[1]) chosen = unit;
+    return words.digits(n / chosen[1]) + " " + chosen[0];
+  },
+
+  // An instant, with digits enough to tell steps of this width apart, within a span.
+  at(ns, stepNs, spanNs) {
+    let [unit, size] = ["ns", 1];
+    for (const [name, length] of [["µs", 1e3], ["ms", 1e6], ["s", 1e9]]) {
+      if (spanNs >= 2 * length) [unit, size] = [name, length];
+    }
+    const places = Math.ceil(-Math.log10(stepNs / size) - 1e-9);
+    return (Number(ns) / size).toFixed(Math.max(0, Math.min(9, places))) + " " + unit;
+  },
+
+  // Long numbers within a text, in groups.
+  grouped(text) {
+    return text.replace(/\d{5,15}/g, words.count);
+  },
+
+  // A text without its end, if it is long.
+  beginning(text, room) {
+    return text.length > room ? text.slice(0, room - 1) + "…" : text;
+  },
+
+  // A path without its beginning, if it is long.
+  ending(text, room) {
+    return text.length > room ? "…" + text.slice(text.length - room + 1) : text;
+  },
+
+  share(value) {
+    const percent = Number(value) * 100;
+    if (percent > 0 && percent < 0.05) return "<0.1%";
+    return percent.toFixed(1) + "%";
+  },
+
+  plural(n, one, many) {
+    return words.count(n) + " " + (Number(n) === 1 ? one : many);
+  },
+};
+
+// Values at which an axis is marked: 1, 2 or 5 times a power of ten, or powers of two for bytes.
+function niceTicks(from, to, wanted, binary) {
+  const span = to - from;
+  if (!(span > 0)) return [from];
+  let step;
+  if (binary) {
+    step = Math.pow(2, Math.ceil(Math.log2(span / wanted)));
+  } else {
+    const unit = Math.pow(10, Math.floor(Math.log10(span / wanted)));
+    step = [1, 2, 5, 10].map((factor) => factor * unit).find((size) => span / size <= wanted);
+  }
+  const ticks = [];
+  for (let n = Math.ceil(from / step); n * step <= to; n += 1) ticks.push(n * step);
+  return ticks;
+}

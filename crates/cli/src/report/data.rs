@@ -1,0 +1,162 @@
+//! The page's data as one JSON object.
+
+use std::collections::{HashMap, HashSet};
+
+use model::names;
+use report::sheet::{Cell, Table, share};
+use trace::Trace;
+
+use super::comparison::Comparison;
+use super::gather::{Gathered, moved_bytes};
+use super::{pictures, tables};
+use crate::info;
+use crate::render::json::Json;
+
+/// Files that are told apart: those with the most time, and among them these with the most bytes.
+const FILES_MAX: usize = 1000;
+const FILES_BY_BYTES: usize = 400;
+const FINDINGS_MAX: usize = 40;
+const PROCESSES_MAX: usize = 300;
+const ERRORS_MAX: usize = 300;
+const WORDS_MAX: usize = 60;
+const PROBLEMS_MAX: usize = 10;
+/// Rows of tables that have one for each call.
+const CALLS_MAX: usize = 800;
+
+/// Writes it.
+pub fn write(
+    json: &mut Json<'_>,
+    trace: &Trace,
+    gathered: &Gathered,
+    comparison: Option<&Comparison>,
+) {
+    json.object(|json| {
+        origin(json.key("trace"), trace);
+        soundness(json.key("sound"), trace, gathered);
+        json.key("span_ns").uint(gathered.span_ns);
+        json.key("interval_ns").uint(gathered.interval_ns);
+        let calls = gathered.calls.sheet();
+        tables::facts(json.key("calls_facts"), &calls.facts);
+        for part in calls.tables.iter() {
+            tables::table(json.key(part.key), part, CALLS_MAX, None);
+        }
+        tables::facts(json.key("durability_facts"), &gathered.durability.facts());
+        findings(json.key("findings"), gathered);
+        pictures::time(json.key("time"), gathered);
+        pictures::unsynced(json.key("unsynced"), gathered);
+        pictures::heat(json.key("heat"), gathered);
+        pictures::histograms(json.key("latency"), &gathered.latency);
+        pictures::histograms(json.key("sizes"), &gathered.sizes);
+        files(json, gathered);
+        processes(json, gathered);
+        pictures::lanes(json.key("lanes"), gathered);
+        let errors = errors(gathered);
+        tables::table(json.key("errors"), &errors, ERRORS_MAX, None);
+        json.key("replay");
+        match comparison {
+            Some(comparison) => comparison.write(json),
+            None => json.null(),
+        }
+    });
+}
+
+fn origin(json: &mut Json<'_>, trace: &Trace) {
+    let preamble = trace.preamble();
+    json.object(|json| {
+        json.key("command").str(&tables::shown_words(&preamble.command, WORDS_MAX));
+        json.key("recorded").str(&info::date(preamble.epoch_ns / 1_000_000_000));
+        for (key, text) in [
+            ("host", &preamble.host),
+            ("kernel", &preamble.kernel),
+            ("cpu", &preamble.cpu),
+            ("options", &preamble.options),
+            ("recorder", &preamble.recorder_version),
+        ] {
+            json.key(key).str(&tables::shown(text.as_bytes()));
+        }
+        json.key("cpus").uint(preamble.cpus.into());
+        json.key("memory_bytes").uint(preamble.memory_bytes);
+        json.key("trace_bytes").optional_uint(trace.file_bytes().ok());
+        json.key("data_bytes").optional_uint(trace.totals().map(|totals| totals.data_bytes));
+        json.key("version").str(env!("CARGO_PKG_VERSION"));
+    });
+}
+
+/// Whether all is there that the program did.
+fn soundness(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered) {
+    let report = trace.completeness();
+    json.object(|json| {
+        json.key("complete").bool(report.complete && gathered.unread.count == 0);
+        json.key("lost").uint(report.lost);
+        json.key("gaps").uint(report.gaps);
+        json.key("unread_blocks").uint(gathered.unread.count);
+        json.key("problems").array(|json| {
+            for problem in report.problems.iter().take(PROBLEMS_MAX) {
+                json.str(&tables::shown(problem.what.as_bytes()));
+            }
+        });
+        json.key("stall_ns").optional_uint(trace.totals().map(|totals| totals.stall_ns));
+    });
+}
+
+fn findings(json: &mut Json<'_>, gathered: &Gathered) {
+    let sheet = report::patterns::sheet(&gathered.findings);
+    tables::table(json, &sheet.tables[0], FINDINGS_MAX, None);
+}
+
+/// The table of files, and where in them data was moved.
+fn files(json: &mut Json<'_>, gathered: &Gathered) {
+    let all = &gathered.files;
+    let mut by_bytes: Vec<usize> = (0..all.files.len()).collect();
+    by_bytes.sort_by_key(|place| std::cmp::Reverse(moved_bytes(all, *place)));
+    // The view has those with the most time first.
+    let wanted = by_bytes.into_iter().take(FILES_BY_BYTES).chain(0..all.files.len());
+    let mut chosen = HashSet::new();
+    for place in wanted {
+        if chosen.len() >= FILES_MAX {
+            break;
+        }
+        chosen.insert(place);
+    }
+    let (table, others) = all.chosen(|place| chosen.contains(&place));
+    let left_out = (all.files.len() - chosen.len()) as u64;
+    tables::facts(json.key("files_facts"), &all.facts());
+    tables::table(json.key("files"), &table, FILES_MAX, Some((left_out, &others)));
+    let mut places: Vec<usize> = chosen.into_iter().collect();
+    places.sort_unstable();
+    let rows: HashMap<usize, usize> =
+        places.into_iter().enumerate().map(|(row, place)| (place, row)).collect();
+    pictures::plots(json.key("plots"), gathered, &rows);
+}
+
+fn processes(json: &mut Json<'_>, gathered: &Gathered) {
+    let sheet = gathered.tasks.processes_sheet();
+    tables::facts(json.key("tasks_facts"), &sheet.facts);
+    tables::table(json.key("processes"), &sheet.tables[0], PROCESSES_MAX, None);
+}
+
+/// Which calls failed how often, and with what.
+fn errors(gathered: &Gathered) -> Table {
+    let columns = [
+        ("call", "call"),
+        ("errno", "error"),
+        ("meaning", "meaning"),
+        ("count", "count"),
+        ("share", "of these calls"),
+    ];
+    let mut table = Table::new("errors", "Errors", &columns);
+    for (nr, of) in &gathered.calls.calls {
+        for (errno, count) in &of.errors {
+            let meaning = names::errno(*errno).map_or("", |(_, meaning)| meaning);
+            table.row(vec![
+                Cell::Word(pictures::name(*nr).into()),
+                Cell::Word(report::calls::errno_name(*errno)),
+                Cell::word(meaning),
+                Cell::Count(*count),
+                share(*count, of.count),
+            ]);
+        }
+    }
+    table.sort("count");
+    table
+}

@@ -1,0 +1,205 @@
+//! All numbers of a report, from a few passes over the trace.
+
+use std::thread;
+
+use model::mounts::Mounts;
+use report::calls::{self, Calls};
+use report::durability::{self, Durability};
+use report::files::{self, Files};
+use report::heat::{Heat, Picture};
+use report::lanes::{Lane, Lanes};
+use report::offsets::{Offsets, Plot};
+use report::pass::{self, Fold, Occasion, Unread, Watch};
+use report::patterns::{Finding, Patterns};
+use report::spread::{self, Of, Spread};
+use report::tasks::{self, Tasks};
+use report::timeline::{self, Timeline};
+use std::collections::BTreeMap;
+use trace::Trace;
+
+use crate::source;
+
+/// Steps of time in charts, at most.
+const STEPS: u64 = 240;
+/// Files with the most bytes, of which it is shown where in them data was moved.
+const PLOTS_MAX: usize = 120;
+/// Threads that count at once: each has numbers of its own in memory.
+const WORKERS_MAX: usize = 4;
+
+/// All numbers.
+pub struct Gathered {
+    /// From the start to the last thing that is known.
+    pub span_ns: u64,
+    /// Width of a step of time.
+    pub interval_ns: u64,
+    /// As `stat calls` has them.
+    pub calls: calls::View,
+    /// As `stat sizes` has them.
+    pub sizes: spread::View,
+    /// As `stat latency` has them.
+    pub latency: spread::View,
+    /// As `stat time` has them.
+    pub time: timeline::View,
+    /// As `stat processes` and `stat threads` have them.
+    pub tasks: tasks::View,
+    /// As `stat files` has them.
+    pub files: files::View,
+    /// As `stat durability` has them.
+    pub durability: durability::View,
+    /// As `stat patterns` has them.
+    pub findings: Vec<Finding>,
+    /// Latency over time of each call.
+    pub heat: Vec<(u16, Picture)>,
+    /// What threads were busy with, by number.
+    pub lanes: BTreeMap<u32, Lane>,
+    /// Accesses over time, with the file's place in `files`.
+    pub plots: Vec<(usize, Plot)>,
+    /// Blocks that could not be read.
+    pub unread: Unread,
+}
+
+impl Gathered {
+    /// Calls in the trace.
+    pub fn calls(&self) -> u64 {
+        self.calls.calls.iter().map(|(_, of)| of.count).sum()
+    }
+}
+
+/// What counts calls in whatever order.
+struct Counts {
+    calls: Calls,
+    sizes: Spread,
+    latency: Spread,
+    time: Timeline,
+    tasks: Tasks,
+    heat: Heat,
+}
+
+impl Counts {
+    fn new(interval_ns: u64) -> Counts {
+        Counts {
+            calls: Calls::default(),
+            sizes: Spread::new(Of::Sizes),
+            latency: Spread::new(Of::Latency),
+            time: Timeline::new(interval_ns),
+            tasks: Tasks::default(),
+            heat: Heat::new(interval_ns),
+        }
+    }
+}
+
+impl Fold for Counts {
+    fn add(&mut self, occasion: &Occasion<'_>) {
+        self.calls.add(occasion);
+        self.sizes.add(occasion);
+        self.latency.add(occasion);
+        self.time.add(occasion);
+        self.tasks.add(occasion);
+        self.heat.add(occasion);
+    }
+
+    fn merge(&mut self, other: Counts) {
+        self.calls.merge(other.calls);
+        self.sizes.merge(other.sizes);
+        self.latency.merge(other.latency);
+        self.time.merge(other.time);
+        self.tasks.merge(other.tasks);
+        self.heat.merge(other.heat);
+    }
+}
+
+/// What is followed in the same pass: where data was moved, and what threads were busy with.
+struct Places {
+    offsets: Offsets,
+    lanes: Lanes,
+}
+
+impl Watch for Places {
+    fn add(
+        &mut self,
+        moment: &model::Moment<'_>,
+        wanted: bool,
+        contents: &mut dyn model::Contents,
+    ) {
+        self.offsets.add(moment, wanted, contents);
+        self.lanes.add(moment, wanted, contents);
+    }
+}
+
+/// Reads the trace several times over; two passes that need the order of events run side by side.
+pub fn gather(trace: &Trace) -> Gathered {
+    let span_ns = span_ns(trace);
+    let interval_ns = timeline::interval_for(span_ns, STEPS);
+    let (about_files, safety) = thread::scope(|scope| {
+        let about_files = scope.spawn(|| about_files(trace, interval_ns));
+        let safety = scope.spawn(|| {
+            let durability = watch(trace, Durability::new(interval_ns)).finish();
+            (durability, watch(trace, Patterns::default()).finish())
+        });
+        (join(about_files), join(safety))
+    });
+    let (files, plots, lanes) = about_files;
+    let (durability, findings) = safety;
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
+    let (counts, unread) =
+        pass::in_parallel(trace, workers, &|| Counts::new(interval_ns), &|_| true);
+    Gathered {
+        span_ns,
+        interval_ns,
+        calls: counts.calls.finish(),
+        sizes: counts.sizes.finish(),
+        latency: counts.latency.finish(),
+        time: counts.time.finish(),
+        tasks: counts.tasks.finish(&mut source::Stored(trace)),
+        files,
+        durability,
+        findings,
+        heat: counts.heat.finish(),
+        lanes,
+        plots,
+        unread,
+    }
+}
+
+fn join<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
+    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn watch<W: Watch>(trace: &Trace, mut watch: W) -> W {
+    let mut stored = source::Stored(trace);
+    // What cannot be read is counted in the pass over all blocks.
+    pass::in_order(trace, &mut stored, &mut watch, &|_| true, &|_| false);
+    watch
+}
+
+/// The files, and then where in the busiest of them data was moved.
+#[allow(clippy::type_complexity)]
+fn about_files(
+    trace: &Trace,
+    interval_ns: u64,
+) -> (files::View, Vec<(usize, Plot)>, BTreeMap<u32, Lane>) {
+    let files = watch(trace, Files::new(Mounts::parse(&trace.preamble().mounts))).finish();
+    let mut busiest: Vec<usize> =
+        (0..files.files.len()).filter(|place| files.files[*place].0.is_stored).collect();
+    busiest.sort_by_key(|place| std::cmp::Reverse(moved_bytes(&files, *place)));
+    busiest.retain(|place| moved_bytes(&files, *place) > 0);
+    busiest.truncate(PLOTS_MAX);
+    let paths = busiest.iter().map(|place| files.files[*place].0.path.clone()).collect();
+    let offsets = Offsets::new(interval_ns, paths);
+    let places = watch(trace, Places { offsets, lanes: Lanes::new(interval_ns) });
+    let plots = busiest.into_iter().zip(places.offsets.finish()).collect();
+    (files, plots, places.lanes.finish())
+}
+
+/// Bytes that were read from and written to a file.
+pub fn moved_bytes(files: &files::View, place: usize) -> u64 {
+    let used = &files.files[place].1;
+    used.read_bytes.saturating_add(used.write_bytes)
+}
+
+fn span_ns(trace: &Trace) -> u64 {
+    let clock = source::clock(trace);
+    let heads = trace.blocks().iter().map(|head| head.last_tsc);
+    let ends = trace.totals().map(|totals| totals.end_tsc);
+    clock(heads.chain(ends).max().unwrap_or(0))
+}

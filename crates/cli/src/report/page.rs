@@ -1,0 +1,160 @@
+//! The page: its frame, its style, its scripts and its data in one file.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+
+use trace::Trace;
+
+use super::comparison::Comparison;
+use super::data;
+use super::gather::Gathered;
+use crate::render::json::Json;
+
+const FRAME: &str = include_str!("assets/page.html");
+const STYLES: &[&str] =
+    &[include_str!("assets/uplot/uPlot.min.css"), include_str!("assets/page.css")];
+const LIBRARY: &str = include_str!("assets/uplot/uPlot.iife.min.js");
+/// Our own scripts; each uses what those before it define.
+const SCRIPTS: &[&str] = &[
+    include_str!("assets/words.js"),
+    include_str!("assets/elements.js"),
+    include_str!("assets/time.js"),
+    include_str!("assets/plane.js"),
+    include_str!("assets/heat.js"),
+    include_str!("assets/offsets.js"),
+    include_str!("assets/lanes.js"),
+    include_str!("assets/bars.js"),
+    include_str!("assets/treemap.js"),
+    include_str!("assets/table.js"),
+    include_str!("assets/replay.js"),
+    include_str!("assets/page.js"),
+];
+
+/// What stands around the data.
+pub const DATA_BEGIN: &str = "<script type=\"application/json\" id=\"data\">";
+/// See [`DATA_BEGIN`].
+pub const DATA_END: &str = "</script>";
+
+/// Writes the page.
+pub fn write(
+    out: &mut impl Write,
+    trace: &Trace,
+    gathered: &Gathered,
+    comparison: Option<&Comparison>,
+) -> io::Result<()> {
+    let nonce = nonce();
+    let mut rest = FRAME;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (marker, after) = after.split_once("}}").unwrap_or((after, ""));
+        out.write_all(before.as_bytes())?;
+        match marker {
+            "nonce" => out.write_all(nonce.as_bytes())?,
+            "style" => STYLES.iter().try_for_each(|style| out.write_all(style.as_bytes()))?,
+            "library" => out.write_all(LIBRARY.as_bytes())?,
+            "scripts" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes()))?,
+            _ => write_data(out, trace, gathered, comparison)?,
+        }
+        rest = after;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+fn write_data(
+    out: &mut impl Write,
+    trace: &Trace,
+    gathered: &Gathered,
+    comparison: Option<&Comparison>,
+) -> io::Result<()> {
+    out.write_all(DATA_BEGIN.as_bytes())?;
+    let mut harmless = Harmless(out);
+    let mut json = Json::new(&mut harmless);
+    data::write(&mut json, trace, gathered, comparison);
+    json.finish()?;
+    out.write_all(DATA_END.as_bytes())
+}
+
+/// What scripts and styles of the page carry and nothing else can know: the browser runs no others.
+fn nonce() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// JSON that ends no HTML element, begins no comment and no entity. These characters only occur in
+/// strings.
+struct Harmless<'a, W>(&'a mut W);
+
+impl<W: Write> Write for Harmless<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_special = |byte: &u8| matches!(byte, b'<' | b'>' | b'&');
+        match bytes.iter().position(is_special) {
+            Some(0) => {
+                write!(self.0, "\\u{:04x}", bytes[0])?;
+                Ok(1)
+            }
+            Some(at) => self.0.write(&bytes[..at]),
+            None => self.0.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Counts the bytes that pass.
+pub struct Counted<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Counted<W> {
+    /// None yet.
+    pub fn new(out: W) -> Counted<W> {
+        Counted { out, bytes: 0 }
+    }
+
+    /// Writes what is left, and tells how many there were.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.out.flush()?;
+        Ok(self.bytes)
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_the_data_is_html() {
+        let mut out = Vec::new();
+        Harmless(&mut out).write_all(b"a</script><!--&amp;b").unwrap();
+        let expected = "a\\u003c/script\\u003e\\u003c!--\\u0026amp;b";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn scripts_do_not_end_their_element() {
+        for script in SCRIPTS.iter().chain([&LIBRARY]).chain(STYLES) {
+            let lower = script.to_lowercase();
+            assert!(!lower.contains("</script") && !lower.contains("</style"));
+            assert!(!lower.contains("<!--"));
+        }
+    }
+
+    #[test]
+    fn nonces_differ() {
+        assert_ne!(nonce(), nonce());
+    }
+}

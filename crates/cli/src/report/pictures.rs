@@ -1,0 +1,262 @@
+//! What the page's pictures are drawn from, in few bytes.
+
+use std::collections::{HashMap, HashSet};
+
+use report::group;
+use report::heat::{self, Picture};
+use report::histogram::Histogram;
+use report::lanes::Lane;
+use report::offsets::{self, Plot, Shape};
+use report::spread;
+
+use super::gather::Gathered;
+use super::tables::shown;
+use crate::render::json::Json;
+
+/// Calls that have a picture of their latency over time, those with the most time first.
+const HEAT_MAX: usize = 24;
+/// Calls that have a histogram, the most frequent first.
+const HISTOGRAMS_MAX: usize = 60;
+/// Threads that have a lane, those with the most calls first.
+const LANES_SHOWN: usize = 200;
+/// Forks in a row that are followed: a hostile trace may have processes that made each other.
+const PARENTS_MAX: usize = 100;
+/// Characters of all plots of files together, about.
+const PLOT_BYTES_MAX: usize = 1_200_000;
+
+/// The name of a call.
+pub fn name(nr: u16) -> String {
+    match events::by_number(nr.into()) {
+        Some(row) => row.name.to_string(),
+        None => format!("syscall_{nr}"),
+    }
+}
+
+fn numbers(json: &mut Json<'_>, values: impl Iterator<Item = u64>) {
+    json.array(|json| values.for_each(|value| json.uint(value)));
+}
+
+/// Everything that has a time axis.
+pub fn time(json: &mut Json<'_>, gathered: &Gathered) {
+    let steps = &gathered.time.steps;
+    json.object(|json| {
+        let mut column = |key: &str, of: &dyn Fn(&report::timeline::Step) -> u64| {
+            numbers(json.key(key), steps.iter().map(of));
+        };
+        column("calls", &|step| step.calls);
+        column("errors", &|step| step.errors);
+        column("read_bytes", &|step| step.read_bytes);
+        column("write_bytes", &|step| step.write_bytes);
+        column("busy_ns", &|step| step.busy_ns);
+        column("p50_ns", &|step| step.latency.quantile(0.5));
+        column("p99_ns", &|step| step.latency.quantile(0.99));
+        column("max_ns", &|step| step.latency.max);
+        json.key("groups").array(|json| {
+            for (group, (key, title)) in group::WORDS.iter().enumerate() {
+                let mut calls = vec![0u64; steps.len()];
+                for (_, picture) in gathered.heat.iter().filter(|(nr, _)| group::of(*nr) == group) {
+                    for (sum, step) in calls.iter_mut().zip(&picture.steps) {
+                        *sum += step.calls;
+                    }
+                }
+                json.object(|json| {
+                    json.key("key").str(key);
+                    json.key("title").str(title);
+                    numbers(json.key("calls"), calls.into_iter());
+                });
+            }
+        });
+    });
+}
+
+/// Bytes that were not synced, over time.
+pub fn unsynced(json: &mut Json<'_>, gathered: &Gathered) {
+    let steps = &gathered.durability.steps;
+    json.object(|json| {
+        numbers(json.key("most_bytes"), steps.iter().map(|(most, _)| *most));
+        numbers(json.key("end_bytes"), steps.iter().map(|(_, end)| *end));
+    });
+}
+
+/// Latency over time.
+pub fn heat(json: &mut Json<'_>, gathered: &Gathered) {
+    json.object(|json| {
+        numbers(json.key("from_ns"), (0..heat::ROWS).map(heat::from_ns));
+        json.key("left_out").uint(gathered.heat.len().saturating_sub(HEAT_MAX) as u64);
+        json.key("calls").array(|json| {
+            for (nr, picture) in gathered.heat.iter().take(HEAT_MAX) {
+                json.object(|json| heat_of(json, *nr, picture));
+            }
+        });
+    });
+}
+
+/// One call: for each step, pairs of a row and a count.
+fn heat_of(json: &mut Json<'_>, nr: u16, picture: &Picture) {
+    json.key("call").str(&name(nr));
+    json.key("group").uint(group::of(nr) as u64);
+    json.key("steps").array(|json| {
+        for step in &picture.steps {
+            let used = step.rows.iter().enumerate().filter(|(_, count)| **count > 0);
+            numbers(json, used.flat_map(|(row, count)| [row as u64, (*count).into()]));
+        }
+    });
+}
+
+/// A histogram for each call, an entry for each power of two.
+pub fn histograms(json: &mut Json<'_>, view: &spread::View) {
+    json.array(|json| {
+        for (nr, histogram) in view.calls.iter().take(HISTOGRAMS_MAX) {
+            json.object(|json| histogram_of(json, *nr, histogram));
+        }
+    });
+}
+
+fn histogram_of(json: &mut Json<'_>, nr: u16, histogram: &Histogram) {
+    json.key("call").str(&name(nr));
+    json.key("group").uint(group::of(nr) as u64);
+    for (key, value) in [
+        ("count", histogram.count),
+        ("sum", histogram.sum),
+        ("p50", histogram.quantile(0.5)),
+        ("p99", histogram.quantile(0.99)),
+        ("p999", histogram.quantile(0.999)),
+        ("max", histogram.max),
+    ] {
+        json.key(key).uint(value);
+    }
+    let bars = histogram.octaves();
+    numbers(json.key("from"), bars.iter().map(|bar| bar.from));
+    numbers(json.key("counts"), bars.iter().map(|bar| bar.count));
+}
+
+/// What threads were busy with.
+pub fn lanes(json: &mut Json<'_>, gathered: &Gathered) {
+    let tasks = &gathered.tasks;
+    let mut busiest: Vec<_> = tasks.threads.iter().collect();
+    busiest.sort_by(|(a, of_a), (b, of_b)| of_b.calls.cmp(&of_a.calls).then(a.cmp(b)));
+    let chosen: HashSet<u32> =
+        busiest.iter().take(LANES_SHOWN).map(|(number, _)| *number).collect();
+    let mut shown_threads: Vec<_> =
+        tasks.threads.iter().filter(|(number, _)| chosen.contains(number)).collect();
+    shown_threads.sort_by_key(|(number, thread)| (thread.process, *number));
+    json.object(|json| {
+        json.key("left_out").uint((tasks.threads.len() - shown_threads.len()) as u64);
+        json.key("threads").array(|json| {
+            for (number, thread) in shown_threads {
+                json.object(|json| {
+                    json.key("pid").uint(thread.pid.into());
+                    json.key("tid").uint(thread.tid.into());
+                    json.key("command").str(&shown(command(tasks, thread.process)));
+                    json.key("start_ns").uint(thread.life.map_or(0, |(first, _)| first));
+                    json.key("life_ns").uint(thread.life_ns());
+                    json.key("calls").uint(thread.calls);
+                    json.key("in_calls_ns").uint(thread.in_calls_ns);
+                    json.key("stall_ns").uint(thread.stall_ns);
+                    lane(json, gathered.lanes.get(number), gathered.interval_ns);
+                });
+            }
+        });
+    });
+}
+
+/// The command of a process; of one that only forked, that of the closest parent that has one.
+fn command(tasks: &report::tasks::View, mut number: u32) -> &[u8] {
+    for _ in 0..PARENTS_MAX {
+        let Some(process) = tasks.processes.get(&number) else { break };
+        match process.parent.filter(|_| process.command.is_empty()) {
+            Some(parent) => number = parent,
+            None => return &process.command,
+        }
+    }
+    b""
+}
+
+/// For each step pairs of a group and its share of the step, in thousandths.
+fn lane(json: &mut Json<'_>, lane: Option<&Lane>, interval_ns: u64) {
+    let Some(lane) = lane else { return };
+    json.key("first").uint(lane.first as u64);
+    json.key("busy").array(|json| {
+        for step in &lane.steps {
+            let parts = step.iter().enumerate().filter(|(_, ns)| **ns > 0.0);
+            let thousandths = |ns: f32| {
+                (f64::from(ns) * 1000.0 / interval_ns as f64).ceil().clamp(1.0, 1000.0) as u64
+            };
+            numbers(json, parts.flat_map(|(group, ns)| [group as u64, thousandths(*ns)]));
+        }
+    });
+}
+
+/// Where in files data was moved; `rows` tells which row of the page's table a file is.
+pub fn plots(json: &mut Json<'_>, gathered: &Gathered, rows: &HashMap<usize, usize>) {
+    let mut room = PLOT_BYTES_MAX;
+    json.array(|json| {
+        for (place, plot) in &gathered.plots {
+            let Some(row) = rows.get(place) else { continue };
+            room = room.saturating_sub(length(plot));
+            if room == 0 {
+                break;
+            }
+            json.object(|json| {
+                json.key("row").uint(*row as u64);
+                json.key("reads").uint(plot.reads);
+                json.key("writes").uint(plot.writes);
+                json.key("end").uint(plot.end);
+                shape(json, &plot.shape);
+            });
+        }
+    });
+}
+
+/// Characters that a plot takes, about.
+fn length(plot: &Plot) -> usize {
+    match &plot.shape {
+        Shape::Dots(dots) => 36 * dots.len(),
+        Shape::Density { columns, .. } => {
+            columns.iter().flatten().count() * (2 * offsets::ROWS + 8)
+        }
+    }
+}
+
+fn shape(json: &mut Json<'_>, shape: &Shape) {
+    match shape {
+        Shape::Dots(dots) => {
+            let values = |dot: &offsets::Dot| [dot.ns, dot.offset, dot.bytes, dot.is_write.into()];
+            numbers(json.key("dots"), dots.iter().flat_map(values));
+        }
+        Shape::Density { row_bytes, columns } => {
+            json.key("row_bytes").uint(*row_bytes);
+            json.key("columns").array(|json| {
+                for column in columns {
+                    match column {
+                        None => json.uint(0),
+                        Some(column) => json.array(|json| {
+                            (0..2).for_each(|which| {
+                                json.str(&levels(column.iter().map(|cell| cell[which])));
+                            });
+                        }),
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// A character for each count: 0 for none, else 1 more than its power of two in base 36.
+fn levels(counts: impl Iterator<Item = u32>) -> String {
+    let level = |count: u32| count.checked_ilog2().map_or(0, |octave| octave + 1);
+    let text: String =
+        counts.map(|count| char::from_digit(level(count), 36).unwrap_or('z')).collect();
+    text.trim_end_matches('0').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_powers_of_two() {
+        assert_eq!(levels([0, 1, 2, 3, 4, 1000, u32::MAX, 0].into_iter()), "01223aw");
+        assert_eq!(levels([0, 0].into_iter()), "");
+    }
+}

@@ -1,0 +1,133 @@
+//! Tables and single values for the page, with names made harmless and short.
+
+use report::sheet::{Cell, Fact, Table};
+
+use crate::render::escape::escape;
+use crate::render::json::Json;
+
+/// Characters that are kept of the beginning and of the end of a name.
+const NAME_HALF: usize = 140;
+/// Bytes of a name that are looked at: more are not shown anyway.
+const NAME_BYTES: usize = 2 * NAME_HALF;
+
+/// A name as the terminal would show it, without its middle if it is long.
+pub fn shown(name: &[u8]) -> String {
+    let mut text = String::new();
+    if name.len() <= NAME_BYTES {
+        escape(&mut text, name, &[]);
+    } else {
+        // Cut within a character, the rest of it is shown as bytes.
+        escape(&mut text, &name[..NAME_HALF], &[]);
+        text.push_str(&format!(" [... {} bytes ...] ", name.len() - NAME_BYTES));
+        escape(&mut text, &name[name.len() - NAME_HALF..], &[]);
+    }
+    text
+}
+
+/// Words that are shown as one line.
+pub fn shown_words(words: &[Vec<u8>], words_max: usize) -> String {
+    let mut all: Vec<String> = words.iter().take(words_max).map(|word| shown(word)).collect();
+    if words.len() > words_max {
+        all.push(format!("[... {} more words]", words.len() - words_max));
+    }
+    all.join(" ")
+}
+
+/// An object with the columns and the rows; `others` stands for rows that were left out.
+pub fn table(json: &mut Json<'_>, table: &Table, rows_max: usize, others: Option<(u64, &[Cell])>) {
+    let shown: Vec<usize> =
+        (0..table.columns.len()).filter(|&at| !table.columns[at].key.is_empty()).collect();
+    json.object(|json| {
+        json.key("key").str(table.key);
+        json.key("columns").array(|json| {
+            for &at in &shown {
+                let column = &table.columns[at];
+                json.object(|json| {
+                    json.key("key").str(column.key);
+                    json.key("title").str(if column.title.is_empty() {
+                        column.key
+                    } else {
+                        column.title
+                    });
+                    let kind = table.rows.iter().find_map(|row| kind(&row[at])).unwrap_or("count");
+                    json.key("kind").str(kind);
+                });
+            }
+        });
+        json.key("rows").array(|json| {
+            for row in table.rows.iter().take(rows_max) {
+                json.array(|json| shown.iter().for_each(|&at| cell(json, &row[at])));
+            }
+        });
+        json.key("left_out").uint(table.rows.len().saturating_sub(rows_max) as u64);
+        if let Some((count, row)) = others.filter(|(count, _)| *count > 0) {
+            json.key("others_count").uint(count);
+            json.key("others").array(|json| shown.iter().for_each(|&at| cell(json, &row[at])));
+        }
+    });
+}
+
+/// An object with the value of each fact, and its title where people get to see it.
+pub fn facts(json: &mut Json<'_>, facts: &[Fact]) {
+    json.object(|json| {
+        for fact in facts {
+            cell(json.key(fact.key), &fact.value);
+        }
+    });
+}
+
+/// How the page shows a value.
+fn kind(value: &Cell) -> Option<&'static str> {
+    Some(match value {
+        Cell::Nothing => return None,
+        Cell::Count(_) => "count",
+        Cell::Bytes(_) => "bytes",
+        Cell::Ns(_) => "ns",
+        Cell::At(_) => "at",
+        Cell::Share(_) | Cell::Bar(_) => "share",
+        Cell::Number(_) => "number",
+        Cell::Name(_) => "name",
+        Cell::Branch(..) => "branch",
+        Cell::Word(_) => "word",
+        Cell::Counts(_) => "counts",
+    })
+}
+
+/// A value.
+fn cell(json: &mut Json<'_>, value: &Cell) {
+    match value {
+        Cell::Nothing => json.null(),
+        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
+        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
+        Cell::Name(name) => json.str(&shown(name)),
+        Cell::Branch(depth, name) => json.array(|json| {
+            json.uint((*depth).into());
+            json.str(&shown(name));
+        }),
+        Cell::Word(word) => json.str(word),
+        Cell::Counts(counts) => json.array(|json| {
+            for (word, count) in counts.iter().take(COUNTS_MAX) {
+                json.array(|json| {
+                    json.str(word);
+                    json.uint(*count);
+                });
+            }
+        }),
+    }
+}
+
+/// Names with counts in one cell.
+const COUNTS_MAX: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_harmless() {
+        assert_eq!(shown(b"/a\x1b</script>\xff\n"), "/a\\033</script>\\377\\n");
+        let long = shown(&[0x1b; 4096]);
+        assert!(long.contains("[... 3816 bytes ...]") && long.len() < 5 * NAME_BYTES, "{long}");
+        assert_eq!(shown_words(&[b"a".to_vec(), b"b".to_vec()], 1), "a [... 1 more words]");
+    }
+}

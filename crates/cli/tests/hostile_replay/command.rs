@@ -1,0 +1,89 @@
+//! `reenact replay` on a world's trace, and how it ended.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crate::world::World;
+
+/// Bytes of memory that a replay of anything may take, with room for what Rust's debug builds take.
+const MEMORY_MAX: i64 = 768 << 20;
+/// Bytes of disk that the command is told to take at most.
+pub const DISK_MAX: u64 = 64 << 20;
+/// Seconds that a replay of these traces may take; far more than any needs, hung waits included.
+const PATIENCE_S: i32 = 120;
+
+/// Failure, differences, a wait without end: what a trace may come to.
+const DOCUMENTED: &[i32] = &[0, 1, 4, 5];
+
+/// How a replay ended.
+#[derive(Debug)]
+pub struct End {
+    status: ExitStatus,
+    said: String,
+    memory_max: i64,
+}
+
+/// Replays the world's trace into its root.
+pub fn replay(world: &World, reenact: &Path) -> Result<End, String> {
+    let said = world.root.with_file_name("said");
+    let file = || File::create(&said).map_err(|error| error.to_string());
+    let mut command = Command::new(reenact);
+    command.arg("replay").arg(&world.trace).args(["--json", "--root"]).arg(&world.root);
+    command.arg("--max-size").arg(DISK_MAX.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file()?).process_group(0);
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    if !ends(&child) {
+        // SAFETY: the child leads this group, and was not waited for.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        let _ = child.wait();
+        return Err("the replay does not end".into());
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let said = std::fs::read(&said).map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Ok(End { status, said, memory_max: memory_of_children() })
+}
+
+impl End {
+    /// The machine allows no jail, so nothing was replayed.
+    pub fn no_jail(&self) -> bool {
+        self.status.code() == Some(1) && self.said.contains("namespace")
+    }
+
+    /// The command came to its end as it documents, in bounded memory, and said why if it failed.
+    pub fn within_bounds(&self) -> Result<(), String> {
+        let documented = self.status.code().is_some_and(|code| DOCUMENTED.contains(&code));
+        let explained = self.status.success() || !self.said.is_empty();
+        if !documented || !explained || self.said.contains("panicked") {
+            return Err(format!("it ended with {}: {}", self.status, self.said));
+        }
+        if self.memory_max > MEMORY_MAX {
+            return Err(format!("{} bytes of memory", self.memory_max));
+        }
+        Ok(())
+    }
+}
+
+fn ends(child: &Child) -> bool {
+    // SAFETY: numbers only; the new descriptor is nobody else's; one pollfd.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
+        assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut ended = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        libc::poll(&raw mut ended, 1, PATIENCE_S * 1000) > 0
+    }
+}
+
+/// The most memory that any process has taken that this one has waited for, directly or not.
+fn memory_of_children() -> i64 {
+    // SAFETY: all zeros is a usage, which is writable.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage.ru_maxrss * 1024
+    }
+}

@@ -1,0 +1,96 @@
+//! Traces written to do harm, given to `reenact replay`. Whatever they hold, nothing outside the root
+//! changes or gets in, nothing dangerous is left in it, and the command ends with an exit code that
+//! it documents, within bounds of memory and disk.
+//!
+//! Nothing here can do harm if a replay should do as it is told: what the traces reach for was made
+//! by this test, and they are replayed only if a harmless one has stayed in its root.
+
+#[path = "../../../replay/tests/jail/user.rs"]
+mod user;
+
+mod command;
+mod escapes;
+mod limits;
+mod nonsense;
+mod script;
+mod world;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use script::{POINTER, Script};
+use world::World;
+
+/// A hostile trace: its name, and what writes it. It gets the world that it is to harm.
+pub type Case = (&'static str, fn(&World));
+
+fn main() {
+    let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    // Where every user can run it.
+    let place = tempfile::tempdir().expect("a temporary directory");
+    std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("its mode");
+    let reenact = place.path().join("reenact");
+    std::fs::copy(env!("CARGO_BIN_EXE_reenact"), &reenact).expect("a copy of reenact");
+    user::main(|user| run_all(user, &reenact, only.as_deref()));
+}
+
+/// Replays every trace, and returns how many did harm.
+fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
+    match user::catch(|| stays_in_its_root(reenact)).and_then(|stayed| stayed) {
+        Ok(true) => {}
+        Ok(false) => {
+            println!("left out as {user}: this machine allows no jail");
+            return 0;
+        }
+        Err(why) => {
+            println!("as {user}: a harmless trace ... FAILED: {why}");
+            return 1;
+        }
+    }
+    let cases = [escapes::CASES, limits::CASES, nonsense::CASES].concat();
+    let chosen = cases.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
+    // Each in a process of its own, whose memory is measured. Most of them mostly wait.
+    let running: Vec<_> = chosen
+        .map(|(name, write)| {
+            user::start(|| {
+                let result = user::catch(|| one(name, *write, reenact)).and_then(|harm| harm);
+                user::report(user, name, result)
+            })
+        })
+        .collect();
+    running.into_iter().map(user::wait).sum()
+}
+
+/// Whether there is a jail here, and what a trace makes comes into being in it.
+fn stays_in_its_root(reenact: &Path) -> Result<bool, String> {
+    let dir = tempfile::Builder::new().prefix("harmless").tempdir().unwrap();
+    let world = World::new(dir.path());
+    let name = dir.path().file_name().unwrap().to_string_lossy().into_owned();
+    let mut script = Script::new(&world.trace);
+    script.path(libc::SYS_mkdir, &[POINTER, 0o755], 0, &format!("/{name}"), 0);
+    script.finish();
+    let end = command::replay(&world, reenact)?;
+    if end.no_jail() {
+        return Ok(false);
+    }
+    if !world.root.join(&name).is_dir() || Path::new("/").join(&name).exists() {
+        return Err(format!("a directory came into being elsewhere: {end:?}"));
+    }
+    Ok(true)
+}
+
+fn one(name: &str, write: fn(&World), reenact: &Path) -> Result<(), String> {
+    let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+    let mut world = World::new(dir.path());
+    write(&world);
+    let before: BTreeMap<_, _> = world.snapshot();
+    let end = command::replay(&world, reenact)?;
+    let after = world.snapshot();
+    if before != after {
+        return Err(format!("outside has changed: {before:?} is now {after:?}"));
+    }
+    world.still_alive()?;
+    world.harmless_root()?;
+    end.within_bounds()
+}

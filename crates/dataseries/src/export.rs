@@ -1,0 +1,218 @@
+//! From a trace to a file. Calls get their numbers in the order in which they returned, as
+//! Re-Animator numbers them: who replays them one by one never waits for a later one.
+
+mod fill;
+mod held;
+mod plan;
+mod rest;
+
+use std::io::Write;
+
+use events::record::{data_flag, part};
+use events::shape::{Kind, Of};
+use model::Contents;
+use model::decode::shape::shape_of;
+use trace::Trace;
+use trace::event::{Call, Content, Event, EventKind, Outcome};
+
+use crate::columns;
+use crate::error::Error;
+use crate::file::codec::Codec;
+use crate::file::writer::FileWriter;
+use crate::schema::{self, SNIA, common};
+use crate::times::Clock;
+use held::{Held, Tasks};
+
+pub use fill::{Collected, Known, collect};
+pub use plan::{Plan, Plans};
+
+/// What was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Exported {
+    /// Calls.
+    pub calls: u64,
+    /// Of those, calls whose types are not of SNIA's schema.
+    pub own_calls: u64,
+    /// Records of SNIA's schema that have no bytes of a buffer that the call had.
+    pub not_captured: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// Makes a file of the events of a trace.
+pub struct Exporter<'t> {
+    trace: &'t Trace,
+    clock: Clock,
+    file: FileWriter,
+    plans: Plans,
+    tasks: Tasks,
+    /// The unique_id of the next record, and the place of the next call or event.
+    next_id: i64,
+    next_event: i64,
+    /// The umask of the first program, once told.
+    umask: Option<u32>,
+    /// Whether the bytes of buffers are written.
+    content: bool,
+    exported: Exported,
+}
+
+impl<'t> Exporter<'t> {
+    /// Begins a file, with the bytes of buffers or without.
+    pub fn new(
+        sink: Box<dyn Write + Send>,
+        trace: &'t Trace,
+        codec: Codec,
+        content: bool,
+    ) -> Result<Exporter<'t>, Error> {
+        let xml: Vec<String> = schema::TYPES.iter().map(|(_, xml)| xml.clone()).collect();
+        let file = FileWriter::new(sink, &xml, codec)?;
+        let plans = Plans::new(|number| file.of(number));
+        let mut exporter = Exporter {
+            trace,
+            clock: Clock::of(trace),
+            file,
+            plans,
+            tasks: Tasks::default(),
+            next_id: 0,
+            next_event: 0,
+            umask: None,
+            content,
+            exported: Exported::default(),
+        };
+        let mut preamble = trace.preamble().clone();
+        exporter.own(columns::RECORDING, |put| columns::recording(put, &mut preamble))?;
+        Ok(exporter)
+    }
+
+    /// Adds an event. They must come in the order of the trace.
+    pub fn event(&mut self, event: Event, contents: &mut dyn Contents) -> Result<(), Error> {
+        while let Some(held) = self.tasks.returned(event.tsc) {
+            self.call(&held, None, contents)?;
+        }
+        let ended = matches!(event.kind, EventKind::Image { .. }).then_some(event.tsc);
+        if let Some(held) = self.tasks.take(event.thread) {
+            self.call(&held, ended, contents)?;
+        }
+        if let EventKind::Exit { process, .. } = event.kind {
+            for held in self.tasks.exit(process) {
+                self.call(&held, None, contents)?;
+            }
+        }
+        let Event { thread, tsc, kind } = event;
+        match kind {
+            EventKind::Call(mut call) => {
+                if !self.content {
+                    leave_out(&mut call);
+                }
+                self.tasks.hold(Held { thread, tsc, call });
+                return Ok(());
+            }
+            EventKind::State(state) if self.umask.is_none() => {
+                self.umask = Some(state.umask);
+                self.note(Event { thread, tsc, kind: EventKind::State(state) }, contents)
+            }
+            kind => {
+                self.tasks.follow(thread, &kind);
+                self.note(Event { thread, tsc, kind }, contents)
+            }
+        }
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self, contents: &mut dyn Contents) -> Result<Exported, Error> {
+        while let Some(held) = self.tasks.returned(u64::MAX) {
+            self.call(&held, None, contents)?;
+        }
+        for held in self.tasks.rest() {
+            self.call(&held, None, contents)?;
+        }
+        self.manifest()?;
+        if let Some(totals) = self.trace.totals() {
+            let mut totals = *totals;
+            self.own(columns::TOTALS, |put| columns::totals(put, &mut totals))?;
+        }
+        self.exported.bytes = self.file.finish()?;
+        Ok(self.exported)
+    }
+
+    /// Writes a call: the records of its type, and what those cannot hold.
+    fn call(
+        &mut self,
+        held: &Held,
+        began_program: Option<u64>,
+        contents: &mut dyn Contents,
+    ) -> Result<(), Error> {
+        let Held { thread, tsc, call } = held;
+        let origin = crate::origin::of(call, contents);
+        // What was imported has its own first record.
+        if self.next_id == 0 && origin.is_empty() && !self.plans.of(call.nr).is("umask") {
+            self.first_umask(*thread, *tsc)?;
+        }
+        let plan = self.plans.of(call.nr);
+        let (pid, tid) = self.tasks.ids(*thread);
+        let known = Known {
+            call,
+            pid,
+            tid,
+            called: self.clock.ns(self.trace, *tsc),
+            returned: returned(call, began_program)
+                .map(|(tsc, ret)| (self.clock.ns(self.trace, tsc), ret)),
+        };
+        let records = plan.records(call, contents);
+        let first = self.next_id;
+        self.next_id += i64::from(records);
+        let mut structs = fill::Structs::default();
+        for number in 0..records {
+            let mut record = self.file.record(plan.number)?;
+            record.int(common::UNIQUE_ID, first + i64::from(number));
+            let missing = plan.fill(number, &known, &mut structs, contents, &mut record);
+            self.exported.not_captured += u64::from(missing?);
+            origin.apply(number, &mut record);
+        }
+        self.exported.calls += 1;
+        self.exported.own_calls += u64::from(!plan.of_snia());
+        self.rest_of_call(held, first, records, &origin, contents)
+    }
+
+    /// Re-Animator's replayer wants to be told the umask first of all.
+    fn first_umask(&mut self, thread: u32, tsc: u64) -> Result<(), Error> {
+        let Some(plan) = self.plans.named(&format!("{SNIA}umask")) else { return Ok(()) };
+        let (pid, _) = self.tasks.ids(thread);
+        let (umask, now) = (self.umask, self.clock.ns(self.trace, tsc));
+        let mut record = self.file.record(plan.number)?;
+        record.int(common::UNIQUE_ID, 0);
+        record.int(common::TIME_CALLED, now);
+        record.int(common::TIME_RETURNED, now);
+        if let Some(pid) = pid {
+            record.int(common::EXECUTING_PID, pid.into());
+        }
+        if let Some(umask) = umask {
+            record.int(common::ERRNO_NUMBER, 0);
+            record.int(common::RETURN_VALUE, umask.into());
+            plan.fill_mode(umask, &mut record);
+        }
+        self.next_id = 1;
+        Ok(())
+    }
+}
+
+/// Leaves out the bytes of plain data; their lengths stay.
+fn leave_out(call: &mut Call) {
+    let shape = shape_of(call);
+    for data in &mut call.data {
+        let kind = shape.args.get(usize::from(data.arg)).map(|arg| arg.kind);
+        let plain = matches!(kind, Some(Kind::Buf(_, Of::Bytes, _)));
+        if plain || matches!(data.part, part::CONTENT | part::SNAPSHOT) {
+            data.content = Content::Inline(Vec::new());
+            data.flags |= data_flag::CUT;
+        }
+    }
+}
+
+/// When a call returned, and with what. That of an exec that succeeded is where its program begins.
+fn returned(call: &Call, began_program: Option<u64>) -> Option<(u64, i64)> {
+    match call.outcome {
+        Outcome::Returned { exit_tsc, ret } => Some((exit_tsc, ret)),
+        Outcome::Unfinished => began_program.map(|tsc| (tsc, 0)),
+    }
+}

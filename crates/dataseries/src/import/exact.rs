@@ -1,0 +1,310 @@
+//! Files that were exported from a trace: our own records tell all of it.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use events::record::{IMAGE_ARG, Identity, data_flag};
+use trace::event::{
+    BLOB_BYTES_MAX, BlobId, Call, Content, Data, Event, EventKind, INLINE_BYTES_MAX, OpenFd,
+    Outcome, Preamble, Totals,
+};
+use trace::manifest::{self, Ending, Entry, ManifestWriter, PIECE_BYTES_MIN};
+use trace::{Writer, WriterOptions};
+
+use super::stream::{Files, Stream};
+use super::{Imported, finish};
+use crate::columns::{self, CallRest, Get, Piece, Stamp};
+use crate::error::Error;
+use crate::schema;
+
+/// Memory pieces of one call: the kernel takes 1,024 buffers, an exec some hundred thousand strings.
+const PIECES_MAX: usize = 1 << 20;
+
+type Open<'f, 'r, 'b> = Stream<'f, 'r, 'b>;
+
+/// Makes a trace.
+pub fn import(
+    files: &Files<'_, '_>,
+    sink: Box<dyn Write + Send>,
+    options: WriterOptions,
+) -> Result<Imported, Error> {
+    let mut imported = Imported::default();
+    let recording = files.stream(columns::RECORDING)?;
+    let preamble: Option<Preamble> = recording
+        .record()
+        .and_then(|record| Get::read(record, |get, of| columns::recording(get, of)));
+    let mut preamble = preamble.unwrap_or_default();
+    // The new trace lies elsewhere.
+    preamble.trace_dev = 0;
+    preamble.options = imported_options(&preamble.options);
+    let mut exact = Exact {
+        writer: Writer::new(sink, &preamble, options)?,
+        files,
+        data: files.stream(columns::DATA)?,
+        identities: files.stream(columns::IDENTITY)?,
+        descriptors: files.stream(columns::DESCRIPTOR)?,
+        holders: HashMap::new(),
+        last_tsc: preamble.epoch_tsc,
+    };
+    exact.events()?;
+    exact.manifest()?;
+    let totals = files.stream(columns::TOTALS)?;
+    let told: Option<Totals> =
+        totals.record().and_then(|record| Get::read(record, |get, of| columns::totals(get, of)));
+    let mut totals =
+        told.unwrap_or_else(|| Totals { tsc_hz: preamble.tsc_hz, ..Totals::default() });
+    totals.end_tsc = totals.end_tsc.max(exact.last_tsc);
+    finish(exact.writer, totals, files, &mut imported)?;
+    Ok(imported)
+}
+
+/// The options of a recording, with a word on where this trace comes from.
+fn imported_options(options: &str) -> String {
+    let gap = if options.is_empty() { "" } else { " " };
+    format!("{options}{gap}(imported from DataSeries)")
+}
+
+struct Exact<'f, 'r, 'b> {
+    writer: Writer,
+    files: &'f Files<'r, 'b>,
+    data: Open<'f, 'r, 'b>,
+    identities: Open<'f, 'r, 'b>,
+    descriptors: Open<'f, 'r, 'b>,
+    /// Types whose records hold bytes of pieces, opened when needed.
+    holders: HashMap<String, Open<'f, 'r, 'b>>,
+    last_tsc: u64,
+}
+
+impl Exact<'_, '_, '_> {
+    /// All calls and events, in their order.
+    fn events(&mut self) -> Result<(), Error> {
+        let files = self.files;
+        let mut streams = vec![(None, files.stream(columns::CALL)?)];
+        for (name, sample) in columns::EVENTS {
+            streams.push((Some(*sample), files.stream(name)?));
+        }
+        loop {
+            let place = |stream: &Open<'_, '_, '_>| {
+                stream.record().map(|record| record.int("event").unwrap_or(i64::MAX))
+            };
+            let next = streams
+                .iter_mut()
+                .filter_map(|(sample, stream)| Some((place(stream)?, sample, stream)));
+            let Some((_, sample, stream)) = next.min_by_key(|(place, ..)| *place) else {
+                return Ok(());
+            };
+            let Some(record) = stream.record() else { return Ok(()) };
+            match sample {
+                None => match Get::read::<CallRest>(record, |get, of| columns::call(get, of)) {
+                    Some(rest) => self.call(&rest)?,
+                    None => files.bad_record(stream.of()),
+                },
+                Some(sample) => {
+                    let blank = (Stamp::default(), sample());
+                    match Get::read_into(record, blank, |get, of| columns::event(get, of)) {
+                        Some((stamp, kind)) => self.event(stamp, kind)?,
+                        None => files.bad_record(stream.of()),
+                    }
+                }
+            }
+            stream.advance()?;
+        }
+    }
+
+    fn write(&mut self, event: &Event) -> Result<(), Error> {
+        self.last_tsc = self.last_tsc.max(event.tsc);
+        Ok(self.writer.event(event)?)
+    }
+
+    fn call(&mut self, rest: &CallRest) -> Result<(), Error> {
+        let outcome = match (rest.returned, rest.result) {
+            (Some(exit_tsc), Some(ret)) => Outcome::Returned { exit_tsc: exit_tsc as u64, ret },
+            _ => Outcome::Unfinished,
+        };
+        let data = self.pieces(rest.event, Some(rest.nr))?;
+        let mut identities = Vec::new();
+        while let Some(record) = self.identities.record() {
+            let found: Option<(i64, u8, Identity)> =
+                Get::read(record, |get, of| columns::identity(get, of));
+            match found {
+                Some((event, ..)) if event > rest.event => break,
+                Some((event, arg, file)) if event == rest.event => identities.push((arg, file)),
+                _ => self.files.bad_record(self.identities.of()),
+            }
+            self.identities.advance()?;
+        }
+        let call = Call {
+            nr: rest.nr,
+            flags: rest.flags,
+            site: rest.site,
+            nargs: rest.nargs,
+            args: rest.args,
+            outcome,
+            data,
+            identities,
+        };
+        let (thread, tsc) = (rest.thread, rest.entered);
+        self.write(&Event { thread, tsc, kind: EventKind::Call(call) })
+    }
+
+    fn event(&mut self, stamp: Stamp, mut kind: EventKind) -> Result<(), Error> {
+        match &mut kind {
+            EventKind::Image { data, .. } => *data = self.pieces(stamp.event, None)?,
+            EventKind::State(state) => {
+                while let Some(record) = self.descriptors.record() {
+                    let found: Option<(i64, OpenFd)> =
+                        Get::read(record, |get, of| columns::descriptor(get, of));
+                    match found {
+                        Some((event, _)) if event > stamp.event => break,
+                        Some((event, open)) if event == stamp.event => state.fds.push(open),
+                        _ => self.files.bad_record(self.descriptors.of()),
+                    }
+                    self.descriptors.advance()?;
+                }
+            }
+            _ => {}
+        }
+        self.write(&Event { thread: stamp.thread, tsc: stamp.tsc, kind })
+    }
+
+    /// The pieces of memory of a call, or of an image where there is no number.
+    fn pieces(&mut self, event: i64, nr: Option<u16>) -> Result<Vec<Data>, Error> {
+        let mut all: Vec<Data> = Vec::new();
+        let mut parts = Parts::default();
+        while let Some(record) = self.data.record() {
+            let piece: Option<Piece> = Get::read(record, |get, of| columns::data(get, of));
+            let Some(piece) = piece.filter(|piece| piece.event >= event) else {
+                self.files.bad_record(self.data.of());
+                self.data.advance()?;
+                continue;
+            };
+            if piece.event > event || all.len() >= PIECES_MAX {
+                break;
+            }
+            let mut whole = true;
+            match (piece.held_by, nr) {
+                (Some(id), Some(nr)) => {
+                    whole = held(self.files, &mut self.holders, nr, id, &piece.field, |bytes| {
+                        parts.add(&mut self.writer, bytes)
+                    })?;
+                }
+                _ => parts
+                    .add(&mut self.writer, record.data(columns::CONTENT).unwrap_or_default())?,
+            }
+            self.data.advance()?;
+            if piece.goes_on == 0 {
+                all.push(Data {
+                    arg: if nr.is_none() { IMAGE_ARG } else { piece.arg },
+                    part: piece.part,
+                    index: piece.index,
+                    flags: piece.flags | if whole { 0 } else { data_flag::CUT },
+                    true_len: piece.true_len,
+                    hash: piece.hash.try_into().ok().map(u128::from_le_bytes),
+                    content: std::mem::take(&mut parts).end(),
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    fn manifest(&mut self) -> Result<(), Error> {
+        let mut written = ManifestWriter::default();
+        let mut entries = self.files.stream(columns::FILE)?;
+        let mut last: Option<Vec<u8>> = None;
+        while let Some(record) = entries.record() {
+            let found: Option<(i64, Entry)> = Get::read(record, |get, of| columns::file(get, of));
+            match found.filter(|(_, entry)| is_sound(entry, last.as_deref())) {
+                Some((_, mut entry)) => {
+                    last = Some(entry.path.clone());
+                    written.add(&mut self.writer, &mut entry)?;
+                }
+                None => self.files.bad_record(entries.of()),
+            }
+            entries.advance()?;
+        }
+        let ending = self.files.stream(columns::MANIFEST)?;
+        let told: Option<(i64, Ending)> = ending
+            .record()
+            .and_then(|record| Get::read(record, |get, of| columns::ending(get, of)));
+        if let Some((_, told)) = told {
+            written.end(&mut self.writer, told)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether readers of traces would take it.
+fn is_sound(entry: &Entry, last: Option<&[u8]>) -> bool {
+    let ascends = last.is_none_or(|last| last < entry.path.as_slice());
+    ascends
+        && match &entry.content {
+            manifest::Content::Hashed(sums) => match sums.piece_bytes {
+                0 => sums.pieces.is_empty(),
+                bytes => {
+                    bytes >= PIECE_BYTES_MIN
+                        && bytes.is_power_of_two()
+                        && sums.pieces.len() as u64 == entry.size.div_ceil(bytes)
+                }
+            },
+            _ => true,
+        }
+}
+
+/// Gives the bytes that a record of a call's own type has; false when there is no such record.
+fn held<'f, 'r, 'b>(
+    files: &'f Files<'r, 'b>,
+    holders: &mut HashMap<String, Open<'f, 'r, 'b>>,
+    nr: u16,
+    id: i64,
+    field: &str,
+    give: impl FnOnce(&[u8]) -> Result<(), Error>,
+) -> Result<bool, Error> {
+    let name = schema::of_call(nr);
+    if !holders.contains_key(&name) {
+        let stream = files.stream(&name)?;
+        holders.insert(name.clone(), stream);
+    }
+    let Some(stream) = holders.get_mut(&name) else { return Ok(false) };
+    while let Some(record) = stream.record() {
+        let found = record.int("unique_id").unwrap_or(i64::MIN);
+        if found >= id {
+            let bytes = record.data(field).filter(|_| found == id);
+            return match bytes {
+                Some(bytes) => give(bytes).map(|()| true),
+                None => Ok(false),
+            };
+        }
+        stream.advance()?;
+    }
+    Ok(false)
+}
+
+/// Bytes of a piece as they come.
+#[derive(Default)]
+struct Parts {
+    short: Vec<u8>,
+    ids: Vec<BlobId>,
+    len: u64,
+}
+
+impl Parts {
+    fn add(&mut self, writer: &mut Writer, bytes: &[u8]) -> Result<(), Error> {
+        if self.ids.is_empty() && self.short.is_empty() && bytes.len() <= INLINE_BYTES_MAX {
+            self.short = bytes.to_vec();
+            return Ok(());
+        }
+        let short = std::mem::take(&mut self.short);
+        for bytes in short.chunks(BLOB_BYTES_MAX).chain(bytes.chunks(BLOB_BYTES_MAX)) {
+            self.ids.push(writer.blob(bytes)?);
+            self.len += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Content {
+        match self.ids.is_empty() {
+            true => Content::Inline(self.short),
+            false => Content::Blobs { len: self.len, ids: self.ids },
+        }
+    }
+}

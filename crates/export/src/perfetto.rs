@@ -1,0 +1,400 @@
+//! Perfetto's TrackEvent protobuf: tracks with slices, instants, counters and flows between them.
+//!
+//! Packets are compressed in batches, as Perfetto's own service does it. Texts that come again are
+//! interned; when they are too many, the table is begun anew, so that memory is bounded.
+
+mod interned;
+mod pipes;
+mod proto;
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use interned::{Interned, Table};
+pub use pipes::Pipes;
+use proto::Message;
+
+/// Bytes of packets that are compressed together.
+const BATCH_BYTES: usize = 512 << 10;
+/// All packets belong to one sequence: interned texts are known within it.
+const SEQUENCE: u64 = 1;
+
+/// Fields of `Trace` and `TracePacket`.
+mod packet {
+    pub const PACKET: u32 = 1;
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE_ID: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const INTERNED_DATA: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const COMPRESSED_PACKETS: u32 = 50;
+    pub const TRACK_DESCRIPTOR: u32 = 60;
+    /// `SEQ_INCREMENTAL_STATE_CLEARED`: interned texts are forgotten.
+    pub const CLEARED: u64 = 1;
+    /// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to interned texts.
+    pub const NEEDED: u64 = 2;
+}
+
+/// Fields of `TrackEvent` and `DebugAnnotation`.
+mod event {
+    pub const CATEGORY_IID: u32 = 3;
+    pub const ANNOTATION: u32 = 4;
+    pub const TYPE: u32 = 9;
+    pub const NAME_IID: u32 = 10;
+    pub const TRACK: u32 = 11;
+    pub const COUNTER: u32 = 30;
+    pub const FLOW: u32 = 47;
+    pub const LAST_FLOW: u32 = 48;
+    pub const ANNOTATION_NAME_IID: u32 = 1;
+    pub const ANNOTATION_UINT: u32 = 3;
+    pub const ANNOTATION_INT: u32 = 4;
+    pub const ANNOTATION_STRING: u32 = 6;
+    pub const ANNOTATION_POINTER: u32 = 7;
+    pub const ANNOTATION_ENTRY: u32 = 11;
+    pub const ANNOTATION_STRING_IID: u32 = 17;
+}
+
+/// Fields of `TrackDescriptor` and what is in it.
+mod descriptor {
+    pub const UUID: u32 = 1;
+    pub const NAME: u32 = 2;
+    pub const PROCESS: u32 = 3;
+    pub const THREAD: u32 = 4;
+    pub const PARENT: u32 = 5;
+    pub const COUNTER: u32 = 8;
+    pub const PROCESS_PID: u32 = 1;
+    pub const PROCESS_COMMAND: u32 = 2;
+    pub const PROCESS_NAME: u32 = 6;
+    pub const THREAD_PID: u32 = 1;
+    pub const THREAD_TID: u32 = 2;
+    pub const COUNTER_UNIT: u32 = 3;
+}
+
+/// What an event on a track is. The values are those of the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Something begins.
+    Begin = 1,
+    /// What began last on the track ends.
+    End = 2,
+    /// Something that takes no time.
+    Instant = 3,
+}
+
+/// A detail of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Detail {
+    /// A number.
+    Int(i64),
+    /// A number.
+    Uint(u64),
+    /// An address.
+    Address(u64),
+    /// Text that hardly comes again.
+    Text(String),
+    /// Text that may come again.
+    Name(String),
+    /// Details that belong together.
+    Group(Vec<(&'static str, Detail)>),
+}
+
+/// An event on a track.
+#[derive(Clone, Default, Debug)]
+pub struct Event<'a> {
+    /// Its track.
+    pub track: u64,
+    /// When, in nanoseconds.
+    pub time_ns: u64,
+    /// Its name; nothing for an end.
+    pub name: &'a str,
+    /// Its category; nothing for an end.
+    pub category: &'a str,
+    /// What is to be known about it.
+    pub details: &'a [(&'a str, Detail)],
+    /// Flows that go through it.
+    pub flows: &'a [u64],
+    /// Flows that end here.
+    pub last_flows: &'a [u64],
+}
+
+/// What the values of a counter are. The values are those of the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A number of things.
+    Count = 2,
+    /// Bytes.
+    Bytes = 3,
+}
+
+/// Writes a trace.
+pub struct Writer<W: Write> {
+    out: W,
+    batch: Message,
+    strings: Interned,
+}
+
+impl<W: Write> Writer<W> {
+    /// An empty trace.
+    pub fn new(out: W) -> Writer<W> {
+        Writer { out, batch: Message::default(), strings: Interned::default() }
+    }
+
+    /// A track for a process, or more about it: its name counts once it is given.
+    pub fn process(
+        &mut self,
+        track: u64,
+        pid: u32,
+        about: Option<(&str, &[String])>,
+    ) -> io::Result<()> {
+        self.packet(|packet, _| {
+            packet.message(packet::TRACK_DESCRIPTOR, |track_descriptor| {
+                track_descriptor.uint(descriptor::UUID, track);
+                track_descriptor.message(descriptor::PROCESS, |process| {
+                    process.uint(descriptor::PROCESS_PID, pid.into());
+                    if let Some((name, command)) = about {
+                        for word in command {
+                            process.bytes(descriptor::PROCESS_COMMAND, word.as_bytes());
+                        }
+                        process.bytes(descriptor::PROCESS_NAME, name.as_bytes());
+                    }
+                });
+            });
+        })
+    }
+
+    /// A track for a thread.
+    pub fn thread(&mut self, track: u64, parent: u64, pid: u32, tid: u32) -> io::Result<()> {
+        self.packet(|packet, _| {
+            packet.message(packet::TRACK_DESCRIPTOR, |track_descriptor| {
+                track_descriptor.uint(descriptor::UUID, track);
+                track_descriptor.uint(descriptor::PARENT, parent);
+                track_descriptor.message(descriptor::THREAD, |thread| {
+                    thread.uint(descriptor::THREAD_PID, pid.into());
+                    thread.uint(descriptor::THREAD_TID, tid.into());
+                });
+            });
+        })
+    }
+
+    /// A track of its own, for a counter if there is a unit.
+    pub fn track(
+        &mut self,
+        track: u64,
+        parent: Option<u64>,
+        name: &str,
+        unit: Option<Unit>,
+    ) -> io::Result<()> {
+        self.packet(|packet, _| {
+            packet.message(packet::TRACK_DESCRIPTOR, |track_descriptor| {
+                track_descriptor.uint(descriptor::UUID, track);
+                track_descriptor.bytes(descriptor::NAME, name.as_bytes());
+                if let Some(parent) = parent {
+                    track_descriptor.uint(descriptor::PARENT, parent);
+                }
+                if let Some(unit) = unit {
+                    track_descriptor.message(descriptor::COUNTER, |counter| {
+                        counter.uint(descriptor::COUNTER_UNIT, unit as u64);
+                    });
+                }
+            });
+        })
+    }
+
+    /// Something on a track.
+    pub fn event(&mut self, kind: Kind, event: &Event<'_>) -> io::Result<()> {
+        self.packet(|packet, strings| {
+            packet.uint(packet::TIMESTAMP, event.time_ns);
+            packet.message(packet::TRACK_EVENT, |out| {
+                out.uint(event::TYPE, kind as u64);
+                out.uint(event::TRACK, event.track);
+                if !event.name.is_empty() {
+                    out.uint(event::NAME_IID, strings.get(Table::Name, event.name));
+                    out.uint(event::CATEGORY_IID, strings.get(Table::Category, event.category));
+                }
+                for (name, detail) in event.details {
+                    put_detail(out, event::ANNOTATION, name, detail, strings);
+                }
+                for flow in event.flows {
+                    out.fixed(event::FLOW, *flow);
+                }
+                for flow in event.last_flows {
+                    out.fixed(event::LAST_FLOW, *flow);
+                }
+            });
+        })
+    }
+
+    /// A counter has a new value.
+    pub fn counter(&mut self, track: u64, time_ns: u64, value: u64) -> io::Result<()> {
+        /// `TYPE_COUNTER`.
+        const COUNTER: u64 = 4;
+        self.packet(|packet, _| {
+            packet.uint(packet::TIMESTAMP, time_ns);
+            packet.message(packet::TRACK_EVENT, |event| {
+                event.uint(event::TYPE, COUNTER);
+                event.uint(event::TRACK, track);
+                event.uint(event::COUNTER, value);
+            });
+        })
+    }
+
+    fn packet(&mut self, fill: impl FnOnce(&mut Message, &mut Interned)) -> io::Result<()> {
+        let strings = &mut self.strings;
+        let cleared = if strings.begin_packet() { packet::CLEARED } else { 0 };
+        self.batch.message(packet::PACKET, |packet| {
+            packet.uint(packet::SEQUENCE_ID, SEQUENCE);
+            packet.uint(packet::SEQUENCE_FLAGS, cleared | packet::NEEDED);
+            fill(packet, strings);
+            strings.put_new(packet, packet::INTERNED_DATA);
+        });
+        if self.batch.len() >= BATCH_BYTES { self.compress() } else { Ok(()) }
+    }
+
+    fn compress(&mut self) -> io::Result<()> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(self.batch.bytes_so_far())?;
+        let compressed = encoder.finish()?;
+        self.batch.clear();
+        let mut outer = Message::default();
+        outer.message(packet::PACKET, |packet| {
+            packet.bytes(packet::COMPRESSED_PACKETS, &compressed);
+        });
+        self.out.write_all(outer.bytes_so_far())
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.batch.len() > 0 {
+            self.compress()?;
+        }
+        self.out.flush()
+    }
+}
+
+fn put_detail(out: &mut Message, field: u32, name: &str, detail: &Detail, strings: &mut Interned) {
+    out.message(field, |out| {
+        out.uint(event::ANNOTATION_NAME_IID, strings.get(Table::DetailName, name));
+        match detail {
+            Detail::Int(value) => out.uint(event::ANNOTATION_INT, *value as u64),
+            Detail::Uint(value) => out.uint(event::ANNOTATION_UINT, *value),
+            Detail::Address(value) => out.uint(event::ANNOTATION_POINTER, *value),
+            Detail::Text(text) => out.bytes(event::ANNOTATION_STRING, text.as_bytes()),
+            Detail::Name(text) => {
+                out.uint(event::ANNOTATION_STRING_IID, strings.get(Table::DetailText, text));
+            }
+            Detail::Group(details) => {
+                for (name, detail) in details {
+                    put_detail(out, event::ANNOTATION_ENTRY, name, detail, strings);
+                }
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = bytes[0];
+            *bytes = &bytes[1..];
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    }
+
+    /// The fields of a message: number, and value or bytes.
+    fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, Vec<u8>)> {
+        let mut all = Vec::new();
+        while !bytes.is_empty() {
+            let key = varint(&mut bytes);
+            let number = (key >> 3) as u32;
+            match key & 7 {
+                0 => all.push((number, varint(&mut bytes), Vec::new())),
+                1 => {
+                    let (value, rest) = bytes.split_at(8);
+                    all.push((number, u64::from_le_bytes(value.try_into().unwrap()), Vec::new()));
+                    bytes = rest;
+                }
+                2 => {
+                    let len = varint(&mut bytes) as usize;
+                    let (value, rest) = bytes.split_at(len);
+                    all.push((number, 0, value.to_vec()));
+                    bytes = rest;
+                }
+                other => panic!("wire type {other}"),
+            }
+        }
+        all
+    }
+
+    fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        for (_, _, packet) in fields(bytes) {
+            let [(packet::COMPRESSED_PACKETS, _, compressed)] = &fields(&packet)[..] else {
+                panic!("a packet that is not compressed")
+            };
+            let mut batch = Vec::new();
+            flate2::read::ZlibDecoder::new(&compressed[..]).read_to_end(&mut batch).unwrap();
+            packets.extend(fields(&batch).into_iter().map(|(_, _, packet)| packet));
+        }
+        packets
+    }
+
+    #[test]
+    fn an_event_is_one_packet_with_its_new_texts() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        let details = [("fd", Detail::Int(-1)), ("path", Detail::Name("/x".into()))];
+        let event = Event {
+            track: 6,
+            time_ns: 1000,
+            name: "read",
+            category: "call",
+            details: &details,
+            flows: &[7],
+            last_flows: &[8],
+        };
+        writer.event(Kind::Begin, &event).unwrap();
+        writer.event(Kind::Begin, &event).unwrap();
+        writer.finish().unwrap();
+        let packets = unpacked(&bytes);
+        assert_eq!(packets.len(), 2);
+        let has = |packet: &[u8], number| fields(packet).iter().any(|field| field.0 == number);
+        assert!(has(&packets[0], packet::INTERNED_DATA), "texts come with their first use");
+        assert!(!has(&packets[1], packet::INTERNED_DATA), "and only with that");
+        let event = fields(&packets[1]).into_iter().find(|f| f.0 == packet::TRACK_EVENT).unwrap().2;
+        let event = fields(&event);
+        let value = |number| event.iter().find(|field| field.0 == number).unwrap().1;
+        assert_eq!((value(event::TYPE), value(event::TRACK)), (1, 6));
+        assert_eq!((value(event::FLOW), value(event::LAST_FLOW)), (7, 8));
+    }
+
+    #[test]
+    fn too_many_texts_are_forgotten() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        for number in 0..200_000 {
+            let details = [("path", Detail::Name(format!("/some/long/path/{number}")))];
+            let event =
+                Event { name: "open", category: "call", details: &details, ..Event::default() };
+            writer.event(Kind::Instant, &event).unwrap();
+        }
+        assert!(writer.strings.bytes() < 16 << 20);
+        writer.finish().unwrap();
+        let flags = |packet: &Vec<u8>| {
+            fields(packet).iter().find(|f| f.0 == packet::SEQUENCE_FLAGS).unwrap().1
+        };
+        let cleared = unpacked(&bytes).iter().filter(|p| flags(p) & packet::CLEARED != 0).count();
+        assert!(cleared > 1, "{cleared}");
+    }
+}

@@ -1,0 +1,116 @@
+//! The planner's short way for most of a recording: calls that do nothing but move bytes through
+//! one descriptor. What is to be done with them depends on the open file alone, and is remembered.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use events::shape::{Arg, Dir, Kind, Of, Ret, Syscall};
+use events::table::NUMBER_LIMIT;
+use model::Description;
+
+use super::Planner;
+use crate::execute::TRANSFER_MAX;
+use crate::order::Index;
+use crate::treatment::is_stream;
+
+/// Open files that a lane remembers.
+const KNOWN_MAX: usize = 8;
+
+/// What is known of the open files that a lane used last, by descriptor.
+pub type Known = [Option<Remembered>; KNOWN_MAX];
+
+/// An open file, and what follows from it.
+pub struct Remembered {
+    description: Rc<Description>,
+    /// How much had been learnt when this was decided.
+    learnt: u64,
+    file: File,
+}
+
+/// What follows from an open file.
+#[derive(Clone, Copy)]
+pub struct File {
+    /// The replay has it.
+    pub here: bool,
+    /// Bytes come as they come.
+    pub stream: bool,
+    /// It is changed by stores to memory as well.
+    pub vague: bool,
+    /// A hash of its path.
+    pub hash: u64,
+}
+
+/// A hash of a path. Two files that share one wait for each other; no harm is done.
+pub fn hash_of(path: &[u8]) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
+}
+
+/// Whether a call moves bytes through one descriptor, and does nothing else.
+pub fn is_transfer(nr: u16, ret: i64) -> bool {
+    static TRANSFERS: LazyLock<Vec<bool>> = LazyLock::new(|| {
+        let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
+        rows.map(|row| row.is_some_and(only_moves_bytes)).collect()
+    });
+    let whole = usize::try_from(ret).is_ok_and(|ret| ret <= TRANSFER_MAX);
+    whole && TRANSFERS.get(usize::from(nr)).copied().unwrap_or(false)
+}
+
+fn only_moves_bytes(row: &Syscall) -> bool {
+    let harmless = |arg: &Arg| match arg.kind {
+        Kind::Size | Kind::Offset | Kind::Ulong | Kind::Flags(_) => true,
+        Kind::Buf(dir, of, _) => {
+            matches!(dir, Dir::In | Dir::Out) && matches!(of, Of::Bytes | Of::Iovec)
+        }
+        _ => false,
+    };
+    row.replay == events::Replay::Real
+        && row.variants.is_empty()
+        && row.ret == Ret::Size
+        && row.args.split_first().is_some_and(|(first, others)| {
+            matches!(first.kind, Kind::Fd) && others.iter().all(harmless)
+        })
+}
+
+impl Planner<'_> {
+    /// What is behind a descriptor of a lane's thread.
+    pub(super) fn file(&mut self, index: Index, thread: u32, fd: i32) -> Option<File> {
+        let table = self.world.descriptors(thread)?;
+        let description = &table.get(fd)?.description;
+        let learnt = self.judge.learnt();
+        let slot = &mut self.lines[index].known[fd as usize % KNOWN_MAX];
+        if let Some(known) = slot
+            && Rc::ptr_eq(&known.description, description)
+            && known.learnt == learnt
+        {
+            return Some(known.file);
+        }
+        let file = File {
+            here: self.judge.is_here(description),
+            stream: is_stream(description),
+            vague: self.judge.is_changed_in_memory(description),
+            hash: hash_of(&description.path),
+        };
+        *slot = Some(Remembered { description: Rc::clone(description), learnt, file });
+        Some(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes_are_transfers() {
+        let is = |name: &str| is_transfer(events::by_name(name).unwrap().nr, 10);
+        for name in ["read", "write", "pread64", "pwrite64", "readv", "writev", "pwritev2"] {
+            assert!(is(name), "{name}");
+        }
+        for name in ["sendfile", "getdents64", "lseek", "recvfrom", "fgetxattr", "readlink"] {
+            assert!(!is(name), "{name}");
+        }
+        let write = events::by_name("write").unwrap().nr;
+        assert!(!is_transfer(write, -1) && !is_transfer(write, i64::MAX));
+        assert!(!is_transfer(u16::MAX, 0));
+    }
+}

@@ -1,0 +1,110 @@
+//! What each thread was busy with, over time.
+
+use std::collections::BTreeMap;
+
+use model::{Contents, Moment};
+
+use crate::group;
+use crate::pass::{Occasion, Watch};
+
+/// Threads that are told apart, those that are seen first; the others are left out.
+pub const LANES_MAX: usize = 2_000;
+/// Steps of time at most; what comes after counts in the last.
+const STEPS_MAX: u64 = 512;
+
+/// Nanoseconds in calls of each group.
+pub type Busy = [f32; group::COUNT];
+
+/// One thread.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    /// The step of its first call.
+    pub first: usize,
+    /// From there on, time in calls within each step.
+    pub steps: Vec<Busy>,
+}
+
+/// Follows threads.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    interval_ns: u64,
+    by_thread: BTreeMap<u32, Lane>,
+}
+
+impl Lanes {
+    /// Nothing seen yet; time is cut into steps of this width.
+    pub fn new(interval_ns: u64) -> Lanes {
+        Lanes { interval_ns: interval_ns.max(1), by_thread: BTreeMap::new() }
+    }
+
+    /// By the thread's number.
+    pub fn finish(self) -> BTreeMap<u32, Lane> {
+        self.by_thread
+    }
+
+    fn index(&self, ns: u64) -> u64 {
+        (ns / self.interval_ns).min(STEPS_MAX - 1)
+    }
+}
+
+impl Lane {
+    fn busy(&mut self, step: usize, group: usize, ns: u64) {
+        let Some(place) = step.checked_sub(self.first) else { return };
+        if self.steps.len() <= place {
+            self.steps.resize(place + 1, Busy::default());
+        }
+        self.steps[place][group] += ns as f32;
+    }
+}
+
+impl Watch for Lanes {
+    fn add(&mut self, moment: &Moment<'_>, wanted: bool, _: &mut dyn Contents) {
+        let occasion = Occasion::from(moment);
+        let Some(call) = occasion.call().filter(|_| wanted) else { return };
+        let thread = occasion.event.thread;
+        if self.by_thread.len() >= LANES_MAX && !self.by_thread.contains_key(&thread) {
+            return;
+        }
+        let from_ns = occasion.enter_ns;
+        let to_ns = occasion.exit_ns.unwrap_or(from_ns);
+        let (first, last) = (self.index(from_ns), self.index(to_ns));
+        let (group, interval_ns) = (group::of(call.nr), self.interval_ns);
+        let fresh = || Lane { first: first as usize, steps: Vec::new() };
+        let lane = self.by_thread.entry(thread).or_insert_with(fresh);
+        for step in first..=last {
+            // The last step has no end.
+            let end_ns = if step == last { to_ns } else { (step + 1) * interval_ns };
+            let ns = end_ns.saturating_sub(from_ns.max(step * interval_ns));
+            lane.busy(step as usize, group, ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{call, watch};
+
+    #[test]
+    fn long_calls_are_busy_in_every_step_that_they_touch() {
+        // They begin at 1000, 5500 and 6500 ns.
+        let calls = [
+            call("read", &[0, 0, 1], 1).lasts(3500),
+            call("fsync", &[0], 0).by(2),
+            call("futex", &[0], 0).never(),
+        ];
+        let lanes = watch(Lanes::new(2000), &calls).finish();
+        let reads: Vec<f32> = lanes[&1].steps.iter().map(|step| step[0]).collect();
+        assert_eq!(reads, [1000.0, 2000.0, 500.0, 0.0]);
+        assert_eq!((lanes[&2].first, lanes[&2].steps.len()), (2, 1));
+    }
+
+    #[test]
+    fn hostile_threads_and_times_are_bounded() {
+        let mut calls = vec![call("read", &[0, 0, 1], 1).lasts(u64::MAX / 2)];
+        calls.extend((0..3 * LANES_MAX as u32).map(|thread| call("getppid", &[], 1).by(thread)));
+        let lanes = watch(Lanes::new(1), &calls).finish();
+        assert_eq!(lanes.len(), LANES_MAX);
+        assert!(lanes.values().all(|lane| lane.steps.len() as u64 <= STEPS_MAX));
+    }
+}

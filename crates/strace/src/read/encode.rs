@@ -1,0 +1,488 @@
+//! The arguments of a call as registers and memory: the way back from strace's text.
+
+use events::layout::{FieldKind, Layout};
+use events::record::part;
+use events::shape::{Arg, Dir, Kind, Len, Of, Syscall};
+use model::decode::shape::shape_of;
+use trace::event::{Call, Outcome};
+
+use super::memory;
+use super::node::Node;
+use super::number;
+use crate::spelling::{self, Argument, Shown};
+use crate::words;
+
+/// Stands for an address that the text does not tell.
+pub const SOMEWHERE: u64 = 0x1000;
+/// Memory of one argument.
+const MEMORY_BYTES_MAX: usize = 1 << 26;
+
+/// Memory behind an argument.
+pub struct Memory {
+    /// The argument's number.
+    pub arg: u8,
+    /// `events::record::part`.
+    pub part: u8,
+    /// Of which element.
+    pub index: u16,
+    /// It was so after the call.
+    pub out: bool,
+    /// Length in the program.
+    pub true_len: u64,
+    /// What the text tells of it.
+    pub bytes: Vec<u8>,
+}
+
+/// A call in the form of a trace.
+#[derive(Default)]
+pub struct Encoded {
+    /// The arguments.
+    pub args: [u64; 6],
+    /// How many there are.
+    pub nargs: u8,
+    /// What was behind them.
+    pub memory: Vec<Memory>,
+    /// Arguments whose memory, or meaning, the text does not tell.
+    pub untold: u32,
+}
+
+/// Puts the arguments of a call into the form of a trace.
+pub fn encode(row: &'static Syscall, nodes: &[Node<'_>], ret: Option<i64>) -> Encoded {
+    // What the arguments mean, and which are shown, depends on some of them.
+    let mut args = registers(row, row.args, &[0; 6], nodes);
+    args = registers(row, row.args, &args, nodes);
+    let call = Call { nr: row.nr, args, outcome: Outcome::Unfinished, ..Call::default() };
+    let shape = shape_of(&call);
+    args = registers(row, shape.args, &args, nodes);
+    let places =
+        Places { row, args: shape.args, order: spelling::order(row.name, &args, shape.args) };
+    let nargs = shape.args.len().min(6);
+    let mut encoder = Encoder { args, ret: ret.unwrap_or(0), memory: Vec::new(), untold: 0 };
+    for (number, arg) in shape.args.iter().take(6).enumerate() {
+        if let Some(node) = places.find(nodes, number) {
+            encoder.argument(number as u8, arg, node);
+        }
+    }
+    Encoded { args, nargs: nargs as u8, memory: encoder.memory, untold: encoder.untold }
+}
+
+/// Where in the text the arguments of a call stand.
+struct Places {
+    row: &'static Syscall,
+    args: &'static [Arg],
+    order: Vec<usize>,
+}
+
+impl Places {
+    /// The node of an argument: by its place, or by its name where strace gives names.
+    fn find<'n, 'a>(&self, nodes: &'n [Node<'a>], number: usize) -> Option<&'n Node<'a>> {
+        let ours = self.args.get(number)?.name;
+        let theirs = match spelling::argument(self.row.name, ours) {
+            Some(Argument::Named(name)) => name,
+            _ => ours,
+        };
+        let named = nodes.iter().find_map(|node| match node {
+            Node::Named(name, value) if *name == theirs => Some(&**value),
+            _ => None,
+        });
+        let place = self.order.iter().position(|shown| *shown == number);
+        let placed = place.and_then(|place| nodes.get(place));
+        named.or_else(|| placed.filter(|node| !matches!(node, Node::Named(..))))
+    }
+}
+
+fn registers(
+    row: &'static Syscall,
+    args: &'static [Arg],
+    known: &[u64; 6],
+    nodes: &[Node<'_>],
+) -> [u64; 6] {
+    let places = Places { row, args, order: spelling::order(row.name, known, args) };
+    let mut registers = [0; 6];
+    for (number, arg) in args.iter().take(6).enumerate() {
+        if let Some(node) = places.find(nodes, number) {
+            registers[number] = register(arg.kind, node).unwrap_or(0);
+        }
+    }
+    registers
+}
+
+/// The value in a register; that of what is in memory is an address.
+fn register(kind: Kind, node: &Node<'_>) -> Option<u64> {
+    let address =
+        matches!(kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..) | Kind::Address);
+    match node {
+        Node::Word(word) | Node::Labelled(word, _) => match kind {
+            Kind::Flags(set) | Kind::Enum(set) => number::of_set(word, set),
+            Kind::Mode => number::mode(word),
+            Kind::Signal => number::any(word).or_else(|| Some(number::signal(word)? as u64)),
+            _ => number::any(word),
+        },
+        Node::Several(parts) => parts.iter().rev().find_map(|part| register(kind, part)),
+        Node::Call("makedev", parts) => memory::makedev(parts),
+        Node::Call("htons", parts) => match parts.first() {
+            Some(Node::Word(word)) => Some(u64::from((number::any(word)? as u16).to_be())),
+            _ => None,
+        },
+        Node::Changed(before, _) => register(kind, before),
+        _ if address => Some(SOMEWHERE),
+        _ => None,
+    }
+}
+
+struct Encoder {
+    args: [u64; 6],
+    ret: i64,
+    memory: Vec<Memory>,
+    untold: u32,
+}
+
+impl Encoder {
+    fn argument(&mut self, number: u8, arg: &Arg, node: &Node<'_>) {
+        let (dir, of, len) = match arg.kind {
+            Kind::Path | Kind::Str => return self.string(number, 0, node),
+            Kind::StrArray => {
+                match node {
+                    Node::List { items, cut, .. } => {
+                        self.untold += u32::from(*cut);
+                        for (index, item) in items.iter().enumerate().take(u16::MAX.into()) {
+                            self.string(number, index as u16, item);
+                        }
+                    }
+                    _ => self.bare(node),
+                }
+                return;
+            }
+            Kind::Buf(dir, of, len) => (dir, of, len),
+            kind => {
+                self.untold += u32::from(register(kind, node).is_none());
+                return;
+            }
+        };
+        match (dir, node) {
+            (Dir::InOut, Node::Changed(before, after)) => {
+                self.place(number, of, len, before, false);
+                self.place(number, of, len, after, true);
+            }
+            (Dir::InOut, Node::List { items, .. }) if matches!(of, Of::I32 | Of::I64) => {
+                let (before, after): (Vec<_>, Vec<_>) = items.iter().map(sides).unzip();
+                self.numbers(number, of, &before, false);
+                self.numbers(number, of, &after, true);
+            }
+            (Dir::In, Node::Changed(before, _)) => self.place(number, of, len, before, false),
+            (Dir::Out | Dir::OutOnError, Node::Changed(_, after)) => {
+                self.place(number, of, len, after, true);
+            }
+            (Dir::In | Dir::InOut, _) => self.place(number, of, len, node, false),
+            (Dir::Out | Dir::OutOnError, _) => self.place(number, of, len, node, true),
+        }
+    }
+
+    fn numbers(&mut self, number: u8, of: Of, nodes: &[&Node<'_>], out: bool) {
+        let size = if matches!(of, Of::I32) { 4 } else { 8 };
+        let mut bytes = Vec::new();
+        for node in nodes {
+            let Some(value) = register(Kind::Ulong, node) else {
+                self.untold += 1;
+                return;
+            };
+            bytes.extend_from_slice(&value.to_le_bytes()[..size]);
+        }
+        self.push(number, part::WHOLE, 0, out, bytes, None);
+    }
+
+    /// Addresses tell nothing of what was there, unless there is nothing.
+    fn bare(&mut self, node: &Node<'_>) {
+        let null = matches!(node, Node::Word(word) if number::any(word) == Some(0));
+        self.untold += u32::from(!null);
+    }
+
+    fn string(&mut self, number: u8, index: u16, node: &Node<'_>) {
+        match node {
+            Node::Text { bytes, cut } => {
+                let more = bytes.len() as u64 + 1;
+                self.push(number, part::WHOLE, index, false, bytes.clone(), cut.then_some(more));
+            }
+            _ => self.bare(node),
+        }
+    }
+
+    /// `longer` is the length in the program, where not all is told.
+    fn push(
+        &mut self,
+        arg: u8,
+        part: u8,
+        index: u16,
+        out: bool,
+        bytes: Vec<u8>,
+        longer: Option<u64>,
+    ) {
+        let held = bytes.len() as u64;
+        self.untold += u32::from(longer.is_some_and(|len| len > held));
+        let true_len = longer.unwrap_or(held).max(held);
+        self.memory.push(Memory { arg, part, index, out, true_len, bytes });
+    }
+
+    fn place(&mut self, number: u8, of: Of, len: Len, node: &Node<'_>, out: bool) {
+        match (of, node) {
+            (_, Node::Word(_) | Node::Several(_)) => {
+                // A buffer into which the kernel wrote nothing is shown as its address.
+                if !out || self.ret > 0 {
+                    self.bare(node);
+                }
+            }
+            (Of::Bytes | Of::Text, Node::Text { bytes, cut }) => {
+                let mut bytes = bytes.clone();
+                // getcwd counts the NUL.
+                if matches!(of, Of::Text) && len == Len::Ret && self.ret == bytes.len() as i64 + 1 {
+                    bytes.push(0);
+                }
+                let longer = cut.then(|| self.length(len).max(bytes.len() as u64 + 1));
+                self.push(number, part::WHOLE, 0, out, bytes, longer);
+            }
+            (Of::Iovec, Node::List { items, .. }) => self.vector(number, part::WHOLE, items, out),
+            (Of::Msghdr, Node::Struct { fields, .. }) => self.message(number, fields, out),
+            (Of::Holder(holder), Node::Struct { fields, .. }) => {
+                self.holder(number, holder.layout, holder.of, fields, out);
+            }
+            _ => match encoded(of, node, self.length(len)) {
+                Some(bytes) if bytes.len() <= MEMORY_BYTES_MAX => {
+                    self.push(number, part::WHOLE, 0, out, bytes, None);
+                }
+                _ => self.untold += 1,
+            },
+        }
+    }
+
+    /// The length that the row gives, where arguments or the result tell it.
+    fn length(&self, len: Len) -> u64 {
+        let ret = self.ret.max(0) as u64;
+        let arg = |number: u8| self.args.get(usize::from(number)).copied().unwrap_or(0);
+        match len {
+            Len::Fixed(bytes) | Len::FixedIfRet(bytes) => bytes.into(),
+            Len::Arg(number) => arg(number),
+            Len::ArgPlus(number, more) => arg(number).saturating_add(more.into()),
+            Len::Ret => ret,
+            Len::RetPlus(more) => ret.saturating_add(more.into()),
+            Len::RetAtMost(number, unit) => ret.min(arg(number)).saturating_mul(unit.into()),
+            Len::BitsArg(number) => arg(number).div_ceil(64).saturating_mul(8),
+            _ => 0,
+        }
+    }
+
+    fn vector(&mut self, number: u8, part: u8, items: &[Node<'_>], out: bool) {
+        let mut head = Vec::new();
+        let mut left = self.ret.max(0) as u64;
+        for (index, item) in items.iter().enumerate().take(u16::MAX.into()) {
+            let Node::Struct { fields, .. } = item else {
+                self.untold += 1;
+                return;
+            };
+            let len = memory::field(fields, "iov_len").and_then(|n| register(Kind::Ulong, n));
+            let (Some(len), Some(base)) = (len, memory::field(fields, "iov_base")) else {
+                self.untold += 1;
+                return;
+            };
+            let address = register(Kind::Address, base).unwrap_or(SOMEWHERE);
+            head.extend(address.to_le_bytes());
+            head.extend(len.to_le_bytes());
+            let held = if out { len.min(left) } else { len };
+            left = left.saturating_sub(held);
+            match base {
+                Node::Text { bytes, cut } if !bytes.is_empty() => {
+                    // Those of messages are told apart by message, and here there is one.
+                    let index = if part == part::WHOLE { index as u16 } else { 0 };
+                    let longer = cut.then_some(held);
+                    self.push(number, part::CONTENT, index, out, bytes.clone(), longer);
+                }
+                Node::Text { .. } => {}
+                other if held > 0 => self.bare(other),
+                _ => {}
+            }
+        }
+        self.push(number, part, 0, false, head, None);
+    }
+
+    fn message(&mut self, number: u8, fields: &[(&str, Node<'_>)], out: bool) {
+        const HEADER: usize = 56;
+        let mut header = vec![0; HEADER];
+        let mut put = |at: usize, size: usize, value: u64| {
+            header[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+        };
+        for (name, at, size) in [
+            ("msg_name", 0, 8),
+            ("msg_namelen", 8, 4),
+            ("msg_iov", 16, 8),
+            ("msg_iovlen", 24, 8),
+            ("msg_control", 32, 8),
+            ("msg_controllen", 40, 8),
+            ("msg_flags", 48, 4),
+        ] {
+            let kind =
+                if name == "msg_flags" { Kind::Flags(&events::flags::MSG) } else { Kind::Address };
+            let node = memory::field(fields, name)
+                .map(|node| if out { sides(node).1 } else { sides(node).0 });
+            put(at, size, node.and_then(|node| register(kind, node)).unwrap_or(0));
+        }
+        self.push(number, part::WHOLE, 0, out, header, None);
+        if let Some(name @ Node::Struct { .. }) = memory::field(fields, "msg_name")
+            && let Some(bytes) = encoded(Of::Sockaddr, name, 0)
+        {
+            self.push(number, part::NAME, 0, out, bytes, None);
+        }
+        match memory::field(fields, "msg_iov") {
+            Some(Node::List { items, .. }) => self.vector(number, part::VECTOR, items, out),
+            _ => self.untold += 1,
+        }
+        self.untold += u32::from(memory::field(fields, "msg_control").is_some());
+    }
+
+    fn holder(
+        &mut self,
+        number: u8,
+        layout: &'static Layout,
+        of: Of,
+        fields: &[(&str, Node<'_>)],
+        out: bool,
+    ) {
+        let Some(bytes) = structure(layout, fields) else {
+            self.untold += 1;
+            return;
+        };
+        let inner = fields.iter().find(|(_, node)| !matches!(node, Node::Word(_)));
+        if let Some((_, node)) = inner
+            && let Some(held) = encoded(of, node, 0)
+        {
+            self.push(number, part::CONTENT, 0, out, held, None);
+        }
+        self.push(number, part::WHOLE, 0, out, bytes, None);
+    }
+}
+
+/// A value before and after.
+fn sides<'n, 'a>(node: &'n Node<'a>) -> (&'n Node<'a>, &'n Node<'a>) {
+    match node {
+        Node::Changed(before, after) => (before, after),
+        one => (one, one),
+    }
+}
+
+/// Memory of a kind that points no further; none where the text does not tell all of it.
+pub fn encoded(of: Of, node: &Node<'_>, length: u64) -> Option<Vec<u8>> {
+    match (of, node) {
+        (Of::Struct(layout), Node::Struct { fields, cut: false, .. }) => structure(layout, fields),
+        (Of::Struct(layout), Node::List { items, cut: false, .. }) => {
+            all(items, |item| encoded(Of::Struct(layout), item, 0))
+        }
+        // Times of utimensat have names of their own.
+        (Of::Struct(layout), Node::Word(word)) => memory::named_time(layout, word),
+        (Of::I32 | Of::U32 | Of::Fds, Node::List { items, cut: false, .. }) => {
+            all(items, |item| Some(register(Kind::Ulong, item)?.to_le_bytes()[..4].to_vec()))
+        }
+        (Of::I64 | Of::U64, Node::List { items, cut: false, .. }) => {
+            all(items, |item| Some(register(Kind::Ulong, item)?.to_le_bytes().to_vec()))
+        }
+        (Of::SigSet, _) => Some(memory::signal_set(node)?.to_le_bytes().to_vec()),
+        (Of::Siginfo, Node::Struct { fields, cut: false, .. }) => memory::siginfo(fields),
+        (Of::Bits | Of::FdSet, Node::List { items, cut: false, inverted: false }) => {
+            memory::bits(items, length)
+        }
+        (Of::Sockaddr, Node::Struct { fields, plain, cut: false }) => {
+            memory::sockaddr(fields, plain)
+        }
+        (Of::Dirents64, Node::List { items, cut: false, .. }) => all(items, memory::dirent),
+        (Of::WaitStatus, Node::List { items, cut: false, .. }) => {
+            Some(memory::wait_status(items.first()?)?.to_le_bytes().to_vec())
+        }
+        _ => None,
+    }
+}
+
+fn all<'n, 'a>(
+    items: &'n [Node<'a>],
+    mut encode: impl FnMut(&'n Node<'a>) -> Option<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for item in items {
+        bytes.extend(encode(item)?);
+        if bytes.len() > MEMORY_BYTES_MAX {
+            return None;
+        }
+    }
+    Some(bytes)
+}
+
+/// A struct by its layout; fields that are not told are 0, as are those that strace never shows.
+fn structure(layout: &'static Layout, fields: &[(&str, Node<'_>)]) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; layout.size as usize];
+    let form = spelling::form(layout.name);
+    for (name, node) in fields {
+        let piece = form.and_then(|form| form.fields.iter().find(|piece| piece.name == *name));
+        let ours = piece.map_or(*name, |piece| piece.field);
+        let field = layout.fields.iter().find(|field| field.name == ours)?;
+        let node = match piece.map(|piece| piece.shown) {
+            Some(Shown::Val) => match node {
+                Node::Struct { fields, .. } => memory::field(fields, "val")?,
+                other => other,
+            },
+            Some(Shown::Twice) => match node {
+                Node::Struct { fields, .. } => memory::field(fields, "u64")?,
+                other => other,
+            },
+            _ => node,
+        };
+        put(&mut bytes, field.offset as usize, field.kind, node)?;
+    }
+    Some(bytes)
+}
+
+fn put(bytes: &mut [u8], at: usize, kind: FieldKind, node: &Node<'_>) -> Option<()> {
+    let mut number = |size: u8, value: u64| {
+        let size = usize::from(size.min(8));
+        bytes.get_mut(at..at + size)?.copy_from_slice(&value.to_le_bytes()[..size]);
+        Some(())
+    };
+    match kind {
+        FieldKind::Signed(size) | FieldKind::Unsigned(size) | FieldKind::Hex(size) => {
+            number(size, register(Kind::Address, node)?)
+        }
+        FieldKind::Mode(size) => number(size, register(Kind::Mode, node)?),
+        FieldKind::Dev(size) => number(size, register(Kind::Dev, node)?),
+        FieldKind::Flags(size, set) => number(size, register(Kind::Flags(set), node)?),
+        FieldKind::Enum(size, set) | FieldKind::Named(size, set) => {
+            number(size, register(Kind::Enum(set), node)?)
+        }
+        FieldKind::Signal => number(4, register(Kind::Signal, node)?),
+        FieldKind::Fd => number(4, register(Kind::Fd, node)?),
+        FieldKind::SigSet => number(8, memory::signal_set(node)?),
+        FieldKind::Text(size) | FieldKind::Bytes(size) => {
+            let Node::Text { bytes: text, cut: false } = node else { return None };
+            let text = text.get(..text.len().min(size.into()))?;
+            bytes.get_mut(at..at + text.len())?.copy_from_slice(text);
+            Some(())
+        }
+        FieldKind::Struct(layout) => {
+            let inner = encoded(Of::Struct(layout), node, 0)?;
+            bytes.get_mut(at..at + inner.len())?.copy_from_slice(&inner);
+            Some(())
+        }
+        FieldKind::Array(count, kind) => {
+            let Node::List { items, .. } = node else { return None };
+            let size = memory::field_bytes(kind)?;
+            for (index, item) in items.iter().enumerate().take(count.into()) {
+                put(bytes, at + index * size, *kind, item)?;
+            }
+            Some(())
+        }
+    }
+}
+
+/// The number in a node, for those who know that it is one.
+pub fn number_of(node: &Node<'_>) -> Option<u64> {
+    register(Kind::Ulong, node)
+}
+
+/// A device number.
+pub fn device(major: u64, minor: u64) -> u64 {
+    words::device(major, minor)
+}

@@ -1,0 +1,35 @@
+//! What may be wrong with a text.
+
+use std::io;
+
+/// Why a text could not be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The text could not be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// A line makes no sense.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Its number, from 1.
+        line: u64,
+        /// What was found, and what was expected.
+        what: String,
+    },
+    /// Nothing in the text is a call.
+    #[error("no line of the text is a call as strace prints it")]
+    Nothing,
+    /// The trace could not be written.
+    #[error("{0}")]
+    Write(#[from] trace::WriteError),
+}
+
+/// What is wrong with a line, before its number is known.
+pub type Wrong = String;
+
+/// Bytes of a line, shortened for a message.
+pub fn shown(bytes: &[u8]) -> String {
+    const SHOWN_MAX: usize = 40;
+    let text = bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii();
+    format!("'{text}{}'", if bytes.len() > SHOWN_MAX { "..." } else { "" })
+}

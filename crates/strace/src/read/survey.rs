@@ -1,0 +1,198 @@
+//! The first pass: what a text tells only later than a trace needs it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::BufRead;
+
+use events::shape::{Classes, Kind};
+use trace::event::StartHow;
+
+use super::error::ImportError;
+use super::node::{Cursor, Node, unescaped};
+use super::number;
+use super::tail::tail;
+use super::text::{Item, ItemKind, Text};
+
+/// Threads that one text may tell about.
+const BIRTHS_MAX: usize = 1 << 20;
+/// Calls in which descriptors of the beginning are looked for.
+const LABELS_CALLS: u64 = 10_000;
+/// Standard input, output and errors.
+const STANDARD: i32 = 3;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x1_0000;
+
+/// How a thread came to be.
+pub struct Birth {
+    /// By whom.
+    pub parent: u32,
+    /// As what.
+    pub how: StartHow,
+}
+
+/// What the first pass found.
+#[derive(Default)]
+pub struct Survey {
+    /// Whose the lines are that do not say so.
+    pub unnamed: u32,
+    /// Whose the first call is.
+    pub first: u32,
+    /// Threads by id; ids come again.
+    pub births: HashMap<u32, VecDeque<Birth>>,
+    /// Where the program began.
+    pub cwd: Option<Vec<u8>>,
+    /// Its umask.
+    pub umask: Option<u32>,
+    /// Its user and group ids, by the names of the calls that tell them.
+    pub ids: BTreeMap<&'static str, u32>,
+    /// What its standard descriptors referred to.
+    pub labels: BTreeMap<i32, Vec<u8>>,
+    moved: bool,
+    calls: u64,
+    born: usize,
+}
+
+const IDS: &[&str] = &["getuid", "geteuid", "getgid", "getegid"];
+
+/// Reads a text for the first time.
+pub fn survey(source: impl BufRead) -> Result<Survey, ImportError> {
+    const UNNAMED: u32 = 0;
+    let mut text = Text::new(source, UNNAMED);
+    let mut survey = Survey::default();
+    let mut told = None;
+    while let Some(item) = text.next()? {
+        let line = item.line;
+        survey.item(&item, &mut told).map_err(|what| ImportError::Line { line, what })?;
+    }
+    if survey.calls == 0 {
+        return Err(ImportError::Nothing);
+    }
+    survey.unnamed = told.unwrap_or(1);
+    let name = |tid: &mut u32| {
+        if *tid == UNNAMED {
+            *tid = survey.unnamed;
+        }
+    };
+    name(&mut survey.first);
+    survey.births.values_mut().flatten().for_each(|birth| name(&mut birth.parent));
+    Ok(survey)
+}
+
+impl Survey {
+    fn item(&mut self, item: &Item, told: &mut Option<u32>) -> Result<(), String> {
+        let ItemKind::Call { name, text } = &item.kind else { return Ok(()) };
+        self.calls += 1;
+        if self.calls == 1 {
+            self.first = item.tid;
+        }
+        let Some(row) = events::by_name(name) else { return Ok(()) };
+        let early = item.tid == self.first && self.calls <= LABELS_CALLS;
+        let labels = early && text.contains(&b'<') && self.labels.len() < STANDARD as usize;
+        if self.cwd.is_none() && !self.moved {
+            self.cwd = label_of_cwd(text);
+        }
+        let births = row.classes.intersects(Classes::PROCESS) && is_birth(name);
+        let wanted = births
+            || labels
+            || matches!(&**name, "getcwd" | "chdir" | "fchdir" | "umask")
+            || IDS.contains(&&**name)
+            || told.is_none()
+                && item.tid == 0
+                && matches!(&**name, "set_tid_address" | "getpid" | "gettid");
+        if !wanted {
+            return Ok(());
+        }
+        let mut cursor = Cursor::new(text);
+        let (nodes, _) = cursor.items(b')')?;
+        let Some(ret) = tail(cursor.rest())?.ret.filter(|ret| *ret >= 0) else { return Ok(()) };
+        if labels {
+            self.label(row.args, &nodes);
+        }
+        match &**name {
+            "set_tid_address" | "getpid" | "gettid" if item.tid == 0 => {
+                told.get_or_insert(ret as u32);
+            }
+            "getcwd" if self.cwd.is_none() && !self.moved => {
+                if let Some(Node::Text { bytes, cut: false }) = nodes.first() {
+                    self.cwd = Some(bytes.clone());
+                }
+            }
+            "chdir" | "fchdir" => self.moved = true,
+            "umask" if self.umask.is_none() => self.umask = Some(ret as u32 & 0o777),
+            _ => {}
+        }
+        if let Some(id) = IDS.iter().find(|id| **id == name) {
+            self.ids.entry(id).or_insert(ret as u32);
+        }
+        if births && ret > 0 {
+            self.birth(item.tid, name, &nodes, ret as u32)?;
+        }
+        Ok(())
+    }
+
+    fn birth(
+        &mut self,
+        parent: u32,
+        name: &str,
+        nodes: &[Node<'_>],
+        tid: u32,
+    ) -> Result<(), String> {
+        self.born += 1;
+        if self.born > BIRTHS_MAX {
+            return Err(format!("more than {BIRTHS_MAX} threads"));
+        }
+        let flags = flags_of(nodes);
+        let how = match name {
+            "vfork" => StartHow::Vfork,
+            _ if flags & CLONE_THREAD != 0 => StartHow::Thread,
+            _ if flags & (CLONE_VFORK | CLONE_VM) == CLONE_VFORK | CLONE_VM => StartHow::Vfork,
+            _ => StartHow::Fork,
+        };
+        self.births.entry(tid).or_default().push_back(Birth { parent, how });
+        Ok(())
+    }
+
+    /// The first that is told of a standard descriptor is what it was in the beginning.
+    fn label(&mut self, args: &[events::Arg], nodes: &[Node<'_>]) {
+        for (arg, node) in args.iter().zip(nodes) {
+            if let (Kind::Fd, Node::Labelled(fd, label)) = (arg.kind, node)
+                && let Some(fd) = fd.parse().ok().filter(|fd| (0..STANDARD).contains(fd))
+            {
+                self.labels.entry(fd).or_insert_with(|| label.clone());
+            }
+        }
+    }
+}
+
+fn is_birth(name: &str) -> bool {
+    matches!(name, "clone" | "clone3" | "fork" | "vfork")
+}
+
+/// The flags among the arguments of clone or clone3.
+fn flags_of(nodes: &[Node<'_>]) -> u64 {
+    let set = &events::flags::CLONE3;
+    let word = |node: &Node<'_>| match node {
+        Node::Word(word) => number::of_set(word, set),
+        _ => None,
+    };
+    let found = nodes.iter().find_map(|node| match node {
+        Node::Named("flags", value) => word(value),
+        Node::Struct { fields, .. } => word(super::memory::field(fields, "flags")?),
+        Node::Changed(before, _) => match &**before {
+            Node::Struct { fields, .. } => word(super::memory::field(fields, "flags")?),
+            _ => None,
+        },
+        _ => None,
+    });
+    found.unwrap_or(0)
+}
+
+/// `AT_FDCWD</path>`, where descriptors are told with their paths.
+fn label_of_cwd(text: &[u8]) -> Option<Vec<u8>> {
+    const WORD: &[u8] = b"AT_FDCWD<";
+    let at = text.windows(WORD.len()).position(|window| window == WORD)?;
+    let rest = &text[at + WORD.len()..];
+    let end = rest.iter().position(|&c| c == b'>')?;
+    unescaped(&rest[..end]).ok().filter(|path| path.starts_with(b"/"))
+}

@@ -1,0 +1,142 @@
+//! Small things in strace's words, which more than one way of showing calls uses.
+
+use model::names;
+
+/// Names of the file types in a mode.
+pub const FILE_TYPES: &[(u32, &str)] = &[
+    (0o010_000, "S_IFIFO"),
+    (0o020_000, "S_IFCHR"),
+    (0o040_000, "S_IFDIR"),
+    (0o060_000, "S_IFBLK"),
+    (0o100_000, "S_IFREG"),
+    (0o120_000, "S_IFLNK"),
+    (0o140_000, "S_IFSOCK"),
+];
+
+/// Results that make the kernel begin a call anew: number, name, meaning.
+pub const RESTARTS: &[(i32, &str, &str)] = &[
+    (512, "ERESTARTSYS", "To be restarted if SA_RESTART is set"),
+    (513, "ERESTARTNOINTR", "To be restarted"),
+    (514, "ERESTARTNOHAND", "To be restarted if no handler"),
+    (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
+];
+
+/// Major and minor number, as the C library takes a device number apart.
+pub fn major_minor(dev: u64) -> (u64, u64) {
+    let major = (dev >> 8 & 0xfff) | (dev >> 32 & 0xffff_f000);
+    let minor = (dev & 0xff) | (dev >> 12 & 0xffff_ff00);
+    (major, minor)
+}
+
+/// The device number of a major and a minor number.
+pub fn device(major: u64, minor: u64) -> u64 {
+    (minor & 0xff)
+        | (major & 0xfff) << 8
+        | (minor & 0xffff_ff00) << 12
+        | (major & 0xffff_f000) << 32
+}
+
+/// A signal's name, or its number.
+pub fn signal(number: i32) -> String {
+    names::signal(number).unwrap_or_else(|| number.to_string())
+}
+
+/// A set of signals without the names' common beginning; `from` are the signals that make a set
+/// read better as what it leaves out.
+pub fn signal_set(set: u64, from: u32) -> String {
+    let inverted = set.count_ones() >= from;
+    let shown = if inverted { !set } else { set };
+    let names = (1..=64).filter(|n| shown >> (n - 1) & 1 != 0).map(|number| {
+        let name = names::signal(number).unwrap_or_default();
+        name.strip_prefix("SIG").unwrap_or(&name).to_string()
+    });
+    let names: Vec<String> = names.collect();
+    format!("{}[{}]", if inverted { "~" } else { "" }, names.join(" "))
+}
+
+/// A wait status in terms of the macros that take it apart.
+pub fn wait_status(status: i32) -> String {
+    match (status & 0x7f, status >> 8 & 0xff) {
+        _ if status == 0xffff => "{WIFCONTINUED(s)}".into(),
+        (0, code) => format!("{{WIFEXITED(s) && WEXITSTATUS(s) == {code}}}"),
+        (0x7f, stop) => format!("{{WIFSTOPPED(s) && WSTOPSIG(s) == {}}}", signal(stop)),
+        (number, _) => {
+            let core = if status & 0x80 != 0 { " && WCOREDUMP(s)" } else { "" };
+            format!("{{WIFSIGNALED(s) && WTERMSIG(s) == {}{core}}}", signal(number))
+        }
+    }
+}
+
+/// How a process ended.
+pub fn end_of_process(status: i32) -> String {
+    match status & 0x7f {
+        0 => format!("exited with {}", status >> 8 & 0xff),
+        number => {
+            let core = if status & 0x80 != 0 { " (core dumped)" } else { "" };
+            format!("killed by {}{core}", signal(number))
+        }
+    }
+}
+
+/// A time as a date in UTC; none for the beginning of time, which stands for no time.
+pub fn date(seconds: i64, nanoseconds: u64) -> Option<String> {
+    const DAY: i64 = 86_400;
+    const YEARS_MAX: i64 = 9999;
+    if seconds == 0 && nanoseconds == 0 {
+        return None;
+    }
+    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    // Days are counted from the first of March of year 0, in eras of 400 years.
+    let shifted = days.checked_add(719_468)?;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    if !(-YEARS_MAX..=YEARS_MAX).contains(&year) {
+        return None;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let fraction = match nanoseconds {
+        0 => String::new(),
+        ns => format!(".{ns:09}"),
+    };
+    Some(format!(
+        "{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}{fraction}+0000"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let date = |seconds, ns| date(seconds, ns).expect("a date");
+        assert_eq!(date(1_795_270_356, 750_445_279), "2026-11-21T14:12:36.750445279+0000");
+        assert_eq!(date(1_672_587_846, 0), "2023-01-01T15:44:06+0000");
+        assert_eq!(date(951_782_400, 0), "2000-02-29T00:00:00+0000");
+        assert_eq!(date(-1, 5), "1969-12-31T23:59:59.000000005+0000");
+        assert_eq!(super::date(0, 0), None);
+        assert_eq!(super::date(i64::MAX, 0), None);
+        assert_eq!(super::date(i64::MIN, 0), None);
+    }
+
+    #[test]
+    fn devices_survive_being_taken_apart() {
+        for dev in [0, 0x801, 0xfe00, 0x1234_5678_9abc_def0] {
+            let (major, minor) = major_minor(dev);
+            assert_eq!(device(major, minor), dev, "{dev:#x}");
+        }
+    }
+
+    #[test]
+    fn signal_sets() {
+        assert_eq!(signal_set(0, 42), "[]");
+        assert_eq!(signal_set(1 << 1 | 1 << 14, 42), "[INT TERM]");
+        assert_eq!(signal_set(!(1 << 8 | 1 << 31), 42), "~[KILL RTMIN]");
+        assert_eq!(signal_set(u64::MAX, 42), "~[]");
+    }
+}

@@ -1,0 +1,312 @@
+//! A call as strace writes it: what is known when it begins, the rest, and the result.
+
+use events::flags;
+use events::shape::{Arg, Dir, FlagSet, Kind, Of, Ret};
+use model::decode::shape::{Shape, shape_of};
+use model::decode::{self, Decoded, Limits, Returned};
+use model::{Contents, Value, View};
+use trace::event::Call;
+
+use super::value::{self, hex, number, plain, push};
+use crate::spelling::{self, Argument, STRING_BYTES_MAX};
+use crate::words;
+
+/// A call in pieces.
+pub struct Written {
+    /// The call's name.
+    pub name: String,
+    /// Name, bracket and the arguments that are known when it begins.
+    pub before: String,
+    /// The other arguments.
+    pub after: String,
+    /// What came of it, from the sign on; none while it had not returned.
+    pub result: Option<String>,
+    /// The result tells nothing, not even a time: the call does not return.
+    pub never: bool,
+}
+
+/// How much of a call is decoded: what strace shows with the largest limits.
+const LIMITS: Limits =
+    Limits { strings: STRING_BYTES_MAX + 1, data: STRING_BYTES_MAX + 1, items: usize::MAX };
+
+/// Operations of fcntl whose results are flags.
+const FLAG_RESULTS: &[(&str, u64, &FlagSet)] =
+    &[("fcntl", 1, &flags::FD_FLAGS), ("fcntl", 3, &flags::OPEN)];
+
+const CLONE_PARENT_TID: u64 = 0x10_1000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_CHILD_TID: u64 = 0x120_0000;
+
+/// Writes a call.
+pub fn write(call: &Call, view: &View<'_>, contents: &mut dyn Contents) -> (Written, Decoded) {
+    let shape = shape_of(call);
+    let decoded = decode::decode(call, view, contents, LIMITS);
+    let mut written = Written {
+        name: shape.name.to_string(),
+        before: format!("{}(", shape.name),
+        after: String::new(),
+        result: None,
+        never: matches!(decoded.result, Returned::Never),
+    };
+    match &*shape.name {
+        "clone" => clone(&mut written, call, &shape, &decoded),
+        "clone3" => clone3(&mut written, &shape, &decoded),
+        _ => arguments(&mut written, call, &shape, &decoded),
+    }
+    written.result = result(call, &shape, &decoded);
+    (written, decoded)
+}
+
+fn arguments(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decoded) {
+    let mut ended = false;
+    let shown = spelling::order(&shape.name, &call.args, shape.args);
+    for (index, place) in shown.into_iter().enumerate() {
+        let (arg, raw) = (&shape.args[place], call.args[place]);
+        let Some((_, value)) = decoded.args.get(place) else { continue };
+        let how = spelling::argument(&shape.name, arg.name);
+        if index > 0 {
+            let out = if ended { &mut written.after } else { &mut written.before };
+            out.push_str(", ");
+        }
+        ended |= how != Some(Argument::Before) && comes_out(arg.kind);
+        let out = if ended { &mut written.after } else { &mut written.before };
+        argument(out, arg, value, raw, how);
+    }
+}
+
+fn comes_out(kind: Kind) -> bool {
+    matches!(kind, Kind::Buf(Dir::Out | Dir::OutOnError | Dir::InOut, ..))
+}
+
+fn argument(out: &mut String, arg: &Arg, value: &Value, raw: u64, how: Option<Argument>) {
+    match (how, value) {
+        (Some(Argument::Address), _) => plain(out, &Value::Address(raw)),
+        (Some(Argument::AddressIfEmpty), Value::Bytes(bytes)) if bytes.len == 0 => {
+            plain(out, &Value::Address(raw));
+        }
+        (Some(Argument::Hex), _) => hex(out, raw),
+        (Some(Argument::Bitset), _) if raw as u32 == u32::MAX => {
+            out.push_str("FUTEX_BITSET_MATCH_ANY");
+        }
+        (Some(Argument::FileMode), _) => value::file_mode(out, raw as u32),
+        (Some(Argument::Times), Value::Array { items, more, .. }) => {
+            value::array(out, items, *more, ", ", value::time);
+        }
+        (Some(Argument::Before), Value::Changed(before, _)) => of_kind(out, arg.kind, before),
+        _ => of_kind(out, arg.kind, value),
+    }
+}
+
+fn of_kind(out: &mut String, kind: Kind, value: &Value) {
+    match (kind, value) {
+        (Kind::Mode, Value::Mode(mode)) => value::number_mode(out, *mode),
+        (Kind::Buf(_, of, _), _) => of_memory(out, of, value),
+        _ => plain(out, value),
+    }
+}
+
+fn of_memory(out: &mut String, of: Of, value: &Value) {
+    match (of, value) {
+        (Of::Struct(layout), _) => value::of_layout(out, layout, value),
+        (Of::Holder(holder), _) => value::of_layout(out, holder.layout, value),
+        (Of::Bits, Value::Array { items, more, .. }) => value::array(out, items, *more, " ", plain),
+        (Of::I32, Value::Changed(before, after)) => match (only(before), only(after)) {
+            (Some(before), Some(after)) => {
+                out.push('[');
+                value::changed(out, before, after, plain);
+                out.push(']');
+            }
+            _ => plain(out, value),
+        },
+        _ => plain(out, value),
+    }
+}
+
+fn only(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Array { items, .. } if items.len() == 1 => items.first(),
+        _ => None,
+    }
+}
+
+/// The arguments of clone have names, another order, and are left out where the flags do.
+fn clone(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decoded) {
+    const ORDER: &[(&str, Option<u64>)] = &[
+        ("stack", None),
+        ("flags", None),
+        ("parent_tid", Some(CLONE_PARENT_TID)),
+        ("tls", Some(CLONE_SETTLS)),
+        ("child_tid", Some(CLONE_CHILD_TID)),
+    ];
+    let given = call.args[0];
+    let mut between = "";
+    for (name, wanted) in ORDER {
+        let arg = shape.args.iter().zip(&decoded.args).find(|(arg, _)| arg.name == *name);
+        let Some((arg, (_, value))) = arg else { continue };
+        if wanted.is_some_and(|bits| given & bits == 0) {
+            continue;
+        }
+        let out = if wanted.is_some() { &mut written.after } else { &mut written.before };
+        out.push_str(between);
+        between = ", ";
+        if let Some(Argument::Named(name)) = spelling::argument(&shape.name, arg.name) {
+            push(out, format_args!("{name}="));
+        }
+        of_kind(out, arg.kind, value);
+    }
+}
+
+/// clone3 tells the new thread's id beside the struct that said where to put it.
+fn clone3(written: &mut Written, shape: &Shape, decoded: &Decoded) {
+    let Some((arg, (_, value))) = shape.args.iter().zip(&decoded.args).next() else { return };
+    of_kind(&mut written.before, arg.kind, value);
+    if let (Value::Struct { fields, .. }, Returned::Value(Value::Int(tid))) =
+        (value, &decoded.result)
+    {
+        let given = fields.iter().find(|(name, _)| *name == "flags").map_or(0, |(_, v)| number(v));
+        if given & CLONE_PARENT_TID & !0x1000 != 0 {
+            push(&mut written.after, format_args!(" => {{parent_tid=[{tid}]}}"));
+        }
+    }
+    if let Some((_, size)) = decoded.args.get(1) {
+        written.after.push_str(", ");
+        plain(&mut written.after, size);
+    }
+}
+
+fn result(call: &Call, shape: &Shape, decoded: &Decoded) -> Option<String> {
+    let mut out = String::from("= ");
+    match &decoded.result {
+        Returned::Never => out.push('?'),
+        Returned::Unfinished => return None,
+        Returned::Error { errno, name } => match words::RESTARTS.iter().find(|r| r.0 == *errno) {
+            Some((_, name, text)) => push(&mut out, format_args!("? {name} ({text})")),
+            None => match name {
+                Some((name, text)) => push(&mut out, format_args!("-1 {name} ({text})")),
+                None => push(&mut out, format_args!("-1 (errno {errno})")),
+            },
+        },
+        Returned::Value(value) => {
+            match (shape.ret, value) {
+                (Ret::Mode, Value::Mode(mode)) => value::number_mode(&mut out, *mode),
+                (Ret::Address, _) => hex(&mut out, number(value)),
+                _ => plain(&mut out, value),
+            }
+            let of_op = |(call, op, _): &&(&str, u64, &FlagSet)| {
+                *call == shape.name && *op == number_at(decoded, 1)
+            };
+            match FLAG_RESULTS.iter().find(of_op) {
+                Some((_, op, set)) if *op == 3 || number(value) != 0 => {
+                    out.push_str(" (flags ");
+                    value::flags(&mut out, number(value), set);
+                    out.push(')');
+                }
+                Some(_) => {}
+                None => ready(&mut out, call, shape, decoded, value),
+            }
+        }
+    }
+    Some(out)
+}
+
+fn number_at(decoded: &Decoded, index: usize) -> u64 {
+    decoded.args.get(index).map_or(0, |(_, value)| number(value))
+}
+
+/// What is ready, behind the results of calls that wait for descriptors.
+fn ready(out: &mut String, call: &Call, shape: &Shape, decoded: &Decoded, result: &Value) {
+    let find = |name: &str| {
+        let at = shape.args.iter().position(|arg| arg.name == name)?;
+        Some((shape.args[at].kind, &decoded.args.get(at)?.1))
+    };
+    let waits = matches!(&*shape.name, "poll" | "ppoll" | "select" | "pselect6");
+    if !waits {
+        return;
+    }
+    if number(result) == 0 {
+        return out.push_str(" (Timeout)");
+    }
+    let mut parts = Vec::new();
+    if let Some((_, Value::Changed(_, after))) = find("fds") {
+        parts.push(polled(after));
+    }
+    for (name, word) in [("readfds", "in"), ("writefds", "out"), ("exceptfds", "except")] {
+        let after = match find(name) {
+            Some((_, Value::Changed(_, after))) => after,
+            _ => continue,
+        };
+        if matches!(&**after, Value::FdSet(fds) if !fds.is_empty()) {
+            let mut text = format!("{word} ");
+            plain(&mut text, after);
+            parts.push(text);
+        }
+    }
+    for name in ["timeout", "tmo_p"] {
+        if let Some((kind, Value::Changed(_, after))) = find(name) {
+            let mut text = String::from("left ");
+            of_kind(&mut text, kind, after);
+            parts.push(text);
+        }
+    }
+    if !parts.is_empty() && call.nargs > 0 {
+        push(out, format_args!(" ({})", parts.join(", ")));
+    }
+}
+
+/// The descriptors of poll for which something has happened.
+fn polled(after: &Value) -> String {
+    let items = match after {
+        Value::Array { items, .. } => &items[..],
+        one => std::slice::from_ref(one),
+    };
+    let shown = items.iter().filter_map(|item| {
+        let Value::Struct { fields, .. } = item else { return None };
+        let find = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, v)| v);
+        let (fd, revents) = (find("fd")?, find("revents")?);
+        if number(revents) == 0 {
+            return None;
+        }
+        let mut text = String::from("{fd=");
+        plain(&mut text, fd);
+        text.push_str(", revents=");
+        plain(&mut text, revents);
+        text.push('}');
+        Some(text)
+    });
+    let shown: Vec<String> = shown.collect();
+    format!("[{}]", shown.join(", "))
+}
+
+/// The line of a return from a handler, whose mask is no argument.
+pub fn sigreturn(mask: u64, result: i64) -> Written {
+    let mut text = String::from("= ");
+    let errno = if (-4095..0).contains(&result) { -result as i32 } else { 0 };
+    match model::names::errno(errno) {
+        Some((name, meaning)) => push(&mut text, format_args!("-1 {name} ({meaning})")),
+        None => push(&mut text, format_args!("{result}")),
+    }
+    Written {
+        name: "rt_sigreturn".into(),
+        before: format!("rt_sigreturn({{mask={}}}", words::signal_set(mask, value::SET_INVERTED)),
+        after: String::new(),
+        result: Some(text),
+        never: false,
+    }
+}
+
+/// The line of the exec that began the recorded program, which is not in the trace.
+pub fn launch(path: &[u8], argv: &Value, envp: &Value) -> Written {
+    let mut before = String::from("execve(");
+    value::quote(&mut before, path, false);
+    for list in [argv, envp] {
+        before.push_str(", ");
+        plain(&mut before, list);
+    }
+    Written {
+        name: "execve".into(),
+        before,
+        after: String::new(),
+        result: Some("= 0".into()),
+        never: false,
+    }
+}

@@ -1,0 +1,364 @@
+//! Lines in the order of time: calls that others interrupt are cut in two, as strace does.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use model::decode::{self, siginfo};
+use model::{Contents, Moment, Value};
+use trace::event::{Call, EventKind, Outcome};
+
+use super::call::{self, Written};
+use super::value;
+use crate::words;
+
+/// The column in which results stand.
+const RESULT_COLUMN: usize = 40;
+/// Handlers of one thread that may be entered and not left, as far as masks are known.
+const NESTED_MAX: usize = 64;
+const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
+const NO_FLAGS: u64 = 0;
+
+/// A call on its way.
+struct Pending {
+    tid: u32,
+    written: Written,
+    enter_ns: u64,
+}
+
+/// What is known of a thread's signals.
+#[derive(Default)]
+struct Signals {
+    mask: Option<u64>,
+    /// Mask and result that the handlers left behind.
+    frames: Vec<(u64, i64)>,
+    /// The result of the last call, and what a handler finds in its place.
+    last: i64,
+}
+
+/// Writes events as lines.
+pub struct Lines<W> {
+    out: W,
+    /// Wall clock at the start of the trace.
+    epoch_ns: u64,
+    /// Calls that return later, by that time and the thread.
+    pending: BTreeMap<(u64, u32), Pending>,
+    /// Calls of which nobody knows yet whether they return: execs.
+    waiting: HashMap<u32, Pending>,
+    /// The thread whose call stands on a line that is not ended.
+    open: Option<u32>,
+    column: usize,
+    signals: HashMap<u32, Signals>,
+    /// Threads that live: their process, their id, whether they are its first.
+    living: BTreeMap<u32, (u32, u32, bool)>,
+    /// With what threads ended by themselves, and what the whole process told.
+    codes: HashMap<u32, i64>,
+    process_codes: HashMap<u32, i64>,
+    launched: bool,
+}
+
+impl<W: Write> Lines<W> {
+    /// Lines that go to `out`; times are told from `epoch_ns` on.
+    pub fn new(out: W, epoch_ns: u64) -> Lines<W> {
+        Lines {
+            out,
+            epoch_ns,
+            pending: BTreeMap::new(),
+            waiting: HashMap::new(),
+            open: None,
+            column: 0,
+            signals: HashMap::new(),
+            living: BTreeMap::new(),
+            codes: HashMap::new(),
+            process_codes: HashMap::new(),
+            launched: false,
+        }
+    }
+
+    /// Writes an event, if it is wanted. All events must come, in order.
+    pub fn event(
+        &mut self,
+        moment: &Moment<'_>,
+        wanted: bool,
+        contents: &mut dyn Contents,
+    ) -> io::Result<()> {
+        let now = moment.enter_ns;
+        self.return_until(now)?;
+        let thread = moment.event.thread;
+        let tid = moment.tid.unwrap_or(0);
+        match &moment.event.kind {
+            EventKind::Call(call) => self.call(call, moment, tid, wanted, contents)?,
+            EventKind::Start { parent, process, pid, tid, .. } => {
+                self.living.insert(thread, (*process, *tid, pid == tid));
+                let mask = self.signals.get(parent).and_then(|signals| signals.mask);
+                self.signals.insert(thread, Signals { mask, ..Signals::default() });
+            }
+            EventKind::Image { data, tid: new } => {
+                if let Some(mut pending) = self.waiting.remove(&thread) {
+                    pending.written.result = Some("= 0".into());
+                    self.finish_call(thread, &pending, now)?;
+                } else if !self.launched && wanted {
+                    let given = decode::image::decode(data, contents);
+                    self.launch(moment, &given)?;
+                }
+                self.launched = true;
+                // The exec has ended all other threads.
+                if let Some(&(process, ..)) = self.living.get(&thread) {
+                    self.living.insert(thread, (process, *new, true));
+                    self.end_others(process, thread, 0, now, wanted)?;
+                }
+            }
+            EventKind::Signal { signal, info, .. } => {
+                self.enter_handler(thread, *signal, moment);
+                if wanted {
+                    let mut text = format!("--- {} ", words::signal(i32::from(*signal)));
+                    value::plain(&mut text, &siginfo::decode(info));
+                    text.push_str(" ---");
+                    self.line(tid, now, &text)?;
+                }
+            }
+            EventKind::End { .. } => {
+                self.signals.remove(&thread);
+                self.waiting.remove(&thread);
+                let code = self.codes.remove(&thread);
+                // The first thread's end is told when the whole process ends.
+                if let Some((process, ..)) = self.living.remove(&thread)
+                    && moment.pid != moment.tid
+                    && wanted
+                {
+                    let code = code.or(self.process_codes.get(&process).copied()).unwrap_or(0);
+                    self.line(tid, now, &format!("+++ exited with {code} +++"))?;
+                }
+            }
+            EventKind::Exit { process, status } => {
+                let code = self.process_codes.remove(process).map(|code| (code as i32) << 8);
+                if let Some(status) = status.or(code) {
+                    self.end_others(*process, u32::MAX, status, now, wanted)?;
+                    if wanted {
+                        self.line(tid, now, &format!("+++ {} +++", words::end_of_process(status)))?;
+                    }
+                }
+            }
+            EventKind::State(_) | EventKind::Stall { .. } | EventKind::Gap { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.return_until(u64::MAX)?;
+        self.end_line()?;
+        self.out.flush()
+    }
+
+    fn call(
+        &mut self,
+        call: &Call,
+        moment: &Moment<'_>,
+        tid: u32,
+        wanted: bool,
+        contents: &mut dyn Contents,
+    ) -> io::Result<()> {
+        let thread = moment.event.thread;
+        let name = events::by_number(call.nr.into()).map_or("", |row| row.name);
+        let signals = self.signals.entry(thread).or_default();
+        if name == "rt_sigreturn" {
+            // A handler left by a jump has left its frame: the innermost is the one that returns.
+            let (mask, result) = signals.frames.pop().unwrap_or((signals.mask.unwrap_or(0), 0));
+            signals.mask = Some(mask);
+            signals.last = result;
+            if wanted {
+                let written = call::sigreturn(mask, result);
+                self.begin(thread, tid, &written, moment.enter_ns)?;
+                let pending = Pending { tid, written, enter_ns: moment.enter_ns };
+                self.finish_call(thread, &pending, moment.enter_ns)?;
+            }
+            return Ok(());
+        }
+        if !wanted && name != "rt_sigprocmask" && !name.starts_with("exit") {
+            note_result(signals, call);
+            return Ok(());
+        }
+        let (written, decoded) = call::write(call, &moment.view(), contents);
+        note_result(signals, call);
+        match name {
+            "rt_sigprocmask" => {
+                let set = match decoded.args.get(1) {
+                    Some((_, Value::SigSet(set))) => Some(*set),
+                    _ => None,
+                };
+                let before = signals.mask.unwrap_or_else(|| blocked_at_start(moment));
+                if let (Some(set), Outcome::Returned { ret: 0, .. }) = (set, call.outcome) {
+                    signals.mask = Some(match call.args[0] as u32 {
+                        0 => before | set,
+                        1 => before & !set,
+                        _ => set,
+                    });
+                }
+            }
+            "exit" => {
+                self.codes.insert(thread, call.args[0] as i64 & 0xff);
+                let process = moment.world.thread(thread).map_or(0, |t| t.process);
+                if moment.is_last_thread() {
+                    self.process_codes.insert(process, call.args[0] as i64);
+                }
+            }
+            "exit_group" => {
+                let process = moment.world.thread(thread).map_or(0, |t| t.process);
+                self.process_codes.insert(process, call.args[0] as i64 & 0xff);
+            }
+            _ => {}
+        }
+        if !wanted {
+            return Ok(());
+        }
+        self.begin(thread, tid, &written, moment.enter_ns)?;
+        let pending = Pending { tid, written, enter_ns: moment.enter_ns };
+        match moment.exit_ns {
+            Some(exit_ns) => {
+                self.pending.insert((exit_ns, thread), pending);
+            }
+            None if pending.written.never && !name.starts_with("exec") => {
+                self.finish_call(thread, &pending, moment.enter_ns)?;
+            }
+            None => {
+                self.waiting.insert(thread, pending);
+            }
+        }
+        Ok(())
+    }
+
+    /// The ends of threads that did not end by themselves, but for one and the first.
+    fn end_others(
+        &mut self,
+        process: u32,
+        but: u32,
+        status: i32,
+        now: u64,
+        wanted: bool,
+    ) -> io::Result<()> {
+        let of_process =
+            |(thread, living): &(&u32, &(u32, u32, bool))| living.0 == process && **thread != but;
+        let others: Vec<(u32, u32, bool)> =
+            self.living.iter().filter(of_process).map(|(t, l)| (*t, l.1, l.2)).collect();
+        for (thread, tid, is_first) in others {
+            self.living.remove(&thread);
+            self.signals.remove(&thread);
+            if wanted && !is_first {
+                self.line(tid, now, &format!("+++ {} +++", words::end_of_process(status)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first program's exec, put together from what it was given.
+    fn launch(&mut self, moment: &Moment<'_>, given: &[(&'static str, Value)]) -> io::Result<()> {
+        let none = Value::list(Vec::new());
+        let find = |name| given.iter().find(|(n, _)| *n == name).map_or(&none, |(_, v)| v);
+        let thread = moment.world.thread(moment.event.thread);
+        let process = thread.and_then(|thread| moment.world.process(thread.process));
+        let first = match find("argv") {
+            Value::Array { items, .. } => items.first(),
+            _ => None,
+        };
+        let path = match (first, process) {
+            (Some(Value::Text { bytes, .. }), _) if bytes.contains(&b'/') => bytes.clone(),
+            (_, Some(process)) => process.exe.clone(),
+            _ => Vec::new(),
+        };
+        let written = call::launch(&path, find("argv"), find("envp"));
+        let (tid, enter_ns) = (moment.tid.unwrap_or(0), moment.enter_ns);
+        self.begin(moment.event.thread, tid, &written, enter_ns)?;
+        let pending = Pending { tid, written, enter_ns };
+        self.finish_call(moment.event.thread, &pending, enter_ns)
+    }
+
+    fn enter_handler(&mut self, thread: u32, signal: u8, moment: &Moment<'_>) {
+        let signals = self.signals.entry(thread).or_default();
+        let mask = signals.mask.unwrap_or_else(|| blocked_at_start(moment));
+        if signals.frames.len() == NESTED_MAX {
+            signals.frames.remove(0);
+        }
+        signals.frames.push((mask, signals.last));
+        signals.mask =
+            Some(mask | 1u64.checked_shl(u32::from(signal).wrapping_sub(1)).unwrap_or(NO_FLAGS));
+    }
+
+    /// Ends all calls that have returned by then.
+    fn return_until(&mut self, now: u64) -> io::Result<()> {
+        while let Some(entry) = self.pending.first_entry() {
+            let (exit_ns, thread) = *entry.key();
+            if exit_ns > now {
+                break;
+            }
+            let pending = entry.remove();
+            self.finish_call(thread, &pending, exit_ns)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, thread: u32, tid: u32, written: &Written, now: u64) -> io::Result<()> {
+        self.end_line()?;
+        self.prefix(tid, now)?;
+        self.text(&written.before)?;
+        self.open = Some(thread);
+        Ok(())
+    }
+
+    fn finish_call(&mut self, thread: u32, pending: &Pending, now: u64) -> io::Result<()> {
+        let Some(result) = &pending.written.result else { return Ok(()) };
+        if self.open != Some(thread) {
+            self.end_line()?;
+            self.prefix(pending.tid, now)?;
+            self.text(&format!("<... {} resumed>", pending.written.name))?;
+        }
+        self.open = None;
+        self.text(&pending.written.after)?;
+        self.text(") ")?;
+        let missing = RESULT_COLUMN.saturating_sub(self.column);
+        self.text(&" ".repeat(missing))?;
+        self.text(result)?;
+        if !(pending.written.never && result == "= ?") {
+            let took = now.saturating_sub(pending.enter_ns) / 1000;
+            self.text(&format!(" <{}.{:06}>", took / 1_000_000, took % 1_000_000))?;
+        }
+        self.out.write_all(b"\n")
+    }
+
+    fn line(&mut self, tid: u32, now: u64, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        self.prefix(tid, now)?;
+        self.out.write_all(text.as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        match self.open.take() {
+            Some(_) => self.out.write_all(b" <unfinished ...>\n"),
+            None => Ok(()),
+        }
+    }
+
+    fn prefix(&mut self, tid: u32, now: u64) -> io::Result<()> {
+        self.column = 0;
+        let time = self.epoch_ns.saturating_add(now) / 1000;
+        self.text(&format!("{tid:<5} {}.{:06} ", time / 1_000_000, time % 1_000_000))
+    }
+
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        self.column += text.len();
+        self.out.write_all(text.as_bytes())
+    }
+}
+
+/// A call that is begun anew leaves its number where the result stood.
+fn note_result(signals: &mut Signals, call: &Call) {
+    if let Outcome::Returned { ret, .. } = call.outcome {
+        signals.last = if RESTARTED.contains(&ret) { call.nr.into() } else { ret };
+    }
+}
+
+fn blocked_at_start(moment: &Moment<'_>) -> u64 {
+    let thread = moment.world.thread(moment.event.thread);
+    let process = thread.and_then(|thread| moment.world.process(thread.process));
+    process.and_then(|process| process.state.as_ref()).map_or(0, |state| state.sig_blocked)
+}

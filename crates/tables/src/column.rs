@@ -1,0 +1,361 @@
+//! Columns of rows that are not written yet, taken apart as Parquet wants them: values, and levels
+//! that say where nulls and lists are.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use crate::schema::{Field, Type};
+
+/// The rows of one column.
+pub enum Column {
+    /// Plain values.
+    Leaf(Leaf),
+    /// Several values in each row.
+    List(Box<List>),
+    /// Several columns in one.
+    Struct(Vec<(String, Column)>),
+}
+
+/// The rows of a list.
+pub struct List {
+    /// The repetition level of its second and later items.
+    rep: i16,
+    element: Column,
+}
+
+/// Values and their levels.
+pub struct Leaf {
+    /// The definition level of a value that is there.
+    pub max_def: i16,
+    /// How many lists it stands in.
+    pub max_rep: i16,
+    /// How much of the way to each value is there.
+    pub defs: Vec<i16>,
+    /// In which list each value goes on; empty outside of lists.
+    pub reps: Vec<i16>,
+    /// The values that are not null.
+    pub values: Values,
+}
+
+/// Values that are not null.
+pub enum Values {
+    /// Of 32 bits.
+    Int(Vec<i32>),
+    /// Of 64 bits.
+    Long(Vec<i64>),
+    /// Text, much of it several times.
+    Text(Texts),
+    /// Hashes.
+    Hash(Vec<u128>),
+    /// Bytes.
+    Bytes(Packed),
+}
+
+/// Where a value goes: how much of the way to it is there, and in which list it goes on.
+#[derive(Clone, Copy, Default)]
+pub struct Place {
+    def: i16,
+    rep: i16,
+}
+
+impl Place {
+    fn inside(self) -> Place {
+        Place { def: self.def + 1, ..self }
+    }
+}
+
+impl Column {
+    /// A column of a table, without rows.
+    pub fn new(ty: &Type) -> Column {
+        Column::at(ty, 0, 0)
+    }
+
+    fn at(ty: &Type, def: i16, rep: i16) -> Column {
+        let values = match ty {
+            Type::Int => Values::Int(Vec::new()),
+            Type::Long | Type::Time => Values::Long(Vec::new()),
+            Type::Text => Values::Text(Texts::default()),
+            Type::Hash => Values::Hash(Vec::new()),
+            Type::Bytes => Values::Bytes(Packed::default()),
+            Type::List(item) => {
+                let element = Column::at(item, def + 2, rep + 1);
+                return Column::List(Box::new(List { rep: rep + 1, element }));
+            }
+            Type::Struct(fields) => {
+                let field = |f: &Field| (f.name.clone(), Column::at(&f.ty, def + 1, rep));
+                return Column::Struct(fields.iter().map(field).collect());
+            }
+        };
+        let (defs, reps) = (Vec::new(), Vec::new());
+        Column::Leaf(Leaf { max_def: def + 1, max_rep: rep, defs, reps, values })
+    }
+
+    /// Adds a null.
+    pub fn null(&mut self, place: Place) {
+        match self {
+            Column::Leaf(leaf) => leaf.mark(place),
+            Column::List(list) => list.element.null(place),
+            Column::Struct(fields) => fields.iter_mut().for_each(|(_, field)| field.null(place)),
+        }
+    }
+
+    /// Adds a number, or null to what holds no numbers.
+    pub fn number(&mut self, place: Place, value: i64) {
+        match self {
+            Column::Leaf(leaf) => match &mut leaf.values {
+                // What is wider than the kernel's own type is cut as the kernel cuts it.
+                Values::Int(values) => {
+                    values.push(value as i32);
+                    leaf.mark(place.inside());
+                }
+                Values::Long(values) => {
+                    values.push(value);
+                    leaf.mark(place.inside());
+                }
+                _ => leaf.mark(place),
+            },
+            _ => self.null(place),
+        }
+    }
+
+    /// Adds text, or null to what holds no text. What is not UTF-8 is written as `\xNN`.
+    pub fn text(&mut self, place: Place, value: &[u8]) {
+        match self {
+            Column::Leaf(leaf) => match &mut leaf.values {
+                Values::Text(texts) => {
+                    texts.push(value);
+                    leaf.mark(place.inside());
+                }
+                _ => leaf.mark(place),
+            },
+            _ => self.null(place),
+        }
+    }
+
+    /// Adds a hash, or null to what holds no hashes.
+    pub fn hash(&mut self, place: Place, value: u128) {
+        match self {
+            Column::Leaf(Leaf { values: Values::Hash(values), .. }) => values.push(value),
+            _ => return self.null(place),
+        }
+        if let Column::Leaf(leaf) = self {
+            leaf.mark(place.inside());
+        }
+    }
+
+    /// Adds bytes, or null to what holds no bytes.
+    pub fn bytes(&mut self, place: Place, value: &[u8]) {
+        match self {
+            Column::Leaf(Leaf { values: Values::Bytes(packed), .. }) => packed.push(value),
+            _ => return self.null(place),
+        }
+        if let Column::Leaf(leaf) = self {
+            leaf.mark(place.inside());
+        }
+    }
+
+    /// Adds a list whose items `put` adds, or null to what is no list.
+    pub fn list<T>(
+        &mut self,
+        place: Place,
+        items: impl Iterator<Item = T>,
+        mut put: impl FnMut(&mut Column, Place, T),
+    ) {
+        let Column::List(list) = self else { return self.null(place) };
+        let mut here = Place { def: place.def + 2, rep: place.rep };
+        let mut any = false;
+        for item in items {
+            put(&mut list.element, here, item);
+            here.rep = list.rep;
+            any = true;
+        }
+        if !any {
+            list.element.null(place.inside());
+        }
+    }
+
+    /// Adds a struct whose fields `put` adds, or null to what is no struct.
+    pub fn fields(&mut self, place: Place, mut put: impl FnMut(&str, &mut Column, Place)) {
+        match self {
+            Column::Struct(fields) => {
+                for (name, field) in fields {
+                    put(name, field, place.inside());
+                }
+            }
+            _ => self.null(place),
+        }
+    }
+
+    /// Memory that it takes, about.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Column::Leaf(leaf) => leaf.held_bytes(),
+            Column::List(list) => list.element.held_bytes(),
+            Column::Struct(fields) => fields.iter().map(|(_, field)| field.held_bytes()).sum(),
+        }
+    }
+
+    /// Adds its leaves, in Parquet's order.
+    pub fn leaves<'a>(&'a mut self, all: &mut Vec<&'a mut Leaf>) {
+        match self {
+            Column::Leaf(leaf) => all.push(leaf),
+            Column::List(list) => list.element.leaves(all),
+            Column::Struct(fields) => {
+                fields.iter_mut().for_each(|(_, field)| field.leaves(all));
+            }
+        }
+    }
+}
+
+impl Leaf {
+    fn mark(&mut self, place: Place) {
+        self.defs.push(place.def);
+        if self.max_rep > 0 {
+            self.reps.push(place.rep);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Int(values) => 4 * values.len(),
+            Values::Long(values) => 8 * values.len(),
+            Values::Text(texts) => 4 * texts.codes.len() + texts.bytes,
+            Values::Hash(values) => 16 * values.len(),
+            Values::Bytes(packed) => packed.bytes.len() + 8 * packed.ends.len(),
+        };
+        values + 2 * (self.defs.len() + self.reps.len())
+    }
+}
+
+/// Bytes of a distinct text beyond its own: an entry of the map, and the text twice.
+const TEXT_BYTES: usize = 120;
+
+/// Texts, each kept once.
+#[derive(Default)]
+pub struct Texts {
+    known: HashMap<Box<[u8]>, u32>,
+    /// The distinct texts, in UTF-8.
+    pub all: Packed,
+    /// Which of them each row has.
+    pub codes: Vec<u32>,
+    last: Vec<u8>,
+    bytes: usize,
+}
+
+impl Texts {
+    fn push(&mut self, text: &[u8]) {
+        if let Some(&code) = self.codes.last()
+            && self.last == text
+        {
+            self.codes.push(code);
+            return;
+        }
+        self.last.clear();
+        self.last.extend_from_slice(text);
+        if let Some(&code) = self.known.get(text) {
+            self.codes.push(code);
+            return;
+        }
+        let code = self.all.ends.len() as u32;
+        match std::str::from_utf8(text) {
+            Ok(_) => self.all.push(text),
+            Err(_) => self.all.push(escaped(text).as_bytes()),
+        }
+        self.known.insert(text.into(), code);
+        self.bytes += 2 * text.len() + TEXT_BYTES;
+        self.codes.push(code);
+    }
+}
+
+/// Text with everything that is not UTF-8 as `\xNN`.
+pub fn escaped(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for chunk in text.utf8_chunks() {
+        out.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Stretches of bytes, one after the other.
+#[derive(Default)]
+pub struct Packed {
+    /// All of them.
+    pub bytes: Vec<u8>,
+    /// Where each ends.
+    pub ends: Vec<usize>,
+}
+
+impl Packed {
+    fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: Place = Place { def: 0, rep: 0 };
+
+    fn levels(column: &mut Column) -> Vec<(Vec<i16>, Vec<i16>)> {
+        let mut leaves = Vec::new();
+        column.leaves(&mut leaves);
+        leaves.iter().map(|leaf| (leaf.defs.clone(), leaf.reps.clone())).collect()
+    }
+
+    #[test]
+    fn levels_of_lists() {
+        let mut column = Column::new(&Type::List(Box::new(Type::Int)));
+        let put = |column: &mut Column, place: Place, value: Option<i64>| match value {
+            Some(value) => column.number(place, value),
+            None => column.null(place),
+        };
+        column.list(ROW, [Some(1), None, Some(2)].into_iter(), put);
+        column.list(ROW, [].into_iter(), put);
+        column.null(ROW);
+        column.list(ROW, [Some(3)].into_iter(), put);
+        assert_eq!(levels(&mut column), [(vec![3, 2, 3, 1, 0, 3], vec![0, 1, 1, 0, 0, 0])]);
+    }
+
+    #[test]
+    fn levels_of_structs_in_lists() {
+        let fields = vec![Field::new("a", Type::Long), Field::new("b", Type::Text)];
+        let mut column = Column::new(&Type::List(Box::new(Type::Struct(fields))));
+        column.list(ROW, 0..2, |column, place, n| {
+            column.fields(place, |name, column, place| match name {
+                "a" => column.number(place, n),
+                _ => column.null(place),
+            });
+        });
+        column.null(ROW);
+        let reps = vec![0, 1, 0];
+        assert_eq!(levels(&mut column), [(vec![4, 4, 0], reps.clone()), (vec![3, 3, 0], reps)]);
+    }
+
+    #[test]
+    fn values_of_another_type_are_nulls() {
+        let mut column = Column::new(&Type::Int);
+        column.text(ROW, b"x");
+        column.hash(ROW, 1);
+        column.bytes(ROW, b"x");
+        column.fields(ROW, |_, _, _| {});
+        column.list(ROW, 0..2, |column, place, n| column.number(place, n));
+        column.number(ROW, 7);
+        assert_eq!(levels(&mut column), [(vec![0, 0, 0, 0, 0, 1], vec![])]);
+    }
+
+    #[test]
+    fn texts_are_kept_once_and_are_utf8() {
+        let mut column = Column::new(&Type::Text);
+        for text in [&b"a"[..], b"b", b"a", b"a", b"\xff\\", "\u{e9}".as_bytes()] {
+            column.text(ROW, text);
+        }
+        let Column::Leaf(Leaf { values: Values::Text(texts), .. }) = &column else { panic!() };
+        assert_eq!(texts.codes, [0, 1, 0, 0, 2, 3]);
+        assert_eq!(texts.all.bytes, "ab\\xff\\\u{e9}".as_bytes());
+    }
+}

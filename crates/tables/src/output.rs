@@ -1,0 +1,325 @@
+//! Batches of rows become files, in the background and with bounded memory.
+
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use parquet::basic::{Compression, Encoding, Type as Physical, ZstdLevel};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{SchemaDescriptor, TypePtr};
+
+use crate::batch::Batch;
+use crate::column::{Leaf, Packed, Values};
+use crate::error::Error;
+use crate::schema::{self, Field};
+
+/// Memory of batches that wait or are being written.
+const WAITING_BYTES_MAX: usize = 48 << 20;
+/// Writers at most: each holds the pages of a column.
+const WRITERS_MAX: usize = 8;
+/// Rows that go to the encoder at a time, where lists do not forbid to part them.
+const CHUNK_ROWS: usize = 4096;
+/// Rows between looks at the size of a page whose values are short.
+const LOOK_ROWS: usize = 1024;
+/// The same where values are long: 16 of 64 KiB make a page of 1 MiB.
+const LOOK_ROWS_LONG: usize = 16;
+
+/// How the files of a table are written.
+pub struct Format {
+    schema: TypePtr,
+    properties: WriterPropertiesPtr,
+}
+
+impl Format {
+    /// For a table with these columns.
+    pub fn new(columns: &[Field]) -> Result<Format, ParquetError> {
+        let schema = schema::parquet(columns)?;
+        let level = ZstdLevel::try_new(1)?;
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_created_by(format!("reenact {}", env!("CARGO_PKG_VERSION")))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_write_batch_size(LOOK_ROWS);
+        for leaf in SchemaDescriptor::new(schema.clone()).columns() {
+            let path = leaf.path().clone();
+            let is_number = leaf.physical_type() != Physical::BYTE_ARRAY;
+            if is_number {
+                let delta = Encoding::DELTA_BINARY_PACKED;
+                properties = properties.set_column_encoding(path.clone(), delta);
+            }
+            let name = leaf.name();
+            if name == "content" {
+                let none = EnabledStatistics::None;
+                properties = properties.set_column_statistics_enabled(path.clone(), none);
+                properties = properties.set_write_batch_size(LOOK_ROWS_LONG);
+            }
+            if is_ascending(name) || ["content", "hash"].contains(&name) {
+                properties = properties.set_column_dictionary_enabled(path, false);
+            }
+        }
+        Ok(Format { schema, properties: Arc::new(properties.build()) })
+    }
+}
+
+/// Numbers that hardly ever come twice, and whose differences are small.
+fn is_ascending(name: &str) -> bool {
+    ["seq", "enter", "exit", "time"].contains(&name) || name.ends_with("_ns")
+}
+
+/// A file to be written.
+struct Job {
+    path: PathBuf,
+    format: Arc<Format>,
+    batch: Batch,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Of waiting jobs and those under way.
+    bytes: usize,
+    failed: Option<Error>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes files until there are no more.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            let Some(job) = state.jobs.pop_front() else {
+                if state.closed {
+                    return;
+                }
+                state = self.wait(state);
+                continue;
+            };
+            let bytes = job.bytes;
+            // After a failure nothing that is written would be kept.
+            if state.failed.is_none() {
+                drop(state);
+                let written = write(job);
+                state = self.lock();
+                if let Err(error) = written {
+                    state.failed.get_or_insert(error);
+                }
+            }
+            state.bytes -= bytes;
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Threads that write files.
+pub struct Writers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Writers {
+    /// Starts them.
+    pub fn new() -> Writers {
+        let shared = Arc::new(Shared::default());
+        let count = thread::available_parallelism().map_or(1, |count| count.get());
+        let threads = (0..count.min(WRITERS_MAX)).map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.work())
+        });
+        Writers { threads: threads.collect(), shared }
+    }
+
+    /// Gives them a file to write, when there is room. Tells of a failure of an earlier one.
+    pub fn write(&self, path: PathBuf, format: &Arc<Format>, batch: Batch) -> Result<(), Error> {
+        let bytes = batch.held_bytes();
+        let format = Arc::clone(format);
+        let mut state = self.shared.lock();
+        while state.bytes > 0 && state.bytes + bytes > WAITING_BYTES_MAX {
+            state = self.shared.wait(state);
+        }
+        if let Some(error) = state.failed.take() {
+            return Err(error);
+        }
+        state.bytes += bytes;
+        state.jobs.push_back(Job { path, format, batch, bytes });
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits for the last file.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.close();
+        match self.shared.lock().failed.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn close(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        // What still waits belongs to a run that failed.
+        self.shared.lock().jobs.clear();
+        if !thread::panicking() {
+            self.close();
+        }
+    }
+}
+
+fn write(job: Job) -> Result<(), Error> {
+    let path = job.path.clone();
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(&path);
+    let file = file.map_err(Error::io(&path))?;
+    write_file(file, job).map_err(|source| Error::Parquet { path, source })
+}
+
+fn write_file(file: impl std::io::Write + Send, job: Job) -> Result<(), ParquetError> {
+    let Job { format, mut batch, .. } = job;
+    let properties = Arc::clone(&format.properties);
+    let mut file = SerializedFileWriter::new(file, format.schema.clone(), properties)?;
+    let mut group = file.next_row_group()?;
+    let mut leaves = Vec::new();
+    batch.columns.iter_mut().for_each(|column| column.leaves(&mut leaves));
+    for leaf in leaves {
+        let missing = || ParquetError::General("a leaf without a column".into());
+        let mut column = group.next_column()?.ok_or_else(missing)?;
+        write_leaf(column.untyped(), leaf)?;
+        column.close()?;
+    }
+    group.close()?;
+    file.close()?;
+    Ok(())
+}
+
+fn write_leaf(column: &mut ColumnWriter<'_>, leaf: &mut Leaf) -> Result<(), ParquetError> {
+    let values = std::mem::replace(&mut leaf.values, Values::Int(Vec::new()));
+    match (column, values) {
+        (ColumnWriter::Int32ColumnWriter(column), Values::Int(values)) => {
+            chunks(leaf, |from, to, defs, reps| {
+                column.write_batch(&values[from..to], Some(defs), reps)
+            })
+        }
+        (ColumnWriter::Int64ColumnWriter(column), Values::Long(values)) => {
+            chunks(leaf, |from, to, defs, reps| {
+                column.write_batch(&values[from..to], Some(defs), reps)
+            })
+        }
+        (ColumnWriter::ByteArrayColumnWriter(column), values) => {
+            let rows = rows(values);
+            let mut some = Vec::new();
+            chunks(leaf, |from, to, defs, reps| {
+                some.clear();
+                some.extend((from..to).map(&rows));
+                column.write_batch(&some, Some(defs), reps)
+            })
+        }
+        _ => Err(ParquetError::General("values of another type than their column".into())),
+    }
+}
+
+/// Gives the value of each row.
+fn rows(values: Values) -> Box<dyn Fn(usize) -> ByteArray> {
+    match values {
+        Values::Text(texts) => {
+            let all = slices(texts.all);
+            let codes = texts.codes;
+            Box::new(move |row| all[codes[row] as usize].clone())
+        }
+        Values::Bytes(packed) => {
+            let all = slices(packed);
+            Box::new(move |row| all[row].clone())
+        }
+        Values::Hash(hashes) => {
+            let whole = ByteArray::from(digits(&hashes));
+            Box::new(move |row| whole.slice(DIGITS * row, DIGITS))
+        }
+        Values::Int(_) | Values::Long(_) => Box::new(|_| ByteArray::from(Vec::new())),
+    }
+}
+
+/// Hexadecimal digits of a hash.
+const DIGITS: usize = 32;
+
+/// The digits of all hashes, one after the other.
+fn digits(hashes: &[u128]) -> Vec<u8> {
+    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble & 15)];
+    let mut text = Vec::with_capacity(DIGITS * hashes.len());
+    for hash in hashes {
+        text.extend(hash.to_be_bytes().into_iter().flat_map(|b| [digit(b >> 4), digit(b)]));
+    }
+    text
+}
+
+/// The stretches one by one; they share their memory.
+fn slices(packed: Packed) -> Vec<ByteArray> {
+    let whole = ByteArray::from(packed.bytes);
+    let begins = std::iter::once(0).chain(packed.ends.iter().copied());
+    begins.zip(&packed.ends).map(|(begin, end)| whole.slice(begin, end - begin)).collect()
+}
+
+/// Calls `write` with ranges of values and their levels. Rows of lists are not taken apart.
+fn chunks(
+    leaf: &Leaf,
+    mut write: impl FnMut(usize, usize, &[i16], Option<&[i16]>) -> Result<usize, ParquetError>,
+) -> Result<(), ParquetError> {
+    let there = |defs: &[i16]| defs.iter().filter(|def| **def == leaf.max_def).count();
+    if leaf.max_rep > 0 {
+        return write(0, there(&leaf.defs), &leaf.defs, Some(&leaf.reps)).map(drop);
+    }
+    let mut from = 0;
+    for defs in leaf.defs.chunks(CHUNK_ROWS) {
+        let to = from + there(defs);
+        write(from, to, defs, None)?;
+        from = to;
+    }
+    Ok(())
+}
+
+/// The file of a table's part.
+pub fn part(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("part-{number:05}.parquet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_hashes() {
+        for hash in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef << 60] {
+            assert_eq!(digits(&[hash]), format!("{hash:032x}").into_bytes());
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The table `processes`: a row for each process, written when it ends.
+
+use std::collections::BTreeMap;
+
+use model::Moment;
+use trace::event::{EventKind, StartHow};
+
+use crate::batch::{Batch, Row};
+use crate::column::Column;
+use crate::schema::{Field, Type};
+
+/// Its columns.
+pub fn columns() -> Vec<Field> {
+    let text_list = Type::List(Box::new(Type::Text));
+    [
+        ("process", Type::Int),
+        ("pid", Type::Int),
+        ("parent", Type::Int),
+        ("how", Type::Text),
+        ("start", Type::Time),
+        ("start_ns", Type::Long),
+        ("end", Type::Time),
+        ("end_ns", Type::Long),
+        ("exit_code", Type::Int),
+        ("signal", Type::Int),
+        ("signal_text", Type::Text),
+        ("core", Type::Int),
+        ("exe", Type::Text),
+        ("argv", text_list),
+        ("cwd", Type::Text),
+        ("root", Type::Text),
+        ("uid", Type::Long),
+        ("gid", Type::Long),
+        ("umask", Type::Long),
+    ]
+    .map(|(name, ty)| Field::new(name, ty))
+    .into()
+}
+
+/// What is known of a process that lives.
+#[derive(Default)]
+struct Life {
+    pid: u32,
+    parent: Option<u32>,
+    how: &'static str,
+    start_ns: u64,
+    exe: Vec<u8>,
+    argv: Vec<Vec<u8>>,
+    state: Option<State>,
+}
+
+struct State {
+    cwd: Vec<u8>,
+    root: Vec<u8>,
+    uid: u32,
+    gid: u32,
+    umask: u32,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Default)]
+struct End {
+    ns: Option<u64>,
+    status: Option<i32>,
+}
+
+/// Follows the lives of processes.
+#[derive(Default)]
+pub struct Processes {
+    lives: BTreeMap<u32, Life>,
+    /// Wall clock at the start of the trace.
+    epoch_ns: u64,
+}
+
+impl Processes {
+    /// None yet.
+    pub fn new(epoch_ns: u64) -> Processes {
+        Processes { epoch_ns, ..Processes::default() }
+    }
+
+    /// Looks at an event; adds a row where a process ends.
+    pub fn look(&mut self, moment: &Moment<'_>, batch: &mut Batch) {
+        match &moment.event.kind {
+            EventKind::Start { how, process, pid, .. } if *how != StartHow::Thread => {
+                let parent = moment.world.process(*process).and_then(|process| process.parent);
+                let how = model::names::start(*how);
+                let (pid, start_ns) = (*pid, moment.enter_ns);
+                let life = Life { pid, parent, how, start_ns, ..Life::default() };
+                self.lives.insert(*process, life);
+                self.program(*process, moment);
+            }
+            EventKind::Image { .. } => {
+                let thread = moment.world.thread(moment.event.thread);
+                if let Some(process) = thread.map(|thread| thread.process) {
+                    self.program(process, moment);
+                }
+            }
+            EventKind::State(state) => self.program(state.process, moment),
+            EventKind::Exit { process, status } => {
+                if let Some(life) = self.lives.remove(process) {
+                    let end = End { ns: Some(moment.enter_ns), status: *status };
+                    row(batch.row(), self.epoch_ns, *process, &life, end);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of the program that a process runs now.
+    fn program(&mut self, number: u32, moment: &Moment<'_>) {
+        let known = moment.world.process(number);
+        if let (Some(life), Some(process)) = (self.lives.get_mut(&number), known) {
+            life.exe.clone_from(&process.exe);
+            life.argv.clone_from(&process.argv);
+            life.state = process.state.as_ref().map(|state| State {
+                cwd: state.cwd.clone(),
+                root: state.root.clone(),
+                uid: state.uids[0],
+                gid: state.gids[0],
+                umask: state.umask,
+            });
+        }
+    }
+
+    /// Adds rows for the processes whose end was not seen.
+    pub fn finish(self, batch: &mut Batch) {
+        for (number, life) in &self.lives {
+            row(batch.row(), self.epoch_ns, *number, life, End::default());
+        }
+    }
+}
+
+/// Nanoseconds from the start of the trace as microseconds of the calendar.
+pub fn wall_us(epoch_ns: u64, ns: u64) -> i64 {
+    i64::try_from(epoch_ns.saturating_add(ns) / 1000).unwrap_or(i64::MAX)
+}
+
+fn row(mut row: Row<'_>, epoch_ns: u64, number: u32, life: &Life, end: End) {
+    let id = |id: u32| i64::from(id);
+    row.number(id(number));
+    row.number(id(life.pid));
+    row.number(life.parent.map(id));
+    row.text(life.how.as_bytes());
+    row.number(wall_us(epoch_ns, life.start_ns));
+    row.number(life.start_ns as i64);
+    row.number(end.ns.map(|ns| wall_us(epoch_ns, ns)));
+    row.number(end.ns.map(|ns| ns as i64));
+    let killed = end.status.map(|status| status & 0x7f).filter(|signal| *signal != 0);
+    let exited = end.status.filter(|_| killed.is_none()).map(|status| status >> 8 & 0xff);
+    row.number(exited.map(i64::from));
+    row.number(killed.map(i64::from));
+    row.text(killed.and_then(model::names::signal).as_deref().map(str::as_bytes));
+    row.number(end.status.filter(|_| killed.is_some()).map(|status| (status >> 7 & 1).into()));
+    let text = |text: &[u8]| (!text.is_empty()).then(|| text.to_vec());
+    row.text(text(&life.exe).as_deref());
+    let put = |column: &mut Column, place, word: &Vec<u8>| column.text(place, word);
+    row.column().list(crate::column::Place::default(), life.argv.iter(), put);
+    let state = life.state.as_ref();
+    row.text(state.and_then(|state| text(&state.cwd)).as_deref());
+    row.text(state.and_then(|state| text(&state.root)).as_deref());
+    row.number(state.map(|state| id(state.uid)));
+    row.number(state.map(|state| id(state.gid)));
+    row.number(state.map(|state| id(state.umask)));
+    row.end();
+}

@@ -1,0 +1,189 @@
+"""Opens a report in headless Chromium and holds it against `reenact stat --json`.
+
+    python3 check.py REENACT TRACE REPORT
+
+Prints what is wrong, and exits with 1 if anything is.
+"""
+
+import collections
+import json
+import subprocess
+import sys
+
+from browser import Browser
+
+WIDTHS = (1440, 400)
+# Every picture that a report has.
+PICTURES = {
+    "findings", "calls_over_time", "throughput", "latency_over_time", "in_flight", "unsynced",
+    "errors_over_time", "calls", "heat", "latency", "sizes", "write_sizes", "treemap", "offsets",
+    "files", "lanes", "processes", "errors",
+}  # fmt: skip
+DRAWN = """Object.fromEntries([...document.querySelectorAll("[data-picture]")].map((box) => [
+    box.dataset.picture,
+    { ...JSON.parse(box.dataset.drawn || "null"), ink: [...box.querySelectorAll("canvas")].map((canvas) => {
+        const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return pixels.filter((value, at) => at % 4 === 3 && value > 0).length;
+    }), empty: box.querySelectorAll(".empty").length }]))"""
+FACTS = """Object.fromEntries([...document.querySelectorAll("[data-fact]")].map((it) => [it.dataset.fact, it.dataset.value]))"""
+# All rows of a table, as objects of raw values.
+TABLE = """((name) => {
+    const box = document.querySelector(`[data-picture="${name}"]`);
+    const button = [...box.querySelectorAll(".more button")].find((it) => it.textContent.startsWith("show all"));
+    if (button) button.click();
+    const keys = [...box.querySelectorAll("th")].map((it) => it.dataset.key);
+    return [...box.querySelectorAll("tbody tr[data-row]")].map((row) =>
+        Object.fromEntries([...row.children].map((cell, at) => [keys[at], cell.dataset.value])));
+})(%s)"""
+CENTRE = """((selector) => {
+    const it = document.querySelector(selector);
+    it.scrollIntoView({ block: "center" });
+    const box = it.getBoundingClientRect();
+    return [box.x, box.y, box.width, box.height];
+})(%s)"""
+
+reenact, trace, report = sys.argv[1:4]
+wrong = []
+
+
+def check(what, found, expected):
+    if found != expected:
+        wrong.append(f"{what}: the page has {found!r}, it should be {expected!r}")
+
+
+def stat(view, *words):
+    text = subprocess.run([reenact, "stat", view, trace, "--json", *words], stdout=subprocess.PIPE, text=True, check=False)
+    return json.loads(text.stdout)
+
+
+def number(value):
+    return int(value) if isinstance(value, str) else value
+
+
+def total(rows, key):
+    return sum(number(row[key]) for row in rows)
+
+
+def check_page(browser, width, dark):
+    browser.open(report, width, dark=dark)
+    where = f"{width} pixels{', dark' if dark else ''}"
+    check(f"{where}: complaints", browser.complaints(), [])
+    check(f"{where}: requests", [url.split(":")[0] for url in browser.requests()], ["file"])
+    check(f"{where}: ready", browser.evaluate("document.body.dataset.ready"), "yes")
+    wide = browser.evaluate("document.documentElement.scrollWidth")
+    if wide > width:
+        wrong.append(f"{where}: the page is {wide} pixels wide")
+    drawn = browser.evaluate(DRAWN)
+    check(f"{where}: pictures", sorted(drawn.keys() - {"replay", "replay_latency"}), sorted(PICTURES))
+    for name, it in drawn.items():
+        # What has nothing to show says so; everything else leaves ink.
+        if not it["empty"] and it["ink"] and min(it["ink"]) < 50:
+            wrong.append(f"{where}: {name} is blank: {it}")
+    return drawn
+
+
+def check_numbers(browser, drawn):
+    calls, files, tasks = stat("calls"), stat("files"), stat("processes")
+    durability, findings = stat("durability"), stat("patterns")
+    latency, sizes = stat("latency"), stat("sizes")
+    interval = browser.evaluate("JSON.parse(document.getElementById('data').textContent).interval_ns")
+    time = stat("time", "--interval", f"{interval}ns")["steps"]
+    facts = browser.evaluate(FACTS)
+    expected = {
+        "count": calls["count"], "kinds": calls["kinds"], "errors": calls["errors"], "total_ns": calls["total_ns"],
+        "read_bytes": files["read_bytes"], "write_bytes": files["write_bytes"], "file_count": files["file_count"],
+        "thread_count": tasks["thread_count"], "syncs": durability["syncs"],
+    }  # fmt: skip
+    for key, value in expected.items():
+        check(f"fact {key}", facts.get(key), str(value))
+    check("calls over time", sum(v for v in drawn["calls_over_time"].values() if isinstance(v, int)) - drawn["calls_over_time"]["empty"], total(time, "calls"))
+    for key in ("read_bytes", "write_bytes"):
+        check(f"throughput {key}", drawn["throughput"][key], total(time, key))
+    check("longest call", drawn["latency_over_time"]["max_ns"], max((number(step["max_ns"]) for step in time), default=0))
+    check("errors over time", drawn["errors_over_time"]["errors"], total(time, "errors"))
+    check("findings", drawn["findings"]["findings"], findings["finding_count"])
+    returned = total(latency["latency"], "count")
+    if len(latency["latency"]) <= 24:
+        check("heat", drawn["heat"]["calls"], returned)
+    for name, view in (("latency", latency), ("sizes", sizes)):
+        rows = view[name]
+        if rows:
+            check(f"{name}: call", drawn[name]["call"], rows[0]["call"])
+            check(f"{name}: count", drawn[name]["count"], rows[0]["count"])
+    moved = files["read_bytes"] + files["write_bytes"]
+    check("treemap", drawn["treemap"]["bytes"], moved)
+    check("lanes", drawn["lanes"]["threads"], min(200, tasks["thread_count"]))
+    if "path" in drawn["offsets"]:
+        check_offsets(drawn["offsets"], files["files"])
+    for key, name in (("writes", "writes"), ("odd", "odd_writes"), ("above", "writes_just_above_4k")):
+        if calls.get("writes"):
+            check(f"sizes of writes: {key}", drawn["write_sizes"][key], calls[name])
+    check_table(browser, "calls", "call", calls["calls"], 800)
+    check_table(browser, "files", "path", files["files"], 1000)
+    check_table(browser, "processes", "pid", tasks["processes"], 300)
+
+
+def check_offsets(drawn, files):
+    row = next((row for row in files if row["path"] == drawn["path"]), None)
+    if row:
+        check("offsets", (drawn["reads"], drawn["writes"]), (row["reads"], row["writes"]))
+
+
+def check_table(browser, name, key, rows, rows_max):
+    """Every number of a table; rows are known by their numbers, because names are shown escaped."""
+    page = browser.evaluate(TABLE % json.dumps(name))
+    check(f"{name}: rows", len(page), min(rows_max, len(rows)))
+
+    def comparable(row, columns):
+        values = []
+        for column in columns:
+            value = row.get(column)
+            if isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit()):
+                values.append((column, round(float(value), 5)))
+        return tuple(values)
+
+    columns = sorted(set(page[0]) & set(rows[0])) if page and rows else []
+    if rows and key not in columns:
+        wrong.append(f"{name}: no column {key}: {columns}")
+    expected = collections.Counter(comparable(row, columns) for row in rows)
+    for ours in (comparable(row, columns) for row in page):
+        if expected[ours] == 0:
+            wrong.append(f"{name}: stat has no such row: {ours}")
+            return
+        expected[ours] -= 1
+
+
+def check_reactions(browser):
+    """Search, sort, hover, zoom and back."""
+    browser.evaluate("""(() => { const it = document.querySelector('[data-picture="calls"] input');
+        it.value = "zzzz"; it.dispatchEvent(new Event("input")); })()""")
+    rows = browser.evaluate("""document.querySelectorAll('[data-picture="calls"] tbody tr[data-row]').length""")
+    check("rows that fit no search", rows, 0)
+    browser.evaluate("""(() => { const it = document.querySelector('[data-picture="calls"] input');
+        it.value = ""; it.dispatchEvent(new Event("input")); })()""")
+    browser.evaluate("""document.querySelector('[data-picture="calls"] th[data-key="max_ns"] button').click()""")
+    longest = [number(row["max_ns"]) for row in browser.evaluate(TABLE % '"calls"')]
+    check("calls sorted by max", longest, sorted(longest, reverse=True))
+    for selector in ('[data-picture="calls_over_time"] .u-over', '[data-picture="lanes"] .plane'):
+        x, y, wide, tall = browser.evaluate(CENTRE % json.dumps(selector))
+        lower = y + (8 + 8 if "plane" in selector else tall / 2)
+        browser.mouse("mouseMoved", x + wide * 0.7, lower)
+        if "plane" in selector:
+            check(f"{selector}: says something", browser.evaluate("document.getElementById('tip').hidden"), False)
+        browser.drag(x + wide * 0.4, lower, x + wide * 0.8)
+        check(f"{selector}: dragged across", browser.evaluate("document.getElementById('zoom').hidden"), False)
+        browser.evaluate("document.getElementById('zoom').click()")
+        check(f"{selector}: all again", browser.evaluate("document.getElementById('zoom').hidden"), True)
+    check("complaints in the end", browser.complaints(), [])
+
+
+with Browser() as browser:
+    for width in WIDTHS:
+        drawn = check_page(browser, width, dark=width < 1000)
+    drawn = check_page(browser, WIDTHS[0], dark=False)
+    check_numbers(browser, drawn)
+    if stat("calls")["count"] > 0:
+        check_reactions(browser)
+for line in wrong:
+    print(line)
+sys.exit(1 if wrong else 0)
