@@ -27,6 +27,7 @@ class Browser:
             "--remote-debugging-pipe",
             "--no-first-run",
             "--disable-gpu",
+            "--hide-scrollbars",
             "--disable-dev-shm-usage",
             "--disable-background-networking",
             "--force-color-profile=srgb",

@@ -175,7 +175,8 @@ pub(crate) fn of_call(
             }
         }
         "getcwd" => {
-            if let Some(path) = look.text(0, true) {
+            // Without recorded data it is empty.
+            if let Some(path) = look.text(0, true).filter(|path| path.starts_with(b"/")) {
                 step.at_exit.push(Effect::Chdir { path });
             }
         }

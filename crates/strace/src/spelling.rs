@@ -146,8 +146,8 @@ pub enum Argument {
     Times,
     /// Already when the call begins, and not again.
     Before,
-    /// The address, where nothing came out.
-    AddressIfEmpty,
+    /// The address, where the next argument says that there is no room.
+    AddressIfNoRoom,
     /// With this name before it.
     Named(&'static str),
 }
@@ -163,9 +163,9 @@ pub static ARGUMENTS: &[(&str, &str, Argument)] = &[
     ("futex", "val3", Argument::Bitset),
     ("mknod", "mode", Argument::FileMode),
     ("mknodat", "mode", Argument::FileMode),
-    ("listxattr", "list", Argument::AddressIfEmpty),
-    ("llistxattr", "list", Argument::AddressIfEmpty),
-    ("flistxattr", "list", Argument::AddressIfEmpty),
+    ("listxattr", "list", Argument::AddressIfNoRoom),
+    ("llistxattr", "list", Argument::AddressIfNoRoom),
+    ("flistxattr", "list", Argument::AddressIfNoRoom),
     ("utimensat", "times", Argument::Times),
     ("poll", "fds", Argument::Before),
     ("ppoll", "fds", Argument::Before),
@@ -210,6 +210,11 @@ const FUTEX_OP: u64 = 0x7f;
 /// The first that fits counts; all other calls show all arguments in order.
 #[rustfmt::skip]
 pub static ORDERS: &[Order] = &[
+    // Half of the offset, which is whole on this processor.
+    Order { call: "preadv", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset"] },
+    Order { call: "pwritev", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset"] },
+    Order { call: "preadv2", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset", "flags"] },
+    Order { call: "pwritev2", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset", "flags"] },
     Order { call: "mknod", key: 1, mask: FILE_TYPE, value: 0o20_000, shown: &["pathname", "mode", "dev"] },
     Order { call: "mknod", key: 1, mask: FILE_TYPE, value: 0o60_000, shown: &["pathname", "mode", "dev"] },
     Order { call: "mknod", key: 1, mask: 0, value: 0, shown: &["pathname", "mode"] },

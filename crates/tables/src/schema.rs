@@ -15,7 +15,8 @@ pub enum Type {
     Int,
     /// A signed 64-bit number.
     Long,
-    /// A point in time, in microseconds.
+    /// A point in time of the calendar, UTC, in microseconds. It says no zone: not every reader has
+    /// a list of zones at hand.
     Time,
     /// Text in UTF-8.
     Text,
@@ -59,7 +60,7 @@ impl Field {
             Type::Long => leaf(Physical::INT64, None),
             Type::Time => {
                 let unit = TimeUnit::MICROS;
-                let time = LogicalType::timestamp(true, unit);
+                let time = LogicalType::timestamp(false, unit);
                 leaf(Physical::INT64, Some(time))
             }
             Type::Text | Type::Hash => leaf(Physical::BYTE_ARRAY, Some(LogicalType::String)),

@@ -43,6 +43,8 @@ const UNSTEADY: &[&str] = &[
     "si_utime",
     "si_stime",
     "stx_mnt_id",
+    "nl_pid",
+    "u64",
 ];
 
 /// Calls that deal in process ids.
@@ -64,6 +66,7 @@ const WITH_IDS: &[&str] = &[
     "kill",
     "tgkill",
     "rt_sigreturn",
+    "pidfd_open",
     "SIGUSR1",
 ];
 
@@ -224,7 +227,7 @@ fn normal(call: &str, names: &BTreeMap<String, String>, random: bool) -> String 
             let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
             let word = &rest[..end.unwrap_or(rest.len())];
             rest = &rest[word.len()..];
-            let unsteady = UNSTEADY.contains(&&*field);
+            let unsteady = UNSTEADY.contains(&&*field) || out.ends_with("htons(");
             let number = word.starts_with(|c: char| c.is_ascii_digit());
             let address = word.starts_with("0x") && word.len() >= 8;
             match names.get(word) {

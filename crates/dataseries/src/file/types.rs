@@ -82,6 +82,8 @@ pub struct Relative {
 pub struct Type {
     /// Its name.
     pub name: String,
+    /// What it was made of.
+    pub xml: String,
     /// The fields in the order of the XML.
     pub fields: Vec<Field>,
     /// Bytes of a record.
@@ -108,7 +110,8 @@ impl Type {
         if root.tag_name().name() != "ExtentType" {
             return Err("a type's description does not begin with ExtentType".into());
         }
-        let mut parsed = Type { name: named(root.attribute("name"))?, ..Type::default() };
+        let mut parsed =
+            Type { name: named(root.attribute("name"))?, xml: xml.into(), ..Type::default() };
         let default = |name: &str, usual: &str| {
             root.attribute(name)
                 .filter(|value| *value != usual)

@@ -8,6 +8,9 @@ use super::ranges::Ranges;
 use super::staging::Staged;
 use super::tree::NodeId;
 
+/// Blank ranges that are kept of one file; of more, all from the first to the last counts as blank.
+const BLANKS_MAX: usize = 4096;
+
 /// Where bytes of a file came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
@@ -44,6 +47,8 @@ pub struct Content {
     pub seen: Ranges,
     /// Where those bytes are.
     pub staged: Option<Staged>,
+    /// What was written, but is not in the trace.
+    pub blank: Ranges,
     /// From here on nothing is left of what the file held at first.
     own_end: u64,
     stretches: BTreeMap<u64, Stretch>,
@@ -58,6 +63,7 @@ impl Content {
             now: 0,
             seen: Ranges::default(),
             staged: None,
+            blank: Ranges::default(),
             own_end: u64::MAX,
             stretches: BTreeMap::new(),
         }
@@ -114,6 +120,17 @@ impl Content {
             range.end = end;
         }
         self.stretches.insert(range.start, Stretch { end: range.end, from: None });
+    }
+
+    /// What was written to a range is not in the trace.
+    pub fn leave_blank(&mut self, range: Range<u64>) {
+        self.blank.add(range);
+        let mut ends = self.blank.iter();
+        if self.blank.count() > BLANKS_MAX
+            && let (Some(first), Some(last)) = (ends.next(), ends.last())
+        {
+            self.blank.add(first.start..last.end);
+        }
     }
 
     /// The kernel copied bytes into a range.

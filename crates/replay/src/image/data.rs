@@ -248,7 +248,11 @@ impl Fold<'_> {
             && let Some(open) = self.opens.get(mark)
         {
             let node = open.node;
-            self.change(node, |content| content.write(range));
+            let blanks = blanks(asked, &range);
+            self.change(node, |content| {
+                content.write(range);
+                blanks.into_iter().for_each(|blank| content.leave_blank(blank));
+            });
         }
         Ok(())
     }
@@ -280,8 +284,11 @@ impl Fold<'_> {
             return Ok(());
         };
         let from = self.tree.find(from);
-        let parts =
-            self.tree.content(from).map_or(Vec::new(), |content| content.sources(bytes.clone()));
+        let (mut parts, mut blanks) = (Vec::new(), Vec::new());
+        if let Some(content) = self.tree.content(from) {
+            parts = content.sources(bytes.clone());
+            blanks = content.blank.within(bytes.clone()).collect();
+        }
         self.change(target, |content| {
             for (part, source) in parts {
                 let at = range.start.saturating_add(part.start - bytes.start);
@@ -291,6 +298,10 @@ impl Fold<'_> {
                     other => other,
                 };
                 content.copy(at..end, source);
+            }
+            for blank in blanks {
+                let at = range.start.saturating_add(blank.start - bytes.start);
+                content.leave_blank(at..at.saturating_add(blank.end - blank.start));
             }
         });
         Ok(())
@@ -352,4 +363,21 @@ impl Fold<'_> {
         };
         self.copied(Some((mark, from..from_end)), target, to..to_end)
     }
+}
+
+/// The parts of what a call wrote that are not in the trace.
+fn blanks(asked: &Asked, range: &Range<u64>) -> Vec<Range<u64>> {
+    let Some((arg, part)) = bytes_arg(asked, Dir::In) else { return Vec::new() };
+    let mut blanks = Vec::new();
+    let mut start = range.start;
+    // A vector's buffers are one piece each, one after the other.
+    let is_part = |data: &&Data| data.arg == arg && data.part == part && !contents::is_out(data);
+    for data in asked.call.data.iter().filter(is_part) {
+        let end = start.saturating_add(data.true_len).min(range.end);
+        let stored = start.saturating_add(data.content.len()).min(end);
+        blanks.push(stored..end);
+        start = end;
+    }
+    blanks.push(start..range.end);
+    blanks
 }

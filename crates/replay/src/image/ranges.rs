@@ -46,6 +46,14 @@ impl Ranges {
         found
     }
 
+    /// The parts of a range that are in the set, in order.
+    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let first = self.ends.range(..=range.start).next_back().map_or(range.start, |(&at, _)| at);
+        let near = self.ends.range(first..range.end.max(first));
+        let parts = near.map(move |(&from, &to)| from.max(range.start)..to.min(range.end));
+        parts.filter(|part| !part.is_empty())
+    }
+
     /// The ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.ends.iter().map(|(&from, &to)| from..to)

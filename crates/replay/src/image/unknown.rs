@@ -98,6 +98,7 @@ fn of_file(tree: &Tree, id: NodeId) -> Ranges {
             unknown.add(first..end);
         }
     }
+    content.blank.within(0..end).for_each(|range| unknown.add(range));
     unknown
 }
 

@@ -63,7 +63,12 @@ fn arguments(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decode
     for (index, place) in shown.into_iter().enumerate() {
         let (arg, raw) = (&shape.args[place], call.args[place]);
         let Some((_, value)) = decoded.args.get(place) else { continue };
-        let how = spelling::argument(&shape.name, arg.name);
+        let how = match spelling::argument(&shape.name, arg.name) {
+            Some(Argument::AddressIfNoRoom) if call.args.get(place + 1) == Some(&0) => {
+                Some(Argument::Address)
+            }
+            how => how,
+        };
         if index > 0 {
             let out = if ended { &mut written.after } else { &mut written.before };
             out.push_str(", ");
@@ -81,9 +86,6 @@ fn comes_out(kind: Kind) -> bool {
 fn argument(out: &mut String, arg: &Arg, value: &Value, raw: u64, how: Option<Argument>) {
     match (how, value) {
         (Some(Argument::Address), _) => plain(out, &Value::Address(raw)),
-        (Some(Argument::AddressIfEmpty), Value::Bytes(bytes)) if bytes.len == 0 => {
-            plain(out, &Value::Address(raw));
-        }
         (Some(Argument::Hex), _) => hex(out, raw),
         (Some(Argument::Bitset), _) if raw as u32 == u32::MAX => {
             out.push_str("FUTEX_BITSET_MATCH_ANY");

@@ -101,7 +101,7 @@ function sizeBars(data) {
       element(
         "table",
         { class: "bars" },
-        element("thead", {}, element("tr", {}, ["size, bytes", "writes", "share", ""].map((text) => element("th", {}, text)))),
+        element("thead", {}, element("tr", {}, ["size, bytes", "writes", "share", ""].map((text) => element("th", { class: text ? "number" : undefined }, text)))),
         rows.map(([size, count, share, kind]) => {
           const bar = element("i", { class: "bar" });
           bar.style.width = (100 * Number(count)) / most + "%";
