@@ -177,6 +177,22 @@ def check_reactions(browser):
     check("complaints in the end", browser.complaints(), [])
 
 
+def check_policy(browser):
+    """What a script that got into the page all the same could do: nothing."""
+    refused = browser.evaluate("""new Promise((done) => {
+        const seen = [];
+        document.addEventListener("securitypolicyviolation", (event) => {
+            if (seen.push(event.effectiveDirective) === 2) done(seen.sort());
+        });
+        const script = document.createElement("script");
+        script.textContent = "window.intruder = true";
+        document.body.append(script);
+        fetch("http://127.0.0.1:9/").catch(() => {});
+    })""")
+    check("refused by the page's policy", refused, ["connect-src", "script-src-elem"])
+    check("a script without the nonce", browser.evaluate("window.intruder === undefined"), True)
+
+
 with Browser() as browser:
     for width in WIDTHS:
         drawn = check_page(browser, width, dark=width < 1000)
@@ -184,6 +200,7 @@ with Browser() as browser:
     check_numbers(browser, drawn)
     if stat("calls")["count"] > 0:
         check_reactions(browser)
+    check_policy(browser)
 for line in wrong:
     print(line)
 sys.exit(1 if wrong else 0)

@@ -1,6 +1,7 @@
 //! `cargo xtask bench record`: what recording costs, on the same work untraced, recorded and under
 //! strace. Runs are interleaved; medians are shown.
 
+pub mod export;
 mod measure;
 pub mod replay;
 pub mod stat;

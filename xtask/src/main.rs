@@ -28,6 +28,9 @@ cargo xtask TASK
   bench stat [OPTIONS]    how fast a trace of ten million calls is looked at
     --runs N                how often each view is made (default 3)
     --dir DIR               where the trace is kept meanwhile (default: a temporary directory)
+  bench export [OPTIONS]  how fast traces become files of other tools
+    --runs N                how often each is exported (default 3)
+    --dir DIR               where all files are kept meanwhile (default: a temporary directory)
   soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
 ";
 
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         ["bench", "record", rest @ ..] => bench::run(rest),
         ["bench", "stat", rest @ ..] => bench::stat::run(rest),
         ["bench", "replay", rest @ ..] => bench::replay::run(rest),
+        ["bench", "export", rest @ ..] => bench::export::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

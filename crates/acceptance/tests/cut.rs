@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
+use acceptance::program::{self, Program};
 use acceptance::stage::Stage;
 use acceptance::tier::{self, Random};
 use acceptance::{Complaint, ensure, shown, trials};
@@ -26,6 +27,16 @@ true
 fn main() -> ExitCode {
     trials::main(|trials| {
         trials.add("cut", Who::User, None, cut);
+        let no_time = (!tier::is_long()).then_some("the long tier");
+        for program in program::all()? {
+            let missing = program.needs.iter().find(|need| !trials::has(**need, Who::User));
+            let missing = missing.map(|need| format!("{need:?}"));
+            let name = format!("cut/{}", program.name);
+            trials.add(&name, Who::User, no_time.or(missing.as_deref()), move |stage, who| {
+                cut_program(stage, who, &program)
+            });
+        }
+        trials.add("cut_replays", Who::User, None, cut_replays);
         trials.add("cut_with_context", Who::User, None, cut_with_context);
         trials.add("cut_refuses", Who::User, None, cut_refuses);
         trials.add("repair_truncated", Who::User, None, repair_truncated);
@@ -138,6 +149,24 @@ fn cut(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// What any program does is shown by a part as by the whole.
+fn cut_program(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program.build(stage)?;
+    let trace = place.trace("program.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--output"]).arg(&trace).arg("--");
+    // A program may end in any way; how it does is looked at elsewhere.
+    place.run(command.arg(binary).arg("1").args(&program.args))?;
+    for condition in [["--call", "%desc"], ["--since", "5ms"], ["--path", "/tmp/*"]] {
+        let out = place.path("cut.rnt");
+        run(reenact(stage, &["cut", "--force", "-o"]).arg(&out).arg(&trace).args(condition), 0)?;
+        let wanted = calls(stage, &trace, &condition)?;
+        equal(&calls(stage, &out, &[])?, &wanted, &format!("{condition:?}"))?;
+    }
+    Ok(())
+}
+
 fn pids(calls: &[Value]) -> BTreeMap<u64, usize> {
     let mut pids = BTreeMap::new();
     for pid in calls.iter().filter_map(|call| call["pid"].as_u64()) {
@@ -160,6 +189,23 @@ fn cut_with_context(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let succeeded = opens.iter().filter(|open| open["errno"].is_null()).count();
     let kept = calls(stage, &out, &["--call", "openat"])?.len();
     ensure!(kept == succeeded, "{kept} of {succeeded} opens are there");
+    Ok(())
+}
+
+/// A part that has its beginning, or with context all that concerns some files, can be replayed.
+fn cut_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "work.rnt")?;
+    let all = calls(stage, &trace, &[])?;
+    let middle = format!("{}ns", all[all.len() / 2]["enter_ns"]);
+    for conditions in [&["--until", &middle][..], &["--context", "--path", "*/one/*"]] {
+        let out = place.trace("cut.rnt");
+        let mut cut = place.command(&stage.reenact);
+        cut.args(["cut", "--force", "-o"]).arg(&out).arg(&trace).args(conditions);
+        place.run(&mut cut)?.success("cut")?;
+        let replayed = place.run(place.command(&stage.reenact).arg("replay").arg(&out))?;
+        replayed.success(&format!("replay of {conditions:?}"))?;
+    }
     Ok(())
 }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
+use acceptance::program;
 use acceptance::stage::{self, Stage};
-use acceptance::{Complaint, ensure, trials};
+use acceptance::{Complaint, ensure, tier, trials};
 
 /// A pipeline of several processes.
 const PIPELINE: &str = "seq 30000 | sort -n | uniq -c | wc -l; (exit 3); kill -9 $$";
@@ -56,6 +57,21 @@ fn main() -> ExitCode {
             equals(stage, who, &["sqlite3", "t.db", SQLITE], None)
         });
         trials.add("conditions", Who::User, no_decoder, conditions);
+        let no_time = (!tier::is_long()).then_some("the long tier");
+        for program in program::all()? {
+            let missing = program.needs.iter().find(|need| !trials::has(**need, Who::User));
+            let missing = missing.map(|need| format!("{need:?}"));
+            let missing = no_decoder.or(no_time).or(missing.as_deref());
+            trials.add(&format!("programs/{}", program.name), Who::User, missing, {
+                let program = program.clone();
+                move |stage, who| {
+                    let binary = program.build(stage)?.to_string_lossy().into_owned();
+                    let mut words = vec![binary.as_str(), "1"];
+                    words.extend(program.args.iter().map(String::as_str));
+                    equals(stage, who, &words, None)
+                }
+            });
+        }
         trials.add("jsonl", Who::User, None, jsonl);
         Ok(())
     })

@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::path::Path;
 
-use model::Contents;
+pub use model::Stored;
 use report::pass::Unread;
 use trace::Trace;
-use trace::event::Content;
 
 use crate::failure::{self, Failure};
 
@@ -35,40 +34,6 @@ fn seekable(mut file: File) -> io::Result<File> {
 /// The clock of a trace: nanoseconds from its start. What lies before the start is at 0.
 pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
     |tsc| trace.ticks_to_ns(tsc).max(0).unsigned_abs()
-}
-
-/// The stored bytes of a trace.
-pub struct Stored<'a>(pub &'a Trace);
-
-impl Contents for Stored<'_> {
-    fn each(
-        &mut self,
-        content: &Content,
-        take: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<(), String> {
-        let (len, ids) = match content {
-            Content::Inline(bytes) => {
-                take(bytes);
-                return Ok(());
-            }
-            Content::Blobs { len, ids } => (*len, ids),
-        };
-        let mut found = 0u64;
-        for id in ids {
-            let blob = self.0.blob(*id).map_err(|error| error.to_string())?;
-            found += blob.len() as u64;
-            if found > len {
-                break;
-            }
-            if !take(&blob) {
-                return Ok(());
-            }
-        }
-        if found == len {
-            return Ok(());
-        }
-        Err(format!("the trace is damaged: a buffer has {found} bytes, its call says {len}"))
-    }
 }
 
 /// Stretches of damage that are told one by one.

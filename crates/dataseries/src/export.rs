@@ -24,7 +24,8 @@ use crate::times::Clock;
 use held::{Held, Tasks};
 
 pub use fill::{Collected, Known, collect};
-pub use plan::{Plan, Plans};
+use plan::Plans;
+pub use plan::{PLANS, Plan};
 
 /// What was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,7 +45,7 @@ pub struct Exporter<'t> {
     trace: &'t Trace,
     clock: Clock,
     file: FileWriter,
-    plans: Plans,
+    plans: &'static Plans,
     tasks: Tasks,
     /// The unique_id of the next record, and the place of the next call or event.
     next_id: i64,
@@ -66,12 +67,11 @@ impl<'t> Exporter<'t> {
     ) -> Result<Exporter<'t>, Error> {
         let xml: Vec<String> = schema::TYPES.iter().map(|(_, xml)| xml.clone()).collect();
         let file = FileWriter::new(sink, &xml, codec)?;
-        let plans = Plans::new(|number| file.of(number));
         let mut exporter = Exporter {
             trace,
             clock: Clock::of(trace),
             file,
-            plans,
+            plans: &PLANS,
             tasks: Tasks::default(),
             next_id: 0,
             next_event: 0,
@@ -105,7 +105,7 @@ impl<'t> Exporter<'t> {
                     leave_out(&mut call);
                 }
                 self.tasks.hold(Held { thread, tsc, call });
-                return Ok(());
+                Ok(())
             }
             EventKind::State(state) if self.umask.is_none() => {
                 self.umask = Some(state.umask);

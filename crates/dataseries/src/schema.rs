@@ -6,7 +6,7 @@ use events::shape::{Kind as ArgKind, Syscall};
 
 use crate::calls;
 use crate::columns;
-use crate::file::types::Kind;
+use crate::file::types::{Kind, Type};
 
 /// The 103 types with their fields.
 const SNIA_TABLE: &str = include_str!("schema/snia.table");
@@ -48,6 +48,12 @@ pub static TYPES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     all.extend(columns::declarations());
     all.sort();
     all
+});
+
+/// The same, worked out.
+pub static PARSED: LazyLock<Vec<Type>> = LazyLock::new(|| {
+    // The tests parse all of them.
+    TYPES.iter().map(|(_, xml)| Type::parse(xml).unwrap_or_default()).collect()
 });
 
 /// The position of a type among [`TYPES`].
@@ -141,7 +147,6 @@ fn unknown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::types::Type;
 
     #[test]
     fn all_types_are_sound() {

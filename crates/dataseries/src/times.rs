@@ -50,10 +50,12 @@ const NANOSECONDS_MAX: i64 = 4_070_000_000 * NS;
 
 /// The unit of a time since 1970.
 pub fn unit_of(time: i64) -> Unit {
-    match time {
-        ..=SECONDS_MAX => Unit::Seconds,
-        ..=NANOSECONDS_MAX => Unit::Nanoseconds,
-        _ => Unit::Tfrac,
+    if time <= SECONDS_MAX {
+        Unit::Seconds
+    } else if time <= NANOSECONDS_MAX {
+        Unit::Nanoseconds
+    } else {
+        Unit::Tfrac
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where stored bytes come from.
 
+use trace::Trace;
 use trace::event::{Content, Data};
 
 /// Gives the bytes behind a [`Content`].
@@ -23,6 +24,40 @@ pub trait Contents {
             all.len() < max
         })?;
         Ok(all)
+    }
+}
+
+/// The stored bytes of a trace.
+pub struct Stored<'a>(pub &'a Trace);
+
+impl Contents for Stored<'_> {
+    fn each(
+        &mut self,
+        content: &Content,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let (len, ids) = match content {
+            Content::Inline(bytes) => {
+                take(bytes);
+                return Ok(());
+            }
+            Content::Blobs { len, ids } => (*len, ids),
+        };
+        let mut found = 0u64;
+        for id in ids {
+            let blob = self.0.blob(*id).map_err(|error| error.to_string())?;
+            found += blob.len() as u64;
+            if found > len {
+                break;
+            }
+            if !take(&blob) {
+                return Ok(());
+            }
+        }
+        if found == len {
+            return Ok(());
+        }
+        Err(format!("the trace is damaged: a buffer has {found} bytes, its call says {len}"))
     }
 }
 

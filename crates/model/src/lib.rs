@@ -1,7 +1,7 @@
 //! What a recording means: a pure fold over events (processes, threads, descriptors, working
 //! directories), and calls decoded into values by the table's rows.
 //!
-//! Nothing here does I/O: stored bytes come through [`Contents`], output is values.
+//! Stored bytes come through [`Contents`], output is values.
 
 pub mod contents;
 pub mod decode;
@@ -15,7 +15,7 @@ pub mod path;
 pub mod realm;
 pub mod world;
 
-pub use contents::{Contents, InlineOnly};
+pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Origin};
 pub use effects::{Step, spawn_flags};

@@ -387,13 +387,13 @@ impl Maker {
         let content = find(batch, call, number, part::CONTENT, 0, out);
         let at = match content {
             Some(piece) if out => {
-                let len = piece.true_len as usize + SLACK;
+                let len = told_len(piece, batch) + SLACK;
                 let start = self.memory.take(len);
                 let arg = number as u8;
                 self.regions.push(Region { arg, part: part::CONTENT, index: 0, start, len });
                 start as usize
             }
-            Some(piece) => self.bytes_in(batch, piece, piece.true_len as usize, fill),
+            Some(piece) => self.bytes_in(batch, piece, told_len(piece, batch), fill),
             None => 0,
         };
         // SAFETY: the pointer is a field of the struct.
@@ -549,6 +549,11 @@ fn bounded(want: usize, ret: i64) -> usize {
         Ok(took) => want.min(took),
         Err(_) => want.min(FAILED_MAX),
     }
+}
+
+/// The length of what a struct points to: as told, but not much more than is stored.
+fn told_len(piece: &Piece, batch: &Batch) -> usize {
+    (piece.true_len as usize).min(batch.stored_len(piece) + SLACK)
 }
 
 /// The lengths in an array of `struct iovec`.

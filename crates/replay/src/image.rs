@@ -49,6 +49,9 @@ pub enum ImageError {
     /// The trace cannot be read.
     #[error("{0}")]
     Trace(#[from] ReadError),
+    /// Stored bytes cannot be had.
+    #[error("{0}")]
+    Data(String),
     /// The trace speaks of more files than are followed.
     #[error("the trace speaks of more files than can be followed")]
     TooMany,
@@ -142,7 +145,7 @@ pub fn build(
         progress(1);
         // Bytes that cannot be read would be taken for bytes that nobody has seen.
         if let Some(error) = fold.stored.error.take() {
-            return Err(error.into());
+            return Err(ImageError::Data(error));
         }
     }
     fold.finish()?;

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use events::shape::{Dir, Kind, Of};
-use model::{Contents, World, spawn_flags};
+use model::{Contents, Stored, World, spawn_flags};
 use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
@@ -79,32 +79,6 @@ struct How {
     vague: bool,
     scan: u64,
     shared_table: bool,
-}
-
-/// The stored bytes of a trace.
-struct Stored<'a>(&'a Trace);
-
-impl Contents for Stored<'_> {
-    fn each(
-        &mut self,
-        content: &trace::event::Content,
-        take: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<(), String> {
-        match content {
-            trace::event::Content::Inline(bytes) => {
-                take(bytes);
-            }
-            trace::event::Content::Blobs { ids, .. } => {
-                for id in ids {
-                    let blob = self.0.blob(*id).map_err(|error| error.to_string())?;
-                    if !take(&blob) {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<'a> Planner<'a> {
@@ -543,6 +517,8 @@ impl<'a> Planner<'a> {
     /// An action begins: from here on it overlaps with others. Its waits are known now.
     #[inline]
     fn open_action(&mut self, index: Index, mut action: Action) {
+        // A task whose making was not recorded is made within another call.
+        self.dispatch(index);
         let Planner { lines, order, shared, .. } = self;
         let ordered = shared.options.overlap;
         order.waits(index, |other, count| {

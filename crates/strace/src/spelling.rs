@@ -148,6 +148,8 @@ pub enum Argument {
     Before,
     /// The address, where the next argument says that there is no room.
     AddressIfNoRoom,
+    /// As the call left it, with all fields.
+    Found,
     /// With this name before it.
     Named(&'static str),
 }
@@ -167,6 +169,7 @@ pub static ARGUMENTS: &[(&str, &str, Argument)] = &[
     ("llistxattr", "list", Argument::AddressIfNoRoom),
     ("flistxattr", "list", Argument::AddressIfNoRoom),
     ("utimensat", "times", Argument::Times),
+    ("fcntl", "lock", Argument::Found),
     ("poll", "fds", Argument::Before),
     ("ppoll", "fds", Argument::Before),
     ("ppoll", "tmo_p", Argument::Before),

@@ -86,6 +86,8 @@ pub fn hold(program: &OsStr, args: &[OsString]) -> Result<Held, LaunchError> {
             // SAFETY: raw system calls on descriptors that are open here.
             unsafe {
                 restore_inherited();
+                // Ours alone is to keep the pipe open: if we die now, the child ends as well.
+                libc::close(go.as_raw_fd());
                 let mut byte = 0u8;
                 if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
                     let error = execute(&plan);

@@ -2,8 +2,9 @@
 
 mod counters;
 mod details;
+mod tasks;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
 use export::perfetto::{Detail, Event, Kind, Pipes, Writer};
@@ -20,9 +21,7 @@ use crate::render::text;
 use crate::source;
 use counters::{OpenDescriptors, Rates};
 use details::{STYLE, call_details};
-
-/// Tasks of one maker that may be on their way.
-const SPAWNED_MAX: usize = 256;
+use tasks::{Tasks, track};
 
 /// Writes the trace.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
@@ -36,45 +35,14 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     Ok(Written { calls, left_out, unread })
 }
 
-/// Numbers of tracks: threads, processes and their counters are told apart by the lowest bits.
-mod track {
-    pub const BYTES_READ: u64 = 4;
-    pub const BYTES_WRITTEN: u64 = 8;
-
-    pub fn process(number: u32) -> u64 {
-        u64::from(number) << 2 | 1
-    }
-
-    pub fn thread(number: u32) -> u64 {
-        u64::from(number) << 2 | 2
-    }
-
-    pub fn descriptors(process: u32) -> u64 {
-        u64::from(process) << 2 | 3
-    }
-}
-
 /// A call that has not returned yet.
 struct UnderWay {
-    shown: bool,
+    /// Its thread's track, if it is shown.
+    track: Option<u64>,
     read: u64,
     written: u64,
     /// The pipe that it read from.
     pipe: Option<Vec<u8>>,
-}
-
-/// A thread that lives.
-#[derive(Default)]
-struct Task {
-    process: Option<u32>,
-    /// The reader knows its track.
-    shown: bool,
-    /// A slice of it has begun and nothing tells when it ends.
-    unfinished: bool,
-    /// When its last call returns, while that is under way.
-    returns_ns: Option<u64>,
-    /// Thread id and flow of tasks that it made and that have not shown up yet.
-    spawned: VecDeque<(Option<i64>, u64)>,
 }
 
 /// A process that lives, as it is to be named.
@@ -90,7 +58,7 @@ struct Program {
 /// The events so far.
 struct Picture<W: Write> {
     out: Writer<W>,
-    tasks: HashMap<u32, Task>,
+    tasks: Tasks,
     programs: BTreeMap<u32, Program>,
     under_way: BTreeMap<(u64, u32), UnderWay>,
     pipes: Pipes,
@@ -104,7 +72,7 @@ impl<W: Write> Picture<W> {
     fn new(out: Writer<W>, span_ns: u64) -> Picture<W> {
         Picture {
             out,
-            tasks: HashMap::new(),
+            tasks: Tasks::default(),
             programs: BTreeMap::new(),
             under_way: BTreeMap::new(),
             pipes: Pipes::default(),
@@ -128,18 +96,19 @@ impl<W: Write> Picture<W> {
             EventKind::Call(call) => return self.call(call, moment, wanted, contents),
             EventKind::Start { process, parent, tid, .. } => {
                 self.name(moment, *process);
-                let flow = self.claim(*parent, *tid);
+                let flow = self.tasks.claim(*parent, *tid);
                 if wanted {
                     let details = [("how", Detail::Name(started(moment)))];
                     self.instant(moment, thread, "start", "start", &details, flow)?;
                 }
-                if let Some(process) = self.task(moment, thread).process {
+                if let Some(process) = self.tasks.of(moment, thread).process {
                     self.open.changed(moment, process, now);
                 }
             }
-            EventKind::Image { .. } => {
+            EventKind::Image { tid, .. } => {
                 self.end_unfinished(thread, now)?;
-                if let Some(process) = self.task(moment, thread).process {
+                self.tasks.goes_on_as(thread, *tid);
+                if let Some(process) = self.tasks.of(moment, thread).process {
                     self.name(moment, process);
                     self.open.changed(moment, process, now);
                 }
@@ -177,7 +146,7 @@ impl<W: Write> Picture<W> {
                 if wanted {
                     self.instant(moment, thread, "thread ended", "exit", &[], None)?;
                 }
-                self.tasks.remove(&thread);
+                self.tasks.forget(thread);
             }
             EventKind::Exit { process, status } => {
                 self.exit(moment, *process, *status, wanted)?;
@@ -210,20 +179,16 @@ impl<W: Write> Picture<W> {
                 flows.push(flow);
             }
             let tid = role::success(call);
-            let task = self.task(moment, thread);
-            if task.spawned.len() == SPAWNED_MAX {
-                task.spawned.pop_front();
-            }
-            task.spawned.push_back((tid, flow));
+            self.tasks.of(moment, thread).spawn(tid, flow);
         }
         if wanted {
             let (name, details) = call_details(call, moment, contents);
-            self.show(moment, thread)?;
+            let track = self.show(moment, thread)?;
             self.calls += 1;
             self.out.event(
                 Kind::Begin,
                 &Event {
-                    track: track::thread(thread),
+                    track,
                     time_ns: moment.enter_ns,
                     name: &name,
                     category: "call",
@@ -235,43 +200,28 @@ impl<W: Write> Picture<W> {
         }
         if moment.step.changes() {
             let at = moment.exit_ns.unwrap_or(moment.enter_ns);
-            if let Some(process) = self.task(moment, thread).process {
+            if let Some(process) = self.tasks.of(moment, thread).process {
                 self.open.changed(moment, process, at);
             }
         }
         let Some(exit_ns) = moment.exit_ns else {
-            self.task(moment, thread).unfinished = wanted;
+            self.tasks.of(moment, thread).unfinished = wanted;
             return Ok(());
         };
         let under_way = UnderWay {
-            shown: wanted,
+            track: wanted.then(|| self.tasks.of(moment, thread).track),
             read: if role.from.is_some() { moved } else { 0 },
             written: if role.to.is_some() { moved } else { 0 },
-            pipe: pipe_of(moment, call, role.from).filter(|_| moved > 0),
+            pipe: pipe_of(moment, call, role.from).filter(|_| moved > 0 && takes(call)),
         };
-        self.task(moment, thread).returns_ns = Some(exit_ns);
+        self.tasks.of(moment, thread).returns_ns = Some(exit_ns);
         self.under_way.insert((exit_ns, thread), under_way);
         Ok(())
-    }
-
-    /// What an event's thread is known to be.
-    fn task(&mut self, moment: &Moment<'_>, thread: u32) -> &mut Task {
-        let task = self.tasks.entry(thread).or_default();
-        task.process = moment.world.thread(thread).map(|known| known.process).or(task.process);
-        task
     }
 
     fn next_flow(&mut self) -> u64 {
         self.flows += 1;
         self.flows
-    }
-
-    /// The flow that leads to a new task.
-    fn claim(&mut self, parent: u32, tid: u32) -> Option<u64> {
-        let spawned = &mut self.tasks.get_mut(&parent)?.spawned;
-        let same = spawned.iter().position(|(made, _)| *made == Some(tid.into()));
-        // In another pid namespace ids differ: the order must do.
-        spawned.remove(same.unwrap_or(0)).map(|(_, flow)| flow)
     }
 
     /// Ends all calls that have returned by now, and the thread's last one in any case.
@@ -283,7 +233,7 @@ impl<W: Write> Picture<W> {
             let ((at, thread), call) = entry.remove_entry();
             self.ended(at, thread, call)?;
         }
-        let Some(at) = self.tasks.get(&thread).and_then(|task| task.returns_ns) else {
+        let Some(at) = self.tasks.get_mut(thread).and_then(|task| task.returns_ns) else {
             return Ok(());
         };
         match self.under_way.remove(&(at, thread)) {
@@ -293,15 +243,13 @@ impl<W: Write> Picture<W> {
     }
 
     fn ended(&mut self, at: u64, thread: u32, call: UnderWay) -> io::Result<()> {
-        if let Some(task) = self.tasks.get_mut(&thread) {
+        if let Some(task) = self.tasks.get_mut(thread) {
             task.returns_ns = None;
         }
         let got = call.pipe.map(|pipe| self.pipes.read(&pipe, call.read)).unwrap_or_default();
-        if !call.shown {
-            return Ok(());
-        }
+        let Some(track) = call.track else { return Ok(()) };
         let event = Event {
-            track: track::thread(thread),
+            track,
             time_ns: at,
             flows: &got.parts,
             last_flows: &got.ends,
@@ -313,11 +261,11 @@ impl<W: Write> Picture<W> {
 
     /// A call that did not return is over when its thread does something else.
     fn end_unfinished(&mut self, thread: u32, now: u64) -> io::Result<()> {
-        let Some(task) = self.tasks.get_mut(&thread) else { return Ok(()) };
+        let Some(task) = self.tasks.get_mut(thread) else { return Ok(()) };
         if !std::mem::take(&mut task.unfinished) {
             return Ok(());
         }
-        let event = Event { track: track::thread(thread), time_ns: now, ..Event::default() };
+        let event = Event { track: task.track, time_ns: now, ..Event::default() };
         self.out.event(Kind::End, &event)
     }
 
@@ -330,9 +278,9 @@ impl<W: Write> Picture<W> {
         details: &[(&str, Detail)],
         flow: Option<u64>,
     ) -> io::Result<()> {
-        self.show(moment, thread)?;
+        let track = self.show(moment, thread)?;
         let event = Event {
-            track: track::thread(thread),
+            track,
             time_ns: moment.enter_ns,
             name,
             category,
@@ -343,22 +291,26 @@ impl<W: Write> Picture<W> {
         self.out.event(Kind::Instant, &event)
     }
 
-    /// Tells the reader about a thread's track, once.
-    fn show(&mut self, moment: &Moment<'_>, thread: u32) -> io::Result<()> {
-        let task = self.task(moment, thread);
+    /// A thread's track, which the reader is told about once.
+    fn show(&mut self, moment: &Moment<'_>, thread: u32) -> io::Result<u64> {
+        let ids = moment.world.ids(thread);
+        let task = self.tasks.of(moment, thread);
+        let track = task.track;
         if std::mem::replace(&mut task.shown, true) {
-            return Ok(());
+            return Ok(track);
         }
-        let track = track::thread(thread);
-        let Some((process, (pid, tid))) = task.process.zip(moment.world.ids(thread)) else {
+        task.tid = ids.map(|(_, tid)| tid);
+        let Some((process, (pid, tid))) = task.process.zip(ids) else {
             let name = match thread {
                 RECORDER => "the recording".to_string(),
                 _ => format!("thread {thread}"),
             };
-            return self.out.track(track, None, &name, None);
+            self.out.track(track, None, &name, None)?;
+            return Ok(track);
         };
         self.show_process(moment, process)?;
-        self.out.thread(track, track::process(process), pid, tid)
+        self.out.thread(track, track::process(process), pid, tid)?;
+        Ok(track)
     }
 
     fn show_process(&mut self, moment: &Moment<'_>, process: u32) -> io::Result<()> {
@@ -410,7 +362,7 @@ impl<W: Write> Picture<W> {
             self.out.event(Kind::Instant, &event)?;
         }
         self.open.exit(process, moment.enter_ns, &mut self.out)?;
-        self.tasks.retain(|_, task| task.process != Some(process));
+        self.tasks.exit(process);
         match self.programs.remove(&process) {
             Some(program) => finish_process(&mut self.out, process, &program),
             None => Ok(()),
@@ -432,10 +384,12 @@ impl<W: Write> Picture<W> {
 }
 
 fn finish_process<W: Write>(out: &mut Writer<W>, number: u32, program: &Program) -> io::Result<()> {
-    if !program.shown || program.name.is_empty() {
+    if !program.shown {
         return Ok(());
     }
-    let about = (program.name.as_str(), &program.command[..]);
+    let unknown = format!("process {}", program.pid);
+    let name = if program.name.is_empty() { &unknown } else { &program.name };
+    let about = (name.as_str(), &program.command[..]);
     out.process(track::process(number), program.pid, Some(about))
 }
 
@@ -444,6 +398,11 @@ fn started(moment: &Moment<'_>) -> String {
         EventKind::Start { how, .. } => names::start(*how).to_string(),
         _ => String::new(),
     }
+}
+
+/// Whether a call that reads from a pipe takes the bytes out of it.
+fn takes(call: &Call) -> bool {
+    events::by_number(call.nr.into()).is_none_or(|row| row.name != "tee")
 }
 
 /// The pipe behind a descriptor argument, if a recorded process made it.

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Writes one line for each call, or two where others come in between.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
-    let mut lines = Lines::new(out, job.trace.preamble().epoch_ns);
+    let mut lines = Lines::new(out, job.trace.preamble().epoch_ns, !job.args.no_content);
     let mut written = Written::default();
     let (mut gaps, mut stalls) = (0u64, 0u64);
     written.unread = job.each(&mut |moment, wanted, contents| {

@@ -1,6 +1,6 @@
 //! Text that strace printed.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Seek, Write};
 use std::process::ExitCode;
 
@@ -20,9 +20,12 @@ pub fn import(args: &Args, file: File, head: &[u8]) -> Result<ExitCode, Failure>
         (&file).rewind()?;
         Ok(BufReader::with_capacity(1 << 16, &file))
     };
-    let mut refused = None;
+    let (mut refused, mut created) = (None, false);
     let sink = || match output::create(&args.output, args.force, &[&args.file]) {
-        Ok(out) => Ok(Box::new(out) as Box<dyn Write + Send>),
+        Ok(out) => {
+            created = out.metadata().is_ok_and(|found| found.is_file());
+            Ok(Box::new(out) as Box<dyn Write + Send>)
+        }
         Err(failure) => {
             refused = Some(failure);
             Err(io::ErrorKind::Other.into())
@@ -36,7 +39,13 @@ pub fn import(args: &Args, file: File, head: &[u8]) -> Result<ExitCode, Failure>
     if let Some(failure) = refused {
         return Err(failure);
     }
-    let imported = imported.map_err(|error| fail(&error))?;
+    let imported = imported.map_err(|error| {
+        // Half a text is no trace that anybody asked for.
+        if created && args.output.as_os_str() != "-" {
+            let _ = fs::remove_file(&args.output);
+        }
+        fail(&error)
+    })?;
     if args.quiet {
         return Ok(ExitCode::SUCCESS);
     }

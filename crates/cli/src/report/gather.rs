@@ -1,5 +1,6 @@
 //! All numbers of a report, from a few passes over the trace.
 
+use std::collections::BTreeMap;
 use std::thread;
 
 use model::mounts::Mounts;
@@ -14,7 +15,6 @@ use report::patterns::{Finding, Patterns};
 use report::spread::{self, Of, Spread};
 use report::tasks::{self, Tasks};
 use report::timeline::{self, Timeline};
-use std::collections::BTreeMap;
 use trace::Trace;
 
 use crate::source;
@@ -138,7 +138,7 @@ pub fn gather(trace: &Trace) -> Gathered {
         });
         (join(about_files), join(safety))
     });
-    let (files, plots, lanes) = about_files;
+    let AboutFiles { files, plots, lanes } = about_files;
     let (durability, findings) = safety;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
     let (counts, unread) =
@@ -172,12 +172,15 @@ fn watch<W: Watch>(trace: &Trace, mut watch: W) -> W {
     watch
 }
 
+/// What two passes tell, of which the second needs the first.
+struct AboutFiles {
+    files: files::View,
+    plots: Vec<(usize, Plot)>,
+    lanes: BTreeMap<u32, Lane>,
+}
+
 /// The files, and then where in the busiest of them data was moved.
-#[allow(clippy::type_complexity)]
-fn about_files(
-    trace: &Trace,
-    interval_ns: u64,
-) -> (files::View, Vec<(usize, Plot)>, BTreeMap<u32, Lane>) {
+fn about_files(trace: &Trace, interval_ns: u64) -> AboutFiles {
     let files = watch(trace, Files::new(Mounts::parse(&trace.preamble().mounts))).finish();
     let mut busiest: Vec<usize> =
         (0..files.files.len()).filter(|place| files.files[*place].0.is_stored).collect();
@@ -188,7 +191,7 @@ fn about_files(
     let offsets = Offsets::new(interval_ns, paths);
     let places = watch(trace, Places { offsets, lanes: Lanes::new(interval_ns) });
     let plots = busiest.into_iter().zip(places.offsets.finish()).collect();
-    (files, plots, places.lanes.finish())
+    AboutFiles { files, plots, lanes: places.lanes.finish() }
 }
 
 /// Bytes that were read from and written to a file.

@@ -23,8 +23,11 @@ pub const FILE: &str = "Reenact::Trace::File";
 /// What is said of these as a whole.
 pub const MANIFEST: &str = "Reenact::Trace::Manifest";
 
-/// The kinds of events that are no calls: the type's name and an event of it.
-pub const EVENTS: &[(&str, fn() -> EventKind)] = &[
+/// The name of a type, and an event of it.
+type Sample = (&'static str, fn() -> EventKind);
+
+/// The kinds of events that are no calls.
+pub const EVENTS: &[Sample] = &[
     ("Reenact::Trace::Start", || EventKind::Start {
         how: StartHow::Launch,
         process: 0,

@@ -1,6 +1,7 @@
 //! How the records of a type are filled, worked out once.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use events::record::part;
 use model::Contents;
@@ -215,14 +216,16 @@ pub struct Plans {
     unknown: usize,
 }
 
+/// How records of all types are filled.
+pub static PLANS: LazyLock<Plans> = LazyLock::new(Plans::new);
+
 impl Plans {
-    /// For the types of the schema, which `of` gives by position.
-    pub fn new<'a>(of: impl Fn(usize) -> &'a Type) -> Plans {
+    fn new() -> Plans {
         let (mut all, mut by_name) = (Vec::new(), HashMap::new());
         for (number, (name, _)) in schema::TYPES.iter().enumerate() {
             if name.starts_with(SNIA) || name.starts_with(OTHER) {
                 by_name.insert(name.clone(), all.len());
-                all.push(Plan::new(number, name, of(number)));
+                all.push(Plan::new(number, name, &schema::PARSED[number]));
             }
         }
         let unknown = by_name.get(UNKNOWN).copied().unwrap_or_default();

@@ -313,7 +313,7 @@ pub struct Builder {
 
 impl Builder {
     /// Bytes that it holds.
-    pub fn len(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.fixed.len() + self.variable.len()
     }
 

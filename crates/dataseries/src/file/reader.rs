@@ -17,19 +17,21 @@ const HEAD_BYTES_MAX: usize = HEAD_BYTES + 255;
 const EXTENTS_MAX: usize = 1 << 24;
 /// Types that are read.
 const TYPES_MAX: usize = 1 << 16;
+/// What looks like an extent after a damaged one is tried so often.
+const TRIES_MAX: u32 = 1000;
 /// Stretches of damage that are told one by one.
 const DAMAGE_MAX: usize = 1000;
 
 /// What bytes are read from.
 pub trait Bytes {
-    /// All bytes there are.
-    fn len(&self) -> io::Result<u64>;
+    /// How many there are.
+    fn size(&self) -> io::Result<u64>;
     /// Fills `into` from an offset.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
 impl Bytes for File {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
 
@@ -39,8 +41,8 @@ impl Bytes for File {
 }
 
 impl Bytes for &[u8] {
-    fn len(&self) -> io::Result<u64> {
-        Ok(<[u8]>::len(self) as u64)
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -66,7 +68,7 @@ pub struct FileReader<'a> {
 impl<'a> FileReader<'a> {
     /// Looks through the heads of all extents, and reads the types.
     pub fn open(bytes: &'a dyn Bytes) -> Result<FileReader<'a>, Error> {
-        let len = bytes.len().map_err(|error| Error::io(0, error))?;
+        let len = bytes.size().map_err(|error| Error::io(0, error))?;
         let mut header = [0; HEADER_BYTES];
         let there = len.min(HEADER_BYTES as u64) as usize;
         bytes.read(0, &mut header[..there]).map_err(|error| Error::io(0, error))?;
@@ -183,6 +185,7 @@ impl<'a> FileReader<'a> {
     fn next_sound(&mut self, from: u64) -> Result<Option<u64>, Error> {
         let mut at = from.next_multiple_of(4);
         let mut window = vec![0; 1 << 20];
+        let mut tries = 0;
         while at < self.len {
             if self.ends_at(at) {
                 return Ok(Some(at));
@@ -197,8 +200,14 @@ impl<'a> FileReader<'a> {
                 let near = &bytes[start..there.min(start + HEAD_BYTES_MAX)];
                 let Ok(head) = Head::parse(near, offset, self.order) else { continue };
                 // Names of types are rare enough that few of these are no heads.
-                if self.types.contains_key(&head.name) && self.read(&head).is_ok() {
-                    return Ok(Some(offset));
+                if self.types.contains_key(&head.name) {
+                    if self.read(&head).is_ok() {
+                        return Ok(Some(offset));
+                    }
+                    tries += 1;
+                    if tries == TRIES_MAX {
+                        return Ok(None);
+                    }
                 }
             }
             if last {

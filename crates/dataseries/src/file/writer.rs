@@ -159,21 +159,21 @@ impl FileWriter {
 
     /// Begins a record; it is filled through what is given back.
     pub fn record(&mut self, number: usize) -> Result<Filling<'_>, Error> {
-        if self.types[number].open.len() >= EXTENT_BYTES {
+        if self.types[number].open.held_bytes() >= EXTENT_BYTES {
             self.close(number)?;
         } else if self.open_bytes >= OPEN_BYTES {
-            let largest = (0..self.types.len()).max_by_key(|at| self.types[*at].open.len());
+            let largest = (0..self.types.len()).max_by_key(|at| self.types[*at].open.held_bytes());
             self.close(largest.unwrap_or(number))?;
         }
         let kept = &mut self.types[number];
-        let before = kept.open.len();
+        let before = kept.open.held_bytes();
         kept.open.begin(&kept.blank);
         Ok(Filling { of: &kept.of, open: &mut kept.open, before, open_bytes: &mut self.open_bytes })
     }
 
     fn close(&mut self, number: usize) -> Result<(), Error> {
         let filled = std::mem::take(&mut self.types[number].open);
-        self.open_bytes = self.open_bytes.saturating_sub(filled.len());
+        self.open_bytes = self.open_bytes.saturating_sub(filled.held_bytes());
         let job = Job { number: self.sent, name: self.types[number].of.name.clone(), filled };
         self.sent += 1;
         if let Some(error) = self.shared.state().error.clone() {
@@ -274,6 +274,6 @@ impl Filling<'_> {
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
-        *self.open_bytes += self.open.len() - self.before;
+        *self.open_bytes += self.open.held_bytes() - self.before;
     }
 }

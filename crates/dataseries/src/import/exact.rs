@@ -30,9 +30,8 @@ pub fn import(
 ) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     let recording = files.stream(columns::RECORDING)?;
-    let preamble: Option<Preamble> = recording
-        .record()
-        .and_then(|record| Get::read(record, |get, of| columns::recording(get, of)));
+    let preamble: Option<Preamble> =
+        recording.record().and_then(|record| Get::read(record, columns::recording));
     let mut preamble = preamble.unwrap_or_default();
     // The new trace lies elsewhere.
     preamble.trace_dev = 0;
@@ -50,7 +49,7 @@ pub fn import(
     exact.manifest()?;
     let totals = files.stream(columns::TOTALS)?;
     let told: Option<Totals> =
-        totals.record().and_then(|record| Get::read(record, |get, of| columns::totals(get, of)));
+        totals.record().and_then(|record| Get::read(record, columns::totals));
     let mut totals =
         told.unwrap_or_else(|| Totals { tsc_hz: preamble.tsc_hz, ..Totals::default() });
     totals.end_tsc = totals.end_tsc.max(exact.last_tsc);
@@ -95,13 +94,13 @@ impl Exact<'_, '_, '_> {
             };
             let Some(record) = stream.record() else { return Ok(()) };
             match sample {
-                None => match Get::read::<CallRest>(record, |get, of| columns::call(get, of)) {
+                None => match Get::read::<CallRest>(record, columns::call) {
                     Some(rest) => self.call(&rest)?,
                     None => files.bad_record(stream.of()),
                 },
                 Some(sample) => {
                     let blank = (Stamp::default(), sample());
-                    match Get::read_into(record, blank, |get, of| columns::event(get, of)) {
+                    match Get::read_into(record, blank, columns::event) {
                         Some((stamp, kind)) => self.event(stamp, kind)?,
                         None => files.bad_record(stream.of()),
                     }
@@ -124,8 +123,7 @@ impl Exact<'_, '_, '_> {
         let data = self.pieces(rest.event, Some(rest.nr))?;
         let mut identities = Vec::new();
         while let Some(record) = self.identities.record() {
-            let found: Option<(i64, u8, Identity)> =
-                Get::read(record, |get, of| columns::identity(get, of));
+            let found: Option<(i64, u8, Identity)> = Get::read(record, columns::identity);
             match found {
                 Some((event, ..)) if event > rest.event => break,
                 Some((event, arg, file)) if event == rest.event => identities.push((arg, file)),
@@ -152,8 +150,7 @@ impl Exact<'_, '_, '_> {
             EventKind::Image { data, .. } => *data = self.pieces(stamp.event, None)?,
             EventKind::State(state) => {
                 while let Some(record) = self.descriptors.record() {
-                    let found: Option<(i64, OpenFd)> =
-                        Get::read(record, |get, of| columns::descriptor(get, of));
+                    let found: Option<(i64, OpenFd)> = Get::read(record, columns::descriptor);
                     match found {
                         Some((event, _)) if event > stamp.event => break,
                         Some((event, open)) if event == stamp.event => state.fds.push(open),
@@ -172,7 +169,7 @@ impl Exact<'_, '_, '_> {
         let mut all: Vec<Data> = Vec::new();
         let mut parts = Parts::default();
         while let Some(record) = self.data.record() {
-            let piece: Option<Piece> = Get::read(record, |get, of| columns::data(get, of));
+            let piece: Option<Piece> = Get::read(record, columns::data);
             let Some(piece) = piece.filter(|piece| piece.event >= event) else {
                 self.files.bad_record(self.data.of());
                 self.data.advance()?;
@@ -212,7 +209,7 @@ impl Exact<'_, '_, '_> {
         let mut entries = self.files.stream(columns::FILE)?;
         let mut last: Option<Vec<u8>> = None;
         while let Some(record) = entries.record() {
-            let found: Option<(i64, Entry)> = Get::read(record, |get, of| columns::file(get, of));
+            let found: Option<(i64, Entry)> = Get::read(record, columns::file);
             match found.filter(|(_, entry)| is_sound(entry, last.as_deref())) {
                 Some((_, mut entry)) => {
                     last = Some(entry.path.clone());
@@ -223,9 +220,8 @@ impl Exact<'_, '_, '_> {
             entries.advance()?;
         }
         let ending = self.files.stream(columns::MANIFEST)?;
-        let told: Option<(i64, Ending)> = ending
-            .record()
-            .and_then(|record| Get::read(record, |get, of| columns::ending(get, of)));
+        let told: Option<(i64, Ending)> =
+            ending.record().and_then(|record| Get::read(record, columns::ending));
         if let Some((_, told)) = told {
             written.end(&mut self.writer, told)?;
         }

@@ -20,7 +20,7 @@ use super::unmake::{self, Values};
 use super::{Imported, finish};
 use crate::calls::Form;
 use crate::error::Error;
-use crate::export::{Known, Plan, Plans, collect};
+use crate::export::{Known, PLANS, Plan, collect};
 use crate::file::types::Type;
 use crate::origin::Origin;
 use crate::schema::{self, SNIA, common};
@@ -43,11 +43,10 @@ pub fn import(
     sink: Box<dyn Write + Send>,
     options: WriterOptions,
 ) -> Result<Imported, Error> {
-    let types: Vec<Type> = schema::TYPES
-        .iter()
-        .map(|(_, xml)| Type::parse(xml).map_err(|what| Error::damaged(0, what)))
-        .collect::<Result<_, Error>>()?;
-    let plans = Plans::new(|number| &types[number]);
+    let types = &*schema::PARSED;
+    let plans = &*PLANS;
+    // This reads some of the records once more than the count tells.
+    let lives = Lives::new(files)?;
     let mut kinds = Vec::new();
     for name in files.used() {
         // Types of SNIA's older namespaces have the same names.
@@ -70,7 +69,7 @@ pub fn import(
     };
     let mut foreign = Foreign {
         writer: Writer::new(sink, &preamble, options)?,
-        lives: Lives::new(files)?,
+        lives,
         epoch_ns,
         now_ns: epoch_ns,
         recorder_tsc: 0,

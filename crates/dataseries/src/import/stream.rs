@@ -129,7 +129,8 @@ impl Stream<'_, '_, '_> {
             let head = &reader.extents()[*at];
             let bytes = head.unpacked_bytes(&self.of);
             let held_bytes = self.files.held_bytes.get().saturating_add(bytes);
-            if held_bytes > HELD_BYTES_MAX {
+            // One that is too large alone is a lie, and an error of its own.
+            if held_bytes > HELD_BYTES_MAX && bytes <= HELD_BYTES_MAX {
                 return Err(Error::Limit {
                     offset: head.offset,
                     what: "the memory for extents of all types at the same time, in bytes,",

@@ -13,9 +13,19 @@ use crate::sample::Memory;
 
 /// The records of SNIA's types alone.
 pub fn without_own(bytes: &[u8]) -> Vec<u8> {
+    of_types(bytes, "IOTTAFSL")
+}
+
+/// All records, and no types but theirs.
+pub fn with_own(bytes: &[u8]) -> Vec<u8> {
+    of_types(bytes, "")
+}
+
+fn of_types(bytes: &[u8], begin: &str) -> Vec<u8> {
     let reader = FileReader::open(&bytes).unwrap();
-    let names: Vec<&str> =
-        reader.type_names().filter(|name| name.starts_with("IOTTAFSL")).collect();
+    let used = |name: &&str| reader.extents().iter().any(|head| head.name == **name);
+    let mine = reader.type_names().filter(|name| name.starts_with(begin));
+    let names: Vec<&str> = mine.filter(used).collect();
     let xml: Vec<String> =
         names.iter().map(|name| reader.find(name).unwrap().xml.clone()).collect();
     let memory = Memory::default();

@@ -2,11 +2,12 @@
 
 use dataseries::Codec;
 
-use crate::copies::{swapped, without_own};
+use crate::copies::{swapped, with_own, without_own};
 use crate::sample;
 
-/// Files that are tried.
-const COUNT: u64 = 10_000;
+/// Files that are tried, and how many in the long tier.
+const COUNT: u64 = 1000;
+const COUNT_LONG: u64 = 10_000;
 
 /// A small generator of random numbers, from a seed.
 struct Random(u64);
@@ -75,7 +76,7 @@ fn mutate(bytes: &mut Vec<u8>, extents: &[(usize, usize)], random: &mut Random) 
 
 #[test]
 fn mutated_files_are_answered() {
-    let own = sample::export(&sample::open(sample::trace()), Codec::Lzf);
+    let own = with_own(&sample::export(&sample::open(sample::trace()), Codec::Lzf));
     let foreign = without_own(&sample::export(&sample::open(sample::trace()), Codec::None));
     let big = swapped(&foreign);
     let files = [own, foreign.clone(), foreign, big];
@@ -88,7 +89,9 @@ fn mutated_files_are_answered() {
         .collect();
     let mut random = Random(0x5eed_5eed_5eed_5eed);
     let mut read = 0;
-    for round in 0..COUNT {
+    let long = std::env::var_os("REENACT_SOAK").is_some_and(|value| !value.is_empty());
+    let count = if long { COUNT_LONG } else { COUNT };
+    for round in 0..count {
         let which = random.below(files.len());
         let mut bytes = files[which].clone();
         mutate(&mut bytes, &extents[which], &mut random);
@@ -100,7 +103,7 @@ fn mutated_files_are_answered() {
         assert!(!trace.completeness().complete, "round {round}");
     }
     // The test is of use only if many files get past the first look.
-    assert!(read > COUNT / 4, "{read}");
+    assert!(read > count / 4, "{read}");
 }
 
 #[test]

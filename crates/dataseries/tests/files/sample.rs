@@ -96,7 +96,7 @@ pub fn trace() -> Vec<u8> {
         tsc_hz: 1_000_000_000,
         ..Preamble::default()
     };
-    let options = WriterOptions { workers: 0, ..WriterOptions::default() };
+    let options = WriterOptions { workers: 0, remembered: 64, ..WriterOptions::default() };
     let writer = Writer::new(Box::new(memory.clone()), &preamble, options).unwrap();
     let mut making = Making { writer, tsc: 100 };
     fill(&mut making);
@@ -176,7 +176,7 @@ fn fill(to: &mut Making) {
     to.event(2, EventKind::End { calls: 4 });
     to.event(RECORDER, EventKind::Exit { process: 2, status: Some(0x300) });
     to.call(1, 231, &[0], None, Vec::new());
-    to.event(1, EventKind::End { calls: 10 });
+    to.event(1, EventKind::End { calls: 9 });
     let text = "too much".to_string();
     to.event(RECORDER, EventKind::Gap { why: GapWhy::SizeLimit, detail: 9, text });
 }
@@ -219,7 +219,7 @@ pub fn export(trace: &Trace, codec: Codec) -> Vec<u8> {
 pub fn import(bytes: &[u8]) -> Result<(dataseries::Imported, Vec<u8>), dataseries::Error> {
     let memory = Memory::default();
     let sink = memory.clone();
-    let options = WriterOptions { workers: 0, ..WriterOptions::default() };
+    let options = WriterOptions { workers: 0, remembered: 64, ..WriterOptions::default() };
     let imported = dataseries::import(&bytes, || Ok(Box::new(sink)), options)?;
     Ok((imported, memory.bytes()))
 }

@@ -13,6 +13,8 @@ const MANY_HEADER: usize = 64;
 /// Room for a message's control data and address.
 const CONTROL_ROOM: usize = 4096;
 const NAME_ROOM: usize = 128;
+/// Bytes of all messages of one call: more than sockets hold.
+const MESSAGES_BYTES_MAX: usize = 64 << 20;
 /// Most messages of one call.
 const MESSAGES_MAX: usize = 1024;
 
@@ -44,10 +46,11 @@ impl Maker {
     ) -> usize {
         let count = call.ret.clamp(0, MESSAGES_MAX as i64) as usize;
         let start = self.memory.copy(std::iter::empty(), count.max(1) * MANY_HEADER, &Fill::Zeros);
+        let most = MESSAGES_BYTES_MAX / count.max(1);
         for index in 0..count {
             let at = start.wrapping_add(index * MANY_HEADER);
             let which = (number, index as u16);
-            if !self.header(at, batch, call, which, dir, usize::MAX, fill) {
+            if !self.header(at, batch, call, which, dir, most, fill) {
                 return NOWHERE;
             }
         }

@@ -222,7 +222,7 @@ impl Fold<'_> {
             None => {}
         }
         if let Some(error) = self.stored.error.take() {
-            return Err(error.into());
+            return Err(ImageError::Data(error));
         }
         let Some(content) = self.tree.content(owner) else { return Ok(()) };
         content.staged = staged;

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use model::spawn_flags;
+use model::{Stored, spawn_flags};
 use trace::event::{Call, Event, StartHow};
 
+use super::Planner;
 use super::line::{Line, claim};
-use super::{Planner, Stored};
 use crate::batch::{Beginning, Placed, Spawn, What};
 use crate::lane::Mood;
 use crate::order::Index;

@@ -57,7 +57,8 @@ pub fn encode(row: &'static Syscall, nodes: &[Node<'_>], ret: Option<i64>) -> En
     let places =
         Places { row, args: shape.args, order: spelling::order(row.name, &args, shape.args) };
     let nargs = shape.args.len().min(6);
-    let mut encoder = Encoder { args, ret: ret.unwrap_or(0), memory: Vec::new(), untold: 0 };
+    let mut encoder =
+        Encoder { call: row.name, args, ret: ret.unwrap_or(0), memory: Vec::new(), untold: 0 };
     for (number, arg) in shape.args.iter().take(6).enumerate() {
         if let Some(node) = places.find(nodes, number) {
             encoder.argument(number as u8, arg, node);
@@ -131,6 +132,7 @@ fn register(kind: Kind, node: &Node<'_>) -> Option<u64> {
 }
 
 struct Encoder {
+    call: &'static str,
     args: [u64; 6],
     ret: i64,
     memory: Vec<Memory>,
@@ -159,7 +161,12 @@ impl Encoder {
                 return;
             }
         };
+        let found = spelling::argument(self.call, arg.name) == Some(Argument::Found);
         match (dir, node) {
+            (Dir::InOut, Node::Struct { .. }) if found => {
+                self.untold += 1;
+                self.place(number, of, len, node, true);
+            }
             (Dir::InOut, Node::Changed(before, after)) => {
                 self.place(number, of, len, before, false);
                 self.place(number, of, len, after, true);

@@ -37,10 +37,16 @@ const CLONE_PARENT_TID: u64 = 0x10_1000;
 const CLONE_SETTLS: u64 = 0x8_0000;
 const CLONE_CHILD_TID: u64 = 0x120_0000;
 
-/// Writes a call.
-pub fn write(call: &Call, view: &View<'_>, contents: &mut dyn Contents) -> (Written, Decoded) {
+/// Writes a call; without content, addresses stand for what buffers held.
+pub fn write(
+    call: &Call,
+    view: &View<'_>,
+    contents: &mut dyn Contents,
+    with_content: bool,
+) -> (Written, Decoded) {
     let shape = shape_of(call);
-    let decoded = decode::decode(call, view, contents, LIMITS);
+    let data = if with_content { LIMITS.data } else { 0 };
+    let decoded = decode::decode(call, view, contents, Limits { data, ..LIMITS });
     let mut written = Written {
         name: shape.name.to_string(),
         before: format!("{}(", shape.name),
@@ -94,6 +100,7 @@ fn argument(out: &mut String, arg: &Arg, value: &Value, raw: u64, how: Option<Ar
         (Some(Argument::Times), Value::Array { items, more, .. }) => {
             value::array(out, items, *more, ", ", value::time);
         }
+        (Some(Argument::Found), Value::Changed(_, after)) => plain(out, after),
         (Some(Argument::Before), Value::Changed(before, _)) => of_kind(out, arg.kind, before),
         _ => of_kind(out, arg.kind, value),
     }

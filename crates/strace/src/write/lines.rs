@@ -40,6 +40,7 @@ pub struct Lines<W> {
     out: W,
     /// Wall clock at the start of the trace.
     epoch_ns: u64,
+    with_content: bool,
     /// Calls that return later, by that time and the thread.
     pending: BTreeMap<(u64, u32), Pending>,
     /// Calls of which nobody knows yet whether they return: execs.
@@ -57,11 +58,13 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Lines that go to `out`; times are told from `epoch_ns` on.
-    pub fn new(out: W, epoch_ns: u64) -> Lines<W> {
+    /// Lines that go to `out`; times are told from `epoch_ns` on. Without content, addresses stand
+    /// for what buffers held.
+    pub fn new(out: W, epoch_ns: u64, with_content: bool) -> Lines<W> {
         Lines {
             out,
             epoch_ns,
+            with_content,
             pending: BTreeMap::new(),
             waiting: HashMap::new(),
             open: None,
@@ -178,7 +181,7 @@ impl<W: Write> Lines<W> {
             note_result(signals, call);
             return Ok(());
         }
-        let (written, decoded) = call::write(call, &moment.view(), contents);
+        let (written, decoded) = call::write(call, &moment.view(), contents, self.with_content);
         note_result(signals, call);
         match name {
             "rt_sigprocmask" => {
@@ -262,7 +265,10 @@ impl<W: Write> Lines<W> {
         };
         let path = match (first, process) {
             (Some(Value::Text { bytes, .. }), _) if bytes.contains(&b'/') => bytes.clone(),
-            (_, Some(process)) => process.exe.clone(),
+            (_, Some(process)) => match &process.state {
+                Some(state) => state.exe.clone(),
+                None => process.exe.clone(),
+            },
             _ => Vec::new(),
         };
         let written = call::launch(&path, find("argv"), find("envp"));

@@ -2,6 +2,8 @@
 
 mod call;
 mod lines;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use lines::Lines;

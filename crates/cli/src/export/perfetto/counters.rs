@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use export::perfetto::{Unit, Writer};
 use model::Moment;
 
-use super::track;
+use super::tasks::track;
 
 /// A recording is shown in about so many steps ...
 const STEPS: u64 = 1000;

@@ -49,14 +49,15 @@ pub fn call_details(
 /// The file that a call is about: the first that it names, or the one behind its descriptor.
 fn path(decoded: &decode::Decoded, moment: &Moment<'_>) -> Option<String> {
     let named = moment.step.paths.first().map(|(_, path)| path);
-    let behind = || {
+    let behind = |directory: bool| {
         decoded.args.iter().find_map(|(_, value)| match value {
-            Value::Fd { path, dir: false, .. } => path.as_ref(),
+            Value::Fd { path, dir, .. } if *dir == directory => path.as_ref(),
             _ => None,
         })
     };
+    let path = named.or_else(|| behind(false)).or_else(|| behind(true))?;
     let mut shown = String::new();
-    escape(&mut shown, named.or_else(behind)?, &[]);
+    escape(&mut shown, path, &[]);
     Some(shown)
 }
 

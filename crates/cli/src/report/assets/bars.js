@@ -42,7 +42,7 @@ function bars(width, entry, spec, isLog) {
   const y = (count) => top + (height - top - bottom) * (1 - scaled(count));
   const step = Math.min(60, inner / counts.length);
   const svg = shape("svg", { width, height, role: "img", "aria-label": spec.axis });
-  const ticks = isLog ? powers(most) : niceTicks(0, most, 4, false);
+  const ticks = (isLog ? powers(most) : niceTicks(0, most, 4, false)).filter(Number.isInteger);
   for (const count of ticks) {
     svg.append(
       shape("line", { x1: left, x2: left + inner, y1: y(count), y2: y(count), class: "grid" }),

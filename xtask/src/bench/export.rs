@@ -1,0 +1,215 @@
+//! `cargo xtask bench export`: how fast traces become files of other tools, and with how much memory,
+//! beside copying the same payload with the same compression.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::measure::{self, Measured};
+use super::workloads::{Bench, build_loops};
+use super::{count, target_dir};
+use crate::{Complaint, cargo};
+
+const RUNS: usize = 3;
+/// Most memory that an export may take.
+const PEAK_BYTES_MAX: u64 = 512 << 20;
+/// Marks for each core. An export that misses one may take so many times the copy instead.
+const CALLS_PER_S: f64 = 500_000.0;
+const PAYLOAD_BYTES_PER_S: f64 = 200e6;
+const COPY_RATIO_MAX: f64 = 3.0;
+
+/// What is recorded to be exported.
+struct Sample {
+    name: &'static str,
+    /// The loop's arguments; the last one of those that write is a file.
+    loops: &'static [&'static str],
+    calls: f64,
+    payload_bytes: f64,
+    /// What counts: the bytes, else the calls.
+    bulk: bool,
+}
+
+/// The file that loops use: 64 MiB.
+const FILE: &str = "export.data";
+const FILE_BYTES: f64 = (64 << 20) as f64;
+
+const SAMPLES: &[Sample] = &[
+    Sample {
+        name: "getppid",
+        loops: &["getppid", "3000000"],
+        calls: 3e6,
+        payload_bytes: 0.0,
+        bulk: false,
+    },
+    Sample {
+        name: "64-byte pwrite",
+        loops: &["write", "64", "2000000", FILE],
+        calls: 2e6,
+        payload_bytes: 128e6,
+        bulk: false,
+    },
+    Sample {
+        name: "4-KiB pread, repeating",
+        loops: &["read", "4096", "500000", FILE],
+        calls: 5e5,
+        payload_bytes: 2048e6,
+        bulk: true,
+    },
+    Sample {
+        name: "4-KiB pwrite, all distinct",
+        loops: &["distinct", "262144", FILE],
+        calls: 262_144.0,
+        payload_bytes: 1_073_741_824.0,
+        bulk: true,
+    },
+];
+
+/// A format: its name and options.
+struct Format {
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Whether there are marks for its speed.
+    marked: bool,
+}
+
+const FORMATS: &[Format] = &[
+    Format { name: "parquet", options: &["--to", "parquet"], marked: true },
+    Format {
+        name: "ds none",
+        options: &["--to", "dataseries", "--compress", "none"],
+        marked: true,
+    },
+    Format { name: "ds lzf", options: &["--to", "dataseries", "--compress", "lzf"], marked: true },
+    Format {
+        name: "ds zlib",
+        options: &["--to", "dataseries", "--compress", "zlib"],
+        marked: false,
+    },
+];
+
+/// Records each sample, exports it in every format, and prints a table.
+pub fn run(args: &[&str]) -> Result<(), Complaint> {
+    let mut runs = RUNS;
+    let mut dir: Option<PathBuf> = None;
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match *word {
+            "--runs" => runs = count(word, value()?)?,
+            "--dir" => dir = Some(value()?.into()),
+            _ => return Err(format!("unknown option {word}")),
+        }
+    }
+    cargo(&["build", "--release", "--package", "reenact"], &[])?;
+    cargo(&["build", "--release", "--package", "tables", "--example", "copy_payload"], &[])?;
+    let built = target_dir()?.join("release");
+    let temporary = tempfile::Builder::new().prefix("reenact-bench-").tempdir();
+    let temporary = temporary.map_err(|error| format!("no temporary directory: {error}"))?;
+    let dir = dir.unwrap_or_else(|| temporary.path().to_path_buf());
+    let bench = Bench::new(dir.clone(), dir, &built.join("reenact"))?;
+    build_loops(&bench)?;
+    let copy = built.join("examples/copy_payload").display().to_string();
+
+    println!("medians of {runs} runs; calls and bytes of payload per second of CPU time\n");
+    println!(
+        "{:<27} {:<10} {:>10} {:>10} {:>8} {:>8} {:>9}",
+        "recording", "format", "calls/s", "MB/s", "wall s", "x copy", "peak"
+    );
+    let mut missed = Vec::new();
+    for sample in SAMPLES {
+        let trace = record(&bench, sample)?;
+        let copied = match sample.bulk {
+            true => Some(copying(&bench, runs, &copy, sample)?),
+            false => None,
+        };
+        for format in FORMATS {
+            let measured = export(&bench, runs, &trace, format)?;
+            missed.extend(row(sample, format, &measured, copied.as_ref()));
+        }
+        let _ = fs::remove_file(&trace);
+    }
+    if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }
+}
+
+/// Prints a row, and tells which marks it misses.
+fn row(
+    sample: &Sample,
+    format: &Format,
+    measured: &Measured,
+    copied: Option<&Measured>,
+) -> Vec<String> {
+    let calls_per_s = sample.calls / measured.cpu_s;
+    let bytes_per_s = sample.payload_bytes / measured.cpu_s;
+    let ratio = copied.map(|copied| measured.cpu_s / copied.cpu_s);
+    println!(
+        "{:<27} {:<10} {:>8.2} M {:>10.0} {:>8.2} {:>8} {:>5.0} MiB",
+        sample.name,
+        format.name,
+        calls_per_s / 1e6,
+        bytes_per_s / 1e6,
+        measured.wall_s,
+        ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
+        measured.peak_bytes as f64 / f64::from(1 << 20),
+    );
+    let what = format!("{}, {}", sample.name, format.name);
+    let mut missed = Vec::new();
+    let near_the_copy = ratio.is_some_and(|ratio| ratio <= COPY_RATIO_MAX);
+    if format.marked && sample.bulk && bytes_per_s < PAYLOAD_BYTES_PER_S && !near_the_copy {
+        missed.push(format!("{what}: {:.0} MB/s per core", bytes_per_s / 1e6));
+    }
+    if format.marked && !sample.bulk && calls_per_s < CALLS_PER_S {
+        missed.push(format!("{what}: {calls_per_s:.0} calls/s per core"));
+    }
+    if measured.peak_bytes > PEAK_BYTES_MAX {
+        missed.push(format!("{what}: {} bytes at its peak", measured.peak_bytes));
+    }
+    missed
+}
+
+fn record(bench: &Bench, sample: &Sample) -> Result<PathBuf, Complaint> {
+    let trace = bench.trace_dir.join("export.rnt");
+    let mut words = vec![bench.reenact.display().to_string()];
+    words.extend(["record", "--quiet", "--force", "--output"].map(String::from));
+    words.extend([trace.display().to_string(), "--".into()]);
+    words.extend(bench.loops(sample.loops));
+    measure::run(&words, &bench.dir, None, &bench.output(), None)?;
+    Ok(trace)
+}
+
+fn export(
+    bench: &Bench,
+    runs: usize,
+    trace: &std::path::Path,
+    format: &Format,
+) -> Result<Measured, Complaint> {
+    let out = bench.dir.join("exported");
+    let mut words = vec![bench.reenact.display().to_string(), "export".into()];
+    words.extend([trace.display().to_string(), "--quiet".into(), "--output".into()]);
+    words.push(out.display().to_string());
+    words.extend(format.options.iter().map(|word| word.to_string()));
+    median(bench, runs, &words, &out)
+}
+
+fn copying(bench: &Bench, runs: usize, copy: &str, sample: &Sample) -> Result<Measured, Complaint> {
+    let out = bench.dir.join("copied");
+    let times = (sample.payload_bytes / FILE_BYTES).round().to_string();
+    let from = bench.dir.join(FILE).display().to_string();
+    let words = [copy.to_string(), from, times, out.display().to_string()];
+    median(bench, runs, &words, &out)
+}
+
+/// The run with the median of CPU time. What it writes is removed.
+fn median(
+    bench: &Bench,
+    runs: usize,
+    words: &[String],
+    out: &std::path::Path,
+) -> Result<Measured, Complaint> {
+    let mut all = Vec::new();
+    for _ in 0..runs {
+        let _ = fs::remove_dir_all(out).or_else(|_| fs::remove_file(out));
+        all.push(measure::run(words, &bench.dir, None, &bench.output(), None)?);
+    }
+    let _ = fs::remove_dir_all(out).or_else(|_| fs::remove_file(out));
+    all.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
+    Ok(all.swap_remove(runs / 2))
+}
