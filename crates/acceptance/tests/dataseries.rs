@@ -122,8 +122,8 @@ fn round_trip_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
             .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (before, after) = (show(&trace)?, show(&back)?);
-    let (mut before, mut after) = (before.lines(), after.lines());
-    while let Some(line) = before.next() {
+    let mut after = after.lines();
+    for line in before.lines() {
         let same = after.next();
         ensure!(same == Some(line), "{line}\nbecame\n{same:?}");
     }
@@ -134,6 +134,7 @@ fn round_trip_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
         serde_json::from_slice(&info.stdout).map_err(|error| error.to_string())?;
     ensure!(info["complete"] == false, "an imported trace claims to be complete: {info}");
 
+    place.give(&back)?;
     let mut replay = place.command(&stage.reenact);
     let outcome = place.run(replay.arg("replay").arg(&back))?;
     outcome.success("replay of what was imported").map(drop)

@@ -1,6 +1,7 @@
 //! Traces that are made out of others.
 
 use std::fs::File;
+use std::io::ErrorKind;
 
 use trace::event::Preamble;
 use trace::{Rewriter, Trace, WriteError, WriterOptions};
@@ -15,7 +16,12 @@ pub fn begin(out: File, preamble: &Preamble) -> Result<Rewriter, Failure> {
 
 /// A trace could not be written.
 pub fn written(error: &WriteError) -> Failure {
-    Failure::Failed(error.to_string())
+    match error {
+        WriteError::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
+            Failure::BrokenPipe
+        }
+        _ => Failure::Failed(error.to_string()),
+    }
 }
 
 /// The preamble of a trace that is made out of another one.

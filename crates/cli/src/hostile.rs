@@ -75,7 +75,7 @@ fn mutated_traces_are_answered() {
         if round.is_multiple_of(16) {
             report::tests::look(&trace);
         }
-        if round.is_multiple_of(10) {
+        if round.is_multiple_of(25) {
             export::perfetto::tests::draw(&trace);
             derived(&trace, round);
         }
@@ -88,8 +88,8 @@ fn mutated_traces_are_answered() {
 
 /// What is made out of a damaged trace is sound.
 fn derived(trace: &Trace, round: u64) {
-    let filter = Filter { pids: vec![100], failed: round.is_multiple_of(20), ..Filter::default() };
-    let part = cut::tests::part(trace, &filter, round.is_multiple_of(30)).verify();
+    let filter = Filter { pids: vec![100], failed: round.is_multiple_of(50), ..Filter::default() };
+    let part = cut::tests::part(trace, &filter, round.is_multiple_of(75)).verify();
     assert!(part.sound(), "round {round}: {part:?}");
     if let Some(repaired) = repair::tests::repair(trace) {
         let report = repaired.verify();

@@ -291,6 +291,10 @@ impl World {
             given = claim(&mut maker.spawned, tid).unwrap_or_else(|| maker.give(usual, None));
         } else if let Some((_, spawned)) = self.late.get_mut(&parent) {
             given = claim(spawned, tid).unwrap_or_default();
+        } else if how == StartHow::Thread {
+            // Nobody saw its maker: threads of one process share, most likely.
+            let other = self.threads.values().find(|other| other.process == process);
+            given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None)).unwrap_or_default();
         }
         let Spawned { files, cwd, .. } = given;
         let maker = self.threads.get(&parent);

@@ -150,6 +150,15 @@ fn a_child_gets_what_there_was_when_the_fork_began() {
 }
 
 #[test]
+fn a_thread_of_an_unknown_maker_shares_with_its_process() {
+    let mut story = Story::new();
+    story.open(1, "/a", 3);
+    story.start(3, StartHow::Thread, 1, 77, 101);
+    story.open(3, "/b", 4);
+    story.check(1, &[(3, "/a"), (4, "/b")]);
+}
+
+#[test]
 fn a_fork_that_failed_leaves_nothing() {
     let mut story = Story::new();
     story.call(1, "fork", &[], -11, &[]);

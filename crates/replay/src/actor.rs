@@ -3,6 +3,7 @@
 
 mod begin;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally};
 use crate::scan::{self, Scan};
-use crate::shared::Shared;
+use crate::shared::{Shared, Still};
 use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
 
@@ -161,8 +162,11 @@ impl Actor<'_> {
     /// Whether to go on waiting for a number that is in use: while calls that overlapped may still
     /// give it up.
     fn patience<'b>(&'b self, action: &'b Action, shared_table: bool) -> impl Fn() -> bool + 'b {
+        let still = Cell::new(Still::since_now(self.shared));
         move || {
-            if !action.overlapped || !shared_table {
+            let since = still.get().as_of_now(self.shared);
+            still.set(since);
+            if !action.overlapped || !shared_table || since.is_long() {
                 return false;
             }
             let mut first = true;

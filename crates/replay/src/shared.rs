@@ -110,6 +110,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Since when nothing has moved.
+#[derive(Clone, Copy)]
+pub struct Still {
+    progress: u64,
+    since: Instant,
+}
+
+impl Still {
+    /// Beginning now.
+    pub fn since_now(shared: &Shared) -> Still {
+        Still { progress: shared.progress(), since: Instant::now() }
+    }
+
+    /// The same if nothing has moved, else beginning now.
+    pub fn as_of_now(self, shared: &Shared) -> Still {
+        if shared.progress() == self.progress { self } else { Still::since_now(shared) }
+    }
+
+    /// Nobody who overlapped can be waited for any longer: they may wait for us.
+    pub fn is_long(self) -> bool {
+        self.since.elapsed() > APPEAL_PATIENCE
+    }
+}
+
 impl Shared {
     /// For a recording whose clock makes `tsc_hz` ticks a second and began at `epoch_tsc`.
     pub fn new(options: Options, space: Arc<Space>, tsc_hz: u64, epoch_tsc: u64) -> Arc<Shared> {
@@ -301,15 +325,10 @@ impl Shared {
         self.appeals.fetch_add(1, Ordering::SeqCst);
         lane.set_mood(Mood::Appeals);
         let mut pause = Duration::from_micros(10);
-        let mut before = (self.progress(), Instant::now());
+        let mut still = Still::since_now(self);
         let content = loop {
-            let now = self.progress();
-            if now != before.0 {
-                before = (now, Instant::now());
-            }
-            let ended = self.stopping()
-                || self.all_ended_before(lane, exit)
-                || before.1.elapsed() > APPEAL_PATIENCE;
+            still = still.as_of_now(self);
+            let ended = self.stopping() || self.all_ended_before(lane, exit) || still.is_long();
             if attempt() {
                 break true;
             }

@@ -138,7 +138,8 @@ impl Judge {
         Judge { privileged, views, aliases: HashSet::new(), mapped: HashSet::new(), learnt: 0 }
     }
 
-    /// What to do with a call that returned `ret`, whose descriptors are in `table`.
+    /// What to do with a call that returned `ret`, whose descriptors are in `table`. `learn`: its
+    /// paths are those that it named, so that what is told of the files belongs to them.
     pub fn judge(
         &mut self,
         said: &Said,
@@ -146,6 +147,7 @@ impl Judge {
         ret: i64,
         table: &DescriptorTable,
         paths: &[(u8, Vec<u8>)],
+        learn: bool,
     ) -> Treatment {
         match said.replay {
             Replay::Numbers => return Treatment::Make { stream: false },
@@ -183,7 +185,9 @@ impl Judge {
         if ret > 0 && asks_for_length_of_list(said.args, call) {
             return Treatment::Simulate;
         }
-        self.learn(call, paths);
+        if learn {
+            self.learn(call, paths);
+        }
         let mut stream = false;
         let mut not_here = Vec::new();
         for (arg, value) in said.args.iter().zip(call.args) {

@@ -68,9 +68,9 @@ impl Source {
 }
 
 /// Gives hashes to buffers, and remembers which were there before.
-#[derive(Default)]
 pub struct Known {
     hashes: HashSet<u128>,
+    hashes_max: usize,
     /// Hash by number of blob; 0 for those not seen yet.
     blobs: Vec<u128>,
     /// Buffers may have been taken for new ones, because not all can be remembered.
@@ -79,6 +79,13 @@ pub struct Known {
 
 /// Takes a distinct buffer: its hash, its length, and its bytes where they are all there.
 pub type Take<'a> = dyn FnMut(u128, u64, Option<&[u8]>) + 'a;
+
+impl Default for Known {
+    fn default() -> Known {
+        let (hashes, blobs) = (HashSet::new(), Vec::new());
+        Known { hashes, hashes_max: KNOWN_MAX, blobs, overflowed: false }
+    }
+}
 
 impl Known {
     /// All buffers that a call carried, in the order of its arguments. Those that were not seen
@@ -165,7 +172,7 @@ impl Known {
     }
 
     fn is_new(&mut self, hash: u128) -> bool {
-        if self.hashes.len() < KNOWN_MAX {
+        if self.hashes.len() < self.hashes_max {
             return self.hashes.insert(hash);
         }
         let is_new = !self.hashes.contains(&hash);
@@ -285,6 +292,10 @@ mod tests {
     type Found = (Vec<Vec<Buffer>>, Vec<(u128, u64, Option<usize>)>);
 
     fn look(calls: Vec<(&str, Vec<Data>)>) -> Found {
+        look_with(&mut Known::default(), calls)
+    }
+
+    fn look_with(known: &mut Known, calls: Vec<(&str, Vec<Data>)>) -> Found {
         let kept = Kept::default();
         let options = WriterOptions { workers: 0, ..WriterOptions::default() };
         let mut writer =
@@ -300,7 +311,7 @@ mod tests {
         drop(writer);
         let bytes = kept.0.lock().unwrap().clone();
         let trace = Trace::from_stream(io::Cursor::new(bytes)).unwrap();
-        let (mut known, mut found, mut taken) = (Known::default(), Vec::new(), Vec::new());
+        let (mut found, mut taken) = (Vec::new(), Vec::new());
         for next in trace.events() {
             let EventKind::Call(call) = next.unwrap().event.kind else { continue };
             let mut carried = Vec::new();
@@ -345,6 +356,16 @@ mod tests {
         let hashes: Vec<Option<u128>> = found.iter().map(|buffers| buffers[0].hash).collect();
         assert_eq!(hashes, [None, Some(9), Some(9)]);
         assert_eq!(taken, [(9, 5000, None)]);
+    }
+
+    #[test]
+    fn what_is_not_remembered_is_taken_again_and_told() {
+        let mut known = Known { hashes_max: 2, ..Known::default() };
+        let write = |byte: u8| ("write", vec![piece(part::WHOLE, 0, 9, &[byte; 9])]);
+        let (_, taken) = look_with(&mut known, [1, 2, 1, 2].map(write).into());
+        assert_eq!((taken.len(), known.overflowed), (2, false));
+        let (_, taken) = look_with(&mut known, [3, 1, 3].map(write).into());
+        assert_eq!((taken.len(), known.overflowed), (2, true));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -202,10 +203,22 @@ fn write(job: Job) -> Result<(), Error> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);
     let file = file.map_err(Error::io(&path))?;
-    write_file(file, job).map_err(|source| Error::Parquet { path, source })
+    write_file(file, job).map_err(|source| failure(path, source))
 }
 
-fn write_file(file: impl std::io::Write + Send, job: Job) -> Result<(), ParquetError> {
+/// What the file system said stands as it is, without the library's words around it.
+fn failure(path: PathBuf, source: ParquetError) -> Error {
+    let source = match source {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(source) => return Error::Io { path, source: *source },
+            Err(inner) => ParquetError::External(inner),
+        },
+        other => other,
+    };
+    Error::Parquet { path, source }
+}
+
+fn write_file(file: impl io::Write + Send, job: Job) -> Result<(), ParquetError> {
     let Job { format, mut batch, .. } = job;
     let properties = Arc::clone(&format.properties);
     let mut file = SerializedFileWriter::new(file, format.schema.clone(), properties)?;
@@ -315,6 +328,40 @@ pub fn part(folder: &Path, number: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk that takes so many bytes.
+    struct Full(usize);
+
+    impl io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_of_the_file() {
+        let columns = [Field::new("n", crate::schema::Type::Long)];
+        let try_with = |room| {
+            let mut batch = Batch::new(&columns);
+            for n in 0..10_000 {
+                let mut row = batch.row();
+                row.number(n * n);
+                row.end();
+            }
+            let format = Arc::new(Format::new(&columns).unwrap());
+            write_file(Full(room), Job { path: "part".into(), format, batch, bytes: 0 })
+        };
+        try_with(1 << 20).unwrap();
+        for room in [0, 4, 1000] {
+            let failed = failure("part".into(), try_with(room).unwrap_err());
+            assert!(matches!(failed, Error::Io { .. }), "{room}: {failed}");
+        }
+    }
 
     #[test]
     fn digits_of_hashes() {

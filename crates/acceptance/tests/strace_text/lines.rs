@@ -160,6 +160,9 @@ pub fn without_labels(text: &str) -> String {
                 out.push_str(&label[..end]);
             }
             rest = &label[end..];
+            if of_descriptor {
+                rest = rest.strip_prefix("(deleted)").unwrap_or(rest);
+            }
         }
         out.push_str(rest);
         out.push('\n');

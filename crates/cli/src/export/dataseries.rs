@@ -1,5 +1,7 @@
 //! DataSeries: the system-call schema of SNIA, and types of our own for the rest.
 
+use std::io::ErrorKind;
+
 use dataseries::{Codec, Exporter};
 use trace::event::{Event, EventKind, Outcome};
 
@@ -31,8 +33,15 @@ impl Compress {
 
 /// Writes one file.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
-    let fail = |error: dataseries::Error| {
-        Failure::Failed(format!("{}: {error}", job.args.output.display()))
+    let fail = |error: dataseries::Error| match error {
+        dataseries::Error::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
+            Failure::BrokenPipe
+        }
+        dataseries::Error::Trace(what) => Failure::Failed(format!(
+            "{}: {what}; `reenact repair` makes a sound trace of what is left",
+            job.args.trace.display()
+        )),
+        error => Failure::Failed(format!("{}: {error}", job.args.output.display())),
     };
     let out = job.create(&job.args.output)?;
     let content = !job.args.no_content;
@@ -77,7 +86,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     );
     told(
         exported.not_captured,
-        "records lack bytes that were not recorded, or that are more than 64 MiB (those are in Reenact::Trace::Data)",
+        "records lack bytes that were not recorded, or that are more than 16 MiB (those are in Reenact::Trace::Data)",
     );
     Ok(written)
 }

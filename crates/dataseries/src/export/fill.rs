@@ -14,7 +14,7 @@ use crate::schema::common;
 use crate::times::tfrac;
 
 /// Longest value of a field. What is longer stands in records of our own alone, piece by piece.
-pub const VALUE_BYTES_MAX: u64 = 64 << 20;
+pub const VALUE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a struct that are looked at.
 const STRUCT_BYTES_MAX: usize = 256;
 const NS_PER_US: i64 = 1000;

@@ -15,8 +15,8 @@ use crate::error::Error;
 const EXTENT_BYTES: usize = 1 << 20;
 /// ... or fewer, when many types are in use: together they hold no more than this.
 const OPEN_BYTES: usize = 64 << 20;
-/// Workers beyond this only wait for the disk.
-const WORKERS_MAX: usize = 16;
+/// Workers at most: each holds an extent, which may be some 16 MiB, and what becomes of it.
+const WORKERS_MAX: usize = 8;
 
 /// Writes records of many types.
 pub struct FileWriter {

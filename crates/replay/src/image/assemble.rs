@@ -300,8 +300,7 @@ impl Assembly<'_> {
         let fd = self.staging.file(file)?;
         rustix::fs::ftruncate(fd, size)?;
         if *self.fill != Fill::Zeros {
-            let everything = [0..size].to_vec();
-            let unseen = content.map_or(everything, |content| content.seen.missing(0..size));
+            let unseen = content.map(|content| content.seen.missing(0..size)).unwrap_or_default();
             self.staging.fill(file, &unseen, self.fill)?;
         }
         let fd = self.staging.file(file)?;

@@ -10,7 +10,6 @@ use super::memory;
 use super::node::Node;
 use super::number;
 use crate::spelling::{self, Argument, Shown};
-use crate::words;
 
 /// Stands for an address that the text does not tell.
 pub const SOMEWHERE: u64 = 0x1000;
@@ -487,9 +486,4 @@ fn put(bytes: &mut [u8], at: usize, kind: FieldKind, node: &Node<'_>) -> Option<
 /// The number in a node, for those who know that it is one.
 pub fn number_of(node: &Node<'_>) -> Option<u64> {
     register(Kind::Ulong, node)
-}
-
-/// A device number.
-pub fn device(major: u64, minor: u64) -> u64 {
-    words::device(major, minor)
 }

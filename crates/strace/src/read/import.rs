@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
 
 use events::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, enter_flag, part};
-use events::shape::{Of, Ret, Syscall};
+use events::shape::{Classes, Of, Ret, Syscall};
 use model::decode::shape::shape_of;
 use trace::event::{
     BLOB_BYTES_MAX, Call, Content, Data, Event, EventKind, GapWhy, INLINE_BYTES_MAX, OpenFd,
@@ -15,6 +15,7 @@ use trace::{Finished, Writer, WriterOptions};
 use super::encode::{self, Encoded, Memory};
 use super::error::{ImportError, Wrong};
 use super::node::{Cursor, Node};
+use super::ready;
 use super::survey::{Survey, survey};
 use super::tail::tail;
 use super::text::{Item, ItemKind, Text};
@@ -63,8 +64,7 @@ pub struct Imported {
     pub assumed: Vec<String>,
 }
 
-/// Reads a text twice, and writes it as a trace to what `sink` makes, once the first reading has
-/// found the text sound.
+/// Reads a text twice, and writes it as a trace to what `sink` makes after the first reading.
 pub fn import<R: BufRead>(
     mut open: impl FnMut() -> io::Result<R>,
     sink: impl FnOnce() -> io::Result<Box<dyn Write + Send>>,
@@ -94,18 +94,17 @@ pub fn import<R: BufRead>(
         data_bytes: 0,
         gaps: 0,
         end_tsc: 0,
+        told_tsc: 0,
     };
     import.gap()?;
-    let mut next = Some(first);
+    let (mut next, mut last) = (Some(first), 1);
     while let Some(item) = next {
         let line = item.line;
-        import.item(item).map_err(|problem| match problem {
-            Problem::Wrong(what) => ImportError::Line { line, what },
-            Problem::Write(error) => ImportError::Write(error),
-        })?;
+        import.item(item).map_err(|problem| problem.at(line))?;
+        last = line;
         next = text.next()?;
     }
-    import.finish()
+    import.finish(last)
 }
 
 /// The command line, from the exec that begins most texts.
@@ -131,6 +130,15 @@ fn strings(list: &Node<'_>) -> Vec<Vec<u8>> {
 enum Problem {
     Wrong(Wrong),
     Write(trace::WriteError),
+}
+
+impl Problem {
+    fn at(self, line: u64) -> ImportError {
+        match self {
+            Problem::Wrong(what) => ImportError::Line { line, what },
+            Problem::Write(error) => ImportError::Write(error),
+        }
+    }
 }
 
 impl From<Wrong> for Problem {
@@ -169,6 +177,8 @@ struct Import {
     gaps: u64,
     /// When the last event ended.
     end_tsc: u64,
+    /// When the recorder last said something.
+    told_tsc: u64,
 }
 
 impl Import {
@@ -190,6 +200,14 @@ impl Import {
 
     fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) -> Result<(), Problem> {
         self.end_tsc = self.end_tsc.max(tsc);
+        let tsc = match thread {
+            // What the recorder says of several processes stays in order, too.
+            RECORDER => {
+                self.told_tsc = self.told_tsc.max(tsc);
+                self.told_tsc
+            }
+            _ => tsc,
+        };
         Ok(self.writer.event(&Event { thread, tsc, kind })?)
     }
 
@@ -315,7 +333,11 @@ impl Import {
                 Some(ret) => Outcome::Returned { exit_tsc: exit, ret },
                 None => Outcome::Unfinished,
             };
-            let encoded = encode::encode(row, &nodes, ret);
+            let mut encoded = encode::encode(row, &nodes, ret);
+            if row.classes.intersects(Classes::WAIT) && ret.is_some_and(|ret| ret >= 0) {
+                // Nothing is told where nothing stands behind the result.
+                ready::found(row.args, cursor.rest(), &mut encoded);
+            }
             self.write_call(tid, row, encoded, begin, outcome)?;
         }
         if exec {
@@ -446,15 +468,12 @@ impl Import {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Imported, ImportError> {
+    fn finish(mut self, line: u64) -> Result<Imported, ImportError> {
         let mut left: Vec<(u64, u32)> =
             self.threads.iter().map(|(tid, t)| (t.last, *tid)).collect();
         left.sort_unstable();
         for (last, tid) in left {
-            self.end(tid, None, last).map_err(|problem| match problem {
-                Problem::Wrong(what) => ImportError::Line { line: 0, what },
-                Problem::Write(error) => ImportError::Write(error),
-            })?;
+            self.end(tid, None, last).map_err(|problem| problem.at(line))?;
         }
         let totals = Totals {
             calls_made: self.done.calls,

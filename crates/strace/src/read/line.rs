@@ -56,7 +56,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub fn split(line: &[u8]) -> Result<Line<'_>, Wrong> {
     let nothing = Line { tid: None, time_ns: None, what: What::Nothing };
     let mut rest = line.trim_ascii_start();
-    if rest.is_empty() || rest.starts_with(b"strace: ") || rest.starts_with(b"/usr/bin/strace: ") {
+    let words_of_its_own: [&[u8]; 3] = [b"strace: ", b"/usr/bin/strace: ", b"> "];
+    if rest.is_empty() || words_of_its_own.iter().any(|words| rest.starts_with(words)) {
         return Ok(nothing);
     }
     let mut tid = None;
@@ -221,6 +222,7 @@ mod tests {
         assert!(matches!(what("+++ exited with 3 +++"), What::Ended(0x300)));
         assert!(matches!(what("+++ killed by SIGSEGV (core dumped) +++"), What::Ended(0x8b)));
         assert!(matches!(what("strace: Process 12 attached"), What::Nothing));
+        assert!(matches!(what(" > /lib/libc.so.6(read+0x4) [0xfb1e4]"), What::Nothing));
         for bad in ["+++ exited with x +++", "<... read", "nonsense", "+++ what +++", "3 ("] {
             assert!(split(bad.as_bytes()).is_err(), "{bad}");
         }

@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use events::flags;
 use events::layout::{FieldKind, Layout};
 
-use super::encode::{device, number_of};
+use super::encode::number_of;
 use super::node::Node;
 use super::number;
+use crate::words::device;
 
 /// A set is no larger than this.
 const SET_BYTES_MAX: u64 = 1 << 16;

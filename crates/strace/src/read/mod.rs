@@ -10,6 +10,7 @@ mod line;
 mod memory;
 mod node;
 mod number;
+mod ready;
 mod survey;
 mod tail;
 mod text;

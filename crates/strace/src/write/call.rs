@@ -101,6 +101,7 @@ fn argument(out: &mut String, arg: &Arg, value: &Value, raw: u64, how: Option<Ar
             value::array(out, items, *more, ", ", value::time);
         }
         (Some(Argument::Found), Value::Changed(_, after)) => plain(out, after),
+        (Some(Argument::Found), _) if comes_out(arg.kind) => plain(out, value),
         (Some(Argument::Before), Value::Changed(before, _)) => of_kind(out, arg.kind, before),
         _ => of_kind(out, arg.kind, value),
     }

@@ -16,7 +16,6 @@ const RESULT_COLUMN: usize = 40;
 /// Handlers of one thread that may be entered and not left, as far as masks are known.
 const NESTED_MAX: usize = 64;
 const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
-const NO_FLAGS: u64 = 0;
 
 /// A call on its way.
 struct Pending {
@@ -286,7 +285,7 @@ impl<W: Write> Lines<W> {
         }
         signals.frames.push((mask, signals.last));
         signals.mask =
-            Some(mask | 1u64.checked_shl(u32::from(signal).wrapping_sub(1)).unwrap_or(NO_FLAGS));
+            Some(mask | 1u64.checked_shl(u32::from(signal).wrapping_sub(1)).unwrap_or(0));
     }
 
     /// Ends all calls that have returned by then.

@@ -11,10 +11,11 @@ function replayParts(data) {
     ["results that differ", words.count(replay.wrong_results)],
     ["data that differs", words.count(replay.wrong_data)],
     ["paths that differ at the end", replay.different === null ? "not compared" : words.count(replay.different) + " of " + words.count(replay.compared)],
-    ["time", words.digits(replay.elapsed_s) + " s; recording " + words.digits(replay.recorded_s) + " s"],
+    ["time of the replay", words.ns(replay.elapsed_s * 1e9)],
+    ["time of the recording", words.ns(replay.recorded_s * 1e9)],
   ];
   if (replay.stopped) facts.push(["stopped", replay.stopped]);
-  const summary = picture("replay", "Replay", "The same calls, made again.", (it) => {
+  const summary = picture("replay", null, "The same calls, made again.", (it) => {
     it.body.replaceChildren(
       element("dl", { class: "facts" }, facts.map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, value)))),
       ...reasons(replay)
@@ -43,7 +44,7 @@ function reasons(replay) {
 // For each call two lines of dots.
 function pairChart(width, calls) {
   const ROW = 24;
-  const [left, right, top, bottom] = [118, 14, 6, 38];
+  const [left, right, top, bottom] = [118, 26, 6, 38];
   const height = top + calls.length * ROW + bottom;
   const values = calls.flatMap((call) => [call.recorded, call.replayed].flatMap((side) => [Number(side[1]), Number(side[2])])).filter((ns) => ns > 0);
   const [low, high] = logRange(Math.min(...values), Math.max(...values));
