@@ -30,13 +30,16 @@ pub enum Error {
     },
     /// Another schema.
     #[error(
-        "{damage}it holds no system calls of the SNIA schema, but {extents} extents of {types}"
+        "{damage}it holds no system calls of the SNIA schema, but {records} records in {extents} \
+         extents of {types}"
     )]
     NoCalls {
         /// What is damaged besides.
         damage: String,
-        /// Extents that were found.
+        /// Extents that can be read.
         extents: usize,
+        /// Records in them.
+        records: usize,
         /// Some of the types that it has.
         types: String,
     },

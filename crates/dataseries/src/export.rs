@@ -6,6 +6,7 @@ mod held;
 mod plan;
 mod rest;
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use events::record::{data_flag, part};
@@ -13,7 +14,7 @@ use events::shape::{Kind, Of};
 use model::Contents;
 use model::decode::shape::shape_of;
 use trace::Trace;
-use trace::event::{Call, Content, Event, EventKind, Outcome};
+use trace::event::{Call, Content, Event, EventKind, GapWhy, Outcome, RECORDER};
 
 use crate::columns;
 use crate::error::Error;
@@ -54,6 +55,11 @@ pub struct Exporter<'t> {
     umask: Option<u32>,
     /// Whether the bytes of buffers are written.
     content: bool,
+    /// Calls of each thread that are left out on purpose, and all of them.
+    skipped: HashMap<u32, u64>,
+    skipped_calls: u64,
+    is_part: bool,
+    last_tsc: u64,
     exported: Exported,
 }
 
@@ -77,11 +83,24 @@ impl<'t> Exporter<'t> {
             next_event: 0,
             umask: None,
             content,
+            skipped: HashMap::new(),
+            skipped_calls: 0,
+            is_part: false,
+            last_tsc: trace.preamble().epoch_tsc,
             exported: Exported::default(),
         };
         let mut preamble = trace.preamble().clone();
         exporter.own(columns::RECORDING, |put| columns::recording(put, &mut preamble))?;
         Ok(exporter)
+    }
+
+    /// Leaves out a call of a thread on purpose, or all that follows.
+    pub fn skip(&mut self, thread: Option<u32>) {
+        self.is_part = true;
+        if let Some(thread) = thread {
+            *self.skipped.entry(thread).or_default() += 1;
+            self.skipped_calls += 1;
+        }
     }
 
     /// Adds an event. They must come in the order of the trace.
@@ -98,7 +117,11 @@ impl<'t> Exporter<'t> {
                 self.call(&held, None, contents)?;
             }
         }
-        let Event { thread, tsc, kind } = event;
+        let Event { thread, tsc, mut kind } = event;
+        self.last_tsc = self.last_tsc.max(tsc);
+        if let EventKind::End { calls } = &mut kind {
+            *calls = calls.saturating_sub(self.skipped.remove(&thread).unwrap_or_default());
+        }
         match kind {
             EventKind::Call(mut call) => {
                 if !self.content {
@@ -126,8 +149,14 @@ impl<'t> Exporter<'t> {
         for held in self.tasks.rest() {
             self.call(&held, None, contents)?;
         }
+        if self.is_part {
+            let text = "only some calls were exported".to_string();
+            let kind = EventKind::Gap { why: GapWhy::Cut, detail: self.skipped_calls, text };
+            self.note(Event { thread: RECORDER, tsc: self.last_tsc, kind }, contents)?;
+        }
         self.manifest()?;
-        if let Some(totals) = self.trace.totals() {
+        // The counts are those of the whole.
+        if let Some(totals) = self.trace.totals().filter(|_| !self.is_part) {
             let mut totals = *totals;
             self.own(columns::TOTALS, |put| columns::totals(put, &mut totals))?;
         }

@@ -56,15 +56,7 @@ pub fn import(
     let has = |name: &str| reader.extents().iter().any(|head| head.name.starts_with(name));
     let exact = has(columns::RECORDING) && has(columns::CALL);
     if !exact && !has(SNIA) {
-        let mut names: Vec<&str> = reader.type_names().take(TYPES_TOLD + 1).collect();
-        if names.len() > TYPES_TOLD {
-            names[TYPES_TOLD] = "...";
-        }
-        let types = names.join(", ").escape_debug().to_string();
-        // What is damaged may be why there are none.
-        let damage = reader.damage.first().map(|damage| format!("{damage}; in what can be read "));
-        let (damage, extents) = (damage.unwrap_or_default(), reader.extents().len());
-        return Err(Error::NoCalls { damage, extents, types });
+        return Err(no_calls(&reader));
     }
     let files = Files::new(&reader);
     let sink = sink().map_err(|error| Error::io(0, error))?;
@@ -76,6 +68,28 @@ pub fn import(
     imported.extents = reader.extents().len() as u64;
     files.tell(&mut imported);
     Ok(imported)
+}
+
+/// Says what a file holds instead of calls, and what of it can be read.
+fn no_calls(reader: &FileReader<'_>) -> Error {
+    let mut names: Vec<&str> = reader.type_names().take(TYPES_TOLD + 1).collect();
+    if names.len() > TYPES_TOLD {
+        names[TYPES_TOLD] = "...";
+    }
+    let types = names.join(", ").escape_debug().to_string();
+    let mut damage = reader.damage.first().map(Error::to_string);
+    let (mut extents, mut records) = (0, 0);
+    for head in reader.extents() {
+        match reader.read(head) {
+            Ok(extent) => {
+                extents += 1;
+                records += extent.records;
+            }
+            Err(error) => damage = damage.or_else(|| Some(error.to_string())),
+        }
+    }
+    let damage = damage.map(|damage| format!("{damage}; in what can be read "));
+    Error::NoCalls { damage: damage.unwrap_or_default(), extents, records, types }
 }
 
 /// Ends a trace, with a gap that says where it comes from.

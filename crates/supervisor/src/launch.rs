@@ -144,7 +144,9 @@ fn restore_inherited() {
         libc::signal(libc::SIGPIPE, disposition((*inherited).pipe_ignored));
         libc::signal(libc::SIGCHLD, disposition((*inherited).child_ignored));
         let closed = (0..).zip((*inherited).closed).filter(|&(_, closed)| closed);
-        closed.for_each(|(fd, _)| drop(libc::close(fd)));
+        closed.for_each(|(fd, _)| {
+            libc::close(fd);
+        });
         libc::sigprocmask(libc::SIG_SETMASK, &raw const (*inherited).mask, std::ptr::null_mut());
     }
 }

@@ -80,10 +80,12 @@ struct Queue {
 
 impl Queue {
     fn haste(&self) -> Haste {
-        match self.bytes {
-            ..=HASTE_BYTES => Haste::None,
-            ..=GREAT_HASTE_BYTES => Haste::Some,
-            _ => Haste::Great,
+        if self.bytes > GREAT_HASTE_BYTES {
+            Haste::Great
+        } else if self.bytes > HASTE_BYTES {
+            Haste::Some
+        } else {
+            Haste::None
         }
     }
 }

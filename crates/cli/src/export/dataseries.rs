@@ -52,23 +52,27 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     if job.filter.needs_world() {
         written.unread = job.each(&mut |moment, wanted, contents| {
             let is_call = matches!(moment.event.kind, EventKind::Call(_));
-            match wanted || !is_call {
-                true => exporter.event(moment.event.clone(), contents).map_err(fail),
-                false => Ok(()),
+            if wanted || !is_call {
+                return exporter.event(moment.event.clone(), contents).map_err(fail);
             }
+            exporter.skip(Some(moment.event.thread));
+            Ok(())
         })?;
+        exporter.skip(None);
     } else {
         let clock = source::clock(job.trace);
         let progress = Progress::new(job.trace, 1);
         for next in job.trace.events() {
             progress.advance(1);
             match next {
-                Ok(next) if job.filter.is_over(clock(next.event.tsc)) => break,
-                Ok(next) => {
-                    if is_wanted(job, &next.event, &clock) {
-                        exporter.event(next.event, &mut stored).map_err(fail)?;
-                    }
+                Ok(next) if job.filter.is_over(clock(next.event.tsc)) => {
+                    exporter.skip(None);
+                    break;
                 }
+                Ok(next) if is_wanted(job, &next.event, &clock) => {
+                    exporter.event(next.event, &mut stored).map_err(fail)?;
+                }
+                Ok(next) => exporter.skip(Some(next.event.thread)),
                 Err(error) => written.unread.note(error),
             }
         }

@@ -6,7 +6,7 @@ use std::io::Write;
 use events::record::{IMAGE_ARG, Identity, data_flag};
 use trace::event::{
     BLOB_BYTES_MAX, BlobId, Call, Content, Data, Event, EventKind, INLINE_BYTES_MAX, OpenFd,
-    Outcome, Preamble, Totals,
+    Outcome, Preamble, StartHow, Totals,
 };
 use trace::manifest::{self, Ending, Entry, ManifestWriter, PIECE_BYTES_MIN};
 use trace::{Writer, WriterOptions};
@@ -44,14 +44,22 @@ pub fn import(
         descriptors: files.stream(columns::DESCRIPTOR)?,
         holders: HashMap::new(),
         last_tsc: preamble.epoch_tsc,
+        seen: Totals::default(),
     };
     exact.events()?;
     exact.manifest()?;
     let totals = files.stream(columns::TOTALS)?;
     let told: Option<Totals> =
         totals.record().and_then(|record| Get::read(record, columns::totals));
-    let mut totals =
-        told.unwrap_or_else(|| Totals { tsc_hz: preamble.tsc_hz, ..Totals::default() });
+    // A part of a trace has no counts but those of what it has.
+    let calls = exact.writer.calls_written();
+    let mut totals = told.unwrap_or(Totals {
+        calls_made: calls,
+        calls_read: calls,
+        calls_written: calls,
+        tsc_hz: preamble.tsc_hz,
+        ..exact.seen
+    });
     totals.end_tsc = totals.end_tsc.max(exact.last_tsc);
     finish(exact.writer, totals, files, &mut imported)?;
     Ok(imported)
@@ -72,6 +80,8 @@ struct Exact<'f, 'r, 'b> {
     /// Types whose records hold bytes of pieces, opened when needed.
     holders: HashMap<String, Open<'f, 'r, 'b>>,
     last_tsc: u64,
+    /// What was counted on the way.
+    seen: Totals,
 }
 
 impl Exact<'_, '_, '_> {
@@ -112,6 +122,18 @@ impl Exact<'_, '_, '_> {
 
     fn write(&mut self, event: &Event) -> Result<(), Error> {
         self.last_tsc = self.last_tsc.max(event.tsc);
+        match &event.kind {
+            EventKind::Call(call) => {
+                let bytes = call.data.iter().map(|data| data.true_len);
+                self.seen.data_bytes = bytes.fold(self.seen.data_bytes, u64::saturating_add);
+            }
+            EventKind::Start { how, .. } => {
+                self.seen.threads += 1;
+                self.seen.processes += u32::from(*how != StartHow::Thread);
+            }
+            EventKind::Gap { .. } => self.seen.gaps += 1,
+            _ => {}
+        }
         Ok(self.writer.event(event)?)
     }
 
