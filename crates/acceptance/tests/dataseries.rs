@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         trials.add("export_is_what_show_tells", Who::User, lacking, export_is_what_show_tells);
         trials.add("round_trip_replays", Who::User, lacking, round_trip_replays);
         trials.add("damage_is_told", Who::User, lacking, damage_is_told);
+        trials.add("a_part_is_told", Who::User, lacking, a_part_is_told);
         let real = std::env::var_os(REAL_TRACES).map(PathBuf::from);
         let none = real.is_none().then_some("a directory of traces in REENACT_DATASERIES_TRACES");
         trials.add("real_traces", Who::User, none.or(lacking), move |stage, who| {
@@ -138,6 +139,30 @@ fn round_trip_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut replay = place.command(&stage.reenact);
     let outcome = place.run(replay.arg("replay").arg(&back))?;
     outcome.success("replay of what was imported").map(drop)
+}
+
+fn a_part_is_told(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place)?;
+    let (file, back) = (place.path("part.ds"), place.path("part.rnt"));
+    let mut command = Command::new(&stage.reenact);
+    command.args(["export", "--to", "dataseries", "--call", "openat,read", "--no-content"]);
+    succeed(command.arg(&trace).arg("--output").arg(&file))?;
+    let imported = import(stage, &file, &back)?;
+    ensure!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let info = |trace: &Path| -> Result<serde_json::Value, Complaint> {
+        let mut command = Command::new(&stage.reenact);
+        let output = succeed(command.args(["info", "--verify", "--json"]).arg(trace))?;
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+    };
+    let (whole, part) = (info(&trace)?, info(&back)?);
+    for call in ["openat", "read"] {
+        let counts = [&whole, &part].map(|info| info["by_call"][call]["count"].as_u64());
+        ensure!(counts[0] == counts[1] && counts[0] > Some(0), "{call}: {counts:?}");
+    }
+    ensure!(part["by_call"].as_object().is_some_and(|calls| calls.len() == 2), "{part}");
+    ensure!(part["complete"] == false, "a part claims to be complete: {part}");
+    Ok(())
 }
 
 fn damage_is_told(stage: &Stage, who: Who) -> Result<(), Complaint> {

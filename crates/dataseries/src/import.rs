@@ -54,7 +54,7 @@ pub fn import(
 ) -> Result<Imported, Error> {
     let reader = FileReader::open(bytes)?;
     let has = |name: &str| reader.extents().iter().any(|head| head.name.starts_with(name));
-    let exact = has(columns::RECORDING) && has(columns::CALL);
+    let exact = has(columns::RECORDING);
     if !exact && !has(SNIA) {
         return Err(no_calls(&reader));
     }

@@ -50,12 +50,11 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         shared.asleep(|| lane.take())
     };
     while let Some(batch) = next() {
-        let bytes = batch.held_bytes();
         for action in &batch.actions {
             actor.act(&batch, action);
             lane.finish_one();
         }
-        shared.give_back(batch, bytes);
+        shared.give_back(batch);
     }
     shared.count_busy(false);
     shared.add(actor.tally);

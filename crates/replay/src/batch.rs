@@ -192,8 +192,12 @@ pub struct Batch {
     blocks: Vec<Arc<DataPayload>>,
     /// Bytes of blobs.
     blob_bytes: usize,
+    /// What it was weighed at when it was handed over.
+    pub charged: usize,
 }
 
+/// By how much less a byte of a block counts than one of the batch's own.
+const BLOCKS_WEIGHT: usize = 6;
 /// Blocks among which one is looked for: buffers come from few at a time.
 const BLOCKS_NEAR: usize = 8;
 
@@ -203,13 +207,17 @@ impl Batch {
         self.bytes.len() + self.blob_bytes
     }
 
-    /// Memory that it holds.
-    pub fn held_bytes(&self) -> usize {
+    /// Memory that it stands for, for the budget. Blocks are shared with the cache of the trace and
+    /// with other batches, and may take more than all the rest: a part of each counts.
+    pub fn weigh(&self) -> usize {
+        let share = |block: &Arc<DataPayload>| {
+            block.held_bytes() / Arc::strong_count(block) / BLOCKS_WEIGHT
+        };
         self.actions.len() * size_of::<Action>()
             + self.pieces.len() * size_of::<Piece>()
             + self.bytes.len()
             + self.blobs.len() * size_of::<Place>()
-            + self.blocks.iter().map(|block| block.held_bytes()).sum::<usize>()
+            + self.blocks.iter().map(share).sum::<usize>()
     }
 
     /// Where its parts end now.

@@ -262,8 +262,8 @@ impl Shared {
     }
 
     /// A batch is done with.
-    pub fn give_back(&self, mut batch: Batch, bytes: usize) {
-        self.charged.fetch_sub(bytes, Ordering::Relaxed);
+    pub fn give_back(&self, mut batch: Batch) {
+        self.charged.fetch_sub(batch.charged, Ordering::Relaxed);
         batch.clear();
         let mut spare = lock(&self.spare);
         if spare.len() < SPARE_BATCHES {

@@ -144,8 +144,9 @@ impl Line {
             self.batch.move_last(self.ready, &mut rest);
         }
         self.ready = Ends::default();
-        let batch = std::mem::replace(&mut self.batch, rest);
-        shared.charge(batch.held_bytes());
+        let mut batch = std::mem::replace(&mut self.batch, rest);
+        batch.charged = batch.weigh();
+        shared.charge(batch.charged);
         self.lane.push(batch);
     }
 }
