@@ -9,6 +9,9 @@ use crate::plan::Planner;
 use crate::shared::{Options, Shared};
 use crate::space::Space;
 
+/// Bytes of the trace's data that are kept unpacked: programs read the same blocks again and again.
+const DATA_BYTES_MAX: usize = 144 << 20;
+
 /// Replays a trace onto the files that are here. The caller is in the jail already, and leaves it
 /// with everything in it when this returns.
 pub fn replay(
@@ -18,6 +21,7 @@ pub fn replay(
     progress: &dyn Fn(u64),
 ) -> Outcome {
     ignore_signals();
+    trace.keep_data(DATA_BYTES_MAX);
     crate::clock::to_ns(0);
     let shared =
         Shared::new(options, Arc::clone(&space), trace.tsc_hz(), trace.preamble().epoch_tsc);

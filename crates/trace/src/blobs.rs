@@ -8,10 +8,10 @@ use crate::event::BLOB_BYTES_MAX;
 use crate::format::{BLOB_ENTRY_BYTES, Head, u32_at};
 use crate::wire::Malformed;
 
-/// Bytes of unpacked DATA blocks that are kept.
+/// Bytes of unpacked DATA blocks that are kept, unless told otherwise.
 const CACHE_BYTES_MAX: usize = 64 << 20;
 /// Unpacked DATA blocks that are kept.
-const CACHE_BLOCKS_MAX: usize = 256;
+const CACHE_BLOCKS_MAX: usize = 1024;
 
 /// The unpacked payload of a DATA block.
 pub struct DataPayload {
@@ -110,11 +110,18 @@ impl Deref for Blob {
 }
 
 /// The DATA blocks that were used last.
-#[derive(Default)]
 pub struct Cache {
     /// Offset of the block and the block, the last used first.
     blocks: VecDeque<(u64, Arc<DataPayload>)>,
     bytes: usize,
+    /// Bytes that are kept at most.
+    pub bytes_max: usize,
+}
+
+impl Default for Cache {
+    fn default() -> Cache {
+        Cache { blocks: VecDeque::new(), bytes: 0, bytes_max: CACHE_BYTES_MAX }
+    }
 }
 
 impl Cache {
@@ -131,7 +138,7 @@ impl Cache {
     pub fn add(&mut self, offset: u64, block: Arc<DataPayload>) {
         self.bytes += block.payload.len();
         self.blocks.push_front((offset, block));
-        while self.bytes > CACHE_BYTES_MAX || self.blocks.len() > CACHE_BLOCKS_MAX {
+        while self.bytes > self.bytes_max || self.blocks.len() > CACHE_BLOCKS_MAX {
             let Some((_, oldest)) = self.blocks.pop_back() else { return };
             self.bytes -= oldest.payload.len();
         }

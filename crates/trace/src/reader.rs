@@ -238,6 +238,11 @@ impl Trace {
         Ok(block)
     }
 
+    /// Keeps so many bytes of unpacked DATA blocks at most, for those who come back to them often.
+    pub fn keep_data(&self, bytes: usize) {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).bytes_max = bytes;
+    }
+
     /// Stored bytes in one piece.
     pub fn content(&self, content: &Content) -> Result<Vec<u8>, ReadError> {
         if content.len() > CONTENT_BYTES_MAX {
