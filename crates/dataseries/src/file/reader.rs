@@ -122,7 +122,7 @@ impl<'a> FileReader<'a> {
             Err(what) => return Err(Error::damaged(offset, what)),
         };
         offset += library.total_bytes() as u64;
-        self.library(&library)?;
+        self.read_types(&library)?;
         loop {
             if self.ends_at(offset) {
                 self.tail(offset);
@@ -233,7 +233,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    fn library(&mut self, head: &Head) -> Result<(), Error> {
+    fn read_types(&mut self, head: &Head) -> Result<(), Error> {
         let of = self.type_of(head)?;
         let extent = self.read(head).map_err(|error| match error {
             Error::Damaged { offset, what } => {
