@@ -145,7 +145,12 @@ fn a_replaced_file_is_private(stage: &Stage, place: &Place) -> Result<(), Compla
         ensure!(mode == 0o600, "by {name}: the trace has mode {mode:o}");
         Info::of(stage, &open_to_all)?.must_be_complete()?;
     }
-    Ok(())
+    // Where nothing may be removed, the file is written over.
+    let kept = "mkdir kept; touch kept/trace; chmod 500 kept";
+    place.run(place.command("sh").args(["-c", kept]))?.success("the directory")?;
+    let again = record(stage, place, &["-q", "--force", "-o", "kept/trace", "--", "true"])?;
+    again.success("--force in a directory that may not change")?;
+    Info::of(stage, &place.work().join("kept/trace"))?.must_be_complete()
 }
 
 fn closed_streams_stay_closed(stage: &Stage, place: &Place) -> Result<(), Complaint> {
@@ -174,7 +179,14 @@ fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), C
     ensure!(!info.complete && info.gaps > 0, "complete: {}, {} gaps", info.complete, info.gaps);
     let len = fs::metadata(&trace).map_err(|error| error.to_string())?.len();
     ensure!(len <= 4096 * 512, "{len} bytes");
-    Ok(())
+    // A pipe has no such limit.
+    let script = format!(
+        "(ulimit -f 8; exec {} record -q -o - -- sh -c 'head -c 500000 /dev/urandom >&2' 2>&9) \
+         9> /dev/null | cat > piped.rnt",
+        stage.reenact.display()
+    );
+    place.run(place.command("sh").args(["-c", &script]))?.success("the recording to a pipe")?;
+    Info::of(stage, &place.work().join("piped.rnt"))?.must_be_complete()
 }
 
 fn output_to_a_pipe(stage: &Stage, place: &Place) -> Result<(), Complaint> {

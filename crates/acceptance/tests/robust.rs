@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         trials.add_for_both("program_is_killed", None, program_is_killed);
         trials.add("disk_is_full", Who::Root, None, disk_is_full);
         trials.add("disk_is_full_at_once", Who::Root, None, disk_is_full_at_once);
+        trials.add("limited_files_of_a_tmpfs", Who::Root, None, limited_files_of_a_tmpfs);
         trials.add_for_both("size_limit", None, size_limit);
         trials.add_for_both("slow_reader", None, slow_reader);
         trials.add_for_both("gdb_attaches", trials::missing(&["gdb"]), gdb_attaches);
@@ -254,6 +255,26 @@ fn disk_is_full_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(!info.complete && info.gaps >= 1, "says it is complete: {info:?}");
     let shown = reads(stage, &place, &["show", "--json", "--data", "none"], &trace)?;
     ensure!(shown.contains("\"type\":\"gap\""), "no gap is shown");
+    Ok(())
+}
+
+/// On a tmpfs even blocks kept behind a file count towards the limit of file sizes.
+fn limited_files_of_a_tmpfs(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let disk = SmallDisk::new(place.path("disk"))?;
+    let trace = disk.0.join("limited.rnt");
+    let script = format!(
+        "ulimit -f 2048; exec {} record -o {} -- sh -c 'head -c 3000000 /dev/urandom | wc -c'",
+        stage.reenact.display(),
+        trace.display()
+    );
+    let recorded = place.run(place.command("sh").args(["-c", &script]))?;
+    let said = recorded.errors();
+    ensure!(recorded.status.success(), "{}; {said}", recorded.status);
+    ensure!(recorded.text().trim() == "3000000", "the program: {}", recorded.text());
+    ensure!(said.contains("ulimit -f"), "the limit is not named:\n{said}");
+    let info = Info::of(stage, &trace)?;
+    ensure!(!info.complete && info.gaps >= 1, "says it is complete: {info:?}");
     Ok(())
 }
 

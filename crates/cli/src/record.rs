@@ -56,7 +56,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     preamble.trace_dev = output.device;
     let options = Options {
         writer: WriterOptions { compress: compress(args.compress), ..WriterOptions::default() },
-        size_max: args.max_size.into_iter().chain(file_size_limit()).min(),
+        size_max: args.max_size,
         duration: args.duration,
         until_exit: args.until_exit,
         data,
@@ -143,8 +143,10 @@ impl Output {
         let exists = opened.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists);
         if exists && args.force {
             // A new file is private from the first byte, and nobody waits for the old one's blocks.
-            if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
-                opened = std::fs::remove_file(&path).and_then(|()| options.open(&path));
+            // What is no file, or lies where we may remove nothing, is written over.
+            let is_file = std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
+            if is_file && std::fs::remove_file(&path).is_ok() {
+                opened = options.open(&path);
             } else {
                 created = false;
                 opened = OpenOptions::new().write(true).truncate(true).open(&path);
@@ -167,14 +169,6 @@ impl Output {
         let device = file.metadata().map_or(0, |meta| meta.dev());
         Ok(Output { sink: Sink::File(file), path: Some(path), device, created })
     }
-}
-
-/// How long a file of ours may get (`ulimit -f`): beyond it a signal would kill us.
-fn file_size_limit() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel fills the struct.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 };
-    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Takes the rights of everybody but the owner, of what a link leads to; a device keeps its own.

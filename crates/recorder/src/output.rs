@@ -31,7 +31,7 @@ pub(crate) struct Output {
     /// What is given from now on is counted, but not written.
     discarding: bool,
     full: Option<(GapWhy, String)>,
-    /// The writer has.
+    /// The writer could not write.
     failed: bool,
     last_tsc: u64,
     spare: Vec<Vec<u8>>,
@@ -55,10 +55,11 @@ pub(crate) struct Output {
 
 impl Output {
     pub fn new(writer: Writer, space: Option<DiskSpace>, size_max: Option<u64>) -> Output {
+        let longest = space.as_ref().and_then(DiskSpace::longest);
         Output {
             writer,
             space,
-            size_max: size_max.unwrap_or(u64::MAX),
+            size_max: size_max.into_iter().chain(longest).min().unwrap_or(u64::MAX),
             unchecked: 0,
             discarding: false,
             full: None,

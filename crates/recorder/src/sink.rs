@@ -5,7 +5,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use files::Inode;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
+use rustix::process::{Resource, getrlimit};
 
 /// Room that is left on the trace's file system, so that the end of the trace finds a place.
 const RESERVE_BYTES: u64 = 1 << 20;
@@ -80,15 +81,24 @@ impl Write for WholeWrites {
 pub(crate) struct DiskSpace {
     file: OwnedFd,
     reserve: u64,
+    longest: Option<u64>,
 }
 
 impl DiskSpace {
     /// `None` where the file system tells no sizes.
     fn watch(file: OwnedFd) -> Option<DiskSpace> {
         let free = free_bytes(&file)?;
-        // Without effect where the file system cannot.
-        let _ = fallocate(&file, FallocateFlags::KEEP_SIZE, KEPT_AT, KEPT_BYTES.min(free / 4));
-        Some(DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4) })
+        let longest = getrlimit(Resource::Fsize).current;
+        // Beyond the limit of file sizes a signal kills us, on some file systems even for this.
+        if longest.is_none() {
+            keep_blocks(&file, KEPT_BYTES.min(free / 4));
+        }
+        Some(DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4), longest })
+    }
+
+    /// How long the trace may get (`ulimit -f`): beyond it a signal would kill us.
+    pub fn longest(&self) -> Option<u64> {
+        self.longest
     }
 
     /// Gives the blocks back that were kept for the trace's end.
@@ -101,6 +111,18 @@ impl DiskSpace {
     pub fn short_of(&self, pending: u64) -> Option<u64> {
         let free = free_bytes(&self.file)?;
         (free < pending.saturating_add(self.reserve)).then_some(free)
+    }
+}
+
+/// Keeps blocks behind the end of a file, where the file system can do that.
+fn keep_blocks(file: &OwnedFd, bytes: u64) {
+    let len = fstat(file).map(|stat| stat.st_size as u64);
+    let _ = fallocate(file, FallocateFlags::KEEP_SIZE, KEPT_AT, bytes);
+    // Not every one that says so keeps the size.
+    if let (Ok(before), Ok(now)) = (len, fstat(file))
+        && now.st_size as u64 != before
+    {
+        let _ = ftruncate(file, before);
     }
 }
 

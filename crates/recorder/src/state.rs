@@ -154,8 +154,9 @@ fn limit(pid: u32, resource: u32) -> Option<(u64, u64)> {
 fn read_descriptors(pid: u32, process: BorrowedFd<'_>, scratch: &mut Scratch) -> Vec<OpenFd> {
     let mut fds: Vec<OpenFd> = (0..3).filter_map(|fd| inherited(pid, fd, scratch)).collect();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // The size tells the number of descriptors, since Linux 6.2.
-    if statat(process, "fd", AtFlags::empty()).is_ok_and(|fd| fd.st_size == fds.len() as i64) {
+    // The size tells the number of descriptors, since Linux 6.2; before, it is 0.
+    let count = statat(process, "fd", AtFlags::empty()).map_or(0, |fd| fd.st_size);
+    if count != 0 && count == fds.len() as i64 {
         return fds;
     }
     let Ok(links) = openat(process, "fd", flags, Mode::empty()) else { return fds };

@@ -159,7 +159,11 @@ impl File {
         let head = Head { kind: kind::INDEX, first: self.last_index, count, ..Head::default() };
         let offset = self.offset;
         self.put(head, format::codec::NONE, heads.len(), &heads);
-        self.last_index = offset;
+        match self.failed {
+            None => self.last_index = offset,
+            // It is still to come, should there be room again.
+            Some(_) => self.heads = heads,
+        }
     }
 
     /// Writes all of it, or marks the file as failed.
@@ -333,7 +337,8 @@ impl Pipeline {
             let (job, turns) = (queue.jobs.pop_front(), queue.turns);
             drop(queue);
             if let Some(job) = job {
-                self.shared.finish_queued(job, &mut self.own, Haste::Great);
+                // There may be little room: it is worth the time.
+                self.shared.finish_queued(job, &mut self.own, Haste::None);
             } else if self.workers.iter().any(JoinHandle::is_finished) {
                 return false;
             } else if lock(&self.shared.file).turn == turns {
@@ -352,7 +357,10 @@ impl Pipeline {
         }
         let mut file = lock(&self.shared.file);
         file.failed = None;
-        self.shared.failed.store(false, Ordering::Relaxed);
+        if file.heads.len() >= INDEX_HEADS_MAX * HEAD_BYTES {
+            file.put_index();
+        }
+        self.shared.failed.store(file.failed.is_some(), Ordering::Relaxed);
         Some(file.held)
     }
 

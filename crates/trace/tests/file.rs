@@ -346,6 +346,51 @@ fn a_full_disk_leaves_a_valid_beginning() {
     }
 }
 
+#[test]
+fn a_trace_goes_on_where_the_disk_was_full() {
+    let mut random = sample::Random(4);
+    for workers in [0, 1, 2] {
+        for _ in 0..20 {
+            let room = Arc::new(AtomicUsize::new(400 + random.below(200_000)));
+            let memory = Memory::default();
+            let disk = Disk { memory: memory.clone(), room: Arc::clone(&room) };
+            let options = options(Compress::Zstd(1), workers);
+            let mut writer = Writer::new(Box::new(disk), &preamble(), options).unwrap();
+            let mut made = 0;
+            let error = loop {
+                let args = [random.next(), 0, 0, 0, 0, 0];
+                let call = EventKind::Call(call(39, args, made, 7));
+                let added = writer.event(&event(1 + (made % 3) as u32, made, call));
+                made += 1;
+                let flushed = if made % 500 == 0 { writer.flush() } else { Ok(()) };
+                if let Err(error) = added.and(flushed) {
+                    break error;
+                }
+            };
+            let WriteError::Io { offset, .. } = error else { panic!("{error}") };
+            // Who writes the file takes the torn block away.
+            memory.0.lock().unwrap().truncate(offset as usize);
+            room.store(usize::MAX, Ordering::Relaxed);
+            assert!(writer.recover());
+            let left = writer.calls_written();
+            assert!(left < made);
+            sample::gap(&mut writer);
+            let totals = totals(&writer, 1);
+            let finished = writer.finish(&totals).unwrap();
+            let trace = open(&memory.bytes());
+            assert_eq!(finished.trace_bytes, memory.bytes().len() as u64);
+            let report = trace.verify();
+            assert!(report.problems.is_empty() && !report.complete, "{report:?}");
+            let (calls, last) = events(&trace).into_iter().fold((0, None), |(calls, _), event| {
+                (calls + u64::from(matches!(event.kind, EventKind::Call(_))), Some(event))
+            });
+            assert_eq!((calls, trace.totals().unwrap().calls_written), (left, left));
+            let last = last.unwrap();
+            assert!(last.thread == RECORDER && matches!(last.kind, EventKind::Gap { .. }));
+        }
+    }
+}
+
 /// Takes some bytes, then panics.
 struct Panics(usize);
 
