@@ -12,8 +12,16 @@ use crate::{
     capture as data, entry, exec, guards, identity, maps, sigcalls, signals, status, sys, tasks,
 };
 
-/// Entered from the assembly with the program's registers in `frame`.
-pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) {
+/// Entered from the assembly with the program's registers in `frame`, and left without a `ret`,
+/// which would be predicted wrongly after a syscall.
+pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) -> ! {
+    record(frame, context);
+    // SAFETY: the frame is complete, and what it asked for is done.
+    unsafe { entry::reenact_leave(frame) }
+}
+
+#[inline(always)]
+fn record(frame: &mut Frame, context: &mut Context) {
     if context.slow == 0 {
         context.slow_site.store(0, Ordering::Relaxed);
     }
@@ -165,9 +173,7 @@ pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'st
     let nargs = usize::from(row.nargs);
     let number = if nr < 0xffff { nr as u16 } else { u16::MAX };
     let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
-    let words =
-        [head, sys::tsc(), context.site, args[0], args[1], args[2], args[3], args[4], args[5]];
-    Stream::record_prefix(context, words, 3 + nargs);
+    Stream::enter_record(context, head, sys::tsc(), args, nargs);
     if row.has_in {
         data::copy_in(context, row, args);
     }
@@ -189,7 +195,8 @@ pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     if row.has_out {
         data::copy_out(context, row, args, ret);
     }
-    Stream::record(context, &[Header::new(RecordKind::Exit, 0, 0, 0).to_word(), tsc, ret as u64]);
+    let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
+    Stream::short_record(context, head, tsc, ret as u64);
     count(context);
     Stream::publish(context);
     context.call_start.store(NO_CALL, Ordering::Relaxed);

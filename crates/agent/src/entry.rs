@@ -62,8 +62,10 @@ global_asm!(
     "cld",
     "mov %rsp, %rdi",
     "mov %gs:{this}, %rsi",
-    "call {on_call}",
-    // Also reached with %rsp at a complete Frame by new threads.
+    // A call that never returns; the processor need not remember where to.
+    "lea -8(%rsp), %rsp",
+    "jmp {on_call}",
+    // Reached with %rsp at a complete Frame.
     "reenact_leave:",
     // popfq takes as long as ten of these: only for flags other than those of arithmetic.
     "mov {rflags}(%rsp), %eax",
@@ -116,8 +118,9 @@ global_asm!(
     "jmp 7b",
     //
     // ---- the program's own call ------------------------------------------------------------
-    // reenact_call(nr, args: *const [u64; 6]) -> result. %rcx is cleared before the syscall so
-    // that a signal frame at the instruction tells whether the kernel has been there.
+    // reenact_call(nr, args: *const [u64; 6], %r12: where to go on) -> result. %rcx is cleared
+    // before the syscall so that a signal frame at the instruction tells whether the kernel has
+    // been there. A `ret` after a syscall is predicted wrongly where the kernel protects its own.
     ".globl reenact_call, reenact_call_insn",
     ".balign 64",
     "reenact_call:",
@@ -133,7 +136,7 @@ global_asm!(
     "movl ${in_call}, %gs:{phase}",
     "reenact_call_insn:",
     "syscall",
-    "ret",
+    "jmp *%r12",
     //
     // reenact_old_call(nr, args: *const [u64; 6]) -> result: the same by `int 0x80`.
     ".globl reenact_old_call, reenact_old_call_insn",
@@ -392,7 +395,37 @@ macro_rules! call {
 #[inline(always)]
 pub unsafe fn reenact_call(nr: u64, args: *const [u64; 6]) -> i64 {
     // SAFETY: see above.
-    unsafe { call!("reenact_call", "rdi" = nr, "rsi" = args) as i64 }
+    unsafe {
+        let result: i64;
+        core::arch::asm!(
+            "lea r12, [rip + 2f]",
+            "jmp reenact_call",
+            "2:",
+            in("rdi") nr,
+            in("rsi") args,
+            out("r12") _,
+            lateout("rax") result,
+            clobber_abi("C"),
+        );
+        result
+    }
+}
+
+/// Back to the program, with what the frame holds.
+///
+/// # Safety
+/// The call must have been made, or called off.
+#[inline(always)]
+pub unsafe fn reenact_leave(frame: &Frame) -> ! {
+    // SAFETY: see above.
+    unsafe {
+        core::arch::asm!(
+            "mov rsp, {}",
+            "jmp reenact_leave",
+            in(reg) core::ptr::from_ref(frame),
+            options(noreturn),
+        )
+    }
 }
 
 /// Makes the program's call by `int 0x80`.

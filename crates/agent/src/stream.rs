@@ -15,7 +15,7 @@ use crate::{memory, signals, sys};
 /// Unread bytes at which the recorder is woken.
 const WAKE_BYTES: u64 = 512 << 10;
 /// Words of the longest ENTER record.
-pub const PREFIX_MAX: usize = 9;
+const ENTER_WORDS_MAX: usize = 9;
 /// Longest wait before looking whether the recorder still lives.
 const ROOM_WAIT_NS: u64 = 20_000_000;
 
@@ -112,21 +112,61 @@ impl Stream {
         }
     }
 
-    /// Writes the first words of an array as a record; those behind them may be written too, and
-    /// are overwritten by the next record: no loop, no branch on the number of arguments.
+    /// Writes an ENTER record with the first `nargs` arguments; those behind them may be written
+    /// too, and are overwritten by the next record: no loop, no branch on their number.
     #[inline(always)]
-    pub fn record_prefix(context: &mut Context, words: [u64; PREFIX_MAX], used: usize) {
-        if context.stream.room() >= size_of_val(&words) {
+    pub fn enter_record(context: &mut Context, head: u64, tsc: u64, args: &[u64; 6], nargs: usize) {
+        if context.stream.room() >= ENTER_WORDS_MAX * size_of::<u64>() {
             let to = context.stream.cur.cast::<u64>();
+            let [a, b, c, d, e, f] = *args;
+            let words = [head, tsc, context.site, a, b, c, d, e, f];
             for (at, word) in words.into_iter().enumerate() {
                 // SAFETY: there is room for all words; chunks are 8-byte aligned.
                 unsafe { to.add(at).write_volatile(word) };
             }
             // SAFETY: as above.
-            context.stream.cur = unsafe { to.add(used).cast() };
+            context.stream.cur = unsafe { to.add(3 + nargs).cast() };
         } else {
-            Self::record(context, &words[..used.min(PREFIX_MAX)]);
+            Self::enter_over_chunks(context, head, tsc, args, nargs);
         }
+    }
+
+    /// Not in memory before: the words of the usual case then stay in registers.
+    #[cold]
+    #[inline(never)]
+    fn enter_over_chunks(
+        context: &mut Context,
+        head: u64,
+        tsc: u64,
+        args: &[u64; 6],
+        nargs: usize,
+    ) {
+        let [a, b, c, d, e, f] = *args;
+        let words = [head, tsc, context.site, a, b, c, d, e, f];
+        Self::record_over_chunks(context, &words[..3 + nargs.min(6)]);
+    }
+
+    /// Writes a record of three words, as most are.
+    #[inline(always)]
+    pub fn short_record(context: &mut Context, head: u64, first: u64, second: u64) {
+        if context.stream.room() >= 3 * size_of::<u64>() {
+            let to = context.stream.cur.cast::<u64>();
+            // SAFETY: there is room for all words; chunks are 8-byte aligned.
+            unsafe {
+                to.write_volatile(head);
+                to.add(1).write_volatile(first);
+                to.add(2).write_volatile(second);
+                context.stream.cur = to.add(3).cast();
+            }
+        } else {
+            Self::short_over_chunks(context, head, first, second);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn short_over_chunks(context: &mut Context, head: u64, first: u64, second: u64) {
+        Self::record_over_chunks(context, &[head, first, second]);
     }
 
     #[cold]
