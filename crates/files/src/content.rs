@@ -1,6 +1,8 @@
 //! Sums over the content of a regular file.
 
 use std::os::fd::BorrowedFd;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
 
 use rustix::fs::{SeekFrom, Stat, fstat, seek};
 use rustix::io::{Errno, pread};
@@ -11,6 +13,10 @@ use crate::Want;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 512 << 10;
+/// Files of this size are read by several threads: that takes longer than the sums.
+const SEVERAL_FROM: u64 = 8 << 20;
+/// Threads that read one file, at most.
+const READERS_MAX: usize = 4;
 /// Most bytes of holes that are gone through, as zeros.
 const HOLE_BYTES_MAX: u64 = 16 << 30;
 /// Bytes of one of `st_blocks`.
@@ -30,7 +36,11 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
     };
     let mut summer = Summer::new(pieces);
     let holes = stat.st_blocks as u64 * BLOCK_BYTES < size;
-    match read(file, size, holes, &mut summer) {
+    let read = match holes || size < SEVERAL_FROM {
+        true => read(file, size, holes, &mut summer),
+        false => read_by_several(file, size, &mut summer),
+    };
+    match read {
         Ok(true) => {}
         Ok(false) => return Content::Unsteady,
         Err(_) => return Content::Unreadable,
@@ -73,6 +83,75 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
                 summer.add(&buffer[..read]);
                 at += read as u64;
             }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// A stretch that a thread has read, or why it is not whole.
+type Stretch = Result<Vec<u8>, Errno>;
+
+/// The same for a file without holes: each of several threads reads every so many stretches.
+fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Result<bool, Errno> {
+    let readers = thread::available_parallelism().map_or(1, |count| count.get().min(READERS_MAX));
+    thread::scope(|scope| {
+        let queues: Vec<(Receiver<Stretch>, Sender<Vec<u8>>)> = (0..readers)
+            .map(|first| {
+                let (full, queue) = sync_channel(1);
+                let (done, empty) = channel();
+                let places = (first * READ_BYTES..).step_by(readers * READ_BYTES);
+                let places = places.map(|at| at as u64).take_while(move |at| *at < size);
+                scope.spawn(move || read_stretches(file, size, places, &full, &empty));
+                (queue, done)
+            })
+            .collect();
+        let mut left = size;
+        for (queue, done) in queues.iter().cycle() {
+            if left == 0 {
+                break;
+            }
+            // A reader ends early where it found less than there should be.
+            let Ok(stretch) = queue.recv() else { return Ok(false) };
+            let stretch = stretch?;
+            summer.add(&stretch);
+            left -= stretch.len() as u64;
+            // Who has read all that it should does not want it.
+            let _ = done.send(stretch);
+        }
+        Ok(true)
+    })
+}
+
+fn read_stretches(
+    file: BorrowedFd<'_>,
+    size: u64,
+    places: impl Iterator<Item = u64>,
+    full: &SyncSender<Stretch>,
+    empty: &Receiver<Vec<u8>>,
+) {
+    for at in places {
+        let mut buffer = empty.try_recv().unwrap_or_default();
+        buffer.resize(READ_BYTES.min((size - at) as usize), 0);
+        let stretch = match fill(file, &mut buffer, at) {
+            Ok(true) => Ok(buffer),
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        if full.send(stretch).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether there were as many bytes as there is room for.
+fn fill(file: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<bool, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match pread(file, &mut buffer[filled..], at + filled as u64) {
+            Ok(0) => return Ok(false),
+            Ok(read) => filled += read,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
@@ -175,6 +254,24 @@ mod tests {
         let large = sums(&sparse, Want::Pieces(1 << 20));
         let pieces = bytes.chunks(1 << 20).map(|piece| XxHash3_128::oneshot(piece) as u64);
         assert_eq!(large.pieces, pieces.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn several_threads_read_what_one_does() {
+        for extra in [0, 1, READ_BYTES - 1, READ_BYTES, 3 * READ_BYTES + 7] {
+            let len = SEVERAL_FROM as usize + extra;
+            let bytes: Vec<u8> = (0..len as u32).map(|n| (n % 251 + (n >> 16)) as u8).collect();
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&bytes).unwrap();
+            let found = sums(&file, Want::Pieces(1 << 20));
+            assert_eq!(found.whole, XxHash3_128::oneshot(&bytes), "{extra}");
+            let pieces = bytes.chunks(1 << 20).map(|piece| XxHash3_128::oneshot(piece) as u64);
+            assert_eq!(found.pieces, pieces.collect::<Vec<_>>());
+            // One that became shorter meanwhile.
+            let stat = fstat(&file).unwrap();
+            file.set_len(len as u64 - 1).unwrap();
+            assert_eq!(sum(file.as_fd(), &stat, Want::Whole), Content::Unsteady);
+        }
     }
 
     #[test]

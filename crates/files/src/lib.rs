@@ -9,7 +9,9 @@ mod content;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat, open,
@@ -25,6 +27,8 @@ const NAMES_MAX: usize = 1 << 20;
 const XATTR_BYTES_MAX: usize = 64 << 10;
 /// How many links in a row are followed: the kernel's limit.
 const LINKS_MAX: u32 = 40;
+/// Fewer paths are not worth a thread.
+const PATHS_PER_THREAD: usize = 32;
 /// How often a path is resolved again while somebody renames directories.
 const TRIES: u32 = 16;
 
@@ -86,6 +90,25 @@ impl Tree {
             Ok((fd, stat)) => self.describe(path, &fd, &stat, want),
             Err(error) => gone(error),
         }
+    }
+
+    /// Looks at several paths, on several processors where that is worth it.
+    pub fn look_at_all(&self, paths: &[(&[u8], Want)]) -> Vec<Seen> {
+        let look = |paths: &[(&[u8], Want)]| -> Vec<Seen> {
+            paths.iter().map(|(path, want)| self.look(path, *want)).collect()
+        };
+        let threads = thread::available_parallelism().map_or(1, |count| count.get());
+        let share = paths.len().div_ceil(threads).max(PATHS_PER_THREAD);
+        let mut shares = paths.chunks(share);
+        let own = shares.next().unwrap_or_default();
+        thread::scope(|scope| {
+            let others: Vec<_> = shares.map(|share| scope.spawn(move || look(share))).collect();
+            let mut seen = look(own);
+            for other in others {
+                seen.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            seen
+        })
     }
 
     fn describe(&self, path: &[u8], fd: &OwnedFd, stat: &Stat, want: Want) -> Seen {

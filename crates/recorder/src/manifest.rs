@@ -14,6 +14,8 @@ use trace::manifest::{Content, Ending, Entry, FileKind, ManifestWriter, Scope};
 use crate::changes::{PATHS_MAX, Paths, mark};
 use crate::output::Output;
 
+/// Paths that are looked at together, by several threads.
+const PATHS_AT_A_TIME: usize = 512;
 /// How many links in a row are followed.
 const LINKS_MAX: usize = 40;
 
@@ -118,10 +120,17 @@ impl Survey {
         let mut manifest = ManifestWriter::default();
         let mut wanted: Vec<(Box<[u8]>, u8)> = self.wanted.drain().collect();
         wanted.sort_unstable();
-        for (path, marks) in wanted {
-            let Some(mut entry) = self.entry(&path, marks) else { continue };
-            if !out.manifest_entry(&mut manifest, &mut entry)? {
-                self.paths.truncated = true;
+        for some in wanted.chunks(PATHS_AT_A_TIME) {
+            let paths: Vec<(&[u8], Want)> =
+                some.iter().map(|(path, marks)| (&path[..], self.want(path, *marks))).collect();
+            for seen in self.tree.look_at_all(&paths) {
+                let Some(mut entry) = self.entry(seen) else { continue };
+                if !out.manifest_entry(&mut manifest, &mut entry)? {
+                    self.paths.truncated = true;
+                    break;
+                }
+            }
+            if self.paths.truncated {
                 break;
             }
         }
@@ -129,18 +138,22 @@ impl Survey {
         out.manifest_end(manifest, Ending { scope, left_out: self.paths.left_out })
     }
 
-    fn entry(&mut self, path: &[u8], marks: u8) -> Option<Entry> {
-        let mapped = self.paths.is_mapped(path);
-        let want = match marks & mark::FRESH != 0 {
-            _ if mapped => Want::Attributes,
+    /// What is looked at of a path.
+    fn want(&self, path: &[u8], marks: u8) -> Want {
+        match marks & mark::FRESH != 0 {
+            _ if self.paths.is_mapped(path) => Want::Attributes,
             true => Want::Whole,
             false => Want::Pieces(0),
-        };
-        let Seen { mut entry, inode } = self.tree.look(path, want);
+        }
+    }
+
+    /// What is written of what was seen.
+    fn entry(&mut self, seen: Seen) -> Option<Entry> {
+        let Seen { mut entry, inode } = seen;
         if self.own == Some(inode) {
             return None;
         }
-        if mapped && entry.kind == FileKind::Regular {
+        if entry.kind == FileKind::Regular && self.paths.is_mapped(&entry.path) {
             entry.content = Content::Mapped;
         }
         if entry.kind != FileKind::Directory && entry.nlink > 1 {

@@ -35,6 +35,10 @@ const LEVEL_ADAPTIVE: i32 = 1;
 /// Blocks that an adaptive compressor makes with haste after one that was to be hastened.
 const HASTE_BLOCKS: u32 = 32;
 
+/// With haste, noise is found out by samples: so many of them, of so many bytes each.
+const SAMPLES: usize = 8;
+const SAMPLE_BYTES: usize = 2 << 10;
+
 /// Compresses payload after payload.
 pub struct Compressor {
     how: Compress,
@@ -42,6 +46,7 @@ pub struct Compressor {
     haste: u32,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     packed: Vec<u8>,
+    samples: Vec<u8>,
 }
 
 impl Compressor {
@@ -52,22 +57,38 @@ impl Compressor {
             Compress::Adaptive => Some(zstd::bulk::Compressor::new(LEVEL_ADAPTIVE)?),
             Compress::Lz4 | Compress::None => None,
         };
-        Ok(Compressor { how, haste: 0, zstd, packed: Vec::new() })
+        Ok(Compressor { how, haste: 0, zstd, packed: Vec::new(), samples: Vec::new() })
     }
 
-    /// What to store for a payload, and as what. Both compressors pass over noise much faster than
-    /// they pack, so nothing is guessed beforehand.
+    /// What to store for a payload, and as what.
     pub fn compress<'a>(&'a mut self, raw: &'a [u8], haste: Haste) -> (u8, &'a [u8]) {
         let calm = haste == Haste::None;
         self.haste = if calm { self.haste.saturating_sub(1) } else { HASTE_BLOCKS };
         let as_it_is = self.how == Compress::Adaptive && haste == Haste::Great;
-        if as_it_is || raw.len() < PAYLOAD_BYTES_MIN {
+        let mut hopeless =
+            || self.how == Compress::Adaptive && self.haste > 0 && self.is_noise(raw);
+        if as_it_is || raw.len() < PAYLOAD_BYTES_MIN || hopeless() {
             return (codec::NONE, raw);
         }
         match self.shrink(raw) {
             Some((codec, len)) => (codec, &self.packed[..len]),
             None => (codec::NONE, raw),
         }
+    }
+
+    /// Whether samples of a long payload do not shrink.
+    fn is_noise(&mut self, raw: &[u8]) -> bool {
+        if raw.len() < 4 * SAMPLES * SAMPLE_BYTES {
+            return false;
+        }
+        self.samples.clear();
+        for stretch in raw.chunks_exact(raw.len() / SAMPLES) {
+            self.samples.extend_from_slice(&stretch[..SAMPLE_BYTES]);
+        }
+        let room = lz4_flex::block::get_maximum_output_size(self.samples.len());
+        self.packed.resize(room.max(self.packed.len()), 0);
+        let packed = lz4_flex::block::compress_into(&self.samples, &mut self.packed);
+        packed.is_ok_and(|len| !saves(len, self.samples.len()))
     }
 
     /// Compresses into `packed` and tells codec and length, if that is worth while.
@@ -90,9 +111,13 @@ impl Compressor {
                 (codec::LZ4, lz4_flex::block::compress_into(raw, &mut self.packed).ok()?)
             }
         };
-        let saves = len <= raw.len() - raw.len() / 32;
-        (saves && raw.len() <= len * RATIO_MAX).then_some((codec, len))
+        (saves(len, raw.len()) && raw.len() <= len * RATIO_MAX).then_some((codec, len))
     }
+}
+
+/// Whether so many bytes are worth unpacking them.
+fn saves(packed: usize, raw: usize) -> bool {
+    packed <= raw - raw / 32
 }
 
 /// Unpacks a stored payload that is `raw_len` bytes long, no more and no less.
@@ -175,6 +200,19 @@ mod tests {
         assert_eq!(compressor.compress(&text, Haste::None).0, codec::LZ4);
         let mut told = Compressor::new(Compress::Zstd(1)).unwrap();
         assert_eq!(told.compress(&text, Haste::Great).0, codec::ZSTD);
+    }
+
+    #[test]
+    fn with_haste_noise_is_found_out_by_samples() {
+        let text = b"the same again, ".repeat(20_000);
+        let mut compressor = Compressor::new(Compress::Adaptive).unwrap();
+        for (raw, expected) in [(&text, codec::LZ4), (&noise(300_000), codec::NONE)] {
+            assert_eq!(compressor.compress(raw, Haste::Some).0, expected);
+            assert_eq!(compressor.is_noise(raw), expected == codec::NONE);
+        }
+        // A fifth of it is text.
+        let mixed = [&noise(240_000)[..], &text[..60_000]].concat();
+        assert_eq!(compressor.compress(&mixed, Haste::Some).0, codec::LZ4);
     }
 
     #[test]
