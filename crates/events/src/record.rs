@@ -169,8 +169,7 @@ pub enum GapWhy {
     UntilExit = 6,
     /// More threads at once than there are ring slots.
     TooManyThreads = 7,
-    /// A process was killed in the middle of a record.
-    Killed = 8,
+    // 8 was never written.
     /// The trace was cut out of another one.
     Cut = 9,
     /// The trace was made from a file of another tool.
@@ -195,7 +194,6 @@ impl GapWhy {
             5 => GapWhy::WriteFailed,
             6 => GapWhy::UntilExit,
             7 => GapWhy::TooManyThreads,
-            8 => GapWhy::Killed,
             9 => GapWhy::Cut,
             10 => GapWhy::Imported,
             11 => GapWhy::Repaired,

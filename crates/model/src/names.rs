@@ -12,7 +12,6 @@ pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
         GapWhy::WriteFailed => ("write-failed", "the trace could not be written"),
         GapWhy::UntilExit => ("until-exit", "the program ended and left others running"),
         GapWhy::TooManyThreads => ("too-many-threads", "more threads ran than can be recorded"),
-        GapWhy::Killed => ("killed", "a process was killed in the middle of a record"),
         GapWhy::Cut => ("cut", "this is a part of another trace"),
         GapWhy::Imported => ("imported", "made from a file of another tool, which proves nothing"),
         GapWhy::Repaired => ("repaired", "what was damaged or cut off is not here"),

@@ -276,8 +276,7 @@ impl Drain {
                 "{disowned} threads are not recorded: their rings were taken for those of threads \
                  that had been killed before they began"
             );
-            let kind = EventKind::Gap { why: GapWhy::RecorderLost, detail: disowned, text };
-            self.out.event(RECORDER, end_tsc, kind);
+            self.out.last_gap(end_tsc, GapWhy::RecorderLost, disowned, text);
         }
         if let Some((why, text)) = &stopped {
             let discarded = self.out.calls_discarded;

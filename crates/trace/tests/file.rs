@@ -524,7 +524,7 @@ fn what_breaks_a_limit_is_refused_and_the_rest_goes_on() {
     let bytes = write(WriterOptions::default(), |writer| {
         writer.event(&stall(1)).unwrap();
         let text = "x".repeat(3 << 20);
-        let huge = EventKind::Gap { why: trace::event::GapWhy::Killed, detail: 0, text };
+        let huge = EventKind::Gap { why: trace::event::GapWhy::TooManyThreads, detail: 0, text };
         let refused = writer.event(&event(1, 2, huge)).unwrap_err();
         assert!(matches!(refused, WriteError::Limit { .. }), "{refused}");
         let mut wide = call(39, [1; 6], 3, 0);

@@ -105,8 +105,11 @@ fn kind() -> impl Strategy<Value = EventKind> {
     let start = (1..=4_u8, any::<[u32; 4]>()).prop_map(|(how, [process, parent, pid, tid])| {
         EventKind::Start { how: StartHow::from_wire(how).unwrap(), process, parent, pid, tid }
     });
-    let gap = (1..=8_u8, any::<u64>(), any::<String>()).prop_map(|(why, detail, text)| {
-        EventKind::Gap { why: GapWhy::from_wire(why).unwrap(), detail, text }
+    let why = (1..=11_u8).prop_filter_map("not a reason", GapWhy::from_wire);
+    let gap = (why, any::<u64>(), any::<String>()).prop_map(|(why, detail, text)| EventKind::Gap {
+        why,
+        detail,
+        text,
     });
     let signal =
         (any::<u8>(), any::<u64>(), any::<[u8; 16]>()).prop_map(|(signal, handler, some)| {

@@ -56,7 +56,7 @@ fn calls_without_beginning(world: &World) {
         script.push(thread, EventKind::Exit { process: thread, status: None });
         script.push(thread, EventKind::End { calls: u64::MAX });
         script.push(thread, EventKind::Stall { ns: u64::MAX });
-        let why = GapWhy::Killed;
+        let why = GapWhy::TooManyThreads;
         script.push(thread, EventKind::Gap { why, detail: u64::MAX, text: "gap".into() });
     }
     script.finish();
