@@ -4,6 +4,7 @@
 //! Rows are plain data; every consumer interprets them. Nothing here allocates or does I/O.
 #![no_std]
 
+pub mod act;
 pub mod capture;
 pub mod errno;
 pub mod flags;
@@ -12,6 +13,7 @@ pub mod record;
 pub mod shape;
 pub mod table;
 
+pub use act::Act;
 pub use errno::{errno_name, signal_name};
 pub use shape::{Arg, Classes, Dir, FlagSet, Kind, Len, Of, Replay, Ret, Syscall, Variant};
 pub use table::{by_name, by_number};

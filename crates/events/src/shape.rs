@@ -1,5 +1,6 @@
 //! The vocabulary of the table: what a row may say about a system call and its arguments.
 
+use crate::act::Act;
 use crate::layout::Layout;
 
 /// One system call: a row of the table.
@@ -12,6 +13,8 @@ pub struct Syscall {
     pub classes: Classes,
     /// What a replay does with it.
     pub replay: Replay,
+    /// What it does that arguments and result do not tell.
+    pub act: Act,
     /// The arguments in order.
     pub args: &'static [Arg],
     /// What the result means.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use events::Act;
 use events::record::{RESULT, part};
 use events::shape::{Arg, Dir, FlagSet, Kind, Of, Ret, Syscall};
 use events::table::NUMBER_LIMIT;
@@ -57,6 +58,15 @@ impl Step {
         })
     }
 
+    /// Whether the call closes a descriptor.
+    pub fn closes(&self, number: i32) -> bool {
+        self.at_entry.iter().any(|effect| match effect {
+            Effect::Close { fd } => *fd == number,
+            Effect::CloseRange { first, last } => (*first..=*last).contains(&(number as u32)),
+            _ => false,
+        })
+    }
+
     /// Whether a call changes descriptors or directories.
     pub fn changes(&self) -> bool {
         !(self.at_entry.is_empty() && self.at_exit.is_empty())
@@ -94,27 +104,8 @@ fn is_inert(row: &Syscall) -> bool {
         };
         ret != Ret::Fd && args.iter().all(harmless)
     });
-    plain && !NAMED.contains(&row.name)
+    plain && !row.act.changes_process()
 }
-
-/// Calls that do more than their rows can tell: [`of_call`] and [`spawn_flags`] know them.
-const NAMED: &[&str] = &[
-    "bind",
-    "chdir",
-    "clone",
-    "clone3",
-    "close",
-    "close_range",
-    "connect",
-    "fchdir",
-    "fork",
-    "getcwd",
-    "getpeername",
-    "getsockname",
-    "ioctl",
-    "unshare",
-    "vfork",
-];
 
 /// Whether a call changes nothing here: most calls read and write, and can be passed over fast.
 pub(crate) fn changes_nothing(call: &Call) -> bool {
@@ -125,18 +116,24 @@ pub(crate) fn changes_nothing(call: &Call) -> bool {
     INERT.get(usize::from(call.nr)).copied().unwrap_or(true)
 }
 
-/// The clone flags of a call that makes a task.
+/// The clone flags of a call that makes a task: an argument, or the first word of a struct.
 pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
-    match shape_of(call).name.as_ref() {
-        "fork" | "vfork" => Some(0),
-        "clone" => Some(call.args[0]),
-        "clone3" => {
-            let data = piece(&call.data, 0, part::WHOLE, 0, false)?;
-            let bytes = contents.read(&data.content, 8).ok()?;
-            Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
-        }
-        _ => None,
+    let shape = shape_of(call);
+    if shape.act != Act::Spawn {
+        return None;
     }
+    for (arg, number) in shape.args.iter().zip(0u8..) {
+        match arg.kind {
+            Kind::Flags(_) => return Some(call.args[usize::from(number)]),
+            Kind::Buf(_, Of::Struct(_), _) => {
+                let data = piece(&call.data, number, part::WHOLE, 0, false)?;
+                let bytes = contents.read(&data.content, 8).ok()?;
+                return Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?));
+            }
+            _ => {}
+        }
+    }
+    Some(0)
 }
 
 /// Fills in what `call` changes.
@@ -152,7 +149,7 @@ pub(crate) fn of_call(
     if let Outcome::Returned { exit_tsc, .. } = call.outcome {
         step.exit_tsc = Some(exit_tsc);
     }
-    if shape.name == "close" {
+    if shape.act == Act::Close {
         // The number is free again early in the call, and even when it reports an error.
         let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(EBADF));
         if !bad {
@@ -161,26 +158,24 @@ pub(crate) fn of_call(
         return;
     }
     let Some(ret) = success(call) else { return };
-    match shape.name.as_ref() {
-        "dup" | "dup2" | "dup3" | "fcntl" => look.duplicate(ret, step),
-        "close_range" => look.close_range(step),
-        "chdir" => {
-            if let Some((_, path)) = step.paths.first() {
-                step.at_exit.push(Effect::Chdir { path: path.clone() });
-            }
+    match shape.act {
+        Act::Duplicate => look.duplicate(ret, step),
+        Act::Fcntl => look.fcntl(ret, step),
+        Act::CloseRange => look.close_range(step),
+        Act::Directory => {
+            let path = match step.paths.first() {
+                Some((_, path)) => Some(path.clone()),
+                None => look.description(call.args[0] as i32).map(|d| d.path.clone()),
+            };
+            step.at_exit.extend(path.map(|path| Effect::Chdir { path }));
         }
-        "fchdir" => {
-            if let Some(description) = look.description(call.args[0] as i32) {
-                step.at_exit.push(Effect::Chdir { path: description.path.clone() });
-            }
-        }
-        "getcwd" => {
+        Act::TellDirectory => {
             // Without recorded data it is empty.
             if let Some(path) = look.text(0, true).filter(|path| path.starts_with(b"/")) {
                 step.at_exit.push(Effect::Chdir { path });
             }
         }
-        "unshare" => {
+        Act::Unshare => {
             if call.args[0] & CLONE_FILES != 0 {
                 step.at_exit.push(Effect::UnshareFiles);
             }
@@ -188,8 +183,9 @@ pub(crate) fn of_call(
                 step.at_exit.push(Effect::UnshareCwd);
             }
         }
-        "ioctl" => look.ioctl_close_on_exec(step),
-        "bind" | "connect" | "getsockname" | "getpeername" => look.address(step),
+        Act::Ioctl => look.ioctl_close_on_exec(step),
+        Act::Bind | Act::Connect => look.address(false, step),
+        Act::TellAddress | Act::TellPeer => look.address(true, step),
         _ => {}
     }
     look.new_descriptors(ret, step);
@@ -267,23 +263,30 @@ impl Look<'_> {
         })
     }
 
-    fn duplicate(&mut self, ret: i64, step: &mut Step) {
-        let args = &self.call.args;
-        let dup3_flags = self.shape.name == "dup3" && args[2] != 0;
-        let close_on_exec = match (self.shape.name.as_ref(), args[1]) {
-            ("fcntl", F_SETFD) => {
+    fn fcntl(&mut self, ret: i64, step: &mut Step) {
+        let args = self.call.args;
+        match args[1] {
+            F_SETFD => {
                 let fd = args[0] as u32;
                 let on = args[2] & FD_CLOEXEC != 0;
                 step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
-                return;
             }
-            ("fcntl", F_DUPFD) => false,
-            ("fcntl", F_DUPFD_CLOEXEC) => true,
-            ("fcntl", _) => return,
-            ("dup2", new) if new == args[0] => return,
-            _ => dup3_flags,
-        };
-        if let Some(description) = self.description(args[0] as i32) {
+            F_DUPFD => self.install_copy(ret, false, step),
+            F_DUPFD_CLOEXEC => self.install_copy(ret, true, step),
+            _ => {}
+        }
+    }
+
+    fn duplicate(&mut self, ret: i64, step: &mut Step) {
+        // Onto itself, nothing changes.
+        if self.shape.args.len() > 1 && self.call.args[1] == self.call.args[0] {
+            return;
+        }
+        self.install_copy(ret, self.close_on_exec(), step);
+    }
+
+    fn install_copy(&mut self, ret: i64, close_on_exec: bool, step: &mut Step) {
+        if let Some(description) = self.description(self.call.args[0] as i32) {
             let entry = Descriptor { description, close_on_exec };
             step.at_exit.push(Effect::Install { fd: ret as i32, entry });
         }
@@ -312,12 +315,11 @@ impl Look<'_> {
         step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
     }
 
-    fn address(&mut self, step: &mut Step) {
+    fn address(&mut self, told: bool, step: &mut Step) {
         let Some(description) = self.description(self.call.args[0] as i32) else { return };
-        let asked = self.shape.name.starts_with("get");
-        let Some(address) = self.sockaddr(1, asked) else { return };
-        step.at_exit.push(match self.shape.name.as_ref() {
-            "bind" | "getsockname" => Effect::Bound { description, local: address },
+        let Some(address) = self.sockaddr(1, told) else { return };
+        step.at_exit.push(match self.shape.act {
+            Act::Bind | Act::TellAddress => Effect::Bound { description, local: address },
             _ => Effect::Connected { description, peer: address },
         });
     }
@@ -333,7 +335,7 @@ impl Look<'_> {
     fn new_descriptors(&mut self, ret: i64, step: &mut Step) {
         let close_on_exec = self.close_on_exec();
         let given = step.at_exit.iter().any(|e| matches!(e, Effect::Install { .. }));
-        let is_copy = ["dup", "dup2", "dup3", "fcntl"].contains(&self.shape.name.as_ref());
+        let is_copy = matches!(self.shape.act, Act::Duplicate | Act::Fcntl);
         if self.shape.ret == Ret::Fd && !given && !is_copy {
             let description = self.opened(ret as i32, step);
             let entry = Descriptor { description, close_on_exec };

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use events::Act;
 use events::shape::{Classes, Kind, Ret, Syscall};
 use events::table::NUMBER_LIMIT;
 use trace::event::{Call, Outcome};
@@ -106,8 +107,8 @@ fn role(row: &Syscall) -> Role {
                 && numbered().any(|(arg, n)| Some(n) == offset && arg.name == "length")
         }),
         sync,
-        renames: paths == 2 && row.name.starts_with("rename"),
-        removes: paths == 1 && row.name.starts_with("unlink"),
+        renames: row.act == Act::Rename,
+        removes: row.act == Act::Remove,
         by_path: paths > 0,
         opens: paths > 0 && row.ret == Ret::Fd,
         open_flags: first(|kind| matches!(kind, Kind::Flags(_))),

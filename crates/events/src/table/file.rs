@@ -1,6 +1,7 @@
 //! Calls that work on paths, and what they tell about files.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg, Counted, Fixed, Ret as Result, RetAtMost};
@@ -18,77 +19,77 @@ pub static ROWS: &[Syscall] = &[
         when_set(1, O_CREAT, Ret::Fd, &[path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         when_set(1, O_TMPFILE_BIT, Ret::Fd, &[path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         otherwise(Ret::Fd, &[path("pathname"), bits("flags", &f::OPEN)]),
-    ]),
+    ]).does(Act::Open),
     call(4, "stat", FILE.or(STAT), REAL, Ret::Int, &[path("pathname"), out_struct("statbuf", &l::STAT)]),
     call(5, "fstat", DESC.or(STAT), REAL, Ret::Int, &[fd("fd"), out_struct("statbuf", &l::STAT)]),
-    call(6, "lstat", FILE.or(STAT), REAL, Ret::Int, &[path("pathname"), out_struct("statbuf", &l::STAT)]),
+    call(6, "lstat", FILE.or(STAT), REAL, Ret::Int, &[path("pathname"), out_struct("statbuf", &l::STAT)]).does(Act::OnLink),
     call(21, "access", FILE, REAL, Ret::Int, &[path("pathname"), bits("mode", &f::ACCESS)]),
-    call(76, "truncate", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), off("length")]),
-    call(79, "getcwd", FILE, REAL, Ret::Size, &[output("buf", Text, Result), size("size")]),
-    call(80, "chdir", FILE, REAL, Ret::Int, &[path("path")]),
-    call(81, "fchdir", DESC, REAL, Ret::Int, &[fd("fd")]),
-    call(82, "rename", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]),
-    call(83, "mkdir", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode")]),
-    call(84, "rmdir", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]),
-    call(85, "creat", FILE.or(DESC).or(CHANGE), REAL, Ret::Fd, &[path("pathname"), mode("mode")]),
-    call(86, "link", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]),
-    call(87, "unlink", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]),
-    call(88, "symlink", FILE.or(CHANGE), REAL, Ret::Int, &[text("target"), path("linkpath")]),
-    call(89, "readlink", FILE, REAL, Ret::Size, &[path("pathname"), output("buf", Text, Result), int("bufsiz")]),
-    call(90, "chmod", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode")]),
-    call(91, "fchmod", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), mode("mode")]),
-    call(92, "chown", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), uid("owner"), gid("group")]),
-    call(93, "fchown", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), uid("owner"), gid("group")]),
-    call(94, "lchown", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), uid("owner"), gid("group")]),
+    call(76, "truncate", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), off("length")]).does(Act::Truncate),
+    call(79, "getcwd", FILE, REAL, Ret::Size, &[output("buf", Text, Result), size("size")]).does(Act::TellDirectory),
+    call(80, "chdir", FILE, REAL, Ret::Int, &[path("path")]).does(Act::Directory),
+    call(81, "fchdir", DESC, REAL, Ret::Int, &[fd("fd")]).does(Act::Directory),
+    call(82, "rename", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]).does(Act::Rename),
+    call(83, "mkdir", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode")]).does(Act::MakeDirectory),
+    call(84, "rmdir", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]).does(Act::Remove),
+    call(85, "creat", FILE.or(DESC).or(CHANGE), REAL, Ret::Fd, &[path("pathname"), mode("mode")]).does(Act::Open),
+    call(86, "link", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]).does(Act::HardLink),
+    call(87, "unlink", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]).does(Act::Remove),
+    call(88, "symlink", FILE.or(CHANGE), REAL, Ret::Int, &[text("target"), path("linkpath")]).does(Act::MakeLink),
+    call(89, "readlink", FILE, REAL, Ret::Size, &[path("pathname"), output("buf", Text, Result), int("bufsiz")]).does(Act::ReadLink),
+    call(90, "chmod", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode")]).does(Act::Mode),
+    call(91, "fchmod", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), mode("mode")]).does(Act::Mode),
+    call(92, "chown", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), uid("owner"), gid("group")]).does(Act::Owner),
+    call(93, "fchown", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), uid("owner"), gid("group")]).does(Act::Owner),
+    call(94, "lchown", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), uid("owner"), gid("group")]).does(Act::LinkOwner),
     call(95, "umask", NONE, REAL, Ret::Mode, &[mode("mask")]),
-    call(132, "utime", FILE.or(CHANGE), REAL, Ret::Int, &[path("filename"), in_struct("times", &l::UTIMBUF)]),
-    call(133, "mknod", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode"), dev("dev")]),
+    call(132, "utime", FILE.or(CHANGE), REAL, Ret::Int, &[path("filename"), in_struct("times", &l::UTIMBUF)]).does(Act::Times),
+    call(133, "mknod", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode"), dev("dev")]).does(Act::MakeNode),
     call(136, "ustat", NONE, SIMULATED, Ret::Int, &[dev("dev"), out_struct("ubuf", &l::USTAT)]),
     call(137, "statfs", FILE, REAL, Ret::Int, &[path("path"), out_struct("buf", &l::STATFS)]),
     call(138, "fstatfs", DESC, REAL, Ret::Int, &[fd("fd"), out_struct("buf", &l::STATFS)]),
-    call(161, "chroot", FILE, REAL, Ret::Int, &[path("path")]),
+    call(161, "chroot", FILE, REAL, Ret::Int, &[path("path")]).does(Act::Root),
     call(188, "setxattr", FILE.or(CHANGE), REAL, Ret::Int, &[
-        path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]),
+        path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr),
     call(189, "lsetxattr", FILE.or(CHANGE), REAL, Ret::Int, &[
-        path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]),
+        path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeLinkXattr),
     call(190, "fsetxattr", DESC.or(CHANGE), REAL, Ret::Int, &[
-        fd("fd"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]),
-    call(191, "getxattr", FILE, REAL, Ret::Size, &[path("path"), text("name"), output("value", Bytes, RetAtMost(3, 1)), size("size")]),
-    call(192, "lgetxattr", FILE, REAL, Ret::Size, &[path("path"), text("name"), output("value", Bytes, RetAtMost(3, 1)), size("size")]),
-    call(193, "fgetxattr", DESC, REAL, Ret::Size, &[fd("fd"), text("name"), output("value", Bytes, RetAtMost(3, 1)), size("size")]),
-    call(194, "listxattr", FILE, REAL, Ret::Size, &[path("path"), output("list", Bytes, RetAtMost(2, 1)), size("size")]),
-    call(195, "llistxattr", FILE, REAL, Ret::Size, &[path("path"), output("list", Bytes, RetAtMost(2, 1)), size("size")]),
-    call(196, "flistxattr", DESC, REAL, Ret::Size, &[fd("fd"), output("list", Bytes, RetAtMost(2, 1)), size("size")]),
-    call(197, "removexattr", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), text("name")]),
-    call(198, "lremovexattr", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), text("name")]),
-    call(199, "fremovexattr", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), text("name")]),
-    call(235, "utimes", FILE.or(CHANGE), REAL, Ret::Int, &[path("filename"), input("times", Struct(&l::TIMEVAL), Fixed(32))]),
+        fd("fd"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr),
+    call(191, "getxattr", FILE, REAL, Ret::Size, &[path("path"), text("name"), output("value", Bytes, RetAtMost(3, 1)), size("size")]).does(Act::GetXattr),
+    call(192, "lgetxattr", FILE, REAL, Ret::Size, &[path("path"), text("name"), output("value", Bytes, RetAtMost(3, 1)), size("size")]).does(Act::GetLinkXattr),
+    call(193, "fgetxattr", DESC, REAL, Ret::Size, &[fd("fd"), text("name"), output("value", Bytes, RetAtMost(3, 1)), size("size")]).does(Act::GetXattr),
+    call(194, "listxattr", FILE, REAL, Ret::Size, &[path("path"), output("list", Bytes, RetAtMost(2, 1)), size("size")]).does(Act::ListXattr),
+    call(195, "llistxattr", FILE, REAL, Ret::Size, &[path("path"), output("list", Bytes, RetAtMost(2, 1)), size("size")]).does(Act::ListLinkXattr),
+    call(196, "flistxattr", DESC, REAL, Ret::Size, &[fd("fd"), output("list", Bytes, RetAtMost(2, 1)), size("size")]).does(Act::ListXattr),
+    call(197, "removexattr", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), text("name")]).does(Act::ChangeXattr),
+    call(198, "lremovexattr", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), text("name")]).does(Act::ChangeLinkXattr),
+    call(199, "fremovexattr", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), text("name")]).does(Act::ChangeXattr),
+    call(235, "utimes", FILE.or(CHANGE), REAL, Ret::Int, &[path("filename"), input("times", Struct(&l::TIMEVAL), Fixed(32))]).does(Act::Times),
     family(257, "openat", FILE.or(DESC), REAL, Ret::Fd, &[
         dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN), mode("mode")], &[
         when_set(2, O_CREAT, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         when_set(2, O_TMPFILE_BIT, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         otherwise(Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN)]),
-    ]),
-    call(258, "mkdirat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode")]),
-    call(259, "mknodat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode"), dev("dev")]),
+    ]).does(Act::Open),
+    call(258, "mkdirat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode")]).does(Act::MakeDirectory),
+    call(259, "mknodat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode"), dev("dev")]).does(Act::MakeNode),
     call(260, "fchownat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), uid("owner"), gid("group"), bits("flags", &f::AT)]),
+        dirfd("dirfd"), path("pathname"), uid("owner"), gid("group"), bits("flags", &f::AT)]).does(Act::Owner),
     call(261, "futimesat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), input("times", Struct(&l::TIMEVAL), Fixed(32))]),
+        dirfd("dirfd"), path("pathname"), input("times", Struct(&l::TIMEVAL), Fixed(32))]).does(Act::Times),
     call(262, "newfstatat", FILE.or(DESC).or(STAT), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), out_struct("statbuf", &l::STAT), bits("flags", &f::AT)]),
-    call(263, "unlinkat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::AT_UNLINK)]),
+    call(263, "unlinkat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::AT_UNLINK)]).does(Act::Remove),
     call(264, "renameat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath")]),
+        dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath")]).does(Act::Rename),
     call(265, "linkat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath"), bits("flags", &f::AT)]),
-    call(266, "symlinkat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[text("target"), dirfd("newdirfd"), path("linkpath")]),
+        dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath"), bits("flags", &f::AT)]).does(Act::HardLink),
+    call(266, "symlinkat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[text("target"), dirfd("newdirfd"), path("linkpath")]).does(Act::MakeLink),
     call(267, "readlinkat", FILE.or(DESC), REAL, Ret::Size, &[
-        dirfd("dirfd"), path("pathname"), output("buf", Text, Result), int("bufsiz")]),
-    call(268, "fchmodat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode")]),
+        dirfd("dirfd"), path("pathname"), output("buf", Text, Result), int("bufsiz")]).does(Act::ReadLink),
+    call(268, "fchmodat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode")]).does(Act::Mode),
     call(269, "faccessat", FILE.or(DESC), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), bits("mode", &f::ACCESS)]),
     call(280, "utimensat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), input("times", Struct(&l::UTIME_TIMESPEC), Fixed(32)), bits("flags", &f::AT)]),
+        dirfd("dirfd"), path("pathname"), input("times", Struct(&l::UTIME_TIMESPEC), Fixed(32)), bits("flags", &f::AT)]).does(Act::Times),
     // The mount id is 64 bits wide when it is asked to be unique.
     family(303, "name_to_handle_at", FILE.or(DESC), SIMULATED, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }),
@@ -103,23 +104,23 @@ pub static ROWS: &[Syscall] = &[
     call(304, "open_by_handle_at", DESC, SIMULATED, Ret::Fd, &[
         dirfd("mount_fd"), input("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }), bits("flags", &f::OPEN)]),
     call(316, "renameat2", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath"), bits("flags", &f::RENAME)]),
+        dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath"), bits("flags", &f::RENAME)]).does(Act::Rename),
     call(332, "statx", FILE.or(DESC).or(STAT), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("flags", &f::AT_STATX), bits("mask", &f::STATX), out_struct("statxbuf", &l::STATX)]),
     call(437, "openat2", FILE.or(DESC), REAL, Ret::Fd, &[
-        dirfd("dirfd"), path("pathname"), in_sized("how", &l::OPEN_HOW, Arg(3)), size("size")]),
+        dirfd("dirfd"), path("pathname"), in_sized("how", &l::OPEN_HOW, Arg(3)), size("size")]).does(Act::Open),
     call(439, "faccessat2", FILE.or(DESC), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("mode", &f::ACCESS), bits("flags", &f::AT_ACCESS)]),
     call(452, "fchmodat2", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), mode("mode"), bits("flags", &f::AT)]),
+        dirfd("dirfd"), path("pathname"), mode("mode"), bits("flags", &f::AT)]).does(Act::Mode),
     call(463, "setxattrat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), in_holder("args", &l::XATTR_VALUE), size("size")]),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), in_holder("args", &l::XATTR_VALUE), size("size")]).does(Act::ChangeXattr),
     call(464, "getxattrat", FILE.or(DESC), REAL, Ret::Size, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), out_holder("args", &l::XATTR_RESULT), size("size")]),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), out_holder("args", &l::XATTR_RESULT), size("size")]).does(Act::GetXattr),
     call(465, "listxattrat", FILE.or(DESC), REAL, Ret::Size, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), output("list", Bytes, RetAtMost(4, 1)), size("size")]),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), output("list", Bytes, RetAtMost(4, 1)), size("size")]).does(Act::ListXattr),
     call(466, "removexattrat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name")]),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name")]).does(Act::ChangeXattr),
     call(468, "file_getattr", FILE.or(DESC), SIMULATED, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), output("attr", Struct(&l::FILE_ATTR), Arg(3)), size("size"), bits("at_flags", &f::AT)]),
     call(469, "file_setattr", FILE.or(DESC).or(CHANGE), SIMULATED, Ret::Int, &[

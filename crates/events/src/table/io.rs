@@ -1,6 +1,7 @@
 //! Calls that move data through descriptors, and what descriptors themselves can do.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, BitsArg, Fixed, Ret as Result, RetTimes};
@@ -12,9 +13,9 @@ use crate::shape::{Ret, Syscall};
 pub static ROWS: &[Syscall] = &[
     call(0, "read", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count")]),
     call(1, "write", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count")]),
-    call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]),
+    call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]).does(Act::Close),
     call(7, "poll", DESC.or(WAIT), IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
-    call(8, "lseek", DESC, REAL, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]),
+    call(8, "lseek", DESC, REAL, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]).does(Act::Seek),
     call(17, "pread64", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count"), off("offset")]),
     call(18, "pwrite64", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count"), off("offset")]),
     call(19, "readv", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
@@ -23,21 +24,21 @@ pub static ROWS: &[Syscall] = &[
     call(23, "select", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
         inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL)]),
-    call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]),
-    call(33, "dup2", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), fd("newfd")]),
+    call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]).does(Act::Duplicate),
+    call(33, "dup2", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), fd("newfd")]).does(Act::Duplicate),
     call(40, "sendfile", NETWORK.or(READ).or(WRITE), REAL, Ret::Size, &[
-        fd("out_fd"), fd("in_fd"), inout("offset", I64, Fixed(8)), size("count")]),
+        fd("out_fd"), fd("in_fd"), inout("offset", I64, Fixed(8)), size("count")]).does(Act::Copy { from: 1, from_at: Some(2), to: 0, to_at: None }),
     call(73, "flock", DESC, REAL, Ret::Int, &[fd("fd"), bits("operation", &f::LOCK)]),
     call(74, "fsync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]),
     call(75, "fdatasync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]),
-    call(77, "ftruncate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), off("length")]),
-    call(78, "getdents", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents, Result), uint("count")]),
+    call(77, "ftruncate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), off("length")]).does(Act::Truncate),
+    call(78, "getdents", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents, Result), uint("count")]).does(Act::List),
     call(162, "sync", SYNC, REAL, Ret::Int, &[]),
     call(187, "readahead", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("count")]),
     call(213, "epoll_create", DESC, SIMULATED, Ret::Fd, &[int("size")]),
     call(214, "epoll_ctl_old", DESC, SIMULATED, Ret::Int, &[hex("epfd"), hex("op"), hex("fd"), hex("event")]),
     call(215, "epoll_wait_old", DESC.or(WAIT), IGNORED, Ret::Int, &[hex("epfd"), hex("events"), hex("maxevents"), hex("timeout")]),
-    call(217, "getdents64", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents64, Result), uint("count")]),
+    call(217, "getdents64", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents64, Result), uint("count")]).does(Act::List),
     call(221, "fadvise64", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("len"), one("advice", &f::FADVISE)]),
     call(232, "epoll_wait", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout")]),
@@ -59,7 +60,7 @@ pub static ROWS: &[Syscall] = &[
         input("sigmask", SigSet, Arg(4)), size("sigsetsize")]),
     call(275, "splice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), inout("off_in", I64, Fixed(8)), fd("fd_out"), inout("off_out", I64, Fixed(8)),
-        size("len"), bits("flags", &f::SPLICE)]),
+        size("len"), bits("flags", &f::SPLICE)]).does(Act::Copy { from: 0, from_at: Some(1), to: 2, to_at: Some(3) }),
     call(276, "tee", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), fd("fd_out"), size("len"), bits("flags", &f::SPLICE)]),
     call(277, "sync_file_range", DESC.or(SYNC), REAL, Ret::Int, &[
@@ -71,10 +72,10 @@ pub static ROWS: &[Syscall] = &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout"),
         input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
     call(284, "eventfd", DESC, SIMULATED, Ret::Fd, &[uint("initval")]),
-    call(285, "fallocate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]),
+    call(285, "fallocate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]).does(Act::Allocate),
     call(290, "eventfd2", DESC, SIMULATED, Ret::Fd, &[uint("initval"), bits("flags", &f::EVENTFD)]),
     call(291, "epoll_create1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::EPOLL_CREATE)]),
-    call(292, "dup3", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), fd("newfd"), bits("flags", &f::OPEN_CREATED)]),
+    call(292, "dup3", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), fd("newfd"), bits("flags", &f::OPEN_CREATED)]).does(Act::Duplicate),
     call(293, "pipe2", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8)), bits("flags", &f::OPEN_CREATED)]),
     call(294, "inotify_init1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::INOTIFY_INIT)]),
     call(295, "preadv", DESC.or(READ), REAL, Ret::Size, &[
@@ -87,12 +88,12 @@ pub static ROWS: &[Syscall] = &[
     call(306, "syncfs", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]),
     call(326, "copy_file_range", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), inout("off_in", I64, Fixed(8)), fd("fd_out"), inout("off_out", I64, Fixed(8)),
-        size("size"), bits("flags", &f::NO_FLAGS)]),
+        size("size"), bits("flags", &f::NO_FLAGS)]).does(Act::Copy { from: 0, from_at: Some(1), to: 2, to_at: Some(3) }),
     call(327, "preadv2", DESC.or(READ), REAL, Ret::Size, &[
         fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
     call(328, "pwritev2", DESC.or(WRITE), REAL, Ret::Size, &[
         fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
-    call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]),
+    call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]).does(Act::CloseRange),
     call(441, "epoll_pwait2", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"),
         in_struct("timeout", &l::TIMESPEC), input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),

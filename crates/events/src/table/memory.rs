@@ -1,6 +1,7 @@
 //! Calls that map, protect and place memory.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, BitsArg, Fixed, PagesArg, Ret as Result};
@@ -18,7 +19,7 @@ const ARCH: Arg = one("op", &f::ARCH);
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     call(9, "mmap", MEMORY.or(DESC), IGNORED, Ret::Address, &[
-        addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]),
+        addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]).does(Act::Map),
     call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]),
     call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]),
     call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]),

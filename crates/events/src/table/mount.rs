@@ -1,6 +1,7 @@
 //! Mounts, quotas and file systems as a whole.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, RetAtMost, SelfSized};
@@ -17,7 +18,7 @@ pub static ROWS: &[Syscall] = &[
         when(0, 2, Ret::Int, &[int("option"), uint("fs_index"), addr("buf")]),
         when(0, 3, Ret::Int, &[int("option")]),
     ]),
-    call(155, "pivot_root", FILE, SIMULATED, Ret::Int, &[path("new_root"), path("put_old")]),
+    call(155, "pivot_root", FILE, SIMULATED, Ret::Int, &[path("new_root"), path("put_old")]).does(Act::PivotRoot),
     call(163, "acct", FILE, SIMULATED, Ret::Int, &[path("filename")]),
     call(165, "mount", FILE, SIMULATED, Ret::Int, &[
         path("source"), path("target"), text("filesystemtype"), bits("mountflags", &f::MS), text("data")]),

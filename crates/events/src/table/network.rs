@@ -1,6 +1,7 @@
 //! Sockets.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, Pointee, RetAtMost, RetTimes};
@@ -28,7 +29,7 @@ pub static ROWS: &[Syscall] = &[
         when(0, AF_PACKET, Ret::Fd, &[DOMAIN, TYPE, hex("protocol")]),
         otherwise(Ret::Fd, &[DOMAIN, TYPE, int("protocol")]),
     ]),
-    call(42, "connect", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
+    call(42, "connect", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]).does(Act::Connect),
     call(43, "accept", NETWORK, SIMULATED, Ret::Fd, &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
     call(44, "sendto", NETWORK.or(WRITE), REAL, Ret::Size, &[
@@ -40,12 +41,12 @@ pub static ROWS: &[Syscall] = &[
     call(46, "sendmsg", NETWORK.or(WRITE), REAL, Ret::Size, &[fd("sockfd"), input("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
     call(47, "recvmsg", NETWORK.or(READ), REAL, Ret::Size, &[fd("sockfd"), output("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
     call(48, "shutdown", NETWORK, REAL, Ret::Int, &[fd("sockfd"), one("how", &f::SHUT)]),
-    call(49, "bind", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]),
+    call(49, "bind", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]).does(Act::Bind),
     call(50, "listen", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), int("backlog")]),
     call(51, "getsockname", NETWORK, SIMULATED, Ret::Int, &[
-        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]).does(Act::TellAddress),
     call(52, "getpeername", NETWORK, SIMULATED, Ret::Int, &[
-        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]).does(Act::TellPeer),
     call(53, "socketpair", NETWORK, REAL, Ret::Int, &[
         DOMAIN, TYPE, int("protocol"), output("sv", Fds, Fixed(8))]),
     // Options of these levels are numbers, or structs of numbers of 32 bits, nearly all of them.

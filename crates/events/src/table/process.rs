@@ -1,6 +1,7 @@
 //! Processes and threads: their life, their scheduling, their limits.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, FixedIfRet, Ret as Result, SelfSized};
@@ -37,10 +38,10 @@ pub static ROWS: &[Syscall] = &[
             bits("flags", &f::CLONE), addr("stack"), output("parent_tid", I32, Fixed(4)), addr("child_tid"), hex("tls")]),
         otherwise(Ret::Pid, &[
             bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")]),
-    ]),
-    call(57, "fork", PROCESS, TASK, Ret::Pid, &[]),
-    call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]),
-    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]),
+    ]).does(Act::Spawn),
+    call(57, "fork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn),
+    call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn),
+    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]).does(Act::Execute),
     call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]),
     call(61, "wait4", PROCESS.or(WAIT), IGNORED, Ret::Pid, &[
         pid("pid"), output("wstatus", WaitStatus, FixedIfRet(4)), bits("options", &f::WAIT),
@@ -71,13 +72,13 @@ pub static ROWS: &[Syscall] = &[
             one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
             out_struct("rusage", &l::RUSAGE)]),
     ]),
-    call(272, "unshare", NONE, TASK, Ret::Int, &[bits("flags", &f::CLONE_NAMESPACES)]),
-    call(308, "setns", DESC, SIMULATED, Ret::Int, &[fd("fd"), bits("nstype", &f::CLONE_NAMESPACES)]),
+    call(272, "unshare", NONE, TASK, Ret::Int, &[bits("flags", &f::CLONE_NAMESPACES)]).does(Act::Unshare),
+    call(308, "setns", DESC, SIMULATED, Ret::Int, &[fd("fd"), bits("nstype", &f::CLONE_NAMESPACES)]).does(Act::EnterNamespace),
     call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
-        dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]),
+        dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute),
     call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]),
-    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]),
+    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn),
     call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]),
 
     // Scheduling.

@@ -1,6 +1,7 @@
 //! The machine as a whole: names, modules, boot, tracing, random numbers.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, Counted, Ret as Result};
@@ -10,9 +11,9 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &f::IOCTL), addr("argp")], super::ioctl::VARIANTS),
+    family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &f::IOCTL), addr("argp")], super::ioctl::VARIANTS).does(Act::Ioctl),
     call(63, "uname", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::UTSNAME)]),
-    family(72, "fcntl", DESC, REAL, Ret::Int, &[fd("fd"), one("op", &f::FCNTL), hex("arg")], super::fcntl::VARIANTS),
+    family(72, "fcntl", DESC, REAL, Ret::Int, &[fd("fd"), one("op", &f::FCNTL), hex("arg")], super::fcntl::VARIANTS).does(Act::Fcntl),
     call(99, "sysinfo", NONE, IGNORED, Ret::Int, &[out_struct("info", &l::SYSINFO)]),
     family(103, "syslog", NONE, IGNORED, Ret::Int, &[one("type", &f::SYSLOG), addr("bufp"), int("len")], &[
         when(0, 2, Ret::Size, &[one("type", &f::SYSLOG), output("bufp", Text, Result), int("len")]),

@@ -1,5 +1,6 @@
 //! The short words in which rows are written.
 
+use crate::act::Act;
 use crate::layout::Layout;
 use crate::shape::{
     Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, Replay, Ret, Syscall, Variant,
@@ -38,7 +39,7 @@ pub const fn call(
     ret: Ret,
     args: &'static [Arg],
 ) -> Syscall {
-    Syscall { nr, name, classes, replay, args, ret, variants: &[] }
+    Syscall { nr, name, classes, replay, act: Act::Plain, args, ret, variants: &[] }
 }
 
 /// A call whose meaning depends on one of its arguments.
@@ -51,7 +52,14 @@ pub const fn family(
     args: &'static [Arg],
     variants: &'static [Variant],
 ) -> Syscall {
-    Syscall { nr, name, classes, replay, args, ret, variants }
+    Syscall { nr, name, classes, replay, act: Act::Plain, args, ret, variants }
+}
+
+impl Syscall {
+    /// The same row of a call that does something special.
+    pub const fn does(self, act: Act) -> Syscall {
+        Syscall { act, ..self }
+    }
 }
 
 /// The variant for one value of a 32-bit argument.

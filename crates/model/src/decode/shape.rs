@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use events::Act;
 use events::shape::{Arg, Classes, Kind, Ret};
 use trace::event::Call;
 
@@ -13,6 +14,8 @@ pub struct Shape {
     pub args: &'static [Arg],
     /// What the result means.
     pub ret: Ret,
+    /// What it does besides.
+    pub act: Act,
     /// The groups that it belongs to.
     pub classes: Classes,
     /// The row has variants, and none of them fits.
@@ -33,6 +36,7 @@ pub fn shape_of(call: &Call) -> Shape {
             name: Cow::Owned(format!("syscall_{}", call.nr)),
             args: &RAW,
             ret: Ret::Int,
+            act: Act::Plain,
             classes: Classes::NONE,
             unknown_variant: false,
         };
@@ -46,6 +50,7 @@ pub fn shape_of(call: &Call) -> Shape {
         name: Cow::Borrowed(row.name),
         args,
         ret,
+        act: row.act,
         classes: row.classes,
         unknown_variant: variant.is_none() && !row.variants.is_empty(),
     }

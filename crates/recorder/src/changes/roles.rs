@@ -1,5 +1,6 @@
 //! What calls do to paths, read off the table's rows.
 
+use events::Act;
 use events::shape::{Classes, FlagSet, Kind, Of, Ret, Syscall};
 
 /// What a call does to paths, directories or descriptors.
@@ -92,24 +93,23 @@ impl Roles {
 }
 
 fn role(row: &Syscall) -> Role {
-    match row.name {
-        "rename" | "renameat" | "renameat2" => Role::Rename,
-        "link" | "linkat" => Role::Link,
-        "unlink" | "unlinkat" | "rmdir" => Role::Remove,
-        "dup" | "dup2" | "dup3" | "fcntl" => Role::Duplicate,
-        "close" => Role::Close,
-        "close_range" => Role::CloseRange,
-        "chdir" => Role::Chdir,
-        "fchdir" => Role::Fchdir,
-        "chroot" | "pivot_root" => Role::Root,
-        "unshare" => Role::Unshare,
-        "setns" => Role::EnterNamespace,
-        "clone" | "clone3" | "fork" | "vfork" => Role::Spawn,
-        "mmap" => Role::Map,
-        "bind" => Role::Bind,
-        _ if row.ret == Ret::Fd && row.args.iter().any(|arg| matches!(arg.kind, Kind::Path)) => {
-            Role::Open
-        }
+    let takes_path = || row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
+    match row.act {
+        Act::Rename => Role::Rename,
+        Act::HardLink => Role::Link,
+        Act::Remove => Role::Remove,
+        Act::Duplicate | Act::Fcntl => Role::Duplicate,
+        Act::Close => Role::Close,
+        Act::CloseRange => Role::CloseRange,
+        Act::Directory if takes_path() => Role::Chdir,
+        Act::Directory => Role::Fchdir,
+        Act::Root | Act::PivotRoot => Role::Root,
+        Act::Unshare => Role::Unshare,
+        Act::EnterNamespace => Role::EnterNamespace,
+        Act::Spawn => Role::Spawn,
+        Act::Map => Role::Map,
+        Act::Bind => Role::Bind,
+        _ if row.ret == Ret::Fd && takes_path() => Role::Open,
         _ if row.classes.intersects(Classes::CHANGE) => Role::Change,
         _ => Role::None,
     }
@@ -122,7 +122,7 @@ fn shape(row: &'static Syscall) -> Shape {
     }
     let mut shape = Shape { role, ..Shape::NONE };
     shape.creates = row.ret == Ret::Fd && row.classes.intersects(Classes::CHANGE);
-    shape.is_fcntl = row.name == "fcntl";
+    shape.is_fcntl = row.act == Act::Fcntl;
     let mut dir = None;
     for (arg, number) in row.args.iter().zip(0..) {
         match arg.kind {
