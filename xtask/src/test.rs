@@ -4,7 +4,7 @@ use crate::{Complaint, cargo, tools};
 
 /// Programs that the acceptance tests record or compare with. A test whose program is missing says
 /// so and is ignored.
-const TOOLS: &[&str] = &[
+pub const TOOLS: &[&str] = &[
     "strace",
     "gdb",
     "sqlite3",
