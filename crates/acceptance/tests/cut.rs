@@ -320,6 +320,10 @@ fn merge(stage: &Stage, who: Who) -> Result<(), Complaint> {
         near(&found, &wanted)?;
     }
     run(reenact(stage, &["merge", "-o"]).arg(&out).args(&traces), 1)?;
+    let part = first.path("part.rnt");
+    run(reenact(stage, &["cut", "--call", "%file", "-o"]).arg(&part).arg(&traces[0]), 0)?;
+    let twice = [&traces[0], &traces[1], &part];
+    run(reenact(stage, &["merge", "-o"]).arg(first.path("twice.rnt")).args(twice), 1)?;
     run(reenact(stage, &["merge", "-o"]).arg(first.path("x")).arg(&traces[0]), 2)?;
     Ok(())
 }

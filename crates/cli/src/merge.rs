@@ -57,6 +57,14 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     // Times count from the earliest start.
     traces.sort_by_key(|(_, trace)| trace.preamble().epoch_ns);
+    if let Some([(one, _), (other, _)]) =
+        traces.windows(2).find(|pair| of_one_recording(&pair[0].1, &pair[1].1))
+    {
+        let (one, other) = (one.display(), other.display());
+        return Err(Failure::Failed(format!(
+            "{one} and {other} are of the same recording: its calls would stand twice in the trace"
+        )));
+    }
     let base = &traces[0].1;
     let clocks: Vec<Clock> = traces.iter().map(|(_, trace)| Clock::between(trace, base)).collect();
     let by_wall_clock = clocks.iter().filter(|clock| clock.is_by_wall()).count();
@@ -120,6 +128,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     Err(Failure::Failed("damaged blocks were left out; `reenact info` tells of which trace".into()))
+}
+
+/// Whether both hold the same recording, or parts of it.
+fn of_one_recording(one: &Trace, other: &Trace) -> bool {
+    let began = |trace: &Trace| {
+        let preamble = trace.preamble();
+        (preamble.host.clone(), preamble.epoch_ns, preamble.epoch_tsc, preamble.command.clone())
+    };
+    // Imported traces may not know when they began.
+    one.preamble().epoch_ns != 0 && began(one) == began(other)
 }
 
 /// Why a trace brings less than its program did, where it does not say so itself.
