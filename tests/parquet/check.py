@@ -17,9 +17,7 @@ import sys
 READS = {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "mq_timedreceive"}
 WRITES = {"write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg"}
 OFFSETS = {"pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2"}
-# Calls whose memory is data in some of their kinds only, or a struct that points to data.
-SOMETIMES = {"prctl", "seccomp", "setxattrat", "getxattrat", "ioctl", "ptrace", "pselect6"}
-SOMETIMES |= {"setsockopt", "getsockopt", "fcntl", "keyctl", "quotactl"}
+VECTORS = {"iov", "local_iov", "payload_iov", "msg"}
 BOTH = {"sendfile", "splice", "tee", "vmsplice", "copy_file_range"}
 MOVES = READS | WRITES | BOTH | {"process_vm_readv", "process_vm_writev"}
 HEAD = ["seq", "pid", "enter", "duration_ns", "ret", "errno"]
@@ -313,14 +311,28 @@ def check_own(engine, shown):
                     found = row.get(argument + "_path", row.get("arg_" + argument + "_path"))
                     check(f"{where}: {argument}_path", found, text(path))
             for argument, data in call["data"].items():
-                carries = f"{argument}_hash" in row
-                if name in SOMETIMES and row.get(f"{argument}_length") is None:
-                    carries = carries and argument + ".content" in call["data"]
-                if carries:
-                    data = call["data"].get(argument + ".content", data)
-                    check(f"{where}: {argument}_hash", row[f"{argument}_hash"], data["hash"])
-                    length = number(data["len"])
-                    check(f"{where}: {argument}_length", row[f"{argument}_length"], length)
+                if f"{argument}_hash" not in row:
+                    continue
+                if not is_data(call, argument):
+                    check(f"{where}: {argument}_hash", row[f"{argument}_hash"], None)
+                    check(f"{where}: {argument}_length", row[f"{argument}_length"], None)
+                    continue
+                data = call["data"].get(argument + ".content", data)
+                check(f"{where}: {argument}_hash", row[f"{argument}_hash"], data["hash"])
+                length = number(data["len"])
+                check(f"{where}: {argument}_length", row[f"{argument}_length"], length)
+
+
+def is_data(call, argument):
+    """Whether the memory of an argument is data, or leads to some. Of data show gives the address;
+    what it takes apart (most requests of ioctl, options of sockets, ...) is none, except vectors and
+    messages: their bytes have the argument's own name."""
+    if argument in VECTORS:
+        return True
+    shown = call["args"].get(argument)
+    if isinstance(shown, dict) and "before" in shown:
+        shown = shown["before"]
+    return argument + ".content" in call["data"] or not isinstance(shown, (dict, list))
 
 
 def check_data(engine, shown, content):

@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import sys
+import termios
 
 PAGE = 4096
 
@@ -68,10 +69,21 @@ for fd in socket.recv_fds(right, 100, 4)[1]:
 listener = socket.socket(socket.AF_INET)
 listener.bind(("127.0.0.1", 0))
 listener.listen()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes(8))
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+listener.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)
 client = socket.create_connection(listener.getsockname())
 server, _ = listener.accept()
 client.sendall(b"over the net" * 10)
 server.recv(1000)
+
+
+# Requests whose memory is a number, a struct, or anything.
+for request in (termios.FIONREAD, termios.TCGETS, 0x80081234):
+    try:
+        fcntl.ioctl(listener, request, bytes(60))
+    except OSError:
+        pass
 
 with mmap.mmap(-1, PAGE) as memory:
     memory[0] = 1

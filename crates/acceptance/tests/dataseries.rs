@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         trials.add("round_trip_replays", Who::User, lacking, round_trip_replays);
         trials.add("damage_is_told", Who::User, lacking, damage_is_told);
         trials.add("a_part_is_told", Who::User, lacking, a_part_is_told);
+        trials.add("from_a_pipe", Who::User, lacking, from_a_pipe);
         let real = std::env::var_os(REAL_TRACES).map(PathBuf::from);
         let none = real.is_none().then_some("a directory of traces in REENACT_DATASERIES_TRACES");
         trials.add("real_traces", Who::User, none.or(lacking), move |stage, who| {
@@ -162,6 +163,33 @@ fn a_part_is_told(stage: &Stage, who: Who) -> Result<(), Complaint> {
     }
     ensure!(part["by_call"].as_object().is_some_and(|calls| calls.len() == 2), "{part}");
     ensure!(part["complete"] == false, "a part claims to be complete: {part}");
+    Ok(())
+}
+
+/// What comes through a pipe is imported as a file is.
+fn from_a_pipe(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place)?;
+    for format in ["dataseries", "strace"] {
+        let file = place.path(format);
+        let mut command = Command::new(&stage.reenact);
+        command.args(["export", "--quiet", "--to", format, "--output"]).arg(&file).arg(&trace);
+        succeed(&mut command)?;
+        let (direct, piped) = (place.path("direct.rnt"), place.path("piped.rnt"));
+        let imported = import(stage, &file, &direct)?;
+        ensure!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "cat \"$1\" | \"$0\" import - -o \"$2\""]).arg(&stage.reenact);
+        succeed(shell.args([&file, &piped]))?;
+        let shown = |trace: &Path| {
+            let mut show = Command::new(&stage.reenact);
+            succeed(show.args(["show", "--json"]).arg(trace)).map(|output| output.stdout)
+        };
+        ensure!(shown(&direct)? == shown(&piped)?, "{format}: the traces differ");
+        for trace in [direct, piped] {
+            fs::remove_file(trace).map_err(|error| error.to_string())?;
+        }
+    }
     Ok(())
 }
 

@@ -71,7 +71,7 @@ pub struct Args {
 
 /// The formats.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Format {
+pub enum Format {
     /// DataSeries, in the system-call schema of SNIA as Re-Animator reads it; `import` reads it back
     Dataseries,
     /// What `show --json` prints: one JSON object per line
@@ -108,14 +108,7 @@ pub struct Written {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     let job = Job { args: &args, trace: &trace, filter: args.only.filter() };
-    let written = match args.to {
-        Format::Dataseries => dataseries::export(&job),
-        Format::Jsonl => jsonl::export(&job),
-        Format::Perfetto => perfetto::export(&job),
-        Format::Fio => fio::export(&job),
-        Format::Parquet => parquet::export(&job),
-        Format::Strace => strace::export(&job),
-    }?;
+    let written = write(&job)?;
     if !args.quiet {
         eprintln!("reenact: {} calls -> {}", written.calls, args.output.display());
         for what in &written.left_out {
@@ -124,6 +117,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     source::tell_unread(&args.trace, &trace, &written.unread)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn write(job: &Job<'_>) -> Result<Written, Failure> {
+    match job.args.to {
+        Format::Dataseries => dataseries::export(job),
+        Format::Jsonl => jsonl::export(job),
+        Format::Perfetto => perfetto::export(job),
+        Format::Fio => fio::export(job),
+        Format::Parquet => parquet::export(job),
+        Format::Strace => strace::export(job),
+    }
 }
 
 impl Job<'_> {
@@ -172,4 +176,45 @@ pub fn each(trace: &Trace, filter: &Filter, take: &mut Take<'_>) -> Result<Unrea
 /// Whether an event is a call.
 fn is_call(moment: &Moment<'_>) -> bool {
     matches!(moment.event.kind, EventKind::Call(_))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use clap::{Parser, ValueEnum};
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// A trace in every format that there is; what is written is thrown away. Tells of each how many
+    /// calls it has, or why there is nothing.
+    pub fn everything(trace: &Trace) -> Vec<(Format, Result<u64, Failure>)> {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let formats = Format::value_variants().iter().map(|format| {
+            let value = format.to_possible_value().expect("a name");
+            let name = value.get_name();
+            let out = place.path().join(name).display().to_string();
+            let line = ["export", "hostile.rnt", "--to", name, "--output", &out];
+            let args = Line::parse_from(line).args;
+            let job = Job { args: &args, trace, filter: args.only.filter() };
+            (*format, write(&job).map(|written| written.calls))
+        });
+        formats.collect()
+    }
+
+    #[test]
+    fn every_format_has_all_calls() {
+        use crate::sample::{End, trace};
+        let trace = Trace::from_stream(std::io::Cursor::new(trace(End::Gap))).unwrap();
+        let all = trace.totals().unwrap().calls_made;
+        for (format, calls) in everything(&trace) {
+            // What moves no data is none of fio's business.
+            let ok = calls.as_ref().is_ok_and(|n| *n == all || format == Format::Fio && *n > 0);
+            assert!(ok, "{format:?}: {calls:?}");
+        }
+    }
 }

@@ -79,6 +79,16 @@ fn mutated_traces_are_answered() {
             export::perfetto::tests::draw(&trace);
             derived(&trace, round);
         }
+        if round.is_multiple_of(100) {
+            for (format, calls) in export::tests::everything(&trace) {
+                // A format that has to be whole may be refused, with the reason.
+                let told = calls.err().map(|failure| format!("{failure:?}"));
+                assert!(
+                    told.as_ref().is_none_or(|t| t.contains("damaged")),
+                    "{format:?}: {told:?}"
+                );
+            }
+        }
         let _ = source::warnings(&trace);
         assert!(summary.calls <= 1000, "round {round}: {} calls", summary.calls);
     }

@@ -3,14 +3,16 @@
 mod strace;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use dataseries::file::reader::Bytes;
 use trace::WriterOptions;
 
 use crate::failure::{self, Failure};
-use crate::output;
+use crate::progress::Progress;
+use crate::{output, source};
 
 /// Bytes that tell the format.
 const HEAD_BYTES: u64 = 4096;
@@ -28,9 +30,10 @@ const DAMAGE_SHOWN: usize = 20;
 Examples:
   reenact import sqlite3.ds -o sqlite3.rnt
   reenact import strace.txt -o sqlite3.rnt
+  zcat strace.txt.gz | reenact import - -o sqlite3.rnt
   reenact show sqlite3.rnt")]
 pub struct Args {
-    /// The file; its content tells the format
+    /// The file, `-` for standard input; its content tells the format
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -51,20 +54,54 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let name = args.file.display();
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
-    let mut file = File::open(&args.file).map_err(|error| fail(&error))?;
+    let mut file = source::file(&args.file).map_err(|error| fail(&error))?;
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| fail(&error))?;
+    file.rewind().map_err(|error| fail(&error))?;
     if head.starts_with(dataseries::file::MAGIC) {
-        return from_dataseries(&args, &file);
+        return from_dataseries(&args, file);
     }
     if ::strace::read::is_text(&head) {
-        return strace::import(&args, file, &head);
+        return strace::import(&args, file);
     }
     Err(fail(&"neither a DataSeries file nor the text of strace"))
 }
 
-fn from_dataseries(args: &Args, file: &File) -> Result<ExitCode, Failure> {
+/// A file that tells how much of it has been read.
+struct Told {
+    file: File,
+    progress: Progress,
+}
+
+impl Told {
+    fn new(file: File, passes: u64) -> io::Result<Told> {
+        let progress = Progress::of_bytes(file.metadata()?.len().saturating_mul(passes));
+        Ok(Told { file, progress })
+    }
+}
+
+impl Bytes for Told {
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.progress.advance(into.len() as u64);
+        self.file.read(offset, into)
+    }
+}
+
+impl Read for &Told {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = Read::read(&mut &self.file, into)?;
+        self.progress.advance(count as u64);
+        Ok(count)
+    }
+}
+
+fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     let name = args.file.display();
+    let told = Told::new(file, 1).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
     let mut refused = None;
     let sink = || match output::create(&args.output, args.force, &[&args.file]) {
         Ok(out) => Ok(Box::new(out) as Box<dyn io::Write + Send>),
@@ -73,7 +110,8 @@ fn from_dataseries(args: &Args, file: &File) -> Result<ExitCode, Failure> {
             Err(io::ErrorKind::Other.into())
         }
     };
-    let imported = dataseries::import(file, sink, WriterOptions::default());
+    let imported = dataseries::import(&told, sink, WriterOptions::default());
+    drop(told);
     if let Some(failure) = refused {
         return Err(failure);
     }

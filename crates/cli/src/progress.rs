@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Events between looks at the clock.
 const EVENTS_PER_LOOK: u64 = 1 << 10;
 
-/// How much of a trace has been read. May be told of by several threads.
+/// How much of a trace, or of another file, has been read. May be told of by several threads.
 pub struct Progress {
     bytes: u64,
     events: u64,
@@ -36,11 +36,21 @@ impl Progress {
     pub fn new(trace: &Trace, passes: u64) -> Progress {
         let of_events = trace.blocks().iter().filter(|head| head.kind == kind::EVENTS);
         let events: u64 = of_events.map(|head| u64::from(head.count)).sum();
+        let bytes = trace.file_bytes().unwrap_or(0);
+        Progress::of(bytes.saturating_mul(passes), events.saturating_mul(passes))
+    }
+
+    /// Nothing of so many bytes has been read; they take the place of events.
+    pub fn of_bytes(bytes: u64) -> Progress {
+        Progress::of(bytes, bytes)
+    }
+
+    fn of(bytes: u64, events: u64) -> Progress {
         let begun = Instant::now();
         let shown = Shown { begun, last: begun, any: false };
         Progress {
-            bytes: trace.file_bytes().unwrap_or(0).saturating_mul(passes),
-            events: events.saturating_mul(passes),
+            bytes,
+            events,
             done: AtomicU64::new(0),
             shown: io::stderr().is_terminal().then(|| Mutex::new(shown)),
         }

@@ -14,10 +14,14 @@ use crate::failure::{self, Failure};
 pub fn open(path: &Path) -> Result<Trace, Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
-    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
-    let file = File::open(path).map_err(|error| fail(&error))?;
-    let file = seekable(file).map_err(|error| fail(&error))?;
+    let file = file(path).map_err(|error| fail(&error))?;
     Trace::from_file(file).map_err(|error| fail(&error))
+}
+
+/// Opens a file that can be read back and forth, `-` for standard input.
+pub fn file(path: &Path) -> io::Result<File> {
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    seekable(File::open(path)?)
 }
 
 /// A trace is read back and forth: what comes through a pipe is kept in a file without a name.

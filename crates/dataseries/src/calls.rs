@@ -19,7 +19,9 @@ pub struct Row {
     pub form: Form,
     /// The fields that are no single bits.
     pub fields: &'static [(&'static str, Source)],
-    /// Those that are.
+    /// More of them: of a struct that the call fills.
+    pub result: &'static [(&'static str, Source)],
+    /// Those that are single bits.
     pub bits: &'static [Bits],
 }
 

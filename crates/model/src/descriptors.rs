@@ -104,6 +104,15 @@ impl DescriptorTable {
         self.entries.get(&fd)
     }
 
+    /// The entries of these numbers in order.
+    pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (i32, &Descriptor)> {
+        let number = |bound: u32| i32::try_from(bound).unwrap_or(i32::MAX);
+        let (first, last) = (number(first), number(last));
+        // An empty range has no end before its beginning.
+        let entries = (first <= last).then(|| self.entries.range(first..=last));
+        entries.into_iter().flatten().map(|(&fd, entry)| (fd, entry))
+    }
+
     /// All entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
         self.entries.iter().map(|(&fd, entry)| (fd, entry))

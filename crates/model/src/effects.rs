@@ -58,12 +58,12 @@ impl Step {
         })
     }
 
-    /// Whether the call closes a descriptor.
-    pub fn closes(&self, number: i32) -> bool {
-        self.at_entry.iter().any(|effect| match effect {
-            Effect::Close { fd } => *fd == number,
-            Effect::CloseRange { first, last } => (*first..=*last).contains(&(number as u32)),
-            _ => false,
+    /// The descriptors that the call closes, of those that are open or not: first and last.
+    pub fn closes(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.at_entry.iter().filter_map(|effect| match effect {
+            Effect::Close { fd } => Some((*fd as u32, *fd as u32)),
+            Effect::CloseRange { first, last } => Some((*first, *last)),
+            _ => None,
         })
     }
 

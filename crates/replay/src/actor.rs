@@ -2,6 +2,7 @@
 //! makes the call, and holds the result against the recorded one.
 
 mod begin;
+mod portion;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,11 +13,10 @@ use events::{Kind, Ret};
 use crate::batch::{Action, Batch, Call, Placed, Spawn, What};
 use crate::clock;
 use crate::descriptors;
-use crate::execute::Maker;
+use crate::execute::{Maker, is_of_names};
 use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally};
-use crate::scan::{self, Scan};
 use crate::shared::{Shared, Still};
 use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
@@ -97,6 +97,7 @@ impl Actor<'_> {
                 // SAFETY: numbers only.
                 unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };
             }
+            What::Close(all) => all.iter().for_each(|fd| descriptors::close(*fd)),
             What::Spawn(spawn) => self.spawn(spawn),
             What::Exec(keep) => {
                 // SAFETY: gives this task tables of its own.
@@ -292,17 +293,16 @@ impl Actor<'_> {
         }
     }
 
-    /// A call that is to fail because of a name that is there, or is not: one that overlapped it
-    /// may still have to make or to remove that.
+    /// A call that is to fail because of names that are there, or are not: one that overlapped it
+    /// may still have to make or to remove them.
     fn wait_for_failure(&mut self, batch: &Batch, action: &Action, call: &Call) {
-        let there = match -call.ret as i32 {
-            libc::ENOENT => false,
-            libc::EEXIST => true,
-            _ => return,
-        };
+        let errno = -call.ret as i32;
+        if !is_of_names(errno) {
+            return;
+        }
         let fill = &self.shared.options.fill;
         let maker = &mut self.maker;
-        let as_recorded = || maker.names_something(batch, call, fill) == there;
+        let as_recorded = || maker.names_fail(batch, call, fill, errno);
         self.shared.appeal(self.lane, action.exit, as_recorded);
     }
 
@@ -425,71 +425,6 @@ impl Actor<'_> {
     ) {
         let example = Example { seq: action.seq, path: String::new(), expected, found };
         self.shared.differs(kind, cause, example);
-    }
-
-    /// A portion of a directory.
-    fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
-        self.tally.replayed += 1;
-        let begin = clock::ticks();
-        let mut differs = self.scan_portion(batch, call, false);
-        let ns = clock::to_ns(clock::ticks().wrapping_sub(begin));
-        self.tally.latencies.of(call.nr).record(ns);
-        if action.overlapped && matches!(differs, Some(Made::Data { .. })) {
-            let (shared, lane) = (Arc::clone(self.shared), Arc::clone(self.lane));
-            shared.appeal(&lane, action.exit, || {
-                differs = self.scan_portion(batch, call, true);
-                differs.is_none()
-            });
-        }
-        let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
-        if call.ret == 0 {
-            scans.remove(&call.scan);
-        } else if differs.is_some()
-            && let Some(scan) = scans.get_mut(&call.scan)
-        {
-            scan.partial = true;
-        }
-        drop(scans);
-        self.conclude(batch, action, call, differs.unwrap_or(Made::Same));
-    }
-
-    fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {
-        let fd = call.values[0] as i32;
-        let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
-        if again && scans.get(&call.scan).is_some_and(|scan| !scan.begun) {
-            scans.remove(&call.scan);
-            // SAFETY: numbers only.
-            unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
-        }
-        let scan = match scans.entry(call.scan) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(entry) => match Scan::of(fd) {
-                Ok(scan) => entry.insert(scan),
-                Err(error) => {
-                    let ret = -i64::from(error);
-                    return (ret != call.ret).then_some(Made::Return(ret));
-                }
-            },
-        };
-        if call.ret < 0 || !self.shared.options.verifies() {
-            return None;
-        }
-        let exists = |name: &[u8]| descriptors::has_entry(fd, name);
-        if call.ret == 0 {
-            return scan.left_over(exists).map(|found| Made::Data {
-                what: "entries".into(),
-                expected: "no more entries".into(),
-                found,
-            });
-        }
-        let Some((portion, old)) = scan::recorded_portion(batch, call) else {
-            return Some(Made::Unknown);
-        };
-        scan.portion(&portion, old, exists).map(|expected| Made::Data {
-            what: "entries".into(),
-            expected,
-            found: "not there".into(),
-        })
     }
 }
 

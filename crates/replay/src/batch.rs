@@ -43,6 +43,8 @@ pub enum What {
         /// By how much.
         by: i64,
     },
+    /// Closes numbers, as far as they are open.
+    Close(Box<[i32]>),
     /// Makes a task.
     Spawn(Box<Spawn>),
     /// Begins a new program: all descriptors but these are closed.

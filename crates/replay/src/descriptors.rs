@@ -90,6 +90,31 @@ pub fn has_entry(dir: i32, name: &[u8]) -> bool {
     }
 }
 
+/// Whether a path leads to a directory that has entries. Its descriptor takes a number for that
+/// time.
+pub fn has_entries(dir: i32, path: &CStr) -> bool {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a NUL; the stream, if there is one, is read and closed here alone.
+    unsafe {
+        let fd = libc::openat(dir, path.as_ptr(), flags);
+        if fd < 0 {
+            return false;
+        }
+        let stream = libc::fdopendir(fd);
+        if stream.is_null() {
+            close(fd);
+            return false;
+        }
+        let name = || {
+            let entry = libc::readdir(stream);
+            (!entry.is_null()).then(|| CStr::from_ptr((*entry).d_name.as_ptr()))
+        };
+        let filled = std::iter::from_fn(name).any(|name| name != c"." && name != c"..");
+        libc::closedir(stream);
+        filled
+    }
+}
+
 /// Room in a pipe: twice what it has unless told otherwise.
 const PIPE_BYTES: libc::c_int = 128 << 10;
 

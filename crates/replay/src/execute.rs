@@ -5,7 +5,10 @@
 
 mod access;
 mod message;
+mod names;
 mod share;
+
+pub use names::is_of_names;
 
 use std::sync::Arc;
 
@@ -420,25 +423,6 @@ impl Maker {
         unsafe {
             libc::pwritev2(self.values[0] as i32, vector, count as i32, -1, libc::RWF_NOWAIT);
         }
-    }
-
-    /// Whether the last name that the call gives is there.
-    pub fn names_something(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> bool {
-        self.prepare(batch, call, fill);
-        let mut dir = libc::AT_FDCWD;
-        let mut there = false;
-        for (arg, value) in call.args.iter().zip(self.values) {
-            match arg.kind {
-                Kind::DirFd => dir = value as i32,
-                Kind::Path => {
-                    let flags = libc::AT_SYMLINK_NOFOLLOW;
-                    // SAFETY: the path was built by `prepare`.
-                    there = unsafe { libc::faccessat(dir, value as *const _, 0, flags) } == 0;
-                }
-                _ => {}
-            }
-        }
-        there
     }
 
     /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.

@@ -14,6 +14,8 @@ mod data;
 mod entries;
 mod failed;
 mod fold;
+mod foreign;
+mod links;
 mod merge;
 mod opens;
 mod ranges;
@@ -27,7 +29,7 @@ mod unknown;
 mod walk;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -149,6 +151,7 @@ pub fn build(
         }
     }
     fold.finish()?;
+    fold.tree.learn_links(trace)?;
     let unknown = unknown::find(&fold.tree);
     let mut built = assemble::assemble(&mut fold.tree, &mut fold.staging, root, fill)?;
     if fold.seen.too_large > 0 {

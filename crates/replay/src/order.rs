@@ -58,6 +58,11 @@ impl Order {
         place.newer = NOBODY;
     }
 
+    /// Changes whenever something ends.
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
     /// Nobody needs to wait for this lane any more.
     pub fn forget(&mut self, index: Index) {
         let place = &mut self.places[index];

@@ -5,6 +5,7 @@
 //! follows from its beginning.
 
 mod calls;
+mod copies;
 mod ends;
 mod line;
 mod names;
@@ -26,8 +27,9 @@ use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
 use crate::treatment::{Judge, maps_to_change, said};
+use copies::Copies;
 use ends::End;
-use line::{Line, Spawned};
+use line::{Line, Spawned, Told};
 use names::Names;
 
 /// Actions of a lane that are handed over together.
@@ -53,6 +55,8 @@ pub struct Planner<'a> {
     order: Order,
     /// Recorded ends of calls that are open, and of whom.
     open: BinaryHeap<Reverse<(u64, Index)>>,
+    /// Descriptors that are being copied.
+    copies: Copies,
     /// Calls that were opened so far.
     opened: u64,
     /// What processes are when their programs begin, until their first call.
@@ -86,6 +90,7 @@ impl<'a> Planner<'a> {
             late: BTreeMap::new(),
             order: Order::default(),
             open: BinaryHeap::new(),
+            copies: Copies::default(),
             opened: 0,
             beginnings: HashMap::new(),
             scans: 0,
@@ -161,7 +166,7 @@ impl<'a> Planner<'a> {
             EventKind::Call(call) => self.call(index, event, call),
             EventKind::Start { how, process, parent, tid, .. } => {
                 self.world.apply(event, &mut Stored(self.trace));
-                self.start(event.thread, *how, *process, *parent, *tid);
+                self.start(event, *how, *process, *parent, *tid);
             }
             EventKind::Image { .. } => self.image(event),
             EventKind::State(state) => {
@@ -256,30 +261,37 @@ impl<'a> Planner<'a> {
         line.begin(action);
     }
 
-    /// Has calls that are open wait for each other where their results tell their order.
+    /// Has calls that are open wait for each other where their results tell their order. What waits
+    /// in this way is waited for by nobody in this way: so no calls wait in a circle, however a
+    /// trace was written.
     fn order_by_results(&mut self, index: Index, names: Option<Names>, end: Option<End>) {
-        if !self.shared.options.overlap || names.is_none() && end.is_none() {
+        if names.is_none() && end.is_none() {
             return;
         }
-        let follows = |a: &(Option<Names>, Option<End>), b: &(Option<Names>, Option<End>)| {
-            a.0.as_ref().zip(b.0.as_ref()).is_some_and(|(a, b)| a.must_follow(b))
-                || a.1.as_ref().zip(b.1.as_ref()).is_some_and(|(a, b)| a.must_follow(b))
-        };
-        let told = (names, end);
+        let told = Told { names, end, ..Told::default() };
         let others = self.open.iter().map(|Reverse((_, other))| *other);
         let others: Vec<Index> = others.filter(|other| *other != index).collect();
-        let wait_for = |line: &Line| (Arc::clone(&line.lane), line.count + 1);
-        for other in others {
-            let theirs = &self.lines[other].told;
-            if follows(&told, theirs) {
-                let wait = wait_for(&self.lines[other]);
-                self.lines[index].also_wait(wait);
-            } else if follows(theirs, &told) {
-                let wait = wait_for(&self.lines[index]);
-                self.lines[other].also_wait(wait);
-            }
-        }
         self.lines[index].told = told;
+        for other in others {
+            let (ours, theirs) = (&self.lines[index].told, &self.lines[other].told);
+            let (last, first) = match (ours.must_follow(theirs), theirs.must_follow(ours)) {
+                (true, _) => (index, other),
+                (_, true) => (other, index),
+                _ => continue,
+            };
+            self.follow(last, first);
+        }
+    }
+
+    /// What a lane has open waits for what another one has open.
+    fn follow(&mut self, last: Index, first: Index) {
+        if self.lines[last].told.is_first || self.lines[first].told.is_last {
+            return;
+        }
+        let wait = (Arc::clone(&self.lines[first].lane), self.lines[first].count + 1);
+        self.lines[last].also_wait(wait);
+        self.lines[last].told.is_last = true;
+        self.lines[first].told.is_first = true;
     }
 
     fn settle_until(&mut self, tsc: u64) {

@@ -1,5 +1,8 @@
 //! A whole replay, inside the jail: plans, has it done, and watches.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use trace::Trace;

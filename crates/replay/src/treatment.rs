@@ -10,6 +10,7 @@ use trace::event::{Call, Content, Identity, Preamble};
 use model::realm;
 
 use crate::execute::TRANSFER_MAX;
+use crate::image::roles::{self, Role};
 
 /// What is done with a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -345,6 +346,18 @@ fn attribute_name<'a>(said: &Said, call: &'a Call) -> Option<&'a [u8]> {
 fn asks_for_length_of_list(args: &[Arg], call: &Call) -> bool {
     args.iter().any(|arg| arg.name == "list")
         && args.iter().zip(call.args).any(|(arg, size)| arg.name == "size" && size == 0)
+}
+
+/// Whether a call was to make its last path: that nothing is there is no reason for it to fail.
+pub fn makes_name(nr: u16, args: &[Arg]) -> bool {
+    match roles::of(nr) {
+        Role::MakeDirectory | Role::MakeNode | Role::MakeLink | Role::HardLink | Role::Rename => {
+            true
+        }
+        // Only what makes a file has a mode.
+        Role::Open => args.iter().any(|arg| matches!(arg.kind, Kind::Mode)),
+        _ => false,
+    }
 }
 
 /// prlimit for others: whom it concerns is another task's business.

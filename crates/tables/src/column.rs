@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use crate::levels::Levels;
 use crate::schema::{Field, Type};
 
 /// The rows of one column.
@@ -30,9 +31,9 @@ pub struct Leaf {
     /// How many lists it stands in.
     pub max_rep: i16,
     /// How much of the way to each value is there.
-    pub defs: Vec<i16>,
+    pub defs: Levels,
     /// In which list each value goes on; empty outside of lists.
-    pub reps: Vec<i16>,
+    pub reps: Levels,
     /// The values that are not null.
     pub values: Values,
 }
@@ -44,7 +45,7 @@ pub enum Values {
     /// Of 64 bits.
     Long(Vec<i64>),
     /// Text, much of it several times.
-    Text(Texts),
+    Text(Box<Texts>),
     /// Hashes.
     Hash(Vec<u128>),
     /// Bytes.
@@ -74,7 +75,7 @@ impl Column {
         let values = match ty {
             Type::Int => Values::Int(Vec::new()),
             Type::Long | Type::Time => Values::Long(Vec::new()),
-            Type::Text => Values::Text(Texts::default()),
+            Type::Text => Values::Text(Box::default()),
             Type::Hash => Values::Hash(Vec::new()),
             Type::Bytes => Values::Bytes(Packed::default()),
             Type::List(item) => {
@@ -86,7 +87,7 @@ impl Column {
                 return Column::Struct(fields.iter().map(field).collect());
             }
         };
-        let (defs, reps) = (Vec::new(), Vec::new());
+        let (defs, reps) = (Levels::default(), Levels::default());
         Column::Leaf(Leaf { max_def: def + 1, max_rep: rep, defs, reps, values })
     }
 
@@ -223,8 +224,38 @@ impl Leaf {
             Values::Hash(values) => 16 * values.len(),
             Values::Bytes(packed) => packed.bytes.len() + 8 * packed.ends.len(),
         };
-        values + 2 * (self.defs.len() + self.reps.len())
+        values + self.defs.held_bytes() + self.reps.held_bytes()
     }
+}
+
+impl Values {
+    /// Whether a dictionary pays: most values are there before. For numbers this is estimated.
+    pub fn repeat(&self) -> bool {
+        let (distinct, all) = match self {
+            Values::Int(values) => (distinct(values, |n| *n as u64), values.len()),
+            Values::Long(values) => (distinct(values, |n| *n as u64), values.len()),
+            Values::Hash(values) => (distinct(values, |hash| *hash as u64), values.len()),
+            Values::Text(texts) => (texts.all.ends.len(), texts.codes.len()),
+            Values::Bytes(_) => return false,
+        };
+        distinct <= all / 2
+    }
+}
+
+/// Marks of values in [`distinct`].
+const MARKS_BITS: u32 = 20;
+
+/// About how many different values there are, too few where there are more than a million.
+fn distinct<T>(values: &[T], number: impl Fn(&T) -> u64) -> usize {
+    let mut marks = vec![0u64; 1 << (MARKS_BITS - 6)];
+    let mut count = 0;
+    for value in values {
+        let mixed = number(value).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - MARKS_BITS);
+        let (word, bit) = (&mut marks[(mixed >> 6) as usize], 1 << (mixed & 63));
+        count += usize::from(*word & bit == 0);
+        *word |= bit;
+    }
+    count
 }
 
 /// Bytes of a distinct text beyond its own: an entry of the map, and the text twice.
@@ -289,7 +320,8 @@ pub struct Packed {
 }
 
 impl Packed {
-    fn push(&mut self, value: &[u8]) {
+    /// Adds a stretch.
+    pub fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len());
     }
@@ -304,7 +336,7 @@ mod tests {
     fn levels(column: &mut Column) -> Vec<(Vec<i16>, Vec<i16>)> {
         let mut leaves = Vec::new();
         column.leaves(&mut leaves);
-        leaves.iter().map(|leaf| (leaf.defs.clone(), leaf.reps.clone())).collect()
+        leaves.iter().map(|leaf| (leaf.defs.all(), leaf.reps.all())).collect()
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The data that calls carry: a hash for each buffer, and each distinct buffer once.
 
-use std::collections::HashSet;
-
 use events::record::{data_flag, part};
 use events::shape::Kind;
 use model::contents::{has, is_out};
@@ -10,14 +8,18 @@ use trace::Trace;
 use trace::event::{BlobId, Call, Content, Data};
 use twox_hash::XxHash3_128;
 
+use crate::column::Packed;
+use crate::hashes::Hashes;
 use crate::row::{Carries, When, data_of, is_twice};
 
 /// Buffers longer than this are told of without their content.
 pub const CONTENT_BYTES_MAX: u64 = 32 << 20;
 /// Distinct buffers that are known; beyond, one may stand in the table again.
-const KNOWN_MAX: usize = 3_670_016;
+const KNOWN_MAX: usize = 3 << 20;
 /// Stored blobs whose hashes are kept, so that they are not unpacked again for them.
 const BLOBS_MAX: usize = 2 << 20;
+/// Short buffers that are looked for together.
+const WAITING_MAX: usize = 16;
 /// Messages of one call (`UIO_MAXIOV`).
 const MESSAGES_MAX: u16 = 1023;
 
@@ -69,12 +71,20 @@ impl Source {
 
 /// Gives hashes to buffers, and remembers which were there before.
 pub struct Known {
-    hashes: HashSet<u128>,
+    hashes: Hashes,
     hashes_max: usize,
+    waiting: Waiting,
     /// Hash by number of blob; 0 for those not seen yet.
     blobs: Vec<u128>,
     /// Buffers may have been taken for new ones, because not all can be remembered.
     pub overflowed: bool,
+}
+
+/// Short buffers that nobody has looked for yet.
+#[derive(Default)]
+struct Waiting {
+    hashes: Vec<u128>,
+    contents: Packed,
 }
 
 /// Takes a distinct buffer: its hash, its length, and its bytes where they are all there.
@@ -82,14 +92,14 @@ pub type Take<'a> = dyn FnMut(u128, u64, Option<&[u8]>) + 'a;
 
 impl Default for Known {
     fn default() -> Known {
-        let (hashes, blobs) = (HashSet::new(), Vec::new());
-        Known { hashes, hashes_max: KNOWN_MAX, blobs, overflowed: false }
+        let (hashes, blobs, waiting) = (Hashes::default(), Vec::new(), Waiting::default());
+        Known { hashes, hashes_max: KNOWN_MAX, waiting, blobs, overflowed: false }
     }
 }
 
 impl Known {
     /// All buffers that a call carried, in the order of its arguments. Those that were not seen
-    /// before are given to `take`.
+    /// before are given to `take`, some of them later: see [`Known::settle`].
     pub fn all(
         &mut self,
         trace: &Trace,
@@ -152,7 +162,7 @@ impl Known {
         let cut = |data: &Data| has(data, data_flag::CUT) || data.content.len() < data.true_len;
         if all().any(cut) {
             if let Some(hash) = told
-                && self.is_new(hash)
+                && self.is_new(hash, take)
             {
                 take(hash, length, None);
             }
@@ -171,19 +181,42 @@ impl Known {
         Some(Buffer { length, hash })
     }
 
-    fn is_new(&mut self, hash: u128) -> bool {
+    /// Gives buffers that wait to `take`, unless they were seen before.
+    pub fn settle(&mut self, take: &mut Take<'_>) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        self.hashes.fetch(&waiting.hashes);
+        let mut begin = 0;
+        for (hash, end) in waiting.hashes.drain(..).zip(waiting.contents.ends.drain(..)) {
+            if self.add(hash) {
+                take(hash, (end - begin) as u64, Some(&waiting.contents.bytes[begin..end]));
+            }
+            begin = end;
+        }
+        waiting.contents.bytes.clear();
+        self.waiting = waiting;
+    }
+
+    /// Whether a buffer was not seen before, those that wait included.
+    fn is_new(&mut self, hash: u128, take: &mut Take<'_>) -> bool {
+        self.settle(take);
+        self.add(hash)
+    }
+
+    fn add(&mut self, hash: u128) -> bool {
         if self.hashes.len() < self.hashes_max {
             return self.hashes.insert(hash);
         }
-        let is_new = !self.hashes.contains(&hash);
+        let is_new = !self.hashes.contains(hash);
         self.overflowed |= is_new;
         is_new
     }
 
     fn inline(&mut self, bytes: &[u8], take: &mut Take<'_>) -> u128 {
         let hash = XxHash3_128::oneshot(bytes);
-        if self.is_new(hash) {
-            take(hash, bytes.len() as u64, Some(bytes));
+        self.waiting.hashes.push(hash);
+        self.waiting.contents.push(bytes);
+        if self.waiting.hashes.len() == WAITING_MAX {
+            self.settle(take);
         }
         hash
     }
@@ -203,7 +236,7 @@ impl Known {
             }
             self.blobs[place] = hash;
         }
-        if self.is_new(hash) {
+        if self.is_new(hash, take) {
             take(hash, len, Some(&blob));
         }
         Some(hash)
@@ -230,7 +263,7 @@ impl Known {
             })?;
         }
         let hash = hasher.finish_128();
-        if self.is_new(hash) {
+        if self.is_new(hash, take) {
             take(hash, length, keep.then_some(&bytes));
         }
         Some(hash)
@@ -324,6 +357,9 @@ mod tests {
             known.all(&trace, &call, &shape_of(&call), &mut carried, &mut take);
             found.push(carried.iter().map(|carried| carried.buffer).collect());
         }
+        known.settle(&mut |hash, length, bytes| {
+            taken.push((hash, length, bytes.map(<[u8]>::len)));
+        });
         (found, taken)
     }
 

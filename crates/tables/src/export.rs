@@ -66,6 +66,13 @@ pub struct Summary {
     pub repeated: bool,
 }
 
+impl Summary {
+    fn count(&mut self, content: Option<&[u8]>) {
+        self.buffers += 1;
+        self.without_content += u64::from(content.is_none());
+    }
+}
+
 /// The tables in the making.
 pub struct Export<'a> {
     trace: &'a Trace,
@@ -147,8 +154,7 @@ impl<'a> Export<'a> {
         let shape = shape_of(call);
         let Export { known, carried, data, summary, options, .. } = self;
         known.all(self.trace, call, &shape, carried, &mut |hash, length, bytes| {
-            summary.buffers += 1;
-            summary.without_content += u64::from(bytes.is_none());
+            summary.count(bytes);
             data_row(&mut data.batch, hash, length, bytes.filter(|_| options.content));
         });
         let decoded = decode::decode(call, &moment.view(), contents, LIMITS);
@@ -190,6 +196,11 @@ impl<'a> Export<'a> {
     pub fn finish(mut self) -> Result<Summary, Error> {
         let lives = std::mem::take(&mut self.lives);
         lives.finish(&mut self.processes.batch);
+        let Export { known, data, summary, options, .. } = &mut self;
+        known.settle(&mut |hash, length, bytes| {
+            summary.count(bytes);
+            data_row(&mut data.batch, hash, length, bytes.filter(|_| options.content));
+        });
         let Export { calls, processes, files, data, events, own, sink, .. } = &mut self;
         for table in [calls, processes, files, data, events] {
             table.finish(sink)?;

@@ -10,6 +10,8 @@ pub mod data;
 mod error;
 mod export;
 mod files;
+mod hashes;
+mod levels;
 mod output;
 pub mod place;
 mod processes;

@@ -122,8 +122,8 @@ mod tests {
         put(&mut column, Place::default(), &cut);
         put(&mut column, Place::default(), &Value::Address(0));
         let leaves = leaves(&mut column);
-        let defs: Vec<&[i16]> = leaves.iter().map(|leaf| &leaf.defs[..]).collect();
-        assert_eq!(defs, [&[2, 2, 0][..], &[2, 1, 0], &[2, 1, 0], &[2, 1, 0]]);
+        let defs: Vec<Vec<i16>> = leaves.iter().map(|leaf| leaf.defs.all()).collect();
+        assert_eq!(defs, [[2, 2, 0], [2, 1, 0], [2, 1, 0], [2, 1, 0]]);
         let Values::Long(b) = &leaves[3].values else { panic!() };
         assert_eq!(b, &[-1]);
     }
@@ -135,6 +135,6 @@ mod tests {
         put(&mut column, Place::default(), &Value::Fault(4096));
         let leaf = &leaves(&mut column)[0];
         let Values::Long(values) = &leaf.values else { panic!() };
-        assert_eq!((&values[..], &leaf.defs[..]), (&[256][..], &[1, 0][..]));
+        assert_eq!((&values[..], &leaf.defs.all()[..]), (&[256][..], &[1, 0][..]));
     }
 }

@@ -2,14 +2,13 @@
 //! beside copying the same payload with the same compression.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
-use super::measure::{self, Measured};
-use super::workloads::{Bench, build_loops};
-use super::{count, target_dir};
-use crate::{Complaint, cargo};
+use super::measure::Measured;
+use super::reading::Reading;
+use super::verdict;
+use crate::Complaint;
 
-const RUNS: usize = 3;
 /// Most memory that an export may take.
 const PEAK_BYTES_MAX: u64 = 512 << 20;
 /// Marks for each core. An export that misses one may take so many times the copy instead.
@@ -88,46 +87,30 @@ const FORMATS: &[Format] = &[
 
 /// Records each sample, exports it in every format, and prints a table.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
-    let mut runs = RUNS;
-    let mut dir: Option<PathBuf> = None;
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        match *word {
-            "--runs" => runs = count(word, value()?)?,
-            "--dir" => dir = Some(value()?.into()),
-            _ => return Err(format!("unknown option {word}")),
-        }
-    }
-    cargo(&["build", "--release", "--package", "reenact"], &[])?;
-    cargo(&["build", "--release", "--package", "tables", "--example", "copy_payload"], &[])?;
-    let built = target_dir()?.join("release");
-    let temporary = tempfile::Builder::new().prefix("reenact-bench-").tempdir();
-    let temporary = temporary.map_err(|error| format!("no temporary directory: {error}"))?;
-    let dir = dir.unwrap_or_else(|| temporary.path().to_path_buf());
-    let bench = Bench::new(dir.clone(), dir, &built.join("reenact"))?;
-    build_loops(&bench)?;
-    let copy = built.join("examples/copy_payload").display().to_string();
-
-    println!("medians of {runs} runs; calls and bytes of payload per second of CPU time\n");
+    let reading = Reading::set_up(args, "tables", "copy_payload")?;
+    let trace = reading.bench.trace_dir.join("export.rnt");
+    println!(
+        "medians of {} runs; calls and bytes of payload per second of CPU time\n",
+        reading.runs
+    );
     println!(
         "{:<27} {:<10} {:>10} {:>10} {:>8} {:>8} {:>9}",
         "recording", "format", "calls/s", "MB/s", "wall s", "x copy", "peak"
     );
     let mut missed = Vec::new();
     for sample in SAMPLES {
-        let trace = record(&bench, sample)?;
+        reading.record(sample.loops, &trace)?;
         let copied = match sample.bulk {
-            true => Some(copying(&bench, runs, &copy, sample)?),
+            true => Some(copying(&reading, sample)?),
             false => None,
         };
         for format in FORMATS {
-            let measured = export(&bench, runs, &trace, format)?;
+            let measured = export(&reading, &trace, format)?;
             missed.extend(row(sample, format, &measured, copied.as_ref()));
         }
         let _ = fs::remove_file(&trace);
     }
-    if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }
+    verdict(&missed)
 }
 
 /// Prints a row, and tells which marks it misses.
@@ -165,51 +148,28 @@ fn row(
     missed
 }
 
-fn record(bench: &Bench, sample: &Sample) -> Result<PathBuf, Complaint> {
-    let trace = bench.trace_dir.join("export.rnt");
-    let mut words = vec![bench.reenact.display().to_string()];
-    words.extend(["record", "--quiet", "--force", "--output"].map(String::from));
-    words.extend([trace.display().to_string(), "--".into()]);
-    words.extend(bench.loops(sample.loops));
-    measure::run(&words, &bench.dir, None, &bench.output(), None)?;
-    Ok(trace)
-}
-
-fn export(
-    bench: &Bench,
-    runs: usize,
-    trace: &std::path::Path,
-    format: &Format,
-) -> Result<Measured, Complaint> {
-    let out = bench.dir.join("exported");
-    let mut words = vec![bench.reenact.display().to_string(), "export".into()];
-    words.extend([trace.display().to_string(), "--quiet".into(), "--output".into()]);
-    words.push(out.display().to_string());
+fn export(reading: &Reading, trace: &Path, format: &Format) -> Result<Measured, Complaint> {
+    let out = reading.bench.dir.join("exported");
+    let (from, to) = (trace.display().to_string(), out.display().to_string());
+    let mut words = reading.reenact(&["export", &from, "--quiet", "--output", &to]);
     words.extend(format.options.iter().map(|word| word.to_string()));
-    median(bench, runs, &words, &out)
+    median(reading, &words, &out)
 }
 
-fn copying(bench: &Bench, runs: usize, copy: &str, sample: &Sample) -> Result<Measured, Complaint> {
-    let out = bench.dir.join("copied");
+fn copying(reading: &Reading, sample: &Sample) -> Result<Measured, Complaint> {
+    let out = reading.bench.dir.join("copied");
     let times = (sample.payload_bytes / FILE_BYTES).round().to_string();
-    let from = bench.dir.join(FILE).display().to_string();
-    let words = [copy.to_string(), from, times, out.display().to_string()];
-    median(bench, runs, &words, &out)
+    let from = reading.bench.dir.join(FILE).display().to_string();
+    let words = [reading.beside.clone(), from, times, out.display().to_string()];
+    median(reading, &words, &out)
 }
 
-/// The run with the median of CPU time. What it writes is removed.
-fn median(
-    bench: &Bench,
-    runs: usize,
-    words: &[String],
-    out: &std::path::Path,
-) -> Result<Measured, Complaint> {
-    let mut all = Vec::new();
-    for _ in 0..runs {
+/// What a run writes is removed.
+fn median(reading: &Reading, words: &[String], out: &Path) -> Result<Measured, Complaint> {
+    let remove = || {
         let _ = fs::remove_dir_all(out).or_else(|_| fs::remove_file(out));
-        all.push(measure::run(words, &bench.dir, None, &bench.output(), None)?);
-    }
-    let _ = fs::remove_dir_all(out).or_else(|_| fs::remove_file(out));
-    all.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
-    Ok(all.swap_remove(runs / 2))
+    };
+    let measured = reading.median(words, remove);
+    remove();
+    measured
 }

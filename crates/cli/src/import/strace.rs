@@ -7,18 +7,19 @@ use std::process::ExitCode;
 use strace::read::{self, Settings};
 use trace::WriterOptions;
 
-use super::Args;
+use super::{Args, Told};
 use crate::failure::{self, Failure};
 use crate::output;
 
-/// Imports a text, of which `head` has been read.
-pub fn import(args: &Args, file: File, head: &[u8]) -> Result<ExitCode, Failure> {
+/// Imports a text.
+pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     let name = args.file.display();
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
-    let file = again(file, head).map_err(|error| fail(&error))?;
+    // A text is read twice.
+    let told = Told::new(file, 2).map_err(|error| fail(&error))?;
     let open = || {
-        (&file).rewind()?;
-        Ok(BufReader::with_capacity(1 << 16, &file))
+        (&told.file).rewind()?;
+        Ok(BufReader::with_capacity(1 << 16, &told))
     };
     let (mut refused, mut created) = (None, false);
     let sink = || match output::create(&args.output, args.force, &[&args.file]) {
@@ -36,6 +37,7 @@ pub fn import(args: &Args, file: File, head: &[u8]) -> Result<ExitCode, Failure>
     let options = WriterOptions::default();
     let settings = Settings { uid, gid, version: env!("CARGO_PKG_VERSION"), options };
     let imported = read::import(open, sink, settings);
+    drop(told);
     if let Some(failure) = refused {
         return Err(failure);
     }
@@ -71,15 +73,4 @@ pub fn import(args: &Args, file: File, head: &[u8]) -> Result<ExitCode, Failure>
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A text is read twice: what comes through a pipe is kept in a file without a name.
-fn again(mut file: File, head: &[u8]) -> io::Result<File> {
-    if file.rewind().is_ok() {
-        return Ok(file);
-    }
-    let mut kept = tempfile::tempfile()?;
-    kept.write_all(head)?;
-    io::copy(&mut file, &mut kept)?;
-    Ok(kept)
 }

@@ -15,8 +15,51 @@ const fn row(
     fields: Fields,
     bits: &'static [Bits],
 ) -> Row {
-    Row { name, calls, form: One, fields, bits }
+    Row { name, calls, form: One, fields, result: &[], bits }
 }
+
+/// A row whose call fills a struct.
+const fn with(result: Fields, row: Row) -> Row {
+    Row { result, ..row }
+}
+
+/// What the struct behind an argument of stat tells.
+const fn stat(arg: u8) -> [(&'static str, Source); 13] {
+    [
+        ("stat_result_dev", Word(arg, 0, 8)),
+        ("stat_result_ino", Word(arg, 8, 8)),
+        ("stat_result_nlink", Word(arg, 16, 8)),
+        ("stat_result_mode", Word(arg, 24, 4)),
+        ("stat_result_uid", Word(arg, 28, 4)),
+        ("stat_result_gid", Word(arg, 32, 4)),
+        ("stat_result_rdev", Word(arg, 40, 8)),
+        ("stat_result_size", Word(arg, 48, 8)),
+        ("stat_result_blksize", Word(arg, 56, 8)),
+        ("stat_result_blocks", Word(arg, 64, 8)),
+        ("stat_result_atime", Time(arg, 72)),
+        ("stat_result_mtime", Time(arg, 88)),
+        ("stat_result_ctime", Time(arg, 104)),
+    ]
+}
+
+/// Of the calls that have it in their second argument, and of that with a directory.
+const STAT_RESULT: Fields = &stat(1);
+const STAT_RESULT_2: Fields = &stat(2);
+
+/// What the struct of statfs tells.
+const STATFS_RESULT: Fields = &[
+    ("statfs_result_type", Word(1, 0, 8)),
+    ("statfs_result_bsize", Word(1, 8, 8)),
+    ("statfs_result_blocks", Word(1, 16, 8)),
+    ("statfs_result_bfree", Word(1, 24, 8)),
+    ("statfs_result_bavail", Word(1, 32, 8)),
+    ("statfs_result_files", Word(1, 40, 8)),
+    ("statfs_result_ffree", Word(1, 48, 8)),
+    ("statfs_result_fsid", Word(1, 56, 8)),
+    ("statfs_result_namelen", Word(1, 64, 8)),
+    ("statfs_result_frsize", Word(1, 72, 8)),
+    ("statfs_result_flags", Word(1, 80, 8)),
+];
 
 const fn several(form: Form, row: Row) -> Row {
     Row { form, ..row }
@@ -93,29 +136,11 @@ pub static ROWS: &[Row] = &[
     row("fsetxattr", &[190], &[("descriptor", Arg(0)), ("xattr_name", Text(1)),
         ("value_written", Data(2)), ("value_size", Arg(3)), ("flag_value", Arg(4))], &[
         bits(Arg(4), XATTR)]),
-    row("fstat", &[5], &[("descriptor", Arg(0)), ("stat_result_dev", Word(1, 0, 8)),
-        ("stat_result_ino", Word(1, 8, 8)), ("stat_result_nlink", Word(1, 16, 8)),
-        ("stat_result_mode", Word(1, 24, 4)), ("stat_result_uid", Word(1, 28, 4)),
-        ("stat_result_gid", Word(1, 32, 4)), ("stat_result_rdev", Word(1, 40, 8)),
-        ("stat_result_size", Word(1, 48, 8)), ("stat_result_blksize", Word(1, 56, 8)),
-        ("stat_result_blocks", Word(1, 64, 8)), ("stat_result_atime", Time(1, 72)),
-        ("stat_result_mtime", Time(1, 88)), ("stat_result_ctime", Time(1, 104))], &[]),
-    row("fstatat", &[262], &[("descriptor", Arg(0)), ("given_pathname", Text(1)),
-        ("flags_value", Arg(3)), ("stat_result_dev", Word(2, 0, 8)),
-        ("stat_result_ino", Word(2, 8, 8)), ("stat_result_nlink", Word(2, 16, 8)),
-        ("stat_result_mode", Word(2, 24, 4)), ("stat_result_uid", Word(2, 28, 4)),
-        ("stat_result_gid", Word(2, 32, 4)), ("stat_result_rdev", Word(2, 40, 8)),
-        ("stat_result_size", Word(2, 48, 8)), ("stat_result_blksize", Word(2, 56, 8)),
-        ("stat_result_blocks", Word(2, 64, 8)), ("stat_result_atime", Time(2, 72)),
-        ("stat_result_mtime", Time(2, 88)), ("stat_result_ctime", Time(2, 104))], &[
-        bits(Arg(3), AT)]),
-    row("fstatfs", &[138], &[("descriptor", Arg(0)), ("statfs_result_type", Word(1, 0, 8)),
-        ("statfs_result_bsize", Word(1, 8, 8)), ("statfs_result_blocks", Word(1, 16, 8)),
-        ("statfs_result_bfree", Word(1, 24, 8)), ("statfs_result_bavail", Word(1, 32, 8)),
-        ("statfs_result_files", Word(1, 40, 8)), ("statfs_result_ffree", Word(1, 48, 8)),
-        ("statfs_result_fsid", Word(1, 56, 8)), ("statfs_result_namelen", Word(1, 64, 8)),
-        ("statfs_result_frsize", Word(1, 72, 8)), ("statfs_result_flags", Word(1, 80, 8))], &[
-        bits(Word(1, 80, 8), STATFS)]),
+    with(STAT_RESULT, row("fstat", &[5], &[("descriptor", Arg(0))], &[])),
+    with(STAT_RESULT_2, row("fstatat", &[262], &[("descriptor", Arg(0)),
+        ("given_pathname", Text(1)), ("flags_value", Arg(3))], &[bits(Arg(3), AT)])),
+    with(STATFS_RESULT, row("fstatfs", &[138], &[("descriptor", Arg(0))], &[
+        bits(Word(1, 80, 8), STATFS)])),
     row("fsync", &[74], &[("descriptor", Arg(0))], &[]),
     row("ftruncate", &[77], &[("descriptor", Arg(0)), ("truncate_length", Arg(1))], &[]),
     row("getdents", &[78], &[("descriptor", Arg(0)), ("dirent_buffer", Data(1)),
@@ -149,13 +174,7 @@ pub static ROWS: &[Row] = &[
     row("lsetxattr", &[189], &[("given_pathname", Text(0)), ("xattr_name", Text(1)),
         ("value_written", Data(2)), ("value_size", Arg(3)), ("flag_value", Arg(4))], &[
         bits(Arg(4), XATTR)]),
-    row("lstat", &[6], &[("given_pathname", Text(0)), ("stat_result_dev", Word(1, 0, 8)),
-        ("stat_result_ino", Word(1, 8, 8)), ("stat_result_nlink", Word(1, 16, 8)),
-        ("stat_result_mode", Word(1, 24, 4)), ("stat_result_uid", Word(1, 28, 4)),
-        ("stat_result_gid", Word(1, 32, 4)), ("stat_result_rdev", Word(1, 40, 8)),
-        ("stat_result_size", Word(1, 48, 8)), ("stat_result_blksize", Word(1, 56, 8)),
-        ("stat_result_blocks", Word(1, 64, 8)), ("stat_result_atime", Time(1, 72)),
-        ("stat_result_mtime", Time(1, 88)), ("stat_result_ctime", Time(1, 104))], &[]),
+    with(STAT_RESULT, row("lstat", &[6], &[("given_pathname", Text(0))], &[])),
     row("mkdir", &[83], &[("given_pathname", Text(0)), ("mode_value", Arg(1))], &[
         bits(Arg(1), MODE)]),
     row("mkdirat", &[258], &[("descriptor", Arg(0)), ("given_pathname", Text(1)),
@@ -216,20 +235,9 @@ pub static ROWS: &[Row] = &[
     row("socket", &[41], &[("domain", Arg(0)), ("type", Arg(1)), ("protocol", Arg(2))], &[]),
     row("socketpair", &[53], &[("domain", Arg(0)), ("type", Arg(1)), ("protocol", Arg(2)),
         ("read_descriptor", Word(3, 0, 4)), ("write_descriptor", Word(3, 4, 4))], &[]),
-    row("stat", &[4], &[("given_pathname", Text(0)), ("stat_result_dev", Word(1, 0, 8)),
-        ("stat_result_ino", Word(1, 8, 8)), ("stat_result_nlink", Word(1, 16, 8)),
-        ("stat_result_mode", Word(1, 24, 4)), ("stat_result_uid", Word(1, 28, 4)),
-        ("stat_result_gid", Word(1, 32, 4)), ("stat_result_rdev", Word(1, 40, 8)),
-        ("stat_result_size", Word(1, 48, 8)), ("stat_result_blksize", Word(1, 56, 8)),
-        ("stat_result_blocks", Word(1, 64, 8)), ("stat_result_atime", Time(1, 72)),
-        ("stat_result_mtime", Time(1, 88)), ("stat_result_ctime", Time(1, 104))], &[]),
-    row("statfs", &[137], &[("given_pathname", Text(0)), ("statfs_result_type", Word(1, 0, 8)),
-        ("statfs_result_bsize", Word(1, 8, 8)), ("statfs_result_blocks", Word(1, 16, 8)),
-        ("statfs_result_bfree", Word(1, 24, 8)), ("statfs_result_bavail", Word(1, 32, 8)),
-        ("statfs_result_files", Word(1, 40, 8)), ("statfs_result_ffree", Word(1, 48, 8)),
-        ("statfs_result_fsid", Word(1, 56, 8)), ("statfs_result_namelen", Word(1, 64, 8)),
-        ("statfs_result_frsize", Word(1, 72, 8)), ("statfs_result_flags", Word(1, 80, 8))], &[
-        bits(Word(1, 80, 8), STATFS)]),
+    with(STAT_RESULT, row("stat", &[4], &[("given_pathname", Text(0))], &[])),
+    with(STATFS_RESULT, row("statfs", &[137], &[("given_pathname", Text(0))], &[
+        bits(Word(1, 80, 8), STATFS)])),
     row("symlink", &[88], &[("target_pathname", Text(0)), ("given_pathname", Text(1))], &[]),
     row("symlinkat", &[266], &[("target_pathname", Text(0)), ("new_descriptor", Arg(1)),
         ("given_pathname", Text(2))], &[bits(Arg(1), NEW_WORKING)]),

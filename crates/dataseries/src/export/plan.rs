@@ -101,7 +101,8 @@ impl Plan {
         };
         if let Some(row) = plan.row {
             plan.form = row.form;
-            let parts = row.fields.iter().filter(|(_, source)| *source != Source::Form);
+            let fields = row.fields.iter().chain(row.result);
+            let parts = fields.filter(|(_, source)| *source != Source::Form);
             plan.parts =
                 parts.map(|(name, source)| Part { field: at(name), source: *source }).collect();
             for bits in row.bits {

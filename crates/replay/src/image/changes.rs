@@ -51,7 +51,7 @@ impl Fold<'_> {
         for (arg, identity) in &asked.call.identities {
             let Some(path) = paths.iter().find(|path| path.arg == *arg) else { continue };
             if let Some(spot) = self.spot(asked, path, false, true)? {
-                self.existing(&spot, true, identity)?;
+                self.existing(asked, &spot, true, identity)?;
             }
         }
         let Some(first) = paths.first() else { return Ok(()) };
@@ -202,7 +202,7 @@ impl Fold<'_> {
             let Some(spot) = self.spot(asked, path, follow, true)? else { return Ok(()) };
             let told = asked.call.identities.iter().find(|(arg, _)| *arg == path.arg);
             asked.opened = match told {
-                Some((_, identity)) => Some(self.existing(&spot, false, identity)?),
+                Some((_, identity)) => Some(self.existing(asked, &spot, false, identity)?),
                 None if spot.node.is_some() => spot.node,
                 None => {
                     let known = spot.directory.and_then(|d| self.tree.entry(d, &spot.name));
@@ -239,12 +239,13 @@ impl Fold<'_> {
     /// A file is told as it was before the call.
     fn existing(
         &mut self,
+        asked: &Asked,
         spot: &Spot,
         on_link: bool,
         identity: &Identity,
     ) -> Result<NodeId, ImageError> {
         let node = self.tree.there(spot, Kind::Unknown, on_link)?;
-        self.learn(node, on_link, identity)
+        self.learn(asked, node, on_link, identity)
     }
 
     /// Somebody may change the names in a directory.

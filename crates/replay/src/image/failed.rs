@@ -88,7 +88,7 @@ impl Fold<'_> {
         let node = self.tree.there(&spot, kind, on_link)?;
         for (arg, identity) in &asked.call.identities {
             if *arg == path.arg {
-                return self.learn(node, on_link, identity).map(Some);
+                return self.learn(asked, node, on_link, identity).map(Some);
             }
         }
         Ok(Some(node))

@@ -14,6 +14,7 @@ use model::decode::shape::shape_of;
 use model::{Description, Step, World, path};
 use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 
+use super::foreign::Foreign;
 use super::opens::Opens;
 use super::roles::{self, Role};
 use super::staging::Staging;
@@ -55,6 +56,8 @@ pub struct Asked {
     pub role: Role,
     pub args: &'static [Arg],
     pub classes: Classes,
+    /// The process is in a user namespace of its own: owners have other numbers there.
+    pub foreign: bool,
     /// File-system user and group of the process, when its program began.
     pub who: (u32, u32),
     pub root: NodeId,
@@ -134,6 +137,7 @@ pub struct Fold<'a> {
     pub roots: HashMap<u32, NodeId>,
     /// The thread with which each process's program began.
     leaders: HashMap<u32, u32>,
+    foreign: Foreign,
 }
 
 impl<'a> Fold<'a> {
@@ -151,6 +155,7 @@ impl<'a> Fold<'a> {
             directories: HashMap::new(),
             roots: HashMap::new(),
             leaders: HashMap::new(),
+            foreign: Foreign::default(),
         }
     }
 
@@ -167,6 +172,7 @@ impl<'a> Fold<'a> {
             }
             EventKind::Start { process, parent, .. } => {
                 let maker = self.world.thread(parent).map(|thread| thread.process);
+                self.foreign.started(process, parent, maker);
                 if let Some(&root) = maker.and_then(|maker| self.roots.get(&maker)) {
                     self.roots.entry(process).or_insert(root);
                 }
@@ -185,6 +191,7 @@ impl<'a> Fold<'a> {
                 self.world.finish(step);
                 self.roots.remove(&process);
                 self.leaders.remove(&process);
+                self.foreign.exited(process);
                 Ok(())
             }
             _ => {
@@ -221,6 +228,8 @@ impl<'a> Fold<'a> {
     }
 
     fn call(&mut self, thread: u32, tsc: u64, call: Call, step: Step) -> Result<(), ImageError> {
+        let process = self.world.thread(thread).map(|thread| thread.process);
+        self.foreign.called(thread, process, &call, &mut self.stored);
         let asked = self.ask(thread, tsc, call, &step);
         self.world.finish(step);
         let Some(mut asked) = asked else { return Ok(()) };
@@ -250,6 +259,7 @@ impl<'a> Fold<'a> {
             role: roles::of(call.nr),
             args: shape.args,
             classes: shape.classes,
+            foreign: self.foreign.has(process),
             who,
             root,
             process,

@@ -64,7 +64,7 @@ impl Fold<'_> {
         let mut node = self.tree.there(&spot, Kind::Unknown, !follow)?;
         let identities = asked.call.identities.iter();
         for (_, identity) in identities.filter(|(arg, _)| *arg == path.arg || *arg == RESULT) {
-            node = self.learn(node, !follow, identity)?;
+            node = self.learn(asked, node, !follow, identity)?;
         }
         // What kind of file a device is, its identity said.
         self.tree.set_kind(node, kind);
@@ -84,7 +84,7 @@ impl Fold<'_> {
             let bytes = self.stored.read(&data.content, 256).unwrap_or_default();
             if let Some(identity) = stat::parse(layout.name, &bytes) {
                 let on_link = asked.role == Role::OnLink || asked.has_flag("AT_SYMLINK_NOFOLLOW");
-                self.learn(node, on_link, &identity)?;
+                self.learn(asked, node, on_link, &identity)?;
             }
         }
         Ok(())
@@ -260,6 +260,7 @@ impl Fold<'_> {
     /// by another name.
     pub fn learn(
         &mut self,
+        asked: &Asked,
         node: NodeId,
         on_link: bool,
         told: &Identity,
@@ -290,19 +291,19 @@ impl Fold<'_> {
         }
         let known = self.tree.node_mut(node);
         if *known.inode.get_or_insert(inode) == inode && known.initial {
-            self.attributes_at_first(node, told);
+            self.attributes_at_first(node, told, !asked.foreign);
         }
         Ok(node)
     }
 
-    /// Takes over what the program has not changed yet.
-    fn attributes_at_first(&mut self, id: NodeId, told: &Identity) {
+    /// Takes over what the program has not changed yet. `owners`: they are told as they are.
+    fn attributes_at_first(&mut self, id: NodeId, told: &Identity, owners: bool) {
         let node = self.tree.node_mut(id);
         let (about, changed) = (&mut node.about, &node.changed);
         if !changed.mode {
             about.mode = Some(told.mode & 0o7777);
         }
-        if !changed.owner {
+        if owners && !changed.owner {
             about.owner = Some((told.uid, told.gid));
         }
         if about.links.is_none() {

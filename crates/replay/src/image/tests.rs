@@ -1,12 +1,13 @@
 //! Images of made-up recordings.
 
 mod hostile;
-mod recording;
+pub(crate) mod recording;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 
 use recording::{Image, Recording, With, stat};
+use trace::event::Identity;
 
 const O_RDWR: u64 = 2;
 const O_CREAT: u64 = 0o100;
@@ -22,6 +23,44 @@ const ENOTEMPTY: i64 = -39;
 
 fn content(image: &Image, path: &str) -> Vec<u8> {
     fs::read(image.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn owners_are_not_taken_from_who_sees_other_numbers() {
+    const CLONE_NEWUSER: u64 = 0x1000_0000;
+    const NOBODY: u32 = 65534;
+    let mut r = Recording::new("/home/me");
+    let file = stat(1, 10, 0o100640);
+    r.stat("file", file);
+    r.numbers("unshare", &[CLONE_NEWUSER], 0);
+    r.stat("file", Identity { uid: NOBODY, gid: NOBODY, ..file });
+    r.fork(2);
+    r.by(2).stat("file", Identity { uid: NOBODY, gid: NOBODY, ..file });
+    let there = r.image().path("home/me/file").metadata().expect("it is there");
+    assert_eq!((there.uid(), there.gid()), (file.uid, file.gid));
+}
+
+#[test]
+fn a_link_that_files_were_only_opened_by_is_one() {
+    let mut r = Recording::new("/home/me");
+    let bytes = b"new";
+    r.open("link", O_RDWR | O_CREAT, 3).told_before(stat(1, 10, 0o100640).size(10));
+    r.write(3, bytes);
+    r.open("dangling", O_RDWR | O_CREAT, 4);
+    r.write(4, bytes);
+    r.open("made", O_RDWR | O_CREAT, 5);
+    r.paths("unlink", &["made"], 0);
+    r.paths("symlink", &["a/target", "made"], 0);
+    r.ends_with_link("/home/me/dangling", "a/nothing");
+    r.ends_with_link("/home/me/link", "a/target");
+    r.ends_with_link("/home/me/made", "a/target");
+    let image = r.image();
+    let target = |name: &str| fs::read_link(image.path("home/me").join(name)).ok();
+    assert_eq!(target("link"), Some("a/target".into()));
+    assert_eq!(target("dangling"), Some("a/nothing".into()));
+    assert_eq!(image.names("home/me"), ["a", "dangling", "link"]);
+    assert_eq!(image.names("home/me/a"), ["target"]);
+    assert_eq!(content(&image, "home/me/a/target").len(), 10);
 }
 
 #[test]

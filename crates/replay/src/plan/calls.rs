@@ -6,6 +6,7 @@ use model::{Contents, Stored, spawn_flags};
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
+use super::copies::Numbers;
 use super::ends::End;
 use super::names::Names;
 use super::pack;
@@ -75,7 +76,7 @@ impl Planner<'_> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague, end) = {
+        let (treatment, vague, end, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             let vague = self.judge.is_vague(said, call, &table);
             let end = match self.others_matter() {
@@ -84,8 +85,12 @@ impl Planner<'_> {
                 }),
                 false => None,
             };
+            let numbers = match self.others_matter() {
+                true => Numbers::of(step, &table),
+                false => None,
+            };
             let learn = links.paths.is_empty();
-            (self.judge.judge(said, call, ret, &table, &paths, learn), vague, end)
+            (self.judge.judge(said, call, ret, &table, &paths, learn), vague, end, numbers)
         };
         match treatment {
             Treatment::Make { stream } => {
@@ -93,8 +98,12 @@ impl Planner<'_> {
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let how = How { stream, vague, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
-                    let names = Names::of(said, call, ret, paths);
+                    let names = match self.others_matter() {
+                        true => Names::of(said, call, ret, &paths),
+                        false => None,
+                    };
                     self.order_by_results(index, names, end);
+                    self.order_by_numbers(index, numbers, event.tsc);
                 }
             }
             Treatment::Simulate => {
@@ -116,7 +125,7 @@ impl Planner<'_> {
     }
 
     /// Whether the order of calls of several threads is to be kept.
-    fn others_matter(&self) -> bool {
+    pub(super) fn others_matter(&self) -> bool {
         self.shared.options.overlap && self.threads.len() > 1
     }
 

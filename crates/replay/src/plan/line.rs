@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::copies::{Contested, Numbers};
 use super::ends::End;
 use super::names::Names;
 use super::transfers::Known;
@@ -19,6 +20,29 @@ pub fn claim(spawned: &mut Spawned, tid: u32) -> Option<Index> {
     let same = |spawned: &(Option<i64>, Index)| spawned.0 == Some(tid.into());
     let at = spawned.iter().position(same).unwrap_or(0);
     spawned.remove(at).map(|(_, index)| index)
+}
+
+/// What the result of a call tells about its place among others.
+#[derive(Default)]
+pub struct Told {
+    /// The names that it is about.
+    pub names: Option<Names>,
+    /// The end of a file that it is about.
+    pub end: Option<End>,
+    /// Another one waits for it because of that.
+    pub is_first: bool,
+    /// It waits for another one because of that.
+    pub is_last: bool,
+}
+
+impl Told {
+    /// Whether it came after another one that overlapped it.
+    pub fn must_follow(&self, other: &Told) -> bool {
+        let names = self.names.as_ref().zip(other.names.as_ref());
+        let ends = self.end.as_ref().zip(other.end.as_ref());
+        names.is_some_and(|(ours, theirs)| ours.must_follow(theirs))
+            || ends.is_some_and(|(ours, theirs)| ours.must_follow(theirs))
+    }
 }
 
 /// What is known of a lane while its actions are planned.
@@ -38,8 +62,12 @@ pub struct Line {
     pub has_open: bool,
     /// Where what lies ready ends.
     ready: Ends,
-    /// The names, and the end of a file, that it is about.
-    pub told: (Option<Names>, Option<End>),
+    /// What its result tells about its place among calls that overlapped it.
+    pub told: Told,
+    /// What it does to the numbers of its table.
+    pub numbers: Option<Numbers>,
+    /// Numbers that were being closed while this task got its copy of them.
+    pub contested: Vec<Contested>,
     /// Open files that it used last.
     pub known: Known,
     /// The count of opened actions when it was opened.
@@ -128,7 +156,8 @@ impl Line {
         if let Some(action) = self.open_mut() {
             action.overlapped |= overlapped;
             self.has_open = false;
-            self.told = (None, None);
+            self.told = Told::default();
+            self.numbers = None;
             self.count += 1;
             self.ready = self.batch.ends();
         }

@@ -1,66 +1,120 @@
-//! Calls that overlapped and concern the same name: what came of them tells which was first.
+//! Calls that overlapped and concern the same names: what came of them tells which was first.
 //!
-//! A call that found something, or did not, must come before one that changed just that. (The
-//! other way round nothing is to be done: a task repeats what came too early.) Only calls that
-//! change nothing are waited for in this way, so no two calls wait for each other.
+//! A call that found something, or did not, comes before one that changed just that. (The other way
+//! round nothing is to be done: a task repeats what came too early.)
 
 use events::Kind;
+use events::record::RESULT;
 use trace::event::Call;
 
 use crate::image::roles::{self, Role};
-use crate::treatment::Said;
+use crate::treatment::{Said, makes_name};
+
+/// `RENAME_EXCHANGE`: both names stay.
+const EXCHANGE: u64 = 2;
 
 /// What a call has to do with names.
+#[derive(Debug, Default)]
 pub struct Names {
-    makes: Option<usize>,
-    removes: Option<usize>,
-    /// It was to make its last path: that nothing is there is no reason to fail.
-    would_make: bool,
-    ret: i64,
-    paths: Vec<(u8, Vec<u8>)>,
+    made: Option<Vec<u8>>,
+    removed: Option<Vec<u8>>,
+    found: Vec<Found>,
+}
+
+/// What a call found, before it changed anything.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// It was there, and stayed.
+    There(Vec<u8>),
+    /// This directory was there, and those above it.
+    Above(Vec<u8>),
+    /// It was not there.
+    Absent(Vec<u8>),
+    /// Something was in this directory.
+    Filled(Vec<u8>),
 }
 
 impl Names {
     /// Of a call with these absolute paths.
-    pub fn of(said: &Said, call: &Call, ret: i64, paths: Vec<(u8, Vec<u8>)>) -> Option<Names> {
-        let last = paths.len().checked_sub(1)?;
-        let may_make = said.args.iter().any(|arg| matches!(arg.kind, Kind::Mode));
-        let (would_make, would_remove) = match roles::of(call.nr) {
-            Role::Open => (may_make, false),
-            Role::MakeDirectory | Role::MakeNode | Role::MakeLink | Role::HardLink => (true, false),
-            Role::Remove => (false, true),
-            Role::Rename => (true, true),
-            _ => (false, false),
-        };
-        let done = ret >= 0;
-        let makes = (done && would_make).then_some(last);
-        let removes = (done && would_remove).then_some(0);
-        Some(Names { makes, removes, would_make, ret, paths })
+    pub fn of(said: &Said, call: &Call, ret: i64, paths: &[(u8, Vec<u8>)]) -> Option<Names> {
+        let (first, last) = (&paths.first()?.1, &paths.last()?.1);
+        let role = roles::of(call.nr);
+        let above = |path: &[u8]| Found::Above(parent(path).to_vec());
+        let mut names = Names::default();
+        if ret < 0 {
+            names.found = match -ret as i32 {
+                libc::EEXIST => vec![Found::There(last.clone())],
+                libc::ENOTEMPTY => vec![Found::Filled(last.clone())],
+                libc::ENOENT => absent(role, makes_name(call.nr, said.args), first, last),
+                _ => return None,
+            };
+            return Some(names);
+        }
+        match role {
+            Role::MakeDirectory | Role::MakeNode | Role::MakeLink => {
+                names.made = Some(last.clone());
+                names.found = vec![above(last)];
+            }
+            Role::HardLink => {
+                names.made = Some(last.clone());
+                names.found = vec![Found::There(first.clone()), above(last)];
+            }
+            Role::Remove => {
+                names.removed = Some(first.clone());
+                names.found = vec![above(first)];
+            }
+            Role::Rename if exchanges(said, call) => {
+                names.found = vec![above(first), above(last)];
+            }
+            Role::Rename => {
+                names.made = Some(last.clone());
+                names.removed = Some(first.clone());
+                names.found = vec![above(first), above(last)];
+            }
+            Role::Open if makes_name(call.nr, said.args) && !was_told(call) => {
+                names.made = Some(last.clone());
+                names.found = vec![above(last)];
+            }
+            _ => {
+                names.found = paths.iter().map(|(_, path)| Found::There(path.clone())).collect();
+            }
+        }
+        Some(names)
     }
 
     /// Whether this call changed what the other one had found before.
     pub fn must_follow(&self, other: &Names) -> bool {
-        let path = |at: Option<usize>| at.map(|at| &self.paths[at].1[..]);
-        let (made, removed) = (path(self.makes), path(self.removes));
-        if other.makes.is_some() || other.removes.is_some() {
-            return false;
-        }
-        let mut asked = other.paths.iter().map(|(_, path)| &path[..]);
-        match -other.ret as i32 {
-            libc::ENOENT => made.is_some_and(|made| {
-                asked.any(|path| match other.would_make {
-                    // Its directory was missing. One further up may not be the only one.
-                    true => parent(path) == made,
-                    false => path == made,
-                })
-            }),
-            libc::EEXIST => removed.is_some_and(|removed| asked.any(|path| path == removed)),
-            _ if other.ret >= 0 => {
-                removed.is_some_and(|removed| asked.any(|path| leads_through(path, removed)))
+        let made = |path: &[u8]| self.made.as_deref() == Some(path);
+        let removed = self.removed.as_deref();
+        other.found.iter().any(|found| match found {
+            Found::There(path) | Found::Above(path) => {
+                removed.is_some_and(|removed| leads_through(path, removed))
             }
-            _ => false,
-        }
+            Found::Absent(path) => made(path),
+            Found::Filled(path) => removed.is_some_and(|removed| parent(removed) == path),
+        })
     }
+}
+
+/// What was missing. Of several that may have been, only what is most likely: a directory further
+/// up may not be the only one.
+fn absent(role: Role, makes: bool, first: &[u8], last: &[u8]) -> Vec<Found> {
+    let absent = |path: &[u8]| Found::Absent(path.to_vec());
+    match role {
+        Role::HardLink | Role::Rename => vec![absent(first), absent(parent(last))],
+        _ if makes => vec![absent(parent(last))],
+        _ => vec![absent(first), absent(last)],
+    }
+}
+
+/// Whether what was opened had been seen before it was.
+fn was_told(call: &Call) -> bool {
+    call.identities.iter().any(|(arg, _)| *arg != RESULT)
+}
+
+fn exchanges(said: &Said, call: &Call) -> bool {
+    let mut args = said.args.iter().zip(call.args);
+    args.any(|(arg, value)| matches!(arg.kind, Kind::Flags(_)) && value & EXCHANGE != 0)
 }
 
 /// The directory that a path is in.
@@ -75,32 +129,87 @@ fn leads_through(path: &[u8], other: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use trace::event::EventKind;
+
     use super::*;
+    use crate::image::tests::recording::Recording;
+    use crate::treatment::said;
 
-    const NOTHING: Names =
-        Names { makes: None, removes: None, would_make: false, ret: 0, paths: Vec::new() };
+    const O_CREAT: u64 = 0o100;
+    const ENOENT: i64 = -2;
+    const EEXIST: i64 = -17;
+    const ENOTEMPTY: i64 = -39;
 
-    fn on(path: &str) -> Names {
-        Names { paths: vec![(0, path.into())], ..NOTHING }
+    /// Of a call on absolute paths.
+    fn names(name: &str, paths: &[&str], ret: i64) -> Names {
+        let mut recording = Recording::new("/");
+        match name {
+            "open" | "creat" => {
+                let flags = if name == "open" { 0 } else { O_CREAT };
+                recording.open(paths[0], flags, ret);
+            }
+            "symlink" => recording.paths(name, &["target", paths[0]], ret),
+            _ => recording.paths(name, paths, ret),
+        }
+        let Some(EventKind::Call(call)) = recording.events().last().map(|event| event.kind) else {
+            panic!("a call was made");
+        };
+        let paths: Vec<(u8, Vec<u8>)> =
+            paths.iter().zip(0..).map(|(path, arg)| (arg, path.as_bytes().to_vec())).collect();
+        let said = said(&call).expect("it has a row");
+        Names::of(&said, &call, ret, &paths).expect("it tells something")
     }
 
     #[test]
     fn what_was_found_comes_before_what_changed_it() {
-        let makes = Names { makes: Some(0), ..on("/a/b") };
-        let removes = Names { removes: Some(0), ..on("/a/b") };
-        let failed = |path: &str, errno: i32| Names { ret: i64::from(-errno), ..on(path) };
-        let not_made = |path: &str| Names { would_make: true, ..failed(path, libc::ENOENT) };
-        assert!(makes.must_follow(&failed("/a/b", libc::ENOENT)));
-        assert!(makes.must_follow(&not_made("/a/b/c")));
-        assert!(!makes.must_follow(&failed("/a/b/c", libc::ENOENT)), "c may be missing as well");
-        assert!(!makes.must_follow(&not_made("/a/b/c/d")), "c may be missing as well");
-        assert!(!makes.must_follow(&not_made("/a/b")));
-        assert!(!makes.must_follow(&failed("/a", libc::ENOENT)));
-        assert!(!makes.must_follow(&on("/a/b")), "that comes after");
-        assert!(removes.must_follow(&on("/a/b")));
-        assert!(removes.must_follow(&on("/a/b/c")));
-        assert!(removes.must_follow(&failed("/a/b", libc::EEXIST)));
-        assert!(!removes.must_follow(&failed("/a/b", libc::ENOENT)), "that comes after");
-        assert!(!removes.must_follow(&makes) && !makes.must_follow(&removes));
+        let makes = || names("creat", &["/a/b"], 3);
+        let follows =
+            |name: &str, paths: &[&str], ret| makes().must_follow(&names(name, paths, ret));
+        assert!(follows("open", &["/a/b"], ENOENT));
+        assert!(follows("mkdir", &["/a/b/c"], ENOENT));
+        assert!(follows("creat", &["/a/b/c"], ENOENT));
+        assert!(follows("rename", &["/a/b", "/c"], ENOENT));
+        assert!(follows("link", &["/c", "/a/b/d"], ENOENT));
+        assert!(!follows("open", &["/a/b/c"], ENOENT), "c may be missing as well");
+        assert!(!follows("creat", &["/a/b/c/d"], ENOENT), "c may be missing as well");
+        assert!(!follows("mkdir", &["/a/b"], ENOENT));
+        assert!(!follows("open", &["/a"], ENOENT));
+        assert!(!follows("open", &["/a/b"], 4), "that comes after");
+        assert!(!follows("symlink", &["/a/b"], EEXIST), "that comes after");
+    }
+
+    #[test]
+    fn what_was_there_comes_before_its_end() {
+        let ends = [names("unlink", &["/a/b"], 0), names("rename", &["/a/b", "/x"], 0)];
+        for end in ends {
+            let follows =
+                |name: &str, paths: &[&str], ret| end.must_follow(&names(name, paths, ret));
+            assert!(follows("open", &["/a/b"], 3));
+            assert!(follows("open", &["/a/b/c"], 3));
+            assert!(follows("symlink", &["/a/b"], EEXIST));
+            assert!(follows("mkdir", &["/a/b/c"], 0));
+            assert!(follows("unlink", &["/a/b/c"], 0));
+            assert!(follows("link", &["/a/b", "/c"], 0));
+            assert!(follows("rename", &["/c", "/a/b/c"], 0));
+            assert!(follows("rmdir", &["/a"], ENOTEMPTY));
+            assert!(!follows("rmdir", &["/a/b"], ENOTEMPTY));
+            assert!(!follows("open", &["/a/b"], ENOENT), "that comes after");
+            assert!(!follows("creat", &["/a/b"], 3), "nobody can tell");
+            assert!(!follows("unlink", &["/a/b"], 0), "nobody can tell");
+        }
+    }
+
+    #[test]
+    fn what_changes_places_is_not_removed() {
+        let mut exchange = Recording::new("/");
+        exchange.numbers("renameat2", &[0, 1, 0, 1, EXCHANGE], 0);
+        let Some(EventKind::Call(call)) = exchange.events().last().map(|event| event.kind) else {
+            panic!("a call was made");
+        };
+        let paths = [(1, b"/a".to_vec()), (3, b"/b".to_vec())];
+        let said = said(&call).expect("it has a row");
+        let names_of = Names::of(&said, &call, 0, &paths).expect("it tells something");
+        assert!(!names_of.must_follow(&names("open", &["/a"], 3)));
+        assert!(!names_of.must_follow(&names("open", &["/b"], ENOENT)));
     }
 }

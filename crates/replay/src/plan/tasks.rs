@@ -27,12 +27,13 @@ const SPAWNED_MAX: usize = 256;
 impl Planner<'_> {
     pub(super) fn start(
         &mut self,
-        thread: u32,
+        event: &Event,
         how: StartHow,
         process: u32,
         parent: u32,
         tid: u32,
     ) {
+        let thread = event.thread;
         if self.threads.contains_key(&thread) {
             return;
         }
@@ -63,6 +64,7 @@ impl Planner<'_> {
         line.lane.thread.store(thread, std::sync::atomic::Ordering::Relaxed);
         line.first = claimed.is_none() && maker.is_none();
         self.threads.insert(thread, index);
+        self.settle_copies(index, event);
     }
 
     fn new_line(&mut self, maker: Option<Index>) -> Index {
@@ -248,6 +250,7 @@ impl Planner<'_> {
         exit: u64,
     ) {
         let child = self.spawn(index, flags, event.tsc);
+        self.begin_copy((index, child), flags, event, exit);
         let foreign = self.lines[index].foreign || flags & CLONE_NEWUSER != 0;
         self.lines[child].foreign = foreign;
         let line = &mut self.lines[index];

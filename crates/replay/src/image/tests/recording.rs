@@ -14,6 +14,7 @@ use trace::event::{
     Call, Content, Data, Event, EventKind, Identity, OpenFd, Outcome, Preamble, ProcessState,
     StartHow, Totals,
 };
+use trace::manifest;
 use trace::{Trace, Writer, WriterOptions};
 
 use super::super::{Built, build};
@@ -56,6 +57,7 @@ pub struct Recording {
     events: Vec<Event>,
     thread: u32,
     tsc: u64,
+    links: Vec<manifest::Entry>,
 }
 
 /// What was built from one.
@@ -117,7 +119,8 @@ impl Recording {
             fds: fds.collect(),
             ..ProcessState::default()
         };
-        let mut recording = Recording { events: Vec::new(), thread: 1, tsc: 100 };
+        let mut recording =
+            Recording { events: Vec::new(), thread: 1, tsc: 100, links: Vec::new() };
         recording.started(1, 0);
         let kind = EventKind::State(Box::new(state));
         recording.events.push(Event { thread: 0, tsc: 150, kind });
@@ -137,6 +140,35 @@ impl Recording {
     pub fn fork(&mut self, thread: u32) {
         self.numbers("fork", &[], i64::from(100 + thread));
         self.started(thread, self.thread);
+    }
+
+    /// Another thread of this process begins.
+    pub fn thread(&mut self, thread: u32) {
+        const SHARED: i32 =
+            libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD;
+        self.numbers("clone", &[SHARED as u64], i64::from(100 + thread));
+        self.started(thread, self.thread);
+        let Some(last) = self.events.last_mut() else { return };
+        if let EventKind::Start { how, process, pid, .. } = &mut last.kind {
+            (*how, *process, *pid) = (StartHow::Thread, self.thread, 100 + self.thread);
+        }
+    }
+
+    /// A child process of this one shows up at this time.
+    pub fn child(&mut self, thread: u32, tsc: u64) {
+        self.tsc = tsc - 10;
+        self.started(thread, self.thread);
+    }
+
+    /// The last call lasted from then to then.
+    pub fn lasting(&mut self, begin: u64, end: u64) {
+        let Some(last) = self.events.last_mut() else { return };
+        last.tsc = begin;
+        if let EventKind::Call(Call { outcome: Outcome::Returned { exit_tsc, .. }, .. }) =
+            &mut last.kind
+        {
+            *exit_tsc = end;
+        }
     }
 
     /// From now on, calls are made by this process.
@@ -288,6 +320,25 @@ impl Recording {
         self.call("getdents64", &[fd, 1, 4096], &[(1, &bytes)], ret);
     }
 
+    /// Another program begins.
+    pub fn another_program(&mut self) {
+        self.tsc += 10;
+        let kind = EventKind::Image { tid: 100 + self.thread, data: Vec::new() };
+        self.events.push(Event { thread: self.thread, tsc: self.tsc, kind });
+    }
+
+    /// In the end there is a symbolic link; all of them, sorted by their paths.
+    pub fn ends_with_link(&mut self, path: &str, target: &str) {
+        let (path, target) = (path.into(), target.into());
+        let kind = manifest::FileKind::Link;
+        self.links.push(manifest::Entry { path, kind, target, ..manifest::Entry::default() });
+    }
+
+    /// All that happened.
+    pub fn events(&self) -> impl Iterator<Item = Event> {
+        self.events.clone().into_iter()
+    }
+
     /// The trace of it.
     pub fn trace(&self) -> Trace {
         let kept = Kept::default();
@@ -302,6 +353,12 @@ impl Recording {
         for event in sorted.values().flatten() {
             writer.event(event).expect("memory takes all");
         }
+        let mut manifest = manifest::ManifestWriter::default();
+        for link in &self.links {
+            manifest.add(&mut writer, &mut link.clone()).expect("memory takes all");
+        }
+        let ending = manifest::Ending { scope: manifest::Scope::Whole, left_out: 0 };
+        manifest.end(&mut writer, ending).expect("memory takes all");
         writer.finish(&Totals::default()).expect("memory takes all");
         let bytes = kept.0.lock().expect("no test panics here").clone();
         Trace::from_stream(Cursor::new(bytes)).expect("it is sound")

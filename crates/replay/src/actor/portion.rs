@@ -1,0 +1,77 @@
+//! Calls that list a directory, a portion at a time: a whole scan is compared as a set.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use super::{Actor, Made};
+use crate::batch::{Action, Batch, Call};
+use crate::clock;
+use crate::descriptors;
+use crate::scan::{self, Scan};
+
+impl Actor<'_> {
+    /// A portion of a directory.
+    pub(super) fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
+        self.tally.replayed += 1;
+        let begin = clock::ticks();
+        let mut differs = self.scan_portion(batch, call, false);
+        let ns = clock::to_ns(clock::ticks().wrapping_sub(begin));
+        self.tally.latencies.of(call.nr).record(ns);
+        if action.overlapped && matches!(differs, Some(Made::Data { .. })) {
+            let (shared, lane) = (Arc::clone(self.shared), Arc::clone(self.lane));
+            shared.appeal(&lane, action.exit, || {
+                differs = self.scan_portion(batch, call, true);
+                differs.is_none()
+            });
+        }
+        let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
+        if call.ret == 0 {
+            scans.remove(&call.scan);
+        } else if differs.is_some()
+            && let Some(scan) = scans.get_mut(&call.scan)
+        {
+            scan.partial = true;
+        }
+        drop(scans);
+        self.conclude(batch, action, call, differs.unwrap_or(Made::Same));
+    }
+
+    fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {
+        let fd = call.values[0] as i32;
+        let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
+        if again && scans.get(&call.scan).is_some_and(|scan| !scan.begun) {
+            scans.remove(&call.scan);
+            // SAFETY: numbers only.
+            unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
+        }
+        let scan = match scans.entry(call.scan) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match Scan::of(fd) {
+                Ok(scan) => entry.insert(scan),
+                Err(error) => {
+                    let ret = -i64::from(error);
+                    return (ret != call.ret).then_some(Made::Return(ret));
+                }
+            },
+        };
+        if call.ret < 0 || !self.shared.options.verifies() {
+            return None;
+        }
+        let exists = |name: &[u8]| descriptors::has_entry(fd, name);
+        if call.ret == 0 {
+            return scan.left_over(exists).map(|found| Made::Data {
+                what: "entries".into(),
+                expected: "no more entries".into(),
+                found,
+            });
+        }
+        let Some((portion, old)) = scan::recorded_portion(batch, call) else {
+            return Some(Made::Unknown);
+        };
+        scan.portion(&portion, old, exists).map(|expected| Made::Data {
+            what: "entries".into(),
+            expected,
+            found: "not there".into(),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Failures that follow from which names are there, looked at before the call is made: what should
+//! fail, and does not, has done something.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::RawFd;
+
+use events::Kind;
+
+use super::Maker;
+use crate::batch::{Batch, Call};
+use crate::descriptors;
+use crate::shared::Fill;
+use crate::treatment::makes_name;
+
+/// A path, and the directory that it is relative to.
+struct Name {
+    dir: RawFd,
+    path: CString,
+}
+
+/// Whether names alone may be the reason for an error.
+pub fn is_of_names(errno: i32) -> bool {
+    matches!(errno, libc::ENOENT | libc::EEXIST | libc::ENOTEMPTY)
+}
+
+impl Maker {
+    /// Whether names are now as they were when the call failed with an error of theirs.
+    pub fn names_fail(&mut self, batch: &Batch, call: &Call, fill: &Fill, errno: i32) -> bool {
+        self.prepare(batch, call, fill);
+        let names = self.names(call);
+        let (Some(first), Some(last)) = (names.first(), names.last()) else { return true };
+        match errno {
+            libc::EEXIST => last.is_there(),
+            libc::ENOTEMPTY => last.is_filled(),
+            _ if !makes_name(call.nr, call.args) => !last.is_there(),
+            // Where one path is made from another, either may be the reason.
+            _ => names.len() > 1 && !first.is_there() || !last.above().is_there(),
+        }
+    }
+
+    fn names(&self, call: &Call) -> Vec<Name> {
+        let mut dir = libc::AT_FDCWD;
+        let mut names = Vec::new();
+        for (arg, value) in call.args.iter().zip(self.values) {
+            match arg.kind {
+                Kind::DirFd => dir = value as RawFd,
+                Kind::Path if value != 0 => {
+                    // SAFETY: the path was built by `prepare`, and ends with a NUL.
+                    let path = unsafe { CStr::from_ptr(value as *const _) };
+                    names.push(Name { dir, path: path.to_owned() });
+                }
+                _ => {}
+            }
+        }
+        names
+    }
+}
+
+impl Name {
+    fn is_there(&self) -> bool {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: the path ends with a NUL.
+        unsafe { libc::faccessat(self.dir, self.path.as_ptr(), libc::F_OK, flags) == 0 }
+    }
+
+    /// Whether it is a directory with entries.
+    fn is_filled(&self) -> bool {
+        descriptors::has_entries(self.dir, &self.path)
+    }
+
+    /// What it is in. A link that leads to a directory is one, so the path ends with a slash.
+    fn above(&self) -> Name {
+        let path = self.path.as_bytes();
+        let end = path.len() - path.iter().rev().take_while(|&&c| c == b'/').count();
+        let slash = path[..end].iter().rposition(|&c| c == b'/');
+        let above = slash.map_or(&b"./"[..], |slash| &path[..=slash]);
+        Name { dir: self.dir, path: CString::new(above).unwrap_or_default() }
+    }
+}

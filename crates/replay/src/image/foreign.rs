@@ -1,0 +1,61 @@
+//! Processes in user namespaces of their own, where owners have other numbers.
+
+use std::collections::HashSet;
+
+use events::Act;
+use model::Contents;
+use trace::event::{Call, Outcome};
+
+const CLONE_NEWUSER: u64 = 0x1000_0000;
+
+/// Threads whose process in a new namespace has not shown up.
+const MAKERS_MAX: usize = 4096;
+
+/// Who they are.
+#[derive(Default)]
+pub struct Foreign {
+    processes: HashSet<u32>,
+    /// Threads whose next process will be one.
+    makers: HashSet<u32>,
+}
+
+impl Foreign {
+    /// Whether a process is one.
+    pub fn has(&self, process: u32) -> bool {
+        self.processes.contains(&process)
+    }
+
+    /// Takes note of a call that enters such a namespace, or has a process begin in one.
+    pub fn called(
+        &mut self,
+        thread: u32,
+        process: Option<u32>,
+        call: &Call,
+        contents: &mut dyn Contents,
+    ) {
+        let Outcome::Returned { ret: 0.., .. } = call.outcome else { return };
+        match events::by_number(u64::from(call.nr)).map_or(Act::Plain, |row| row.act) {
+            Act::Unshare if call.args[0] & CLONE_NEWUSER != 0 => self.processes.extend(process),
+            Act::Spawn if self.makers.len() < MAKERS_MAX => {
+                let flags = model::spawn_flags(call, contents);
+                if flags.is_some_and(|flags| flags & CLONE_NEWUSER != 0) {
+                    self.makers.insert(thread);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A process begins, made by a thread of another one.
+    pub fn started(&mut self, process: u32, parent: u32, maker: Option<u32>) {
+        let made_so = self.makers.remove(&parent);
+        if made_so || maker.is_some_and(|maker| self.has(maker)) {
+            self.processes.insert(process);
+        }
+    }
+
+    /// A process is over.
+    pub fn exited(&mut self, process: u32) {
+        self.processes.remove(&process);
+    }
+}

@@ -1,0 +1,62 @@
+//! Symbolic links that no call looked at: what was opened by the name was there, or was made, where
+//! the link leads. That it is one, the end of the recording tells.
+
+use trace::Trace;
+use trace::manifest::FileKind;
+
+use super::tree::{Kind, Name, NodeId, TooMany, Tree};
+use super::walk::Walk;
+
+impl Tree {
+    /// Takes for links what were links in the end, and what no call put there.
+    pub fn learn_links(&mut self, trace: &Trace) -> Result<(), TooMany> {
+        // What follows an entry that cannot be read, nobody knows; the replay will say so.
+        for entry in trace.manifest().map_while(Result::ok) {
+            if entry.kind == FileKind::Link && !entry.target.is_empty() {
+                self.was_a_link(&entry.path, entry.target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn was_a_link(&mut self, path: &[u8], target: Vec<u8>) -> Result<(), TooMany> {
+        let how = Walk { root: NodeId::ROOT, follow: false, is_there: false, canonical: false };
+        let Some(spot) = self.walk(NodeId::ROOT, path, how)? else { return Ok(()) };
+        let (Some(id), Some(home)) = (spot.node, spot.directory) else { return Ok(()) };
+        let node = self.node(id);
+        let made = !node.initial && node.may_have_been;
+        match node.kind {
+            Kind::File | Kind::Unknown if made => self.made_through(id, home, spot.name, target),
+            Kind::File if node.initial => {
+                let link = self.is_a_link(id)?;
+                self.learn_target(link, target)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A file that seemed to be made at a name was made where a link of that name leads.
+    fn made_through(
+        &mut self,
+        file: NodeId,
+        home: NodeId,
+        name: Name,
+        target: Vec<u8>,
+    ) -> Result<(), TooMany> {
+        let link = self.add(Kind::Link, true)?;
+        self.name(home, name.clone(), link);
+        if let Some(directory) = self.directory_mut(home) {
+            directory.had.insert(name.clone(), link);
+        }
+        let node = self.node_mut(link);
+        (node.firm, node.target) = (true, Some(target.clone()));
+        node.was.push((home, name));
+        let how = Walk { root: NodeId::ROOT, follow: true, is_there: true, canonical: false };
+        if let Some(spot) = self.walk(home, &target, how)?
+            && let (None, Some(directory)) = (spot.node, spot.directory)
+        {
+            self.name(directory, spot.name, file);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Replays of made-up recordings whose calls overlap. At the recorded pace each call begins when it
+//! did there: the order that is wrong is tried first, every time.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::image::tests::recording::{Recording, space};
+use crate::jail::Powers;
+use crate::outcome::Outcome;
+use crate::shared::{Fill, Options, Verify};
+
+const MS: u64 = 1_000_000;
+const O_CREAT: u64 = 0o100;
+const O_EXCL: u64 = 0o200;
+const ENOENT: i64 = -2;
+const EBADF: i64 = -9;
+const EEXIST: i64 = -17;
+const ENOTEMPTY: i64 = -39;
+
+/// Runs it again. It must touch nothing but what is the test's own: this is no jail.
+fn replayed(recording: &Recording) -> Outcome {
+    let options = Options {
+        overlap: true,
+        speed: Some(1.0),
+        verify: Verify::Warn,
+        fill: Fill::Zeros,
+        until: None,
+        privileged: false,
+        powers: Powers::None,
+    };
+    super::replay(&recording.trace(), options, space(), &|_| {})
+}
+
+fn agrees(recording: &Recording) {
+    let outcome = replayed(recording);
+    assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
+    assert_eq!(
+        outcome.mismatches.returned + outcome.mismatches.data,
+        0,
+        "{:?}",
+        outcome.mismatches
+    );
+    assert!(outcome.verified > 0);
+}
+
+/// Two threads, 1 and 2, of a process that has a pipe: 3 and 4.
+fn threads_with_a_pipe() -> Recording {
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    pipe(&mut r, [3, 4]);
+    r.thread(2);
+    r
+}
+
+fn pipe(r: &mut Recording, numbers: [u8; 2]) {
+    let bytes = [numbers[0], 0, 0, 0, numbers[1], 0, 0, 0];
+    r.call("pipe2", &[1, libc::O_CLOEXEC as u64], &[(0, &bytes)], 0);
+}
+
+/// The first thread makes process 3 in this time, which shows up after the half of it.
+fn fork(r: &mut Recording, begin: u64, end: u64) {
+    r.by(1).numbers("vfork", &[], 103);
+    r.lasting(begin * MS, end * MS);
+    r.child(3, (begin + end) / 2 * MS);
+}
+
+/// The second thread reads the end of the pipe; after that, process 3 ends.
+fn read_to_the_end(r: &mut Recording, number: u64, begin: u64) {
+    r.by(2).call("read", &[number, 1, 8], &[], 0);
+    r.lasting(begin * MS, (begin + 1) * MS);
+    r.by(3).numbers("exit_group", &[0], 0);
+    r.lasting((begin + 5) * MS, (begin + 6) * MS);
+}
+
+#[test]
+fn a_child_does_not_keep_a_pipe_open_that_was_closed_as_it_was_made() {
+    let mut r = threads_with_a_pipe();
+    fork(&mut r, 10, 90);
+    r.by(2).numbers("close", &[4], 0);
+    r.lasting(40 * MS, 100 * MS);
+    read_to_the_end(&mut r, 3, 110);
+    agrees(&r);
+}
+
+#[test]
+fn a_child_does_not_have_a_pipe_that_was_made_as_it_was_made() {
+    let mut r = threads_with_a_pipe();
+    fork(&mut r, 40, 90);
+    r.by(2);
+    pipe(&mut r, [5, 6]);
+    r.lasting(10 * MS, 100 * MS);
+    r.numbers("close", &[6], 0);
+    r.lasting(101 * MS, 102 * MS);
+    read_to_the_end(&mut r, 5, 110);
+    agrees(&r);
+}
+
+#[test]
+fn a_child_has_what_it_closes_itself() {
+    for (close, had) in [(20, true), (50, false)] {
+        let mut r = threads_with_a_pipe();
+        fork(&mut r, 40, 90);
+        r.by(3).numbers("close", &[4], if had { 0 } else { EBADF });
+        r.lasting(80 * MS, 81 * MS);
+        r.by(2).numbers("close", &[4], 0);
+        r.lasting(close * MS, 100 * MS);
+        read_to_the_end(&mut r, 3, 110);
+        agrees(&r);
+    }
+}
+
+/// A number was given and closed again while another call waited that got it in the end.
+#[test]
+fn a_number_is_given_when_it_was_closed() {
+    let mut r = threads_with_a_pipe();
+    r.by(1).numbers("dup", &[3], 5);
+    r.lasting(10 * MS, 60 * MS);
+    r.by(2).numbers("dup", &[4], 5);
+    r.lasting(20 * MS, 21 * MS);
+    r.numbers("close", &[5], 0);
+    r.lasting(30 * MS, 31 * MS);
+    r.by(1).numbers("close", &[5], 0);
+    r.lasting(70 * MS, 71 * MS);
+    agrees(&r);
+}
+
+/// The number that was being closed was given again before: the child has the new one. And the end
+/// of the pipe was read before: nothing waits for what is waited for.
+#[test]
+fn what_a_close_led_to_comes_after_it() {
+    let mut r = threads_with_a_pipe();
+    r.by(2).numbers("close", &[4], 0);
+    r.lasting(10 * MS, 100 * MS);
+    r.by(1).call("read", &[3, 1, 8], &[], 0);
+    r.lasting(20 * MS, 30 * MS);
+    r.numbers("dup", &[3], 4);
+    r.lasting(31 * MS, 32 * MS);
+    fork(&mut r, 40, 90);
+    r.by(3).numbers("exit_group", &[0], 0);
+    r.lasting(95 * MS, 96 * MS);
+    r.by(1).numbers("close", &[4], 0);
+    r.lasting(97 * MS, 98 * MS);
+    agrees(&r);
+}
+
+/// A call on paths below a directory.
+type On = (&'static str, &'static [&'static str], i64);
+
+/// Two overlapping calls, by two threads: the first one was the later one to have its effect, but
+/// begins earlier. There are a file `f` and directories `d` (empty) and `full` (with `x` in it).
+const OVERLAPS: &[[On; 2]] = &[
+    // The first one failed: what the second one did was the reason.
+    [("make", &["n"], EEXIST), ("make", &["n"], 4)],
+    [("symlink", &["n"], EEXIST), ("mkdir", &["n"], 0)],
+    [("mkdir", &["n"], EEXIST), ("rename", &["f", "n"], 0)],
+    [("open", &["f"], ENOENT), ("unlink", &["f"], 0)],
+    [("unlink", &["f"], ENOENT), ("rename", &["f", "n"], 0)],
+    [("rename", &["f", "n"], ENOENT), ("rename", &["f", "m"], 0)],
+    [("link", &["f", "n"], ENOENT), ("unlink", &["f"], 0)],
+    [("rename", &["f", "d/n"], ENOENT), ("rmdir", &["d"], 0)],
+    [("mkdir", &["d/n"], ENOENT), ("rmdir", &["d"], 0)],
+    [("make", &["d/n"], ENOENT), ("rename", &["d", "e"], 0)],
+    [("rmdir", &["d"], ENOTEMPTY), ("make", &["d/n"], 4)],
+    [("rename", &["full", "d"], ENOTEMPTY), ("make", &["d/n"], 4)],
+    // The first one changed what the second one had found.
+    [("unlink", &["f"], 0), ("open", &["f"], 4)],
+    [("unlink", &["f"], 0), ("link", &["f", "n"], 0)],
+    [("unlink", &["f"], 0), ("mkdir", &["f"], EEXIST)],
+    [("make", &["n"], 4), ("open", &["n"], ENOENT)],
+    [("make", &["n"], 4), ("rename", &["n", "m"], ENOENT)],
+    [("mkdir", &["n"], 0), ("symlink", &["n/m"], ENOENT)],
+    [("rename", &["d", "e"], 0), ("mkdir", &["d/n"], 0)],
+    [("rename", &["full", "e"], 0), ("unlink", &["full/x"], 0)],
+    [("unlink", &["full/x"], 0), ("rmdir", &["full"], ENOTEMPTY)],
+];
+
+fn make_call(r: &mut Recording, dir: &Path, (name, paths, ret): On) {
+    let paths: Vec<String> =
+        paths.iter().map(|path| dir.join(path).to_str().expect("text").to_string()).collect();
+    match (name, &paths[..]) {
+        ("open" | "make", [path]) => {
+            let flags = if name == "open" { 0 } else { O_CREAT | O_EXCL };
+            r.open(path, flags, ret);
+        }
+        ("symlink", [path]) => r.paths(name, &["target", path], ret),
+        ("mkdir", [path]) => {
+            let text = [path.as_bytes(), b"\0"].concat();
+            r.call(name, &[1, 0o755], &[(0, &text)], ret);
+        }
+        (_, paths) => r.paths(name, &paths.iter().map(|path| &path[..]).collect::<Vec<_>>(), ret),
+    }
+}
+
+#[test]
+fn results_tell_the_order_of_calls_on_one_name() {
+    let mut wrong = Vec::new();
+    for both in OVERLAPS {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("f"), "").expect("it can be made");
+        fs::create_dir(dir.path().join("d")).expect("it can be made");
+        fs::create_dir(dir.path().join("full")).expect("it can be made");
+        symlink("nowhere", dir.path().join("full/x")).expect("it can be made");
+        let mut r = threads_with_a_pipe();
+        for (call, thread) in both.iter().zip([1, 2]) {
+            make_call(r.by(thread), dir.path(), *call);
+            r.lasting(u64::from(thread) * 10 * MS, 40 * MS);
+        }
+        let outcome = replayed(&r);
+        let all_replayed = outcome.replayed == 3 && outcome.stopped.is_none();
+        if !all_replayed || outcome.mismatches.returned > 0 {
+            wrong.push((both, outcome.stopped, outcome.mismatches.groups));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
