@@ -27,6 +27,8 @@ pub(crate) struct Output {
     writer: Writer,
     space: Option<DiskSpace>,
     size_max: u64,
+    /// Bytes between looks at the room.
+    check_bytes: u64,
     unchecked: u64,
     /// What is given from now on is counted, but not written.
     discarding: bool,
@@ -56,10 +58,12 @@ pub(crate) struct Output {
 impl Output {
     pub fn new(writer: Writer, space: Option<DiskSpace>, size_max: Option<u64>) -> Output {
         let longest = space.as_ref().and_then(DiskSpace::longest);
+        let size_max = size_max.into_iter().chain(longest).min().unwrap_or(u64::MAX);
         Output {
             writer,
             space,
-            size_max: size_max.into_iter().chain(longest).min().unwrap_or(u64::MAX),
+            size_max,
+            check_bytes: ROOM_CHECK_BYTES.min(size_max / 16),
             unchecked: 0,
             discarding: false,
             full: None,
@@ -96,7 +100,7 @@ impl Output {
     fn count_call(&mut self, call: &CallRef<'_>) {
         self.calls_written += 1;
         self.unchecked += CALL_BYTES;
-        if self.unchecked >= ROOM_CHECK_BYTES {
+        if self.unchecked >= self.check_bytes {
             self.check_room();
         }
         self.slow_calls += u64::from(call.flags & enter_flag::SLOW != 0);
@@ -160,8 +164,11 @@ impl Output {
             return BlobId(0);
         }
         self.unchecked += bytes.len() as u64;
-        if self.unchecked >= ROOM_CHECK_BYTES {
+        if self.unchecked >= self.check_bytes {
             self.check_room();
+            if self.discarding {
+                return BlobId(0);
+            }
         }
         match self.writer.blob(bytes) {
             Ok(id) => id,
@@ -176,7 +183,7 @@ impl Output {
     #[cold]
     fn check_room(&mut self) {
         self.unchecked = 0;
-        let pending = self.writer.bytes_pending().saturating_add(ROOM_CHECK_BYTES);
+        let pending = self.writer.bytes_pending().saturating_add(self.check_bytes);
         if let Some(free) = self.space.as_ref().and_then(|space| space.short_of(pending)) {
             self.stop(
                 GapWhy::WriteFailed,
@@ -197,7 +204,8 @@ impl Output {
         while self.writer.bytes_pending() != 0 && start.elapsed() < CATCH_UP {
             std::thread::sleep(Duration::from_micros(200));
         }
-        let margin = ROOM_CHECK_BYTES.min(self.size_max / 4).max(self.size_max / 64);
+        // Room until the next check, and as much for the end.
+        let margin = (2 * self.check_bytes).max(self.size_max / 64);
         if self.writer.bytes_written().saturating_add(margin) >= self.size_max {
             let max = self.size_max;
             let which = "--max-size, or ulimit -f";

@@ -44,7 +44,8 @@ impl Sink {
                 }
                 let end = file.stream_position()?;
                 let space = DiskSpace::watch(file.try_clone()?.into());
-                Ok((Box::new(WholeWrites { file, whole: end, end }), space))
+                let limited = getrlimit(Resource::Fsize).current.is_some();
+                Ok((Box::new(WholeWrites { file, limited, whole: end, end }), space))
             }
         }
     }
@@ -53,6 +54,8 @@ impl Sink {
 /// A file in which everything between two flushes is there as a whole or not at all.
 struct WholeWrites {
     file: File,
+    /// It may not grow beyond a length (`ulimit -f`).
+    limited: bool,
     /// Where the last flush was.
     whole: u64,
     end: u64,
@@ -60,7 +63,9 @@ struct WholeWrites {
 
 impl Write for WholeWrites {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Err(error) = self.file.write_all(bytes) {
+        let file = &mut self.file;
+        let mut write = || file.write_all(bytes);
+        if let Err(error) = if self.limited { without_size_signal(write) } else { write() } {
             // The torn block would only take room. If even this fails, readers stop there.
             let _ = self.file.set_len(self.whole);
             let _ = self.file.seek(SeekFrom::Start(self.whole));
@@ -74,6 +79,23 @@ impl Write for WholeWrites {
     fn flush(&mut self) -> io::Result<()> {
         self.whole = self.end;
         self.file.flush()
+    }
+}
+
+/// Beyond the limit of file sizes the kernel kills who writes, by a signal to the thread. Here that
+/// is an error like any other.
+fn without_size_signal<T>(write: impl FnOnce() -> T) -> T {
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: sets of signals that are made here; the mask becomes what it was.
+    unsafe {
+        let (mut signal, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut signal);
+        libc::sigaddset(&raw mut signal, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signal, &raw mut before);
+        let written = write();
+        libc::sigtimedwait(&raw const signal, std::ptr::null_mut(), &raw const now);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        written
     }
 }
 
