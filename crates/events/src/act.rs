@@ -113,22 +113,16 @@ pub enum Act {
 impl Act {
     /// Whether a link at the end of a path is meant itself, whatever the flags say.
     pub const fn is_on_link(self) -> bool {
-        matches!(
-            self,
-            Act::OnLink
-                | Act::MakeDirectory
-                | Act::MakeNode
-                | Act::MakeLink
-                | Act::HardLink
-                | Act::Rename
-                | Act::Remove
-                | Act::Bind
-                | Act::LinkOwner
-                | Act::ReadLink
-                | Act::GetLinkXattr
-                | Act::ListLinkXattr
-                | Act::ChangeLinkXattr
-        )
+        self.changes_names()
+            || matches!(
+                self,
+                Act::OnLink
+                    | Act::LinkOwner
+                    | Act::ReadLink
+                    | Act::GetLinkXattr
+                    | Act::ListLinkXattr
+                    | Act::ChangeLinkXattr
+            )
     }
 
     /// Whether the call changes names: its effect counts from its beginning.

@@ -36,11 +36,11 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
     };
     let mut summer = Summer::new(pieces);
     let holes = stat.st_blocks as u64 * BLOCK_BYTES < size;
-    let read = match holes || size < SEVERAL_FROM {
-        true => read(file, size, holes, &mut summer),
+    let several = match holes || size < SEVERAL_FROM {
+        true => None,
         false => read_by_several(file, size, &mut summer),
     };
-    match read {
+    match several.unwrap_or_else(|| read(file, size, holes, &mut summer)) {
         Ok(true) => {}
         Ok(false) => return Content::Unsteady,
         Err(_) => return Content::Unreadable,
@@ -93,35 +93,50 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
 /// A stretch that a thread has read, or why it is not whole.
 type Stretch = Result<Vec<u8>, Errno>;
 
-/// The same for a file without holes: each of several threads reads every so many stretches.
-fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Result<bool, Errno> {
+/// The same for a file without holes: each of several threads reads every so many stretches. `None`,
+/// and nothing read, where there may be no more threads.
+fn read_by_several(
+    file: BorrowedFd<'_>,
+    size: u64,
+    summer: &mut Summer,
+) -> Option<Result<bool, Errno>> {
     let readers = thread::available_parallelism().map_or(1, |count| count.get().min(READERS_MAX));
     thread::scope(|scope| {
-        let queues: Vec<(Receiver<Stretch>, Sender<Vec<u8>>)> = (0..readers)
+        let queues = (0..readers)
             .map(|first| {
                 let (full, queue) = sync_channel(1);
                 let (done, empty) = channel();
                 let places = (first * READ_BYTES..).step_by(readers * READ_BYTES);
                 let places = places.map(|at| at as u64).take_while(move |at| *at < size);
-                scope.spawn(move || read_stretches(file, size, places, &full, &empty));
-                (queue, done)
+                let body = move || read_stretches(file, size, places, &full, &empty);
+                thread::Builder::new().spawn_scoped(scope, body).ok()?;
+                Some((queue, done))
             })
-            .collect();
-        let mut left = size;
-        for (queue, done) in queues.iter().cycle() {
-            if left == 0 {
-                break;
-            }
-            // A reader ends early where it found less than there should be.
-            let Ok(stretch) = queue.recv() else { return Ok(false) };
-            let stretch = stretch?;
-            summer.add(&stretch);
-            left -= stretch.len() as u64;
-            // Who has read all that it should does not want it.
-            let _ = done.send(stretch);
-        }
-        Ok(true)
+            .collect::<Option<Vec<_>>>()?;
+        Some(add_in_turn(&queues, size, summer))
     })
+}
+
+/// Takes one stretch from each reader after the other. Whether there were enough.
+fn add_in_turn(
+    queues: &[(Receiver<Stretch>, Sender<Vec<u8>>)],
+    size: u64,
+    summer: &mut Summer,
+) -> Result<bool, Errno> {
+    let mut left = size;
+    for (queue, done) in queues.iter().cycle() {
+        if left == 0 {
+            break;
+        }
+        // A reader ends early where it found less than there should be.
+        let Ok(stretch) = queue.recv() else { return Ok(false) };
+        let stretch = stretch?;
+        summer.add(&stretch);
+        left -= stretch.len() as u64;
+        // Who has read all that it should does not want it.
+        let _ = done.send(stretch);
+    }
+    Ok(true)
 }
 
 fn read_stretches(

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
+use std::thread::{self, Builder};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, flistxattr, fstat, open,
@@ -102,10 +102,14 @@ impl Tree {
         let mut shares = paths.chunks(share);
         let own = shares.next().unwrap_or_default();
         thread::scope(|scope| {
-            let others: Vec<_> = shares.map(|share| scope.spawn(move || look(share))).collect();
+            let others: Vec<_> = shares
+                .map(|share| (share, Builder::new().spawn_scoped(scope, move || look(share))))
+                .collect();
             let mut seen = look(own);
-            for other in others {
-                seen.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            for (share, other) in others {
+                // Where no more threads are allowed, this one does it.
+                let theirs = other.map(|other| other.join().unwrap_or_else(|p| resume_unwind(p)));
+                seen.extend(theirs.unwrap_or_else(|_| look(share)));
             }
             seen
         })

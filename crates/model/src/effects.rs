@@ -163,9 +163,12 @@ pub(crate) fn of_call(
         Act::Fcntl => look.fcntl(ret, step),
         Act::CloseRange => look.close_range(step),
         Act::Directory => {
+            // A path that was not captured leaves only an address, which is no descriptor.
+            let by_number = matches!(shape.args.first(), Some(Arg { kind: Kind::Fd, .. }));
             let path = match step.paths.first() {
                 Some((_, path)) => Some(path.clone()),
-                None => look.description(call.args[0] as i32).map(|d| d.path.clone()),
+                None if by_number => look.description(call.args[0] as i32).map(|d| d.path.clone()),
+                None => None,
             };
             step.at_exit.extend(path.map(|path| Effect::Chdir { path }));
         }
