@@ -24,6 +24,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("output_to_a_pipe", output_to_a_pipe),
     ("closed_streams_stay_closed", closed_streams_stay_closed),
     ("the_limit_of_file_sizes_is_kept", the_limit_of_file_sizes_is_kept),
+    ("no_more_threads_are_needed", no_more_threads_are_needed),
     ("summary", summary),
     ("data_modes", data_modes),
     ("data_for_some_paths", data_for_some_paths),
@@ -192,6 +193,15 @@ fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), C
     );
     place.run(place.command("sh").args(["-c", &script]))?.success("the recording to a pipe")?;
     Info::of(stage, &place.work().join("piped.rnt"))?.must_be_complete()
+}
+
+fn no_more_threads_are_needed(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    // Enough files, and one large enough, that several threads would look at them in the end.
+    let script = "prlimit --pid $PPID --nproc=1:1; head -c 20000000 /dev/zero > large; \
+                  i=0; while [ $i -lt 100 ]; do echo $i > f$i; i=$((i+1)); done";
+    let outcome = record(stage, place, &["-q", "-o", "alone.rnt", "--", "sh", "-c", script])?;
+    outcome.success("the recording")?;
+    Info::of(stage, &place.work().join("alone.rnt"))?.must_be_complete()
 }
 
 fn output_to_a_pipe(stage: &Stage, place: &Place) -> Result<(), Complaint> {
