@@ -16,6 +16,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Files are written by threads.
+    #[error("cannot start threads that write the files: {0}")]
+    Threads(io::Error),
     /// A file could not be written.
     #[error("{}: {source}", path.display())]
     Parquet {

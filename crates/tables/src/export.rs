@@ -99,7 +99,8 @@ impl<'a> Export<'a> {
     pub fn new(trace: &'a Trace, options: Options) -> Result<Export<'a>, Error> {
         let epoch_ns = trace.preamble().epoch_ns;
         let place = RunPlace::new(&options.root, &options.run, options.force)?;
-        let sink = Sink { place, writers: Writers::new(), held: 0 };
+        let writers = Writers::new().map_err(Error::Threads)?;
+        let sink = Sink { place, writers, held: 0 };
         Ok(Export {
             trace,
             epoch_ns,

@@ -151,14 +151,14 @@ pub struct Writers {
 
 impl Writers {
     /// Starts them.
-    pub fn new() -> Writers {
-        let shared = Arc::new(Shared::default());
+    pub fn new() -> io::Result<Writers> {
         let count = thread::available_parallelism().map_or(1, |count| count.get());
-        let threads = (0..count.min(WRITERS_MAX)).map(|_| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.work())
-        });
-        Writers { threads: threads.collect(), shared }
+        let mut writers = Writers { shared: Arc::default(), threads: Vec::new() };
+        for _ in 0..count.min(WRITERS_MAX) {
+            let shared = Arc::clone(&writers.shared);
+            writers.threads.push(thread::Builder::new().spawn(move || shared.work())?);
+        }
+        Ok(writers)
     }
 
     /// Gives them a file to write, when there is room. Tells of a failure of an earlier one.
