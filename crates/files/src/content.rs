@@ -1,20 +1,19 @@
 //! Sums over the content of a regular file.
 
 use std::os::fd::BorrowedFd;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Builder};
 
 use rustix::fs::{SeekFrom, Stat, fstat, seek};
 use rustix::io::{Errno, pread};
-use trace::manifest::{Content, Sums, piece_bytes};
+use trace::manifest::{Content, LEAF_BYTES, Sums, piece_bytes};
 use twox_hash::XxHash3_128;
 
 use crate::Want;
 
-/// Bytes read at a time.
-const READ_BYTES: usize = 512 << 10;
-/// Files of this size are read by several threads: that takes longer than the sums.
-const SEVERAL_FROM: u64 = 8 << 20;
+/// Bytes read at a time: few enough to be in the cache when they are summed.
+const READ_BYTES: usize = 256 << 10;
 /// Threads that read one file, at most.
 const READERS_MAX: usize = 4;
 /// Most bytes of holes that are gone through, as zeros.
@@ -36,11 +35,11 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
     };
     let mut summer = Summer::new(pieces);
     let holes = stat.st_blocks as u64 * BLOCK_BYTES < size;
-    let several = match holes || size < SEVERAL_FROM {
-        true => None,
-        false => read_by_several(file, size, &mut summer),
+    let found = match !holes && size > LEAF_BYTES && pieces <= LEAF_BYTES {
+        true => read_by_several(file, size, &mut summer),
+        false => read(file, size, holes, &mut summer),
     };
-    match several.unwrap_or_else(|| read(file, size, holes, &mut summer)) {
+    match found {
         Ok(true) => {}
         Ok(false) => return Content::Unsteady,
         Err(_) => return Content::Unreadable,
@@ -90,123 +89,135 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
     Ok(true)
 }
 
-/// A stretch that a thread has read, or why it is not whole.
-type Stretch = Result<Vec<u8>, Errno>;
-
-/// The same for a file without holes: each of several threads reads every so many stretches. `None`,
-/// and nothing read, where there may be no more threads.
-fn read_by_several(
-    file: BorrowedFd<'_>,
-    size: u64,
-    summer: &mut Summer,
-) -> Option<Result<bool, Errno>> {
-    let readers = thread::available_parallelism().map_or(1, |count| count.get().min(READERS_MAX));
-    thread::scope(|scope| {
-        let queues = (0..readers)
-            .map(|first| {
-                let (full, queue) = sync_channel(1);
-                let (done, empty) = channel();
-                let places = (first * READ_BYTES..).step_by(readers * READ_BYTES);
-                let places = places.map(|at| at as u64).take_while(move |at| *at < size);
-                let body = move || read_stretches(file, size, places, &full, &empty);
-                thread::Builder::new().spawn_scoped(scope, body).ok()?;
-                Some((queue, done))
-            })
-            .collect::<Option<Vec<_>>>()?;
-        Some(add_in_turn(&queues, size, summer))
-    })
+/// The sums of one leaf of a file.
+struct Leaf {
+    number: u64,
+    sum: u128,
+    pieces: Vec<u64>,
 }
 
-/// Takes one stretch from each reader after the other. Whether there were enough.
-fn add_in_turn(
-    queues: &[(Receiver<Stretch>, Sender<Vec<u8>>)],
-    size: u64,
-    summer: &mut Summer,
-) -> Result<bool, Errno> {
-    let mut left = size;
-    for (queue, done) in queues.iter().cycle() {
-        if left == 0 {
-            break;
+/// The same for a file without holes, leaf by leaf on several processors.
+fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Result<bool, Errno> {
+    let next = AtomicU64::new(0);
+    let body = || read_leaves(file, size, summer.piece_bytes, &next);
+    let helpers =
+        thread::available_parallelism().map_or(1, |count| count.get().min(READERS_MAX)) - 1;
+    let shares = thread::scope(|scope| {
+        // Where no more threads are allowed, this one does it.
+        let helpers: Vec<_> =
+            (0..helpers).map_while(|_| Builder::new().spawn_scoped(scope, body).ok()).collect();
+        let own = body();
+        let theirs = helpers.into_iter().map(|it| it.join().unwrap_or_else(|p| resume_unwind(p)));
+        theirs.chain([own]).collect::<Vec<_>>()
+    });
+    let mut leaves = Vec::new();
+    for share in shares {
+        match share? {
+            Some(some) => leaves.extend(some),
+            None => return Ok(false),
         }
-        // A reader ends early where it found less than there should be.
-        let Ok(stretch) = queue.recv() else { return Ok(false) };
-        let stretch = stretch?;
-        summer.add(&stretch);
-        left -= stretch.len() as u64;
-        // Who has read all that it should does not want it.
-        let _ = done.send(stretch);
+    }
+    leaves.sort_unstable_by_key(|leaf: &Leaf| leaf.number);
+    for leaf in leaves {
+        summer.leaves.push(leaf.sum);
+        summer.pieces.extend(leaf.pieces);
     }
     Ok(true)
 }
 
-fn read_stretches(
+/// Sums the leaves that nobody else does. `None` where the file has fewer bytes than it should.
+fn read_leaves(
     file: BorrowedFd<'_>,
     size: u64,
-    places: impl Iterator<Item = u64>,
-    full: &SyncSender<Stretch>,
-    empty: &Receiver<Vec<u8>>,
-) {
-    for at in places {
-        let mut buffer = empty.try_recv().unwrap_or_default();
-        buffer.resize(READ_BYTES.min((size - at) as usize), 0);
-        let stretch = match fill(file, &mut buffer, at) {
-            Ok(true) => Ok(buffer),
-            Ok(false) => return,
-            Err(error) => Err(error),
-        };
-        if full.send(stretch).is_err() {
-            return;
+    piece_bytes: u64,
+    next: &AtomicU64,
+) -> Result<Option<Vec<Leaf>>, Errno> {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut leaves = Vec::new();
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let mut at = number * LEAF_BYTES;
+        if at >= size {
+            return Ok(Some(leaves));
         }
+        let end = size.min(at + LEAF_BYTES);
+        let mut summer = Summer::new(piece_bytes);
+        while at < end {
+            let wanted = buffer.len().min((end - at) as usize);
+            match pread(file, &mut buffer[..wanted], at) {
+                Ok(0) => return Ok(None),
+                Ok(read) => {
+                    summer.add(&buffer[..read]);
+                    at += read as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Of one leaf, it is the sum of the whole.
+        let Sums { whole: sum, pieces, .. } = summer.finish();
+        leaves.push(Leaf { number, sum, pieces });
     }
 }
 
-/// Whether there were as many bytes as there is room for.
-fn fill(file: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<bool, Errno> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match pread(file, &mut buffer[filled..], at + filled as u64) {
-            Ok(0) => return Ok(false),
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
-}
-
-/// Sums over the whole and over its pieces.
+/// Sums over the whole, leaf by leaf, and over its pieces.
 struct Summer {
-    whole: XxHash3_128,
+    leaves: Vec<u128>,
+    /// The leaf that was begun, and its bytes so far.
+    leaf: XxHash3_128,
+    in_leaf: u64,
     piece_bytes: u64,
     pieces: Vec<u64>,
     /// The piece that was begun, and its bytes so far.
     piece: XxHash3_128,
-    filled: u64,
+    in_piece: u64,
 }
 
 impl Summer {
     fn new(piece_bytes: u64) -> Summer {
-        let hash = XxHash3_128::new;
-        Summer { whole: hash(), piece_bytes, pieces: Vec::new(), piece: hash(), filled: 0 }
+        Summer {
+            leaves: Vec::new(),
+            leaf: XxHash3_128::new(),
+            in_leaf: 0,
+            piece_bytes,
+            pieces: Vec::new(),
+            piece: XxHash3_128::new(),
+            in_piece: 0,
+        }
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        self.whole.write(bytes);
-        if self.piece_bytes == 0 {
-            return;
+        self.add_to_leaves(bytes);
+        if self.piece_bytes > 0 {
+            self.add_to_pieces(bytes);
         }
-        let mut rest = bytes;
+    }
+
+    fn add_to_leaves(&mut self, mut rest: &[u8]) {
         while !rest.is_empty() {
-            let room = (self.piece_bytes - self.filled).min(rest.len() as u64) as usize;
+            let room = (LEAF_BYTES - self.in_leaf).min(rest.len() as u64) as usize;
             let (part, after) = rest.split_at(room);
             rest = after;
-            if self.filled == 0 && part.len() as u64 == self.piece_bytes {
+            self.leaf.write(part);
+            self.in_leaf += part.len() as u64;
+            if self.in_leaf == LEAF_BYTES {
+                self.close_leaf();
+            }
+        }
+    }
+
+    fn add_to_pieces(&mut self, mut rest: &[u8]) {
+        while !rest.is_empty() {
+            let room = (self.piece_bytes - self.in_piece).min(rest.len() as u64) as usize;
+            let (part, after) = rest.split_at(room);
+            rest = after;
+            if self.in_piece == 0 && part.len() as u64 == self.piece_bytes {
                 self.pieces.push(XxHash3_128::oneshot(part) as u64);
                 continue;
             }
             self.piece.write(part);
-            self.filled += part.len() as u64;
-            if self.filled == self.piece_bytes {
+            self.in_piece += part.len() as u64;
+            if self.in_piece == self.piece_bytes {
                 self.close_piece();
             }
         }
@@ -221,17 +232,32 @@ impl Summer {
         }
     }
 
+    fn close_leaf(&mut self) {
+        let leaf = std::mem::replace(&mut self.leaf, XxHash3_128::new());
+        self.leaves.push(leaf.finish_128());
+        self.in_leaf = 0;
+    }
+
     fn close_piece(&mut self) {
         let piece = std::mem::replace(&mut self.piece, XxHash3_128::new());
         self.pieces.push(piece.finish_128() as u64);
-        self.filled = 0;
+        self.in_piece = 0;
     }
 
     fn finish(mut self) -> Sums {
-        if self.filled > 0 {
+        if self.in_leaf > 0 || self.leaves.is_empty() {
+            self.close_leaf();
+        }
+        if self.in_piece > 0 {
             self.close_piece();
         }
-        let whole = self.whole.finish_128();
+        let whole = match self.leaves[..] {
+            [only] => only,
+            ref several => {
+                let sums: Vec<u8> = several.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+                XxHash3_128::oneshot(&sums)
+            }
+        };
         Sums { whole, piece_bytes: self.piece_bytes, pieces: self.pieces }
     }
 }
@@ -272,16 +298,30 @@ mod tests {
     }
 
     #[test]
-    fn several_threads_read_what_one_does() {
-        for extra in [0, 1, READ_BYTES - 1, READ_BYTES, 3 * READ_BYTES + 7] {
-            let len = SEVERAL_FROM as usize + extra;
+    fn long_files_have_the_sum_of_the_sums_of_their_leaves() {
+        let leaf = LEAF_BYTES as usize;
+        for len in [leaf - 1, leaf, leaf + 1, 2 * leaf, 3 * leaf + READ_BYTES + 7] {
             let bytes: Vec<u8> = (0..len as u32).map(|n| (n % 251 + (n >> 16)) as u8).collect();
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&bytes).unwrap();
             let found = sums(&file, Want::Pieces(1 << 20));
-            assert_eq!(found.whole, XxHash3_128::oneshot(&bytes), "{extra}");
+            let leaves: Vec<u128> = bytes.chunks(leaf).map(XxHash3_128::oneshot).collect();
+            let expected = match leaves[..] {
+                [only] => only,
+                _ => XxHash3_128::oneshot(
+                    &leaves.iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<_>>(),
+                ),
+            };
+            assert_eq!(found.whole, expected, "{len}");
             let pieces = bytes.chunks(1 << 20).map(|piece| XxHash3_128::oneshot(piece) as u64);
             assert_eq!(found.pieces, pieces.collect::<Vec<_>>());
+            // Pieces that are longer than leaves, and holes, are for one thread.
+            assert_eq!(sums(&file, Want::Pieces(2 * LEAF_BYTES)).whole, expected);
+            let mut sparse = tempfile::tempfile().unwrap();
+            sparse.set_len((len + leaf) as u64).unwrap();
+            sparse.write_all(&bytes).unwrap();
+            file.write_all(&vec![0; leaf]).unwrap();
+            assert_eq!(sums(&sparse, Want::Whole), sums(&file, Want::Whole));
             // One that became shorter meanwhile.
             let stat = fstat(&file).unwrap();
             file.set_len(len as u64 - 1).unwrap();

@@ -15,6 +15,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 pub const XATTRS_MAX: usize = 1024;
 /// Smallest piece of a file that has a sum of its own.
 pub const PIECE_BYTES_MIN: u64 = 4096;
+/// Bytes that are summed in one go: of longer files, the sums of these are summed.
+pub const LEAF_BYTES: u64 = 4 << 20;
 /// Most pieces of one file.
 pub const PIECES_MAX: u64 = 1 << 17;
 
@@ -121,7 +123,7 @@ pub enum Content {
 /// Sums over the content of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// XXH3-128 of all of it.
+    /// XXH3-128 of all of it or, where that is longer than a leaf, of the XXH3-128 of its leaves.
     pub whole: u128,
     /// Bytes of a piece, a power of two; 0 when there are no sums of pieces.
     pub piece_bytes: u64,

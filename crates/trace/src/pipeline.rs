@@ -14,8 +14,9 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use crate::compress::{Compress, Compressor, Haste};
+use crate::compress::{Compress, Compressor, Cost, Haste};
 use crate::dedup::DataBlock;
 use crate::error::WriteError;
 use crate::format::{self, HEAD_BYTES, Head, INDEX_HEADS_MAX, kind};
@@ -27,6 +28,8 @@ const QUEUE_BYTES_MAX: usize = 8 << 20;
 const HASTE_BYTES: usize = 1 << 20;
 /// Bytes at which the program is about to wait for us.
 const GREAT_HASTE_BYTES: usize = QUEUE_BYTES_MAX / 4;
+/// Of shorter payloads it is not measured what writing costs.
+const MEASURED_BYTES_MIN: usize = 64 << 10;
 /// Buffers kept for the next blocks.
 const SPARE_MAX: usize = 16;
 
@@ -98,6 +101,8 @@ struct Shared {
     turn: Condvar,
     spare: Mutex<Vec<Vec<u8>>>,
     bytes_written: AtomicU64,
+    /// A copy of the file's.
+    writing: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -111,6 +116,8 @@ struct File {
     last_index: u64,
     failed: Option<WriteError>,
     held: InFile,
+    /// What a byte costs here.
+    writing: Cost,
 }
 
 /// What the blocks in the file hold.
@@ -133,8 +140,12 @@ impl File {
         head.offset = self.offset;
         head.payload_crc = crc32fast::hash(stored);
         let bytes = head.to_bytes();
+        let began = Instant::now();
         if !self.write(&[&bytes, stored]) {
             return;
+        }
+        if stored.len() >= MEASURED_BYTES_MIN {
+            self.writing.measured(stored.len(), began.elapsed());
         }
         self.blocks += 1;
         match head.kind {
@@ -223,6 +234,7 @@ impl Pipeline {
             last_index: 0,
             failed: None,
             held: InFile::default(),
+            writing: Cost::default(),
         };
         file.write(&[&format::file_header()]);
         if let Some(error) = file.failed {
@@ -235,6 +247,7 @@ impl Pipeline {
             bytes_written: AtomicU64::new(file.offset),
             file: Mutex::new(file),
             turn: Condvar::new(),
+            writing: AtomicU64::new(0),
             spare: Mutex::default(),
             failed: AtomicBool::new(false),
         });
@@ -409,7 +422,8 @@ impl Shared {
     fn finish(&self, job: Job, compressor: &mut Compressor, haste: Haste) {
         let Job { turn, head, mut payload } = job;
         let raw = payload.bytes();
-        let (codec, stored) = compressor.compress(raw, haste);
+        let writing = Cost(self.writing.load(Ordering::Relaxed));
+        let (codec, stored) = compressor.compress(raw, haste, writing);
         let mut file = lock(&self.file);
         while file.turn != turn && file.failed.is_none() {
             file = self.turn.wait(file).unwrap_or_else(PoisonError::into_inner);
@@ -417,6 +431,7 @@ impl Shared {
         file.put(head, codec, raw.len(), stored);
         file.turn += 1;
         self.bytes_written.store(file.offset, Ordering::Relaxed);
+        self.writing.store(file.writing.0, Ordering::Relaxed);
         self.failed.store(file.failed.is_some(), Ordering::Relaxed);
         drop(file);
         self.turn.notify_all();

@@ -79,7 +79,8 @@ pub struct Args {
     pub duration: Option<Duration>,
 
     /// How to compress the trace: `zstd`, `zstd:LEVEL` (1 to 19), `lz4`, `none`, or `auto`: zstd
-    /// as long as that keeps up with PROGRAM, else lz4, or nothing where PROGRAM would have to wait
+    /// as long as that keeps up with PROGRAM, else lz4, or whichever of lz4 and nothing is done
+    /// sooner where PROGRAM would have to wait
     #[arg(long, value_name = "HOW", value_parser = compression, default_value = "auto")]
     pub compress: Compression,
 
