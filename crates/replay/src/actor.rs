@@ -6,12 +6,12 @@ mod portion;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use events::{Kind, Ret};
 
 use crate::batch::{Action, Batch, Call, Placed, Spawn, What};
-use crate::clock;
+use crate::clock::{self, Pace};
 use crate::descriptors;
 use crate::execute::{Maker, is_of_names};
 use crate::jail::Powers;
@@ -39,6 +39,7 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         maker: Maker::new(Arc::clone(&shared.space)),
         tally: Tally::default(),
         quick: shared.options.speed.is_none(),
+        pace: None,
         granted: 0,
     };
     if !actor.quick {
@@ -73,6 +74,8 @@ struct Actor<'a> {
     maker: Maker,
     tally: Tally,
     quick: bool,
+    /// Known when the first call is due.
+    pace: Option<Pace>,
     /// Bytes of the disk that it may take without asking.
     granted: u64,
 }
@@ -129,20 +132,25 @@ impl Actor<'_> {
     }
 
     fn wait_until_due(&mut self, enter: u64) {
-        let Some(due) = self.shared.due(enter) else { return };
+        let shared = self.shared;
+        if self.pace.is_none() {
+            self.pace = shared.pace();
+        }
+        let Some(pace) = &mut self.pace else { return };
+        let due = pace.due(enter);
         let late = loop {
-            let now = Instant::now();
-            let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else {
+            let now = pace.now();
+            if now >= due {
                 break now - due;
-            };
+            }
             // Where others need the core, sleeping as exactly as the machine can is the best.
-            let early = if self.shared.spins() > 0 { EARLY } else { Duration::ZERO };
-            match left > early {
-                true => self.shared.asleep(|| std::thread::sleep(left - early)),
-                false => std::hint::spin_loop(),
+            let early = if shared.spins() > 0 { EARLY } else { Duration::ZERO };
+            match Duration::from_nanos(due - now).checked_sub(early) {
+                Some(left) if !left.is_zero() => shared.asleep(|| std::thread::sleep(left)),
+                _ => std::hint::spin_loop(),
             }
         };
-        self.tally.start_error.get_or_insert_default().record(late.as_nanos() as u64);
+        self.tally.start_error.get_or_insert_default().record(late);
     }
 
     fn place(&self, action: &Action, placed: Placed) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use events::{Arg, Ret};
 use trace::event::{BlobId, ProcessState};
 use trace::{DataPayload, ReadError, Trace};
+use twox_hash::XxHash3_128;
 
 use crate::lane::Lane;
 
@@ -154,11 +155,51 @@ pub enum Stored {
     Blobs(Range<u32>),
 }
 
-/// A stored buffer: in which of [`Batch::blocks`], and its number.
+/// A stored buffer: in which of [`Batch::blocks`], its length and its number.
 #[derive(Clone, Copy)]
 pub struct Place {
     block: u32,
+    len: u32,
     id: BlobId,
+    /// The hash of one that is to be compared, if it is long: its bytes were unpacked some time ago
+    /// and are far from the processor.
+    hash: Option<u128>,
+}
+
+/// A stretch of what was recorded, to be compared.
+pub enum Expected<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// A stored buffer.
+    Blob(&'a Batch, Place),
+}
+
+impl<'a> Expected<'a> {
+    /// Its length.
+    pub fn len(&self) -> usize {
+        match self {
+            Expected::Bytes(bytes) => bytes.len(),
+            Expected::Blob(_, place) => place.len as usize,
+        }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        match self {
+            Expected::Bytes(bytes) => bytes,
+            Expected::Blob(batch, place) => batch.blob(*place),
+        }
+    }
+
+    /// Whether bytes are the same: where there is a hash, by that.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        match self {
+            Expected::Blob(_, Place { hash: Some(hash), len, .. }) => {
+                bytes.len() == *len as usize && XxHash3_128::oneshot(bytes) == *hash
+            }
+            _ => self.bytes() == bytes,
+        }
+    }
 }
 
 /// Where each part of a batch ends.
@@ -200,6 +241,8 @@ pub struct Batch {
 
 /// By how much less a byte of a block counts than one of the batch's own.
 const BLOCKS_WEIGHT: usize = 6;
+/// Buffers from this length on are compared by their hashes.
+const HASHED_BYTES_MIN: usize = 512;
 /// Blocks among which one is looked for: buffers come from few at a time.
 const BLOCKS_NEAR: usize = 8;
 
@@ -239,11 +282,16 @@ impl Batch {
         Stored::Bytes(start..self.bytes.len() as u32)
     }
 
-    /// Adds stored buffers.
-    pub fn add_blobs(&mut self, trace: &Trace, ids: &[BlobId]) -> Result<Stored, ReadError> {
+    /// Adds stored buffers. Those that are to be `compared` get a hash.
+    pub fn add_blobs(
+        &mut self,
+        trace: &Trace,
+        ids: &[BlobId],
+        compared: bool,
+    ) -> Result<Stored, ReadError> {
         let start = self.blobs.len() as u32;
         for id in ids {
-            self.add_blob(*id, || trace.data_of(*id))?;
+            self.add_blob(*id, compared, || trace.data_of(*id))?;
         }
         Ok(Stored::Blobs(start..self.blobs.len() as u32))
     }
@@ -251,19 +299,24 @@ impl Batch {
     fn add_blob(
         &mut self,
         id: BlobId,
+        compared: bool,
         find: impl FnOnce() -> Result<Arc<DataPayload>, ReadError>,
     ) -> Result<(), ReadError> {
         let near = self.blocks.len().saturating_sub(BLOCKS_NEAR);
         let known = self.blocks[near..].iter().rposition(|block| block.ids().contains(&id.0));
-        let block = match known {
+        let at = match known {
             Some(at) => near + at,
             None => {
                 self.blocks.push(find()?);
                 self.blocks.len() - 1
             }
         };
-        self.blob_bytes += self.blocks[block].get(id.0).map_or(0, <[u8]>::len);
-        self.blobs.push(Place { block: block as u32, id });
+        let block = &self.blocks[at];
+        let len = block.get(id.0).map_or(0, <[u8]>::len);
+        let hashed = compared && len >= HASHED_BYTES_MIN && block.is_sound();
+        let hash = if hashed { block.hash(id.0) } else { None };
+        self.blob_bytes += len;
+        self.blobs.push(Place { block: at as u32, len: len as u32, id, hash });
         Ok(())
     }
 
@@ -288,9 +341,9 @@ impl Batch {
         }
         for place in self.blobs.drain(from.blobs..) {
             let block = &self.blocks[place.block as usize];
-            self.blob_bytes -= block.get(place.id.0).map_or(0, <[u8]>::len);
+            self.blob_bytes -= place.len as usize;
             // It is at hand: nothing can fail.
-            let _ = to.add_blob(place.id, || Ok(Arc::clone(block)));
+            let _ = to.add_blob(place.id, place.hash.is_some(), || Ok(Arc::clone(block)));
         }
         to.actions.push(action);
     }
@@ -311,6 +364,18 @@ impl Batch {
 
     fn blob(&self, place: Place) -> &[u8] {
         self.blocks[place.block as usize].get(place.id.0).unwrap_or_default()
+    }
+
+    /// What is stored of a piece, to be compared stretch by stretch.
+    pub fn expected<'a>(&'a self, piece: &'a Piece) -> impl Iterator<Item = Expected<'a>> {
+        let (bytes, blobs) = match &piece.stored {
+            Stored::Bytes(range) => {
+                (Some(&self.bytes[range.start as usize..range.end as usize]), &[][..])
+            }
+            Stored::Blobs(range) => (None, &self.blobs[range.start as usize..range.end as usize]),
+        };
+        let blobs = blobs.iter().map(|place| Expected::Blob(self, *place));
+        bytes.map(Expected::Bytes).into_iter().chain(blobs)
     }
 
     /// What is stored of a piece, if that is one stretch.

@@ -28,10 +28,91 @@ pub fn to_ns(ticks: u64) -> u64 {
     (ticks as f64 * ratio) as u64
 }
 
+/// How long the counter is relied upon before it is held against the system's clock again.
+const RELIED_NS: u64 = 1_000_000;
+
+/// How time passes for one task that keeps to the recorded pace: in nanoseconds since the clock was
+/// started.
+pub struct Pace {
+    started: Instant,
+    epoch_tsc: u64,
+    ns_per_tick: f64,
+    /// What the counter and the system's clock showed together.
+    seen: (u64, u64),
+}
+
+impl Pace {
+    /// Of a recording whose time began at `epoch_tsc`, a tick of which is to take so long here.
+    pub fn new(started: Instant, epoch_tsc: u64, ns_per_tick: f64) -> Pace {
+        let mut pace = Pace { started, epoch_tsc, ns_per_tick, seen: (0, 0) };
+        pace.look();
+        pace
+    }
+
+    /// When something is due that began at `tsc` in the recording.
+    pub fn due(&self, tsc: u64) -> u64 {
+        (tsc.saturating_sub(self.epoch_tsc) as f64 * self.ns_per_tick) as u64
+    }
+
+    /// Now.
+    pub fn now(&mut self) -> u64 {
+        let passed = to_ns(ticks().wrapping_sub(self.seen.0));
+        if passed > RELIED_NS {
+            self.look();
+            return self.seen.1;
+        }
+        self.seen.1 + passed
+    }
+
+    fn look(&mut self) {
+        let (ticks, now) = both();
+        self.seen = (ticks, now.duration_since(self.started).as_nanos() as u64);
+    }
+}
+
+/// What the counter and the system's clock show at one moment: the closest of a few looks, as any may
+/// be interrupted.
+fn both() -> (u64, Instant) {
+    const LOOKS: usize = 4;
+    const CLOSE_TICKS: u64 = 1000;
+    let mut best = (u64::MAX, 0, Instant::now());
+    for _ in 0..LOOKS {
+        let (before, now, after) = (ticks(), Instant::now(), ticks());
+        let apart = after.wrapping_sub(before);
+        if apart < best.0 {
+            best = (apart, before.wrapping_add(apart / 2), now);
+        }
+        if apart < CLOSE_TICKS {
+            break;
+        }
+    }
+    (best.1, best.2)
+}
+
 fn calibrate() -> f64 {
-    let (from, begin) = (ticks(), Instant::now());
+    let (from, begin) = both();
     while begin.elapsed() < CALIBRATION {
         std::hint::spin_loop();
     }
-    begin.elapsed().as_nanos() as f64 / ticks().wrapping_sub(from).max(1) as f64
+    let (to, end) = both();
+    (end - begin).as_nanos() as f64 / to.wrapping_sub(from).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_as_it_does_for_the_system() {
+        let started = Instant::now();
+        let mut pace = Pace::new(started, 1000, 2.5);
+        assert_eq!((pace.due(1400), pace.due(3)), (1000, 0));
+        for _ in 0..100_000 {
+            let before = started.elapsed().as_nanos() as u64;
+            let now = pace.now();
+            let after = started.elapsed().as_nanos() as u64;
+            // What the counter is taken to do in a millisecond is right to a few microseconds.
+            assert!(before <= now + 20_000 && now <= after + 20_000, "{before} {now} {after}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::actor;
 use crate::batch::Batch;
+use crate::clock::Pace;
 use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
@@ -170,11 +171,10 @@ impl Shared {
         *self.clock.get_or_init(Instant::now)
     }
 
-    /// When a call begins that began at `tsc` in the recording, if the pace is the recorded one.
-    pub fn due(&self, tsc: u64) -> Option<Instant> {
+    /// How time passes for a task once the clock was started, if the pace is the recorded one.
+    pub fn pace(&self) -> Option<Pace> {
         let speed = self.options.speed?;
-        let ns = self.ticks_to_ns(tsc.saturating_sub(self.epoch_tsc)) as f64 / speed;
-        self.clock.wait().checked_add(Duration::from_nanos(ns as u64))
+        Some(Pace::new(*self.clock.wait(), self.epoch_tsc, self.ns_per_tick / speed))
     }
 
     // The tasks.

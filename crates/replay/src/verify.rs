@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use events::layout::{FieldKind, Layout};
 use events::record::part;
 use events::shape::{Dir, Kind, Of};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};
 use crate::execute::{self, Region};
@@ -88,9 +88,10 @@ fn is_compared(of: Of, which: u8) -> bool {
 
 fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool) -> Verdict {
     let mut at = 0;
-    for stretch in batch.stretches(piece) {
-        let there = &room[at.min(room.len())..(at + stretch.len()).min(room.len())];
-        if there != stretch {
+    for expected in batch.expected(piece) {
+        let there = &room[at.min(room.len())..(at + expected.len()).min(room.len())];
+        if !expected.is(there) {
+            let stretch = expected.bytes();
             if list && same_names(stretch, there) {
                 at += stretch.len();
                 continue;
@@ -102,18 +103,18 @@ fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool) -> Verdict {
                 found: sample(at + differs, &there[differs.min(there.len())..]),
             };
         }
-        at += stretch.len();
+        at += expected.len();
     }
     if (at as u64) >= piece.true_len {
         return Verdict::Same;
     }
     let all = room.get(..piece.true_len as usize);
     match (piece.hash, all) {
-        (Some(hash), Some(all)) if xxh3_128(all) == hash => Verdict::Same,
+        (Some(hash), Some(all)) if XxHash3_128::oneshot(all) == hash => Verdict::Same,
         (Some(hash), Some(all)) => Verdict::Differ {
             what: String::new(),
             expected: format!("{} bytes with hash {hash:032x}", piece.true_len),
-            found: format!("hash {:032x}", xxh3_128(all)),
+            found: format!("hash {:032x}", XxHash3_128::oneshot(all)),
         },
         _ => Verdict::Unknown,
     }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use twox_hash::XxHash3_128;
 
 use crate::event::BLOB_BYTES_MAX;
 use crate::format::{BLOB_ENTRY_BYTES, Head, u32_at};
@@ -19,6 +21,8 @@ pub struct DataPayload {
     payload: Vec<u8>,
     /// Where the bytes of each buffer end in the payload; they begin where the one before ends.
     ends: Vec<u32>,
+    /// Whether the stored hashes are those of the buffers, once somebody wanted to know.
+    sound: OnceLock<bool>,
 }
 
 impl DataPayload {
@@ -42,7 +46,7 @@ impl DataPayload {
         if end != payload.len() {
             return Err(Malformed("bytes follow its last buffer"));
         }
-        Ok(DataPayload { first: head.first, payload, ends })
+        Ok(DataPayload { first: head.first, payload, ends, sound: OnceLock::new() })
     }
 
     /// Numbers of the buffers in it.
@@ -67,6 +71,12 @@ impl DataPayload {
         let mut hash = [0; 16];
         hash.copy_from_slice(&self.payload[entry + 4..entry + 20]);
         Some(u128::from_le_bytes(hash))
+    }
+
+    /// Whether all hashes are those of the bytes, so that they can stand for them.
+    pub fn is_sound(&self) -> bool {
+        let is_right = |id| self.get(id).map(XxHash3_128::oneshot) == self.hash(id);
+        *self.sound.get_or_init(|| self.ids().all(is_right))
     }
 
     fn range(&self, id: u64) -> Option<Range<usize>> {
@@ -142,5 +152,29 @@ impl Cache {
             let Some((_, oldest)) = self.blocks.pop_back() else { return };
             self.bytes -= oldest.payload.len();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_stand_for_the_bytes_only_where_all_are_right() {
+        let block = |hashes: [u128; 2]| {
+            let mut payload = Vec::new();
+            for (bytes, hash) in [&b"first"[..], b"second"].iter().zip(hashes) {
+                payload.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                payload.extend_from_slice(&hash.to_le_bytes());
+            }
+            payload.extend_from_slice(b"firstsecond");
+            DataPayload::new(&Head { first: 7, count: 2, ..Head::default() }, payload).unwrap()
+        };
+        let [first, second] = [&b"first"[..], b"second"].map(XxHash3_128::oneshot);
+        let sound = block([first, second]);
+        assert!(sound.is_sound());
+        assert_eq!((sound.get(8), sound.hash(8)), (Some(&b"second"[..]), Some(second)));
+        assert!(!block([first, second ^ 1]).is_sound());
+        assert!(!block([0, second]).is_sound());
     }
 }

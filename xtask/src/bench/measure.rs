@@ -34,17 +34,15 @@ pub struct Sample {
 
 /// The median of each figure.
 pub fn median(samples: &[Sample]) -> Sample {
-    let middle = |figure: fn(&Sample) -> f64| {
-        let mut figures: Vec<f64> = samples.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        let half = figures.len() / 2;
-        if figures.len() % 2 == 1 {
-            figures[half]
-        } else {
-            (figures[half - 1] + figures[half]) / 2.0
-        }
-    };
+    let middle = |figure: fn(&Sample) -> f64| middle(samples.iter().map(figure).collect());
     Sample { cost: middle(|s| s.cost), cpu_s: middle(|s| s.cpu_s) }
+}
+
+/// The median.
+pub fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let half = figures.len() / 2;
+    if figures.len() % 2 == 1 { figures[half] } else { (figures[half - 1] + figures[half]) / 2.0 }
 }
 
 /// Runs a command in a directory, as a user other than ours if one is given, for as long as it is

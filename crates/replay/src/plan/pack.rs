@@ -39,7 +39,7 @@ impl Line {
             let stored = match (&data.content, other) {
                 (_, Some((_, path))) => batch.add_bytes(path),
                 (Content::Inline(bytes), None) => batch.add_bytes(bytes),
-                (Content::Blobs { ids, .. }, None) => batch.add_blobs(trace, ids)?,
+                (Content::Blobs { ids, .. }, None) => batch.add_blobs(trace, ids, out)?,
             };
             batch.pieces.push(piece(data, out, stored));
         }
