@@ -9,13 +9,16 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::atomic::Ordering;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use memchr::memmem;
 use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use ring::{Arena, MODULES_MAX, SITES_MAX, Site};
 
 use crate::mappings;
+use sweep::Sweep;
+
+mod sweep;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const JUMP_BYTES: usize = 5;
@@ -23,8 +26,6 @@ const JUMP_BYTES: usize = 5;
 const MOVED_MAX: usize = 15;
 /// Larger files stay unpatched: looking at them takes longer than their calls are worth.
 const FILE_MAX: u64 = 128 << 20;
-/// Entries of a table of branch targets that are believed.
-const TABLE_ENTRIES_MAX: usize = 4096;
 
 /// Analyses a file and adds it to the arena's table, if that has room and lacks it. Only one thread
 /// may do so.
@@ -146,9 +147,7 @@ fn sites_in(file: &[u8], segments: &[Segment], segment: &Segment) -> Vec<Site> {
     if candidates.is_empty() {
         return Vec::new();
     }
-    let mut sweep = Sweep::over(text, segment.address, &candidates);
-    sweep.follow_tables(file, segments);
-    sweep.collect_pointers(file);
+    let sweep = Sweep::over(file, segments, segment, &candidates);
     candidates
         .into_iter()
         .filter_map(|at| {
@@ -157,143 +156,6 @@ fn sites_in(file: &[u8], segments: &[Segment], segment: &Segment) -> Vec<Site> {
             Some(Site { offset, ..site })
         })
         .collect()
-}
-
-/// Work between two looks whether somebody waits for the processor: the program does, when the
-/// thread that waits is one of ours. Some ten microseconds.
-const INSTRUCTIONS_AT_ONCE: u32 = 512;
-const BYTES_AT_ONCE: usize = 16 << 10;
-
-fn give_way(now: bool) {
-    if now {
-        std::thread::yield_now();
-    }
-}
-
-/// Where control may enter the text other than from the instruction before. Addresses are offsets
-/// in the segment, as those of the candidates.
-struct Sweep {
-    base: u64,
-    /// The bytes that matter: those around the candidates.
-    watched: Bits,
-    /// Where branches may lead, among them.
-    targets: Bits,
-    /// Where `mov $imm32, %eax` instructions begin, among them.
-    loads: Bits,
-    /// Addresses that the code takes of something outside: tables of branch targets, perhaps.
-    taken: Vec<u64>,
-}
-
-impl Sweep {
-    fn over(text: &[u8], base: u64, candidates: &[usize]) -> Sweep {
-        let empty = || Bits::new(text.len());
-        let mut sweep =
-            Sweep { base, watched: empty(), targets: empty(), loads: empty(), taken: Vec::new() };
-        for &at in candidates {
-            let end = (at + SYSCALL.len() + MOVED_MAX).min(text.len());
-            (at.saturating_sub(JUMP_BYTES)..end).for_each(|near| sweep.watched.set(near));
-        }
-        let mut decoder = Decoder::with_ip(64, text, base, DecoderOptions::NONE);
-        let mut instruction = Instruction::default();
-        let mut decoded = 0u32;
-        while decoder.can_decode() {
-            decoder.decode_out(&mut instruction);
-            decoded += 1;
-            give_way(decoded.is_multiple_of(INSTRUCTIONS_AT_ONCE));
-            if matches!(
-                instruction.op0_kind(),
-                OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16
-            ) {
-                sweep.target(instruction.near_branch_target());
-            }
-            if instruction.is_ip_rel_memory_operand() {
-                let address = instruction.ip_rel_memory_address();
-                if !sweep.target(address) && instruction.mnemonic() == Mnemonic::Lea {
-                    sweep.taken.push(address);
-                }
-            }
-            let at = (instruction.ip() - base) as usize;
-            if text[at] == 0xb8 && instruction.len() == JUMP_BYTES {
-                sweep.loads.set(at);
-            }
-        }
-        // Code that the decode saw out of step: any 32-bit branch, wherever it may begin.
-        for (at, window) in text.windows(6).enumerate() {
-            give_way(at % BYTES_AT_ONCE == 0);
-            let (near, conditional) =
-                (matches!(window[0], 0xe8 | 0xe9), window[0] == 0x0f && window[1] & 0xf0 == 0x80);
-            let from = if near { 1 } else { 2 };
-            if near || conditional {
-                let end = base + (at + from) as u64 + 4;
-                sweep.target(end.wrapping_add_signed(i64::from(i32_at(window, from))));
-            }
-        }
-        sweep
-    }
-
-    /// Notes a target, if it is in the text.
-    fn target(&mut self, address: u64) -> bool {
-        let at = usize::try_from(address.wrapping_sub(self.base)).unwrap_or(usize::MAX);
-        let inside = at < self.watched.len;
-        if inside && self.watched.get(at) {
-            self.targets.set(at);
-        }
-        inside
-    }
-
-    /// Tables of 32-bit distances from their own start: what a `switch` becomes.
-    fn follow_tables(&mut self, file: &[u8], segments: &[Segment]) {
-        for table in std::mem::take(&mut self.taken) {
-            let Some(segment) = segments
-                .iter()
-                .find(|s| !s.executable && (s.address..s.address + s.len).contains(&table))
-            else {
-                continue;
-            };
-            let bytes = &segment.bytes(file)[(table - segment.address) as usize..];
-            for entry in bytes.chunks_exact(4).take(TABLE_ENTRIES_MAX) {
-                if !self.target(table.wrapping_add_signed(i64::from(i32_at(entry, 0)))) {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Absolute addresses of the text, in data or in the addends of relocations.
-    fn collect_pointers(&mut self, file: &[u8]) {
-        for word in file.chunks_exact(8) {
-            self.target(u64::from_le_bytes(word.try_into().expect("eight bytes")));
-        }
-    }
-
-    /// Whether something leads to one of these bytes.
-    fn enters(&self, range: std::ops::Range<usize>) -> bool {
-        range.into_iter().any(|at| self.targets.get(at))
-    }
-}
-
-/// One bit for each byte of a text.
-struct Bits {
-    words: Vec<u64>,
-    len: usize,
-}
-
-impl Bits {
-    fn new(len: usize) -> Bits {
-        Bits { words: vec![0; len.div_ceil(64)], len }
-    }
-
-    fn set(&mut self, at: usize) {
-        self.words[at / 64] |= 1 << (at % 64);
-    }
-
-    fn get(&self, at: usize) -> bool {
-        at < self.len && self.words[at / 64] & 1 << (at % 64) != 0
-    }
-}
-
-fn i32_at(bytes: &[u8], at: usize) -> i32 {
-    i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
 fn known_bytes(text: &[u8], from: usize) -> [u8; 24] {
@@ -345,7 +207,7 @@ fn after_form(text: &[u8], at: usize, sweep: &Sweep) -> Option<Site> {
 /// The `mov $number, %eax` before the `syscall` moves.
 fn before_form(text: &[u8], at: usize, sweep: &Sweep) -> Option<Site> {
     let from = at.checked_sub(JUMP_BYTES)?;
-    if !sweep.loads.get(from) || sweep.enters(from + 1..at) {
+    if !sweep.is_load(from) || sweep.enters(from + 1..at) {
         return None;
     }
     Some(Site {
@@ -419,5 +281,47 @@ mod tests {
         // syscall; mov %eax, 16(%rip); ret
         let site = one(&[0x0f, 0x05, 0x89, 0x05, 0x10, 0, 0, 0, 0xc3]).unwrap();
         assert_eq!((site.rip_disp, site.rip_end, site.after), (3, 7, 8));
+    }
+
+    #[test]
+    fn a_constant_behind_an_address_is_counted_in() {
+        // cmpl $imm32, of the cmp; syscall; cmp; ret
+        let rest = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3];
+        let compare = [0x81, 0x3d, 2, 0, 0, 0, 1, 2, 3, 4];
+        assert_eq!(one(&[&compare[..], &rest[..]].concat()), None);
+        // movb $imm8, of the cmp
+        let store = [0xc6, 0x05, 2, 0, 0, 0, 1];
+        assert_eq!(one(&[&store[..], &rest[..]].concat()), None);
+    }
+
+    #[test]
+    fn a_distant_branch_into_the_bytes_forbids_it_wherever_it_stands() {
+        let rest = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3];
+        let distance = 0x1000_u32;
+        for branch in [&[0xe8][..], &[0xe9], &[0x0f, 0x84], &[0xc7, 0xf8]] {
+            let behind = [0xcc].repeat(distance as usize - branch.len() - 4);
+            let text =
+                [branch, &(distance - branch.len() as u32 - 2).to_le_bytes(), &behind, &rest];
+            assert_eq!(one(&text.concat()), None, "{branch:x?}");
+            let beyond = [branch, &(distance + 32).to_le_bytes(), &behind, &rest].concat();
+            assert!(one(&beyond).is_some(), "{branch:x?}");
+        }
+    }
+
+    #[test]
+    fn constants_that_are_compared_lead_nowhere() {
+        // syscall; cmp; 4 KiB of int3; syscall; cmp: the constant of the second is the first's cmp.
+        let rest = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3];
+        let between = [0xcc].repeat(0x1000 - 9 - 6);
+        let text = [&rest[..], &between, &rest].concat();
+        let mut file = vec![0xcc; 0x1000];
+        file.extend(&text);
+        let segment = Segment {
+            offset: 0x1000,
+            len: text.len() as u64,
+            address: 0x40_1000,
+            executable: true,
+        };
+        assert_eq!(sites_in(&file, &[segment], &segment).len(), 2);
     }
 }
