@@ -126,8 +126,11 @@ fn compare(
     let lines = bench.trace_dir.join("bench.strace");
     let (mut alone, mut recorded) = (Vec::new(), Vec::new());
     let (mut straced, mut strace_cut) = (None, false);
-    // Once for the caches, uncounted.
+    // Once for the caches, uncounted. What that and the workload before have written is on the disk
+    // before anything counts.
     sample(bench, workload, &command)?;
+    // SAFETY: plain call.
+    unsafe { libc::sync() };
     for run in 0..options.runs {
         alone.push(sample(bench, workload, &command)?);
         let _ = std::fs::remove_file(&trace);
