@@ -324,10 +324,7 @@ impl Actor<'_> {
         // From the highest, so that none is put where another one still is.
         pairs.sort_by_key(|(found, _)| std::cmp::Reverse(*found));
         let moved = pairs[0];
-        for (found, wanted) in pairs {
-            let patient = self.patience(action, call.shared_table);
-            let _ = descriptors::move_to(found, wanted, patient);
-        }
+        let _ = descriptors::move_all(&pairs, self.patience(action, call.shared_table));
         (!call.shared_table).then(|| Made::Data {
             what: "a descriptor".into(),
             expected: moved.1.to_string(),

@@ -2,9 +2,14 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 /// What placeholders are: a place that nothing can be read from or written to.
 const NOTHING: &CStr = c"/";
+
+/// Held by who puts descriptors at numbers: for a moment it holds numbers that it does not want, and
+/// closes them again. Nobody else may put anything there meanwhile.
+static PUTS: Mutex<()> = Mutex::new(());
 
 fn check(result: libc::c_int) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -25,33 +30,69 @@ pub fn close(fd: i32) {
 /// Moves `found` to `wanted`. If that is in use, `patient` tells whether to wait for its end: some
 /// other task with the same table is about to close it, and was faster in the recording.
 pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Result<()> {
-    if found == wanted {
-        return Ok(());
-    }
-    // SAFETY: numbers only.
-    let flags = check(unsafe { libc::fcntl(found, libc::F_GETFD) })?;
-    let cloexec = flags & libc::FD_CLOEXEC != 0;
-    if copy_to(found, wanted, cloexec)? {
-        close(found);
-        return Ok(());
-    }
-    // Who stands on our number may be waiting for the one that we stand on.
-    let found = out_of_the_way(found);
-    while !copy_to(found, wanted, cloexec)? {
-        if !patient() {
-            let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
-            // SAFETY: numbers only.
-            check(unsafe { libc::dup3(found, wanted, flags) })?;
-            break;
+    move_all(&[(found, wanted)], patient)
+}
+
+/// The same for several that came out together: pairs of found and wanted, the highest found ones
+/// first, so that none is put where another one still is.
+pub fn move_all(pairs: &[(i32, i32)], patient: impl Fn() -> bool) -> io::Result<()> {
+    let mut result = Ok(());
+    let mut left = Vec::new();
+    for &(found, wanted) in pairs.iter().filter(|(found, wanted)| found != wanted) {
+        match Move::at_once(found, wanted) {
+            Ok(None) => {}
+            Ok(Some(waiting)) => left.push(waiting),
+            Err(error) => result = Err(error),
         }
     }
-    close(found);
-    Ok(())
+    // Who stands on our numbers may be waiting for one that we stand on. He is not waited for when
+    // he waits: so none of his may be in our way then, nor any of ours in his.
+    for waiting in &mut left {
+        waiting.found = out_of_the_way(waiting.found);
+    }
+    left.into_iter().fold(result, |result, waiting| result.and(waiting.wait(&patient)))
+}
+
+/// A descriptor that is to get a number which is in use.
+struct Move {
+    found: i32,
+    wanted: i32,
+    close_on_exec: bool,
+}
+
+impl Move {
+    /// Moves it, or gives it back where the number is in use.
+    fn at_once(found: i32, wanted: i32) -> io::Result<Option<Move>> {
+        // SAFETY: numbers only.
+        let flags = check(unsafe { libc::fcntl(found, libc::F_GETFD) })?;
+        let close_on_exec = flags & libc::FD_CLOEXEC != 0;
+        if !copy_to(found, wanted, close_on_exec)? {
+            return Ok(Some(Move { found, wanted, close_on_exec }));
+        }
+        close(found);
+        Ok(None)
+    }
+
+    fn wait(self, patient: impl Fn() -> bool) -> io::Result<()> {
+        let Move { found, wanted, close_on_exec } = self;
+        while !copy_to(found, wanted, close_on_exec)? {
+            if !patient() {
+                let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+                let _alone = PUTS.lock().unwrap_or_else(PoisonError::into_inner);
+                // SAFETY: numbers only.
+                check(unsafe { libc::dup3(found, wanted, flags) })?;
+                break;
+            }
+        }
+        close(found);
+        Ok(())
+    }
 }
 
 /// Copies a descriptor to a number, unless that is in use.
 fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
     let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    let _alone = PUTS.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: numbers only. The lowest free number from `wanted` on: never one in use.
     let got = check(unsafe { libc::fcntl(found, command, wanted) })?;
     if got != wanted {
@@ -156,6 +197,7 @@ pub fn close_others(keep: &[i32]) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Barrier;
 
     use super::*;
@@ -194,5 +236,61 @@ mod tests {
             assert_eq!([before[1], before[0]], NUMBERS.map(identity));
         }
         NUMBERS.into_iter().for_each(close);
+    }
+
+    #[test]
+    fn what_is_put_at_a_number_stays_there_while_others_try_theirs() {
+        // In use all the time, so that who wants it tries again and again.
+        const TAKEN: i32 = 710;
+        // The number that such a try comes to hold.
+        const WANTED: i32 = 711;
+        const ROUNDS: u32 = 20_000;
+        let nothing = || {
+            // SAFETY: a constant string.
+            let fd = unsafe { libc::open(NOTHING.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
+            check(fd).unwrap()
+        };
+        move_to(nothing(), TAKEN, || false).unwrap();
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let left = Cell::new(ROUNDS);
+                let found = nothing();
+                start.wait();
+                move_to(found, TAKEN, || {
+                    left.set(left.get() - 1);
+                    left.get() > 0
+                })
+                .unwrap();
+            });
+            start.wait();
+            for _ in 0..ROUNDS {
+                move_to(nothing(), WANTED, || false).unwrap();
+                assert!(is_open(WANTED));
+                close(WANTED);
+            }
+        });
+        close(TAKEN);
+    }
+
+    #[test]
+    fn who_waits_for_one_number_stands_on_none() {
+        const FOUND: [i32; 2] = [720, 721];
+        const WANTED: [i32; 2] = [722, 723];
+        for number in FOUND.into_iter().chain(WANTED) {
+            place(number, true, || false).unwrap();
+        }
+        let looks = Cell::new(0);
+        let pairs = [(FOUND[1], WANTED[1]), (FOUND[0], WANTED[0])];
+        move_all(&pairs, || {
+            assert!(!FOUND.into_iter().any(is_open));
+            WANTED.into_iter().for_each(close);
+            looks.set(looks.get() + 1);
+            true
+        })
+        .unwrap();
+        assert_eq!(looks.get(), 1);
+        assert!(WANTED.into_iter().all(is_open));
+        WANTED.into_iter().for_each(close);
     }
 }

@@ -1,6 +1,5 @@
 //! Distinct buffers, read back.
 
-use std::collections::VecDeque;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
@@ -119,10 +118,21 @@ impl Deref for Blob {
     }
 }
 
-/// The DATA blocks that were used last.
+/// A DATA block that is kept.
+struct Kept {
+    /// Its offset in the file.
+    offset: u64,
+    block: Arc<DataPayload>,
+    /// It was used since it was last looked at to make room.
+    used: bool,
+}
+
+/// DATA blocks that were used not long ago.
 pub struct Cache {
-    /// Offset of the block and the block, the last used first.
-    blocks: VecDeque<(u64, Arc<DataPayload>)>,
+    /// By offset.
+    blocks: Vec<Kept>,
+    /// Where room is made next: blocks take turns, and those that were used are spared once.
+    hand: usize,
     bytes: usize,
     /// Bytes that are kept at most.
     pub bytes_max: usize,
@@ -130,27 +140,36 @@ pub struct Cache {
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { blocks: VecDeque::new(), bytes: 0, bytes_max: CACHE_BYTES_MAX }
+        Cache { blocks: Vec::new(), hand: 0, bytes: 0, bytes_max: CACHE_BYTES_MAX }
     }
 }
 
 impl Cache {
     /// A block that is kept.
     pub fn get(&mut self, offset: u64) -> Option<Arc<DataPayload>> {
-        let at = self.blocks.iter().position(|(kept, _)| *kept == offset)?;
-        let found = self.blocks.remove(at)?;
-        let block = Arc::clone(&found.1);
-        self.blocks.push_front(found);
-        Some(block)
+        let at = self.blocks.binary_search_by_key(&offset, |kept| kept.offset).ok()?;
+        let kept = &mut self.blocks[at];
+        kept.used = true;
+        Some(Arc::clone(&kept.block))
     }
 
     /// Keeps a block, and lets go of others.
     pub fn add(&mut self, offset: u64, block: Arc<DataPayload>) {
+        let Err(at) = self.blocks.binary_search_by_key(&offset, |kept| kept.offset) else { return };
         self.bytes += block.payload.len();
-        self.blocks.push_front((offset, block));
+        self.blocks.insert(at, Kept { offset, block, used: false });
+        if at <= self.hand {
+            self.hand += 1;
+        }
         while self.bytes > self.bytes_max || self.blocks.len() > CACHE_BLOCKS_MAX {
-            let Some((_, oldest)) = self.blocks.pop_back() else { return };
-            self.bytes -= oldest.payload.len();
+            let at = if self.hand < self.blocks.len() { self.hand } else { 0 };
+            let Some(kept) = self.blocks.get_mut(at) else { return };
+            if std::mem::take(&mut kept.used) {
+                self.hand = at + 1;
+            } else {
+                self.bytes -= self.blocks.remove(at).block.payload.len();
+                self.hand = at;
+            }
         }
     }
 }
@@ -176,5 +195,27 @@ mod tests {
         assert_eq!((sound.get(8), sound.hash(8)), (Some(&b"second"[..]), Some(second)));
         assert!(!block([first, second ^ 1]).is_sound());
         assert!(!block([0, second]).is_sound());
+    }
+
+    #[test]
+    fn blocks_that_are_used_stay_longest_and_no_more_are_kept_than_should() {
+        let block = || {
+            let head = Head { count: 1, ..Head::default() };
+            let payload = [&80_u32.to_le_bytes()[..], &[0; 16], &[7; 80]].concat();
+            Arc::new(DataPayload::new(&head, payload).unwrap())
+        };
+        let mut cache = Cache { bytes_max: 1000, ..Cache::default() };
+        for offset in 0..100 {
+            cache.add(offset * 7 % 100, block());
+            assert!(cache.bytes <= 1000 && cache.blocks.len() <= 10);
+            assert_eq!(cache.bytes, cache.blocks.len() * 100);
+            assert!(cache.get(0).is_some(), "it was used before each of the others");
+            assert!(cache.blocks.is_sorted_by_key(|kept| kept.offset));
+        }
+        cache.add(0, block());
+        assert_eq!(cache.blocks.iter().filter(|kept| kept.offset == 0).count(), 1);
+        let mut none = Cache { bytes_max: 0, ..Cache::default() };
+        none.add(1, block());
+        assert!(none.get(1).is_none());
     }
 }
