@@ -146,7 +146,10 @@ impl Actor<'_> {
             // Where others need the core, sleeping as exactly as the machine can is the best.
             let early = if shared.spins() > 0 { EARLY } else { Duration::ZERO };
             match Duration::from_nanos(due - now).checked_sub(early) {
-                Some(left) if !left.is_zero() => shared.asleep(|| std::thread::sleep(left)),
+                Some(left) if !left.is_zero() => {
+                    shared.asleep(|| std::thread::sleep(left));
+                    pace.look();
+                }
                 _ => std::hint::spin_loop(),
             }
         };

@@ -2,14 +2,27 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// What placeholders are: a place that nothing can be read from or written to.
 const NOTHING: &CStr = c"/";
 
-/// Held by who puts descriptors at numbers: for a moment it holds numbers that it does not want, and
-/// closes them again. Nobody else may put anything there meanwhile.
-static PUTS: Mutex<()> = Mutex::new(());
+/// Held by who moves descriptors to numbers: for a moment it may hold numbers that it does not want,
+/// and closes them again. No other move may put anything there meanwhile.
+static MOVES: Mutex<()> = Mutex::new(());
+/// Tries after which it is not waited for any longer: who held it may have been killed.
+const TRIES: u32 = 10_000;
+
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    for _ in 0..TRIES {
+        match MOVES.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(guard)) => return Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    None
+}
 
 fn check(result: libc::c_int) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -47,8 +60,9 @@ pub fn move_all(pairs: &[(i32, i32)], patient: impl Fn() -> bool) -> io::Result<
     }
     // Who stands on our numbers may be waiting for one that we stand on. He is not waited for when
     // he waits: so none of his may be in our way then, nor any of ours in his.
+    let wanted: Vec<i32> = left.iter().map(|waiting| waiting.wanted).collect();
     for waiting in &mut left {
-        waiting.found = out_of_the_way(waiting.found);
+        waiting.found = out_of_the_way(waiting.found, &wanted);
     }
     left.into_iter().fold(result, |result, waiting| result.and(waiting.wait(&patient)))
 }
@@ -78,7 +92,7 @@ impl Move {
         while !copy_to(found, wanted, close_on_exec)? {
             if !patient() {
                 let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-                let _alone = PUTS.lock().unwrap_or_else(PoisonError::into_inner);
+                let _alone = alone();
                 // SAFETY: numbers only.
                 check(unsafe { libc::dup3(found, wanted, flags) })?;
                 break;
@@ -92,7 +106,10 @@ impl Move {
 /// Copies a descriptor to a number, unless that is in use.
 fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
     let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-    let _alone = PUTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
+    if is_open(wanted) {
+        return Ok(false);
+    }
     // SAFETY: numbers only. The lowest free number from `wanted` on: never one in use.
     let got = check(unsafe { libc::fcntl(found, command, wanted) })?;
     if got != wanted {
@@ -102,23 +119,35 @@ fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
 }
 
 /// Numbers below the limit among which descriptors wait that have not got theirs.
-const WAITING_ROOM: libc::rlim_t = 64;
+const WAITING_ROOM: i32 = 64;
 /// Where that is at most: tables grow with their highest number.
 const WAITING_ROOM_END: libc::rlim_t = 1 << 16;
 
-/// Moves a descriptor to a number that hardly anybody waits for, if there is one.
-fn out_of_the_way(found: i32) -> i32 {
+/// Moves a descriptor to a number that hardly anybody waits for, and none of ours that are wanted.
+/// It stays where it is if there is none.
+fn out_of_the_way(found: i32, wanted: &[i32]) -> i32 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is written to.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    let from = limit.rlim_cur.min(WAITING_ROOM_END).saturating_sub(WAITING_ROOM);
-    // SAFETY: numbers only.
-    let got = unsafe { libc::fcntl(found, libc::F_DUPFD_CLOEXEC, from as i32) };
-    if got < 0 {
-        return found;
+    let end = limit.rlim_cur.min(WAITING_ROOM_END) as i32;
+    let highest = wanted.iter().copied().max().unwrap_or(0);
+    let mut from = (end - WAITING_ROOM).max(highest + 1);
+    if from >= end {
+        from = 0;
     }
-    close(found);
-    got
+    loop {
+        // SAFETY: numbers only.
+        let got = unsafe { libc::fcntl(found, libc::F_DUPFD_CLOEXEC, from) };
+        if got < 0 {
+            return found;
+        }
+        if !wanted.contains(&got) {
+            close(found);
+            return got;
+        }
+        close(got);
+        from = got + 1;
+    }
 }
 
 /// Whether a directory has an entry of this name now.

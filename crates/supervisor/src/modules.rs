@@ -147,7 +147,7 @@ fn sites_in(file: &[u8], segments: &[Segment], segment: &Segment) -> Vec<Site> {
     if candidates.is_empty() {
         return Vec::new();
     }
-    let sweep = Sweep::over(file, segments, segment, &candidates);
+    let Some(sweep) = Sweep::over(file, segments, segment, &candidates) else { return Vec::new() };
     candidates
         .into_iter()
         .filter_map(|at| {
@@ -323,5 +323,24 @@ mod tests {
             executable: true,
         };
         assert_eq!(sites_in(&file, &[segment], &segment).len(), 2);
+    }
+
+    #[test]
+    fn a_distance_of_two_bytes_counts() {
+        // xbegin of the cmp, 4 KiB before: syscall; cmp; ret
+        let rest = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3];
+        let behind = [0xcc].repeat(0x1000 - 5);
+        assert_eq!(one(&[&[0x66, 0xc7, 0xf8, 0xfd, 0x0f], &behind[..], &rest].concat()), None);
+        assert!(one(&[&[0x66, 0xc7, 0xf8, 0x20, 0x10], &behind[..], &rest].concat()).is_some());
+    }
+
+    #[test]
+    fn a_text_made_of_addresses_is_given_up() {
+        let text = [
+            &[0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3][..],
+            &[0x8d, 5].repeat(9 << 20),
+        ]
+        .concat();
+        assert_eq!(one(&text), None);
     }
 }

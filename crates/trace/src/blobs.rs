@@ -163,8 +163,9 @@ impl Cache {
         }
         while self.bytes > self.bytes_max || self.blocks.len() > CACHE_BLOCKS_MAX {
             let at = if self.hand < self.blocks.len() { self.hand } else { 0 };
+            let is_only = self.blocks.len() == 1;
             let Some(kept) = self.blocks.get_mut(at) else { return };
-            if std::mem::take(&mut kept.used) {
+            if std::mem::take(&mut kept.used) || kept.offset == offset && !is_only {
                 self.hand = at + 1;
             } else {
                 self.bytes -= self.blocks.remove(at).block.payload.len();
@@ -207,13 +208,21 @@ mod tests {
         let mut cache = Cache { bytes_max: 1000, ..Cache::default() };
         for offset in 0..100 {
             cache.add(offset * 7 % 100, block());
+            cache.blocks.iter_mut().for_each(|kept| kept.used = true);
             assert!(cache.bytes <= 1000 && cache.blocks.len() <= 10);
             assert_eq!(cache.bytes, cache.blocks.len() * 100);
-            assert!(cache.get(0).is_some(), "it was used before each of the others");
+            assert!(cache.blocks.iter().any(|kept| kept.offset == offset * 7 % 100));
             assert!(cache.blocks.is_sorted_by_key(|kept| kept.offset));
         }
-        cache.add(0, block());
-        assert_eq!(cache.blocks.iter().filter(|kept| kept.offset == 0).count(), 1);
+        cache.blocks.iter_mut().for_each(|kept| kept.used = false);
+        let kept = cache.blocks[3].offset;
+        for offset in 100..109 {
+            assert!(cache.get(kept).is_some(), "it was used before each of the others");
+            cache.add(offset, block());
+        }
+        let before = cache.blocks.len();
+        cache.add(kept, block());
+        assert_eq!(cache.blocks.len(), before, "a block is kept once");
         let mut none = Cache { bytes_max: 0, ..Cache::default() };
         none.add(1, block());
         assert!(none.get(1).is_none());

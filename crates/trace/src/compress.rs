@@ -93,6 +93,11 @@ impl Compressor {
         })
     }
 
+    /// Forgets about haste: there is little room.
+    pub fn take_time(&mut self) {
+        (self.haste, self.great_haste) = (0, 0);
+    }
+
     /// What to store for a payload, and as what. `writing` is what a byte costs that is stored.
     pub fn compress<'a>(
         &'a mut self,

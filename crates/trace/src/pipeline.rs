@@ -103,6 +103,8 @@ struct Shared {
     bytes_written: AtomicU64,
     /// A copy of the file's.
     writing: AtomicU64,
+    /// There is little room: packing is worth the time.
+    tight: AtomicBool,
     failed: AtomicBool,
 }
 
@@ -248,6 +250,7 @@ impl Pipeline {
             file: Mutex::new(file),
             turn: Condvar::new(),
             writing: AtomicU64::new(0),
+            tight: AtomicBool::new(false),
             spare: Mutex::default(),
             failed: AtomicBool::new(false),
         });
@@ -343,14 +346,20 @@ impl Pipeline {
         }
     }
 
-    /// Waits until nothing waits. False when a worker has panicked.
+    /// Waits until nothing waits, with as little written as can be. False when a worker has panicked.
     pub fn settle(&mut self) -> bool {
+        self.shared.tight.store(true, Ordering::Relaxed);
+        let settled = self.settle_all();
+        self.shared.tight.store(false, Ordering::Relaxed);
+        settled
+    }
+
+    fn settle_all(&mut self) -> bool {
         loop {
             let mut queue = lock(&self.shared.queue);
             let (job, turns) = (queue.jobs.pop_front(), queue.turns);
             drop(queue);
             if let Some(job) = job {
-                // There may be little room: it is worth the time.
                 self.shared.finish_queued(job, &mut self.own, Haste::None);
             } else if self.workers.iter().any(JoinHandle::is_finished) {
                 return false;
@@ -419,7 +428,11 @@ impl Shared {
     }
 
     /// Compresses a block, waits for its turn and writes it.
-    fn finish(&self, job: Job, compressor: &mut Compressor, haste: Haste) {
+    fn finish(&self, job: Job, compressor: &mut Compressor, mut haste: Haste) {
+        if self.tight.load(Ordering::Relaxed) {
+            compressor.take_time();
+            haste = Haste::None;
+        }
         let Job { turn, head, mut payload } = job;
         let raw = payload.bytes();
         let writing = Cost(self.writing.load(Ordering::Relaxed));

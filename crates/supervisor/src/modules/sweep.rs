@@ -16,11 +16,15 @@ const SHORT_REACH: usize = 130;
 const STEP_BYTES: usize = 256;
 /// Entries of a table of branch targets that are believed.
 const TABLE_ENTRIES_MAX: usize = 4096;
+/// Entries of all tables, and addresses that may be tables: in a file with more nothing is patched.
+const ENTRIES_MAX: usize = 32 << 20;
+const TAKEN_MAX: usize = 8 << 20;
 
 /// Work between two looks whether somebody waits for the processor: the program does, when the
 /// thread that waits is one of ours. Some ten microseconds.
 const INSTRUCTIONS_AT_ONCE: u32 = 512;
 const BYTES_AT_ONCE: usize = 16 << 10;
+const TABLES_AT_ONCE: usize = 256;
 
 fn give_way(now: bool) {
     if now {
@@ -43,12 +47,13 @@ pub struct Sweep {
 
 impl Sweep {
     /// Looks at everything that may lead to the bytes around the candidates, which are in order.
+    /// `None` where that takes longer than it is worth.
     pub fn over(
         file: &[u8],
         segments: &[Segment],
         segment: &Segment,
         candidates: &[usize],
-    ) -> Sweep {
+    ) -> Option<Sweep> {
         let text = segment.bytes(file);
         let empty = || Bits::new(text.len());
         let mut sweep = Sweep {
@@ -67,9 +72,11 @@ impl Sweep {
             sweep.decode(text, stretch, &mut decoded);
         }
         sweep.collect_distances(text);
-        sweep.follow_tables(file, segments);
+        if sweep.taken.len() > TAKEN_MAX || !sweep.follow_tables(file, segments) {
+            return None;
+        }
         sweep.collect_pointers(file);
-        sweep
+        Some(sweep)
     }
 
     /// Whether a `mov $imm32, %eax` begins there.
@@ -84,7 +91,7 @@ impl Sweep {
 
     /// Short branches, and loads of `%eax`.
     fn decode(&mut self, text: &[u8], stretch: Range<usize>, decoded: &mut u32) {
-        let ip = self.base + stretch.start as u64;
+        let ip = self.base.wrapping_add(stretch.start as u64);
         let mut decoder = Decoder::with_ip(64, &text[stretch], ip, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         while decoder.can_decode() {
@@ -97,7 +104,7 @@ impl Sweep {
             ) {
                 self.target(instruction.near_branch_target());
             }
-            let at = (instruction.ip() - self.base) as usize;
+            let at = instruction.ip().wrapping_sub(self.base) as usize;
             if text[at] == 0xb8 && instruction.len() == JUMP_BYTES {
                 self.loads.set(at);
             }
@@ -125,9 +132,17 @@ impl Sweep {
             (Looks::Conditional, 0x80..=0x8f) | (Looks::Transaction, 0xf8) => from + 2,
             _ => return,
         };
+        let end = |bytes: usize| self.base.wrapping_add((at + bytes) as u64);
+        let (after_two, after_four) = (end(2), end(4));
+        if looks == Looks::Transaction
+            && let Some(&[low, high]) = text.get(at..at + 2)
+        {
+            // With a prefix, it holds a distance of two bytes.
+            let distance = i16::from_le_bytes([low, high]);
+            self.target(after_two.wrapping_add_signed(distance.into()));
+        }
         let Some(distance) = text.get(at..at + 4) else { return };
-        let end = self.base + at as u64 + 4;
-        let address = end.wrapping_add_signed(i64::from(i32_at(distance, 0)));
+        let address = after_four.wrapping_add_signed(i64::from(i32_at(distance, 0)));
         if looks == Looks::Relative {
             self.operand(&text[..from], address);
         } else {
@@ -141,6 +156,8 @@ impl Sweep {
         const LEA: u8 = 0x8d;
         const WIDE: u8 = 0x48;
         let opcode = match before {
+            // Of vectors: there, these bytes are opcodes like others.
+            [.., 0xc4 | 0x8f, _, _, opcode] | [.., 0x62, _, _, _, opcode] => *opcode,
             // Arithmetic with %rax and a constant, and with %eax after a `syscall`, where both are
             // the rule.
             [.., first, WIDE] if *first != 0x0f => return,
@@ -150,12 +167,12 @@ impl Sweep {
         };
         let inside = self.target(address);
         self.target(address.wrapping_add(1));
-        // The only ones with longer constants.
-        if matches!(opcode, 0x69 | 0x81 | 0xc7 | 0xf7) {
+        // The only ones with longer constants; the first two are of the XOP map.
+        if matches!(opcode, 0x10 | 0x12 | 0x69 | 0x81 | 0xc7 | 0xf7) {
             self.target(address.wrapping_add(2));
             self.target(address.wrapping_add(4));
         }
-        if opcode == LEA && !inside {
+        if opcode == LEA && !inside && self.taken.len() <= TAKEN_MAX {
             self.taken.push(address);
         }
     }
@@ -170,27 +187,38 @@ impl Sweep {
         inside
     }
 
-    /// Tables of 32-bit distances from their own start: what a `switch` becomes.
-    fn follow_tables(&mut self, file: &[u8], segments: &[Segment]) {
-        for table in std::mem::take(&mut self.taken) {
-            let Some(segment) = segments
-                .iter()
-                .find(|s| !s.executable && (s.address..s.address + s.len).contains(&table))
-            else {
-                continue;
+    /// Tables of 32-bit distances from their own start: what a `switch` becomes. False when there is
+    /// more of that than in any program.
+    fn follow_tables(&mut self, file: &[u8], segments: &[Segment]) -> bool {
+        let mut tables = std::mem::take(&mut self.taken);
+        tables.sort_unstable();
+        tables.dedup();
+        let mut entries = 0;
+        for (number, table) in tables.into_iter().enumerate() {
+            give_way(number.is_multiple_of(TABLES_AT_ONCE));
+            let within = |segment: &&Segment| {
+                table.checked_sub(segment.address).is_some_and(|at| at < segment.len)
             };
+            let mut data = segments.iter().filter(|segment| !segment.executable);
+            let Some(segment) = data.find(within) else { continue };
             let bytes = &segment.bytes(file)[(table - segment.address) as usize..];
             for entry in bytes.chunks_exact(4).take(TABLE_ENTRIES_MAX) {
+                entries += 1;
                 if !self.target(table.wrapping_add_signed(i64::from(i32_at(entry, 0)))) {
                     break;
                 }
             }
+            if entries > ENTRIES_MAX {
+                return false;
+            }
         }
+        true
     }
 
     /// Absolute addresses of the text, in data or in the addends of relocations.
     fn collect_pointers(&mut self, file: &[u8]) {
-        for word in file.chunks_exact(8) {
+        for (number, word) in file.chunks_exact(8).enumerate() {
+            give_way(number.is_multiple_of(BYTES_AT_ONCE));
             self.target(u64::from_le_bytes(word.try_into().expect("eight bytes")));
         }
     }
