@@ -177,7 +177,10 @@ impl Actor<'_> {
         move || {
             let since = still.get().as_of_now(self.shared);
             still.set(since);
-            if !action.overlapped || !shared_table || since.is_long() {
+            if !action.overlapped
+                || !shared_table
+                || self.shared.is_hopeless(since, self.lane, action.exit)
+            {
                 return false;
             }
             let mut first = true;

@@ -129,8 +129,7 @@ impl Still {
         if shared.progress() == self.progress { self } else { Still::since_now(shared) }
     }
 
-    /// Nobody who overlapped can be waited for any longer: they may wait for us.
-    pub fn is_long(self) -> bool {
+    fn is_long(self) -> bool {
         self.since.elapsed() > APPEAL_PATIENCE
     }
 }
@@ -328,7 +327,9 @@ impl Shared {
         let mut still = Still::since_now(self);
         let content = loop {
             still = still.as_of_now(self);
-            let ended = self.stopping() || self.all_ended_before(lane, exit) || still.is_long();
+            let ended = self.stopping()
+                || self.all_ended_before(lane, exit)
+                || self.is_hopeless(still, lane, exit);
             if attempt() {
                 break true;
             }
@@ -341,6 +342,15 @@ impl Shared {
         lane.set_mood(Mood::Busy);
         self.appeals.fetch_sub(1, Ordering::SeqCst);
         content
+    }
+
+    /// Whether those who began before `exit` can be waited for no longer: they may wait for us. Who is
+    /// in a call that ends by itself does not, however long the disk takes.
+    pub fn is_hopeless(&self, still: Still, mine: &Lane, exit: u64) -> bool {
+        let works = |lane: &Arc<Lane>| {
+            !std::ptr::eq(mine, &**lane) && lane.position() < exit && lane.mood() == Mood::Busy
+        };
+        still.is_long() && !lock(&self.lanes).iter().any(works)
     }
 
     fn all_ended_before(&self, mine: &Lane, exit: u64) -> bool {
