@@ -440,3 +440,38 @@ impl Shared {
         lines.join("; ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_works_is_waited_for_and_who_may_wait_for_us_is_not() {
+        let options = Options {
+            overlap: true,
+            speed: None,
+            verify: Verify::Warn,
+            fill: Fill::Zeros,
+            until: None,
+            privileged: false,
+            powers: Powers::None,
+        };
+        let space = Arc::new(Space::new(Vec::new(), None).unwrap());
+        let shared = Shared::new(options, space, 1_000_000_000, 0);
+        let [mine, other] = [0, 0].map(|_| Arc::new(Lane::default()));
+        for lane in [&mine, &other] {
+            shared.enlist(lane);
+            lane.begin(100, 0);
+            lane.set_mood(Mood::Busy);
+        }
+        let now = Still::since_now(&shared);
+        let long = Still { since: Instant::now() - 2 * APPEAL_PATIENCE, ..now };
+        assert!(!shared.is_hopeless(now, &mine, 200));
+        assert!(!shared.is_hopeless(long, &mine, 200), "the other one is in a call that ends");
+        assert!(shared.is_hopeless(long, &mine, 100), "it began later");
+        for mood in [Mood::Blocked, Mood::Waits, Mood::Appeals] {
+            other.set_mood(mood);
+            assert!(shared.is_hopeless(long, &mine, 200), "{mood:?}");
+        }
+    }
+}
