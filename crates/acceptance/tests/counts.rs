@@ -184,7 +184,7 @@ fn same_counts(
     let mut seen = vec![first, straced("another.strace")?];
     // What depends on timing or on random numbers may agree twice by chance (mkstemp draws again
     // once in twenty times): disagreement has to stand against more runs of both kinds.
-    while !Comparison::new(&seen, &traced).wrong.is_empty() && seen.len() < STRACE_RUNS_MAX {
+    while !Comparison::new(&seen, &traced).is_good() && seen.len() < STRACE_RUNS_MAX {
         seen.push(straced("another.strace")?);
         if traced.len() < RECORDINGS_MAX {
             traced.push(recorded("counted.rnt")?);
