@@ -12,7 +12,7 @@ use events::record::data_flag;
 use libfuzzer_sys::fuzz_target;
 use replay::jail::{self, Exit, Powers};
 use replay::session::{Image, Session};
-use replay::{Fill, Options, Verify};
+use replay::Options;
 use trace::event::{
     Call, Content, Data, Event, EventKind, Outcome, Preamble, ProcessState, RECORDER, StartHow,
     Totals,
@@ -180,15 +180,7 @@ fuzz_target!(|input: &[u8]| {
         if std::process::id() != 1 || !is_root || outside.exists() {
             return NOT_CONFINED;
         }
-        let options = Options {
-            overlap: true,
-            speed: None,
-            verify: Verify::Warn,
-            fill: Fill::Zeros,
-            until: None,
-            privileged: false,
-            powers: Powers::Files,
-        };
+        let options = Options { powers: Powers::Files, ..Options::default() };
         let image = Image::Trace;
         let session =
             Session { trace: &trace, progress: &|_| {}, image, places: &[], options, ready: None, max_size: Some(256 << 20), compare: true };

@@ -2,27 +2,9 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// What placeholders are: a place that nothing can be read from or written to.
 const NOTHING: &CStr = c"/";
-
-/// Held by who moves descriptors to numbers: for a moment it may hold numbers that it does not want,
-/// and closes them again. No other move may put anything there meanwhile.
-static MOVES: Mutex<()> = Mutex::new(());
-/// Tries after which it is not waited for any longer: who held it may have been killed.
-const TRIES: u32 = 10_000;
-
-fn alone() -> Option<MutexGuard<'static, ()>> {
-    for _ in 0..TRIES {
-        match MOVES.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(guard)) => return Some(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-        }
-    }
-    None
-}
 
 fn check(result: libc::c_int) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -92,7 +74,6 @@ impl Move {
         while !copy_to(found, wanted, close_on_exec)? {
             if !patient() {
                 let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-                let _alone = alone();
                 // SAFETY: numbers only.
                 check(unsafe { libc::dup3(found, wanted, flags) })?;
                 break;
@@ -106,7 +87,8 @@ impl Move {
 /// Copies a descriptor to a number, unless that is in use.
 fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
     let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-    let _alone = alone();
+    // Else the copy would come to another number, where somebody may put something meanwhile that is
+    // closed with it.
     if is_open(wanted) {
         return Ok(false);
     }
@@ -271,7 +253,7 @@ mod tests {
     fn what_is_put_at_a_number_stays_there_while_others_try_theirs() {
         // In use all the time, so that who wants it tries again and again.
         const TAKEN: i32 = 710;
-        // The number that such a try comes to hold.
+        // The number that a try which did not look would come to hold.
         const WANTED: i32 = 711;
         const ROUNDS: u32 = 20_000;
         let nothing = || {

@@ -56,6 +56,20 @@ pub struct Options {
     pub powers: Powers,
 }
 
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            overlap: true,
+            speed: None,
+            verify: Verify::Warn,
+            fill: Fill::Zeros,
+            until: None,
+            privileged: false,
+            powers: Powers::None,
+        }
+    }
+}
+
 impl Options {
     /// Whether results are compared.
     pub fn verifies(&self) -> bool {
@@ -447,17 +461,8 @@ mod tests {
 
     #[test]
     fn who_works_is_waited_for_and_who_may_wait_for_us_is_not() {
-        let options = Options {
-            overlap: true,
-            speed: None,
-            verify: Verify::Warn,
-            fill: Fill::Zeros,
-            until: None,
-            privileged: false,
-            powers: Powers::None,
-        };
         let space = Arc::new(Space::new(Vec::new(), None).unwrap());
-        let shared = Shared::new(options, space, 1_000_000_000, 0);
+        let shared = Shared::new(Options::default(), space, 1_000_000_000, 0);
         let [mine, other] = [0, 0].map(|_| Arc::new(Lane::default()));
         for lane in [&mine, &other] {
             shared.enlist(lane);

@@ -272,6 +272,9 @@ mod tests {
         ] {
             assert_eq!(compressor.compress(raw, haste, writing).0, expected, "{haste:?}");
         }
+        // Nor does it where there is little room.
+        compressor.take_time();
+        assert_eq!(compressor.compress(&mixed, Haste::None, FREE).0, codec::ZSTD);
     }
 
     #[test]

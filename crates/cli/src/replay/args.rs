@@ -54,7 +54,8 @@ pub struct Args {
     pub speed: f64,
 
     /// Compare results and buffers with the recorded ones: `off`, `warn` (report all), `abort`
-    /// (stop at the first that differs)
+    /// (stop at the first that differs). Buffers of 512 bytes and more are compared by the
+    /// XXH3-128 of their bytes
     #[arg(long, value_enum, default_value_t = Check::Warn)]
     pub verify: Check,
 

@@ -6,9 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::image::tests::recording::{Recording, space};
-use crate::jail::Powers;
 use crate::outcome::Outcome;
-use crate::shared::{Fill, Options, Verify};
+use crate::shared::Options;
 
 const MS: u64 = 1_000_000;
 const O_CREAT: u64 = 0o100;
@@ -20,15 +19,7 @@ const ENOTEMPTY: i64 = -39;
 
 /// Runs it again. It must touch nothing but what is the test's own: this is no jail.
 fn replayed(recording: &Recording) -> Outcome {
-    let options = Options {
-        overlap: true,
-        speed: Some(1.0),
-        verify: Verify::Warn,
-        fill: Fill::Zeros,
-        until: None,
-        privileged: false,
-        powers: Powers::None,
-    };
+    let options = Options { speed: Some(1.0), ..Options::default() };
     super::replay(&recording.trace(), options, space(), &|_| {})
 }
 
