@@ -174,6 +174,18 @@ impl World {
         self.finish(step);
     }
 
+    /// [`World::apply`] for a call that changes nothing here.
+    #[inline]
+    pub fn pass(&mut self, event: &Event) {
+        self.advance(event.tsc);
+        if let Some(thread) = self.threads.get_mut(&event.thread) {
+            thread.fresh = false;
+            if thread.outstanding.is_some() {
+                self.settle(event.thread);
+            }
+        }
+    }
+
     /// The first half of [`World::apply`]: brings the world to the instant at which the event
     /// begins, and tells what the event will change. In between, a call can be decoded.
     pub fn step(&mut self, event: &Event, contents: &mut dyn Contents) -> Step {

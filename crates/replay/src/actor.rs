@@ -93,7 +93,7 @@ impl Actor<'_> {
             self.wait_until_due(action.enter);
         }
         match &action.what {
-            What::Call(call) => self.call(batch, action, call),
+            What::Call(at) => self.call(batch, action, &batch.calls[*at as usize]),
             What::Place(all) => all.iter().for_each(|placed| self.place(action, *placed)),
             What::Socket(path) => begin::make_socket(path),
             What::Advance { fd, by } => {

@@ -31,8 +31,8 @@ pub struct Action {
 
 /// What an action does.
 pub enum What {
-    /// Makes a recorded call.
-    Call(Call),
+    /// Makes a recorded call: which of [`Batch::calls`].
+    Call(u32),
     /// Puts placeholders at descriptor numbers.
     Place(Box<[Placed]>),
     /// Makes the node that binding a socket to a path makes.
@@ -94,6 +94,7 @@ pub struct Beginning {
 }
 
 /// A call to make again.
+#[derive(Clone)]
 pub struct Call {
     /// The x86_64 number.
     pub nr: u16,
@@ -125,6 +126,51 @@ pub struct Call {
     pub owners: bool,
     /// It had not returned: what it may have written is written as far as that does not block.
     pub attempt: bool,
+}
+
+impl Action {
+    const BLANK: Action = Action {
+        seq: 0,
+        enter: 0,
+        exit: 0,
+        waits: 0..0,
+        overlapped: false,
+        may_block: false,
+        what: What::Call(0),
+    };
+}
+
+impl Piece {
+    const BLANK: Piece = Piece {
+        arg: 0,
+        part: 0,
+        index: 0,
+        out: false,
+        fault: false,
+        true_len: 0,
+        hash: None,
+        stored: Stored::Bytes(0..0),
+    };
+}
+
+impl Call {
+    const BLANK: Call = Call {
+        nr: 0,
+        name: "",
+        args: &[],
+        ret_kind: Ret::Int,
+        values: [0; 6],
+        ret: 0,
+        pieces: 0..0,
+        stream: false,
+        opens_pipe: false,
+        takes: 0,
+        scan: 0,
+        shared_table: false,
+        vague: false,
+        owners: true,
+        attempt: false,
+    };
 }
 
 /// A piece of memory behind an argument.
@@ -223,6 +269,8 @@ impl Ends {
 pub struct Batch {
     /// The actions.
     pub actions: Vec<Action>,
+    /// The calls among them.
+    pub calls: Vec<Call>,
     /// Lanes, and how much each must have done.
     pub waits: Vec<(Arc<Lane>, u64)>,
     /// Pieces of memory.
@@ -246,6 +294,15 @@ const HASHED_BYTES_MIN: usize = 512;
 /// Blocks among which one is looked for: buffers come from few at a time.
 const BLOCKS_NEAR: usize = 8;
 
+/// Adds a blank to be filled in where it lies: the processor copies what was built elsewhere only when
+/// all its parts have been written.
+#[inline]
+fn add<T>(all: &mut Vec<T>, blank: T) -> &mut T {
+    let at = all.len();
+    all.push(blank);
+    &mut all[at]
+}
+
 impl Batch {
     /// Bytes that its actions are about.
     pub fn bytes_told(&self) -> usize {
@@ -259,10 +316,34 @@ impl Batch {
             block.held_bytes() / Arc::strong_count(block) / BLOCKS_WEIGHT
         };
         self.actions.len() * size_of::<Action>()
+            + self.calls.len() * size_of::<Call>()
             + self.pieces.len() * size_of::<Piece>()
             + self.bytes.len()
             + self.blobs.len() * size_of::<Place>()
             + self.blocks.iter().map(share).sum::<usize>()
+    }
+
+    /// Adds an action, which makes the call that was added last unless told otherwise.
+    #[inline]
+    pub fn add_action(&mut self) -> &mut Action {
+        let last = self.calls.len().wrapping_sub(1) as u32;
+        let action = add(&mut self.actions, Action::BLANK);
+        if let What::Call(at) = &mut action.what {
+            *at = last;
+        }
+        action
+    }
+
+    /// Adds a call that is still to be told.
+    #[inline]
+    pub fn add_call(&mut self) -> &mut Call {
+        add(&mut self.calls, Call::BLANK)
+    }
+
+    /// Adds a piece that is still to be told.
+    #[inline]
+    pub fn add_piece(&mut self) -> &mut Piece {
+        add(&mut self.pieces, Piece::BLANK)
     }
 
     /// Where its parts end now.
@@ -327,8 +408,12 @@ impl Batch {
             *range = range.start - by as u32..range.end - by as u32;
         };
         back(&mut action.waits, from.waits);
-        if let What::Call(call) = &mut action.what {
+        if let What::Call(at) = &mut action.what
+            && let Some(mut call) = self.calls.pop()
+        {
             back(&mut call.pieces, from.pieces);
+            *at = to.calls.len() as u32;
+            to.calls.push(call);
         }
         to.waits.extend(self.waits.drain(from.waits..));
         to.pieces.extend(self.pieces.drain(from.pieces..));
@@ -397,6 +482,7 @@ impl Batch {
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {
         self.actions.clear();
+        self.calls.clear();
         self.waits.clear();
         self.pieces.clear();
         self.bytes.clear();

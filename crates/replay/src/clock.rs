@@ -22,10 +22,30 @@ pub fn ticks() -> u64 {
 }
 
 /// Nanoseconds that so many ticks take.
+#[inline]
 pub fn to_ns(ticks: u64) -> u64 {
-    static NS_PER_TICK: OnceLock<f64> = OnceLock::new();
-    let ratio = NS_PER_TICK.get_or_init(calibrate);
-    (ticks as f64 * ratio) as u64
+    static RATE: OnceLock<Rate> = OnceLock::new();
+    RATE.get_or_init(|| Rate::new(calibrate())).to_ns(ticks)
+}
+
+/// How long a tick takes, for spans of time: whole numbers cost less than fractions.
+#[derive(Clone, Copy)]
+pub struct Rate(u64);
+
+impl Rate {
+    const FRACTION_BITS: u32 = 32;
+
+    /// So many nanoseconds.
+    pub fn new(ns_per_tick: f64) -> Rate {
+        Rate((ns_per_tick * (1_u64 << Rate::FRACTION_BITS) as f64) as u64)
+    }
+
+    /// Nanoseconds that so many ticks take.
+    #[inline]
+    pub fn to_ns(self, ticks: u64) -> u64 {
+        let ns = (u128::from(ticks) * u128::from(self.0)) >> Rate::FRACTION_BITS;
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
 }
 
 /// How long the counter is relied upon before it is held against the system's clock again.
@@ -102,6 +122,16 @@ fn calibrate() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_right_to_a_billionth_and_end_at_the_largest_number() {
+        let rate = Rate::new(1e9 / 2.7e9);
+        for ticks in [0, 1, 27, 2_700_000_000, 2_700_000_000 * 86_400] {
+            let exact = ticks as f64 / 2.7;
+            assert!((rate.to_ns(ticks) as f64 - exact).abs() <= 1.0 + exact / 1e9, "{ticks}");
+        }
+        assert_eq!(Rate::new(1e9).to_ns(u64::MAX), u64::MAX);
+    }
 
     #[test]
     fn time_passes_as_it_does_for_the_system() {

@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use model::{Stored, World};
-use trace::event::{Call, Event, EventKind, ProcessState};
+use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
-use crate::batch::{Action, What};
+use crate::batch::Action;
 use crate::latency::ByCall;
 use crate::order::{Index, Order};
 use crate::outcome;
@@ -31,6 +31,7 @@ use copies::Copies;
 use ends::End;
 use line::{Line, Spawned, Told};
 use names::Names;
+use transfers::is_transfer;
 
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
@@ -215,6 +216,15 @@ impl<'a> Planner<'a> {
             *self.tally.skipped.entry((call.nr, "an unknown call")).or_default() += 1;
             return;
         };
+        if let Outcome::Returned { exit_tsc, ret } = call.outcome
+            && is_transfer(call.nr, ret)
+        {
+            self.world.pass(event);
+            if let Some(file) = self.file(index, event.thread, call.args[0] as i32) {
+                self.transfer(index, event, call, &said, (exit_tsc.max(event.tsc), ret), file);
+                return;
+            }
+        }
         if said.replay == events::Replay::Ignored {
             self.tally.simulated += 1;
             if !maps_to_change(&said, call) {
@@ -226,39 +236,31 @@ impl<'a> Planner<'a> {
         self.world.finish(step);
     }
 
+    /// Opens an action, as [`Line::begin`] does: from here on it overlaps with others. Its waits are
+    /// known now.
     #[inline]
-    fn action(&self, enter: u64, exit: u64, what: What) -> Action {
-        Action {
-            seq: self.seq,
-            enter,
-            exit,
-            waits: 0..0,
-            overlapped: false,
-            may_block: false,
-            what,
-        }
-    }
-
-    /// An action begins: from here on it overlaps with others. Its waits are known now.
-    #[inline]
-    fn open_action(&mut self, index: Index, mut action: Action) {
+    fn open_action(&mut self, index: Index, enter: u64, exit: u64) -> &mut Action {
         self.make_way(index);
         let Planner { lines, order, shared, .. } = self;
-        let ordered = shared.options.overlap;
-        order.waits(index, |other, count| {
-            if ordered {
+        if shared.options.overlap {
+            order.waits(index, |other, count| {
                 let lane = Arc::clone(&lines[other].lane);
                 lines[index].batch.waits.push((lane, count));
-            }
-        });
-        let line = &mut self.lines[index];
-        action.overlapped = !self.open.is_empty();
-        self.opened += 1;
-        line.opened_at = self.opened;
-        if action.exit != u64::MAX {
-            self.open.push(Reverse((action.exit, index)));
+            });
         }
-        line.begin(action);
+        let overlapped = !self.open.is_empty();
+        if exit != u64::MAX {
+            self.open.push(Reverse((exit, index)));
+        }
+        self.opened += 1;
+        let line = &mut self.lines[index];
+        line.opened_at = self.opened;
+        let action = line.begin();
+        action.seq = self.seq;
+        action.enter = enter;
+        action.exit = exit;
+        action.overlapped = overlapped;
+        action
     }
 
     /// Has calls that are open wait for each other where their results tell their order. What waits
@@ -313,7 +315,9 @@ impl<'a> Planner<'a> {
         line.returning = None;
         if line.count > line.finished {
             line.finished = line.count;
-            self.order.finish(index, line.count);
+            if self.shared.options.overlap {
+                self.order.finish(index, line.count);
+            }
         }
     }
 

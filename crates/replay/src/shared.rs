@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::actor;
 use crate::batch::Batch;
-use crate::clock::Pace;
+use crate::clock::{Pace, Rate};
 use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
@@ -104,6 +104,7 @@ pub struct Shared {
     pub scans: Mutex<HashMap<u64, Scan>>,
     /// Nanoseconds that a tick of the recording takes.
     ns_per_tick: f64,
+    rate: Rate,
     /// The recording's first tick, and when its time begins to pass here.
     epoch_tsc: u64,
     clock: OnceLock<Instant>,
@@ -151,11 +152,13 @@ impl Still {
 impl Shared {
     /// For a recording whose clock makes `tsc_hz` ticks a second and began at `epoch_tsc`.
     pub fn new(options: Options, space: Arc<Space>, tsc_hz: u64, epoch_tsc: u64) -> Arc<Shared> {
+        let ns_per_tick = 1e9 / tsc_hz.max(1) as f64;
         Arc::new(Shared {
             options,
             space,
             scans: Mutex::default(),
-            ns_per_tick: 1e9 / tsc_hz.max(1) as f64,
+            ns_per_tick,
+            rate: Rate::new(ns_per_tick),
             epoch_tsc,
             clock: OnceLock::new(),
             lanes: Mutex::default(),
@@ -175,7 +178,7 @@ impl Shared {
 
     /// Nanoseconds that so many ticks of the recording took.
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
-        (ticks as f64 * self.ns_per_tick) as u64
+        self.rate.to_ns(ticks)
     }
 
     /// From now on time passes; when that was. With the recorded pace tasks wait for it: what is

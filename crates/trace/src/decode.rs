@@ -140,8 +140,13 @@ impl Decoder {
         if tag & !call_tag::ALL != 0 {
             return Err(Malformed("a call's first byte has an unknown bit"));
         }
+        if !matches!(event.kind, EventKind::Call(_)) {
+            event.kind = EventKind::Call(Call::default());
+        }
+        let EventKind::Call(call) = &mut event.kind else { return Ok(()) };
         let slot = self.slots.at(from.byte()?);
         let tsc = from.delta(self.clock)?;
+        event.tsc = tsc;
         if tag & call_tag::SHAPE != 0 {
             slot.nr = from.small()?;
             slot.flags = from.byte()?;
@@ -152,18 +157,25 @@ impl Decoder {
                 return Err(Malformed("a call has more than 6 arguments"));
             }
         }
+        call.nr = slot.nr;
+        call.flags = slot.flags;
+        call.site = slot.site;
+        call.nargs = slot.nargs;
+        // Copied before some change: a copy of words that were just written has to wait for them.
+        call.args = slot.args;
         if tag & call_tag::ARGS != 0 {
             let mask = from.byte()?;
             if mask & 0xc0 != 0 {
                 return Err(Malformed("a call has more than 6 arguments"));
             }
-            for (i, value) in slot.args.iter_mut().enumerate() {
-                if mask & 1 << i != 0 {
-                    *value = from.delta(*value)?;
+            for number in 0..call.args.len() {
+                if mask & 1 << number != 0 {
+                    let value = from.delta(slot.args[number])?;
+                    (slot.args[number], call.args[number]) = (value, value);
                 }
             }
         }
-        let outcome = if tag & call_tag::UNFINISHED != 0 {
+        call.outcome = if tag & call_tag::UNFINISHED != 0 {
             if tag & call_tag::RET != 0 {
                 return Err(Malformed("a call without an end has a result"));
             }
@@ -177,17 +189,6 @@ impl Decoder {
             self.clock = exit_tsc;
             Outcome::Returned { exit_tsc, ret: slot.ret }
         };
-        event.tsc = tsc;
-        if !matches!(event.kind, EventKind::Call(_)) {
-            event.kind = EventKind::Call(Call::default());
-        }
-        let EventKind::Call(call) = &mut event.kind else { return Ok(()) };
-        call.nr = slot.nr;
-        call.flags = slot.flags;
-        call.site = slot.site;
-        call.nargs = slot.nargs;
-        call.args = slot.args;
-        call.outcome = outcome;
         call.identities.clear();
         match tag & call_tag::DATA {
             0 => call.data.clear(),
@@ -241,33 +242,45 @@ impl Decoder {
         (item.arg, item.part, item.index, item.flags) = (arg, part, index, flags);
         (item.true_len, item.hash) = (true_len, hash);
         // What was there before lends its memory.
-        let before = std::mem::take(&mut item.content);
-        item.content = match first >> data_tag::CONTENT_SHIFT {
-            data_tag::NOTHING => Content::default(),
+        match first >> data_tag::CONTENT_SHIFT {
+            data_tag::NOTHING => inline(&mut item.content).clear(),
             data_tag::INLINE if len <= INLINE_BYTES_MAX as u64 => {
-                let mut bytes = if let Content::Inline(bytes) = before { bytes } else { vec![] };
+                let bytes = inline(&mut item.content);
                 bytes.clear();
                 bytes.extend_from_slice(from.take(len as usize)?);
-                Content::Inline(bytes)
             }
             data_tag::INLINE => return Err(Malformed("bytes within an event are too many")),
             several => {
                 let count = if several == data_tag::BLOB { 1 } else { from.number()? };
-                let mut ids = if let Content::Blobs { ids, .. } = before { ids } else { vec![] };
+                let ids = blobs(&mut item.content, len);
                 ids.clear();
                 for _ in 0..count {
-                    ids.push(self.blob_id(from)?);
+                    self.blob = from.delta(self.blob)?;
+                    ids.push(BlobId(self.blob));
                 }
-                Content::Blobs { len, ids }
             }
-        };
+        }
         Ok(())
     }
+}
 
-    fn blob_id(&mut self, from: &mut Cursor<'_>) -> Result<BlobId, Malformed> {
-        self.blob = from.delta(self.blob)?;
-        Ok(BlobId(self.blob))
+/// Room for bytes in the event.
+fn inline(content: &mut Content) -> &mut Vec<u8> {
+    if !matches!(content, Content::Inline(_)) {
+        *content = Content::Inline(Vec::new());
     }
+    let Content::Inline(bytes) = content else { unreachable!("it was made so") };
+    bytes
+}
+
+/// Room for the numbers of blobs, which have `bytes` bytes in all.
+fn blobs(content: &mut Content, bytes: u64) -> &mut Vec<BlobId> {
+    if !matches!(content, Content::Blobs { .. }) {
+        *content = Content::Blobs { len: bytes, ids: Vec::new() };
+    }
+    let Content::Blobs { len, ids } = content else { unreachable!("it was made so") };
+    *len = bytes;
+    ids
 }
 
 fn identity(from: &mut Cursor<'_>) -> Result<Identity, Malformed> {

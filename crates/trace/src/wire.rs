@@ -94,9 +94,24 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// A number.
+    /// A number. Nearly all have one byte or two.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Malformed> {
+        match self.bytes.get(self.at..) {
+            Some([low @ 0..0x80, ..]) => {
+                self.at += 1;
+                Ok(u64::from(*low))
+            }
+            Some([low, high @ 0..0x80, ..]) => {
+                self.at += 2;
+                Ok(u64::from(low & 0x7f) | u64::from(*high) << 7)
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_number(&mut self) -> Result<u64, Malformed> {
         let mut value = 0;
         for shift in (0..70).step_by(7) {
             let byte = self.byte()?;

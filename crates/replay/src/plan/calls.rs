@@ -10,7 +10,7 @@ use super::copies::Numbers;
 use super::ends::End;
 use super::names::Names;
 use super::pack;
-use super::transfers::{File, hash_of, is_transfer};
+use super::transfers::{File, hash_of};
 use crate::batch::{Placed, What};
 use crate::image::roles::{self, Role};
 use crate::order::Index;
@@ -59,19 +59,12 @@ impl Planner<'_> {
             self.task(index, event, call, exit, ret, step);
             return;
         }
-        if is_transfer(call.nr, ret)
-            && let Some(file) = self.file(index, event.thread, call.args[0] as i32)
-        {
-            self.transfer(index, event, call, said, (exit, ret), file);
-            return;
-        }
         if let Some(powers) = powers(said, call)
             && self.judge.privileged
             && ret == 0
         {
             self.tally.simulated += 1;
-            let action = self.action(event.tsc, exit, powers);
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, exit).what = powers;
             return;
         }
         let mut paths = step.paths.clone();
@@ -114,8 +107,7 @@ impl Planner<'_> {
             }
             Treatment::Advance { fd } => {
                 self.tally.simulated += 1;
-                let action = self.action(event.tsc, exit, What::Advance { fd, by: ret });
-                self.open_action(index, action);
+                self.open_action(index, event.tsc, exit).what = What::Advance { fd, by: ret };
             }
             Treatment::Skip(why) => {
                 *self.tally.skipped.entry((call.nr, why)).or_default() += 1;
@@ -130,7 +122,7 @@ impl Planner<'_> {
     }
 
     /// A call that moves bytes through a descriptor.
-    fn transfer(
+    pub(super) fn transfer(
         &mut self,
         index: Index,
         event: &Event,
@@ -169,7 +161,8 @@ impl Planner<'_> {
         let verifies = self.shared.options.verifies();
         self.make_way(index);
         let line = &mut self.lines[index];
-        let mut packed = match line.pack(self.trace, call, said, ret, verifies, &links.paths) {
+        let foreign = line.foreign;
+        let packed = match line.pack(self.trace, call, said, ret, verifies, &links.paths) {
             Ok(packed) => packed,
             Err(error) => {
                 self.shared.stop(outcome::Stopped::Unreadable(error.to_string()));
@@ -180,14 +173,13 @@ impl Planner<'_> {
         packed.scan = how.scan;
         packed.shared_table = how.shared_table;
         packed.vague = how.vague;
-        packed.owners = !line.foreign;
+        packed.owners = !foreign;
         if let Some(fd) = links.linked {
             packed.values[0] = fd as u64;
             packed.values[4] = libc::AT_EMPTY_PATH as u64;
         }
-        let mut action = self.action(event.tsc, exit, What::Call(packed));
+        let action = self.open_action(index, event.tsc, exit);
         action.may_block = how.stream || may_block(said);
-        self.open_action(index, action);
         true
     }
 
@@ -228,8 +220,7 @@ impl Planner<'_> {
             .map(|(fd, entry)| Placed { fd, close_on_exec: entry.close_on_exec })
             .collect();
         if !placed.is_empty() {
-            let action = self.action(event.tsc, exit, What::Place(placed));
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, exit).what = What::Place(placed);
         }
     }
 
@@ -243,8 +234,7 @@ impl Planner<'_> {
         let name = name.split(|&c| c == 0).next().unwrap_or_default();
         let path = model::path::resolve(&self.world.cwd(event.thread), name);
         if !name.is_empty() && self.judge.is_real(&path) {
-            let action = self.action(event.tsc, exit, What::Socket(name.into()));
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, exit).what = What::Socket(name.into());
         }
     }
 
@@ -267,11 +257,10 @@ impl Planner<'_> {
         }
         self.make_way(index);
         if self.is_write_to_stream(event, call, said, step)
-            && let Ok(mut packed) = self.lines[index].pack(self.trace, call, said, 0, false, &[])
+            && let Ok(packed) = self.lines[index].pack(self.trace, call, said, 0, false, &[])
         {
             packed.attempt = true;
-            let action = self.action(event.tsc, event.tsc, What::Call(packed));
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, event.tsc);
             self.dispatch(index);
         }
         match said.replay {

@@ -223,8 +223,7 @@ impl Planner<'_> {
         if gone.is_empty() {
             return;
         }
-        let action = self.action(event.tsc, event.tsc, What::Close(gone.into()));
-        self.open_action(index, action);
+        self.open_action(index, event.tsc, event.tsc).what = What::Close(gone.into());
         // Those who wait for the end of a pipe wait for this.
         self.lines[index].wait_for_nobody();
         self.settle(index);

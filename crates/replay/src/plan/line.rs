@@ -110,12 +110,15 @@ impl Line {
         }
     }
 
-    /// Opens an action. It waits for the lanes that were added since the last one.
+    /// Opens an action: the call that was packed last, unless told otherwise. It waits for the lanes
+    /// that were added since the one before.
     #[inline]
-    pub fn begin(&mut self, mut action: Action) {
-        action.waits = self.ready.waits()..self.batch.waits.len() as u32;
-        self.batch.actions.push(action);
+    pub fn begin(&mut self) -> &mut Action {
+        let waits = self.ready.waits()..self.batch.waits.len() as u32;
         self.has_open = true;
+        let action = self.batch.add_action();
+        action.waits = waits;
+        action
     }
 
     /// What is open waits for one more lane.

@@ -4,11 +4,11 @@ use events::record::{data_flag, part};
 use events::shape::{Dir, Kind, Of};
 use events::{Classes, Ret};
 use model::contents::has;
-use trace::event::{self, Content, Data};
+use trace::event::{self, Content};
 use trace::{ReadError, Trace};
 
 use super::line::Line;
-use crate::batch::{Call, Piece, Stored};
+use crate::batch::Call;
 use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
@@ -23,7 +23,7 @@ impl Line {
         ret: i64,
         verify: bool,
         links: &[(u8, Vec<u8>)],
-    ) -> Result<Call, ReadError> {
+    ) -> Result<&mut Call, ReadError> {
         let batch = &mut self.batch;
         let first = batch.pieces.len() as u32;
         for data in &call.data {
@@ -41,38 +41,28 @@ impl Line {
                 (Content::Inline(bytes), None) => batch.add_bytes(bytes),
                 (Content::Blobs { ids, .. }, None) => batch.add_blobs(trace, ids, out)?,
             };
-            batch.pieces.push(piece(data, out, stored));
+            let piece = batch.add_piece();
+            piece.arg = data.arg;
+            piece.part = data.part;
+            piece.index = data.index;
+            piece.out = out;
+            piece.fault = has(data, data_flag::FAULT);
+            piece.true_len = data.true_len;
+            piece.hash = data.hash;
+            piece.stored = stored;
         }
-        Ok(Call {
-            nr: call.nr,
-            name: said.row.name,
-            args: said.args,
-            ret_kind: said.ret,
-            values: call.args,
-            ret,
-            pieces: first..batch.pieces.len() as u32,
-            stream: false,
-            takes: takes(call, said, ret),
-            opens_pipe: opens_pipe(call, said),
-            scan: 0,
-            shared_table: false,
-            vague: false,
-            owners: true,
-            attempt: false,
-        })
-    }
-}
-
-fn piece(data: &Data, out: bool, stored: Stored) -> Piece {
-    Piece {
-        arg: data.arg,
-        part: data.part,
-        index: data.index,
-        out,
-        fault: has(data, data_flag::FAULT),
-        true_len: data.true_len,
-        hash: data.hash,
-        stored,
+        let pieces = first..batch.pieces.len() as u32;
+        let packed = batch.add_call();
+        packed.nr = call.nr;
+        packed.name = said.row.name;
+        packed.args = said.args;
+        packed.ret_kind = said.ret;
+        packed.values = call.args;
+        packed.ret = ret;
+        packed.pieces = pieces;
+        packed.takes = takes(call, said, ret);
+        packed.opens_pipe = opens_pipe(call, said);
+        Ok(packed)
     }
 }
 

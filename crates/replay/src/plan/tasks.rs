@@ -102,8 +102,7 @@ impl Planner<'_> {
         let index = self.new_line(Some(maker));
         let lane = Arc::clone(&self.lines[index].lane);
         let what = What::Spawn(Box::new(Spawn { lane, flags }));
-        let action = self.action(enter, enter, what);
-        self.open_action(maker, action);
+        self.open_action(maker, enter, enter).what = what;
         self.dispatch(maker);
         index
     }
@@ -133,8 +132,7 @@ impl Planner<'_> {
             .unwrap_or_default();
         if !self.lines[index].is_open(|what| matches!(what, What::Exec(_))) {
             self.settle(index);
-            let action = self.action(event.tsc, event.tsc, What::Exec(Box::default()));
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, event.tsc).what = What::Exec(Box::default());
         }
         self.lines[index].open_what(What::Exec(keep.into()));
         self.lines[index].under_way = false;
@@ -158,8 +156,7 @@ impl Planner<'_> {
         // for nothing: the end waits for no other.
         if !self.lines[index].is_open(|what| matches!(what, What::End { .. })) {
             self.settle(index);
-            let action = self.action(tsc, tsc, What::End { close: false });
-            self.open_action(index, action);
+            self.open_action(index, tsc, tsc).what = What::End { close: false };
             self.lines[index].wait_for_nobody();
         } else {
             self.lines[index].open_what(What::End { close });
@@ -223,8 +220,7 @@ impl Planner<'_> {
         flags |= if step.leaves_files() { libc::CLONE_FILES } else { 0 };
         flags |= if step.leaves_directory() { libc::CLONE_FS } else { 0 };
         if flags != 0 {
-            let action = self.action(event.tsc, exit, What::Unshare(flags));
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, exit).what = What::Unshare(flags);
         }
     }
 
@@ -236,8 +232,7 @@ impl Planner<'_> {
             .collect();
         if !placed.is_empty() {
             self.settle(index);
-            let action = self.action(event.tsc, exit, What::Place(placed));
-            self.open_action(index, action);
+            self.open_action(index, event.tsc, exit).what = What::Place(placed);
         }
     }
 
@@ -273,8 +268,7 @@ impl Planner<'_> {
     pub(super) fn leaves(&mut self, index: Index, event: &Event, said: &Said) {
         let execs = said.args.iter().any(|arg| matches!(arg.kind, events::Kind::Path));
         let what = if execs { What::Exec(Box::default()) } else { What::End { close: false } };
-        let action = self.action(event.tsc, u64::MAX, what);
-        self.open_action(index, action);
+        self.open_action(index, event.tsc, u64::MAX).what = what;
     }
 
     /// The process's program begins: before its first call it is what the recorder saw.
@@ -291,8 +285,7 @@ impl Planner<'_> {
             return;
         }
         let what = What::Become(Box::new(Beginning { state, first }));
-        let action = self.action(tsc, tsc, what);
-        self.open_action(index, action);
+        self.open_action(index, tsc, tsc).what = what;
         self.settle(index);
     }
 }
