@@ -187,8 +187,8 @@ pub struct Piece {
     pub fault: bool,
     /// Its length in the program.
     pub true_len: u64,
-    /// Hash of all of it, when not all is stored.
-    pub hash: Option<u128>,
+    /// Hash of all of it, when not all is stored: which of [`Batch::hashes`].
+    pub hash: Option<u32>,
     /// What is stored of it.
     pub stored: Stored,
 }
@@ -277,6 +277,8 @@ pub struct Batch {
     pub pieces: Vec<Piece>,
     /// Short pieces' bytes.
     pub bytes: Vec<u8>,
+    /// Hashes of pieces: few have one.
+    pub hashes: Vec<u128>,
     /// Where long pieces' bytes are.
     blobs: Vec<Place>,
     /// What holds them.
@@ -319,6 +321,7 @@ impl Batch {
             + self.calls.len() * size_of::<Call>()
             + self.pieces.len() * size_of::<Piece>()
             + self.bytes.len()
+            + self.hashes.len() * size_of::<u128>()
             + self.blobs.len() * size_of::<Place>()
             + self.blocks.iter().map(share).sum::<usize>()
     }
@@ -419,6 +422,10 @@ impl Batch {
         to.pieces.extend(self.pieces.drain(from.pieces..));
         to.bytes.extend(self.bytes.drain(from.bytes..));
         for piece in &mut to.pieces {
+            piece.hash = piece.hash.map(|at| {
+                to.hashes.push(self.hashes[at as usize]);
+                to.hashes.len() as u32 - 1
+            });
             match &mut piece.stored {
                 Stored::Bytes(range) => back(range, from.bytes),
                 Stored::Blobs(range) => back(range, from.blobs),
@@ -486,6 +493,7 @@ impl Batch {
         self.waits.clear();
         self.pieces.clear();
         self.bytes.clear();
+        self.hashes.clear();
         self.blobs.clear();
         self.blocks.clear();
         self.blob_bytes = 0;

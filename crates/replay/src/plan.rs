@@ -270,30 +270,16 @@ impl<'a> Planner<'a> {
         if names.is_none() && end.is_none() {
             return;
         }
-        let told = Told { names, end, ..Told::default() };
-        let others = self.open.iter().map(|Reverse((_, other))| *other);
-        let others: Vec<Index> = others.filter(|other| *other != index).collect();
-        self.lines[index].told = told;
-        for other in others {
-            let (ours, theirs) = (&self.lines[index].told, &self.lines[other].told);
-            let (last, first) = match (ours.must_follow(theirs), theirs.must_follow(ours)) {
-                (true, _) => (index, other),
-                (_, true) => (other, index),
-                _ => continue,
-            };
-            self.follow(last, first);
+        let Planner { open, lines, .. } = self;
+        lines[index].told = Told { names, end, ..Told::default() };
+        for &Reverse((_, other)) in open.iter().filter(|open| open.0.1 != index) {
+            let (ours, theirs) = (&lines[index].told, &lines[other].told);
+            match (ours.must_follow(theirs), theirs.must_follow(ours)) {
+                (true, _) => follow(lines, index, other),
+                (_, true) => follow(lines, other, index),
+                _ => {}
+            }
         }
-    }
-
-    /// What a lane has open waits for what another one has open.
-    fn follow(&mut self, last: Index, first: Index) {
-        if self.lines[last].told.is_first || self.lines[first].told.is_last {
-            return;
-        }
-        let wait = (Arc::clone(&self.lines[first].lane), self.lines[first].count + 1);
-        self.lines[last].also_wait(wait);
-        self.lines[last].told.is_last = true;
-        self.lines[first].told.is_first = true;
     }
 
     fn settle_until(&mut self, tsc: u64) {
@@ -337,4 +323,15 @@ impl<'a> Planner<'a> {
             line.flush(self.shared);
         }
     }
+}
+
+/// What a lane has open waits for what another one has open.
+fn follow(lines: &mut [Line], last: Index, first: Index) {
+    if lines[last].told.is_first || lines[first].told.is_last {
+        return;
+    }
+    let wait = (Arc::clone(&lines[first].lane), lines[first].count + 1);
+    lines[last].also_wait(wait);
+    lines[last].told.is_last = true;
+    lines[first].told.is_first = true;
 }

@@ -300,11 +300,16 @@ impl Shared {
     /// Waits until there is room again. If nothing moves, what is needed has not been planned yet:
     /// then there is more room.
     pub fn wait_for_room(&self) {
-        if self.over_budget() {
-            self.start_clock();
+        if !self.over_budget() {
+            return;
         }
+        self.start_clock();
+        let is_much = || {
+            let budget = self.budget.load(Ordering::Relaxed);
+            self.charged.load(Ordering::Relaxed) > budget / 4 * 3
+        };
         let mut before = (self.progress(), Instant::now());
-        while self.over_budget() && !self.stopping() {
+        while is_much() && !self.stopping() {
             self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
             let now = self.progress();
             if now != before.0 || self.somebody_works() {

@@ -109,7 +109,8 @@ fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool) -> Verdict {
         return Verdict::Same;
     }
     let all = room.get(..piece.true_len as usize);
-    match (piece.hash, all) {
+    let hash = piece.hash.map(|at| batch.hashes[at as usize]);
+    match (hash, all) {
         (Some(hash), Some(all)) if XxHash3_128::oneshot(all) == hash => Verdict::Same,
         (Some(hash), Some(all)) => Verdict::Differ {
             what: String::new(),

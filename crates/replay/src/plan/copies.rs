@@ -17,7 +17,7 @@ use model::{DescriptorTable, Step};
 use trace::Trace;
 use trace::event::{Call, Event, EventKind, Outcome};
 
-use super::Planner;
+use super::{Planner, follow};
 use crate::batch::What;
 use crate::order::Index;
 use crate::treatment::{is_stream, said};
@@ -176,8 +176,8 @@ impl Planner<'_> {
             }
             // Who got a number got it after it was closed, however early he had asked.
             match (first, second) {
-                (true, false) => self.follow(other, index),
-                (false, true) => self.follow(index, other),
+                (true, false) => follow(&mut self.lines, other, index),
+                (false, true) => follow(&mut self.lines, index, other),
                 _ => {}
             }
         }

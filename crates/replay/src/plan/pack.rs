@@ -41,6 +41,10 @@ impl Line {
                 (Content::Inline(bytes), None) => batch.add_bytes(bytes),
                 (Content::Blobs { ids, .. }, None) => batch.add_blobs(trace, ids, out)?,
             };
+            let hash = data.hash.map(|hash| {
+                batch.hashes.push(hash);
+                batch.hashes.len() as u32 - 1
+            });
             let piece = batch.add_piece();
             piece.arg = data.arg;
             piece.part = data.part;
@@ -48,7 +52,7 @@ impl Line {
             piece.out = out;
             piece.fault = has(data, data_flag::FAULT);
             piece.true_len = data.true_len;
-            piece.hash = data.hash;
+            piece.hash = hash;
             piece.stored = stored;
         }
         let pieces = first..batch.pieces.len() as u32;
