@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
         trials.add_for_both("a_fresh_root_is_closed_to_others", None, fresh_root);
         trials.add_for_both("max_size_ends_a_replay", None, max_size);
         trials.add_for_both("unknown_bytes_are_named", None, unknown_bytes);
+        trials.add_for_both("options_that_do_not_fit_are_refused", None, refused);
+        trials.add_for_both("a_recording_that_is_cut_off_is_told", None, cut_off);
+        trials.add_for_both("an_interrupted_replay_leaves_nothing", None, interrupted);
         Ok(())
     })
 }
@@ -277,5 +281,51 @@ fn unknown_bytes(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let told = run(stage, &place, &["replay"], &trace)?.success("replay")?;
     ensure!(told.text().contains(&format!(" in {grown}")), "{}", told.text());
     ensure!(told.text().contains("jailed by "), "{}", told.text());
+    Ok(())
+}
+
+fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &[], "echo 1 > a")?;
+    for (options, why) in
+        [(["--until", "1000000"], "the trace has"), (["--speed", "2"], "--pace recorded")]
+    {
+        let outcome = run(stage, &place, &[&["replay"], &options[..]].concat(), &trace)?;
+        let said = outcome.errors();
+        ensure!(outcome.status.code() == Some(USAGE) && said.contains(why), "{options:?}: {said}");
+    }
+    Ok(())
+}
+
+fn cut_off(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &[], "echo 1 > a")?;
+    let bytes = fs::read(&trace).map_err(text)?;
+    fs::write(&trace, &bytes[..bytes.len() - 100]).map_err(text)?;
+    let image = directory(&place, "image")?.display().to_string();
+    for words in [&["replay"][..], &["image", &image], &["compare", "."]] {
+        let said = run(stage, &place, words, &trace)?.errors();
+        ensure!(said.contains("cut off"), "{words:?} said {said}");
+    }
+    Ok(())
+}
+
+fn interrupted(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &[], "echo 1 > a; sleep 0.2; echo 2 > b")?;
+    let around = directory(&place, "around")?;
+    let mut command = place.command(&stage.reenact);
+    command.arg("replay").arg(&trace).args(["--pace", "recorded", "--speed", "0.001"]);
+    let mut child = command.env("TMPDIR", &around).spawn().map_err(text)?;
+    let left = || fs::read_dir(&around).map_or(0, Iterator::count);
+    while left() == 0 {
+        ensure!(child.try_wait().map_err(text)?.is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    // SAFETY: numbers only; the child was not waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    let status = child.wait().map_err(text)?;
+    ensure!(status.signal() == Some(libc::SIGTERM), "it ended with {status}");
+    ensure!(left() == 0, "{} directories are left", left());
     Ok(())
 }

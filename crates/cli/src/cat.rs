@@ -35,6 +35,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
+    source::warn_of(&args.trace, &trace);
     let fail = |what: String| Failure::Failed(format!("{}: {what}", args.trace.display()));
     let mut calls = 0;
     for next in trace.events() {

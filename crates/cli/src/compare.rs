@@ -69,16 +69,22 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(text) = state.limited.as_ref().filter(|_| state.compared == 0) {
         return Err(fail(text));
     }
+    let (a, b) = (args.expected.display(), args.found.display());
+    if state.compared == 0 && state.unverified_count > 0 {
+        let what = "nothing could be compared: what is not verified says why";
+        return Err(fail(&format!("{a} and {b}: {what}")));
+    }
     if state.is_equal() {
         return Ok(ExitCode::SUCCESS);
     }
-    let (a, b) = (args.expected.display(), args.found.display());
     Err(Failure::Different(format!("{a} and {b} differ in {} paths", state.different)))
 }
 
 fn side(path: &Path) -> Result<Side, Failure> {
     if !path.is_dir() {
-        return Ok(Side::Trace(Box::new(source::open(path)?)));
+        let trace = source::open(path)?;
+        source::warn_of(path, &trace);
+        return Ok(Side::Trace(Box::new(trace)));
     }
     let opened = Tree::open(path);
     let tree = opened.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
@@ -95,7 +101,8 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     for difference in &state.differences {
         let [path, expected, found] =
-            [&difference.path, &difference.expected, &difference.found].map(|text| shown(text));
+            [&difference.path[..], difference.expected.as_bytes(), difference.found.as_bytes()]
+                .map(shown);
         writeln!(out, "{path}: {}: {expected} expected, {found} found", difference.what)?;
     }
     for unverified in &state.unverified {
@@ -121,9 +128,9 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
 }
 
 /// Text without what would move a terminal's cursor.
-fn shown(text: &str) -> String {
+fn shown(text: &[u8]) -> String {
     let mut out = String::new();
-    escape::escape(&mut out, text.as_bytes(), &[]);
+    escape::escape(&mut out, text, &[]);
     out
 }
 
@@ -134,7 +141,7 @@ fn write_json(json: &mut Json<'_>, state: &FinalState) {
         json.key("differences").array(|json| {
             for difference in &state.differences {
                 json.object(|json| {
-                    json.key("path").str(&difference.path);
+                    json.key("path").bytes(&difference.path);
                     json.key("what").str(&difference.what);
                     json.key("expected").str(&difference.expected);
                     json.key("found").str(&difference.found);
@@ -144,7 +151,7 @@ fn write_json(json: &mut Json<'_>, state: &FinalState) {
         json.key("unverified").array(|json| {
             for unverified in &state.unverified {
                 json.object(|json| {
-                    json.key("path").str(&unverified.path);
+                    json.key("path").bytes(&unverified.path);
                     json.key("why").str(&unverified.why);
                 });
             }

@@ -52,6 +52,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
+    source::warn_of(&args.trace, &trace);
     let root = empty_directory(&args.directory)?;
     let progress = Progress::new(&trace, 1);
     let fail = |error: &dyn std::fmt::Display| {

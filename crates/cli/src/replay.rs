@@ -1,6 +1,7 @@
 //! `reenact replay`: makes the recorded calls again and proves that they come out the same.
 
 pub mod args;
+mod interrupt;
 mod report;
 mod root;
 
@@ -30,6 +31,14 @@ const FAILED: u8 = 1;
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
+    source::warn_of(&args.trace, &trace);
+    if let (Some(until), Some(totals)) = (args.until, trace.totals())
+        && until >= totals.calls_written
+    {
+        let calls = totals.calls_written;
+        let found = format!("--until {until}: the trace has {calls} calls, numbered from 0");
+        return Err(Failure::Usage(found));
+    }
     let privileged = is_root();
     let user = first_user(&trace);
     let as_root = privileged || user.is_some_and(|(uid, _)| uid == 0);
@@ -43,12 +52,21 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         powers: if as_root { Powers::Files } else { Powers::None },
     };
     let mut report = Report::default();
+    interrupt::listen();
     for number in 0..args.repeat {
         let root = Root::new(&args, number)?;
-        let (jail, findings) = in_jail(&args, &trace, &options, user, root.path())?;
+        let came = in_jail(&args, &trace, &options, user, root.path());
+        if let Some(signal) = interrupt::heard() {
+            if let Some(kept) = root.keep_if(args.keep)? {
+                note(&format!("interrupted; the files are in {}", kept.display()));
+            }
+            return Ok(interrupt::die_of(signal));
+        }
+        let (jail, findings) = came?;
         report.jail = jail;
         report.runs.push(findings);
-        report.kept = root.keep_if(args.keep || args.until.is_some())?;
+        let is_last = number + 1 == args.repeat;
+        report.kept = root.keep_if(is_last && (args.keep || args.until.is_some()))?;
     }
     if args.json {
         report.json()?;
@@ -120,6 +138,7 @@ fn in_jail(
         }
     })
     .map_err(|error| fail(&error))?;
+    let _ends = interrupt::ends(inmate.keeper());
     let protection = inmate.protection.to_string();
     // Without an answer the jail ends by itself, and says why.
     if File::from(OwnedFd::from(ready)).read_exact(&mut [0]).is_ok() {

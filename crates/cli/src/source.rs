@@ -29,10 +29,21 @@ fn seekable(mut file: File) -> io::Result<File> {
     if file.stream_position().is_ok() {
         return Ok(file);
     }
-    let mut kept = tempfile::tempfile()?;
-    io::copy(&mut file, &mut kept)?;
-    kept.rewind()?;
-    Ok(kept)
+    let mut keep = || {
+        let mut kept = tempfile::tempfile()?;
+        io::copy(&mut file, &mut kept)?;
+        kept.rewind()?;
+        Ok(kept)
+    };
+    keep().map_err(|error: io::Error| {
+        let place = std::env::temp_dir();
+        let text = format!(
+            "what comes through a pipe is kept in a file without a name in {}, and that failed: \
+             {error}; TMPDIR names another place",
+            place.display()
+        );
+        io::Error::new(error.kind(), text)
+    })
 }
 
 /// The clock of a trace: nanoseconds from its start. What lies before the start is at 0.
@@ -55,13 +66,18 @@ pub fn warnings(trace: &Trace) -> Vec<String> {
     warnings
 }
 
+/// Tells what is wrong with a trace as a whole.
+pub fn warn_of(path: &Path, trace: &Trace) {
+    for warning in warnings(trace) {
+        failure::warn(&format!("{}: {warning}", path.display()));
+    }
+}
+
 /// Tells what is wrong with a trace that was read to the end; blocks that were left out are a
 /// failure.
 pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Failure> {
     let name = path.display();
-    for warning in warnings(trace) {
-        failure::warn(&format!("{name}: {warning}"));
-    }
+    warn_of(path, trace);
     for error in &unread.errors {
         failure::warn(&format!("{name}: {error}"));
     }

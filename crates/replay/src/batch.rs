@@ -116,6 +116,8 @@ pub struct Call {
     pub opens_pipe: bool,
     /// Bytes of the disk that it may take.
     pub takes: u64,
+    /// The argument that says how many bytes it moves from file to file.
+    pub free: Option<u8>,
     /// The scan of a directory that it belongs to; 0 for all other calls.
     pub scan: u64,
     /// The descriptor table may be used by several tasks at once.
@@ -165,6 +167,7 @@ impl Call {
         stream: false,
         opens_pipe: false,
         takes: 0,
+        free: None,
         scan: 0,
         shared_table: false,
         vague: false,

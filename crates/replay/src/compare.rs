@@ -51,8 +51,8 @@ pub struct FinalState {
 /// One way in which a path differs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
-    /// The path, as text.
-    pub path: String,
+    /// The path.
+    pub path: Vec<u8>,
     /// What differs: `type`, `mode`, `owner`, `size`, `content`, `target`, `device`, `xattr`,
     /// `links` or `same file`.
     pub what: String,
@@ -65,8 +65,8 @@ pub struct Difference {
 /// A file that has bytes which the trace has never shown.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnknownFile {
-    /// The path, as text.
-    pub path: String,
+    /// The path.
+    pub path: Vec<u8>,
     /// How many.
     pub bytes: u64,
 }
@@ -74,8 +74,8 @@ pub struct UnknownFile {
 /// Something that could not be verified.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unverified {
-    /// The path, as text.
-    pub path: String,
+    /// The path.
+    pub path: Vec<u8>,
     /// Why.
     pub why: String,
 }
@@ -397,7 +397,7 @@ impl Comparison {
         }
         if self.state.differences.len() < DIFFERENCES_MAX {
             let (expected, found) = (expected.into(), found.into());
-            let difference = Difference { path: text(path), what: what.into(), expected, found };
+            let difference = Difference { path: path.to_vec(), what: what.into(), expected, found };
             self.state.differences.push(difference);
         }
     }
@@ -405,14 +405,14 @@ impl Comparison {
     fn unknown_bytes(&mut self, path: &[u8], bytes: u64) {
         self.state.unknown_bytes += bytes;
         if bytes > 0 && self.state.unknown_files.len() < UNVERIFIED_MAX {
-            self.state.unknown_files.push(UnknownFile { path: text(path), bytes });
+            self.state.unknown_files.push(UnknownFile { path: path.to_vec(), bytes });
         }
     }
 
     fn unverified(&mut self, path: &[u8], why: &str) {
         self.state.unverified_count += 1;
         if self.state.unverified.len() < UNVERIFIED_MAX {
-            self.state.unverified.push(Unverified { path: text(path), why: why.into() });
+            self.state.unverified.push(Unverified { path: path.to_vec(), why: why.into() });
         }
     }
 

@@ -16,6 +16,7 @@ use events::record::part;
 use events::shape::{Dir, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
+use crate::image::roles::{self, Role};
 use crate::memory::Memory;
 use crate::shared::Fill;
 use crate::space::Space;
@@ -24,8 +25,13 @@ use crate::space::Space;
 const NOWHERE: usize = 8;
 /// Room beyond what the recording got, so that more can be noticed.
 const SLACK: usize = 64 << 10;
+/// The same for bytes that come from no memory of ours, and bytes that a call may move which failed in
+/// the recording.
+pub const FREE_SLACK: usize = 64 << 10;
 /// Bytes that go in, of a call that failed.
 const FAILED_MAX: usize = 64 << 10;
+/// Elements that the kernel takes in one vector at most.
+const ELEMENTS_MAX: usize = 1024;
 /// Bytes that the kernel moves in one call at most.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
 /// Set-user-id and set-group-id.
@@ -62,12 +68,17 @@ enum GoOn {
 pub struct Maker {
     space: Arc<Space>,
     memory: Memory,
+    nr: u16,
     values: [usize; 6],
     /// Where the last call's results are.
     pub regions: Vec<Region>,
     go_on: GoOn,
     /// In-buffers are copied to aligned memory.
     align: bool,
+    /// No file may get the set-group-id bit, not even a directory.
+    strict: bool,
+    /// The call reaches directories only.
+    only_directory: bool,
     /// Set-user-id or set-group-id bits were taken away.
     pub withheld: bool,
     /// Content was copied that cannot be shared here.
@@ -80,10 +91,13 @@ impl Maker {
         Maker {
             space,
             memory: Memory::new(),
+            nr: 0,
             values: [0; 6],
             regions: Vec::new(),
             go_on: GoOn::No,
             align: false,
+            strict: false,
+            only_directory: false,
             withheld: false,
             copied: false,
         }
@@ -93,6 +107,13 @@ impl Maker {
     pub fn make(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> i64 {
         self.prepare(batch, call, fill);
         let ret = self.perform(call);
+        if self.only_directory && ret == -i64::from(libc::ENOTDIR) {
+            // It is none: the bit stays away.
+            self.strict = true;
+            self.prepare(batch, call, fill);
+            self.strict = false;
+            return self.perform(call);
+        }
         if ret == -i64::from(libc::EINVAL) && call.ret >= 0 && !self.align {
             // Transfers past the page cache need aligned memory.
             self.align = true;
@@ -120,6 +141,8 @@ impl Maker {
         self.go_on = GoOn::No;
         self.withheld = false;
         self.copied = false;
+        self.only_directory = false;
+        self.nr = call.nr;
         for (slot, value) in self.values.iter_mut().zip(call.values) {
             *slot = value as usize;
         }
@@ -128,6 +151,9 @@ impl Maker {
         {
             self.limit(at, call);
             self.go_on = GoOn::Len(at);
+        }
+        if let Some(free) = call.free {
+            self.at_most(free.into(), usize::try_from(call.ret).unwrap_or(0) + FREE_SLACK);
         }
         for (number, arg) in call.args.iter().enumerate() {
             if self.values[number] == 0 {
@@ -141,6 +167,9 @@ impl Maker {
                 _ => continue,
             };
             self.values[number] = value;
+        }
+        if self.only_directory {
+            self.reach_directories_only(call);
         }
     }
 
@@ -157,7 +186,9 @@ impl Maker {
         if mode & PRIVILEGE_BITS == 0 || call.ret_kind == events::Ret::Mode {
             return mode;
         }
-        if mode & PRIVILEGE_BITS == 0o2000 && self.is_directory(call) {
+        let to_directory = mode & PRIVILEGE_BITS == 0o2000 && call.ret == 0;
+        if to_directory && !self.strict && roles::of(call.nr) == Role::Mode {
+            self.only_directory = true;
             return mode;
         }
         self.withheld = true;
@@ -209,6 +240,13 @@ impl Maker {
                     self.values[usize::from(n)] = want;
                     self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
                 }
+                // The kernel reads no more than there is.
+                match len {
+                    Len::Arg(n) => self.at_most(n.into(), want),
+                    Len::ArgTimes(n, unit) => self.at_most(n.into(), want / unit.max(1) as usize),
+                    Len::Fixed(bytes) => want = want.max(bytes as usize),
+                    _ => {}
+                }
                 let at = self.bytes_in(batch, piece, want, fill);
                 if let Of::Struct(layout) = of {
                     return self.without_privilege(at, want, layout);
@@ -229,6 +267,13 @@ impl Maker {
                 self.regions.push(Region { arg, part: part::WHOLE, index: 0, start, len: room });
                 start as usize
             }
+        }
+    }
+
+    /// An argument that counts what is in memory of ours.
+    fn at_most(&mut self, number: usize, most: usize) {
+        if let Some(value) = self.values.get_mut(number) {
+            *value = (*value).min(most);
         }
     }
 
@@ -314,8 +359,14 @@ impl Maker {
     ) -> usize {
         let given = find(batch, call, number, part::WHOLE, 0, false)
             .or_else(|| find(batch, call, number, part::WHOLE, 0, true));
+        let given = given.filter(|piece| !(piece.fault && call.ret < 0));
         let Some(bytes) = given.and_then(|piece| batch.one_stretch(piece)) else { return NOWHERE };
         let lens: Vec<usize> = vector_lens(bytes);
+        // What is too much even for the kernel is left to it. Else it would read more elements than
+        // there are, and go where they point.
+        if self.values.get(number + 1).is_some_and(|count| *count <= ELEMENTS_MAX) {
+            self.at_most(number + 1, lens.len());
+        }
         let goes_in =
             dir == Dir::In || pieces(batch, call, number, part::CONTENT, false).next().is_some();
         if call.ret < 0 {
@@ -388,20 +439,30 @@ impl Maker {
         let len = (holder.layout.size as usize).max(batch.stored_len(head));
         let start = self.memory.copy(batch.stretches(head), len, &Fill::Zeros);
         let content = find(batch, call, number, part::CONTENT, 0, out);
+        // Where nothing is, no length leads anywhere.
+        let mut there = usize::MAX;
         let at = match content {
+            Some(piece) if piece.fault => NOWHERE,
             Some(piece) if out => {
                 let len = told_len(piece, batch) + SLACK;
+                there = len;
                 let start = self.memory.take(len);
                 let arg = number as u8;
                 self.regions.push(Region { arg, part: part::CONTENT, index: 0, start, len });
                 start as usize
             }
-            Some(piece) => self.bytes_in(batch, piece, told_len(piece, batch), fill),
+            Some(piece) => {
+                there = told_len(piece, batch);
+                self.bytes_in(batch, piece, there, fill)
+            }
             None => 0,
         };
-        // SAFETY: the pointer is a field of the struct.
+        // SAFETY: pointer and length are fields of the struct.
         unsafe {
             start.add(usize::from(holder.pointer.at)).cast::<u64>().write_unaligned(at as u64);
+            let field = start.add(usize::from(holder.pointer.length_at));
+            let field = std::slice::from_raw_parts_mut(field, holder.pointer.length_bytes.into());
+            lower(field, (there / usize::from(holder.pointer.unit.max(1))) as u64);
         }
         start as usize
     }
@@ -429,7 +490,7 @@ impl Maker {
     fn perform(&mut self, call: &Call) -> i64 {
         let mut total = 0;
         loop {
-            let ret = self.once(call.nr);
+            let ret = self.once();
             if !call.stream {
                 return ret;
             }
@@ -451,11 +512,11 @@ impl Maker {
         }
     }
 
-    fn once(&self, nr: u16) -> i64 {
+    fn once(&self) -> i64 {
         let [a, b, c, d, e, f] = self.values;
         // SAFETY: every argument that points is built by `prepare`, of the length that goes with
         // it; all others are numbers.
-        let ret = unsafe { libc::syscall(libc::c_long::from(nr), a, b, c, d, e, f) };
+        let ret = unsafe { libc::syscall(libc::c_long::from(self.nr), a, b, c, d, e, f) };
         match ret {
             -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
             ret => ret,
@@ -538,6 +599,15 @@ fn bounded(want: usize, ret: i64) -> usize {
 /// The length of what a struct points to: as told, but not much more than is stored.
 fn told_len(piece: &Piece, batch: &Batch) -> usize {
     (piece.true_len as usize).min(batch.stored_len(piece) + SLACK)
+}
+
+/// Makes a length in memory no larger than `most`.
+fn lower(field: &mut [u8], most: u64) {
+    let mut bytes = [0; 8];
+    let len = field.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&field[..len]);
+    let lower = u64::from_le_bytes(bytes).min(most);
+    field[..len].copy_from_slice(&lower.to_le_bytes()[..len]);
 }
 
 /// The lengths in an array of `struct iovec`.

@@ -35,6 +35,8 @@ pub struct Outcome {
     pub bytes: u64,
     /// Set-user-id and set-group-id bits that were not set, device nodes that were not made.
     pub withheld: BTreeMap<String, u64>,
+    /// Places where the recording says that something is missing.
+    pub gaps: u64,
     /// Seconds that the replay took.
     pub elapsed_s: f64,
     /// Seconds that the recording took.

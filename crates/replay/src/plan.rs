@@ -65,6 +65,8 @@ pub struct Planner<'a> {
     scans: u64,
     since_flush: u32,
     seq: u64,
+    /// When the last event began.
+    reached: u64,
     tally: Tally,
 }
 
@@ -74,6 +76,7 @@ struct Tally {
     simulated: u64,
     skipped: HashMap<(u16, &'static str), u64>,
     withheld: HashMap<&'static str, u64>,
+    gaps: u64,
     recorded: ByCall,
 }
 
@@ -97,6 +100,7 @@ impl<'a> Planner<'a> {
             scans: 0,
             since_flush: 0,
             seq: 0,
+            reached: 0,
             tally: Tally::default(),
         }
     }
@@ -137,6 +141,9 @@ impl<'a> Planner<'a> {
     pub fn count_into(self, outcome: &mut outcome::Outcome) {
         let name = |nr| events::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
         outcome.simulated += self.tally.simulated;
+        outcome.gaps += self.tally.gaps;
+        let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
+        outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
         for ((nr, why), count) in self.tally.skipped {
             let what = format!("{}: {why}", name(nr));
             outcome::Outcome::count(&mut outcome.skipped, &what, count);
@@ -153,6 +160,7 @@ impl<'a> Planner<'a> {
     fn event(&mut self, next: &Sequenced) {
         let event = &next.event;
         self.seq = next.seq.unwrap_or(self.seq);
+        self.reached = event.tsc;
         self.settle_until(event.tsc);
         // A call has returned when its thread makes another one, whatever the clock says. What an
         // exec or an end closes is known only when it has happened; a signal may hit within a call.
@@ -179,7 +187,8 @@ impl<'a> Planner<'a> {
                 self.beginnings.remove(process);
                 self.world.apply(event, &mut Stored(self.trace));
             }
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Gap { .. } => {}
+            EventKind::Gap { .. } => self.tally.gaps += 1,
+            EventKind::Signal { .. } | EventKind::Stall { .. } => {}
         }
         self.since_flush += 1;
         let appeal = self.shared.someone_appeals();

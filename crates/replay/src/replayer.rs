@@ -45,7 +45,6 @@ pub fn replay(
     let mut outcome = shared.take_outcome();
     planner.count_into(&mut outcome);
     outcome.elapsed_s = shared.start_clock().elapsed().as_secs_f64();
-    outcome.recorded_s = recorded_seconds(trace);
     outcome
 }
 
@@ -64,9 +63,4 @@ fn ignore_signals() {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-}
-
-fn recorded_seconds(trace: &Trace) -> f64 {
-    let end = trace.totals().map_or(0, |totals| totals.end_tsc);
-    trace.ticks_to_ns(end).max(0) as f64 / 1e9
 }

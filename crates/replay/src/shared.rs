@@ -80,12 +80,17 @@ impl Options {
 /// Bytes of actions that may lie ready for tasks: more than they need to keep going, and few enough
 /// to be in the caches when their turn comes.
 const BUDGET_BYTES: usize = 16 << 20;
-/// By how much more, when nothing moves because of that.
+/// By how much more, when nothing moves because of that, and up to what.
 const BUDGET_STEP: usize = 4 << 20;
+const BUDGET_BYTES_MAX: usize = 96 << 20;
 /// How long nothing moves before that is so.
 const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
 /// How long nothing moves before the replay is stuck.
 const STUCK: Duration = Duration::from_secs(10);
+/// The same for a replay that is to end: whoever waits then waits for what was left out.
+const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
+/// How long one call works, while nothing else moves, before it is taken for one that waits.
+const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// How long nothing moves before a call that overlapped others is not repeated any more: they may
 /// wait for it.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
@@ -146,6 +151,30 @@ impl Still {
 
     fn is_long(self) -> bool {
         self.since.elapsed() > APPEAL_PATIENCE
+    }
+}
+
+/// How long nothing has moved although somebody should.
+struct Watch {
+    progress: u64,
+    moved: Instant,
+    worked: Instant,
+}
+
+impl Watch {
+    fn new(shared: &Shared) -> Watch {
+        let now = Instant::now();
+        Watch { progress: shared.progress(), moved: now, worked: now }
+    }
+
+    /// Up to now. Who is in a call that ends by itself may take his time, but not for ever.
+    fn idle(&mut self, shared: &Shared) -> Duration {
+        if shared.progress() != self.progress {
+            *self = Watch::new(shared);
+        } else if shared.somebody_works() && self.moved.elapsed() < WORKS_AT_MOST {
+            self.worked = Instant::now();
+        }
+        self.worked.elapsed()
     }
 }
 
@@ -297,9 +326,12 @@ impl Shared {
         self.charged.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is room again. If nothing moves, what is needed has not been planned yet:
-    /// then there is more room.
+    /// Waits until there is room again. If nothing moves, what is needed may not have been planned
+    /// yet: then there is more room, up to a limit.
     pub fn wait_for_room(&self) {
+        if self.charged.load(Ordering::Relaxed) < BUDGET_BYTES / 2 {
+            self.budget.store(BUDGET_BYTES, Ordering::Relaxed);
+        }
         if !self.over_budget() {
             return;
         }
@@ -308,19 +340,17 @@ impl Shared {
             let budget = self.budget.load(Ordering::Relaxed);
             self.charged.load(Ordering::Relaxed) > budget / 4 * 3
         };
-        let mut before = (self.progress(), Instant::now());
+        let mut watch = Watch::new(self);
         while is_much() && !self.stopping() {
             self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
-            let now = self.progress();
-            if now != before.0 || self.somebody_works() {
-                before = (now, Instant::now());
-            } else if before.1.elapsed() > BUDGET_PATIENCE {
+            let idle = watch.idle(self);
+            if idle > BUDGET_PATIENCE && self.budget.load(Ordering::Relaxed) < BUDGET_BYTES_MAX {
                 self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
                 return;
             }
-        }
-        if self.charged.load(Ordering::Relaxed) < BUDGET_BYTES / 2 {
-            self.budget.store(BUDGET_BYTES, Ordering::Relaxed);
+            if idle > STUCK {
+                self.stop(Stopped::Stuck(self.who_waits()));
+            }
         }
     }
 
@@ -418,7 +448,7 @@ impl Shared {
     /// Waits until all tasks are over. If nothing moves any more, tells who waits for whom.
     /// Whether they are over.
     pub fn wait_for_tasks(&self) -> bool {
-        let mut before = (self.progress(), Instant::now());
+        let mut watch = Watch::new(self);
         let mut alive = lock(&self.alive);
         while *alive > 0 {
             alive = self
@@ -426,10 +456,8 @@ impl Shared {
                 .wait_timeout(alive, Duration::from_millis(200))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            let now = self.progress();
-            if now != before.0 || self.somebody_works() {
-                before = (now, Instant::now());
-            } else if before.1.elapsed() > STUCK {
+            let patience = if self.stopping() { STUCK_AT_THE_END } else { STUCK };
+            if watch.idle(self) > patience {
                 return false;
             }
         }

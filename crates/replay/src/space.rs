@@ -123,7 +123,10 @@ impl Space {
     /// Why there is no more, for people.
     pub fn used_up(&self) -> String {
         match self.max {
-            Some(max) => format!("it would take more than {max} bytes of the disk (--max-size)"),
+            Some(max) => format!(
+                "it would take more than {max} bytes (--max-size), or nearly all of the disk that is \
+                 free"
+            ),
             None => "it would take nearly all of the disk that is free".into(),
         }
     }

@@ -49,9 +49,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Pace::Afap)]
     pub pace: Pace,
 
-    /// With --pace recorded: how many recorded seconds pass in one second
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
-    pub speed: f64,
+    /// With --pace recorded: how many recorded seconds pass in one second [default: 1]
+    #[arg(long, value_name = "X")]
+    pub speed: Option<f64>,
 
     /// Compare results and buffers with the recorded ones: `off`, `warn` (report all), `abort`
     /// (stop at the first that differs). Buffers of 512 bytes and more are compared by the
@@ -135,12 +135,15 @@ impl From<Check> for Verify {
 impl Args {
     /// Recorded seconds in one, if the pace is the recorded one.
     pub fn recorded_speed(&self) -> Result<Option<f64>, String> {
-        if self.pace == Pace::Afap {
-            return Ok(None);
-        }
-        match self.speed.is_finite() && self.speed > 0.0 {
-            true => Ok(Some(self.speed)),
-            false => Err(format!("--speed {}: needs to be more than 0", self.speed)),
+        match (self.pace, self.speed) {
+            (Pace::Afap, None) => Ok(None),
+            (Pace::Afap, Some(speed)) => {
+                Err(format!("--speed {speed}: only with --pace recorded is there a speed"))
+            }
+            (Pace::Recorded, speed) => match speed.unwrap_or(1.0) {
+                speed if speed.is_finite() && speed > 0.0 => Ok(Some(speed)),
+                speed => Err(format!("--speed {speed}: needs to be more than 0")),
+            },
         }
     }
 }

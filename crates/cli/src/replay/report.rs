@@ -134,8 +134,8 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     for group in mismatches.groups.iter().take(GROUPS_SHOWN) {
         writeln!(out, "{} times: {}", group.count, group.cause)?;
         for example in group.examples.iter().take(EXAMPLES_SHOWN) {
-            let [path, expected, found] =
-                [&example.path, &example.expected, &example.found].map(|text| shown(text));
+            let [path, expected, found] = [&example.path, &example.expected, &example.found]
+                .map(|text| shown(text.as_bytes()));
             let path = if path.is_empty() { path } else { format!(" {path}") };
             writeln!(out, "  call {}{path}: {expected} expected, {found} found", example.seq)?;
         }
@@ -172,10 +172,16 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         let [median, p99] = [500, 990].map(|permille| show_time(late.permille(permille)));
         writeln!(out, "calls started late by {median} (median), {p99} (p99)")?;
     }
+    if outcome.gaps > 0 {
+        let gaps = outcome.gaps;
+        let s = if gaps == 1 { "" } else { "s" };
+        writeln!(out, "the recording has {gaps} gap{s}: what is missing there was not made again")?;
+    }
     let Some(state) = &run.final_state else { return Ok(()) };
     for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
         let [path, expected, found] =
-            [&difference.path, &difference.expected, &difference.found].map(|text| shown(text));
+            [&difference.path[..], difference.expected.as_bytes(), difference.found.as_bytes()]
+                .map(shown);
         writeln!(out, "{path}: {}: {expected} expected, {found} found", difference.what)?;
     }
     if let Some(limited) = &state.limited {
@@ -216,7 +222,7 @@ fn write_counts(
     counts: &BTreeMap<String, u64>,
 ) -> io::Result<()> {
     for (what, count) in counts {
-        writeln!(out, "{title}: {count} x {}", shown(what))?;
+        writeln!(out, "{title}: {count} x {}", shown(what.as_bytes()))?;
     }
     Ok(())
 }
@@ -244,9 +250,9 @@ fn write_latencies(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
 }
 
 /// Text without what would move a terminal's cursor.
-fn shown(text: &str) -> String {
+fn shown(text: &[u8]) -> String {
     let mut out = String::new();
-    escape::escape(&mut out, text.as_bytes(), &[]);
+    escape::escape(&mut out, text, &[]);
     out
 }
 
@@ -290,6 +296,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
     let unknown = run.final_state.as_ref().map_or(0, |state| state.unknown_bytes);
     json.key("unknown_bytes").uint(unknown);
     json.key("bytes").uint(outcome.bytes);
+    json.key("gaps").uint(outcome.gaps);
     json.key("image").object(|json| {
         json.key("unknown_bytes").uint(run.image_unknown_bytes);
         json.key("left_out").object(|json| {
@@ -306,7 +313,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
             json.key("unknown").array(|json| {
                 for file in &state.unknown_files {
                     json.object(|json| {
-                        json.key("path").str(&file.path);
+                        json.key("path").bytes(&file.path);
                         json.key("bytes").uint(file.bytes);
                     });
                 }
@@ -314,7 +321,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
             json.key("differences").array(|json| {
                 for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
                     json.object(|json| {
-                        json.key("path").str(&difference.path);
+                        json.key("path").bytes(&difference.path);
                         json.key("what").str(&difference.what);
                         json.key("expected").str(&difference.expected);
                         json.key("found").str(&difference.found);

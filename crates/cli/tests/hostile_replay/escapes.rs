@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use events::record::part;
-use trace::event::{EventKind, OpenFd};
+use trace::event::{EventKind, OpenFd, StartHow};
 
 use crate::Case;
 use crate::script::{CWD, POINTER, Script, made};
@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     ("mounts_and_namespaces", mounts_and_namespaces),
     ("processes_and_signals", processes_and_signals),
     ("privileged_files", privileged_files),
+    ("privileged_exchange", privileged_exchange),
     ("identities", identities),
     ("sockets_and_passed_descriptors", sockets_and_passed_descriptors),
     ("copies_from_outside", copies_from_outside),
@@ -289,6 +290,24 @@ fn privileged_files(world: &World) {
         // Bits that the kernel leaves aside, and those that it does not.
         let device = [CWD, POINTER, u64::from(kind | 0o666) | 0xffff_0000_0000_0000, 0x103];
         script.path(libc::SYS_mknodat, &device, 1, &format!("/other-{kind:o}"), 0);
+    }
+    script.finish();
+}
+
+/// Sets the group's bit on a directory while another thread puts a file in its place.
+fn privileged_exchange(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.start(2, StartHow::Thread, 1, 1);
+    for round in 0..200 {
+        let [directory, file] = ["directory", "file"].map(|name| format!("/{name}-{round}"));
+        script.path(libc::SYS_mkdir, &[POINTER, 0o755], 0, &directory, 0);
+        script.path(libc::SYS_mknod, &[POINTER, 0o100_755, 0], 0, &file, 0);
+        let begin = script.pass(20_000) - 10_000;
+        let mode = made(libc::SYS_chmod, &[POINTER, 0o2755], 0).text(0, &directory);
+        script.at(begin, 1, mode.event(begin + 9_000));
+        let exchange = [CWD, POINTER, CWD, POINTER, u64::from(libc::RENAME_EXCHANGE)];
+        let exchange = made(libc::SYS_renameat2, &exchange, 0).text(1, &directory).text(3, &file);
+        script.at(begin + 1, 2, exchange.event(begin + 9_000));
     }
     script.finish();
 }

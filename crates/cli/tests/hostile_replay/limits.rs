@@ -13,6 +13,7 @@ pub const CASES: &[Case] = &[
     ("allocates_much", allocates_much),
     ("writes_the_same_everywhere", writes_the_same_everywhere),
     ("copies_from_file_to_file", copies_from_file_to_file),
+    ("copies_more_than_it_did", copies_more_than_it_did),
     ("image_of_the_same_everywhere", image_of_the_same_everywhere),
     ("huge_descriptors", huge_descriptors),
     ("limits_against_ourselves", limits_against_ourselves),
@@ -123,6 +124,19 @@ fn copies_from_file_to_file(world: &World) {
     for _ in 0..TIMES {
         script.plain(libc::SYS_lseek, &[3, 0, 0], 0);
         script.plain(libc::SYS_sendfile, &[4, 3, 0, REPEATED as u64], REPEATED as i64);
+    }
+    script.finish();
+}
+
+/// Asks for much, and is said to have got a byte, or an error.
+fn copies_more_than_it_did(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.open("/a", libc::O_CREAT | libc::O_RDWR, 3);
+    script.open("/b", libc::O_CREAT | libc::O_RDWR, 4);
+    script.plain(libc::SYS_ftruncate, &[3, 1 << 40], 0);
+    for ret in [1, -5, 1, 1] {
+        script.plain(libc::SYS_sendfile, &[4, 3, 0, 1 << 30], ret);
+        script.plain(libc::SYS_copy_file_range, &[3, 0, 4, 0, 1 << 30, 0], ret);
     }
     script.finish();
 }

@@ -63,6 +63,12 @@ impl Script {
         self.writer.event(&Event { thread, tsc, kind }).unwrap();
     }
 
+    /// Lets time pass. Which time it is then.
+    pub fn pass(&mut self, ticks: u64) -> u64 {
+        self.tsc += ticks;
+        self.tsc
+    }
+
     pub fn start(&mut self, thread: u32, how: StartHow, process: u32, parent: u32) {
         let (pid, tid) = (1000 + process, 1000 + thread);
         self.push(thread, EventKind::Start { how, process, parent, pid, tid });

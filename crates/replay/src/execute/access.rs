@@ -1,9 +1,12 @@
 //! What files are that a call names: directories, or to be executed, where nothing can be.
 
+use std::ffi::CStr;
+
 use events::Kind;
 
-use super::Maker;
+use super::{Maker, NOWHERE};
 use crate::batch::Call;
+use crate::shared::Fill;
 
 impl Maker {
     /// Nothing can be executed where we are, so the kernel denies it of every file: the file's own
@@ -35,25 +38,22 @@ impl Maker {
         false
     }
 
-    /// Whether the file that the call names first is a directory.
-    pub(super) fn is_directory(&self, call: &Call) -> bool {
-        let mut dir = libc::AT_FDCWD;
-        for (arg, value) in call.args.iter().zip(self.values) {
-            // SAFETY: all zeros are a stat; the path was built here and ends with a NUL.
-            unsafe {
-                let mut stat: libc::stat = std::mem::zeroed();
-                let done = match arg.kind {
-                    Kind::DirFd => {
-                        dir = value as i32;
-                        continue;
-                    }
-                    Kind::Path => libc::fstatat(dir, value as *const _, &raw mut stat, 0),
-                    Kind::Fd => libc::fstat(value as i32, &raw mut stat),
-                    _ => continue,
-                };
-                return done == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
-            }
+    /// Changes a call that sets a mode so that it reaches a directory or fails, whatever others put in
+    /// its way: `.` is only in directories.
+    pub(super) fn reach_directories_only(&mut self, call: &Call) {
+        let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Path)) else {
+            self.nr = libc::SYS_fchmodat as u16;
+            let here = self.memory.copy(std::iter::once(&b"."[..]), 2, &Fill::Zeros);
+            self.values = [self.values[0], here as usize, self.values[1], 0, 0, 0];
+            return;
+        };
+        if self.values[at] <= NOWHERE {
+            return;
         }
-        false
+        // SAFETY: the path was built here and ends with a NUL.
+        let path = unsafe { CStr::from_ptr(self.values[at] as *const _) }.to_bytes();
+        let inside: &[u8] = if path.is_empty() { b"." } else { b"/." };
+        let len = path.len() + inside.len() + 1;
+        self.values[at] = self.memory.copy([path, inside].into_iter(), len, &Fill::Zeros) as usize;
     }
 }

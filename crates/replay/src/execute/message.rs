@@ -57,6 +57,7 @@ impl Maker {
         if count > 0 {
             self.values[number + 1] = count;
         }
+        self.at_most(number + 1, count.max(1));
         start as usize
     }
 

@@ -36,6 +36,11 @@ pub struct Inmate {
 }
 
 impl Inmate {
+    /// The process whose death ends it.
+    pub fn keeper(&self) -> i32 {
+        self.keeper.as_raw_nonzero().get()
+    }
+
     /// Waits for the end of the jail.
     pub fn wait(mut self) -> io::Result<Exit> {
         self.reap()

@@ -20,6 +20,7 @@ use crate::treatment::{Said, Treatment, own_descriptor};
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
 struct How {
     stream: bool,
+    may_block: bool,
     vague: bool,
     scan: u64,
     shared_table: bool,
@@ -89,7 +90,8 @@ impl Planner<'_> {
             Treatment::Make { stream } => {
                 let scan = self.scan(event.thread, said, call, ret);
                 let shared_table = self.world.shares_descriptors(event.thread);
-                let how = How { stream, vague, scan, shared_table };
+                let may_block = stream || may_block(said);
+                let how = How { stream, may_block, vague, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let names = match self.others_matter() {
                         true => Names::of(said, call, ret, &paths),
@@ -135,7 +137,13 @@ impl Planner<'_> {
             self.tally.simulated += 1;
             return;
         }
-        let how = How { stream: file.stream, vague: file.vague, scan: 0, shared_table: false };
+        let how = How {
+            stream: file.stream,
+            may_block: file.stream || file.unknown,
+            vague: file.vague,
+            scan: 0,
+            shared_table: false,
+        };
         if self.again(index, event, call, said, (exit, ret), how, &Links::default())
             && self.others_matter()
         {
@@ -179,7 +187,7 @@ impl Planner<'_> {
             packed.values[4] = libc::AT_EMPTY_PATH as u64;
         }
         let action = self.open_action(index, event.tsc, exit);
-        action.may_block = how.stream || may_block(said);
+        action.may_block = how.may_block;
         true
     }
 

@@ -2,13 +2,14 @@
 
 use events::record::{data_flag, part};
 use events::shape::{Dir, Kind, Of};
-use events::{Classes, Ret};
+use events::{Arg, Classes, Ret};
 use model::contents::has;
 use trace::event::{self, Content};
 use trace::{ReadError, Trace};
 
 use super::line::Line;
 use crate::batch::Call;
+use crate::execute::FREE_SLACK;
 use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
@@ -65,6 +66,12 @@ impl Line {
         packed.ret = ret;
         packed.pieces = pieces;
         packed.takes = takes(call, said, ret);
+        packed.free = free_length(said);
+        if let Some(free) = packed.free {
+            // More may come out than did.
+            let more = call.args[usize::from(free)].saturating_sub(packed.takes);
+            packed.takes = packed.takes.saturating_add(more.min(FREE_SLACK as u64));
+        }
         packed.opens_pipe = opens_pipe(call, said);
         Ok(packed)
     }
@@ -92,6 +99,18 @@ fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// The argument that alone says how many bytes go from one descriptor to another.
+fn free_length(said: &Said) -> Option<u8> {
+    let has_memory = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Bytes | Of::Iovec, _));
+    if said.ret != Ret::Size
+        || !said.row.classes.intersects(Classes::WRITE)
+        || said.args.iter().any(has_memory)
+    {
+        return None;
+    }
+    said.args.iter().position(|arg| matches!(arg.kind, Kind::Size)).map(|at| at as u8)
 }
 
 /// Whether the recorder found a named pipe behind what was opened.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use events::shape::{Arg, Dir, Kind, Of, Ret, Syscall};
 use events::table::NUMBER_LIMIT;
-use model::Description;
+use model::{Description, Origin};
 
 use super::Planner;
 use crate::execute::TRANSFER_MAX;
@@ -35,6 +35,8 @@ pub struct File {
     pub here: bool,
     /// Bytes come as they come.
     pub stream: bool,
+    /// Nobody knows what it is: it may be a named pipe.
+    pub unknown: bool,
     /// It is changed by stores to memory as well.
     pub vague: bool,
     /// A hash of its path.
@@ -88,6 +90,7 @@ impl Planner<'_> {
         let file = File {
             here: self.judge.is_here(description),
             stream: is_stream(description),
+            unknown: description.origin == Origin::Path && description.identity.is_none(),
             vague: self.judge.is_changed_in_memory(description),
             hash: hash_of(&description.path),
         };

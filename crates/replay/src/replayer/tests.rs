@@ -64,6 +64,22 @@ fn read_to_the_end(r: &mut Recording, number: u64, begin: u64) {
 }
 
 #[test]
+fn no_more_elements_of_a_vector_are_read_than_there_are() {
+    let mut r = threads_with_a_pipe();
+    // What is left of it in memory would be taken for elements.
+    let before = [b'a'; 64];
+    r.by(1).call("write", &[4, 1, 64], &[(1, &before)], 64);
+    r.call("read", &[3, 1, 64], &[(1, &before)], 64);
+    let call = r.call("writev", &[4, 1, 3], &[(1, b"hello")], 5);
+    let vector = [0_u64, 5].map(u64::to_le_bytes).concat();
+    let content = trace::event::Content::Inline(vector);
+    let data = trace::event::Data { arg: 1, true_len: 16, content, ..Default::default() };
+    call.data.insert(0, data);
+    r.call("read", &[3, 1, 5], &[(1, b"hello")], 5);
+    agrees(&r);
+}
+
+#[test]
 fn a_child_does_not_keep_a_pipe_open_that_was_closed_as_it_was_made() {
     let mut r = threads_with_a_pipe();
     fork(&mut r, 10, 90);
