@@ -100,6 +100,10 @@ impl Actor<'_> {
                 // SAFETY: numbers only.
                 unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };
             }
+            What::Unlock(fd) => {
+                // SAFETY: numbers only.
+                unsafe { libc::flock(*fd, libc::LOCK_UN) };
+            }
             What::Close(all) => all.iter().for_each(|fd| descriptors::close(*fd)),
             What::Spawn(spawn) => self.spawn(spawn),
             What::Exec(keep) => {

@@ -46,6 +46,8 @@ pub enum What {
     },
     /// Closes numbers, as far as they are open.
     Close(Box<[i32]>),
+    /// Gives up the lock of an open file.
+    Unlock(i32),
     /// Makes a task.
     Spawn(Box<Spawn>),
     /// Begins a new program: all descriptors but these are closed.

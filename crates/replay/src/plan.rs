@@ -8,6 +8,7 @@ mod calls;
 mod copies;
 mod ends;
 mod line;
+mod locks;
 mod names;
 mod pack;
 mod tasks;
@@ -30,6 +31,7 @@ use crate::treatment::{Judge, maps_to_change, said};
 use copies::Copies;
 use ends::End;
 use line::{Line, Spawned, Told};
+use locks::Lock;
 use names::Names;
 use transfers::is_transfer;
 
@@ -291,6 +293,22 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Has a call that got a lock wait for those that had it before, and those that had it later for
+    /// it. Each waits for calls that returned earlier, so that none wait in a circle.
+    fn order_by_lock(&mut self, index: Index, lock: Option<Lock>) {
+        let Some(lock) = lock else { return };
+        let Planner { open, lines, .. } = self;
+        for &Reverse((_, other)) in open.iter().filter(|open| open.0.1 != index) {
+            let Some(theirs) = &lines[other].told.lock else { continue };
+            if lock.must_follow(theirs) {
+                wait(lines, index, other);
+            } else if theirs.must_follow(&lock) {
+                wait(lines, other, index);
+            }
+        }
+        self.lines[index].told.lock = Some(lock);
+    }
+
     fn settle_until(&mut self, tsc: u64) {
         while let Some(&Reverse((exit, index))) = self.open.peek() {
             if exit > tsc {
@@ -339,8 +357,12 @@ fn follow(lines: &mut [Line], last: Index, first: Index) {
     if lines[last].told.is_first || lines[first].told.is_last {
         return;
     }
-    let wait = (Arc::clone(&lines[first].lane), lines[first].count + 1);
-    lines[last].also_wait(wait);
+    wait(lines, last, first);
     lines[last].told.is_last = true;
     lines[first].told.is_first = true;
+}
+
+fn wait(lines: &mut [Line], last: Index, first: Index) {
+    let wait = (Arc::clone(&lines[first].lane), lines[first].count + 1);
+    lines[last].also_wait(wait);
 }

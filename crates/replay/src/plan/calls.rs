@@ -8,6 +8,7 @@ use trace::event::{Call, Event, Outcome};
 use super::Planner;
 use super::copies::Numbers;
 use super::ends::End;
+use super::locks::{Does, Lock};
 use super::names::Names;
 use super::pack;
 use super::transfers::{File, hash_of};
@@ -68,23 +69,36 @@ impl Planner<'_> {
             self.open_action(index, event.tsc, exit).what = powers;
             return;
         }
+        let lock = Does::of(said, call, ret);
+        if let Some(Does::Fails { gives_up }) = lock {
+            self.tally.simulated += 1;
+            if gives_up {
+                let fd = call.args[0] as i32;
+                self.open_action(index, event.tsc, exit).what = What::Unlock(fd);
+            }
+            return;
+        }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague, end, numbers) = {
+        let (treatment, vague, end, lock, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             let vague = self.judge.is_vague(said, call, &table);
+            let file =
+                || table.get(call.args[0] as i32).map(|entry| hash_of(&entry.description.path));
             let end = match self.others_matter() {
-                true => End::of(said, call, ret, || {
-                    table.get(call.args[0] as i32).map(|entry| hash_of(&entry.description.path))
-                }),
+                true => End::of(said, call, ret, file),
                 false => None,
+            };
+            let lock = match lock {
+                Some(_) if self.others_matter() => file().map(|file| Lock::new(file, exit)),
+                _ => None,
             };
             let numbers = match self.others_matter() {
                 true => Numbers::of(step, &table),
                 false => None,
             };
             let learn = links.paths.is_empty();
-            (self.judge.judge(said, call, ret, &table, &paths, learn), vague, end, numbers)
+            (self.judge.judge(said, call, ret, &table, &paths, learn), vague, end, lock, numbers)
         };
         match treatment {
             Treatment::Make { stream } => {
@@ -98,6 +112,7 @@ impl Planner<'_> {
                         false => None,
                     };
                     self.order_by_results(index, names, end);
+                    self.order_by_lock(index, lock);
                     self.order_by_numbers(index, numbers, event.tsc);
                 }
             }

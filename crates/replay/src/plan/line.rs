@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::copies::{Contested, Numbers};
 use super::ends::End;
+use super::locks::Lock;
 use super::names::Names;
 use super::transfers::Known;
 use crate::batch::{Action, Batch, Ends, What};
@@ -29,7 +30,9 @@ pub struct Told {
     pub names: Option<Names>,
     /// The end of a file that it is about.
     pub end: Option<End>,
-    /// Another one waits for it because of that.
+    /// The lock that it got.
+    pub lock: Option<Lock>,
+    /// Another one waits for it because of its names or end.
     pub is_first: bool,
     /// It waits for another one because of that.
     pub is_last: bool,

@@ -1,0 +1,76 @@
+//! Locks of files. Who got one first had it first: calls that overlapped as they got locks of one
+//! file get them in the order in which they returned, or somebody might wait for who waits for him.
+
+use events::Ret;
+use events::record::part;
+use trace::event::{Call, Content};
+
+use crate::treatment::Said;
+
+/// A call that got a lock.
+#[derive(Debug)]
+pub struct Lock {
+    /// A hash of the file's path. Two files that share one wait for each other; no harm is done.
+    file: u64,
+    /// When it had it.
+    exit: u64,
+}
+
+/// What a call does with a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Does {
+    /// It gets one.
+    Gets,
+    /// It did not get one. That is not tried again: it could succeed now, or wait for ever.
+    Fails {
+        /// It gave up what it had before it tried.
+        gives_up: bool,
+    },
+}
+
+impl Does {
+    /// Of a call that returned `ret`.
+    pub fn of(said: &Said, call: &Call, ret: i64) -> Option<Does> {
+        if said.ret != Ret::Int {
+            return None;
+        }
+        let gives_up = match said.row.name {
+            "flock" if call.args[1] as i32 & libc::LOCK_UN == 0 => true,
+            "fcntl" if is_attempt(call) => false,
+            _ => return None,
+        };
+        match ret {
+            0 => Some(Does::Gets),
+            _ => match -ret as i32 {
+                libc::EAGAIN | libc::EACCES | libc::EINTR | libc::EDEADLK => {
+                    Some(Does::Fails { gives_up })
+                }
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Whether `fcntl` asks for a lock of a part of a file.
+fn is_attempt(call: &Call) -> bool {
+    let asks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
+    let lock = call.data.iter().find(|data| data.arg == 2 && data.part == part::WHOLE);
+    let kind = lock.and_then(|data| match &data.content {
+        Content::Inline(bytes) => bytes.first_chunk().map(|kind| i16::from_le_bytes(*kind)),
+        Content::Blobs { .. } => None,
+    });
+    asks.contains(&(call.args[1] as i32))
+        && kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK as i32)
+}
+
+impl Lock {
+    /// Of a file of whose path this is the hash, had at this time.
+    pub fn new(file: u64, exit: u64) -> Lock {
+        Lock { file, exit }
+    }
+
+    /// Whether the other one had it before.
+    pub fn must_follow(&self, other: &Lock) -> bool {
+        self.file == other.file && self.exit > other.exit
+    }
+}
