@@ -362,6 +362,14 @@ impl Look<'_> {
         }
     }
 
+    /// The file or pipe that is opened again by the link of a descriptor of the process's own.
+    fn behind_own_link(&self, path: &[u8]) -> Option<Rc<Description>> {
+        let (pid, _) = self.world.ids(self.thread)?;
+        let same = self.description(path::own_descriptor(path, pid)?)?;
+        let is_followed = matches!(same.origin, Origin::Path | Origin::Outside | Origin::Pipe);
+        is_followed.then_some(same)
+    }
+
     fn opened(&mut self, fd: i32, step: &Step) -> Rc<Description> {
         let call = self.call;
         let identity = call
@@ -371,6 +379,11 @@ impl Look<'_> {
             .find(|(a, _)| *a == RESULT || step.paths.iter().any(|(arg, _)| arg == a));
         let identity = identity.map(|(_, identity)| *identity);
         if let Some((_, path)) = step.paths.first() {
+            if let Some(same) = self.behind_own_link(path) {
+                let (path, origin) = (same.path.clone(), same.origin);
+                let identity = identity.or(same.identity);
+                return Rc::new(Description { path, identity, origin, ..Default::default() });
+            }
             let (path, origin) = (path.clone(), Origin::Path);
             return Rc::new(Description { path, identity, origin, ..Default::default() });
         }

@@ -317,15 +317,6 @@ pub fn is_stream(description: &Description) -> bool {
     }
 }
 
-/// The descriptor that a path names: a link of the process's own in /proc, or its short form.
-pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
-    let own = format!("/proc/{pid}/fd/");
-    let links: [&[u8]; 4] =
-        [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/", own.as_bytes()];
-    let number = links.iter().find_map(|link| path.strip_prefix(*link))?;
-    std::str::from_utf8(number).ok()?.parse().ok()
-}
-
 /// Whether an extended attribute is one that only an all-powerful root may give, or the system.
 pub fn needs_privilege(name: &[u8]) -> bool {
     name.starts_with(b"trusted.") || name.starts_with(b"security.")

@@ -2,7 +2,8 @@
 //! to be done.
 
 use events::shape::{Dir, Kind, Of};
-use model::{Contents, Stored, spawn_flags};
+use model::path::own_descriptor;
+use model::{Contents, Origin, Stored, spawn_flags};
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
@@ -16,7 +17,7 @@ use crate::batch::{Placed, What};
 use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
-use crate::treatment::{Said, Treatment, own_descriptor};
+use crate::treatment::{Said, Treatment};
 
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
 struct How {
@@ -99,6 +100,10 @@ impl Planner<'_> {
             };
             let learn = links.paths.is_empty();
             (self.judge.judge(said, call, ret, &table, &paths, learn), vague, end, lock, numbers)
+        };
+        let treatment = match links.pipe {
+            Some(_) => Treatment::Make { stream: false },
+            None => treatment,
         };
         match treatment {
             Treatment::Make { stream } => {
@@ -201,6 +206,11 @@ impl Planner<'_> {
             packed.values[0] = fd as u64;
             packed.values[4] = libc::AT_EMPTY_PATH as u64;
         }
+        if let Some(fd) = links.pipe {
+            packed.nr = libc::SYS_dup as u16;
+            packed.args = &[];
+            packed.values = [fd as u64, 0, 0, 0, 0, 0];
+        }
         let action = self.open_action(index, event.tsc, exit);
         action.may_block = how.may_block;
         true
@@ -211,7 +221,7 @@ impl Planner<'_> {
     fn follow_own_links(&self, thread: u32, said: &Said, paths: &mut [(u8, Vec<u8>)]) -> Links {
         let mut links = Links::default();
         let asks_for_link = said.args.iter().any(|arg| pack::is_text_out(arg.kind));
-        let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/");
+        let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
         if asks_for_link || !paths.iter().any(|(_, path)| may_be(path)) {
             return links;
         }
@@ -220,6 +230,9 @@ impl Planner<'_> {
         for (arg, path) in paths {
             let Some(fd) = own_descriptor(path, pid) else { continue };
             let Some(entry) = table.get(fd) else { continue };
+            if entry.description.origin == Origin::Pipe && said.ret == events::Ret::Fd {
+                links.pipe = Some(fd);
+            }
             if self.judge.is_here(&entry.description) && entry.description.path.starts_with(b"/") {
                 *path = entry.description.path.clone();
                 match names_descriptor(said, *arg) {
@@ -343,6 +356,8 @@ struct Links {
     paths: Vec<(u8, Vec<u8>)>,
     /// The descriptor that gets a name.
     linked: Option<i32>,
+    /// The end of a pipe that is opened again: a copy does as well.
+    pipe: Option<i32>,
 }
 
 /// Whether an argument names what gets one more name, so that a descriptor may stand for it.

@@ -60,7 +60,7 @@ fn is_attempt(call: &Call) -> bool {
         Content::Blobs { .. } => None,
     });
     asks.contains(&(call.args[1] as i32))
-        && kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK as i32)
+        && kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK)
 }
 
 impl Lock {
