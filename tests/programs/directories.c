@@ -27,5 +27,23 @@ int main(int argc, char **argv) {
     n = syscall(SYS_getdents, dir, entries, sizeof entries);
     CHECK(n > 0);
     EXPECT("getdents", n, DATA(entries, (size_t)n));
+
+    // Back to a place in the middle, to the end, and beyond.
+    off_t middle = lseek(dir, 0, SEEK_CUR);
+    CHECK(middle > 0);
+    for (int again = 0; again < 3; again++) {
+        while ((n = syscall(SYS_getdents64, dir, entries, sizeof entries)) > 0) {
+        }
+        CHECK(n == 0 && syscall(SYS_getdents64, dir, entries, sizeof entries) == 0);
+        CHECK(lseek(dir, middle, SEEK_SET) == middle);
+    }
+    CHECK(syscall(SYS_getdents64, dir, entries, 10) == -1 && errno == EINVAL);
+    EXPECT_ERRNO("getdents64", EINVAL);
+    CHECK(rmdir("many") == -1 && errno == ENOTEMPTY);
+    CHECK(mkdir("gone", 0700) == 0);
+    int gone = open("gone", O_RDONLY | O_DIRECTORY);
+    CHECK(gone >= 0 && rmdir("gone") == 0);
+    CHECK(syscall(SYS_getdents64, gone, entries, sizeof entries) == -1 && errno == ENOENT);
+    EXPECT_ERRNO("getdents64", ENOENT);
     return 0;
 }

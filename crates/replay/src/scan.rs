@@ -5,6 +5,7 @@
 //! must be of names that are there; at the recorded end none may be left over.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use events::shape::{Kind, Of};
 
@@ -16,6 +17,11 @@ const RECORD_LEN_AT: usize = 16;
 const TYPE_AT: usize = 18;
 const NAME_AT: usize = 19;
 const NAME_AT_OLD: usize = 18;
+/// The scan of calls that may be given any part of a directory: it ended before, or did not begin at
+/// the beginning. Their entries are looked up one by one.
+pub const ANYWHERE: u64 = u64::MAX;
+/// No buffer below has room for an entry, whatever its name.
+const ENTRY_MIN: usize = 24;
 /// Bytes read at a time.
 const PORTION: usize = 64 << 10;
 /// Most names of one directory; beyond that, names are not compared.
@@ -44,7 +50,7 @@ impl Scan {
             match got {
                 0 => return Ok(Scan { left, partial: false, begun: false }),
                 ..0 => {
-                    return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+                    return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
                 }
                 got => left.extend(entries(&room[..got as usize], NAME_AT)),
             }
@@ -52,6 +58,12 @@ impl Scan {
                 return Ok(Scan { left, partial: true, begun: false });
             }
         }
+    }
+
+    /// What is left of a directory of which nothing is expected to be seen any more. It still must be
+    /// one that can be read.
+    pub fn of_nothing(fd: i32) -> Result<Scan, i32> {
+        Scan::of(fd).map(|_| Scan { left: BTreeMap::new(), partial: false, begun: true })
     }
 
     /// Takes a recorded portion out. Names what the recording has and the directory has not.
@@ -99,6 +111,25 @@ fn entries(bytes: &[u8], name_at: usize) -> impl Iterator<Item = (Vec<u8>, u8)> 
         let kind = if name_at == NAME_AT { entry[TYPE_AT] } else { DT_UNKNOWN };
         Some((name.to_vec(), kind))
     })
+}
+
+/// What a call gives that failed in the recording, wherever the directory's offset is here: it is made
+/// at the beginning. `None`: that it failed depends on which entry came next.
+pub fn failure(fd: i32, size: u32, recorded: i64) -> Option<i64> {
+    let mut room = vec![0u8; PORTION];
+    let size = room.len().min(size as usize);
+    // SAFETY: the room is longer than is said; numbers else.
+    let got = unsafe {
+        let at = libc::lseek(fd, 0, libc::SEEK_CUR);
+        libc::lseek(fd, 0, libc::SEEK_SET);
+        let got = libc::syscall(libc::SYS_getdents64, fd, room.as_mut_ptr(), size);
+        let got =
+            if got < 0 { -i64::from(io::Error::last_os_error().raw_os_error()?) } else { got };
+        libc::lseek(fd, at, libc::SEEK_SET);
+        got
+    };
+    let of_its_size = recorded == -i64::from(libc::EINVAL) && size >= ENTRY_MIN;
+    (got < 0 || !of_its_size).then_some(got)
 }
 
 /// The recorded portion of a call, and whether it has the old form of entries.

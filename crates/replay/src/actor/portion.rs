@@ -17,7 +17,7 @@ impl Actor<'_> {
         let mut differs = self.scan_portion(batch, call, false);
         let ns = clock::to_ns(clock::ticks().wrapping_sub(begin));
         self.tally.latencies.of(call.nr).record(ns);
-        if action.overlapped && matches!(differs, Some(Made::Data { .. })) {
+        if action.overlapped && matches!(differs, Some(Made::Data { .. } | Made::Return(_))) {
             let (shared, lane) = (Arc::clone(self.shared), Arc::clone(self.lane));
             shared.appeal(&lane, action.exit, || {
                 differs = self.scan_portion(batch, call, true);
@@ -38,23 +38,34 @@ impl Actor<'_> {
 
     fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {
         let fd = call.values[0] as i32;
+        if call.ret < 0 {
+            return match scan::failure(fd, call.values[2] as u32, call.ret) {
+                Some(ret) => (ret != call.ret).then_some(Made::Return(ret)),
+                None => Some(Made::Unknown),
+            };
+        }
         let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
         if again && scans.get(&call.scan).is_some_and(|scan| !scan.begun) {
             scans.remove(&call.scan);
             // SAFETY: numbers only.
             unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
         }
+        let mut anywhere;
         let scan = match scans.entry(call.scan) {
+            _ if call.scan == scan::ANYWHERE => match Scan::of_nothing(fd) {
+                Ok(scan) => {
+                    anywhere = scan;
+                    &mut anywhere
+                }
+                Err(error) => return Some(Made::Return(-i64::from(error))),
+            },
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => match Scan::of(fd) {
                 Ok(scan) => entry.insert(scan),
-                Err(error) => {
-                    let ret = -i64::from(error);
-                    return (ret != call.ret).then_some(Made::Return(ret));
-                }
+                Err(error) => return Some(Made::Return(-i64::from(error))),
             },
         };
-        if call.ret < 0 || !self.shared.options.verifies() {
+        if !self.shared.options.verifies() {
             return None;
         }
         let exists = |name: &[u8]| descriptors::has_entry(fd, name);

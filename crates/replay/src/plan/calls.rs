@@ -17,6 +17,7 @@ use crate::batch::{Placed, What};
 use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
+use crate::scan::ANYWHERE;
 use crate::treatment::{Said, Treatment};
 
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
@@ -335,17 +336,24 @@ impl Planner<'_> {
         let Some(entry) = table.get(call.args[0] as i32) else { return 0 };
         let mark = &entry.description.mark;
         if seeks {
-            // From the beginning again is another scan.
-            if ret == 0 {
-                mark.set(0);
+            match (ret, mark.get()) {
+                // From the beginning again is another scan.
+                (0, _) => mark.set(0),
+                (1.., 0) => mark.set(ANYWHERE),
+                _ => {}
             }
             return 0;
         }
-        if mark.get() == 0 {
+        if ret >= 0 && mark.get() == 0 {
             self.scans += 1;
             mark.set(self.scans);
         }
-        mark.get()
+        match ret {
+            0 => mark.replace(ANYWHERE),
+            // One that failed belongs to no scan: it says so of the whole directory.
+            ..0 => ANYWHERE,
+            _ => mark.get(),
+        }
     }
 }
 

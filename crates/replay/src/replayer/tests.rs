@@ -15,6 +15,8 @@ const O_EXCL: u64 = 0o200;
 const ENOENT: i64 = -2;
 const EBADF: i64 = -9;
 const EEXIST: i64 = -17;
+const ENOTDIR: i64 = -20;
+const EINVAL: i64 = -22;
 const ENOTEMPTY: i64 = -39;
 
 /// Runs it again. It must touch nothing but what is the test's own: this is no jail.
@@ -148,6 +150,74 @@ fn what_a_close_led_to_comes_after_it() {
     r.by(1).numbers("close", &[4], 0);
     r.lasting(97 * MS, 98 * MS);
     agrees(&r);
+}
+
+/// Directory entries as the kernel gives them, of unknown type.
+fn entries(names: &[&str]) -> Vec<u8> {
+    const NAME_AT: usize = 19;
+    let entry = |name: &&str| {
+        let len = (NAME_AT + name.len() + 1).next_multiple_of(8);
+        let mut bytes = vec![0; len];
+        bytes[16] = len as u8;
+        bytes[NAME_AT..NAME_AT + name.len()].copy_from_slice(name.as_bytes());
+        bytes
+    };
+    names.iter().flat_map(entry).collect()
+}
+
+/// A process that has opened a directory: 3. There are files `a` and `b` in it.
+fn with_a_directory() -> (Recording, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for name in ["a", "b"] {
+        fs::write(dir.path().join(name), "").expect("it can be made");
+    }
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    r.open(dir.path().to_str().expect("text"), libc::O_DIRECTORY as u64, 3);
+    (r, dir)
+}
+
+fn lists(r: &mut Recording, names: &[&str]) {
+    let bytes = entries(names);
+    r.call("getdents64", &[3, 1, 4096], &[(1, &bytes)], bytes.len() as i64);
+}
+
+#[test]
+fn a_directory_that_could_not_be_read_can_not_be_here_either() {
+    for (error, size) in [(ENOENT, 4096), (ENOTDIR, 4096), (EINVAL, 4)] {
+        let (mut r, _dir) = with_a_directory();
+        lists(&mut r, &[".", "..", "a", "b"]);
+        r.numbers("getdents64", &[3, 1, size], error);
+        let outcome = replayed(&r);
+        assert_eq!(outcome.mismatches.returned, u64::from(error != EINVAL), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_that_was_read_to_its_end_may_be_read_again_from_anywhere() {
+    let (mut r, _dir) = with_a_directory();
+    lists(&mut r, &[".", "..", "a", "b"]);
+    lists(&mut r, &[]);
+    r.lseek(3, 1);
+    lists(&mut r, &["b"]);
+    for _ in 0..2 {
+        lists(&mut r, &[]);
+    }
+    agrees(&r);
+    lists(&mut r, &["c"]);
+    assert_eq!(replayed(&r).mismatches.data, 1, "it was never there");
+}
+
+#[test]
+fn a_directory_of_which_a_part_was_read_has_more() {
+    let (mut r, _dir) = with_a_directory();
+    r.lseek(3, 1);
+    lists(&mut r, &["b"]);
+    lists(&mut r, &[]);
+    agrees(&r);
+    r.lseek(3, 0);
+    lists(&mut r, &["b"]);
+    lists(&mut r, &[]);
+    assert_eq!(replayed(&r).mismatches.data, 1, "from the beginning, all are seen");
 }
 
 /// A call on paths below a directory.
