@@ -6,6 +6,7 @@
 mod access;
 mod message;
 mod names;
+mod peek;
 mod share;
 
 pub use names::is_of_names;
@@ -13,7 +14,7 @@ pub use names::is_of_names;
 use std::sync::Arc;
 
 use events::record::part;
-use events::shape::{Dir, Kind, Len, Of};
+use events::shape::{Arg, Dir, FlagSet, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
 use crate::image::roles::{self, Role};
@@ -488,6 +489,10 @@ impl Maker {
 
     /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.
     fn perform(&mut self, call: &Call) -> i64 {
+        if call.stream && call.ret > 0 && call.leaves_bytes() {
+            peek::wait_for_bytes(self.values[0] as i32, call.ret);
+            self.go_on = GoOn::No;
+        }
         let mut total = 0;
         loop {
             let ret = self.once();
@@ -576,6 +581,13 @@ impl Call {
     /// Whether its result is a file's size.
     pub fn asks_for_end(&self) -> bool {
         self.ret_kind == events::Ret::Offset && self.values[2] == libc::SEEK_END as u64
+    }
+
+    /// Its flags of this set.
+    fn flags(&self, wanted: &'static FlagSet) -> u64 {
+        let mut args = self.args.iter().zip(self.values);
+        let is = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if std::ptr::eq(set, wanted));
+        args.find(|(arg, _)| is(arg)).map_or(0, |(_, value)| value)
     }
 
     /// Whether bytes come out of it.

@@ -152,6 +152,43 @@ fn what_a_close_led_to_comes_after_it() {
     agrees(&r);
 }
 
+fn socket_pair(r: &mut Recording, kind: i32, numbers: [u8; 2]) {
+    let bytes = [numbers[0], 0, 0, 0, numbers[1], 0, 0, 0];
+    r.call("socketpair", &[libc::AF_UNIX as u64, kind as u64, 0, 1], &[(3, &bytes)], 0);
+}
+
+/// What was looked at lay there in the end, but came in two parts.
+#[test]
+fn bytes_that_stay_where_they_are_are_taken_once() {
+    let (first, second) = ([b'a'; 100], [b'b'; 100]);
+    let both = [first, second].concat();
+    for tee in [true, false] {
+        let mut r = threads_with_a_pipe();
+        if tee {
+            pipe(&mut r, [5, 6]);
+            r.numbers("tee", &[3, 6, 4096, 0], 200);
+        } else {
+            r.numbers("close", &[3], 0);
+            r.numbers("close", &[4], 0);
+            socket_pair(&mut r, libc::SOCK_STREAM, [3, 4]);
+            let flags = libc::MSG_PEEK as u64;
+            r.call("recvfrom", &[3, 1, 4096, flags], &[(1, &both)], 200);
+        }
+        r.lasting(10 * MS, 60 * MS);
+        for (bytes, begin) in [(first, 20), (second, 40)] {
+            r.by(2).write(4, &bytes);
+            r.lasting(begin * MS, (begin + 1) * MS);
+        }
+        r.by(1).read(3, &both);
+        r.lasting(70 * MS, 71 * MS);
+        if tee {
+            r.read(5, &both);
+            r.lasting(80 * MS, 81 * MS);
+        }
+        agrees(&r);
+    }
+}
+
 /// Directory entries as the kernel gives them, of unknown type.
 fn entries(names: &[&str]) -> Vec<u8> {
     const NAME_AT: usize = 19;
