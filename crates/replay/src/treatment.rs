@@ -214,8 +214,9 @@ impl Judge {
             };
         }
         match (&not_here[..], said.row.classes) {
-            ([], _) => {
-                if stream && matches!(-ret, EAGAIN | EPIPE | ECONNRESET) {
+            ([], classes) => {
+                let moves = classes.intersects(Classes::READ.or(Classes::WRITE));
+                if stream && ret < 0 && (moves || matches!(-ret, EAGAIN | EPIPE | ECONNRESET)) {
                     return Treatment::Simulate;
                 }
                 Treatment::Make { stream }

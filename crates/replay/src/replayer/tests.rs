@@ -18,6 +18,7 @@ const EEXIST: i64 = -17;
 const ENOTDIR: i64 = -20;
 const EINVAL: i64 = -22;
 const ENOTEMPTY: i64 = -39;
+const EMSGSIZE: i64 = -90;
 
 /// Runs it again. It must touch nothing but what is the test's own: this is no jail.
 fn replayed(recording: &Recording) -> Outcome {
@@ -187,6 +188,18 @@ fn bytes_that_stay_where_they_are_are_taken_once() {
         }
         agrees(&r);
     }
+}
+
+/// A message too long for the socket was refused. What is known of it may be short enough.
+#[test]
+fn what_could_not_be_sent_is_not_sent() {
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    socket_pair(&mut r, libc::SOCK_DGRAM, [3, 4]);
+    let long = vec![b'w'; 400_000];
+    r.call("sendto", &[3, 1, long.len() as u64, 0], &[(1, &long)], EMSGSIZE);
+    r.call("sendto", &[3, 1, 4, 0], &[(1, b"real")], 4);
+    r.call("recvfrom", &[4, 1, 100, 0], &[(1, b"real")], 4);
+    agrees(&r);
 }
 
 /// Directory entries as the kernel gives them, of unknown type.
