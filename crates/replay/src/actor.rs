@@ -214,6 +214,12 @@ impl Actor<'_> {
             return;
         }
         if !self.may_take(call.takes) {
+            if call.ret < 0 {
+                // It gave nothing there, and must not fill the disk here.
+                let what = format!("{}: it had failed, and asks for all of the disk", call.name);
+                Outcome::count(&mut self.tally.skipped, &what, 1);
+                return;
+            }
             self.shared.stop(Stopped::Full(self.shared.space.used_up()));
             return;
         }

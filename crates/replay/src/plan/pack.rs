@@ -81,11 +81,16 @@ impl Line {
 const FILE_BYTES: u64 = 4096;
 /// Bytes that a call may write which failed in the recording.
 const FAILED_BYTES: u64 = 64 << 10;
+/// Modes of fallocate that make holes, or move what is behind: a range without end takes nothing.
+const TAKES_AWAY: u64 = (libc::FALLOC_FL_PUNCH_HOLE
+    | libc::FALLOC_FL_COLLAPSE_RANGE
+    | libc::FALLOC_FL_INSERT_RANGE) as u64;
 
 /// Bytes of the disk that a call may take.
 fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
     if let Role::Allocate = roles::of(call.nr) {
-        return call.args[3];
+        let takes_away = call.args[1] & TAKES_AWAY != 0;
+        return if takes_away { 0 } else { call.args[3] };
     }
     let classes = said.row.classes;
     let given = || call.data.iter().map(|data| data.true_len).fold(0, u64::saturating_add);

@@ -4,12 +4,15 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::image::tests::recording::{Recording, space};
 use crate::outcome::Outcome;
 use crate::shared::Options;
+use crate::space::Space;
 
 const MS: u64 = 1_000_000;
+const O_RDWR: u64 = 2;
 const O_CREAT: u64 = 0o100;
 const O_EXCL: u64 = 0o200;
 const ENOENT: i64 = -2;
@@ -17,6 +20,7 @@ const EBADF: i64 = -9;
 const EEXIST: i64 = -17;
 const ENOTDIR: i64 = -20;
 const EINVAL: i64 = -22;
+const EFBIG: i64 = -27;
 const ENOTEMPTY: i64 = -39;
 const EMSGSIZE: i64 = -90;
 
@@ -200,6 +204,27 @@ fn what_could_not_be_sent_is_not_sent() {
     r.call("sendto", &[3, 1, 4, 0], &[(1, b"real")], 4);
     r.call("recvfrom", &[4, 1, 100, 0], &[(1, b"real")], 4);
     agrees(&r);
+}
+
+/// Ranges beyond all disks: holes, and room that was refused.
+#[test]
+fn what_takes_nothing_of_the_disk_needs_no_room() {
+    const HUGE: u64 = 1 << 43;
+    const REFUSED: u64 = 1 << 62;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("file");
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    r.open(file.to_str().expect("text"), O_RDWR | O_CREAT, 3);
+    r.write(3, &[b'x'; 8192]);
+    let punch = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u64;
+    r.numbers("fallocate", &[3, punch, 4096, HUGE], 0);
+    r.numbers("fallocate", &[3, 0, 0, REFUSED], EFBIG);
+    r.write(3, b"y");
+    let disk = std::fs::File::open(dir.path()).expect("it is there");
+    let space = Space::new(vec![disk.into()], None).expect("it tells what is free");
+    let outcome = super::replay(&r.trace(), Options::default(), Arc::new(space), &|_| {});
+    assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
+    assert_eq!((outcome.verified, outcome.skipped.len()), (4, 1), "{:?}", outcome.mismatches);
 }
 
 /// Directory entries as the kernel gives them, of unknown type.
