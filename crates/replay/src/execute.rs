@@ -493,6 +493,9 @@ impl Maker {
             peek::wait_for_bytes(self.values[0] as i32, call.ret);
             self.go_on = GoOn::No;
         }
+        if call.name == "vmsplice" {
+            self.copy_bytes();
+        }
         let mut total = 0;
         loop {
             let ret = self.once();
@@ -515,6 +518,13 @@ impl Maker {
                 return total;
             }
         }
+    }
+
+    /// Of memory that vmsplice took the kernel keeps the pages, which others' bytes will lie in: the
+    /// bytes are copied.
+    fn copy_bytes(&mut self) {
+        let into_pipe = self.regions.is_empty();
+        self.nr = if into_pipe { libc::SYS_writev } else { libc::SYS_readv } as u16;
     }
 
     fn once(&self) -> i64 {

@@ -6,6 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
+use events::record::part;
+use trace::event::{Content, Data};
+
 use crate::image::tests::recording::{Recording, space};
 use crate::outcome::Outcome;
 use crate::shared::Options;
@@ -225,6 +228,35 @@ fn what_takes_nothing_of_the_disk_needs_no_room() {
     let outcome = super::replay(&r.trace(), Options::default(), Arc::new(space), &|_| {});
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
     assert_eq!((outcome.verified, outcome.skipped.len()), (4, 1), "{:?}", outcome.mismatches);
+}
+
+fn vector(lens: &[u64]) -> Data {
+    let elements = lens.iter().flat_map(|len| [1u64.to_le_bytes(), len.to_le_bytes()]);
+    let bytes: Vec<u8> = elements.flatten().collect();
+    Data {
+        arg: 1,
+        part: part::WHOLE,
+        index: 0,
+        flags: 0,
+        true_len: bytes.len() as u64,
+        hash: None,
+        content: Content::Inline(bytes),
+    }
+}
+
+/// What goes into a pipe lies there while the memory that it came from is used for other calls.
+#[test]
+fn a_pipe_holds_what_was_put_into_it() {
+    let mut r = threads_with_a_pipe();
+    let bytes = [b'a'; 40];
+    let call = r.by(1).call("vmsplice", &[4, 1, 1, 0], &[(1, &bytes)], 40);
+    // Of its second half the recording holds nothing: filler is put there.
+    call.data[0].content = Content::Inline(bytes[..20].to_vec());
+    call.data.push(vector(&[40]));
+    r.open("/dev/zero", 0, 5);
+    r.read(5, &[0; 200]);
+    r.call("read", &[3, 1, 40], &[(1, &bytes[..20])], 40).data[0].true_len = 40;
+    agrees(&r);
 }
 
 /// Directory entries as the kernel gives them, of unknown type.
