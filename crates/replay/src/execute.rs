@@ -13,6 +13,7 @@ pub use names::is_of_names;
 
 use std::sync::Arc;
 
+use events::flags::RWF;
 use events::record::part;
 use events::shape::{Arg, Dir, FlagSet, Kind, Len, Of};
 
@@ -35,6 +36,8 @@ const FAILED_MAX: usize = 64 << 10;
 const ELEMENTS_MAX: usize = 1024;
 /// Bytes that the kernel moves in one call at most.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
+/// A transfer takes what it can without waiting for a disk.
+const NOWAIT: usize = libc::RWF_NOWAIT as usize;
 /// Set-user-id and set-group-id.
 pub const PRIVILEGE_BITS: usize = 0o6000;
 
@@ -165,6 +168,10 @@ impl Maker {
                 Kind::Buf(dir, of, len) => self.buffer(batch, call, number, dir, of, len, fill),
                 Kind::Address | Kind::StrArray => 0,
                 Kind::Mode => self.mode(call, number),
+                // What was in memory there may have to come from the disk here.
+                Kind::Flags(set) if std::ptr::eq(set, &raw const RWF) => {
+                    self.values[number] & !NOWAIT
+                }
                 _ => continue,
             };
             self.values[number] = value;
@@ -373,7 +380,7 @@ impl Maker {
         if call.ret < 0 {
             return self.vector_as_it_was(batch, call, number, &lens);
         }
-        let mut left = match (goes_in, call.stream && call.ret > 0) {
+        let mut left = match (goes_in, call.ret > 0 && (call.stream || call.does_not_wait())) {
             (true, _) => {
                 bounded(lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len)), call.ret)
             }
@@ -598,6 +605,11 @@ impl Call {
         let mut args = self.args.iter().zip(self.values);
         let is = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if std::ptr::eq(set, wanted));
         args.find(|(arg, _)| is(arg)).map_or(0, |(_, value)| value)
+    }
+
+    /// Whether it took only what was in memory.
+    fn does_not_wait(&self) -> bool {
+        self.flags(&RWF) & NOWAIT as u64 != 0
     }
 
     /// Whether bytes come out of it.

@@ -216,7 +216,11 @@ impl Judge {
         match (&not_here[..], said.row.classes) {
             ([], classes) => {
                 let moves = classes.intersects(Classes::READ.or(Classes::WRITE));
-                if stream && ret < 0 && (moves || matches!(-ret, EAGAIN | EPIPE | ECONNRESET)) {
+                let of_the_moment = match stream {
+                    true => moves || matches!(-ret, EAGAIN | EPIPE | ECONNRESET),
+                    false => moves && -ret == EAGAIN,
+                };
+                if ret < 0 && of_the_moment {
                     return Treatment::Simulate;
                 }
                 Treatment::Make { stream }

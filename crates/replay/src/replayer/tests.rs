@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use events::record::part;
+use events::record::{data_flag, part};
 use trace::event::{Content, Data};
 
 use crate::image::tests::recording::{Recording, space};
@@ -20,6 +20,7 @@ const O_CREAT: u64 = 0o100;
 const O_EXCL: u64 = 0o200;
 const ENOENT: i64 = -2;
 const EBADF: i64 = -9;
+const EAGAIN: i64 = -11;
 const EEXIST: i64 = -17;
 const ENOTDIR: i64 = -20;
 const EINVAL: i64 = -22;
@@ -256,6 +257,22 @@ fn a_pipe_holds_what_was_put_into_it() {
     r.open("/dev/zero", 0, 5);
     r.read(5, &[0; 200]);
     r.call("read", &[3, 1, 40], &[(1, &bytes[..20])], 40).data[0].true_len = 40;
+    agrees(&r);
+}
+
+/// Part of a file was in memory, and then nothing of it.
+#[test]
+fn what_did_not_wait_for_the_disk_may_do_so_here() {
+    const NOWAIT: u64 = libc::RWF_NOWAIT as u64;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("file");
+    fs::write(&file, [b'x'; 100]).expect("it can be made");
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    r.open(file.to_str().expect("text"), 0, 3);
+    for (bytes, ret) in [(&[b'x'; 30][..], 30), (&[], EAGAIN)] {
+        let call = r.call("preadv2", &[3, 1, 1, 0, 0, NOWAIT], &[(1, bytes)], ret);
+        call.data.push(Data { flags: data_flag::OUT, ..vector(&[4096]) });
+    }
     agrees(&r);
 }
 
