@@ -239,6 +239,9 @@ impl Actor<'_> {
                 1,
             );
         }
+        if self.maker.limited {
+            Outcome::count(&mut self.tally.withheld, "limits not raised so far", 1);
+        }
         if self.maker.copied {
             let what = "content copied that cannot be shared";
             Outcome::count(&mut self.tally.unsupported, what, 1);

@@ -7,6 +7,7 @@ mod access;
 mod message;
 mod names;
 mod peek;
+mod raise;
 mod share;
 
 pub use names::is_of_names;
@@ -85,6 +86,8 @@ pub struct Maker {
     only_directory: bool,
     /// Set-user-id or set-group-id bits were taken away.
     pub withheld: bool,
+    /// A limit was raised less than in the recording.
+    pub limited: bool,
     /// Content was copied that cannot be shared here.
     pub copied: bool,
 }
@@ -103,6 +106,7 @@ impl Maker {
             strict: false,
             only_directory: false,
             withheld: false,
+            limited: false,
             copied: false,
         }
     }
@@ -133,6 +137,10 @@ impl Maker {
             self.copied = true;
             return 0;
         }
+        if ret == -i64::from(libc::EPERM) && call.ret == 0 && self.raise_less(batch, call) {
+            self.limited = true;
+            return 0;
+        }
         if ret == -i64::from(libc::EACCES) && call.ret == 0 && self.may_be_executed(call) {
             return 0;
         }
@@ -144,6 +152,7 @@ impl Maker {
         self.regions.clear();
         self.go_on = GoOn::No;
         self.withheld = false;
+        self.limited = false;
         self.copied = false;
         self.only_directory = false;
         self.nr = call.nr;

@@ -15,6 +15,7 @@ pub mod image;
 pub mod jail;
 mod lane;
 mod latency;
+mod limits;
 mod memory;
 mod order;
 pub mod outcome;

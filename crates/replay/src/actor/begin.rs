@@ -12,6 +12,7 @@ use trace::event::OpenFd;
 use crate::batch::{Batch, Beginning, Call};
 use crate::descriptors;
 use crate::execute::{self, Region};
+use crate::limits;
 use crate::shared::Shared;
 
 /// Flags of open that say how a file is used, not how it came to be.
@@ -67,17 +68,11 @@ pub fn make_socket(path: &[u8]) {
     unsafe { libc::mknod(path.as_ptr(), libc::S_IFSOCK | 0o777, 0) };
 }
 
-/// The limits that concern files, as far as ours reach.
-fn take_limits(limits: &[(u64, u64)]) {
+/// The limits that concern files.
+fn take_limits(all: &[(u64, u64)]) {
     for resource in [libc::RLIMIT_FSIZE, libc::RLIMIT_NOFILE] {
-        let Some(&(soft, hard)) = limits.get(resource as usize) else { continue };
-        // SAFETY: both structs live through the calls.
-        unsafe {
-            let mut ours = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            libc::getrlimit(resource, &raw mut ours);
-            let rlim_max = hard.min(ours.rlim_max);
-            let theirs = libc::rlimit { rlim_cur: soft.min(rlim_max), rlim_max };
-            libc::setrlimit(resource, &raw const theirs);
+        if let Some(&(soft, hard)) = all.get(resource as usize) {
+            limits::take(resource, soft, hard);
         }
     }
 }

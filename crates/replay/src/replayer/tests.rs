@@ -276,6 +276,27 @@ fn what_did_not_wait_for_the_disk_may_do_so_here() {
     agrees(&r);
 }
 
+/// Nobody may open so many files: the kernel has a limit for limits.
+#[test]
+fn limits_are_raised_as_far_as_ours_reach() {
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    let unlimited = [0xff; 16];
+    // SAFETY: a number; all zeros are a limit, which is written to.
+    let ours = unsafe {
+        let mut ours: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut ours), 0);
+        ours.rlim_max
+    };
+    let last = ours - 1;
+    let few = [20u64.to_le_bytes(), ours.to_le_bytes()].concat();
+    r.call("prlimit64", &[0, libc::RLIMIT_NOFILE.into(), 1, 0], &[(2, &few)], 0);
+    r.numbers("dup2", &[0, last], EBADF);
+    r.call("prlimit64", &[0, libc::RLIMIT_NOFILE.into(), 1, 0], &[(2, &unlimited)], 0);
+    r.numbers("dup2", &[0, last], last as i64);
+    agrees(&r);
+    assert_eq!(replayed(&r).withheld.values().sum::<u64>(), 1);
+}
+
 /// Directory entries as the kernel gives them, of unknown type.
 fn entries(names: &[&str]) -> Vec<u8> {
     const NAME_AT: usize = 19;
