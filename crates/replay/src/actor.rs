@@ -474,7 +474,9 @@ impl Made {
             Made::Return(ret) if *ret < 0 => true,
             Made::Return(_) if call.asks_for_end() => true,
             Made::Return(_) | Made::Data { .. } => {
-                call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && !call.stream
+                // How many bytes wait in a pipe may be asked again, but not for the bytes.
+                let only_looks = !call.stream || call.name == "ioctl";
+                call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && only_looks
             }
         }
     }

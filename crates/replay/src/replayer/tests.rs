@@ -297,6 +297,16 @@ fn limits_are_raised_as_far_as_ours_reach() {
     assert_eq!(replayed(&r).withheld.values().sum::<u64>(), 1);
 }
 
+#[test]
+fn how_many_bytes_wait_is_asked_until_they_do() {
+    let mut r = threads_with_a_pipe();
+    r.call("ioctl", &[3, libc::FIONREAD, 1], &[(2, &4u32.to_le_bytes())], 0);
+    r.lasting(10 * MS, 60 * MS);
+    r.by(2).write(4, b"abcd");
+    r.lasting(20 * MS, 21 * MS);
+    agrees(&r);
+}
+
 /// Directory entries as the kernel gives them, of unknown type.
 fn entries(names: &[&str]) -> Vec<u8> {
     const NAME_AT: usize = 19;
