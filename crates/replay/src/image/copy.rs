@@ -120,13 +120,7 @@ impl Copy<'_> {
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&frame.from, name, Vec::new())?;
                 rustix::fs::symlinkat(&target, to, name)?;
-                self.own(rustix::fs::chownat(
-                    to,
-                    name,
-                    Some(Uid::from_raw_unchecked(stat.st_uid)),
-                    Some(Gid::from_raw_unchecked(stat.st_gid)),
-                    AtFlags::SYMLINK_NOFOLLOW,
-                ))?;
+                self.own_name(to, name, &stat)?;
                 self.built.links += 1;
             }
             FileType::RegularFile => {
@@ -142,13 +136,27 @@ impl Copy<'_> {
                 self.attributes(from.as_fd(), to.as_fd(), &stat)?;
             }
             FileType::Fifo | FileType::Socket => {
-                let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+                let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
                 rustix::fs::mknodat(to, name, kind, mode, 0)?;
+                self.own_name(to, name, &stat)?;
+                // The umask has taken some of it.
+                rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
                 self.built.special += 1;
             }
             _ => self.built.leave_out(super::assemble::left_out::DEVICE),
         }
         Ok(None)
+    }
+
+    /// Gives what cannot be opened to its owner.
+    fn own_name(&mut self, to: &OwnedFd, name: &[u8], stat: &Stat) -> io::Result<()> {
+        self.own(rustix::fs::chownat(
+            to,
+            name,
+            Some(Uid::from_raw_unchecked(stat.st_uid)),
+            Some(Gid::from_raw_unchecked(stat.st_gid)),
+            AtFlags::SYMLINK_NOFOLLOW,
+        ))
     }
 
     fn own(&mut self, given: rustix::io::Result<()>) -> io::Result<()> {
@@ -241,7 +249,9 @@ pub fn ranges(
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
-    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+
+    use rustix::fs::CWD;
 
     use super::*;
 
@@ -258,6 +268,10 @@ mod tests {
         let sparse = File::create(path("sparse")).unwrap();
         sparse.write_all_at(b"end", 100 << 20).unwrap();
         fs::set_permissions(path("a/b"), fs::Permissions::from_mode(0o555)).unwrap();
+        rustix::fs::mknodat(CWD, path("pipe"), FileType::Fifo, Mode::empty(), 0).unwrap();
+        fs::set_permissions(path("pipe"), fs::Permissions::from_mode(0o662)).unwrap();
+        // Only root may; another user's are as they are.
+        let _ = chown(path("pipe"), Some(1234), Some(2345));
 
         let (source, target) = (File::open(from.path()).unwrap(), File::open(to.path()).unwrap());
         let built = copy(source.as_fd(), target.as_fd()).unwrap();
@@ -266,6 +280,9 @@ mod tests {
         assert_eq!(fs::read(to.path().join("a/b/file")).unwrap(), b"some bytes");
         assert_eq!((meta("other").nlink(), meta("other").ino()), (2, meta("a/b/file").ino()));
         assert_eq!((meta("other").mode() & 0o7777, meta("a/b").mode() & 0o7777), (0o751, 0o555));
+        let whose = |meta: fs::Metadata| (meta.mode(), meta.uid(), meta.gid());
+        let pipe = fs::symlink_metadata(path("pipe")).unwrap();
+        assert_eq!(whose(meta("pipe")), whose(pipe));
         assert_eq!(fs::read_link(to.path().join("link")).unwrap(), outside.path());
         assert_eq!(meta("sparse").len(), (100 << 20) + 3);
         assert!(meta("sparse").blocks() < 10_000, "holes stay holes");
