@@ -250,7 +250,20 @@ fn kind_of(stat: &Stat) -> FileKind {
     }
 }
 
-/// Attributes of an open file. Labels of security modules are the system's, not the program's.
+/// What security modules write on files by themselves: it is the system's, not the program's.
+const LABELS: [&[u8]; 5] = [
+    b"security.selinux",
+    b"security.SMACK64",
+    b"security.apparmor",
+    b"security.ima",
+    b"security.evm",
+];
+
+fn is_label(attribute: &[u8]) -> bool {
+    LABELS.iter().any(|label| attribute.starts_with(label))
+}
+
+/// Attributes of an open file.
 fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
     // Most files have none. (Of an empty buffer rustix says that it is full.)
     if flistxattr(fd, &mut [0u8; 1][..]).is_ok_and(|len| len == 0) {
@@ -261,7 +274,7 @@ fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
     let mut found = Vec::new();
     let mut value = Vec::new();
     for name in list[..len].split(|&byte| byte == 0) {
-        if name.is_empty() || name.starts_with(b"security.") || found.len() == XATTRS_MAX {
+        if name.is_empty() || is_label(name) || found.len() == XATTRS_MAX {
             continue;
         }
         value.resize(XATTR_BYTES_MAX, 0);

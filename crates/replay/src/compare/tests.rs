@@ -309,3 +309,31 @@ fn attributes_are_compared_where_there_are_any() {
     let state = trees(&tree(before.path()), &tree(after.path()), Scrutiny::default());
     assert!(found(&state).contains(&("/dir/short".into(), "xattr".into())), "{state:?}");
 }
+
+#[test]
+fn the_directories_themselves_are_compared() {
+    let (before, after) = (sample(), sample());
+    fs::set_permissions(after.path(), fs::Permissions::from_mode(0o751)).unwrap();
+    let state = trees(&tree(before.path()), &tree(after.path()), Scrutiny::default());
+    assert_eq!(found(&state), [("/".into(), "mode".into())]);
+}
+
+#[test]
+fn capabilities_of_files_are_compared_where_they_can_be_given() {
+    let (before, after) = (sample(), sample());
+    // Revision 2, in effect: to bind to low ports.
+    let mut capability = [0u8; 20];
+    (capability[0], capability[3], capability[5]) = (1, 2, 4);
+    let path = before.path().join("dir/long");
+    let none = rustix::fs::XattrFlags::empty();
+    if rustix::fs::setxattr(path, "security.capability", &capability, none).is_err() {
+        eprintln!("only root may give capabilities: nothing to compare");
+        return;
+    }
+    let (before, after) = (tree(before.path()), tree(after.path()));
+    let state = trees(&before, &after, Scrutiny::default());
+    assert_eq!(found(&state), [("/dir/long".into(), "xattr".into())]);
+    let withheld = Scrutiny { privileged: false, ..Scrutiny::default() };
+    let state = trees(&before, &after, withheld);
+    assert_eq!((state.different, state.unverified_count), (0, 1));
+}

@@ -21,6 +21,8 @@ struct Level {
 /// Compares two trees; the first one is what should be.
 pub fn trees(expected: &Tree, found: &Tree, scrutiny: Scrutiny) -> FinalState {
     let mut comparison = Comparison::new(scrutiny);
+    let root = expected.look(b"/", Want::Attributes);
+    comparison.with_tree(&root.entry, Some(root.inode), found, &all_seen);
     let mut levels = vec![level(expected, found, Vec::new(), &mut comparison)];
     while let Some(level_now) = levels.last_mut() {
         let Some(name) = level_now.next() else {
