@@ -21,6 +21,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("default_output", default_output),
     ("existing_files_are_kept", existing_files_are_kept),
     ("a_replaced_file_is_private", a_replaced_file_is_private),
+    ("a_failed_start_changes_nothing", a_failed_start_changes_nothing),
     ("output_to_a_pipe", output_to_a_pipe),
     ("closed_streams_stay_closed", closed_streams_stay_closed),
     ("the_limit_of_file_sizes_is_kept", the_limit_of_file_sizes_is_kept),
@@ -136,22 +137,45 @@ fn existing_files_are_kept(stage: &Stage, place: &Place) -> Result<(), Complaint
 }
 
 fn a_replaced_file_is_private(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    let open_to_all = place.work().join("open");
-    let readable = "umask 0; echo old > open; ln -s open link";
+    let readable = "umask 0; echo old > open; echo other > other; ln -s other link";
     place.run(place.command("sh").args(["-c", readable]))?.success("the old file")?;
     for name in ["open", "link"] {
         record(stage, place, &["-q", "--force", "-o", name, "--", "true"])?.success("--force")?;
-        let meta = fs::metadata(&open_to_all).map_err(|error| error.to_string())?;
+        let trace = place.work().join(name);
+        let meta = fs::symlink_metadata(&trace).map_err(|error| error.to_string())?;
         let mode = meta.permissions().mode() & 0o7777;
-        ensure!(mode == 0o600, "by {name}: the trace has mode {mode:o}");
-        Info::of(stage, &open_to_all)?.must_be_complete()?;
+        ensure!(meta.is_file() && mode == 0o600, "{name}: mode {mode:o}, file: {}", meta.is_file());
+        Info::of(stage, &trace)?.must_be_complete()?;
     }
+    // What the link led to is nobody's business.
+    let other = fs::read(place.work().join("other")).map_err(|error| error.to_string())?;
+    ensure!(other == b"other\n", "the link's target was changed");
+    // PROGRAM sees the new file alone.
+    let listed = record(stage, place, &["-q", "--force", "-o", "open", "--", "ls", "-A"])?;
+    ensure!(listed.text() == "link\nopen\nother\n", "PROGRAM saw {}", listed.text());
     // Where nothing may be removed, the file is written over.
     let kept = "mkdir kept; touch kept/trace; chmod 500 kept";
     place.run(place.command("sh").args(["-c", kept]))?.success("the directory")?;
     let again = record(stage, place, &["-q", "--force", "-o", "kept/trace", "--", "true"])?;
     again.success("--force in a directory that may not change")?;
     Info::of(stage, &place.work().join("kept/trace"))?.must_be_complete()
+}
+
+fn a_failed_start_changes_nothing(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    place.write("no-program", b"neither a script nor an image")?;
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.work().join("no-program"), open).map_err(|e| e.to_string())?;
+    place.write("old.rnt", b"precious")?;
+    let before = place.files()?;
+    for (program, code) in [("no-such-program-anywhere", 127), ("./no-program", 126)] {
+        for words in [["--force", "-o", "old.rnt", program], ["--force", "-o", "new.rnt", program]]
+        {
+            let refused = record(stage, place, &words)?;
+            ensure!(refused.status.code() == Some(code), "{words:?}: {}", refused.status);
+            ensure!(place.files()? == before, "{words:?}: left {:?}", place.files()?);
+        }
+    }
+    Ok(())
 }
 
 fn closed_streams_stay_closed(stage: &Stage, place: &Place) -> Result<(), Complaint> {

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         });
         trials.add_for_both("program_is_killed", None, program_is_killed);
         trials.add("disk_is_full", Who::Root, None, disk_is_full);
+        trials.add("disk_is_full_before_the_start", Who::Root, None, disk_is_full_before_the_start);
         trials.add("disk_is_full_at_once", Who::Root, None, disk_is_full_at_once);
         trials.add("limited_files_of_a_tmpfs", Who::Root, None, limited_files_of_a_tmpfs);
         trials.add_for_both("size_limit", None, size_limit);
@@ -233,6 +234,26 @@ fn disk_is_full(stage: &Stage, who: Who) -> Result<(), Complaint> {
         place.clear()?;
     }
     Ok(())
+}
+
+/// Nothing stays behind that would be in the way of the next try.
+fn disk_is_full_before_the_start(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let disk = SmallDisk::new(place.path("disk"))?;
+    let (trace, taken) = (disk.0.join("full.rnt"), disk.0.join("taken"));
+    let fill = format!("head -c 20000000 /dev/zero > {} 2> /dev/null; :", taken.display());
+    place.run(place.command("sh").args(["-c", &fill]))?.success("filling the disk")?;
+    for options in [&[][..], &["--force"]] {
+        let refused = place.run(&mut record(stage, &place, options, &trace, &["true"]))?;
+        let said = refused.errors();
+        ensure!(refused.status.code() == Some(125), "{}; {said}", refused.status);
+        ensure!(said.contains("No space left"), "it does not say that the disk is full:\n{said}");
+        let left = fs::read_dir(&disk.0).map_err(|error| error.to_string())?.count();
+        ensure!(left == 1, "{} files beside the one that fills the disk", left - 1);
+    }
+    fs::remove_file(&taken).map_err(|error| error.to_string())?;
+    place.run(&mut record(stage, &place, &[], &trace, &["true"]))?.success("the next try")?;
+    Info::of(stage, &trace)?.must_be_complete()
 }
 
 /// Somebody takes all that is left, between two looks at it: the trace still tells so.

@@ -60,7 +60,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage("say what is to be kept: --since, --pid, --path ...".into()));
     }
     let trace = source::open(&args.trace)?;
-    let out = output::create(&args.output, args.force, &[&args.trace])?;
+    let (out, mut pending) =
+        output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
     let conditions = conditions(&args);
     let rewriter = begin(out, &preamble(&trace, &format!("cut {conditions}")))?;
     let mut cut = Cut { trace: &trace, rewriter, parts: Parts::default(), kept: 0, context: 0 };
@@ -70,6 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     })?;
     let (kept, context) = (cut.kept, cut.context);
     let left_out = cut.finish(&conditions, unread.count).map_err(|error| written(&error))?;
+    pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let also = if context > 0 { format!(", {context} as context") } else { String::new() };
         let out = args.output.display();

@@ -7,6 +7,7 @@ mod parquet;
 pub mod perfetto;
 mod strace;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::filter::{self, Filter};
+use crate::output::Pending;
 use crate::progress::Progress;
 use crate::{output, source};
 
@@ -91,6 +93,8 @@ pub struct Job<'a> {
     args: &'a Args,
     trace: &'a Trace,
     filter: Filter,
+    /// The files that were created.
+    pending: RefCell<Vec<Pending>>,
 }
 
 /// What a format says of its work.
@@ -107,7 +111,7 @@ pub struct Written {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
-    let job = Job { args: &args, trace: &trace, filter: args.only.filter() };
+    let job = Job::new(&args, &trace);
     let written = write(&job)?;
     if !args.quiet {
         eprintln!("reenact: {} calls -> {}", written.calls, args.output.display());
@@ -120,20 +124,29 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn write(job: &Job<'_>) -> Result<Written, Failure> {
-    match job.args.to {
+    let written = match job.args.to {
         Format::Dataseries => dataseries::export(job),
         Format::Jsonl => jsonl::export(job),
         Format::Perfetto => perfetto::export(job),
         Format::Fio => fio::export(job),
         Format::Parquet => parquet::export(job),
         Format::Strace => strace::export(job),
-    }
+    }?;
+    job.pending.borrow_mut().iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
+    Ok(written)
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    fn new(args: &'a Args, trace: &'a Trace) -> Job<'a> {
+        Job { args, trace, filter: args.only.filter(), pending: RefCell::default() }
+    }
+
     /// Creates the file that is written, or another one in its place.
     fn create(&self, path: &Path) -> Result<File, Failure> {
-        output::create(path, self.args.force, &[&self.args.trace])
+        let created = output::create(path, self.args.force, &[&self.args.trace]);
+        let (file, pending) = created.map_err(Failure::Failed)?;
+        self.pending.borrow_mut().push(pending);
+        Ok(file)
     }
 
     /// Shows all events in order, up to the last that may be wanted. The flag tells which are.
@@ -200,7 +213,7 @@ pub mod tests {
             let out = place.path().join(name).display().to_string();
             let line = ["export", "hostile.rnt", "--to", name, "--output", &out];
             let args = Line::parse_from(line).args;
-            let job = Job { args: &args, trace, filter: args.only.filter() };
+            let job = Job::new(&args, trace);
             (*format, write(&job).map(|written| written.calls))
         });
         formats.collect()

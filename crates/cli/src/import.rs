@@ -11,6 +11,7 @@ use dataseries::file::reader::Bytes;
 use trace::WriterOptions;
 
 use crate::failure::{self, Failure};
+use crate::output::Pending;
 use crate::progress::Progress;
 use crate::{output, source};
 
@@ -103,10 +104,14 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     let name = args.file.display();
     let told = Told::new(file, 1).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
     let mut refused = None;
+    let mut pending = None;
     let sink = || match output::create(&args.output, args.force, &[&args.file]) {
-        Ok(out) => Ok(Box::new(out) as Box<dyn io::Write + Send>),
-        Err(failure) => {
-            refused = Some(failure);
+        Ok((out, file)) => {
+            pending = Some(file);
+            Ok(Box::new(out) as Box<dyn io::Write + Send>)
+        }
+        Err(text) => {
+            refused = Some(Failure::Failed(text));
             Err(io::ErrorKind::Other.into())
         }
     };
@@ -116,6 +121,7 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
         return Err(failure);
     }
     let imported = imported.map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if !args.quiet {
         let (records, calls) = (imported.records, imported.calls);
         eprintln!("reenact: {calls} calls of {records} records -> {}", args.output.display());

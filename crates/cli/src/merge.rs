@@ -74,7 +74,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let how = preamble(base, &format!("merged from {} traces, {order}", traces.len()));
     let inputs: Vec<_> = args.traces.iter().map(PathBuf::as_path).collect();
-    let out = output::create(&args.output, args.force, &inputs)?;
+    let (out, mut pending) =
+        output::create(&args.output, args.force, &inputs).map_err(Failure::Failed)?;
     let mut rewriter = begin(out, &how)?;
 
     let mut streams: Vec<_> = traces.iter().map(|(_, trace)| trace.events()).collect();
@@ -117,6 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
     }
     let finished = rewriter.finish(base.tsc_hz()).map_err(|error| written(&error))?;
+    pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let (calls, out) = (finished.calls, args.output.display());
         eprintln!("reenact: {calls} calls of {} traces, {order} -> {out}", traces.len());

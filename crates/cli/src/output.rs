@@ -1,81 +1,241 @@
-//! Files that commands write: for their owner only, and never over what is there unless told to.
+//! Files that commands write: for their owner only, never over what is there unless told to, and
+//! gone again if the command fails.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use tempfile::TempPath;
+
+/// What becomes of a file that a command writes. Dropped without being kept, the file is removed,
+/// and what it was to replace is as it was.
+pub struct Pending {
+    path: PathBuf,
+    state: State,
+}
+
+enum State {
+    /// Nothing is left to be done: it is kept, or it is no file of ours.
+    Settled,
+    /// The name was free before.
+    New(TempPath),
+    /// It lies beside the file that it will replace.
+    Beside(TempPath),
+}
 
 /// Creates the file `path`, `-` for standard output. One that exists is replaced only with `force`,
-/// and never when it is one of the `inputs`.
-pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<File, Failure> {
-    let fail =
-        |error: io::Error| Failure::Failed(format!("cannot create {}: {error}", path.display()));
+/// when the new one is kept, and never when it is one of the `inputs`.
+pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pending), String> {
+    let fail = |error: io::Error| format!("cannot create {}: {error}", path.display());
+    let pending = |state| Pending { path: path.to_path_buf(), state };
     if path.as_os_str() == "-" {
-        return io::stdout().as_fd().try_clone_to_owned().map(File::from).map_err(fail);
+        let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(fail)?;
+        return Ok((File::from(stdout), pending(State::Settled)));
     }
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600).create_new(true);
-    match options.open(path) {
+    let (file, state) = match options.open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && force => {
-            replace(path, inputs).map_err(fail)
+            replace(path, inputs).map_err(fail)?
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Failure::Failed(format!(
-            "{} exists; give another name with --output, or --force to replace it",
-            path.display()
-        ))),
-        opened => opened.map_err(fail),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(format!(
+                "{} exists; give another name with --output, or --force to replace it",
+                path.display()
+            ));
+        }
+        opened => {
+            let file = opened.map_err(fail)?;
+            (file, State::New(TempPath::try_from_path(path).map_err(fail)?))
+        }
+    };
+    Ok((file, pending(state)))
+}
+
+impl Pending {
+    /// The file has its name from now on, and what is written is there to stay.
+    pub fn keep(&mut self) -> Result<(), String> {
+        match std::mem::replace(&mut self.state, State::Settled) {
+            State::Settled => {}
+            State::New(file) => leave(file),
+            State::Beside(file) => {
+                if let Err(error) = file.persist(&self.path) {
+                    self.state = State::Beside(error.path);
+                    return Err(format!("cannot replace {}: {}", self.path.display(), error.error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The file stays where it lies now.
+    pub fn keep_beside(&mut self) {
+        if let State::Beside(file) = std::mem::replace(&mut self.state, State::Settled) {
+            self.path = file.to_path_buf();
+            leave(file);
+        }
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 
-fn replace(path: &Path, inputs: &[&Path]) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    let found = file.metadata()?;
-    for input in inputs {
-        let same = input.metadata().is_ok_and(|input| {
-            (input.dev(), input.ino(), input.file_type())
-                == (found.dev(), found.ino(), found.file_type())
-        });
-        if same && found.is_file() {
+fn leave(mut file: TempPath) {
+    file.disable_cleanup(true);
+}
+
+fn replace(path: &Path, inputs: &[&Path]) -> io::Result<(File, State)> {
+    if let Ok(found) = path.metadata() {
+        let id = |meta: &std::fs::Metadata| (meta.dev(), meta.ino(), meta.file_type());
+        let same = |input: &&Path| input.metadata().is_ok_and(|input| id(&input) == id(&found));
+        if found.is_file() && inputs.iter().any(same) {
             return Err(io::Error::other("it is the trace that is read"));
         }
     }
-    if found.is_file() {
+    if may_be_replaced(path)
+        && let Some(beside) = beside(path)
+    {
+        return Ok(beside);
+    }
+    let file = OpenOptions::new().write(true).open(path)?;
+    if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
         file.set_len(0)?;
     }
-    Ok(file)
+    Ok((file, State::Settled))
+}
+
+/// Whether the name may lead to another file. Devices, pipes and mounted files are written to.
+fn may_be_replaced(path: &Path) -> bool {
+    let is_file = match path.metadata() {
+        Ok(found) => found.is_file(),
+        // A link that leads nowhere.
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
+    let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    is_file && !(is_link && is_made_by_the_system(path)) && !is_mounted(path)
+}
+
+/// Where a link lies in /dev or /proc, as /dev/stdout does.
+fn is_made_by_the_system(link: &Path) -> bool {
+    let place = directory(link).canonicalize().unwrap_or_default();
+    place == Path::new("/dev") || place.starts_with("/proc")
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn is_mounted(path: &Path) -> bool {
+    let Ok(name) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    let root = libc::STATX_ATTR_MOUNT_ROOT as u64;
+    // SAFETY: plain numbers, which the kernel fills in.
+    unsafe {
+        let mut found: libc::statx = std::mem::zeroed();
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        let result = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, 0, &raw mut found);
+        result == 0 && found.stx_attributes & root != 0
+    }
+}
+
+/// A new file in the directory of `path`, if that may have one.
+fn beside(path: &Path) -> Option<(File, State)> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name()?);
+    name.push(".");
+    let made = tempfile::Builder::new().prefix(&name).tempfile_in(directory(path)).ok()?;
+    let (file, at) = made.into_parts();
+    Some((file, State::Beside(at)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
+    use std::os::unix::fs::symlink;
 
     use super::*;
+
+    /// Writes the file and keeps it.
+    fn write(path: &Path, force: bool, bytes: &[u8]) -> Result<(), String> {
+        let (mut file, mut pending) = create(path, force, &[])?;
+        file.write_all(bytes).unwrap();
+        pending.keep()
+    }
+
+    fn names(place: &Path) -> Vec<String> {
+        let entries = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.map(|name| name.into_string().unwrap()).collect()
+    }
 
     #[test]
     fn what_exists_is_replaced_only_when_told_to() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("out");
-        create(&path, false, &[]).unwrap().write_all(b"first").unwrap();
+        write(&path, false, b"first").unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         assert!(create(&path, false, &[]).is_err());
-        assert_eq!(std::fs::read(&path).unwrap(), b"first");
-        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        create(&path, true, &[]).unwrap().write_all(b"new").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        write(&path, true, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(names(place.path()), ["out"]);
+    }
+
+    #[test]
+    fn what_is_not_kept_leaves_no_trace() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("out");
+        drop(create(&path, false, &[]).unwrap());
+        assert!(!path.exists());
+        write(&path, false, b"first").unwrap();
+        let (mut file, pending) = create(&path, true, &[]).unwrap();
+        file.write_all(b"half").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        drop(pending);
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(names(place.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_not_what_it_leads_to() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, link) = (place.path().join("out"), place.path().join("link"));
+        fs::write(&path, b"precious").unwrap();
+        for target in ["out", "nowhere"] {
+            let _ = fs::remove_file(&link);
+            symlink(target, &link).unwrap();
+            write(&link, true, b"new").unwrap();
+            assert!(link.symlink_metadata().unwrap().is_file());
+            assert_eq!(fs::read(&path).unwrap(), b"precious");
+        }
+        // The system's own links stay: a descriptor is written to.
+        let file = File::options().write(true).open(&path).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        write(Path::new(&descriptor), true, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to() {
+        write(Path::new("/dev/null"), true, b"anything").unwrap();
+        let found = Path::new("/dev/null").metadata().unwrap();
+        assert!(!found.is_file() && found.mode() & 0o777 != 0o600);
     }
 
     #[test]
     fn what_is_read_is_never_replaced() {
         let place = tempfile::tempdir().unwrap();
         let (path, other) = (place.path().join("trace"), place.path().join("name"));
-        std::fs::write(&path, b"trace").unwrap();
-        std::fs::hard_link(&path, &other).unwrap();
+        fs::write(&path, b"trace").unwrap();
+        fs::hard_link(&path, &other).unwrap();
         assert!(create(&other, true, &[&path]).is_err());
-        assert_eq!(std::fs::read(&path).unwrap(), b"trace");
+        assert_eq!(fs::read(&path).unwrap(), b"trace");
     }
 }

@@ -4,11 +4,9 @@ pub mod args;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,8 +22,9 @@ use supervisor::{ExecStop, LaunchError, Observer, Supervisor};
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 
-use crate::failure::Failure;
-use crate::units;
+use crate::failure::{self, Failure};
+use crate::output::Pending;
+use crate::{output, units};
 
 /// The agent, built for this very version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
@@ -52,8 +51,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let mut preamble =
         host::preamble(command, options_text(&args), calibration).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
-    let output = Output::open(&args, program)?;
-    preamble.trace_dev = output.device;
+    let (sink, device, output) = create(&args, program)?;
+    preamble.trace_dev = device;
     let options = Options {
         writer: WriterOptions { compress: compress(args.compress), ..WriterOptions::default() },
         size_max: args.max_size,
@@ -62,14 +61,10 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data,
         manifest: !args.no_manifest,
     };
-    let recorder = Recorder::start(arena, output.sink, &preamble, options).map_err(|e| ours(&e))?;
-    let mut observer = Glue { arena, handle: recorder.handle(), before: HashMap::new() };
-    if let Err(error) = supervisor.launch(program, arguments, &mut observer) {
-        if let Some(path) = output.path.as_ref().filter(|_| output.created) {
-            let _ = std::fs::remove_file(path);
-        }
-        return Err(launch_failure(&error));
-    }
+    let recorder = Recorder::start(arena, sink, &preamble, options).map_err(|e| ours(&e))?;
+    let mut observer =
+        Glue { arena, handle: recorder.handle(), before: HashMap::new(), output, misplaced: None };
+    supervisor.launch(program, arguments, &mut observer).map_err(|error| launch_failure(&error))?;
     let done = Arc::new(AtomicBool::new(false));
     let waiting = {
         let done = Arc::clone(&done);
@@ -85,10 +80,15 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     match summary {
         Ok(summary) => {
             if !args.quiet {
-                eprintln!("{}", summary_line(&summary, output.path.as_deref()));
+                let to_stdout = args.output.as_deref().is_some_and(|path| path == "-");
+                let path = (!to_stdout).then(|| observer.output.path());
+                eprintln!("{}", summary_line(&summary, path));
             }
         }
         Err(error) => eprintln!("reenact: {error}"),
+    }
+    if let Some(text) = &observer.misplaced {
+        failure::warn(text);
     }
     Ok(end_as(status))
 }
@@ -102,81 +102,17 @@ fn ring_requests(arena: ring::Arena) {
 }
 
 /// Where the trace goes.
-struct Output {
-    sink: Sink,
-    path: Option<PathBuf>,
-    device: u64,
-    /// The file was not there before.
-    created: bool,
-}
-
-impl Output {
-    fn open(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
-        let path = match &args.output {
-            Some(path) if path.as_os_str() == "-" => {
-                // SAFETY: a duplicate of our standard output, owned by the sink alone.
-                let stream = unsafe {
-                    let fd = libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3);
-                    if fd < 0 {
-                        let error = io::Error::last_os_error();
-                        return Err(Failure::Recorder(format!("standard output: {error}")));
-                    }
-                    File::from_raw_fd(fd)
-                };
-                return Ok(Output {
-                    sink: Sink::Stream(Box::new(stream)),
-                    path: None,
-                    device: 0,
-                    created: false,
-                });
-            }
-            Some(path) => path.clone(),
-            None => {
-                let name = Path::new(program).file_name().unwrap_or(program);
-                PathBuf::from(name).with_added_extension("rnt")
-            }
-        };
-        let mut options = OpenOptions::new();
-        options.write(true).mode(0o600).create_new(true);
-        let mut created = true;
-        let mut opened = options.open(&path);
-        let exists = opened.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists);
-        if exists && args.force {
-            // A new file is private from the first byte, and nobody waits for the old one's blocks.
-            // What is no file, or lies where we may remove nothing, is written over.
-            let is_file = std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
-            if is_file && std::fs::remove_file(&path).is_ok() {
-                opened = options.open(&path);
-            } else {
-                created = false;
-                opened = OpenOptions::new().write(true).truncate(true).open(&path);
-                if let Ok(file) = &opened {
-                    make_private(file).map_err(|error| {
-                        let text = format!("cannot make {} private: {error}", path.display());
-                        Failure::Recorder(text)
-                    })?;
-                }
-            }
-        }
-        let file = opened.map_err(|error| {
-            let hint = if error.kind() == io::ErrorKind::AlreadyExists {
-                "; give another name with --output, or --force to replace it"
-            } else {
-                ""
-            };
-            Failure::Recorder(format!("cannot create {}: {error}{hint}", path.display()))
-        })?;
-        let device = file.metadata().map_or(0, |meta| meta.dev());
-        Ok(Output { sink: Sink::File(file), path: Some(path), device, created })
+fn create(args: &args::Args, program: &OsStr) -> Result<(Sink, u64, Pending), Failure> {
+    let path = args.output.clone().unwrap_or_else(|| {
+        let name = Path::new(program).file_name().unwrap_or(program);
+        PathBuf::from(name).with_added_extension("rnt")
+    });
+    let (file, pending) = output::create(&path, args.force, &[]).map_err(Failure::Recorder)?;
+    if path.as_os_str() == "-" {
+        return Ok((Sink::Stream(Box::new(file)), 0, pending));
     }
-}
-
-/// Takes the rights of everybody but the owner, of what a link leads to; a device keeps its own.
-fn make_private(file: &File) -> io::Result<()> {
-    if file.metadata()?.is_file() {
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    }
-    Ok(())
+    let device = file.metadata().map_or(0, |meta| meta.dev());
+    Ok((Sink::File(file), device, pending))
 }
 
 fn compress(choice: args::Compression) -> Compress {
@@ -238,6 +174,9 @@ struct Glue {
     handle: Handle,
     /// The state of processes that are executing a program, by their numbers.
     before: HashMap<u32, state::Before>,
+    output: Pending,
+    /// The trace lies elsewhere than it was to.
+    misplaced: Option<String>,
 }
 
 /// Most processes whose state is kept: that of others is read at the stop.
@@ -251,6 +190,14 @@ impl Glue {
 
     fn tell(&self, kind: EventKind) {
         self.handle.tell(kind);
+    }
+
+    /// From now on there is something to be told: what the trace replaces may go.
+    fn keep_output(&mut self) {
+        if let Err(text) = self.output.keep() {
+            self.output.keep_beside();
+            self.misplaced = Some(format!("{text}; the trace is {}", self.output.path().display()));
+        }
     }
 }
 
@@ -270,6 +217,7 @@ impl Observer for Glue {
     }
 
     fn image(&mut self, stop: &ExecStop) {
+        self.keep_output();
         let &ExecStop { pid, process, known } = stop;
         let before = self.before.remove(&process);
         if before.is_none() {

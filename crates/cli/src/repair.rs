@@ -51,7 +51,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             return Err(Failure::Failed(format!("{name} is sound: there is nothing to repair")));
         }
     }
-    let out = output::create(&args.output, args.force, &[&args.trace])?;
+    let (out, mut pending) =
+        output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
     let rewriter = begin(out, &preamble(&trace, "repaired"))?;
     let mut errors = 0;
     let repaired = rewrite(&trace, &report, rewriter, &mut |error| {
@@ -61,6 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
     });
     let (finished, lost) = repaired.map_err(|error| written(&error))?;
+    pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         for warning in source::warnings(&trace) {
             failure::warn(&format!("{name}: {warning}"));

@@ -54,11 +54,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     let comparison = args.replay.as_deref().map(Comparison::read).transpose()?;
     // Before the work, so that nobody waits for nothing.
-    let file = output::create(&args.output, args.force, &[&args.trace])?;
+    let (file, mut pending) =
+        output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
     let gathered = gather::gather(&trace);
     let mut out = page::Counted::new(BufWriter::new(file));
     page::write(&mut out, &trace, &gathered, comparison.as_ref())?;
     let bytes = out.finish()?;
+    pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let name = args.output.display();
         let calls = gathered.calls();

@@ -1,6 +1,6 @@
 //! Text that strace printed.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Seek, Write};
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use trace::WriterOptions;
 
 use super::{Args, Told};
 use crate::failure::{self, Failure};
-use crate::output;
+use crate::output::{self, Pending};
 
 /// Imports a text.
 pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
@@ -21,14 +21,14 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
         (&told.file).rewind()?;
         Ok(BufReader::with_capacity(1 << 16, &told))
     };
-    let (mut refused, mut created) = (None, false);
+    let (mut refused, mut pending) = (None, None);
     let sink = || match output::create(&args.output, args.force, &[&args.file]) {
-        Ok(out) => {
-            created = out.metadata().is_ok_and(|found| found.is_file());
+        Ok((out, file)) => {
+            pending = Some(file);
             Ok(Box::new(out) as Box<dyn Write + Send>)
         }
-        Err(failure) => {
-            refused = Some(failure);
+        Err(text) => {
+            refused = Some(Failure::Failed(text));
             Err(io::ErrorKind::Other.into())
         }
     };
@@ -41,13 +41,9 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     if let Some(failure) = refused {
         return Err(failure);
     }
-    let imported = imported.map_err(|error| {
-        // Half a text is no trace that anybody asked for.
-        if created && args.output.as_os_str() != "-" {
-            let _ = fs::remove_file(&args.output);
-        }
-        fail(&error)
-    })?;
+    // Half a text is no trace that anybody asked for.
+    let imported = imported.map_err(|error| fail(&error))?;
+    pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if args.quiet {
         return Ok(ExitCode::SUCCESS);
     }

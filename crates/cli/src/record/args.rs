@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Replace FILE if it exists
+    /// Replace FILE if it exists, as soon as PROGRAM has started
     #[arg(long)]
     pub force: bool,
 
