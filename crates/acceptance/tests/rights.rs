@@ -64,7 +64,7 @@ fn rights_are_kept(stage: &Stage, who: Who, raise: Raise, script: &str) -> Resul
     ensure!(plain.text() != alone.text(), "no rights were gained:\n{}", alone.text());
     let trace = place.trace("rights.rnt");
     let mut record = place.command(&stage.reenact);
-    record.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", script]);
+    record.args(["record", "--output"]).arg(&trace).args(["--", "sh", "-c", script]);
     let recorded = place.run(&mut record)?.success("recorded")?;
     ensure!(
         alone.text() == recorded.text(),
@@ -72,6 +72,8 @@ fn rights_are_kept(stage: &Stage, who: Who, raise: Raise, script: &str) -> Resul
         alone.text(),
         recorded.text()
     );
+    let said = recorded.errors();
+    ensure!(said.contains("not complete: 1 gap: "), "the summary does not tell the gap:\n{said}");
     let info = Info::of(stage, &trace)?;
     info.must_be_complete_but_for(stage, &trace, &["not-followed".into()])?;
     ensure!(info.gaps == 1, "{} gaps", info.gaps);

@@ -1,6 +1,7 @@
 //! `reenact record`: supervisor, recorder and program together.
 
 pub mod args;
+mod summary;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,18 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use events::record::{GapWhy, SNAPSHOT_BYTES_MAX};
-use recorder::{
-    DataRule, DataRules, Handle, Options, Recorder, Sink, Summary, host, namespaces, state,
-};
+use events::record::GapWhy;
+use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, namespaces, state};
 use ring::{DataMode, Slot};
 use supervisor::{ExecStop, LaunchError, Observer, Supervisor};
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 
 use crate::failure::{self, Failure};
+use crate::output;
 use crate::output::Pending;
-use crate::{output, units};
 
 /// The agent, built for this very version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
@@ -82,7 +81,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             if !args.quiet {
                 let to_stdout = args.output.as_deref().is_some_and(|path| path == "-");
                 let path = (!to_stdout).then(|| observer.output.path());
-                eprintln!("{}", summary_line(&summary, path));
+                eprintln!("{}", summary::text(&summary, path));
             }
         }
         Err(error) => eprintln!("reenact: {error}"),
@@ -260,38 +259,6 @@ impl Observer for Glue {
     fn moved(&mut self, from: usize, to: usize, second: ring::Arena) -> bool {
         self.handle.moved(from, to, second)
     }
-}
-
-/// The one line at the end.
-fn summary_line(summary: &Summary, path: Option<&Path>) -> String {
-    let mut line = format!(
-        "reenact: {} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
-        summary.calls,
-        summary.threads,
-        summary.processes,
-        units::show_size(summary.data_bytes),
-        units::show_size(summary.trace_bytes),
-        summary.lost,
-        units::show_time(summary.stall_ns),
-    );
-    if let Some(path) = path {
-        line.push_str(&format!(" -> {}", path.display()));
-    }
-    if summary.files_not_whole > 0 {
-        let files = summary.files_not_whole;
-        line.push_str(&format!(
-            "\nreenact: {files} changed files are not stored whole: they could not be read, or are \
-             longer than {}",
-            units::show_size(SNAPSHOT_BYTES_MAX)
-        ));
-    }
-    if let Some((_, text)) = &summary.stopped {
-        line.push_str(&format!("\nreenact: recording stopped early: {text}"));
-    }
-    if let Some(text) = &summary.unfinished {
-        line.push_str(&format!("\nreenact: the trace could not be finished: {text}"));
-    }
-    line
 }
 
 /// Ends as the program did.

@@ -317,6 +317,7 @@ impl Drain {
             slow_path_calls: totals.slow_path_calls,
             discarded: self.out.calls_discarded,
             gaps: totals.gaps,
+            first_gap: self.out.first_gap.take(),
             files_not_whole: self.out.files_not_whole,
             stopped,
             unfinished: None,

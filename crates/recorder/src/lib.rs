@@ -91,6 +91,8 @@ pub struct Summary {
     pub discarded: u64,
     /// Gaps in the trace.
     pub gaps: u64,
+    /// Why the first of them is there, and what it says.
+    pub first_gap: Option<(GapWhy, String)>,
     /// Files that were changed and could not be stored whole before, where that was asked for.
     pub files_not_whole: u64,
     /// Why the recording stopped before the program's end.

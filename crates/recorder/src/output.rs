@@ -51,6 +51,8 @@ pub(crate) struct Output {
     pub data_bytes: u64,
     /// Gaps written.
     pub gaps: u64,
+    /// The first of them.
+    pub first_gap: Option<(GapWhy, String)>,
     /// Files that were changed and could not be stored whole before, where that was asked for.
     pub files_not_whole: u64,
 }
@@ -77,6 +79,7 @@ impl Output {
             slow_calls: 0,
             data_bytes: 0,
             gaps: 0,
+            first_gap: None,
             files_not_whole: 0,
         }
     }
@@ -144,7 +147,9 @@ impl Output {
         if self.discarding {
             return;
         }
-        self.gaps += u64::from(matches!(kind, EventKind::Gap { .. }));
+        if let EventKind::Gap { why, text, .. } = &kind {
+            self.count_gap(*why, text);
+        }
         if let EventKind::Image { data, .. } = &kind {
             self.data_bytes += data.iter().map(|data| data.content.len()).sum::<u64>();
         }
@@ -236,13 +241,18 @@ impl Output {
 
     /// A gap of the whole recording; written even while discarding.
     pub fn last_gap(&mut self, tsc: u64, why: GapWhy, detail: u64, text: String) {
-        let kind = EventKind::Gap { why, detail, text };
+        let kind = EventKind::Gap { why, detail, text: text.clone() };
         self.last_tsc = self.last_tsc.max(tsc);
         let event = Event { thread: RECORDER, tsc: self.last_tsc, kind };
         match self.writer.event(&event) {
-            Ok(()) => self.gaps += 1,
+            Ok(()) => self.count_gap(why, &text),
             Err(error) => self.fail(&error),
         }
+    }
+
+    fn count_gap(&mut self, why: GapWhy, text: &str) {
+        self.gaps += 1;
+        self.first_gap.get_or_insert_with(|| (why, text.to_string()));
     }
 
     /// Adds to the manifest. False when the trace has no room for it.

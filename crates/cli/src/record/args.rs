@@ -9,7 +9,8 @@ use crate::units;
 /// Record everything that PROGRAM, its threads and its children ask of the kernel.
 ///
 /// PROGRAM runs unmodified and keeps its standard streams, its exit code and its signals. Nothing
-/// is printed while it runs; one line to standard error at the end sums the recording up.
+/// is printed while it runs; one line to standard error at the end sums the recording up, and more
+/// tell what is missing, if anything is.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "reenact record [OPTIONS] [--] PROGRAM [ARGS...]",

@@ -1,0 +1,114 @@
+//! What is said when a recording has ended.
+
+use std::path::Path;
+
+use events::record::SNAPSHOT_BYTES_MAX;
+use model::names;
+use recorder::Summary;
+
+use crate::units::{show_size, show_time};
+
+/// One line, and one more for everything that the trace lacks. `path` is where it lies.
+pub fn text(summary: &Summary, path: Option<&Path>) -> String {
+    let mut text = format!(
+        "reenact: {} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
+        summary.calls,
+        summary.threads,
+        summary.processes,
+        show_size(summary.data_bytes),
+        show_size(summary.trace_bytes),
+        lost(summary),
+        show_time(summary.stall_ns),
+    );
+    if let Some(path) = path {
+        text.push_str(&format!(" -> {}", path.display()));
+    }
+    if summary.files_not_whole > 0 {
+        let files = summary.files_not_whole;
+        text.push_str(&format!(
+            "\nreenact: {files} changed files are not stored whole: they could not be read, or are \
+             longer than {}",
+            show_size(SNAPSHOT_BYTES_MAX)
+        ));
+    }
+    if let Some((_, why)) = &summary.stopped {
+        text.push_str(&format!("\nreenact: recording stopped early: {why}"));
+    }
+    if let Some(why) = &summary.unfinished {
+        text.push_str(&format!("\nreenact: the trace could not be finished: {why}"));
+    }
+    if let Some(missing) = missing(summary) {
+        text.push_str(&format!("\nreenact: not complete: {missing}"));
+        if let Some(path) = path {
+            text.push_str(&format!("; `reenact info {}` tells more", path.display()));
+        }
+    }
+    text
+}
+
+/// Calls that were made while recording and are not in the trace, for whatever reason.
+fn lost(summary: &Summary) -> u64 {
+    summary.lost.saturating_add(summary.discarded)
+}
+
+/// What the trace lacks, if it lacks anything.
+fn missing(summary: &Summary) -> Option<String> {
+    let mut parts = Vec::new();
+    match lost(summary) {
+        0 => {}
+        1 => parts.push("1 call lost".to_string()),
+        calls => parts.push(format!("{calls} calls lost")),
+    }
+    if let Some((why, said)) = &summary.first_gap {
+        // Of why the recording stopped there is a line already.
+        let is_told = summary.stopped.as_ref().is_some_and(|(_, told)| told == said);
+        let said = if said.is_empty() { names::gap(*why).1 } else { said };
+        parts.push(match (summary.gaps, is_told) {
+            (1, true) => "1 gap".to_string(),
+            (1, false) => format!("1 gap: {said}"),
+            (gaps, true) => format!("{gaps} gaps"),
+            (gaps, false) => format!("{gaps} gaps, the first: {said}"),
+        });
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use events::record::GapWhy;
+
+    use super::*;
+
+    fn lines(summary: &Summary) -> Vec<String> {
+        text(summary, Some(Path::new("a.rnt"))).lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn a_complete_recording_has_one_line() {
+        assert_eq!(lines(&Summary::default()).len(), 1);
+    }
+
+    #[test]
+    fn gaps_are_told() {
+        let first_gap = Some((GapWhy::NotFollowed, "process 7 runs a program unrecorded".into()));
+        let one = Summary { gaps: 1, first_gap, ..Summary::default() };
+        let expected = "reenact: not complete: 1 gap: process 7 runs a program unrecorded; \
+                        `reenact info a.rnt` tells more";
+        assert_eq!(lines(&one)[1..], [expected]);
+        let nameless = Some((GapWhy::NotFollowed, String::new()));
+        let two = Summary { gaps: 2, first_gap: nameless, ..Summary::default() };
+        assert!(lines(&two)[1].contains("2 gaps, the first: a program that cannot be followed"));
+    }
+
+    #[test]
+    fn calls_that_came_too_late_are_lost() {
+        let stop = Some((GapWhy::WriteFailed, "the disk is full".to_string()));
+        let (stopped, first_gap) = (stop.clone(), stop);
+        let full =
+            Summary { lost: 2, discarded: 5, gaps: 1, stopped, first_gap, ..Summary::default() };
+        let lines = lines(&full);
+        assert!(lines[0].contains("lost 7,"), "{lines:?}");
+        assert_eq!(lines[1], "reenact: recording stopped early: the disk is full");
+        assert!(lines[2].starts_with("reenact: not complete: 7 calls lost, 1 gap;"), "{lines:?}");
+    }
+}
