@@ -229,16 +229,29 @@ fn no_more_threads_are_needed(stage: &Stage, place: &Place) -> Result<(), Compla
 }
 
 fn output_to_a_pipe(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    // The program keeps its own standard output, which would spoil the trace: let it be silent.
-    let script = format!(
-        "{} record -q -o - -- sh -c '/bin/true; exit 5' | cat > piped.rnt",
-        stage.reenact.display()
-    );
-    place.run(place.command("sh").args(["-c", &script]))?.success("the pipe")?;
-    let info = Info::of(stage, &place.work().join("piped.rnt"))?;
-    info.must_be_complete()?;
-    ensure!(info.processes == 2, "{} processes", info.processes);
-    Ok(())
+    let reenact = stage.reenact.display();
+    let program = "sh -c '/bin/echo printed; exit 5'";
+    // A name of standard output, and a file where a pipe was, are no different.
+    for output in ["-o - -- PROGRAM | cat", "--force -o /dev/stdout PROGRAM | cat", "-o - PROGRAM"]
+    {
+        let record = format!("{reenact} record -q {output}").replace("PROGRAM", program);
+        let script = format!("({record}) > piped.rnt; [ -s piped.rnt ]");
+        let outcome = place.run(place.command("sh").args(["-c", &script]))?.success(output)?;
+        // The trace has standard output for itself.
+        ensure!(outcome.errors() == "printed\n", "{output}: it says {}", outcome.errors());
+        let trace = place.work().join("piped.rnt");
+        let info = Info::of(stage, &trace)?;
+        info.must_be_complete()?;
+        ensure!(info.processes == 2, "{output}: {} processes", info.processes);
+        let mut verify = place.command(&stage.reenact);
+        place.run(verify.arg("info").arg(&trace).arg("--verify"))?.success(output)?;
+    }
+    // With neither, PROGRAM has none.
+    let closed =
+        format!("{reenact} record -q -o - -- sh -c 'echo printed || exit 3' 2>&- > closed.rnt");
+    let outcome = place.run(place.command("sh").args(["-c", &closed]))?;
+    ensure!(outcome.status.code() == Some(3), "without standard error: {}", outcome.status);
+    Info::of(stage, &place.work().join("closed.rnt"))?.must_be_complete()
 }
 
 fn summary(stage: &Stage, place: &Place) -> Result<(), Complaint> {

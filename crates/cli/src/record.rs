@@ -5,9 +5,11 @@ mod summary;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use events::record::GapWhy;
 use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, namespaces, state};
 use ring::{DataMode, Slot};
-use supervisor::{ExecStop, LaunchError, Observer, Supervisor};
+use supervisor::{ExecStop, LaunchError, Observer, Program, Supervisor};
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 
@@ -50,8 +52,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let mut preamble =
         host::preamble(command, options_text(&args), calibration).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
-    let (sink, device, output) = create(&args, program)?;
-    preamble.trace_dev = device;
+    let output = create(&args, program)?;
+    preamble.trace_dev = output.device;
     let options = Options {
         writer: WriterOptions { compress: compress(args.compress), ..WriterOptions::default() },
         size_max: args.max_size,
@@ -60,10 +62,16 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data,
         manifest: !args.no_manifest,
     };
-    let recorder = Recorder::start(arena, sink, &preamble, options).map_err(|e| ours(&e))?;
-    let mut observer =
-        Glue { arena, handle: recorder.handle(), before: HashMap::new(), output, misplaced: None };
-    supervisor.launch(program, arguments, &mut observer).map_err(|error| launch_failure(&error))?;
+    let recorder = Recorder::start(arena, output.sink, &preamble, options).map_err(|e| ours(&e))?;
+    let mut observer = Glue {
+        arena,
+        handle: recorder.handle(),
+        before: HashMap::new(),
+        output: output.pending,
+        misplaced: None,
+    };
+    let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
+    supervisor.launch(program, &mut observer).map_err(|error| launch_failure(&error))?;
     let done = Arc::new(AtomicBool::new(false));
     let waiting = {
         let done = Arc::clone(&done);
@@ -79,8 +87,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     match summary {
         Ok(summary) => {
             if !args.quiet {
-                let to_stdout = args.output.as_deref().is_some_and(|path| path == "-");
-                let path = (!to_stdout).then(|| observer.output.path());
+                let path = (!output.is_stdout).then(|| observer.output.path());
                 eprintln!("{}", summary::text(&summary, path));
             }
         }
@@ -101,17 +108,39 @@ fn ring_requests(arena: ring::Arena) {
 }
 
 /// Where the trace goes.
-fn create(args: &args::Args, program: &OsStr) -> Result<(Sink, u64, Pending), Failure> {
+struct Output {
+    sink: Sink,
+    /// What it lies on, if it is a file.
+    device: u64,
+    /// Nothing else may be written to our standard output.
+    is_stdout: bool,
+    pending: Pending,
+}
+
+fn create(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
     let path = args.output.clone().unwrap_or_else(|| {
         let name = Path::new(program).file_name().unwrap_or(program);
         PathBuf::from(name).with_added_extension("rnt")
     });
     let (file, pending) = output::create(&path, args.force, &[]).map_err(Failure::Recorder)?;
     if path.as_os_str() == "-" {
-        return Ok((Sink::Stream(Box::new(file)), 0, pending));
+        let sink = Sink::Stream(Box::new(file));
+        return Ok(Output { sink, device: 0, is_stdout: true, pending });
     }
     let device = file.metadata().map_or(0, |meta| meta.dev());
-    Ok((Sink::File(file), device, pending))
+    let is_stdout = is_standard_output(&file);
+    Ok(Output { sink: Sink::File(file), device, is_stdout, pending })
+}
+
+/// Whether a file that was opened by its name is our standard output, as /dev/stdout is. What is
+/// written to other devices does not mix.
+fn is_standard_output(file: &File) -> bool {
+    let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let (Ok(found), Ok(stdout)) = (file.metadata(), stdout.and_then(|file| file.metadata())) else {
+        return false;
+    };
+    let mixes = found.is_file() || found.file_type().is_fifo();
+    mixes && (found.dev(), found.ino()) == (stdout.dev(), stdout.ino())
 }
 
 fn compress(choice: args::Compression) -> Compress {

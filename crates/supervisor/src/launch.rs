@@ -23,6 +23,17 @@ pub enum LaunchError {
     Ours(#[from] Error),
 }
 
+/// What is to be run.
+#[derive(Clone, Copy)]
+pub struct Program<'a> {
+    /// Its path, or its name below one of the directories in PATH.
+    pub name: &'a OsStr,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Its standard output is to be our standard error, because ours is needed for something else.
+    pub stdout_to_stderr: bool,
+}
+
 /// A child that waits to be told to execute its program.
 pub struct Held {
     /// Its process id.
@@ -75,8 +86,8 @@ fn plan(program: &OsStr, args: &[OsString]) -> Result<Plan, LaunchError> {
 }
 
 /// Forks a child that waits for `Held::go`.
-pub fn hold(program: &OsStr, args: &[OsString]) -> Result<Held, LaunchError> {
-    let plan = plan(program, args)?;
+pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
+    let plan = plan(program.name, program.args)?;
     let (wait, go) = pipe()?;
     let (failure, report) = pipe()?;
     // SAFETY: the child makes system calls only.
@@ -86,6 +97,9 @@ pub fn hold(program: &OsStr, args: &[OsString]) -> Result<Held, LaunchError> {
             // SAFETY: raw system calls on descriptors that are open here.
             unsafe {
                 restore_inherited();
+                if program.stdout_to_stderr && libc::dup2(2, 1) < 0 {
+                    libc::close(1);
+                }
                 // Ours alone is to keep the pipe open: if we die now, the child ends as well.
                 libc::close(go.as_raw_fd());
                 let mut byte = 0u8;

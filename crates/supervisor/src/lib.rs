@@ -24,7 +24,7 @@ mod sleep;
 
 pub use image::Image;
 pub use kin::Credentials;
-pub use launch::LaunchError;
+pub use launch::{LaunchError, Program};
 pub use segment::Segments;
 pub use serve::{ExecStop, Observer, Supervisor};
 

@@ -1,7 +1,6 @@
 //! The supervisor's loop: requests of agents, news of traced threads, the program's end.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use ring::{Arena, SLOTS, Slot, answer, request};
 use crate::analyst::Analyst;
 use crate::foreign::Foreign;
 use crate::kin::{Credentials, Kin, Mapped};
-use crate::launch::{self, LaunchError};
+use crate::launch::{self, LaunchError, Program};
 use crate::{Error, Image, Segments, foreign, mappings, place, ptrace, signals, sleep};
 
 /// Who wants to know.
@@ -111,12 +110,11 @@ impl Supervisor {
     /// one that calls `serve`.
     pub fn launch(
         &mut self,
-        program: &OsStr,
-        args: &[OsString],
+        program: Program<'_>,
         observer: &mut dyn Observer,
     ) -> Result<u32, LaunchError> {
         signals::install(&self.arena().control().requests.word);
-        let held = launch::hold(program, args)?;
+        let held = launch::hold(program)?;
         self.program = held.pid;
         let arena = self.arena();
         let index = arena
@@ -144,7 +142,7 @@ impl Supervisor {
             self.wait_for_news(observer, true);
         }
         if self.program_status.is_some() && self.tracees.remove(&held.pid).is_some() {
-            return Err(held.failure(program));
+            return Err(held.failure(program.name));
         }
         Ok(held.pid as u32)
     }

@@ -22,8 +22,8 @@ Examples:
   reenact record -o - ./server | ssh backup 'cat > server.rnt'"
 )]
 pub struct Args {
-    /// Where to write the trace; `-` is standard output [default: PROGRAM.rnt in the current
-    /// directory]
+    /// Where to write the trace; `-` is standard output, and PROGRAM's own then goes to standard
+    /// error [default: PROGRAM.rnt in the current directory]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
