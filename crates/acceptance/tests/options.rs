@@ -62,6 +62,9 @@ fn build(stage: &Stage, name: &str) -> Result<String, Complaint> {
 
 fn exit_codes(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     place.write("not-executable", b"text")?;
+    place.write("no-interpreter", b"#! /no/such/interpreter -x\n")?;
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.work().join("no-interpreter"), open).map_err(|e| e.to_string())?;
     let trace = place.trace("codes.rnt");
     let trace = path(&trace)?;
     let cases: &[(&[&str], i32)] = &[
@@ -73,6 +76,8 @@ fn exit_codes(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         (&["-o", trace, "--force", "--", "./not-there"], 127),
         (&["-o", trace, "--force", "--", "./not-executable"], 126),
         (&["-o", trace, "--force", "--", "."], 126),
+        (&["-o", trace, "--force", "--", ""], 127),
+        (&["-o", trace, "--force", "--", "./no-interpreter"], 126),
         (&["-o", "/no/such/folder/x.rnt", "--", "true"], 125),
         (&["--no-such-option", "--", "true"], 125),
         (&["--data", "some", "--", "true"], 125),
@@ -85,7 +90,16 @@ fn exit_codes(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         if *code >= 125 && !words.contains(&"sh") {
             ensure!(!said.trim().is_empty(), "{words:?} fails without a word");
         }
+        let missing = words.contains(&"./no-interpreter");
+        ensure!(!missing || said.contains("its interpreter /no/such/interpreter: "), "{said}");
+        ensure!(!words.contains(&"") || said.contains("cannot run ''"), "{said}");
     }
+    // Less address space than the shared memory takes.
+    let limited = format!("ulimit -v 200000; exec {} record true", stage.reenact.display());
+    let outcome = place.run(place.command("sh").args(["-c", &limited]))?;
+    let said = outcome.errors();
+    ensure!(outcome.status.code() == Some(125), "ulimit -v: {}; {said}", outcome.status);
+    ensure!(said.contains("ulimit -v") && said.contains("--buffer"), "no remedy is named: {said}");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use model::decode::{Buffer, buffers};
 use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
-use crate::source;
+use crate::{source, units};
 
 /// Write the raw bytes of a call's buffer to standard output.
 #[derive(clap::Args, Debug)]
@@ -23,7 +23,7 @@ pub struct Args {
     trace: PathBuf,
 
     /// The call: its `seq` in `show --json`
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::number::<u64>)]
     seq: u64,
 
     /// The buffer: a name under `data` in `show --json`; may be left out when there is only one

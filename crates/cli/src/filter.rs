@@ -13,11 +13,11 @@ use crate::units;
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Only these processes (process ids, separated by commas)
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = units::number::<u32>)]
     pid: Vec<u32>,
 
     /// Only these threads (thread ids, separated by commas)
-    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = units::number::<u32>)]
     tid: Vec<u32>,
 
     /// Only these calls: names and classes (%file, %desc, %network, %process, %signal, %ipc,

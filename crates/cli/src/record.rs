@@ -35,6 +35,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
     let calibration = host::Calibration::begin();
     let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
+    // Before anything is made for it.
+    supervisor::find(program).map_err(|error| launch_failure(&error))?;
     let mut supervisor = Supervisor::new(AGENT, args.buffer as usize).map_err(|e| ours(&e))?;
     let arena = supervisor.arena();
     let control = arena.control();
@@ -187,7 +189,9 @@ fn launch_failure(error: &LaunchError) -> Failure {
         LaunchError::Program { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             Failure::NotFound(text)
         }
-        LaunchError::Program { .. } => Failure::NotExecutable(text),
+        LaunchError::Program { .. } | LaunchError::Interpreter { .. } => {
+            Failure::NotExecutable(text)
+        }
         LaunchError::Ours(_) => Failure::Recorder(text),
     }
 }

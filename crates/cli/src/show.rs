@@ -18,7 +18,7 @@ use crate::failure::{self, Failure};
 use crate::filter::{self, Filter};
 use crate::render::json::Json;
 use crate::render::text::Style;
-use crate::source;
+use crate::{source, units};
 use follow::Held;
 use lines::Look;
 
@@ -46,7 +46,7 @@ pub struct Args {
     only: filter::Options,
 
     /// Stop after this many events
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = units::number::<u64>)]
     limit: Option<u64>,
 
     /// Go on as the trace grows, until it is complete
@@ -54,7 +54,7 @@ pub struct Args {
     follow: bool,
 
     /// Bytes of strings and items of arrays that are shown
-    #[arg(short, long, value_name = "N", default_value_t = 32)]
+    #[arg(short, long, value_name = "N", default_value_t = 32, value_parser = units::number::<usize>)]
     string_limit: usize,
 
     /// How the data of buffers is shown: not at all, as text up to the string limit, or all of it

@@ -50,7 +50,7 @@ pub struct Args {
     sort: Option<String>,
 
     /// Show at most this many rows of a table: 20 for people, all for programs, unless told otherwise
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = units::number::<usize>)]
     limit: Option<usize>,
 
     /// Show only this table, as JSON names it

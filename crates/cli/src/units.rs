@@ -1,8 +1,12 @@
-//! Sizes and times as users write them.
+//! Sizes, times and numbers as users write them.
 
 /// Bytes: a number, with K, M, G or T for powers of 1024 (`64M`, `1GiB`, `4096`).
 pub fn size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
+    let bad = || format!("'{text}' is no size; write 4096, 64K, 64M or 1G");
+    if number.is_empty() {
+        return Err(bad());
+    }
     let unit = unit.strip_suffix("iB").or(unit.strip_suffix('B')).unwrap_or(unit);
     let shift = match unit {
         "" => 0,
@@ -12,8 +16,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         "T" | "t" => 40,
         _ => return Err(format!("'{unit}' is no unit of size; known are K, M, G and T")),
     };
-    let number: u64 =
-        number.parse().map_err(|_| format!("'{text}' is no size; write 4096, 64K, 64M or 1G"))?;
+    let number: u64 = number.parse().map_err(|_| bad())?;
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| format!("'{text}' is more than {} bytes", u64::MAX))
@@ -22,6 +25,10 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Nanoseconds: a number of seconds, or one with ns, us, ms, s, m or h (`1.5`, `10s`, `200us`).
 pub fn time_ns(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
+    let bad = || format!("'{text}' is no time; write 1.5, 10s, 200ms or 5m");
+    if number.is_empty() {
+        return Err(bad());
+    }
     let unit_ns: f64 = match unit {
         "ns" => 1.0,
         "us" | "µs" => 1e3,
@@ -33,7 +40,6 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
             return Err(format!("'{unit}' is no unit of time; known are ns, us, ms, s, m and h"));
         }
     };
-    let bad = || format!("'{text}' is no time; write 1.5, 10s, 200ms or 5m");
     // Whole nanoseconds are kept exactly.
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(unit_ns as u64).ok_or_else(|| format!("'{text}' is too long"));
@@ -49,6 +55,13 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
 /// As [`time_ns`], as a duration.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     time_ns(text).map(std::time::Duration::from_nanos)
+}
+
+/// A whole number, as large as there is room for.
+pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
+    let number = text.parse().ok().and_then(|number: u64| T::try_from(number).ok());
+    number.ok_or_else(|| format!("'{text}' is no whole number from 0 to {most}"))
 }
 
 /// Bytes as hexadecimal digits (`00ff`).
@@ -118,6 +131,24 @@ mod tests {
         assert_eq!(time_ns("18446744073709551615ns"), Ok(u64::MAX));
         for bad in ["", "s", "1x", "-1", "1.2.3s", "99999999999999h"] {
             assert!(time_ns(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(number::<u32>("4294967295"), Ok(u32::MAX));
+        assert_eq!(number::<u64>("18446744073709551615"), Ok(u64::MAX));
+        for bad in ["", "x", "-1", "1.5", "4294967296"] {
+            let said = number::<u32>(bad).unwrap_err();
+            assert_eq!(said, format!("'{bad}' is no whole number from 0 to 4294967295"));
+        }
+    }
+
+    #[test]
+    fn what_is_needed_is_said() {
+        for bad in ["-1", "x", ""] {
+            assert!(size(bad).is_err_and(|said| said.contains("is no size; write")), "{bad}");
+            assert!(time_ns(bad).is_err_and(|said| said.contains("is no time; write")), "{bad}");
         }
     }
 

@@ -4,23 +4,39 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
-use crate::Error;
+use crate::{Error, program};
 
 /// Why the program did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The program could not be executed.
-    #[error("cannot run {}: {source}", program.display())]
+    #[error("cannot run {}: {source}", shown(program))]
     Program {
         /// What was to be run.
         program: OsString,
         /// What the system said.
         source: io::Error,
     },
+    /// The program is there, but not what it needs.
+    #[error("cannot run {}: its interpreter {}: {source}", shown(program), interpreter.display())]
+    Interpreter {
+        /// What was to be run.
+        program: OsString,
+        /// What is named in its first line, or in its header.
+        interpreter: PathBuf,
+        /// What the system says of that.
+        source: io::Error,
+    },
     /// Something of ours.
     #[error(transparent)]
     Ours(#[from] Error),
+}
+
+/// A name for people, who would not see an empty one.
+fn shown(name: &OsStr) -> String {
+    if name.is_empty() { "''".to_string() } else { name.display().to_string() }
 }
 
 /// What is to be run.
@@ -67,16 +83,10 @@ fn plan(program: &OsStr, args: &[OsString]) -> Result<Plan, LaunchError> {
             source: io::Error::from(io::ErrorKind::InvalidInput),
         })
     };
-    let mut candidates = Vec::new();
-    if program.as_bytes().contains(&b'/') {
-        candidates.push(c_string(program)?);
-    } else {
-        let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-        for dir in std::env::split_paths(&path) {
-            let dir = if dir.as_os_str().is_empty() { ".".into() } else { dir };
-            candidates.push(c_string(dir.join(program).as_os_str())?);
-        }
-    }
+    let candidates = program::candidates(program)
+        .iter()
+        .map(|path| c_string(path.as_os_str()))
+        .collect::<Result<_, _>>()?;
     let args: Vec<CString> = std::iter::once(program)
         .chain(args.iter().map(OsString::as_os_str))
         .map(c_string)
@@ -196,6 +206,13 @@ impl Held {
         // SAFETY: reads into a number; the writing end is closed by now.
         let n = unsafe { libc::read(self.failure.as_raw_fd(), (&raw mut error).cast(), 4) };
         let error = if n == 4 { error } else { libc::ENOENT };
+        let missing = || program::missing_interpreter(&program::find(program).ok()?);
+        // The kernel gives an interpreter's error as the program's.
+        if matches!(error, libc::ENOENT | libc::EACCES)
+            && let Some((interpreter, source)) = missing()
+        {
+            return LaunchError::Interpreter { program: program.to_owned(), interpreter, source };
+        }
         LaunchError::Program {
             program: program.to_owned(),
             source: io::Error::from_raw_os_error(error),

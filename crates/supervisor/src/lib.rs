@@ -16,6 +16,7 @@ mod launch;
 mod mappings;
 mod modules;
 mod place;
+mod program;
 mod ptrace;
 mod segment;
 mod serve;
@@ -25,6 +26,7 @@ mod sleep;
 pub use image::Image;
 pub use kin::Credentials;
 pub use launch::{LaunchError, Program};
+pub use program::{find, gains_rights};
 pub use segment::Segments;
 pub use serve::{ExecStop, Observer, Supervisor};
 

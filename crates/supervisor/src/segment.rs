@@ -27,7 +27,10 @@ impl Segment {
             let error = std::io::Error::last_os_error();
             libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
             if at as isize == -1 {
-                let what = "attaching System V shared memory".to_owned();
+                let mut what = format!("attaching {} MiB of System V shared memory", len >> 20);
+                if error.raw_os_error() == Some(libc::ENOMEM) {
+                    what.push_str(" (a higher `ulimit -v`, or a smaller --buffer, gives it room)");
+                }
                 return Err(Error::System { what, source: error });
             }
             Ok(Segment { id, at: at.cast() })

@@ -65,7 +65,7 @@ pub struct Args {
 
     /// Stop after the call with this number (`seq` in `show --json`), and keep the files as they
     /// are then
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = units::number::<u64>)]
     pub until: Option<u64>,
 
     /// Replay so many times, and tell median and spread
