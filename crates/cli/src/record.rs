@@ -51,8 +51,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     control.data_max.store(args.max_data.unwrap_or(u64::MAX), Ordering::Relaxed);
 
     let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let mut preamble =
-        host::preamble(command, options_text(&args), calibration).map_err(|e| ours(&e))?;
+    let mut preamble = host::preamble(command, args.words(), calibration).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
     let output = create(&args, program)?;
     preamble.trace_dev = output.device;
@@ -165,22 +164,6 @@ fn data_rules(args: &args::Args) -> DataRules {
         mode: mode(rule.mode),
     };
     DataRules { usual: mode(args.data), rules: args.data_for.iter().map(rule).collect() }
-}
-
-fn options_text(args: &args::Args) -> String {
-    let mut text = format!(
-        "data={:?} max_data={:?} compress={:?} buffer={}",
-        args.data, args.max_data, args.compress, args.buffer
-    )
-    .to_lowercase();
-    if args.snapshot {
-        text.push_str(" snapshot");
-    }
-    for rule in &args.data_for {
-        text.push_str(&format!(" data_for={}=", rule.glob));
-        text.push_str(&format!("{:?}", rule.mode).to_lowercase());
-    }
-    text
 }
 
 fn launch_failure(error: &LaunchError) -> Failure {

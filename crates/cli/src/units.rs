@@ -81,6 +81,26 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
+/// A size as [`size`] reads it, exactly.
+pub fn size_word(bytes: u64) -> String {
+    let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
+    let fits = |(_, shift): &&(&str, u32)| bytes != 0 && bytes.trailing_zeros() >= *shift;
+    match units.iter().find(fits) {
+        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+/// A time as [`duration`] reads it, exactly.
+pub fn time_word(time: std::time::Duration) -> String {
+    let ns = time.as_nanos();
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    match units.iter().find(|(_, length)| ns.is_multiple_of(*length)) {
+        Some((unit, length)) => format!("{}{unit}", ns / length),
+        None => format!("{ns}ns"),
+    }
+}
+
 /// A size for people: `1.5 MiB`.
 pub fn show_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -1,6 +1,7 @@
 //! The command line of `reenact record`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -104,6 +105,41 @@ pub struct Args {
     pub command: Vec<OsString>,
 }
 
+impl Args {
+    /// The options that decide what is in the trace, as they may be given again.
+    pub fn words(&self) -> String {
+        let mut words = format!(
+            "--data {} --compress {} --buffer {}",
+            self.data,
+            self.compress,
+            units::size_word(self.buffer)
+        );
+        let mut add = |word: &str| {
+            words.push(' ');
+            words.push_str(word);
+        };
+        for DataRule { glob, mode } in &self.data_for {
+            add(&format!("--data-for '{}={mode}'", glob.replace('\'', "'\\''")));
+        }
+        if let Some(bytes) = self.max_data {
+            add(&format!("--max-data {}", units::size_word(bytes)));
+        }
+        if let Some(bytes) = self.max_size {
+            add(&format!("--max-size {}", units::size_word(bytes)));
+        }
+        if let Some(time) = self.duration {
+            add(&format!("--duration {}", units::time_word(time)));
+        }
+        let flags = [
+            (self.snapshot, "--snapshot"),
+            (self.until_exit, "--until-exit"),
+            (self.no_manifest, "--no-manifest"),
+        ];
+        flags.iter().filter(|(given, _)| *given).for_each(|(_, word)| add(word));
+        words
+    }
+}
+
 /// What is kept of a buffer.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataMode {
@@ -113,6 +149,16 @@ pub enum DataMode {
     Hash,
     /// Length alone
     None,
+}
+
+impl fmt::Display for DataMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DataMode::Full => "full",
+            DataMode::Hash => "hash",
+            DataMode::None => "none",
+        })
+    }
 }
 
 /// An exception from `--data`.
@@ -135,6 +181,17 @@ pub enum Compression {
     Lz4,
     /// Not at all.
     None,
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Compression::Auto => f.write_str("auto"),
+            Compression::Zstd(level) => write!(f, "zstd:{level}"),
+            Compression::Lz4 => f.write_str("lz4"),
+            Compression::None => f.write_str("none"),
+        }
+    }
 }
 
 /// The level that costs least.
@@ -172,6 +229,8 @@ fn compression(text: &str) -> Result<Compression, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -181,6 +240,29 @@ mod tests {
         for bad in ["/a", "=full", "/a=some"] {
             assert!(data_rule(bad).is_err(), "{bad}");
         }
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn words_are_options_that_may_be_given_again() {
+        let words = |line: &str| {
+            let line = ["record"].into_iter().chain(line.split_whitespace()).chain(["true"]);
+            Line::parse_from(line).args.words()
+        };
+        assert_eq!(words(""), "--data full --compress auto --buffer 64M");
+        let all = "--data none --compress zstd:3 --buffer 1500K --data-for '*.key=hash' \
+                   --max-data 0 --max-size 1G --duration 1500ms --snapshot --until-exit \
+                   --no-manifest";
+        assert_eq!(words(&all.replace('\'', "")), all);
+        assert_eq!(
+            words(&words("--max-data 100 --duration 2")),
+            words("--max-data 100 --duration 2s")
+        );
     }
 
     #[test]
