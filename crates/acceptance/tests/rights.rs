@@ -35,6 +35,10 @@ fn main() -> ExitCode {
                     rights_are_kept(stage, who, raise, script)
                 });
             }
+            let name = format!("{kind}/lost_by_the_first_program");
+            trials.add(&name, Who::User, missing, move |stage, who| {
+                lost_rights_are_told(stage, who, raise)
+            });
         }
         Ok(())
     })
@@ -78,4 +82,29 @@ fn rights_are_kept(stage: &Stage, who: Who, raise: Raise, script: &str) -> Resul
     info.must_be_complete_but_for(stage, &trace, &["not-followed".into()])?;
     ensure!(info.gaps == 1, "{} gaps", info.gaps);
     Ok(())
+}
+
+/// PROGRAM itself is traced when it starts, and so does without them: nobody is to wonder.
+fn lost_rights_are_told(stage: &Stage, who: Who, raise: Raise) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let raised = place.work().join("raised");
+    fs::copy("/bin/grep", &raised).map_err(|error| error.to_string())?;
+    let status = ["-E", "^(Uid|Gid|Cap)", "/proc/self/status"];
+    let plain = place.run(place.command(&raised).args(status))?.success("without rights")?;
+    let trace = place.trace("lost.rnt");
+    let record = |options: &[&str]| {
+        let mut record = place.command(&stage.reenact);
+        record.arg("record").args(options).arg("--force").arg("--output").arg(&trace);
+        place.run(record.arg("./raised").args(status))?.success("recorded")
+    };
+    let warning = "runs without the rights of its file";
+    ensure!(!record(&[])?.errors().contains(warning), "a warning where no rights are");
+    raise(&raised.display().to_string())?;
+    let recorded = record(&[])?;
+    ensure!(recorded.text() == plain.text(), "it has rights:\n{}", recorded.text());
+    ensure!(recorded.errors().contains(warning), "no warning: {}", recorded.errors());
+    ensure!(record(&["--quiet"])?.errors().is_empty(), "--quiet warns");
+    let info = place.run(place.command(&stage.reenact).arg("info").arg(&trace))?;
+    ensure!(info.text().contains("without the rights"), "info says:\n{}", info.text());
+    Info::of(stage, &trace)?.must_be_complete()
 }

@@ -36,7 +36,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let calibration = host::Calibration::begin();
     let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
     // Before anything is made for it.
-    supervisor::find(program).map_err(|error| launch_failure(&error))?;
+    let file = supervisor::find(program).map_err(|error| launch_failure(&error))?;
+    let loses_rights = supervisor::gains_rights(&file);
     let mut supervisor = Supervisor::new(AGENT, args.buffer as usize).map_err(|e| ours(&e))?;
     let arena = supervisor.arena();
     let control = arena.control();
@@ -51,7 +52,11 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     control.data_max.store(args.max_data.unwrap_or(u64::MAX), Ordering::Relaxed);
 
     let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let mut preamble = host::preamble(command, args.words(), calibration).map_err(|e| ours(&e))?;
+    let mut options = args.words();
+    if loses_rights {
+        options.push_str("; PROGRAM ran without the rights of its file");
+    }
+    let mut preamble = host::preamble(command, options, calibration).map_err(|e| ours(&e))?;
     control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
     let output = create(&args, program)?;
     preamble.trace_dev = output.device;
@@ -71,6 +76,13 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         output: output.pending,
         misplaced: None,
     };
+    if loses_rights && !args.quiet {
+        let name = file.display();
+        failure::warn(&format!(
+            "{name} runs without the rights of its file (set-user-id, set-group-id or capabilities): \
+             only root can record it with them"
+        ));
+    }
     let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
     supervisor.launch(program, &mut observer).map_err(|error| launch_failure(&error))?;
     let done = Arc::new(AtomicBool::new(false));

@@ -96,7 +96,7 @@ pub struct Args {
     #[arg(long)]
     pub no_manifest: bool,
 
-    /// Print no summary
+    /// Print no summary and no warnings
     #[arg(short, long)]
     pub quiet: bool,
 
