@@ -35,6 +35,10 @@ fn main() -> ExitCode {
                     rights_are_kept(stage, who, raise, script)
                 });
             }
+            let name = format!("{kind}/not_executed");
+            trials.add(&name, Who::User, missing, move |stage, who| {
+                failing_execs_are_no_gaps(stage, who, raise)
+            });
             let name = format!("{kind}/lost_by_the_first_program");
             trials.add(&name, Who::User, missing, move |stage, who| {
                 lost_rights_are_told(stage, who, raise)
@@ -107,4 +111,25 @@ fn lost_rights_are_told(stage: &Stage, who: Who, raise: Raise) -> Result<(), Com
     let info = place.run(place.command(&stage.reenact).arg("info").arg(&trace))?;
     ensure!(info.text().contains("without the rights"), "info says:\n{}", info.text());
     Info::of(stage, &trace)?.must_be_complete()
+}
+
+/// A program with rights that may not be executed, and one after it in PATH.
+fn failing_execs_are_no_gaps(stage: &Stage, who: Who, raise: Raise) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let raised = place.work().join("raised");
+    fs::copy("/bin/grep", &raised).map_err(|error| error.to_string())?;
+    raise(&raised.display().to_string())?;
+    let mode = fs::metadata(&raised).map_err(|error| error.to_string())?.permissions().mode();
+    let closed = fs::Permissions::from_mode(mode & !0o111);
+    fs::set_permissions(&raised, closed).map_err(|error| error.to_string())?;
+    let script = "./raised; ./raised; exec 2> errors; ./raised; /bin/echo after";
+    let trace = place.trace("failing.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--output"]).arg(&trace).args(["--", "sh", "-c", script]);
+    let recorded = place.run(&mut record)?.success("recorded")?;
+    ensure!(recorded.text() == "after\n", "it printed {}", recorded.text());
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete()?;
+    ensure!(info.count("execve") == 4, "{} execs", info.count("execve"));
+    Ok(())
 }

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         trials.add("disk_is_full_before_the_start", Who::Root, None, disk_is_full_before_the_start);
         trials.add("disk_is_full_at_once", Who::Root, None, disk_is_full_at_once);
         trials.add("limited_files_of_a_tmpfs", Who::Root, None, limited_files_of_a_tmpfs);
+        trials.add_for_both("recorder_is_recorded", None, recorder_is_recorded);
         trials.add_for_both("size_limit", None, size_limit);
         trials.add_for_both("slow_reader", None, slow_reader);
         trials.add_for_both("gdb_attaches", trials::missing(&["gdb"]), gdb_attaches);
@@ -186,6 +187,25 @@ fn program_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let info = Info::of(stage, &trace)?;
     info.must_be_complete()?;
     ensure!(info.count("write") == 1, "its write is missing: {info:?}");
+    Ok(())
+}
+
+/// What the inner one attaches to cannot be attached to by the outer one. Its tries to execute a
+/// program that is elsewhere in PATH are no gaps.
+fn recorder_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let (outer, inner) = (place.trace("outer.rnt"), place.trace("inner.rnt"));
+    let reenact = stage.reenact.display().to_string();
+    let inner_name = inner.display().to_string();
+    let command = ["env", "PATH=/no:/such:/folder:/usr/bin:/bin", &reenact, "record", "-q", "-o"];
+    let command: Vec<&str> = command.into_iter().chain([inner_name.as_str(), "true"]).collect();
+    let recorded = place.run(&mut record(stage, &place, &[], &outer, &command))?;
+    let recorded = recorded.success("the outer one")?;
+    Info::of(stage, &inner)?.must_be_complete()?;
+    let info = Info::of(stage, &outer)?;
+    info.must_be_complete_but_for(stage, &outer, &["not-followed".into()])?;
+    ensure!(info.gaps == 1, "{} gaps for one program; {}", info.gaps, recorded.errors());
+    ensure!(recorded.errors().contains("cannot be attached to"), "{}", recorded.errors());
     Ok(())
 }
 

@@ -14,6 +14,9 @@ use crate::{rights, signals, sys};
 /// Longest wait before looking whether the supervisor still lives.
 const ANSWER_WAIT_NS: u64 = 20_000_000;
 
+/// What a try to attach is refused with.
+const EPERM: u64 = 1;
+
 /// From linux/prctl.h: memory that is writable may not become executable.
 pub const PR_GET_MDWE: u64 = 66;
 
@@ -23,11 +26,10 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let row = enter(context, nr, &args, enter_flag::NO_RETURN);
     if !context.silent {
-        if sys::is_quiet() || rights::are_gained(context, nr as u32, &args) || refuses_code() {
-            let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-            Stream::record(context, &[head, sys::tsc(), 0]);
-            Stream::publish(context);
-        } else {
+        let quietly =
+            sys::is_quiet() || rights::are_gained(context, nr as u32, &args) || refuses_code();
+        let mut gap = quietly.then_some(0);
+        if !quietly {
             if let Some(slot) = context.slot {
                 let sigsys = context.mask & signal_bit(raw::SIGSYS);
                 slot.exec_blocked.store(sigsys, Ordering::Relaxed);
@@ -35,9 +37,15 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
                 slot.exec_ignored.store(ignored, Ordering::Relaxed);
             }
             context.exec_announced = true;
-            if !ask(context, request::EXEC, [u64::from(context.tid), 0, 0, 0, 0, 0]) {
-                context.exec_announced = false;
-            }
+            let reply = ask(context, request::EXEC, [u64::from(context.tid), 0, 0, 0, 0, 0]);
+            context.exec_announced = reply == answer::DONE;
+            gap = (reply == answer::NOT_ATTACHED).then_some(EPERM);
+        }
+        // If the call fails, the recorder forgets this.
+        if let Some(errno) = gap {
+            let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
+            Stream::record(context, &[head, sys::tsc(), errno]);
+            Stream::publish(context);
         }
         // Counted now: a call that succeeds never comes back.
         call::count(context);
@@ -72,19 +80,19 @@ pub fn cancel(context: &mut Context) {
     ask(context, request::EXEC_CANCEL, [u64::from(context.tid), 0, 0, 0, 0, 0]);
 }
 
-/// Asks the supervisor and waits for its answer. False: it is not there, or cannot.
-fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
-    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+/// Asks the supervisor and waits for its answer: an [`answer`].
+fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
+    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return answer::REFUSED };
     if !tell(context, what, args) {
-        return false;
+        return answer::REFUSED;
     }
     loop {
         let now = slot.answer.load(Ordering::Acquire);
         if now != answer::PENDING {
-            return now == answer::DONE;
+            return now;
         }
         if arena.recorder_lost() {
-            return false;
+            return answer::REFUSED;
         }
         sys::futex_wait(&slot.answer, answer::PENDING, ANSWER_WAIT_NS);
     }

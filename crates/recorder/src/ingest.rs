@@ -109,6 +109,9 @@ pub(crate) struct Stream {
     arriving: Option<Arriving>,
 
     call: Option<OpenCall>,
+    /// The open call executes a program that cannot be followed: when that was noted, and the errno
+    /// of the try. It is a gap unless the call fails.
+    unfollowed: Option<(u64, u64)>,
     /// The IMAGE that items belong to: time and thread id.
     image: Option<(u64, u32)>,
     items: Vec<Item>,
@@ -371,6 +374,7 @@ impl Stream {
             }
             RecordKind::Exit => {
                 let Some(call) = self.call.take() else { return bad("EXIT without a call") };
+                self.unfollowed = None;
                 let (exit_tsc, ret) = (word_of(body, 0), word_of(body, 1) as i64);
                 self.emit_call(me.thread, &call, Outcome::Returned { exit_tsc, ret }, out);
             }
@@ -390,6 +394,7 @@ impl Stream {
                 if self.call.take().is_none() {
                     return bad("ABANDON without a call");
                 }
+                self.unfollowed = None;
                 self.calls -= 1;
                 if let Some(policy) = &mut out.policy {
                     policy.abandoned(me.thread);
@@ -409,6 +414,7 @@ impl Stream {
                 if let Some(call) = self.call.take() {
                     let outcome = Outcome::Returned { exit_tsc: tsc, ret: 0 };
                     self.emit_call(me.thread, &call, outcome, out);
+                    self.tell_unfollowed(out);
                 }
                 self.emit_image(out);
                 self.image = Some((tsc, header.c));
@@ -434,9 +440,14 @@ impl Stream {
                 let Some(why) = GapWhy::from_wire(header.a) else {
                     return bad("a gap for no known reason");
                 };
+                let (tsc, detail) = (word_of(body, 0), word_of(body, 1));
+                let executes = self.call.is_some_and(|c| c.flags & enter_flag::NO_RETURN != 0);
+                if executes && why == GapWhy::NotFollowed {
+                    self.unfollowed = Some((tsc, detail));
+                    return Ok(());
+                }
                 self.close_gone_call(me.thread, out);
-                let kind = EventKind::Gap { why, detail: word_of(body, 1), text: String::new() };
-                out.event(me.thread, word_of(body, 0), kind);
+                out.event(me.thread, tsc, EventKind::Gap { why, detail, text: String::new() });
             }
             RecordKind::End => {
                 self.close_any_call(out);
@@ -509,6 +520,7 @@ impl Stream {
             }
             self.call = None;
             self.emit_call(thread, &call, Outcome::Unfinished, out);
+            self.tell_unfollowed(out);
         }
         if self.image.is_some() {
             self.emit_image(out);
@@ -519,7 +531,27 @@ impl Stream {
     fn close_any_call(&mut self, out: &mut Output) {
         if let Some(call) = self.call.take() {
             self.emit_call(self.thread(), &call, Outcome::Unfinished, out);
+            self.tell_unfollowed(out);
         }
+    }
+
+    /// The call that executes a program has not returned.
+    fn tell_unfollowed(&mut self, out: &mut Output) {
+        let Some((tsc, errno)) = self.unfollowed.take() else { return };
+        let Some((_, start)) = self.start else { return };
+        let text = match i32::try_from(errno) {
+            Ok(errno @ 1..) => {
+                let error = std::io::Error::from_raw_os_error(errno);
+                let Start { pid, process, .. } = start;
+                format!(
+                    "process {pid} (number {process}) runs a program unrecorded: it cannot be \
+                     attached to: {error}"
+                )
+            }
+            _ => String::new(),
+        };
+        let kind = EventKind::Gap { why: GapWhy::NotFollowed, detail: errno, text };
+        out.event(start.thread, tsc, kind);
     }
 
     /// The stream ends here, for whatever reason: hands over what is open, without a record that

@@ -154,6 +154,8 @@ pub mod answer {
     pub const DONE: u32 = 1;
     /// Cannot be done; go on without.
     pub const REFUSED: u32 = 2;
+    /// To EXEC: the thread cannot be attached to; if its program is executed, that is a gap.
+    pub const NOT_ATTACHED: u32 = 3;
 }
 
 /// One traced thread.

@@ -224,14 +224,18 @@ impl Supervisor {
         let tid = slot.tid.load(Ordering::Relaxed);
         let reply = match what {
             request::EXEC => {
-                if let Some(tid) = observer.global_tid(slot, tid)
-                    && let Some(process) = self.attach(tid, index, observer)
-                {
-                    reply_to(slot, answer::DONE);
-                    self.look_ahead(tid, process, observer);
-                    return;
+                let attached = match observer.global_tid(slot, tid) {
+                    Some(tid) => self.attach(tid, index, observer).map(|process| (tid, process)),
+                    None => Err(answer::REFUSED),
+                };
+                match attached {
+                    Ok((tid, process)) => {
+                        reply_to(slot, answer::DONE);
+                        self.look_ahead(tid, process, observer);
+                        return;
+                    }
+                    Err(reply) => reply,
                 }
-                answer::REFUSED
             }
             request::EXEC_CANCEL => match observer.global_tid(slot, tid) {
                 Some(tid) if self.tracees.get(&tid).is_some_and(|t| t.slot == index) => {
@@ -261,26 +265,24 @@ impl Supervisor {
     }
 
     /// Attaches to a thread for its exec, if it is one of those that we follow: the id comes from
-    /// memory that the program can write. Gives its process.
-    fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> Option<i32> {
-        let identity = self.kin.identify(tid)?; // gone, or about to be
+    /// memory that the program can write. Gives its process, or what to reply.
+    fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> Result<i32, u32> {
+        // Else it is gone, or about to be.
+        let identity = self.kin.identify(tid).ok_or(answer::REFUSED)?;
         let process = place::process_number(self.slot(index));
         if !self.kin.contains(&identity, &self.mapped()) {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
-            return None;
+            return Err(answer::REFUSED);
         }
         match ptrace::seize(tid) {
             Ok(()) => {
                 let owner = identity.owner;
                 self.tracees.insert(tid, Tracee::new(index, process, owner));
-                Some(identity.process)
+                Ok(identity.process)
             }
-            Err(_) if self.kin.read_status(tid).is_none() => None,
-            Err(error) => {
-                let why = format!("it cannot be attached to: {error}");
-                observer.not_followed(tid as u32, process, &why);
-                None
-            }
+            Err(_) if self.kin.read_status(tid).is_none() => Err(answer::REFUSED),
+            // The agent tells: only it learns whether the program is executed.
+            Err(_) => Err(answer::NOT_ATTACHED),
         }
     }
 

@@ -237,3 +237,35 @@ fn one_call_cannot_name_endless_blobs() {
     assert_eq!(refused.what, "a call with too much data");
     assert!(fed <= (IDS_MAX * BLOB_BYTES_MAX) as u64 + (1 << 20), "{fed}");
 }
+
+#[test]
+fn an_exec_that_fails_leaves_no_gap() {
+    let start = Start { tsc: 10, thread: 4, process: 2, parent: 1, pid: 300, tid: 301 }.to_words();
+    let mut words = Vec::new();
+    push(&mut words, RecordKind::Start, StartHow::Fork as u8, 0, 0, &start);
+    let mut exec = |tsc: u64, end: Option<RecordKind>| {
+        push(&mut words, RecordKind::Enter, enter_flag::NO_RETURN, 59, 0, &[tsc, 0x40_0000]);
+        push(&mut words, RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0, &[tsc + 1, 1]);
+        match end {
+            Some(RecordKind::Exit) => {
+                let not_there = -2i64;
+                push(&mut words, RecordKind::Exit, 0, 0, 0, &[tsc + 2, not_there as u64]);
+            }
+            Some(kind) => push(&mut words, kind, 0, 0, 0, &[]),
+            None => {}
+        }
+    };
+    exec(100, Some(RecordKind::Exit));
+    exec(200, Some(RecordKind::Abandon));
+    exec(300, None);
+    let (mut out, _) = output();
+    let mut stream = Stream::default();
+    stream.feed(&bytes_of(&words), &mut out).unwrap();
+    assert_eq!((stream.calls(), out.gaps), (2, 0));
+    // Nothing more came: the last one was executed.
+    stream.close(&mut out);
+    assert_eq!((out.calls_written, out.gaps), (2, 1));
+    let (_, said) = out.first_gap.unwrap();
+    assert!(said.contains("process 300 (number 2) runs a program unrecorded"), "{said}");
+    assert!(said.contains("not permitted"), "{said}");
+}
