@@ -333,7 +333,7 @@ impl World {
     fn image(&mut self, number: u32, tid: u32, data: &[Data], contents: &mut dyn Contents) {
         let Some(thread) = self.threads.get_mut(&number) else { return };
         thread.tid = tid;
-        thread.fresh = true;
+        let launched = std::mem::replace(&mut thread.fresh, true);
         thread.files = copy(&thread.files);
         thread.files.borrow_mut().exec();
         thread.cwd = copy(&thread.cwd);
@@ -344,7 +344,10 @@ impl World {
             let argv = data.iter().find(|d| d.part == part::ARGV);
             if let Some(Ok(bytes)) = argv.map(|d| contents.read(&d.content, ARGV_BYTES_MAX)) {
                 process.argv = contents::strings(&bytes);
-                process.exe = process.argv.first().cloned().unwrap_or_default();
+                // What a launched process runs was told at its start.
+                if !(launched && process.state.is_some()) {
+                    process.exe = process.argv.first().cloned().unwrap_or_default();
+                }
             }
         }
         self.state(process);

@@ -310,3 +310,27 @@ fn what_has_ended_takes_no_memory() {
     assert_eq!(story.world.processes().count(), 0);
     assert!(story.world.thread(1).is_none());
 }
+
+#[test]
+fn a_launched_process_runs_what_was_told_at_its_start() {
+    let mut story = Story { world: World::new(), tsc: 0 };
+    let exe = b"/usr/bin/python3.11".to_vec();
+    let state = ProcessState { process: 1, exe: exe.clone(), ..ProcessState::default() };
+    story.event(0, EventKind::State(Box::new(state)));
+    story.start(1, StartHow::Launch, 1, 0, 100);
+    let image = |name: &[u8]| Data {
+        arg: 0,
+        part: part::ARGV,
+        index: 0,
+        flags: 0,
+        true_len: name.len() as u64,
+        hash: None,
+        content: Content::Inline(name.to_vec()),
+    };
+    story.event(1, EventKind::Image { tid: 100, data: vec![image(b"python3\0")] });
+    assert_eq!(story.world.process(1).unwrap().exe, exe);
+    // Another program, of which only its arguments are known.
+    story.call(1, "execve", &[1, 2, 3], 0, &[(0, false, b"/bin/true")]);
+    story.event(1, EventKind::Image { tid: 100, data: vec![image(b"true\0")] });
+    assert_eq!(story.world.process(1).unwrap().exe, b"true");
+}
