@@ -37,6 +37,8 @@ fn main() -> ExitCode {
             });
         }
         trials.add("cut_replays", Who::User, None, cut_replays);
+        let missing = trials::missing(&["python3"]);
+        trials.add("cut_replays_exec", Who::User, missing, cut_replays_exec);
         trials.add("cut_with_context", Who::User, None, cut_with_context);
         trials.add("cut_refuses", Who::User, None, cut_refuses);
         trials.add("repair_truncated", Who::User, None, repair_truncated);
@@ -206,6 +208,28 @@ fn cut_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let replayed = place.run(place.command(&stage.reenact).arg("replay").arg(&out))?;
         replayed.success(&format!("replay of {conditions:?}"))?;
     }
+    Ok(())
+}
+
+/// A parent that waits until its child's program begins: then the pipe between them is closed.
+fn cut_replays_exec(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const WORK: &str = "import subprocess; subprocess.run(['/bin/true'], close_fds=False)";
+    let place = Place::new(stage, who)?;
+    let (trace, out) = (place.trace("parent.rnt"), place.trace("cut.rnt"));
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace);
+    place.run(record.args(["--", "/usr/bin/python3", "-ISB", "-c", WORK]))?.success("the work")?;
+    let all = calls(stage, &trace, &[])?;
+    let parent = all[0]["pid"].to_string();
+    let mut cut = place.command(&stage.reenact);
+    cut.args(["cut", "--context", "--pid", &parent, "-o"]).arg(&out).arg(&trace);
+    place.run(&mut cut)?.success("cut")?;
+    let of_others = |call: &&Value| call["pid"].to_string() != parent;
+    let kept = calls(stage, &out, &[])?;
+    let kept: Vec<&str> =
+        kept.iter().filter(of_others).filter_map(|c| c["call"].as_str()).collect();
+    ensure!(kept.contains(&"execve") && kept.contains(&"exit_group"), "kept {kept:?}");
+    place.run(place.command(&stage.reenact).arg("replay").arg(&out))?.success("replay")?;
     Ok(())
 }
 

@@ -41,7 +41,11 @@ pub struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Keep also the calls that open, copy and close descriptors, change directories and make tasks
+    /// Keep also the calls that open, copy and close descriptors, change directories, and make, exec
+    /// and end tasks
+    ///
+    /// What other calls read and write is left out all the same: where a kept call reads what
+    /// those wrote, a replay has other results, or is stuck waiting for it.
     #[arg(long)]
     context: bool,
 

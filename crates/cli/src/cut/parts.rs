@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use events::shape::Kind;
+use events::shape::{Classes, Kind, Ret};
 use model::decode::shape::shape_of;
 use model::{Moment, spawn_flags};
 use trace::event::{Call, Event, EventKind, OpenFd, Outcome, ProcessState};
@@ -14,6 +14,8 @@ use super::births::Births;
 const O_CLOEXEC: u32 = 0o2_000_000;
 /// Descriptors that are told at a time; those of the call at hand come first.
 const TOLD_MAX: usize = 1024;
+/// How far back it is looked for what a process has from its ancestors.
+const ANCESTORS_MAX: usize = 64;
 
 /// The processes and threads that live.
 #[derive(Default)]
@@ -141,9 +143,19 @@ impl Parts {
     }
 }
 
-/// Whether a call helps to understand others: it changes descriptors or directories, or makes tasks.
+/// Whether a call helps to understand others: it changes descriptors or directories, makes tasks, or
+/// leaves a program, which closes descriptors that others may wait for.
 pub fn is_context(moment: &Moment<'_>, call: &Call) -> bool {
-    moment.step.changes() || spawn_flags(call, &mut model::InlineOnly).is_some()
+    moment.step.changes()
+        || spawn_flags(call, &mut model::InlineOnly).is_some()
+        || leaves_program(call)
+}
+
+/// Whether a call ends its thread or begins another program in it.
+fn leaves_program(call: &Call) -> bool {
+    let shape = shape_of(call);
+    let failed = matches!(call.outcome, Outcome::Returned { ret, .. } if ret < 0);
+    shape.ret == Ret::Never && shape.classes.intersects(Classes::PROCESS) && !failed
 }
 
 fn names_files(call: &Call) -> bool {
@@ -152,13 +164,10 @@ fn names_files(call: &Call) -> bool {
 
 /// What a process is as a call of it begins.
 fn state(moment: &Moment<'_>, number: u32, call: &Call) -> ProcessState {
-    let mut state = ProcessState { process: number, ..ProcessState::default() };
+    let mut state = inherited_state(moment, number);
+    state.process = number;
     if let Some(process) = moment.world.process(number) {
-        if let Some(known) = &process.state {
-            state = (**known).clone();
-        }
         state.exe = process.exe.clone();
-        state.process = number;
     }
     state.cwd = moment.world.cwd(moment.event.thread);
     let before = std::mem::take(&mut state.fds);
@@ -182,6 +191,22 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call) -> ProcessState {
         let mut open = known.cloned().unwrap_or(OpenFd { fd, target, offset: 0, flags: 0 });
         open.flags = open.flags & !O_CLOEXEC | if entry.close_on_exec { O_CLOEXEC } else { 0 };
         state.fds.push(open);
+    }
+    state
+}
+
+/// What a process was when its program began, or had from the one that made it: mask, ids, limits.
+fn inherited_state(moment: &Moment<'_>, number: u32) -> ProcessState {
+    let process = |number| moment.world.process(number).map(|process| (number, process));
+    let mut ancestors = std::iter::successors(process(number), |(_, at)| process(at.parent?));
+    let known = ancestors.by_ref().take(ANCESTORS_MAX).find(|(_, at)| at.state.is_some());
+    let Some((of, state)) = known.and_then(|(of, at)| Some((of, at.state.as_deref()?))) else {
+        return ProcessState::default();
+    };
+    let mut state = state.clone();
+    if of != number {
+        // Its own numbers are not known.
+        (state.pid, state.ppid) = (0, 0);
     }
     state
 }
