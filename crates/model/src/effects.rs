@@ -289,10 +289,14 @@ impl Look<'_> {
     }
 
     fn install_copy(&mut self, ret: i64, close_on_exec: bool, step: &mut Step) {
-        if let Some(description) = self.description(self.call.args[0] as i32) {
-            let entry = Descriptor { description, close_on_exec };
-            step.at_exit.push(Effect::Install { fd: ret as i32, entry });
-        }
+        let fd = ret as i32;
+        step.at_exit.push(match self.description(self.call.args[0] as i32) {
+            Some(description) => {
+                Effect::Install { fd, entry: Descriptor { description, close_on_exec } }
+            }
+            // What it was before, it is no more.
+            None => Effect::Close { fd },
+        });
     }
 
     fn close_range(&mut self, step: &mut Step) {

@@ -334,3 +334,16 @@ fn a_launched_process_runs_what_was_told_at_its_start() {
     story.event(1, EventKind::Image { tid: 100, data: vec![image(b"true\0")] });
     assert_eq!(story.world.process(1).unwrap().exe, b"true");
 }
+
+#[test]
+fn a_copy_of_what_nobody_saw_opened_is_as_unknown() {
+    let mut story = Story::new();
+    story.open(1, "/a", 4);
+    story.open(1, "/b", 5);
+    story.open(1, "/c", 6);
+    story.call(1, "dup2", &[3, 4], 4, &[]);
+    story.check(1, &[(5, "/b"), (6, "/c")]);
+    story.call(1, "dup3", &[3, 5, O_CLOEXEC], 5, &[]);
+    story.call(1, "dup2", &[3, 6], -9, &[]);
+    story.check(1, &[(6, "/c")]);
+}

@@ -454,7 +454,9 @@ impl<'a> Fold<'a> {
         if let Some(table) = self.world.descriptors(thread) {
             for (at, open) in state.fds.iter().enumerate() {
                 let description = table.get(open.fd).map(|entry| &entry.description);
-                if let Some(description) = description.filter(|d| d.mark.get() == 0) {
+                // The state may be that of an earlier program, and the number another file since.
+                let is_it = |d: &&Rc<Description>| d.mark.get() == 0 && d.path == open.target;
+                if let Some(description) = description.filter(is_it) {
                     new.push((at, description.clone()));
                 }
             }

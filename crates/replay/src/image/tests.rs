@@ -332,6 +332,22 @@ fn only_files_of_disks_are_made() {
 }
 
 #[test]
+fn what_took_the_number_of_an_open_file_is_not_that_file() {
+    let mut r = Recording::with_open("/w", &[(0, "/w/input", 0, 0), (1, "/dev/null", 0, 1)]);
+    let ends: Vec<u8> = [3i32, 4].iter().flat_map(|fd| fd.to_le_bytes()).collect();
+    r.call("pipe2", &[1, 0], &[(0, &ends)], 0);
+    r.numbers("dup2", &[3, 0], 0);
+    // Nobody saw where this one came from.
+    r.numbers("dup2", &[9, 1], 1);
+    r.another_program();
+    r.fstat(0, stat(9, 10, 0o010600));
+    r.fstat(1, stat(9, 11, 0o010600));
+    let image = r.image();
+    assert!(image.path("w/input").is_file());
+    assert!(!image.path("dev/null").exists());
+}
+
+#[test]
 fn rights_of_owners_are_not_given() {
     let mut r = Recording::new("/w");
     r.stat("su", stat(1, 10, 0o104755).size(1));

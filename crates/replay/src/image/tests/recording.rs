@@ -36,6 +36,25 @@ pub fn stat(dev: u64, ino: u64, mode: u32) -> Identity {
     Identity { dev, ino, mode, nlink: 1, uid, gid, mtime_ns, ..Identity::default() }
 }
 
+/// The struct in which calls tell it.
+fn stat_bytes(told: Identity) -> [u8; 144] {
+    let mut bytes = [0; 144];
+    let fields: [(usize, u64); 8] = [
+        (0, told.dev),
+        (8, told.ino),
+        (16, told.nlink.into()),
+        (24, u64::from(told.mode) | u64::from(told.uid) << 32),
+        (32, told.gid.into()),
+        (48, told.size),
+        (88, told.mtime_ns as u64 / 1_000_000_000),
+        (96, told.mtime_ns as u64 % 1_000_000_000),
+    ];
+    for (at, value) in fields {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}
+
 /// Further fields of an [`Identity`].
 pub trait With {
     fn size(self, size: u64) -> Self;
@@ -279,23 +298,13 @@ impl Recording {
         self.stat_call("lstat", path, told);
     }
 
+    pub fn fstat(&mut self, fd: u64, told: Identity) {
+        self.call("fstat", &[fd, 1], &[(1, &stat_bytes(told))], 0);
+    }
+
     fn stat_call(&mut self, name: &str, path: &str, told: Identity) {
-        let mut bytes = [0; 144];
-        let fields: [(usize, u64); 8] = [
-            (0, told.dev),
-            (8, told.ino),
-            (16, told.nlink.into()),
-            (24, u64::from(told.mode) | u64::from(told.uid) << 32),
-            (32, told.gid.into()),
-            (48, told.size),
-            (88, told.mtime_ns as u64 / 1_000_000_000),
-            (96, told.mtime_ns as u64 % 1_000_000_000),
-        ];
-        for (at, value) in fields {
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
         let text = [path.as_bytes(), b"\0"].concat();
-        self.call(name, &[1, 1], &[(0, &text), (1, &bytes)], 0);
+        self.call(name, &[1, 1], &[(0, &text), (1, &stat_bytes(told))], 0);
     }
 
     pub fn readlink(&mut self, path: &str, target: &[u8]) {
