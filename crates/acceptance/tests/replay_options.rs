@@ -30,6 +30,8 @@ fn main() -> ExitCode {
         trials.add_for_both("options_that_do_not_fit_are_refused", None, refused);
         trials.add_for_both("a_recording_that_is_cut_off_is_told", None, cut_off);
         trials.add_for_both("an_interrupted_replay_leaves_nothing", None, interrupted);
+        trials.add_for_both("hashes_of_filler_are_not_verified", None, hashes_of_filler);
+        trials.add_for_both("hashes_of_real_files_are_verified", None, hashes_of_real_files);
         Ok(())
     })
 }
@@ -327,5 +329,43 @@ fn interrupted(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let status = child.wait().map_err(text)?;
     ensure!(status.signal() == Some(libc::SIGTERM), "it ended with {status}");
     ensure!(left() == 0, "{} directories are left", left());
+    Ok(())
+}
+
+/// What was read and written, but not stored, cannot come out as it was.
+fn hashes_of_filler(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    for options in [["--data", "hash"], ["--max-data", "100"]] {
+        let place = Place::new(stage, who)?;
+        place.write("input", &[b'i'; LEN])?;
+        let script = "cat input > copy; cat copy | wc -c > count; mv input moved; cat moved > copy";
+        let trace = recorded(stage, &place, &options, script)?;
+        let said = replayed(stage, &place, &[], &trace)?;
+        ensure!(said["unverified"].as_u64() > Some(2), "{options:?}: {said}");
+    }
+    Ok(())
+}
+
+/// Where the files are real, a hash tells whether they are the same.
+fn hashes_of_real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("input", &[b'i'; LEN])?;
+    let trace = recorded(stage, &place, &["--data", "hash"], "cat input > /dev/null")?;
+    let image = directory(&place, "image")?;
+    let image_text = image.display().to_string();
+    run(stage, &place, &["image", "--fill", "pattern:69", &image_text], &trace)?
+        .success("image")?;
+    // Libraries are filler there.
+    let mismatches = || -> Result<Option<u64>, Complaint> {
+        let words = ["replay", "--json", "--image", &image_text];
+        let outcome = run(stage, &place, &words, &trace)?;
+        let said: Value = serde_json::from_str(outcome.text().trim()).map_err(text)?;
+        Ok(said["mismatches"]["data"].as_u64())
+    };
+    let before = mismatches()?;
+    let mut other = [b'i'; LEN];
+    other[LEN - 1] = b'j';
+    fs::write(inside(&image, &place, "input"), other).map_err(text)?;
+    let after = mismatches()?;
+    ensure!(after == before.map(|count| count + 1), "{before:?} mismatches became {after:?}");
     Ok(())
 }

@@ -100,6 +100,11 @@ pub fn is_fault(data: &Data) -> bool {
     has(data, events::record::data_flag::FAULT)
 }
 
+/// Whether not all of the memory is stored.
+pub fn is_cut(data: &Data) -> bool {
+    data.content.len() < data.true_len
+}
+
 /// Whether a flag of `events::record::data_flag` is set.
 pub fn has(data: &Data, flag: u8) -> bool {
     data.flags & flag != 0

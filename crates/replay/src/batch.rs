@@ -124,8 +124,11 @@ pub struct Call {
     pub scan: u64,
     /// The descriptor table may be used by several tasks at once.
     pub shared_table: bool,
-    /// Data that differs proves nothing: stores to mapped memory changed the file as well.
+    /// Data that differs proves nothing: stores to mapped memory changed the file as well, or what
+    /// was written to it was filler.
     pub vague: bool,
+    /// Data of which the trace has but a hash may be filler of the image.
+    pub untold: bool,
     /// Owners are those of the recording, not of a namespace of the program's.
     pub owners: bool,
     /// It had not returned: what it may have written is written as far as that does not block.
@@ -173,6 +176,7 @@ impl Call {
         scan: 0,
         shared_table: false,
         vague: false,
+        untold: false,
         owners: true,
         attempt: false,
     };

@@ -26,12 +26,13 @@ mod stored;
 mod tells;
 mod tree;
 mod unknown;
+mod untold;
 mod walk;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -108,6 +109,8 @@ pub struct Built {
     pub left_out: BTreeMap<&'static str, u64>,
     /// What of the files at the end of the recording was never seen.
     pub unknown: Unknown,
+    /// Names of open files from which the image may give filler where the trace has but a hash.
+    pub untold: HashSet<Vec<u8>>,
 }
 
 impl Built {
@@ -153,11 +156,12 @@ pub fn build(
     fold.finish()?;
     fold.tree.learn_links(trace)?;
     let unknown = unknown::find(&fold.tree);
+    let untold = std::mem::take(&mut fold.untold).paths(&fold.tree);
     let mut built = assemble::assemble(&mut fold.tree, &mut fold.staging, root, fill)?;
     if fold.seen.too_large > 0 {
         built.left_out.insert(assemble::left_out::SIZE, fold.seen.too_large);
     }
     fold.staging.finish().map_err(|e| ImageError::write(b"/", e))?;
     let (seen_bytes, given_up) = (fold.seen.bytes, fold.seen.given_up);
-    Ok(Built { seen_bytes, given_up, unknown, ..built })
+    Ok(Built { seen_bytes, given_up, unknown, untold, ..built })
 }

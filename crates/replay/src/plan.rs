@@ -15,7 +15,7 @@ mod tasks;
 mod transfers;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use model::{Stored, World};
@@ -84,12 +84,12 @@ struct Tally {
 
 impl<'a> Planner<'a> {
     /// At the beginning of a trace.
-    pub fn new(shared: &'a Arc<Shared>, trace: &'a Trace) -> Planner<'a> {
+    pub fn new(shared: &'a Arc<Shared>, trace: &'a Trace, untold: HashSet<Vec<u8>>) -> Planner<'a> {
         Planner {
             shared,
             trace,
             world: World::new(),
-            judge: Judge::new(trace.preamble(), shared.options.privileged),
+            judge: Judge::new(trace.preamble(), shared.options.privileged, untold),
             lines: Vec::new(),
             free: Vec::new(),
             threads: BTreeMap::new(),

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use trace::Trace;
@@ -16,11 +17,13 @@ use crate::space::Space;
 const DATA_BYTES_MAX: usize = 144 << 20;
 
 /// Replays a trace onto the files that are here. The caller is in the jail already, and leaves it
-/// with everything in it when this returns.
+/// with everything in it when this returns. `untold` are names of open files of which the files that
+/// are here may have filler.
 pub fn replay(
     trace: &Trace,
     options: Options,
     space: Arc<Space>,
+    untold: HashSet<Vec<u8>>,
     progress: &dyn Fn(u64),
 ) -> Outcome {
     ignore_signals();
@@ -28,7 +31,7 @@ pub fn replay(
     crate::clock::to_ns(0);
     let shared =
         Shared::new(options, Arc::clone(&space), trace.tsc_hz(), trace.preamble().epoch_tsc);
-    let mut planner = Planner::new(&shared, trace);
+    let mut planner = Planner::new(&shared, trace, untold);
     std::thread::scope(|scope| {
         scope.spawn(|| space.serve());
         // Also if the planner panics.

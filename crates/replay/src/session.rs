@@ -85,7 +85,7 @@ impl Session<'_> {
             let built = self.build(&space).map_err(|error| format!("the image: {error}"))?;
             Ok((space, built))
         });
-        let (space, built) = match built {
+        let (space, mut built) = match built {
             Ok(built) => built,
             Err(error) => {
                 findings.outcome.stopped = failed(error);
@@ -102,7 +102,8 @@ impl Session<'_> {
             return findings;
         }
         let privileged = self.options.privileged;
-        findings.outcome = replay(self.trace, self.options, space, self.progress);
+        let untold = std::mem::take(&mut built.untold);
+        findings.outcome = replay(self.trace, self.options, space, untold, self.progress);
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
                 Ok(state) => findings.final_state = Some(state),

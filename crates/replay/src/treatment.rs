@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use events::layout::Layout;
 use events::{Arg, Classes, Kind, Replay, Syscall};
+use model::contents::{is_cut, is_out};
 use model::{Description, DescriptorTable, Origin};
 use trace::event::{Call, Content, Identity, Preamble};
 
@@ -99,6 +100,10 @@ pub struct Judge {
     aliases: HashSet<Vec<u8>>,
     /// Files that were mapped so that stores to memory change them: no call tells what they hold.
     mapped: HashSet<Vec<u8>>,
+    /// Files and pipes to which filler is written, as the trace does not hold the bytes.
+    filled: HashSet<Vec<u8>>,
+    /// Open files of which the image may have filler where the trace has but a hash.
+    untold: HashSet<Vec<u8>>,
     /// Counts what was learnt.
     learnt: u64,
 }
@@ -133,10 +138,12 @@ pub fn said(call: &Call) -> Option<Said> {
 }
 
 impl Judge {
-    /// For a recording made where `preamble` says.
-    pub fn new(preamble: &Preamble, privileged: bool) -> Judge {
+    /// For a recording made where `preamble` says; `untold` are names of open files of which the
+    /// image has filler.
+    pub fn new(preamble: &Preamble, privileged: bool, untold: HashSet<Vec<u8>>) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
-        Judge { privileged, views, aliases: HashSet::new(), mapped: HashSet::new(), learnt: 0 }
+        let (aliases, mapped, filled) = Default::default();
+        Judge { privileged, views, aliases, mapped, filled, untold, learnt: 0 }
     }
 
     /// What to do with a call that returned `ret`, whose descriptors are in `table`. `learn`: its
@@ -259,9 +266,22 @@ impl Judge {
         }
     }
 
-    /// Whether stores to memory change a file.
-    pub fn is_changed_in_memory(&self, description: &Description) -> bool {
-        !self.mapped.is_empty() && self.mapped.contains(&description.path)
+    /// Takes note of a file or pipe to which filler is written: the trace does not hold the bytes.
+    pub fn is_filled(&mut self, description: &Description) {
+        if self.filled.len() < ALIASES_MAX && !self.filled.contains(&description.path) {
+            self.learnt += u64::from(self.filled.insert(description.path.clone()));
+        }
+    }
+
+    /// Whether a file holds bytes that no call tells: stored to memory, or filler for those written.
+    pub fn holds_other_bytes(&self, description: &Description) -> bool {
+        let among = |paths: &HashSet<_>| paths.contains(&description.path);
+        among(&self.mapped) || among(&self.filled)
+    }
+
+    /// Whether the image may have filler where the trace has but a hash of what was read.
+    pub fn is_untold(&self, description: &Description) -> bool {
+        self.untold.contains(&description.path)
     }
 
     /// Counts up whenever something was learnt that may change what was said of files.
@@ -269,16 +289,28 @@ impl Judge {
         self.learnt
     }
 
-    /// Whether what is read from one of the call's descriptors may have been stored by nobody's
-    /// call.
+    /// Whether what is read from one of the call's descriptors may be bytes that no call tells.
     pub fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
-        !self.mapped.is_empty()
-            && said.args.iter().zip(call.args).any(|(arg, value)| {
-                matches!(arg.kind, Kind::Fd)
-                    && table
-                        .get(value as i32)
-                        .is_some_and(|entry| self.is_changed_in_memory(&entry.description))
-            })
+        !(self.mapped.is_empty() && self.filled.is_empty())
+            && files(said, call, table).any(|file| self.holds_other_bytes(file))
+    }
+
+    /// Whether one of the call's descriptors is a file of which the image may have filler.
+    pub fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
+        !self.untold.is_empty() && files(said, call, table).any(|file| self.is_untold(file))
+    }
+
+    /// Takes note of where a call puts filler: by a write of what is not stored, or by a copy.
+    pub fn learn_filled(&mut self, said: &Said, call: &Call, table: &DescriptorTable) {
+        let classes = said.row.classes;
+        if !classes.intersects(Classes::WRITE) {
+            return;
+        }
+        let fills = call.data.iter().any(|data| !is_out(data) && is_cut(data));
+        let copies = || moves_between_files(classes, said.args) && self.is_vague(said, call, table);
+        if fills || copies() {
+            files(said, call, table).for_each(|file| self.is_filled(file));
+        }
     }
 
     /// Whether a path is one that the replay has.
@@ -310,6 +342,16 @@ const EPERM: i64 = libc::EPERM as i64;
 const EAGAIN: i64 = libc::EAGAIN as i64;
 const EPIPE: i64 = libc::EPIPE as i64;
 const ECONNRESET: i64 = libc::ECONNRESET as i64;
+
+/// The open files that a call names by their descriptors.
+fn files<'a>(
+    said: &Said,
+    call: &Call,
+    table: &'a DescriptorTable,
+) -> impl Iterator<Item = &'a Description> {
+    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+    fds.filter_map(|(_, fd)| Some(&*table.get(fd as i32)?.description))
+}
 
 /// Whether bytes come out of it as they come, not where an offset says.
 pub fn is_stream(description: &Description) -> bool {

@@ -55,7 +55,8 @@ pub struct Args {
 
     /// Compare results and buffers with the recorded ones: `off`, `warn` (report all), `abort`
     /// (stop at the first that differs). Buffers of 512 bytes and more are compared by the
-    /// XXH3-128 of their bytes
+    /// XXH3-128 of their bytes. What differs counts as not verifiable where it is filler:
+    /// where the trace has but a hash, or what was written to a file or pipe is not stored
     #[arg(long, value_enum, default_value_t = Check::Warn)]
     pub verify: Check,
 

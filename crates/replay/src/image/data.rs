@@ -5,7 +5,7 @@ use std::ops::Range;
 use events::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
 use events::shape::{Classes, Dir, Kind as ArgKind, Of};
 use model::Contents;
-use model::contents::{self, has, piece};
+use model::contents::{self, has, is_cut, piece};
 use rustix::io::Errno;
 use trace::event::{Call, Data};
 
@@ -57,8 +57,13 @@ impl Fold<'_> {
             let Some((range, sure)) = self.advance(asked, mark, position, ret as u64) else {
                 return Ok(());
             };
-            if sure {
-                self.read(asked, mark, range, (arg, part))?;
+            match sure {
+                true => self.read(asked, mark, range, (arg, part))?,
+                false if buffers(asked, (arg, part)).any(is_cut) => {
+                    let node = self.opens.get(mark).map(|open| open.node);
+                    self.untold_of(asked, node.into_iter().collect());
+                }
+                false => {}
             }
         } else if bytes_arg(asked, Dir::In).is_some() {
             asked.to = self.append(mark, ret as u64).or_else(|| {
@@ -125,17 +130,33 @@ impl Fold<'_> {
         let Some(content) = self.tree.content(node) else { return Ok(()) };
         content.now = content.now.max(range.end);
         // A vector's buffers are one piece each, one after the other.
-        let pieces =
-            asked.call.data.iter().filter(|data| {
-                data.arg == buffer.0 && data.part == buffer.1 && contents::is_out(data)
-            });
         let mut start = range.start;
-        for data in pieces {
+        for data in buffers(asked, buffer) {
             let end = start.saturating_add(data.true_len).min(range.end);
             self.read_piece(node, start..end, data)?;
+            if is_cut(data) {
+                let stored = start.saturating_add(data.content.len()).min(end);
+                let content = self.tree.content(node);
+                let sources = content.map_or_else(Vec::new, |c| c.sources(stored..end));
+                let owners = sources.into_iter().filter_map(|(_, source)| match source {
+                    Source::Own => Some(node),
+                    Source::Copied { node: from, .. } => Some(from),
+                    Source::Written => None,
+                });
+                self.untold_of(asked, owners.collect());
+            }
             start = end;
         }
         Ok(())
+    }
+
+    /// Bytes that were these files' at first were read, and are not in the trace.
+    fn untold_of(&mut self, asked: &Asked, owners: Vec<NodeId>) {
+        let Some(table) = self.world.descriptors(asked.thread) else { return };
+        let Some(entry) = table.get(asked.call.args[0] as i32) else { return };
+        for owner in owners {
+            self.untold.note(owner, &entry.description.path);
+        }
     }
 
     /// A file was stored whole before a call that has changed it since, or may.
@@ -363,6 +384,12 @@ impl Fold<'_> {
         };
         self.copied(Some((mark, from..from_end)), target, to..to_end)
     }
+}
+
+/// The buffers that a call filled.
+fn buffers(asked: &Asked, (arg, part): (u8, u8)) -> impl Iterator<Item = &Data> {
+    let is_it = move |data: &&Data| data.arg == arg && data.part == part && contents::is_out(data);
+    asked.call.data.iter().filter(is_it)
 }
 
 /// The parts of what a call wrote that are not in the trace.

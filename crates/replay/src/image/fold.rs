@@ -20,6 +20,7 @@ use super::roles::{self, Role};
 use super::staging::Staging;
 use super::stored::Stored;
 use super::tree::{Kind, NodeId, Spot, Tree};
+use super::untold::Untold;
 use super::walk::Walk;
 use super::{ImageError, Seen};
 
@@ -127,6 +128,7 @@ pub struct Fold<'a> {
     pub staging: Staging,
     pub opens: Opens,
     pub seen: Seen,
+    pub untold: Untold,
     /// Stretches and ranges that are kept of all files.
     pub kept: usize,
     /// Calls that have not returned, by the time when they do.
@@ -149,6 +151,7 @@ impl<'a> Fold<'a> {
             staging,
             opens: Opens::default(),
             seen: Seen::default(),
+            untold: Untold::default(),
             kept: 0,
             pending: BTreeMap::new(),
             due: HashMap::new(),

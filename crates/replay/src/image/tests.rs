@@ -348,6 +348,30 @@ fn what_took_the_number_of_an_open_file_is_not_that_file() {
 }
 
 #[test]
+fn files_are_named_of_which_filler_was_read() {
+    let mut r = Recording::new("/w");
+    let open = |r: &mut Recording, name: &str, ino, fd| {
+        r.open(name, 0, fd).told(stat(1, ino, 0o100644).size(8));
+    };
+    open(&mut r, "never", 10, 3);
+    r.read_cut(3, b"abcd", 8);
+    open(&mut r, "later", 11, 4);
+    r.read_cut(4, b"abcd", 8);
+    r.pread(4, b"efgh", 4);
+    open(&mut r, "whole", 12, 5);
+    r.read(5, b"abcdefgh");
+    open(&mut r, "untouched", 13, 6);
+    r.paths("rename", &["never", "moved"], 0);
+    open(&mut r, "moved", 10, 7);
+    r.read_cut(7, b"", 8);
+    let built = r.image().built;
+    let mut untold: Vec<_> =
+        built.untold.iter().map(|path| path.escape_ascii().to_string()).collect();
+    untold.sort();
+    assert_eq!(untold, ["/w/moved", "/w/never"]);
+}
+
+#[test]
 fn rights_of_owners_are_not_given() {
     let mut r = Recording::new("/w");
     r.stat("su", stat(1, 10, 0o104755).size(1));

@@ -1,7 +1,8 @@
 //! The planner's part that turns calls into actions: which are made again, and what the others leave
 //! to be done.
 
-use events::shape::{Dir, Kind, Of};
+use events::shape::{Classes, Dir, Kind, Of};
+use model::contents::is_cut;
 use model::path::own_descriptor;
 use model::{Contents, Origin, Stored, spawn_flags};
 use trace::event::{Call, Event, Outcome};
@@ -25,6 +26,7 @@ struct How {
     stream: bool,
     may_block: bool,
     vague: bool,
+    untold: bool,
     scan: u64,
     shared_table: bool,
 }
@@ -82,9 +84,11 @@ impl Planner<'_> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague, end, lock, numbers) = {
+        let (treatment, vague, untold, end, lock, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             let vague = self.judge.is_vague(said, call, &table);
+            let untold = self.judge.has_untold(said, call, &table);
+            self.judge.learn_filled(said, call, &table);
             let file =
                 || table.get(call.args[0] as i32).map(|entry| hash_of(&entry.description.path));
             let end = match self.others_matter() {
@@ -100,7 +104,8 @@ impl Planner<'_> {
                 false => None,
             };
             let learn = links.paths.is_empty();
-            (self.judge.judge(said, call, ret, &table, &paths, learn), vague, end, lock, numbers)
+            let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
+            (treatment, vague, untold, end, lock, numbers)
         };
         let treatment = match links.pipe {
             Some(_) => Treatment::Make { stream: false },
@@ -111,7 +116,8 @@ impl Planner<'_> {
                 let scan = self.scan(event.thread, said, call, ret);
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let may_block = stream || may_block(said);
-                let how = How { stream, may_block, vague, scan, shared_table };
+                let vague = vague || stream && is_cut_short(call);
+                let how = How { stream, may_block, vague, untold, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let names = match self.others_matter() {
                         true => Names::of(said, call, ret, &paths),
@@ -158,13 +164,17 @@ impl Planner<'_> {
             self.tally.simulated += 1;
             return;
         }
-        let how = How {
-            stream: file.stream,
-            may_block: file.stream || file.unknown,
-            vague: file.vague,
-            scan: 0,
-            shared_table: false,
-        };
+        let cut_short = is_cut_short(call);
+        if cut_short && said.row.classes.intersects(Classes::WRITE) {
+            let table = self.world.descriptors(event.thread);
+            if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[0] as i32)) {
+                self.judge.is_filled(&entry.description);
+            }
+        }
+        let File { stream, untold, .. } = file;
+        let may_block = stream || file.unknown;
+        let vague = file.vague || stream && cut_short;
+        let how = How { stream, may_block, vague, untold, scan: 0, shared_table: false };
         if self.again(index, event, call, said, (exit, ret), how, &Links::default())
             && self.others_matter()
         {
@@ -202,6 +212,7 @@ impl Planner<'_> {
         packed.scan = how.scan;
         packed.shared_table = how.shared_table;
         packed.vague = how.vague;
+        packed.untold = how.untold;
         packed.owners = !foreign;
         if let Some(fd) = links.linked {
             packed.values[0] = fd as u64;
@@ -355,6 +366,12 @@ impl Planner<'_> {
             _ => mark.get(),
         }
     }
+}
+
+/// Whether the trace does not hold all that a call moves: what comes through a pipe then may have
+/// been written as filler, by a call that is seen only later.
+fn is_cut_short(call: &Call) -> bool {
+    call.data.iter().any(is_cut)
 }
 
 /// Links of a process to its own descriptors, which a call names.

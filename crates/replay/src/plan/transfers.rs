@@ -37,8 +37,10 @@ pub struct File {
     pub stream: bool,
     /// Nobody knows what it is: it may be a named pipe.
     pub unknown: bool,
-    /// It is changed by stores to memory as well.
+    /// It is changed by stores to memory as well, or filler is written to it.
     pub vague: bool,
+    /// The image may have filler of it where the trace has but a hash.
+    pub untold: bool,
     /// A hash of its path.
     pub hash: u64,
 }
@@ -91,7 +93,8 @@ impl Planner<'_> {
             here: self.judge.is_here(description),
             stream: is_stream(description),
             unknown: description.origin == Origin::Path && description.identity.is_none(),
-            vague: self.judge.is_changed_in_memory(description),
+            vague: self.judge.holds_other_bytes(description),
+            untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
         };
         *slot = Some(Remembered { description: Rc::clone(description), learnt, file });

@@ -1,6 +1,7 @@
 //! Replays of made-up recordings whose calls overlap. At the recorded pace each call begins when it
 //! did there: the order that is wrong is tried first, every time.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -31,7 +32,7 @@ const EMSGSIZE: i64 = -90;
 /// Runs it again. It must touch nothing but what is the test's own: this is no jail.
 fn replayed(recording: &Recording) -> Outcome {
     let options = Options { speed: Some(1.0), ..Options::default() };
-    super::replay(&recording.trace(), options, space(), &|_| {})
+    super::replay(&recording.trace(), options, space(), HashSet::new(), &|_| {})
 }
 
 fn agrees(recording: &Recording) {

@@ -276,6 +276,12 @@ impl Recording {
         self.call("read", &[fd, 1, len as u64], &[(1, bytes)], len as i64);
     }
 
+    /// A read of `len` bytes, of which only the first are stored.
+    pub fn read_cut(&mut self, fd: u64, stored: &[u8], len: u64) {
+        let call = self.call("read", &[fd, 1, len], &[(1, stored)], len as i64);
+        call.data[0].true_len = len;
+    }
+
     pub fn pread(&mut self, fd: u64, bytes: &[u8], offset: u64) {
         let len = bytes.len();
         self.call("pread64", &[fd, 1, len as u64, offset], &[(1, bytes)], len as i64);
