@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         trials.add_for_both("a_recording_that_is_cut_off_is_told", None, cut_off);
         trials.add_for_both("an_interrupted_replay_leaves_nothing", None, interrupted);
         trials.add_for_both("hashes_of_filler_are_not_verified", None, hashes_of_filler);
+        trials.add_for_both("links_lead_where_they_led_without_data", None, links_without_data);
         trials.add_for_both("hashes_of_real_files_are_verified", None, hashes_of_real_files);
         Ok(())
     })
@@ -367,5 +368,21 @@ fn hashes_of_real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     fs::write(inside(&image, &place, "input"), other).map_err(text)?;
     let after = mismatches()?;
     ensure!(after == before.map(|count| count + 1), "{before:?} mismatches became {after:?}");
+    Ok(())
+}
+
+/// What a link holds is a path, and is kept like all paths.
+fn links_without_data(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    for data in ["hash", "none"] {
+        let place = Place::new(stage, who)?;
+        std::os::unix::fs::symlink("a/target", place.work().join("link")).map_err(text)?;
+        let trace = recorded(stage, &place, &["--data", data], "readlink link")?;
+        replayed(stage, &place, &[], &trace)?;
+        let image = directory(&place, "image")?;
+        let image_text = image.display().to_string();
+        run(stage, &place, &["image", &image_text], &trace)?.success("image")?;
+        let target = fs::read_link(inside(&image, &place, "link")).map_err(text)?;
+        ensure!(target == Path::new("a/target"), "--data {data}: it leads to {}", target.display());
+    }
     Ok(())
 }

@@ -141,7 +141,7 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
         Len::FixedIfRet(bytes) => ret.filter(|&ret| ret != 0).map(|_| u64::from(bytes))?,
         Len::Arg(n) => arg(n),
         Len::ArgTimes(n, size) => arg(n).checked_mul(u64::from(size))?,
-        Len::Ret => ret?,
+        Len::Ret | Len::RetPath => ret?,
         Len::RetTimes(size) => ret?.checked_mul(u64::from(size))?,
         Len::Pointee(n) => u64::from(memory::read::<u32>(context, arg(n))?),
         Len::BitsArg(n) => (arg(n) & 0xffff_ffff).div_ceil(64) * 8,

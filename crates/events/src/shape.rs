@@ -210,6 +210,8 @@ pub enum Len {
     ArgTimes(u8, u32),
     /// The result of the call, in bytes.
     Ret,
+    /// The same, of a path: it is kept, whatever is kept of contents.
+    RetPath,
     /// The value of an argument and so many bytes more (msgsnd, whose type stands before the text).
     ArgPlus(u8, u32),
     /// The result of the call times a size.

@@ -93,7 +93,11 @@ fn lengths_come_from_arguments_that_hold_one() {
                         source.name
                     );
                 }
-                Len::FixedIfRet(_) | Len::Ret | Len::RetTimes(_) | Len::RetPlus(_) => {
+                Len::FixedIfRet(_)
+                | Len::Ret
+                | Len::RetPath
+                | Len::RetTimes(_)
+                | Len::RetPlus(_) => {
                     assert_eq!(dir, Dir::Out, "{what}: no result is known before the call");
                 }
                 Len::Fixed(bytes) => assert!(bytes > 0, "{what}"),

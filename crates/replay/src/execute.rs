@@ -335,7 +335,7 @@ impl Maker {
         let value = |n: u8| self.values[usize::from(n)];
         match len {
             Len::Fixed(bytes) => bytes as usize,
-            Len::Ret | Len::RetAtMost(..) | Len::RetPlus(_) => {
+            Len::Ret | Len::RetPath | Len::RetAtMost(..) | Len::RetPlus(_) => {
                 // The caller's room stands behind the pointer, or is named.
                 let at = match len {
                     Len::RetAtMost(n, _) => usize::from(n),

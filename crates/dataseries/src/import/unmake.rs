@@ -211,7 +211,7 @@ impl Making {
         let ret = self.ret.unwrap_or(-1);
         let true_len = match (dir, len) {
             (Dir::In, Len::Arg(n)) => value(n),
-            (Dir::Out, Len::Ret) => ret.max(0) as u64,
+            (Dir::Out, Len::Ret | Len::RetPath) => ret.max(0) as u64,
             (Dir::Out, Len::RetAtMost(n, _)) => value(n).min(ret.max(0) as u64),
             _ => 0,
         };

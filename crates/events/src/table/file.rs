@@ -4,7 +4,7 @@ use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
-use crate::shape::Len::{Arg, Counted, Fixed, Ret as Result, RetAtMost};
+use crate::shape::Len::{Arg, Counted, Fixed, RetAtMost, RetPath};
 use crate::shape::Of::{Bytes, I32, Struct, Text, U64};
 use crate::shape::{Ret, Syscall};
 
@@ -25,7 +25,7 @@ pub static ROWS: &[Syscall] = &[
     call(6, "lstat", FILE.or(STAT), REAL, Ret::Int, &[path("pathname"), out_struct("statbuf", &l::STAT)]).does(Act::OnLink),
     call(21, "access", FILE, REAL, Ret::Int, &[path("pathname"), bits("mode", &f::ACCESS)]),
     call(76, "truncate", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), off("length")]).does(Act::Truncate),
-    call(79, "getcwd", FILE, REAL, Ret::Size, &[output("buf", Text, Result), size("size")]).does(Act::TellDirectory),
+    call(79, "getcwd", FILE, REAL, Ret::Size, &[output("buf", Text, RetPath), size("size")]).does(Act::TellDirectory),
     call(80, "chdir", FILE, REAL, Ret::Int, &[path("path")]).does(Act::Directory),
     call(81, "fchdir", DESC, REAL, Ret::Int, &[fd("fd")]).does(Act::Directory),
     call(82, "rename", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]).does(Act::Rename),
@@ -35,7 +35,7 @@ pub static ROWS: &[Syscall] = &[
     call(86, "link", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]).does(Act::HardLink),
     call(87, "unlink", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]).does(Act::Remove),
     call(88, "symlink", FILE.or(CHANGE), REAL, Ret::Int, &[text("target"), path("linkpath")]).does(Act::MakeLink),
-    call(89, "readlink", FILE, REAL, Ret::Size, &[path("pathname"), output("buf", Text, Result), int("bufsiz")]).does(Act::ReadLink),
+    call(89, "readlink", FILE, REAL, Ret::Size, &[path("pathname"), output("buf", Text, RetPath), int("bufsiz")]).does(Act::ReadLink),
     call(90, "chmod", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode")]).does(Act::Mode),
     call(91, "fchmod", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), mode("mode")]).does(Act::Mode),
     call(92, "chown", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), uid("owner"), gid("group")]).does(Act::Owner),
@@ -85,7 +85,7 @@ pub static ROWS: &[Syscall] = &[
         dirfd("olddirfd"), path("oldpath"), dirfd("newdirfd"), path("newpath"), bits("flags", &f::AT)]).does(Act::HardLink),
     call(266, "symlinkat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[text("target"), dirfd("newdirfd"), path("linkpath")]).does(Act::MakeLink),
     call(267, "readlinkat", FILE.or(DESC), REAL, Ret::Size, &[
-        dirfd("dirfd"), path("pathname"), output("buf", Text, Result), int("bufsiz")]).does(Act::ReadLink),
+        dirfd("dirfd"), path("pathname"), output("buf", Text, RetPath), int("bufsiz")]).does(Act::ReadLink),
     call(268, "fchmodat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode")]).does(Act::Mode),
     call(269, "faccessat", FILE.or(DESC), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), bits("mode", &f::ACCESS)]),
     call(280, "utimensat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[

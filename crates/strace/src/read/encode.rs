@@ -240,7 +240,7 @@ impl Encoder {
             (Of::Bytes | Of::Text, Node::Text { bytes, cut }) => {
                 let mut bytes = bytes.clone();
                 // getcwd counts the NUL.
-                if matches!(of, Of::Text) && len == Len::Ret && self.ret == bytes.len() as i64 + 1 {
+                if len == Len::RetPath && self.ret == bytes.len() as i64 + 1 {
                     bytes.push(0);
                 }
                 let longer = cut.then(|| self.length(len).max(bytes.len() as u64 + 1));
@@ -268,7 +268,7 @@ impl Encoder {
             Len::Fixed(bytes) | Len::FixedIfRet(bytes) => bytes.into(),
             Len::Arg(number) => arg(number),
             Len::ArgPlus(number, more) => arg(number).saturating_add(more.into()),
-            Len::Ret => ret,
+            Len::Ret | Len::RetPath => ret,
             Len::RetPlus(more) => ret.saturating_add(more.into()),
             Len::RetAtMost(number, unit) => ret.min(arg(number)).saturating_mul(unit.into()),
             Len::BitsArg(number) => arg(number).div_ceil(64).saturating_mul(8),
