@@ -21,7 +21,9 @@ use crate::{source, units};
 ///
 /// Directories, files with size, permissions and owner, links and extended attributes are made as
 /// far as the program came to know them. Files hold what was read before it was overwritten; bytes
-/// that no call read, such as those of programs and libraries, are filler.
+/// that no call read, such as those of programs and libraries, are filler. `reenact replay` makes
+/// such an image by itself, and leaves filler out of the comparison; given this one by --image, it
+/// takes all bytes for real.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:

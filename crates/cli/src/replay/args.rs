@@ -36,7 +36,8 @@ pub struct Args {
     pub bind: Vec<Bind>,
 
     /// What is there before: `trace` (what the trace tells about it), `none` (what is in the root
-    /// already), or a directory to copy from
+    /// already), or a directory to copy from. Only with `trace` is it known which bytes are filler:
+    /// all others count as real, so filler that `reenact image` made differs at the end
     #[arg(long, value_name = "trace|none|DIR", default_value = "trace")]
     pub image: String,
 
