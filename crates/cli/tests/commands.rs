@@ -259,7 +259,11 @@ fn bad_command_lines() {
     let trace = traces.sample(End::Whole);
     failure(&["show", &trace, "--call", "opennat"], 2, "'opennat' is no system call");
     failure(&["show", &trace, "--call", "%fil"], 2, "known are %file");
-    failure(&["show", &trace, "--since", "soon"], 2, "known are ns, us, ms, s, m and h");
+    failure(
+        &["show", &trace, "--since", "soon"],
+        2,
+        "'soon' is no time; write 1.5, 10s, 200ms or 5m",
+    );
     failure(&["show"], 2, "TRACE");
     failure(&["nonsense"], 2, "nonsense");
     failure(&["record", "--data", "some", "true"], 125, "--data");

@@ -227,7 +227,8 @@ fn what_takes_nothing_of_the_disk_needs_no_room() {
     r.write(3, b"y");
     let disk = std::fs::File::open(dir.path()).expect("it is there");
     let space = Space::new(vec![disk.into()], None).expect("it tells what is free");
-    let outcome = super::replay(&r.trace(), Options::default(), Arc::new(space), &|_| {});
+    let (options, space) = (Options::default(), Arc::new(space));
+    let outcome = super::replay(&r.trace(), options, space, HashSet::new(), &|_| {});
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
     assert_eq!((outcome.verified, outcome.skipped.len()), (4, 1), "{:?}", outcome.mismatches);
 }
