@@ -220,11 +220,11 @@ fn cut_replays_exec(stage: &Stage, who: Who) -> Result<(), Complaint> {
     record.args(["record", "--quiet", "--output"]).arg(&trace);
     place.run(record.args(["--", "/usr/bin/python3", "-ISB", "-c", WORK]))?.success("the work")?;
     let all = calls(stage, &trace, &[])?;
-    let parent = all[0]["pid"].to_string();
+    let parent = &all[0]["pid"];
     let mut cut = place.command(&stage.reenact);
-    cut.args(["cut", "--context", "--pid", &parent, "-o"]).arg(&out).arg(&trace);
+    cut.args(["cut", "--context", "--pid", &parent.to_string(), "-o"]).arg(&out).arg(&trace);
     place.run(&mut cut)?.success("cut")?;
-    let of_others = |call: &&Value| call["pid"].to_string() != parent;
+    let of_others = |call: &&Value| call["pid"] != *parent;
     let kept = calls(stage, &out, &[])?;
     let kept: Vec<&str> =
         kept.iter().filter(of_others).filter_map(|c| c["call"].as_str()).collect();
