@@ -44,6 +44,21 @@ static void one_by_one(void) {
     }
 }
 
+static void with_credentials(void) {
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    struct ucred own = {getpid(), getuid(), getgid()};
+    struct iovec vector[2];
+    struct msghdr sent = header(out, 6, vector, control_out, CMSG_SPACE(sizeof own));
+    struct cmsghdr *told = CMSG_FIRSTHDR(&sent);
+    *told = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_CREDENTIALS, .cmsg_len = CMSG_LEN(sizeof own)};
+    memcpy(CMSG_DATA(told), &own, sizeof own);
+    CHECK(sendmsg(pair[0], &sent, 0) == 6);
+    EXPECT("sendmsg", 6, TEXT("SCM_CREDENTIALS"));
+    CHECK(read(pair[1], in, sizeof in) == 6);
+    EXPECT("read", 6, DATA(out, 6));
+}
+
 static void many_at_once(void) {
     enum { MANY = 12 };
     int receiver = socket(AF_UNIX, SOCK_DGRAM, 0), sender = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -90,6 +105,7 @@ static void many_at_once(void) {
 int main(int argc, char **argv) {
     begin(argc, argv);
     one_by_one();
+    with_credentials();
     many_at_once();
     return 0;
 }

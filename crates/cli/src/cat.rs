@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// The call: its `seq` in `show --json`
+    /// The call: its number, as `show --seq` tells
     #[arg(long, value_name = "N", value_parser = units::number::<u64>)]
     seq: u64,
 

@@ -62,6 +62,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Data::Text)]
     data: Data,
 
+    /// Show the number of each call, which `cat --seq` and `replay --until` take
+    #[arg(long)]
+    seq: bool,
+
     /// Show environments and arrays in full
     #[arg(short, long)]
     verbose: bool,
@@ -232,7 +236,7 @@ impl<W: Write> Printer<W> {
         let format = if args.json {
             Format::Json { data: args.data != Data::None }
         } else {
-            let look = Look { style, hex: args.data == Data::Hex, colour };
+            let look = Look { style, hex: args.data == Data::Hex, colour, seq: args.seq };
             Format::Text { look, line: String::new() }
         };
         let filter = args.only.filter();

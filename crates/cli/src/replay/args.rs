@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "FILL", default_value = "zeros", value_parser = filler)]
     pub fill: Fill,
 
-    /// Stop after the call with this number (`seq` in `show --json`), and keep the files as they
+    /// Stop after the call with this number (see `show --seq`), and keep the files as they
     /// are then
     #[arg(long, value_name = "SEQ", value_parser = units::number::<u64>)]
     pub until: Option<u64>,

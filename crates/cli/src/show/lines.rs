@@ -20,6 +20,8 @@ pub struct Look {
     pub hex: bool,
     /// Terminal colours.
     pub colour: bool,
+    /// Calls have their numbers before them.
+    pub seq: bool,
 }
 
 const RED: &str = "31";
@@ -31,7 +33,7 @@ const ALARM: &str = "1;31";
 pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents, look: Look) {
     let text = match &moment.event.kind {
         EventKind::Call(call) => {
-            prefix(out, moment);
+            prefix(out, moment, look.seq);
             self::call(out, call, moment, contents, look);
             out.push('\n');
             return;
@@ -79,12 +81,16 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             (ALARM, line)
         }
     };
-    prefix(out, moment);
+    prefix(out, moment, look.seq);
     paint(out, look, text.0, &text.1);
     out.push('\n');
 }
 
-fn prefix(out: &mut String, moment: &Moment<'_>) {
+fn prefix(out: &mut String, moment: &Moment<'_>, numbered: bool) {
+    if numbered {
+        let number = moment.seq.map(|seq| seq.to_string()).unwrap_or_default();
+        let _ = write!(out, "{number:>7} ");
+    }
     let id = match (moment.pid, moment.tid) {
         (Some(pid), Some(tid)) if pid != tid => format!("{pid}/{tid}"),
         (Some(pid), _) => pid.to_string(),

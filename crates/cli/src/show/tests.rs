@@ -91,7 +91,10 @@ fn shown(events: &[Event], filter: Filter, format: Format, limit: u64) -> String
 
 fn text() -> Format {
     let style = Style { string_limit: 32, data: true, verbose: false };
-    Format::Text { look: Look { style, hex: false, colour: false }, line: String::new() }
+    Format::Text {
+        look: Look { style, hex: false, colour: false, seq: false },
+        line: String::new(),
+    }
 }
 
 /// The line of the last of these calls, without process, time and duration.
@@ -500,7 +503,7 @@ fn dumps_in_hexadecimal() {
     let write = with(named("write", &[1, 0x10, 18]), 1, b"0123456789abcdef\x00\xff");
     let events = timed(vec![(1, launch()), (1, EventKind::Call(ret(write, 18)))]);
     let style = Style { string_limit: 32, data: false, verbose: false };
-    let look = Look { style, hex: true, colour: false };
+    let look = Look { style, hex: true, colour: false, seq: false };
     let format = Format::Text { look, line: String::new() };
     assert_eq!(
         shown(&events, Filter::default(), format, u64::MAX).split_once("+++\n").unwrap().1,
@@ -513,6 +516,21 @@ fn dumps_in_hexadecimal() {
     );
 }
 
+#[test]
+fn calls_have_their_numbers_where_asked_for() {
+    let events = timed(vec![
+        (1, launch()),
+        (1, EventKind::Call(ret(named("getppid", &[]), 7))),
+        (1, EventKind::Call(ret(named("getuid", &[]), 0))),
+    ]);
+    let style = Style { string_limit: 32, data: true, verbose: false };
+    let look = Look { style, hex: false, colour: false, seq: true };
+    let format = Format::Text { look, line: String::new() };
+    let text = shown(&events, Filter::default(), format, u64::MAX);
+    let begins = ["        100 ", "      0 100 ", "      1 100 "];
+    assert!(text.lines().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{text}");
+}
+
 /// Shows all that a trace holds in every form, to nobody.
 pub fn read_all(trace: &trace::Trace) {
     lines(trace);
@@ -522,7 +540,7 @@ pub fn read_all(trace: &trace::Trace) {
 /// All that a trace holds, as text with all data.
 pub fn lines(trace: &trace::Trace) -> String {
     let style = Style { string_limit: 32, data: true, verbose: true };
-    let look = Look { style, hex: true, colour: true };
+    let look = Look { style, hex: true, colour: true, seq: false };
     print_trace(trace, Format::Text { look, line: String::new() })
 }
 

@@ -92,7 +92,10 @@ impl Maker {
         let (control, control_len) = match part_of(part::CONTROL).filter(|_| !out) {
             Some(piece) => {
                 let len = batch.stored_len(piece);
-                (self.memory.copy(batch.stretches(piece), len, fill) as usize, len)
+                let start = self.memory.copy(batch.stretches(piece), len, fill);
+                // SAFETY: the copy is as long as that, and nobody else's.
+                tell_own_ids(unsafe { std::slice::from_raw_parts_mut(start, len) });
+                (start as usize, len)
             }
             None if out && has_control => {
                 let start = self.memory.take(CONTROL_ROOM);
@@ -136,6 +139,30 @@ impl Maker {
             unsafe { to.cast::<u64>().add(at).write_unaligned(word) };
         }
         true
+    }
+}
+
+/// Credentials that a process tells of itself must be its own; here it has other ids.
+fn tell_own_ids(control: &mut [u8]) {
+    const HEAD: usize = size_of::<libc::cmsghdr>();
+    let mut rest = control;
+    while let Some((head, _)) = rest.split_first_chunk::<HEAD>() {
+        let word =
+            |at: usize| i32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (len, level, kind) = (word(0) as usize, word(8), word(12));
+        if len < HEAD || len > rest.len() {
+            return;
+        }
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) {
+            // SAFETY: these take nothing and cannot fail.
+            let (pid, uid, gid) =
+                unsafe { (libc::getpid() as u32, libc::getuid(), libc::getgid()) };
+            let own = [pid, uid, gid].map(u32::to_le_bytes);
+            let ids = rest[HEAD..len].chunks_exact_mut(4).zip(own);
+            ids.for_each(|(id, own)| id.copy_from_slice(&own));
+        }
+        let next = len.next_multiple_of(8).min(rest.len());
+        rest = &mut std::mem::take(&mut rest)[next..];
     }
 }
 
