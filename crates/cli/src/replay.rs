@@ -51,7 +51,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         privileged,
         powers: if as_root { Powers::Files } else { Powers::None },
     };
-    let mut report = Report::default();
+    let preamble = trace.preamble();
+    let recording = (preamble.host.clone(), preamble.epoch_ns);
+    let mut report = Report { recording, ..Report::default() };
     interrupt::listen();
     for number in 0..args.repeat {
         let root = Root::new(&args, number)?;

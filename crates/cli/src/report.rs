@@ -53,6 +53,13 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     let comparison = args.replay.as_deref().map(Comparison::read).transpose()?;
+    if let (Some(path), Some(comparison)) = (&args.replay, &comparison)
+        && !comparison.is_of(trace.preamble())
+    {
+        let (path, trace) = (path.display(), args.trace.display());
+        let found = format!("{path}: this is a replay of another recording than {trace}");
+        return Err(Failure::Failed(found));
+    }
     // Before the work, so that nobody waits for nothing.
     let (file, mut pending) =
         output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;

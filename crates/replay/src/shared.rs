@@ -167,11 +167,14 @@ impl Watch {
         Watch { progress: shared.progress(), moved: now, worked: now }
     }
 
-    /// Up to now. Who is in a call that ends by itself may take his time, but not for ever.
+    /// Up to now. Who is in a call that ends by itself may take his time, but not for ever. (With the
+    /// recorded pace all may wait for a time to come.)
     fn idle(&mut self, shared: &Shared) -> Duration {
         if shared.progress() != self.progress {
             *self = Watch::new(shared);
-        } else if shared.somebody_works() && self.moved.elapsed() < WORKS_AT_MOST {
+        } else if shared.somebody_works()
+            && (shared.options.speed.is_some() || self.moved.elapsed() < WORKS_AT_MOST)
+        {
             self.worked = Instant::now();
         }
         self.worked.elapsed()

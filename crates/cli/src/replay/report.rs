@@ -28,6 +28,8 @@ const CALLS_SHOWN: usize = 15;
 /// All that a command found.
 #[derive(Default)]
 pub struct Report {
+    /// Where the recording was made, and when it began.
+    pub recording: (String, u64),
     /// What kept the trace from the rest of the machine.
     pub jail: String,
     /// The replays, in order.
@@ -110,6 +112,10 @@ impl Report {
         let line = text(|json| {
             json.object(|json| {
                 write_json(json, run);
+                json.key("recording").object(|json| {
+                    json.key("host").str(&self.recording.0);
+                    json.key("began_ns").uint(self.recording.1);
+                });
                 json.key("runs").array(|json| {
                     self.runs.iter().for_each(|run| json.float(run.outcome.elapsed_s));
                 });

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
+use trace::event::Preamble;
 
 use super::tables::shown;
 use crate::failure::Failure;
@@ -38,6 +39,15 @@ impl Comparison {
             true => Ok(Comparison(value)),
             false => Err(format!("{hint}: it has no latencies_ns")),
         }
+    }
+
+    /// Whether it may have been made of this recording. Imported ones may not know when they began.
+    pub fn is_of(&self, preamble: &Preamble) -> bool {
+        let of = &self.0["recording"];
+        let known = (of["host"].as_str(), of["began_ns"].as_u64());
+        preamble.epoch_ns == 0
+            || of.is_null()
+            || known == (Some(&preamble.host), Some(preamble.epoch_ns))
     }
 
     /// Writes what the page shows of it.
@@ -108,7 +118,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn text(value: &Value) -> String {
-    harmless(value.as_str().unwrap_or_default())
+    harmless(value.as_str().or(value["base64"].as_str()).unwrap_or_default())
 }
 
 fn harmless(text: &str) -> String {
@@ -127,6 +137,16 @@ mod tests {
         }
         let deep = "[".repeat(100_000);
         assert!(Comparison::parse(&deep).is_err());
+    }
+
+    #[test]
+    fn a_replay_belongs_to_its_recording() {
+        let text = r#"{"latencies_ns": {}, "recording": {"host": "here", "began_ns": 7}}"#;
+        let comparison = Comparison::parse(text).unwrap();
+        let began =
+            |host: &str, epoch_ns| Preamble { host: host.into(), epoch_ns, ..Preamble::default() };
+        assert!(comparison.is_of(&began("here", 7)) && comparison.is_of(&began("there", 0)));
+        assert!(!comparison.is_of(&began("here", 8)) && !comparison.is_of(&began("there", 7)));
     }
 
     #[test]
