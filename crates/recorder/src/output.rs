@@ -312,13 +312,15 @@ impl Output {
     /// Before the end: what could not be written is taken off the count, and there is room again for
     /// the rest.
     pub fn prepare_end(&mut self) {
-        let Some(space) = &self.space else { return };
-        let is_short = space.short_of(self.writer.bytes_pending()).is_some();
-        if is_short && let Err(error) = self.writer.settle() {
+        if self.space.is_none() {
+            return;
+        }
+        // Others may fill the disk at any time.
+        if let Err(error) = self.writer.settle() {
             self.fail(&error);
         }
         let Some(space) = &self.space else { return };
-        space.give_back();
+        space.use_kept();
         if self.failed && self.writer.recover() {
             let lost = self.calls_written.saturating_sub(self.writer.calls_written());
             self.calls_discarded += lost;

@@ -3,18 +3,22 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use files::Inode;
-use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 /// Room that is left on the trace's file system, so that the end of the trace finds a place.
 const RESERVE_BYTES: u64 = 1 << 20;
 
-/// Where blocks for the trace's end are kept, far behind it, for a disk that is full before we
-/// notice; and how many bytes. An index, a gap and the totals need less.
-const KEPT_AT: u64 = 1 << 40;
+/// Bytes of blocks that the file has already behind what is written, for a disk that is full before we
+/// notice: nobody else can take them. An index, a gap and the totals need less.
 const KEPT_BYTES: u64 = 512 << 10;
+/// Bytes for which blocks are taken at a time.
+const STEP_BYTES: u64 = 4 << 20;
 
 /// Where the trace is written to.
 pub enum Sink {
@@ -43,9 +47,23 @@ impl Sink {
                     return Ok((Box::new(file), None));
                 }
                 let end = file.stream_position()?;
-                let space = DiskSpace::watch(file.try_clone()?.into());
                 let limited = getrlimit(Resource::Fsize).current.is_some();
-                Ok((Box::new(WholeWrites { file, limited, whole: end, end }), space))
+                let free = free_bytes(&file);
+                let end_comes = Arc::new(AtomicBool::new(false));
+                // Beyond the limit of file sizes a signal kills us, on some file systems even for
+                // blocks that are only kept.
+                let ahead = free.filter(|_| !limited).map(|free| Ahead {
+                    until: end,
+                    kept: KEPT_BYTES.min(free / 4),
+                    step: STEP_BYTES.min(free / 8),
+                    end_comes: Arc::clone(&end_comes),
+                });
+                let watched = OwnedFd::from(file.try_clone()?);
+                let space = free.map(|free| DiskSpace::new(watched, free, end_comes));
+                let mut writes = WholeWrites { file, limited, whole: end, end, ahead };
+                // A disk that is full already is noticed by the first write.
+                let _ = writes.keep_ahead(0);
+                Ok((Box::new(writes), space))
             }
         }
     }
@@ -59,17 +77,76 @@ struct WholeWrites {
     /// Where the last flush was.
     whole: u64,
     end: u64,
+    /// Where the file system can do that.
+    ahead: Option<Ahead>,
+}
+
+/// Blocks that the file has behind its end.
+struct Ahead {
+    until: u64,
+    /// How many bytes there must be.
+    kept: u64,
+    step: u64,
+    /// What comes now may use them.
+    end_comes: Arc<AtomicBool>,
+}
+
+impl WholeWrites {
+    /// Sees to it that so many bytes leave enough blocks for the trace's end.
+    fn keep_ahead(&mut self, len: u64) -> io::Result<()> {
+        let Some(ahead) = &mut self.ahead else { return Ok(()) };
+        let needed = self.end + len + ahead.kept;
+        if needed <= ahead.until || ahead.end_comes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let from = ahead.until.max(self.end);
+        for until in [needed + ahead.step, needed] {
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, until - from) {
+                Ok(()) => {
+                    ahead.until = until;
+                    return Ok(());
+                }
+                Err(Errno::NOSPC | Errno::DQUOT) => {}
+                Err(_) => {
+                    self.ahead = None;
+                    return Ok(());
+                }
+            }
+        }
+        Err(Errno::NOSPC.into())
+    }
+
+    /// What was written since the last flush only takes room. Where blocks are kept, it is written
+    /// over, for shortening the file would give them away.
+    fn go_back(&mut self) {
+        if self.ahead.is_none() {
+            let _ = self.file.set_len(self.whole);
+        }
+        // If even this fails, readers stop there.
+        let _ = self.file.seek(SeekFrom::Start(self.whole));
+        self.end = self.whole;
+    }
+}
+
+impl Drop for WholeWrites {
+    fn drop(&mut self) {
+        // The blocks that are left, and what was torn.
+        if self.ahead.is_some() {
+            let _ = self.file.set_len(self.end);
+        }
+    }
 }
 
 impl Write for WholeWrites {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.keep_ahead(bytes.len() as u64) {
+            self.go_back();
+            return Err(error);
+        }
         let file = &mut self.file;
         let mut write = || file.write_all(bytes);
         if let Err(error) = if self.limited { without_size_signal(write) } else { write() } {
-            // The torn block would only take room. If even this fails, readers stop there.
-            let _ = self.file.set_len(self.whole);
-            let _ = self.file.seek(SeekFrom::Start(self.whole));
-            self.end = self.whole;
+            self.go_back();
             return Err(error);
         }
         self.end += bytes.len() as u64;
@@ -104,18 +181,13 @@ pub(crate) struct DiskSpace {
     file: OwnedFd,
     reserve: u64,
     longest: Option<u64>,
+    end_comes: Arc<AtomicBool>,
 }
 
 impl DiskSpace {
-    /// `None` where the file system tells no sizes.
-    fn watch(file: OwnedFd) -> Option<DiskSpace> {
-        let free = free_bytes(&file)?;
+    fn new(file: OwnedFd, free: u64, end_comes: Arc<AtomicBool>) -> DiskSpace {
         let longest = getrlimit(Resource::Fsize).current;
-        // Beyond the limit of file sizes a signal kills us, on some file systems even for this.
-        if longest.is_none() {
-            keep_blocks(&file, KEPT_BYTES.min(free / 4));
-        }
-        Some(DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4), longest })
+        DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4), longest, end_comes }
     }
 
     /// How long the trace may get (`ulimit -f`): beyond it a signal would kill us.
@@ -123,28 +195,15 @@ impl DiskSpace {
         self.longest
     }
 
-    /// Gives the blocks back that were kept for the trace's end.
-    pub fn give_back(&self) {
-        let flags = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
-        let _ = fallocate(&self.file, flags, KEPT_AT, KEPT_BYTES);
+    /// What is written from now on may use the blocks that are kept for the trace's end.
+    pub fn use_kept(&self) {
+        self.end_comes.store(true, Ordering::Relaxed);
     }
 
     /// The bytes that are free, when `pending` more would leave too few for the trace's end.
     pub fn short_of(&self, pending: u64) -> Option<u64> {
         let free = free_bytes(&self.file)?;
         (free < pending.saturating_add(self.reserve)).then_some(free)
-    }
-}
-
-/// Keeps blocks behind the end of a file, where the file system can do that.
-fn keep_blocks(file: &OwnedFd, bytes: u64) {
-    let len = fstat(file).map(|stat| stat.st_size as u64);
-    let _ = fallocate(file, FallocateFlags::KEEP_SIZE, KEPT_AT, bytes);
-    // Not every one that says so keeps the size.
-    if let (Ok(before), Ok(now)) = (len, fstat(file))
-        && now.st_size as u64 != before
-    {
-        let _ = ftruncate(file, before);
     }
 }
 
