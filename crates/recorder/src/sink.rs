@@ -63,6 +63,11 @@ impl Sink {
                 let mut writes = WholeWrites { file, limited, whole: end, end, ahead };
                 // A disk that is full already is noticed by the first write.
                 let _ = writes.keep_ahead(0);
+                // Not every file system that says so keeps the file's length.
+                if writes.file.metadata()?.len() != end {
+                    writes.file.set_len(end)?;
+                    writes.ahead = None;
+                }
                 Ok((Box::new(writes), space))
             }
         }
