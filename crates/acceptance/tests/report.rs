@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         trials.add("many_files", Who::User, None, many_files);
         trials.add("output", Who::User, None, output);
         trials.add("not_a_replay", Who::User, None, not_a_replay);
+        trials.add("its_own_replay", Who::User, None, with_its_own_replay);
         Ok(())
     })
 }
@@ -114,6 +115,23 @@ fn with_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let page = read(&place)?;
     ensure!(page.contains(r#""replayed":7"#), "the replay is not in the page");
     check(stage, &place, &trace)
+}
+
+/// A real replay is taken for its own recording only.
+fn with_its_own_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "echo 1 > a")?;
+    let mut replay = place.command(&stage.reenact);
+    let replayed = place.run(replay.arg("replay").arg(&trace).arg("--json"))?.success("replay")?;
+    place.write("replay.json", replayed.text().as_bytes())?;
+    let json = place.work().join("replay.json").display().to_string();
+    report(stage, &place, &trace, &["--replay", &json])?.success("report")?;
+    let elsewhere = Place::new(stage, who)?;
+    let other = record(stage, &elsewhere, "echo 2 > b")?;
+    let outcome = report(stage, &elsewhere, &other, &["--replay", &json])?;
+    let said = outcome.errors();
+    ensure!(!outcome.status.success() && said.contains("another recording"), "it said {said}");
+    Ok(())
 }
 
 fn read(place: &Place) -> Result<String, Complaint> {

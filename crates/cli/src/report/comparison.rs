@@ -44,7 +44,10 @@ impl Comparison {
     /// Whether it may have been made of this recording. Imported ones may not know when they began.
     pub fn is_of(&self, preamble: &Preamble) -> bool {
         let of = &self.0["recording"];
-        let known = (of["host"].as_str(), of["began_ns"].as_u64());
+        // Large numbers are strings.
+        let began = &of["began_ns"];
+        let began = began.as_u64().or_else(|| began.as_str()?.parse().ok());
+        let known = (of["host"].as_str(), began);
         preamble.epoch_ns == 0
             || of.is_null()
             || known == (Some(&preamble.host), Some(preamble.epoch_ns))
