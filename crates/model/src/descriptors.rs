@@ -19,6 +19,8 @@ pub struct Description {
     pub origin: Origin,
     /// For whoever folds: a mark of its own for each open file.
     pub mark: Cell<u64>,
+    /// For whoever folds: where its offset is, when that is known.
+    pub offset: Cell<Option<u64>>,
 }
 
 /// How an open file came to be.

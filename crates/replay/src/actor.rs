@@ -209,7 +209,7 @@ impl Actor<'_> {
             self.scan(batch, action, call);
             return;
         }
-        if call.attempt {
+        if call.attempt && call.stream {
             self.maker.attempt(batch, call, &self.shared.options.fill);
             return;
         }
@@ -221,6 +221,10 @@ impl Actor<'_> {
                 return;
             }
             self.shared.stop(Stopped::Full(self.shared.space.used_up()));
+            return;
+        }
+        if call.attempt {
+            self.maker.make(batch, call, &self.shared.options.fill);
             return;
         }
         self.tally.replayed += 1;
@@ -247,6 +251,11 @@ impl Actor<'_> {
             Outcome::count(&mut self.tally.unsupported, what, 1);
         }
         let mut result = self.examine(batch, action, call, ret);
+        if call.torn && matches!(result, Made::Return(0..) | Made::Data { .. }) {
+            self.put_right(call, ret);
+            self.tally.raced += 1;
+            result = Made::Unknown;
+        }
         if action.overlapped && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
         }
@@ -373,10 +382,17 @@ impl Actor<'_> {
             Made::Data { .. } => call.ret,
             _ => return,
         };
-        let at_own_offset = !call.args.iter().any(|arg| matches!(arg.kind, Kind::Offset));
-        if at_own_offset && call.ret_kind == Ret::Size && call.args[0].name == "fd" {
-            // SAFETY: numbers only.
-            unsafe { libc::lseek(call.values[0] as i32, -read, libc::SEEK_CUR) };
+        if moves_offset(call) {
+            seek(call, -read, libc::SEEK_CUR);
+        }
+    }
+
+    /// Puts a file's offset where the recorded call left it, though this one left it elsewhere.
+    fn put_right(&self, call: &Call, ret: i64) {
+        if call.ret_kind == Ret::Offset {
+            seek(call, call.ret, libc::SEEK_SET);
+        } else if moves_offset(call) {
+            seek(call, call.ret - ret, libc::SEEK_CUR);
         }
     }
 
@@ -480,6 +496,18 @@ impl Made {
             }
         }
     }
+}
+
+/// Whether a call reads at a file's own offset, and moves it on.
+fn moves_offset(call: &Call) -> bool {
+    let at_own_offset = !call.args.iter().any(|arg| matches!(arg.kind, Kind::Offset));
+    at_own_offset && call.ret_kind == Ret::Size && call.args[0].name == "fd"
+}
+
+/// Moves the offset of the file that a call is about.
+fn seek(call: &Call, by: i64, whence: i32) {
+    // SAFETY: numbers only.
+    unsafe { libc::lseek(call.values[0] as i32, by, whence) };
 }
 
 /// A result, for people.

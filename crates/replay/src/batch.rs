@@ -127,6 +127,8 @@ pub struct Call {
     /// Data that differs proves nothing: stores to mapped memory changed the file as well, or what
     /// was written to it was filler.
     pub vague: bool,
+    /// Another result proves nothing: it saw what was being written as it was.
+    pub torn: bool,
     /// Data of which the trace has but a hash may be filler of the image.
     pub untold: bool,
     /// Owners are those of the recording, not of a namespace of the program's.
@@ -176,6 +178,7 @@ impl Call {
         scan: 0,
         shared_table: false,
         vague: false,
+        torn: false,
         untold: false,
         owners: true,
         attempt: false,

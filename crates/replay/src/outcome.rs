@@ -29,6 +29,8 @@ pub struct Outcome {
     pub mismatches: Mismatches,
     /// Results that could not be compared, since the trace does not hold their bytes.
     pub unverified: u64,
+    /// Of those: results that depend on what others wrote at the time, and came out otherwise.
+    pub raced: u64,
     /// Results that were compared and agreed.
     pub verified: u64,
     /// Bytes that calls moved.
@@ -184,6 +186,7 @@ impl Outcome {
         self.replayed += tally.replayed;
         self.verified += tally.verified;
         self.unverified += tally.unverified;
+        self.raced += tally.raced;
         self.bytes += tally.bytes;
         for (name, number) in tally.unsupported {
             Self::count(&mut self.unsupported_here, &name, number);
@@ -213,6 +216,8 @@ pub struct Tally {
     pub verified: u64,
     /// See [`Outcome`].
     pub unverified: u64,
+    /// See [`Outcome`].
+    pub raced: u64,
     /// See [`Outcome`].
     pub bytes: u64,
     /// See [`Outcome::unsupported_here`].

@@ -4,15 +4,16 @@
 //! end has passed: then all calls that overlapped it are known. What must be done before it
 //! follows from its beginning.
 
+mod bytes;
 mod calls;
 mod copies;
-mod ends;
 mod line;
 mod locks;
 mod names;
 mod pack;
 mod tasks;
 mod transfers;
+mod waits;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
@@ -28,12 +29,11 @@ use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
 use crate::treatment::{Judge, maps_to_change, said};
+use bytes::Contested;
 use copies::Copies;
-use ends::End;
-use line::{Line, Spawned, Told};
-use locks::Lock;
+use line::{Line, Spawned};
 use names::Names;
-use transfers::is_transfer;
+use transfers::transfer_of;
 
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
@@ -58,6 +58,10 @@ pub struct Planner<'a> {
     order: Order,
     /// Recorded ends of calls that are open, and of whom.
     open: BinaryHeap<Reverse<(u64, Index)>>,
+    /// How many of them are waited for by all that begin later.
+    lasting: usize,
+    /// Bytes of files of which nobody knows who wrote them last.
+    contested: Contested,
     /// Descriptors that are being copied.
     copies: Copies,
     /// Calls that were opened so far.
@@ -96,6 +100,8 @@ impl<'a> Planner<'a> {
             late: BTreeMap::new(),
             order: Order::default(),
             open: BinaryHeap::new(),
+            lasting: 0,
+            contested: Contested::default(),
             copies: Copies::default(),
             opened: 0,
             beginnings: HashMap::new(),
@@ -228,11 +234,12 @@ impl<'a> Planner<'a> {
             return;
         };
         if let Outcome::Returned { exit_tsc, ret } = call.outcome
-            && is_transfer(call.nr, ret)
+            && let Some(moves) = transfer_of(call.nr, ret)
         {
             self.world.pass(event);
             if let Some(file) = self.file(index, event.thread, call.args[0] as i32) {
-                self.transfer(index, event, call, &said, (exit_tsc.max(event.tsc), ret), file);
+                let exit = exit_tsc.max(event.tsc);
+                self.transfer(index, event, call, &said, moves, (exit, ret), file);
                 return;
             }
         }
@@ -259,6 +266,9 @@ impl<'a> Planner<'a> {
                 lines[index].batch.waits.push((lane, count));
             });
         }
+        if self.lasting > 0 {
+            self.follow_as_later(index);
+        }
         let overlapped = !self.open.is_empty();
         if exit != u64::MAX {
             self.open.push(Reverse((exit, index)));
@@ -274,36 +284,38 @@ impl<'a> Planner<'a> {
         action
     }
 
-    /// Has calls that are open wait for each other where their results tell their order. What waits
-    /// in this way is waited for by nobody in this way: so no calls wait in a circle, however a
-    /// trace was written.
-    fn order_by_results(&mut self, index: Index, names: Option<Names>, end: Option<End>) {
-        if names.is_none() && end.is_none() {
-            return;
-        }
-        let Planner { open, lines, .. } = self;
-        lines[index].told = Told { names, end, ..Told::default() };
-        for &Reverse((_, other)) in open.iter().filter(|open| open.0.1 != index) {
-            let (ours, theirs) = (&lines[index].told, &lines[other].told);
-            match (ours.must_follow(theirs), theirs.must_follow(ours)) {
-                (true, _) => follow(lines, index, other),
-                (_, true) => follow(lines, other, index),
+    /// Other lanes that have something open.
+    fn others_open(&self, index: Index) -> Vec<Index> {
+        self.others_open_that(index, |_| true)
+    }
+
+    /// Those of them of which something holds.
+    fn others_open_that(&self, index: Index, holds: impl Fn(&Line) -> bool) -> Vec<Index> {
+        let others = self.open.iter().map(|Reverse((_, other))| *other);
+        others.filter(|other| *other != index && holds(&self.lines[*other])).collect()
+    }
+
+    /// Has calls that are open wait for each other where their results tell their order.
+    fn order_by_names(&mut self, index: Index, names: Option<Names>) {
+        let Some(names) = names else { return };
+        for other in self.others_open(index) {
+            let Some(theirs) = &self.lines[other].told.names else { continue };
+            match (names.must_follow(theirs), theirs.must_follow(&names)) {
+                (true, _) => self.follow(index, other),
+                (_, true) => self.follow(other, index),
                 _ => {}
             }
         }
+        self.lines[index].told.names = Some(names);
     }
 
-    /// Has a call that got a lock wait for those that had it before, and those that had it later for
-    /// it. Each waits for calls that returned earlier, so that none wait in a circle.
-    fn order_by_lock(&mut self, index: Index, lock: Option<Lock>) {
+    /// Has a call that got a lock of a file wait for those that had it before, and those that had it
+    /// later for it.
+    fn order_by_lock(&mut self, index: Index, lock: Option<u64>) {
         let Some(lock) = lock else { return };
-        let Planner { open, lines, .. } = self;
-        for &Reverse((_, other)) in open.iter().filter(|open| open.0.1 != index) {
-            let Some(theirs) = &lines[other].told.lock else { continue };
-            if lock.must_follow(theirs) {
-                wait(lines, index, other);
-            } else if theirs.must_follow(&lock) {
-                wait(lines, other, index);
+        for other in self.others_open(index) {
+            if self.lines[other].told.lock == Some(lock) {
+                self.follow_by_return(index, other);
             }
         }
         self.lines[index].told.lock = Some(lock);
@@ -344,25 +356,11 @@ impl<'a> Planner<'a> {
 
     /// Hands over what a lane has open.
     fn dispatch(&mut self, index: Index) {
+        self.end_waits(index);
         let line = &mut self.lines[index];
         line.make_ready(self.opened > line.opened_at);
         if line.batch.actions.len() >= BATCH_ACTIONS || line.batch.bytes_told() >= BATCH_BYTES {
             line.flush(self.shared);
         }
     }
-}
-
-/// What a lane has open waits for what another one has open.
-fn follow(lines: &mut [Line], last: Index, first: Index) {
-    if lines[last].told.is_first || lines[first].told.is_last {
-        return;
-    }
-    wait(lines, last, first);
-    lines[last].told.is_last = true;
-    lines[first].told.is_first = true;
-}
-
-fn wait(lines: &mut [Line], last: Index, first: Index) {
-    let wait = (Arc::clone(&lines[first].lane), lines[first].count + 1);
-    lines[last].also_wait(wait);
 }

@@ -42,7 +42,8 @@ pub struct Args {
     pub image: String,
 
     /// Between threads, `overlap`: a call starts when all that had ended before it started have
-    /// ended; `thread`: only each thread's own order is kept
+    /// ended, and of calls that overlapped comes first what was first by their results; `thread`: only
+    /// each thread's own order is kept
     #[arg(long, value_enum, default_value_t = Order::Overlap)]
     pub order: Order,
 
@@ -56,8 +57,9 @@ pub struct Args {
 
     /// Compare results and buffers with the recorded ones: `off`, `warn` (report all), `abort`
     /// (stop at the first that differs). Buffers of 512 bytes and more are compared by the
-    /// XXH3-128 of their bytes. What differs counts as not verifiable where it is filler:
-    /// where the trace has but a hash, or what was written to a file or pipe is not stored
+    /// XXH3-128 of their bytes. What differs counts as not verifiable where it is filler (where
+    /// the trace has but a hash, or what was written to a file or pipe is not stored), and where it
+    /// depends on what overlapping calls did to the same bytes, in an order that nothing tells
     #[arg(long, value_enum, default_value_t = Check::Warn)]
     pub verify: Check,
 

@@ -158,9 +158,13 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         write_counts(out, title, counts)?;
     }
     write_latencies(out, outcome)?;
+    let raced = match outcome.raced {
+        0 => String::new(),
+        raced => format!(" ({raced} as others wrote the same bytes at the time)"),
+    };
     writeln!(
         out,
-        "{} calls replayed, {} simulated; {} verified, {} not verifiable, {} came out otherwise",
+        "{} calls replayed, {} simulated; {} verified, {} not verifiable{raced}, {} came out otherwise",
         outcome.replayed,
         outcome.simulated,
         outcome.verified,
@@ -299,6 +303,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
     });
     json.key("verified").uint(outcome.verified);
     json.key("unverified").uint(outcome.unverified);
+    json.key("raced").uint(outcome.raced);
     let unknown = run.final_state.as_ref().map_or(0, |state| state.unknown_bytes);
     json.key("unknown_bytes").uint(unknown);
     json.key("bytes").uint(outcome.bytes);

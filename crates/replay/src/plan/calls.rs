@@ -4,16 +4,16 @@
 use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::is_cut;
 use model::path::own_descriptor;
-use model::{Contents, Origin, Stored, spawn_flags};
+use model::{Contents, DescriptorTable, Origin, Stored, spawn_flags};
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
+use super::bytes::{Bytes, at_end};
 use super::copies::Numbers;
-use super::ends::End;
-use super::locks::{Does, Lock};
+use super::locks::Does;
 use super::names::Names;
 use super::pack;
-use super::transfers::{File, hash_of};
+use super::transfers::{File, Moves, hash_of, may_be_pipe};
 use crate::batch::{Placed, What};
 use crate::image::roles::{self, Role};
 use crate::order::Index;
@@ -86,17 +86,18 @@ impl Planner<'_> {
         let links = self.follow_own_links(event.thread, said, &mut paths);
         let (treatment, vague, untold, end, lock, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
+            forget_offsets(said, call, &table);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
             let file =
                 || table.get(call.args[0] as i32).map(|entry| hash_of(&entry.description.path));
-            let end = match self.others_matter() {
-                true => End::of(said, call, ret, file),
+            let end = match self.others_matter() && ret >= 0 {
+                true => at_end(said, call, &table, &paths),
                 false => None,
             };
             let lock = match lock {
-                Some(_) if self.others_matter() => file().map(|file| Lock::new(file, exit)),
+                Some(_) if self.others_matter() => file(),
                 _ => None,
             };
             let numbers = match self.others_matter() {
@@ -123,7 +124,8 @@ impl Planner<'_> {
                         true => Names::of(said, call, ret, &paths),
                         false => None,
                     };
-                    self.order_by_results(index, names, end);
+                    self.order_by_names(index, names);
+                    self.order_by_end(index, said, ret, end);
                     self.order_by_lock(index, lock);
                     self.order_by_numbers(index, numbers, event.tsc);
                 }
@@ -151,12 +153,14 @@ impl Planner<'_> {
     }
 
     /// A call that moves bytes through a descriptor.
+    #[allow(clippy::too_many_arguments, reason = "the call, and what is known of it")]
     pub(super) fn transfer(
         &mut self,
         index: Index,
         event: &Event,
         call: &Call,
         said: &Said,
+        moves: &Moves,
         (exit, ret): (u64, i64),
         file: File,
     ) {
@@ -175,11 +179,12 @@ impl Planner<'_> {
         let may_block = stream || file.unknown;
         let vague = file.vague || stream && cut_short;
         let how = How { stream, may_block, vague, untold, scan: 0, shared_table: false };
-        if self.again(index, event, call, said, (exit, ret), how, &Links::default())
-            && self.others_matter()
-        {
-            let end = End::of(said, call, ret, || Some(file.hash));
-            self.order_by_results(index, None, end);
+        if self.again(index, event, call, said, (exit, ret), how, &Links::default()) && !stream {
+            let offset = || self.advance(index, call.args[0] as i32, ret);
+            let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
+            if self.others_matter() || self.contested.any() {
+                self.order_by_bytes(index, Some(bytes));
+            }
         }
     }
 
@@ -304,36 +309,48 @@ impl Planner<'_> {
             return;
         }
         self.make_way(index);
-        if self.is_write_to_stream(event, call, said, step)
+        let mut why = "it had not returned";
+        if let Some(stream) = self.may_have_written(event, call, said, step)
             && let Ok(packed) = self.lines[index].pack(self.trace, call, said, 0, false, &[])
         {
             packed.attempt = true;
+            packed.stream = stream;
+            packed.takes = call.data.iter().map(|data| data.true_len).fold(0, u64::saturating_add);
             self.open_action(index, event.tsc, event.tsc);
             self.dispatch(index);
+            why = "it had not returned; what it was to write was written";
         }
         match said.replay {
             events::Replay::Real | events::Replay::Numbers => {
-                *self.tally.skipped.entry((call.nr, "it had not returned")).or_default() += 1;
+                *self.tally.skipped.entry((call.nr, why)).or_default() += 1;
             }
             _ => self.tally.simulated += 1,
         }
     }
 
-    /// Whether bytes may have gone into a pipe, where others read them, before the call was cut off.
-    fn is_write_to_stream(
+    /// Whether bytes may have been written before a call was cut off, and whether to a pipe. One that
+    /// ended its thread was most likely done before that: the kernel looks for signals first of all
+    /// when it is done.
+    fn may_have_written(
         &mut self,
         event: &Event,
         call: &Call,
         said: &Said,
         step: &model::Step,
-    ) -> bool {
+    ) -> Option<bool> {
         let writes = said.row.classes.intersects(events::Classes::WRITE)
             && !said.row.classes.intersects(events::Classes::READ);
-        let Some(table) = self.world.descriptors(event.thread) else { return false };
-        writes
-            && said.replay == events::Replay::Real
-            && self.judge.judge(said, call, 0, &table, &step.paths, true)
-                == Treatment::Make { stream: true }
+        if !writes || said.replay != events::Replay::Real {
+            return None;
+        }
+        let table = self.world.descriptors(event.thread)?;
+        match self.judge.judge(said, call, 0, &table, &step.paths, true) {
+            Treatment::Make { stream } => {
+                let file = table.get(call.args[0] as i32).map(|entry| &entry.description);
+                (stream || !file.is_some_and(|file| may_be_pipe(file))).then_some(stream)
+            }
+            _ => None,
+        }
     }
 
     /// The directory scan that a call belongs to.
@@ -347,6 +364,7 @@ impl Planner<'_> {
         let Some(entry) = table.get(call.args[0] as i32) else { return 0 };
         let mark = &entry.description.mark;
         if seeks {
+            entry.description.offset.set(u64::try_from(ret).ok());
             match (ret, mark.get()) {
                 // From the beginning again is another scan.
                 (0, _) => mark.set(0),
@@ -364,6 +382,20 @@ impl Planner<'_> {
             // One that failed belongs to no scan: it says so of the whole directory.
             ..0 => ANYWHERE,
             _ => mark.get(),
+        }
+    }
+}
+
+/// What a call moves from file to file, at offsets that it may have been told, moves on others.
+fn forget_offsets(said: &Said, call: &Call, table: &DescriptorTable) {
+    if said.ret != events::Ret::Size {
+        return;
+    }
+    for (arg, fd) in said.args.iter().zip(call.args) {
+        if matches!(arg.kind, Kind::Fd)
+            && let Some(entry) = table.get(fd as i32)
+        {
+            entry.description.offset.set(None);
         }
     }
 }

@@ -8,7 +8,6 @@
 //!
 //! And who got a number that another thread closed got it after that.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use model::{DescriptorTable, Step};
 use trace::Trace;
 use trace::event::{Call, Event, EventKind, Outcome};
 
-use super::{Planner, follow};
+use super::Planner;
 use crate::batch::What;
 use crate::order::Index;
 use crate::treatment::{is_stream, said};
@@ -141,9 +140,7 @@ impl Planner<'_> {
         }
         let copy = Copy { maker, child, count: self.lines[maker].count, until };
         self.copies.under_way.push(copy);
-        let others = self.open.iter().map(|Reverse((_, other))| *other);
-        let others: Vec<Index> = others.filter(|other| *other != maker).collect();
-        for other in others {
+        for other in self.others_open(maker) {
             let Some(mut numbers) = self.lines[other].numbers.take() else { continue };
             if numbers.concern_copies() && self.share_numbers(maker, other) {
                 // What has been given again meanwhile is another one, which the child has.
@@ -167,8 +164,7 @@ impl Planner<'_> {
     /// What a lane has opened does this to the numbers of its table.
     pub(super) fn order_by_numbers(&mut self, index: Index, numbers: Option<Numbers>, tsc: u64) {
         let Some(numbers) = numbers else { return };
-        let others: Vec<Index> = self.open.iter().map(|Reverse((_, other))| *other).collect();
-        for other in others.into_iter().filter(|other| *other != index) {
+        for other in self.others_open(index) {
             let Some(theirs) = &self.lines[other].numbers else { continue };
             let (first, second) = (theirs.take_over(&numbers), numbers.take_over(theirs));
             if !self.share_numbers(index, other) {
@@ -176,8 +172,8 @@ impl Planner<'_> {
             }
             // Who got a number got it after it was closed, however early he had asked.
             match (first, second) {
-                (true, false) => follow(&mut self.lines, other, index),
-                (false, true) => follow(&mut self.lines, index, other),
+                (true, false) => self.follow(other, index),
+                (false, true) => self.follow(index, other),
                 _ => {}
             }
         }
@@ -196,12 +192,8 @@ impl Planner<'_> {
 
     /// What a lane has open waits for a copy of its descriptors.
     fn wait_for_copy(&mut self, index: Index, copy: Copy) {
-        // As in `order_by_results`, nothing may wait in a circle.
-        if !self.lines[index].told.is_first {
-            let wait = (Arc::clone(&self.lines[copy.maker].lane), copy.count);
-            self.lines[index].also_wait(wait);
-            self.lines[index].told.is_last = true;
-        }
+        let wait = (Arc::clone(&self.lines[copy.maker].lane), copy.count);
+        self.follow_recent(index, wait);
     }
 
     /// The child may have these numbers, or not.

@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use events::record::part;
+use events::shape::{Kind, Of};
+
+use super::bytes::Bytes;
 use super::copies::{Contested, Numbers};
-use super::ends::End;
-use super::locks::Lock;
 use super::names::Names;
 use super::transfers::Known;
-use crate::batch::{Action, Batch, Ends, What};
+use super::waits::Followers;
+use crate::batch::{Action, Batch, Call, Ends, Piece, What};
 use crate::lane::Lane;
 use crate::order::Index;
 use crate::shared::Shared;
@@ -23,29 +26,25 @@ pub fn claim(spawned: &mut Spawned, tid: u32) -> Option<Index> {
     spawned.remove(at).map(|(_, index)| index)
 }
 
+/// Whether a piece is of the bytes that a call moves.
+fn is_content(call: &Call, piece: &Piece) -> bool {
+    match call.args.get(usize::from(piece.arg)).map(|arg| arg.kind) {
+        Some(Kind::Buf(_, Of::Bytes, _)) => true,
+        Some(Kind::Buf(_, Of::Iovec, _)) => piece.part == part::CONTENT,
+        _ => false,
+    }
+}
+
 /// What the result of a call tells about its place among others.
 #[derive(Default)]
 pub struct Told {
     /// The names that it is about.
     pub names: Option<Names>,
-    /// The end of a file that it is about.
-    pub end: Option<End>,
-    /// The lock that it got.
-    pub lock: Option<Lock>,
-    /// Another one waits for it because of its names or end.
-    pub is_first: bool,
-    /// It waits for another one because of that.
-    pub is_last: bool,
-}
-
-impl Told {
-    /// Whether it came after another one that overlapped it.
-    pub fn must_follow(&self, other: &Told) -> bool {
-        let names = self.names.as_ref().zip(other.names.as_ref());
-        let ends = self.end.as_ref().zip(other.end.as_ref());
-        names.is_some_and(|(ours, theirs)| ours.must_follow(theirs))
-            || ends.is_some_and(|(ours, theirs)| ours.must_follow(theirs))
-    }
+    /// The bytes of a file that it is about.
+    pub bytes: Option<Bytes>,
+    /// A hash of the path of the file of which it got a lock. Two files that share one wait for each
+    /// other; no harm is done.
+    pub lock: Option<u64>,
 }
 
 /// What is known of a lane while its actions are planned.
@@ -67,6 +66,10 @@ pub struct Line {
     ready: Ends,
     /// What its result tells about its place among calls that overlapped it.
     pub told: Told,
+    /// Who waits for it because it overlapped them.
+    pub followers: Followers,
+    /// It is among those of others.
+    pub follows: bool,
     /// What it does to the numbers of its table.
     pub numbers: Option<Numbers>,
     /// Numbers that were being closed while this task got its copy of them.
@@ -124,11 +127,18 @@ impl Line {
         action
     }
 
-    /// What is open waits for one more lane.
+    /// What is open waits for one more lane, or for more of it.
     pub fn also_wait(&mut self, wait: (Arc<Lane>, u64)) {
-        if self.has_open {
-            self.batch.waits.push(wait);
-            self.set_waits();
+        if !self.has_open {
+            return;
+        }
+        let own = &mut self.batch.waits[self.ready.waits() as usize..];
+        match own.iter_mut().find(|(lane, _)| Arc::ptr_eq(lane, &wait.0)) {
+            Some((_, count)) => *count = wait.1.max(*count),
+            None => {
+                self.batch.waits.push(wait);
+                self.set_waits();
+            }
         }
     }
 
@@ -150,6 +160,47 @@ impl Line {
     /// When what is open began.
     pub fn open_since(&self) -> Option<u64> {
         self.open().map(|action| action.enter)
+    }
+
+    /// When what is open ended, if it did.
+    pub fn open_until(&self) -> Option<u64> {
+        self.open().map(|action| action.exit)
+    }
+
+    /// The call that is open.
+    fn open_call(&self) -> Option<&Call> {
+        match self.open()?.what {
+            What::Call(at) => self.batch.calls.get(at as usize),
+            _ => None,
+        }
+    }
+
+    /// The bytes that the call that is open moved, if the trace holds them all.
+    pub fn content(&self) -> Option<Vec<&[u8]>> {
+        let call = self.open_call()?;
+        let mut all = Vec::new();
+        for piece in self.batch.pieces_of(call).iter().filter(|piece| is_content(call, piece)) {
+            if self.batch.stored_len(piece) as u64 != piece.true_len {
+                return None;
+            }
+            all.extend(self.batch.stretches(piece));
+        }
+        Some(all)
+    }
+
+    /// What an argument of the call that is open gave.
+    pub fn came_out(&self, arg: u8) -> Option<&[u8]> {
+        let mut pieces = self.batch.pieces_of(self.open_call()?).iter();
+        self.batch.one_stretch(pieces.find(|piece| piece.arg == arg && piece.out)?)
+    }
+
+    /// If the call that is open comes out otherwise, that proves nothing.
+    pub fn proves_nothing(&mut self) {
+        if self.open_call().is_some()
+            && let Some(call) = self.batch.calls.last_mut()
+        {
+            call.torn = true;
+        }
     }
 
     /// Whether what is open ends then.

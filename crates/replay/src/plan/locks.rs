@@ -7,15 +7,6 @@ use trace::event::{Call, Content};
 
 use crate::treatment::Said;
 
-/// A call that got a lock.
-#[derive(Debug)]
-pub struct Lock {
-    /// A hash of the file's path. Two files that share one wait for each other; no harm is done.
-    file: u64,
-    /// When it had it.
-    exit: u64,
-}
-
 /// What a call does with a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Does {
@@ -61,16 +52,4 @@ fn is_attempt(call: &Call) -> bool {
     });
     asks.contains(&(call.args[1] as i32))
         && kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK)
-}
-
-impl Lock {
-    /// Of a file of whose path this is the hash, had at this time.
-    pub fn new(file: u64, exit: u64) -> Lock {
-        Lock { file, exit }
-    }
-
-    /// Whether the other one had it before.
-    pub fn must_follow(&self, other: &Lock) -> bool {
-        self.file == other.file && self.exit > other.exit
-    }
 }

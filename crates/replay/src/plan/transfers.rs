@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use events::shape::{Arg, Dir, Kind, Of, Ret, Syscall};
+use events::shape::{Arg, Classes, Dir, Kind, Of, Ret, Syscall};
 use events::table::NUMBER_LIMIT;
 use model::{Description, Origin};
 
@@ -43,6 +43,8 @@ pub struct File {
     pub untold: bool,
     /// A hash of its path.
     pub hash: u64,
+    /// Which one it is, as long as it is open.
+    pub opened: usize,
 }
 
 /// A hash of a path. Two files that share one wait for each other; no harm is done.
@@ -50,14 +52,32 @@ pub fn hash_of(path: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
 }
 
-/// Whether a call moves bytes through one descriptor, and does nothing else.
-pub fn is_transfer(nr: u16, ret: i64) -> bool {
-    static TRANSFERS: LazyLock<Vec<bool>> = LazyLock::new(|| {
+/// Whether nobody knows what an open file is: it may be a named pipe.
+pub fn may_be_pipe(description: &Description) -> bool {
+    description.origin == Origin::Path && description.identity.is_none()
+}
+
+/// Which arguments tell what a call moves, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves {
+    /// It writes.
+    pub writes: bool,
+    /// The place in the file.
+    pub offset: Option<u8>,
+    /// How many bytes it asks for.
+    pub size: Option<u8>,
+    /// Flags.
+    pub flags: Option<u8>,
+}
+
+/// What a call moves that moves bytes through one descriptor, and does nothing else.
+pub fn transfer_of(nr: u16, ret: i64) -> Option<&'static Moves> {
+    static TRANSFERS: LazyLock<Vec<Option<Moves>>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
-        rows.map(|row| row.is_some_and(only_moves_bytes)).collect()
+        rows.map(|row| row.filter(|row| only_moves_bytes(row)).map(moves)).collect()
     });
     let whole = usize::try_from(ret).is_ok_and(|ret| ret <= TRANSFER_MAX);
-    whole && TRANSFERS.get(usize::from(nr)).copied().unwrap_or(false)
+    TRANSFERS.get(usize::from(nr)).filter(|_| whole)?.as_ref()
 }
 
 fn only_moves_bytes(row: &Syscall) -> bool {
@@ -76,6 +96,18 @@ fn only_moves_bytes(row: &Syscall) -> bool {
         })
 }
 
+fn moves(row: &Syscall) -> Moves {
+    let argument = |is: fn(&Kind) -> bool| {
+        row.args.iter().position(|arg| is(&arg.kind)).map(|number| number as u8)
+    };
+    Moves {
+        writes: row.classes.intersects(Classes::WRITE),
+        offset: argument(|kind| matches!(kind, Kind::Offset)),
+        size: argument(|kind| matches!(kind, Kind::Size)),
+        flags: argument(|kind| matches!(kind, Kind::Flags(_))),
+    }
+}
+
 impl Planner<'_> {
     /// What is behind a descriptor of a lane's thread.
     pub(super) fn file(&mut self, index: Index, thread: u32, fd: i32) -> Option<File> {
@@ -92,13 +124,24 @@ impl Planner<'_> {
         let file = File {
             here: self.judge.is_here(description),
             stream: is_stream(description),
-            unknown: description.origin == Origin::Path && description.identity.is_none(),
+            unknown: may_be_pipe(description),
             vague: self.judge.holds_other_bytes(description),
             untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
+            opened: Rc::as_ptr(description) as usize,
         };
         *slot = Some(Remembered { description: Rc::clone(description), learnt, file });
         Some(file)
+    }
+
+    /// Where a call begins that moves bytes at the offset of the file that this lane used last under
+    /// a number, if that is known; it moves on.
+    pub(super) fn advance(&self, index: Index, fd: i32, moved: i64) -> Option<u64> {
+        let known = self.lines[index].known[fd as usize % KNOWN_MAX].as_ref()?;
+        let offset = &known.description.offset;
+        let from = offset.get()?;
+        offset.set(from.checked_add(moved.max(0) as u64));
+        Some(from)
     }
 }
 
@@ -108,15 +151,18 @@ mod tests {
 
     #[test]
     fn reads_and_writes_are_transfers() {
-        let is = |name: &str| is_transfer(events::by_name(name).unwrap().nr, 10);
+        let nr = |name: &str| events::by_name(name).unwrap().nr;
+        let is = |name: &str| transfer_of(nr(name), 10).is_some();
         for name in ["read", "write", "pread64", "pwrite64", "readv", "writev", "pwritev2"] {
             assert!(is(name), "{name}");
         }
         for name in ["sendfile", "getdents64", "lseek", "recvfrom", "fgetxattr", "readlink"] {
             assert!(!is(name), "{name}");
         }
-        let write = events::by_name("write").unwrap().nr;
-        assert!(!is_transfer(write, -1) && !is_transfer(write, i64::MAX));
-        assert!(!is_transfer(u16::MAX, 0));
+        for (nr, ret) in [(nr("write"), -1), (nr("write"), i64::MAX), (u16::MAX, 0)] {
+            assert!(transfer_of(nr, ret).is_none());
+        }
+        let moves = transfer_of(nr("pwritev2"), 10).unwrap();
+        assert_eq!((moves.writes, moves.offset, moves.flags), (true, Some(3), Some(5)));
     }
 }

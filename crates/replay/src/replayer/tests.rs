@@ -1,6 +1,8 @@
 //! Replays of made-up recordings whose calls overlap. At the recorded pace each call begins when it
 //! did there: the order that is wrong is tried first, every time.
 
+mod races;
+
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use events::record::{data_flag, part};
 use trace::event::{Content, Data};
 
-use crate::image::tests::recording::{Recording, space};
+use crate::image::tests::recording::{Recording, With, space, stat};
 use crate::outcome::Outcome;
 use crate::shared::Options;
 use crate::space::Space;

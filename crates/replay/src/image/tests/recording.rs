@@ -190,6 +190,11 @@ impl Recording {
         }
     }
 
+    /// Calls were made up in no order: each has told when it was.
+    pub fn in_order(&mut self) {
+        self.events.sort_by_key(|event| event.tsc);
+    }
+
     /// From now on, calls are made by this process.
     pub fn by(&mut self, thread: u32) -> &mut Recording {
         self.thread = thread;

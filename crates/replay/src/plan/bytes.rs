@@ -1,0 +1,391 @@
+//! Calls that overlapped and concern the same bytes of a file: what came of them tells which was
+//! first.
+//!
+//! Who did not see what another call wrote, or the end that it moved, was there before it; who saw all
+//! of it came after. Who saw a part of it was there as it was written: such a result can not be had
+//! again, and proves nothing. Kernels let writers of the same bytes in one after the other, and those
+//! that share an offset: in the order in which they returned, unless somebody saw otherwise. That is
+//! most likely, but not sure: what is read of bytes that two wrote at a time proves nothing either.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use events::Ret;
+use events::shape::{Dir, Kind, Of};
+use model::DescriptorTable;
+use trace::event::Call;
+
+use super::Planner;
+use super::line::Line;
+use super::transfers::{Moves, hash_of};
+use crate::image::roles::{self, Role};
+use crate::order::Index;
+use crate::treatment::{Said, makes_name};
+
+/// Stretches that two wrote at a time, and nobody has written since: the last ones are remembered.
+const CONTESTED_MAX: usize = 64;
+/// So many bytes that are the same are no accident.
+const TELLING_BYTES: usize = 16;
+
+/// What a call has to do with the bytes of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    /// A hash of the file's path. Two files that share one wait for each other; no harm is done.
+    pub file: u64,
+    /// The open file whose offset it moves on.
+    pub moves: Option<usize>,
+    /// What it does.
+    pub does: Does,
+}
+
+/// What a call does with a file.
+#[derive(Clone, Copy, Debug)]
+pub enum Does {
+    /// It read there, if that is known.
+    Reads { at: Option<u64>, asked: u64, got: u64 },
+    /// It wrote there, if that is known.
+    Writes { at: Option<u64>, len: u64 },
+    /// It cut off what there was from a place on.
+    Cuts(u64),
+    /// It was told where the file ends.
+    FindsEnd(u64),
+}
+
+/// What a call has to do with a file's end.
+#[derive(Clone, Copy, Debug)]
+pub struct AtEnd {
+    /// A hash of the file's path.
+    file: u64,
+    /// It cuts it off from there on; else it is told where it is.
+    cut: Option<u64>,
+}
+
+/// What a read shows of what was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shows {
+    All,
+    Part,
+    Nothing,
+    /// The trace does not hold the bytes.
+    Unknown,
+}
+
+/// Which of two calls that overlapped was first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum First {
+    /// The one that looked, not the one that wrote.
+    Look,
+    /// The one that wrote.
+    Write,
+    /// The one that returned first.
+    Return,
+}
+
+/// What follows for two calls that overlapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Verdict {
+    /// Which was first, if that matters and something tells.
+    order: Option<First>,
+    /// What was seen is neither what was there before nor what was there after.
+    torn: bool,
+}
+
+impl Bytes {
+    /// Of a call on this open file that moved `ret` bytes. `offset` tells where its offset was.
+    pub fn moved(
+        moves: &Moves,
+        call: &Call,
+        ret: i64,
+        (file, opened): (u64, usize),
+        offset: impl FnOnce() -> Option<u64>,
+    ) -> Bytes {
+        let number = |arg: Option<u8>| arg.map(|arg| call.args[usize::from(arg)]);
+        let appends = number(moves.flags).is_some_and(|flags| flags & libc::RWF_APPEND as u64 != 0);
+        // Those that take a place may be told to take the file's own.
+        let place = number(moves.offset).filter(|at| *at != u64::MAX);
+        let at = place.or_else(offset).filter(|_| !appends);
+        let got = ret.max(0) as u64;
+        let does = match moves.writes {
+            true => Does::Writes { at, len: got },
+            false => Does::Reads { at, asked: number(moves.size).unwrap_or(got), got },
+        };
+        Bytes { file, moves: place.is_none().then_some(opened), does }
+    }
+
+    /// How this call and another one on the same file stand to each other; if one of them writes, it
+    /// is the other one. `shows` is asked what this one has, at a stretch of the file, of what the
+    /// other one wrote.
+    fn against(&self, other: &Bytes, shows: impl FnOnce(Range<u64>) -> Shows) -> Verdict {
+        use Does::{Cuts, FindsEnd, Reads, Writes};
+        let by_return = |is| Verdict { order: Some(First::Return).filter(|_| is), torn: false };
+        let look_first = |is, torn| Verdict { order: Some(First::Look).filter(|_| is), torn };
+        if self.moves.is_some() && self.moves == other.moves {
+            return by_return(true);
+        }
+        match (self.does, other.does) {
+            (Reads { at: Some(at), asked, got }, Writes { at: Some(place), len }) => {
+                sight((at, asked, got), (place, len), shows)
+            }
+            // Where it was is not known, but that it saw the file's end.
+            (Reads { asked, got, .. }, Writes { .. }) => look_first(got == 0 && asked > 0, false),
+            // One that found an end within was there as it was moved.
+            (FindsEnd(end), Writes { at: Some(at), len }) => {
+                let moved = at.saturating_add(len) > end;
+                look_first(moved && at >= end, moved && at < end)
+            }
+            // What was there behind the cut may as well be new.
+            (Reads { at: Some(at), asked, got }, Cuts(to)) => {
+                let behind = |len: u64| at.saturating_add(len) > to;
+                look_first(got > 0 && behind(got), behind(asked))
+            }
+            (Reads { at: None, .. }, Cuts(_)) => look_first(false, true),
+            (FindsEnd(end), Cuts(to)) => look_first(end > to, true),
+            (Writes { .. } | Cuts(_), Writes { .. } | Cuts(_)) => {
+                let both = self.stretch().zip(other.stretch());
+                by_return(both.is_none_or(|(ours, theirs)| common(ours, theirs).is_some()))
+            }
+            _ => Verdict::default(),
+        }
+    }
+
+    /// The stretch that it is about.
+    fn stretch(&self) -> Option<Range<u64>> {
+        match self.does {
+            Does::Reads { at, got: len, .. } | Does::Writes { at, len } => {
+                at.map(|at| at..at.saturating_add(len))
+            }
+            Does::Cuts(at) => Some(at..u64::MAX),
+            Does::FindsEnd(_) => None,
+        }
+    }
+
+    fn looks(&self) -> bool {
+        matches!(self.does, Does::Reads { .. } | Does::FindsEnd(_))
+    }
+}
+
+/// What follows from what a read saw of a write at this place. Of what it asked for it got the
+/// beginning.
+fn sight(
+    (start, asked, got): (u64, u64, u64),
+    (at, len): (u64, u64),
+    shows: impl FnOnce(Range<u64>) -> Shows,
+) -> Verdict {
+    let (short, end) = (got < asked, start.saturating_add(got));
+    let written = at..at.saturating_add(len);
+    // It saw the file's end, which the other one moved on.
+    let lacks = short && written.end > end;
+    let Some(both) = common(start..end, written) else {
+        return Verdict { order: lacks.then_some(First::Look), torn: lacks && at < end };
+    };
+    let (order, torn) = match shows(both) {
+        Shows::All if lacks => (None, true),
+        Shows::All => (Some(First::Write), false),
+        Shows::Part => (Some(First::Look), true),
+        Shows::Nothing => (Some(First::Look), false),
+        Shows::Unknown => (None, true),
+    };
+    Verdict { order, torn }
+}
+
+/// What two stretches of a file have in common.
+fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
+    let both = a.start.max(b.start)..a.end.min(b.end);
+    (!both.is_empty()).then_some(both)
+}
+
+/// The argument with the size that a call is told of a file, and where it is in there.
+fn size_of_file(said: &Said) -> Option<(u8, u32)> {
+    const SIZES: [&str; 2] = ["st_size", "stx_size"];
+    said.args.iter().zip(0..).find_map(|(arg, number)| {
+        let Kind::Buf(Dir::Out, Of::Struct(layout), _) = arg.kind else { return None };
+        let field = layout.fields.iter().find(|field| SIZES.contains(&field.name))?;
+        Some((number, field.offset))
+    })
+}
+
+/// What a call that came out well has to do with a file's end.
+pub fn at_end(
+    said: &Said,
+    call: &Call,
+    table: &DescriptorTable,
+    paths: &[(u8, Vec<u8>)],
+) -> Option<AtEnd> {
+    let seeks = said.ret == Ret::Offset && call.args[1..3] == [0, libc::SEEK_END as u64];
+    let cut = cut(said, call);
+    if !seeks && cut.is_none() && size_of_file(said).is_none() {
+        return None;
+    }
+    let file = match paths.last() {
+        Some((_, path)) => hash_of(path),
+        None => hash_of(&table.get(call.args[0] as i32)?.description.path),
+    };
+    Some(AtEnd { file, cut })
+}
+
+/// From where on a call cuts a file off.
+fn cut(said: &Said, call: &Call) -> Option<u64> {
+    let value = |is: fn(&Kind) -> bool| {
+        said.args.iter().zip(call.args).find(|(arg, _)| is(&arg.kind)).map(|(_, value)| value)
+    };
+    match roles::of(call.nr) {
+        Role::Truncate => value(|kind| matches!(kind, Kind::Offset)),
+        // creat has no flags.
+        Role::Open => match value(|kind| matches!(kind, Kind::Flags(_))) {
+            Some(flags) => (flags & libc::O_TRUNC as u64 != 0).then_some(0),
+            None => makes_name(call.nr, said.args).then_some(0),
+        },
+        _ => None,
+    }
+}
+
+/// Stretches of files that two wrote at a time: who was last is not told.
+#[derive(Default)]
+pub struct Contested {
+    stretches: VecDeque<(u64, Range<u64>)>,
+}
+
+impl Contested {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !self.stretches.is_empty()
+    }
+
+    /// Two wrote.
+    fn add(&mut self, a: &Bytes, b: &Bytes) {
+        let Some((ours, theirs)) = a.stretch().zip(b.stretch()) else { return };
+        let stretch = match (a.does, b.does) {
+            (Does::Cuts(to), Does::Cuts(other)) => Some(to.min(other)..u64::MAX),
+            // All that lies before what was written is there, or not.
+            (Does::Cuts(to), _) => Some(to..theirs.end),
+            (_, Does::Cuts(to)) => Some(to..ours.end),
+            _ => common(ours, theirs),
+        };
+        let Some(stretch) = stretch else { return };
+        if self.stretches.len() == CONTESTED_MAX {
+            self.stretches.pop_front();
+        }
+        self.stretches.push_back((a.file, stretch));
+    }
+
+    /// Whether a call looks at such a stretch, or at an end that may be in it.
+    fn concern(&self, bytes: &Bytes) -> bool {
+        let concerns = |stretch: &Range<u64>| match bytes.does {
+            Does::Reads { at: Some(at), asked, .. } => {
+                common(at..at.saturating_add(asked), stretch.clone()).is_some()
+            }
+            Does::FindsEnd(end) => stretch.end >= end,
+            _ => false,
+        };
+        self.stretches.iter().any(|(file, stretch)| *file == bytes.file && concerns(stretch))
+    }
+
+    /// A call writes: what is told last counts.
+    fn settle(&mut self, bytes: &Bytes) {
+        if !self.any() {
+            return;
+        }
+        let Some(written) = bytes.stretch() else { return };
+        for (file, other) in &mut self.stretches {
+            if *file != bytes.file {
+                continue;
+            }
+            if written.start <= other.start && other.start < written.end {
+                other.start = written.end.min(other.end);
+            }
+            if written.start < other.end && other.end <= written.end {
+                other.end = written.start.max(other.start);
+            }
+        }
+        self.stretches.retain(|(_, stretch)| !stretch.is_empty());
+    }
+}
+
+/// How what was read compares with what was written at the same place of a file. Processors copy a
+/// page in no order that could be relied upon: a part of it may be anywhere.
+fn compare(read: &[u8], written: &[u8]) -> Shows {
+    if read == written {
+        return Shows::All;
+    }
+    let mut same = 0;
+    let tells = read.iter().zip(written).any(|(a, b)| {
+        same = if a == b { same + 1 } else { 0 };
+        same >= TELLING_BYTES
+    });
+    if tells { Shows::Part } else { Shows::Nothing }
+}
+
+/// A stretch of what lies in pieces one after the other.
+fn stretch<'a>(pieces: &[&'a [u8]], mut from: usize, len: usize) -> Cow<'a, [u8]> {
+    let mut found = Cow::Borrowed(&[][..]);
+    for piece in pieces {
+        let start = from.min(piece.len());
+        let more = &piece[start..(start + len - found.len()).min(piece.len())];
+        from -= start;
+        if found.is_empty() {
+            found = Cow::Borrowed(more);
+        } else if !more.is_empty() {
+            found.to_mut().extend_from_slice(more);
+        }
+    }
+    found
+}
+
+impl Planner<'_> {
+    /// Has calls that are open wait for each other where what they read or wrote tells their order.
+    pub(super) fn order_by_bytes(&mut self, index: Index, bytes: Option<Bytes>) {
+        let Some(bytes) = bytes else { return };
+        match bytes.does {
+            Does::Writes { .. } | Does::Cuts(_) => self.contested.settle(&bytes),
+            _ if self.contested.concern(&bytes) => self.lines[index].proves_nothing(),
+            _ => {}
+        }
+        let same_file = |line: &Line| line.told.bytes.is_some_and(|told| told.file == bytes.file);
+        for other in self.others_open_that(index, same_file) {
+            let Some(theirs) = self.lines[other].told.bytes else { continue };
+            let ((looks, seen), (writes, written)) = match bytes.looks() {
+                true => ((index, bytes), (other, theirs)),
+                false => ((other, theirs), (index, bytes)),
+            };
+            let verdict = seen.against(&written, |range| {
+                let len = (range.end - range.start) as usize;
+                let of = |line: Index, bytes: &Bytes| {
+                    let from = range.start.checked_sub(bytes.stretch()?.start)? as usize;
+                    let found = stretch(&self.lines[line].content()?, from, len);
+                    (found.len() == len).then_some(found)
+                };
+                match (of(looks, &seen), of(writes, &written)) {
+                    (Some(read), Some(written)) => compare(&read, &written),
+                    _ => Shows::Unknown,
+                }
+            });
+            if verdict.torn {
+                self.lines[looks].proves_nothing();
+            }
+            match verdict.order {
+                Some(First::Look) => self.follow(writes, looks),
+                Some(First::Write) => self.follow(looks, writes),
+                Some(First::Return) if self.follow_by_return(index, other) => {
+                    self.contested.add(&bytes, &theirs);
+                }
+                _ => {}
+            }
+        }
+        self.lines[index].told.bytes = Some(bytes);
+    }
+
+    /// The same for a call that cut a file off, or was told its end.
+    pub(super) fn order_by_end(&mut self, index: Index, said: &Said, ret: i64, end: Option<AtEnd>) {
+        let Some(AtEnd { file, cut }) = end else { return };
+        let found = || match said.ret {
+            Ret::Offset => u64::try_from(ret).ok(),
+            _ => size_of_file(said).and_then(|(arg, offset)| {
+                let bytes = self.lines[index].came_out(arg)?.get(offset as usize..)?;
+                bytes.first_chunk().map(|size| u64::from_le_bytes(*size))
+            }),
+        };
+        let does = cut.map(Does::Cuts).or_else(|| found().map(Does::FindsEnd));
+        self.order_by_bytes(index, does.map(|does| Bytes { file, moves: None, does }));
+    }
+}

@@ -1,0 +1,199 @@
+//! Calls of two threads on the same bytes of a file, of which one came after the other although it
+//! began, or may have begun, earlier.
+
+use std::fs;
+
+use super::*;
+
+const O_APPEND: u64 = 0o2000;
+
+/// Two threads of a process that has a file with these bytes, opened twice: 5 and 6.
+fn with_a_file(bytes: &[u8]) -> (Recording, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("file");
+    fs::write(&path, bytes).expect("it can be made");
+    let mut r = threads_with_a_pipe();
+    for (fd, append) in [(5, 0), (6, O_APPEND)] {
+        r.by(1).open(path.to_str().expect("text"), O_RDWR | append, fd);
+    }
+    (r, dir)
+}
+
+fn content(dir: &tempfile::TempDir) -> Vec<u8> {
+    fs::read(dir.path().join("file")).expect("it is there")
+}
+
+fn pwrite(r: &mut Recording, bytes: &[u8], at: u64) {
+    let len = bytes.len();
+    r.call("pwrite64", &[5, 1, len as u64, at], &[(1, bytes)], len as i64);
+}
+
+/// A read of 100 bytes that gives these.
+fn pread(r: &mut Recording, bytes: &[u8], at: u64) {
+    r.call("pread64", &[5, 1, 100, at], &[(1, bytes)], bytes.len() as i64);
+}
+
+/// The second thread looks, or writes, while the first one writes.
+fn within(write: impl FnOnce(&mut Recording), look: impl FnOnce(&mut Recording), old: &[u8]) {
+    let (mut r, _dir) = with_a_file(old);
+    write(r.by(1));
+    r.lasting(10 * MS, 60 * MS);
+    look(r.by(2));
+    r.lasting(30 * MS, 40 * MS);
+    agrees(&r);
+    assert_eq!(replayed(&r).unverified, 0);
+}
+
+#[test]
+fn who_saw_the_old_bytes_was_there_before_the_new_ones() {
+    let [old, new] = [[b'o'; 200], [b'n'; 200]];
+    let write = |r: &mut Recording| pwrite(r, &new, 0);
+    within(write, |r| pread(r, &old[..100], 50), &old);
+    let vector = |r: &mut Recording| {
+        let call = r.call("pwritev", &[5, 1, 1, 0], &[(1, &new)], 200);
+        call.data.push(super::vector(&[200]));
+    };
+    within(vector, |r| pread(r, &old[..100], 50), &old);
+}
+
+#[test]
+fn who_saw_the_old_end_was_there_before_the_new_one() {
+    let write = |r: &mut Recording| pwrite(r, &[b'n'; 200], 50);
+    let old = [b'o'; 50];
+    within(write, |r| pread(r, &[], 50), &old);
+    within(write, |r| pread(r, &old, 0), &old);
+    within(write, |r| r.numbers("lseek", &[5, 0, libc::SEEK_END as u64], 50), &old);
+    within(write, |r| r.fstat(5, stat(1, 1, 0o100_644).size(50).links(1)), &old);
+    let append = |r: &mut Recording| r.write(6, b"new");
+    within(append, |r| r.numbers("read", &[5, 1, 100], 0), b"");
+}
+
+#[test]
+fn who_returned_first_wrote_first() {
+    for append in [true, false] {
+        let (mut r, dir) = with_a_file(b"");
+        for (thread, bytes, begin, end) in [(1, b"late", 10, 60), (2, b"soon", 30, 40)] {
+            match append {
+                true => r.by(thread).write(6, bytes),
+                false => pwrite(r.by(thread), bytes, 0),
+            }
+            r.lasting(begin * MS, end * MS);
+        }
+        agrees(&r);
+        let expected: &[u8] = if append { b"soonlate" } else { b"late" };
+        assert_eq!(content(&dir).escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+}
+
+#[test]
+fn who_returned_first_read_first_where_the_offset_is_one() {
+    let (mut r, _dir) = with_a_file(b"soonlate");
+    for (thread, bytes, begin, end) in [(1, b"late", 10, 60), (2, b"soon", 30, 40)] {
+        r.by(thread).read(5, bytes);
+        r.lasting(begin * MS, end * MS);
+    }
+    agrees(&r);
+}
+
+/// What was seen while it was written is seen in no other way: it is not verified, and no mismatch.
+#[test]
+fn a_part_of_what_was_written_proves_nothing() {
+    let (old, new) = ([b'o'; 100], [b'n'; 100]);
+    let mixed = [&new[..60], &old[..40]].concat();
+    for (before, seen) in [(&old[..], &mixed[..]), (&[], &new[..60])] {
+        let (mut r, _dir) = with_a_file(before);
+        pwrite(r.by(1), &new, 0);
+        r.lasting(10 * MS, 60 * MS);
+        pread(r.by(2), seen, 0);
+        r.lasting(30 * MS, 40 * MS);
+        let outcome = replayed(&r);
+        let wrong = outcome.mismatches.returned + outcome.mismatches.data;
+        assert_eq!((wrong, outcome.unverified), (0, 1), "{:?}", outcome.mismatches);
+    }
+}
+
+/// The same of an end; what follows goes on from where it was.
+#[test]
+fn an_end_within_what_was_written_proves_nothing() {
+    let (mut r, dir) = with_a_file(b"");
+    pwrite(r.by(1), &[b'n'; 100], 0);
+    r.lasting(10 * MS, 60 * MS);
+    r.by(2).numbers("lseek", &[5, 0, libc::SEEK_END as u64], 60);
+    r.lasting(30 * MS, 40 * MS);
+    r.fstat(5, stat(1, 1, 0o100_644).size(60).links(1));
+    r.lasting(41 * MS, 42 * MS);
+    r.write(5, b"here");
+    r.lasting(70 * MS, 71 * MS);
+    let outcome = replayed(&r);
+    let wrong = outcome.mismatches.returned + outcome.mismatches.data;
+    assert_eq!((wrong, outcome.unverified), (0, 2), "{:?}", outcome.mismatches);
+    assert_eq!(&content(&dir)[58..66], b"nnherenn");
+}
+
+/// Nobody tells whether the file was cut off before or after it was written.
+#[test]
+fn what_is_left_of_a_cut_beside_a_write_proves_nothing() {
+    let (mut r, _dir) = with_a_file(&[b'o'; 100]);
+    r.by(1).numbers("ftruncate", &[5, 0], 0);
+    r.lasting(10 * MS, 60 * MS);
+    pwrite(r.by(2), &[b'n'; 50], 0);
+    r.lasting(30 * MS, 40 * MS);
+    pread(&mut r, &[b'n'; 50], 0);
+    r.lasting(70 * MS, 71 * MS);
+    let outcome = replayed(&r);
+    let wrong = outcome.mismatches.returned + outcome.mismatches.data;
+    assert_eq!((wrong, outcome.unverified), (0, 1), "{:?}", outcome.mismatches);
+}
+
+/// A write that was cut off by the end of its process: most likely it was done.
+#[test]
+fn what_was_being_written_at_the_end_is_written() {
+    let (mut r, dir) = with_a_file(b"before");
+    let call = r.by(1).call("pwrite64", &[5, 1, 5, 0], &[(1, b"after")], 5);
+    call.outcome = trace::event::Outcome::Unfinished;
+    replayed(&r);
+    assert_eq!(content(&dir), b"before", "what it is is not known: it may be a pipe");
+
+    let (mut r, dir) = with_a_file(b"before");
+    r.open(dir.path().join("file").to_str().expect("text"), O_RDWR, 7).told(stat(1, 1, 0o100_644));
+    let call = r.call("pwrite64", &[7, 1, 5, 0], &[(1, b"after")], 5);
+    call.outcome = trace::event::Outcome::Unfinished;
+    let outcome = replayed(&r);
+    assert_eq!(content(&dir), b"aftere", "{:?}", outcome.skipped);
+    assert_eq!(outcome.skipped.len(), 1);
+}
+
+/// Calls that contradict each other are as good as any: the replay ends.
+#[test]
+fn no_calls_wait_in_a_circle() {
+    const THREADS: u32 = 5;
+    for seed in 1..=6 {
+        let mut state: u64 = seed;
+        let mut any = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) % below
+        };
+        let (mut r, _dir) = with_a_file(&[b'0'; 64]);
+        (3..=THREADS).for_each(|thread| r.by(1).thread(thread));
+        let mut free = [0; THREADS as usize + 1];
+        for at in 1..=150 {
+            let thread = 1 + any(THREADS.into()) as u32;
+            let begin = free[thread as usize].max(at * MS / 100 + 10 * MS);
+            let bytes = vec![b'0' + any(3) as u8; 1 + any(40) as usize];
+            match r.by(thread) {
+                r if any(2) == 0 => pwrite(r, &bytes, any(32)),
+                r if any(3) > 0 => pread(r, &bytes, any(32)),
+                r if any(2) == 0 => r.write(6, &bytes),
+                r if any(3) > 0 => r.numbers("lseek", &[5, 0, 2], any(80) as i64),
+                r => r.numbers("ftruncate", &[5, any(64)], 0),
+            }
+            free[thread as usize] = begin + 1 + any(MS / 10);
+            r.lasting(begin, free[thread as usize]);
+        }
+        r.in_order();
+        let options = Options::default();
+        let outcome =
+            crate::replayer::replay(&r.trace(), options, space(), HashSet::new(), &|_| {});
+        assert!(outcome.stopped.is_none(), "seed {seed}: {:?}", outcome.stopped);
+    }
+}
