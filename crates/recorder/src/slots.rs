@@ -404,9 +404,11 @@ impl Slots {
         let process = self.process(index);
         let mut others = self.in_use();
         others.retain(|&other| other != index && self.process(other) == process);
+        // The exec may be told late: what began after it has its turn in the order of time.
+        let until = Bound { position: u64::MAX, tsc };
         let mut gone = Vec::new();
         for &other in &others {
-            self.read(other, out, news);
+            self.read_up_to(other, until, out, news);
             if let Some(start) = self.start(other).filter(|start| start.tsc < tsc) {
                 gone.push(start.thread);
                 self.killed(other, tsc, out, news);

@@ -5,9 +5,9 @@ mod fake_agent;
 
 use std::collections::BTreeMap;
 
-use events::record::{StartHow, data_flag, part};
+use events::record::{Header, RecordKind, StartHow, data_flag, part};
 use fake_agent::recording::{TraceFile, end_program, launch, our_pid, start};
-use fake_agent::{Buffer, FakeThread, Random, arena};
+use fake_agent::{Buffer, FakeThread, Random, arena, tsc};
 use recorder::{DataRule, DataRules, Options};
 use ring::{Arena, DataMode};
 use trace::event::{Call, Content, Data, EventKind};
@@ -17,6 +17,9 @@ const READ: u16 = 0;
 const WRITE: u16 = 1;
 const OPEN: u16 = 2;
 const CLOSE: u16 = 3;
+const CLONE: u16 = 56;
+/// What a thread shares: everything.
+const THREAD: u64 = 0x10f00;
 
 fn options(rules: &[(&str, DataMode)]) -> Options {
     let rule = |(glob, mode): &(&str, DataMode)| DataRule { glob: (*glob).into(), mode: *mode };
@@ -192,4 +195,32 @@ fn rings_that_overflow_are_read_in_order_all_the_same() {
     let kept = all.iter().filter(|data| !data.content.is_empty());
     assert!(kept.clone().all(|data| stored(data) == [b'P'; 8000]));
     assert_eq!((all.len(), kept.count()), (4000, 2000));
+}
+
+/// An exec is told only when much of what came after it is read: nothing of that is in doubt.
+#[test]
+fn threads_that_began_after_an_exec_are_read_in_order() {
+    const STEPS: usize = 2000;
+    let arena = arena(128);
+    let file = TraceFile::new("order-exec");
+    let mut main = launch(arena);
+    main.record(Header::new(RecordKind::Image, 0, 0, our_pid()), &[tsc()]);
+    let who = main.who;
+    main.enter(0, CLONE, 0x1000, &[THREAD]);
+    let mut other = FakeThread::begin(arena, StartHow::Thread, who.process, who.thread, our_pid());
+    main.exit(other.who.thread.into());
+    for step in 0..STEPS {
+        let (path, byte) = if step % 2 == 0 { ("/a.key", b'K') } else { ("/a.txt", b'P') };
+        open(&mut main, path, 3);
+        read(&mut other, 3, &[byte; 3000]);
+        close(&mut main, 3);
+    }
+    let recorder = start(arena, file.sink(), options(&[("*.key", DataMode::None)]));
+    other.end();
+    main.end();
+    assert_eq!(end_program(recorder).lost, 0);
+    let all: Vec<Data> = contents(&file).into_values().flatten().collect();
+    let kept: Vec<&[u8]> = all.iter().map(stored).filter(|bytes| !bytes.is_empty()).collect();
+    assert_eq!((all.len(), kept.len()), (STEPS, STEPS / 2));
+    assert!(kept.into_iter().all(|bytes| bytes == [b'P'; 3000]));
 }
