@@ -263,6 +263,14 @@ impl Contested {
             _ => common(ours, theirs),
         };
         let Some(stretch) = stretch else { return };
+        let is_in = |small: &Range<u64>, large: &Range<u64>| {
+            large.start <= small.start && small.end <= large.end
+        };
+        let same_file = |file: &u64| *file == a.file;
+        if self.stretches.iter().any(|(file, other)| same_file(file) && is_in(&stretch, other)) {
+            return;
+        }
+        self.stretches.retain(|(file, other)| !(same_file(file) && is_in(other, &stretch)));
         if self.stretches.len() == CONTESTED_MAX {
             self.stretches.pop_front();
         }

@@ -86,7 +86,7 @@ impl Planner<'_> {
         let links = self.follow_own_links(event.thread, said, &mut paths);
         let (treatment, vague, untold, end, lock, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
-            forget_offsets(said, call, &table);
+            note_offsets(said, call, ret, &table);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
@@ -364,7 +364,6 @@ impl Planner<'_> {
         let Some(entry) = table.get(call.args[0] as i32) else { return 0 };
         let mark = &entry.description.mark;
         if seeks {
-            entry.description.offset.set(u64::try_from(ret).ok());
             match (ret, mark.get()) {
                 // From the beginning again is another scan.
                 (0, _) => mark.set(0),
@@ -386,16 +385,19 @@ impl Planner<'_> {
     }
 }
 
-/// What a call moves from file to file, at offsets that it may have been told, moves on others.
-fn forget_offsets(said: &Said, call: &Call, table: &DescriptorTable) {
-    if said.ret != events::Ret::Size {
-        return;
-    }
+/// Takes note of where a call left the offsets of files, as far as it tells.
+fn note_offsets(said: &Said, call: &Call, ret: i64, table: &DescriptorTable) {
+    let known = match said.ret {
+        events::Ret::Offset => u64::try_from(ret).ok(),
+        // It may have moved on, or not.
+        events::Ret::Size => None,
+        _ => return,
+    };
     for (arg, fd) in said.args.iter().zip(call.args) {
         if matches!(arg.kind, Kind::Fd)
             && let Some(entry) = table.get(fd as i32)
         {
-            entry.description.offset.set(None);
+            entry.description.offset.set(known);
         }
     }
 }

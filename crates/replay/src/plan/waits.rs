@@ -64,15 +64,14 @@ impl Planner<'_> {
         });
     }
 
-    /// Of what two lanes have open, what returned later waits for the other one, unless something else
-    /// has told their order. Whether nothing had.
+    /// Of what two lanes have open, what returned later waits for the other one, unless what came of
+    /// them tells otherwise. Whether nothing had told the same.
     pub(super) fn follow_by_return(&mut self, a: Index, b: Index) -> bool {
         let key = |index: Index| (self.lines[index].open_until(), index);
         let (first, last) = if key(a) < key(b) { (a, b) } else { (b, a) };
-        let waits = |one: Index, other: Index| self.lines[other].followers.has(one);
-        let untold = !waits(first, last) && !waits(last, first);
+        let known = self.lines[first].followers.has(last);
         self.follow(last, first);
-        untold
+        !known
     }
 
     /// What a lane has open waits for what another one has done, which had not ended when that began:
