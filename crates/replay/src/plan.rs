@@ -7,6 +7,7 @@
 mod bytes;
 mod calls;
 mod copies;
+mod doubts;
 mod line;
 mod locks;
 mod names;
@@ -29,8 +30,8 @@ use crate::order::{Index, Order};
 use crate::outcome;
 use crate::shared::Shared;
 use crate::treatment::{Judge, maps_to_change, said};
-use bytes::Contested;
 use copies::Copies;
+use doubts::Doubts;
 use line::{Line, Spawned};
 use names::Names;
 use transfers::transfer_of;
@@ -61,7 +62,7 @@ pub struct Planner<'a> {
     /// How many of them are waited for by all that begin later.
     lasting: usize,
     /// Bytes of files of which nobody knows who wrote them last.
-    contested: Contested,
+    doubts: Doubts,
     /// Descriptors that are being copied.
     copies: Copies,
     /// Calls that were opened so far.
@@ -101,7 +102,7 @@ impl<'a> Planner<'a> {
             order: Order::default(),
             open: BinaryHeap::new(),
             lasting: 0,
-            contested: Contested::default(),
+            doubts: Doubts::default(),
             copies: Copies::default(),
             opened: 0,
             beginnings: HashMap::new(),

@@ -8,7 +8,6 @@
 //! most likely, but not sure: what is read of bytes that two wrote at a time proves nothing either.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use events::Ret;
@@ -23,8 +22,6 @@ use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::treatment::{Said, makes_name};
 
-/// Stretches that two wrote at a time, and nobody has written since: the last ones are remembered.
-const CONTESTED_MAX: usize = 64;
 /// So many bytes that are the same are no accident.
 const TELLING_BYTES: usize = 16;
 
@@ -150,7 +147,7 @@ impl Bytes {
     }
 
     /// The stretch that it is about.
-    fn stretch(&self) -> Option<Range<u64>> {
+    pub fn stretch(&self) -> Option<Range<u64>> {
         match self.does {
             Does::Reads { at, got: len, .. } | Does::Writes { at, len } => {
                 at.map(|at| at..at.saturating_add(len))
@@ -190,7 +187,7 @@ fn sight(
 }
 
 /// What two stretches of a file have in common.
-fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
+pub fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (!both.is_empty()).then_some(both)
 }
@@ -240,76 +237,6 @@ fn cut(said: &Said, call: &Call) -> Option<u64> {
     }
 }
 
-/// Stretches of files that two wrote at a time: who was last is not told.
-#[derive(Default)]
-pub struct Contested {
-    stretches: VecDeque<(u64, Range<u64>)>,
-}
-
-impl Contested {
-    /// Whether there are any.
-    pub fn any(&self) -> bool {
-        !self.stretches.is_empty()
-    }
-
-    /// Two wrote.
-    fn add(&mut self, a: &Bytes, b: &Bytes) {
-        let Some((ours, theirs)) = a.stretch().zip(b.stretch()) else { return };
-        let stretch = match (a.does, b.does) {
-            (Does::Cuts(to), Does::Cuts(other)) => Some(to.min(other)..u64::MAX),
-            // All that lies before what was written is there, or not.
-            (Does::Cuts(to), _) => Some(to..theirs.end),
-            (_, Does::Cuts(to)) => Some(to..ours.end),
-            _ => common(ours, theirs),
-        };
-        let Some(stretch) = stretch else { return };
-        let is_in = |small: &Range<u64>, large: &Range<u64>| {
-            large.start <= small.start && small.end <= large.end
-        };
-        let same_file = |file: &u64| *file == a.file;
-        if self.stretches.iter().any(|(file, other)| same_file(file) && is_in(&stretch, other)) {
-            return;
-        }
-        self.stretches.retain(|(file, other)| !(same_file(file) && is_in(other, &stretch)));
-        if self.stretches.len() == CONTESTED_MAX {
-            self.stretches.pop_front();
-        }
-        self.stretches.push_back((a.file, stretch));
-    }
-
-    /// Whether a call looks at such a stretch, or at an end that may be in it.
-    fn concern(&self, bytes: &Bytes) -> bool {
-        let concerns = |stretch: &Range<u64>| match bytes.does {
-            Does::Reads { at: Some(at), asked, .. } => {
-                common(at..at.saturating_add(asked), stretch.clone()).is_some()
-            }
-            Does::FindsEnd(end) => stretch.end >= end,
-            _ => false,
-        };
-        self.stretches.iter().any(|(file, stretch)| *file == bytes.file && concerns(stretch))
-    }
-
-    /// A call writes: what is told last counts.
-    fn settle(&mut self, bytes: &Bytes) {
-        if !self.any() {
-            return;
-        }
-        let Some(written) = bytes.stretch() else { return };
-        for (file, other) in &mut self.stretches {
-            if *file != bytes.file {
-                continue;
-            }
-            if written.start <= other.start && other.start < written.end {
-                other.start = written.end.min(other.end);
-            }
-            if written.start < other.end && other.end <= written.end {
-                other.end = written.start.max(other.start);
-            }
-        }
-        self.stretches.retain(|(_, stretch)| !stretch.is_empty());
-    }
-}
-
 /// How what was read compares with what was written at the same place of a file. Processors copy a
 /// page in no order that could be relied upon: a part of it may be anywhere.
 fn compare(read: &[u8], written: &[u8]) -> Shows {
@@ -345,8 +272,8 @@ impl Planner<'_> {
     pub(super) fn order_by_bytes(&mut self, index: Index, bytes: Option<Bytes>) {
         let Some(bytes) = bytes else { return };
         match bytes.does {
-            Does::Writes { .. } | Does::Cuts(_) => self.contested.settle(&bytes),
-            _ if self.contested.concern(&bytes) => self.lines[index].proves_nothing(),
+            Does::Writes { .. } | Does::Cuts(_) => self.doubts.settle(&bytes),
+            _ if self.doubts.concern(&bytes) => self.lines[index].proves_nothing(),
             _ => {}
         }
         let same_file = |line: &Line| line.told.bytes.is_some_and(|told| told.file == bytes.file);
@@ -375,7 +302,7 @@ impl Planner<'_> {
                 Some(First::Look) => self.follow(writes, looks),
                 Some(First::Write) => self.follow(looks, writes),
                 Some(First::Return) if self.follow_by_return(index, other) => {
-                    self.contested.add(&bytes, &theirs);
+                    self.doubts.add(&bytes, &theirs);
                 }
                 _ => {}
             }

@@ -182,7 +182,7 @@ impl Planner<'_> {
         if self.again(index, event, call, said, (exit, ret), how, &Links::default()) && !stream {
             let offset = || self.advance(index, call.args[0] as i32, ret);
             let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
-            if self.others_matter() || self.contested.any() {
+            if self.others_matter() || self.doubts.any() {
                 self.order_by_bytes(index, Some(bytes));
             }
         }

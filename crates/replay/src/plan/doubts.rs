@@ -1,0 +1,136 @@
+//! Bytes of files that two calls wrote at a time: who was last is not told. What is read of them, when
+//! it comes out otherwise, proves nothing.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::bytes::{Bytes, Does, common};
+
+/// The last ones are remembered.
+const DOUBTS_MAX: usize = 64;
+
+/// Stretches of files, by a hash of the file's path, that two wrote at a time and nobody has written
+/// since.
+#[derive(Default)]
+pub struct Doubts {
+    stretches: VecDeque<(u64, Range<u64>)>,
+}
+
+impl Doubts {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !self.stretches.is_empty()
+    }
+
+    /// Two wrote.
+    pub fn add(&mut self, a: &Bytes, b: &Bytes) {
+        let Some((ours, theirs)) = a.stretch().zip(b.stretch()) else { return };
+        let stretch = match (a.does, b.does) {
+            (Does::Cuts(to), Does::Cuts(other)) => Some(to.min(other)..u64::MAX),
+            // All that lies before what was written is there, or not.
+            (Does::Cuts(to), _) => Some(to..theirs.end),
+            (_, Does::Cuts(to)) => Some(to..ours.end),
+            _ => common(ours, theirs),
+        };
+        let Some(stretch) = stretch else { return };
+        let is_in = |small: &Range<u64>, large: &Range<u64>| {
+            large.start <= small.start && small.end <= large.end
+        };
+        let same_file = |file: &u64| *file == a.file;
+        if self.stretches.iter().any(|(file, other)| same_file(file) && is_in(&stretch, other)) {
+            return;
+        }
+        self.stretches.retain(|(file, other)| !(same_file(file) && is_in(other, &stretch)));
+        if self.stretches.len() == DOUBTS_MAX {
+            self.stretches.pop_front();
+        }
+        self.stretches.push_back((a.file, stretch));
+    }
+
+    /// Whether a call looks at such a stretch, or at an end that may be in it.
+    pub fn concern(&self, bytes: &Bytes) -> bool {
+        let concerns = |stretch: &Range<u64>| match bytes.does {
+            Does::Reads { at: Some(at), asked, .. } => {
+                common(at..at.saturating_add(asked), stretch.clone()).is_some()
+            }
+            Does::FindsEnd(end) => stretch.end >= end,
+            _ => false,
+        };
+        self.stretches.iter().any(|(file, stretch)| *file == bytes.file && concerns(stretch))
+    }
+
+    /// A call writes: what is told last counts.
+    pub fn settle(&mut self, bytes: &Bytes) {
+        if !self.any() {
+            return;
+        }
+        let Some(written) = bytes.stretch() else { return };
+        for (file, other) in &mut self.stretches {
+            if *file != bytes.file {
+                continue;
+            }
+            if written.start <= other.start && other.start < written.end {
+                other.start = written.end.min(other.end);
+            }
+            if written.start < other.end && other.end <= written.end {
+                other.end = written.start.max(other.start);
+            }
+        }
+        self.stretches.retain(|(_, stretch)| !stretch.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(does: Does) -> Bytes {
+        Bytes { file: 1, moves: None, does }
+    }
+
+    fn writes(at: u64, len: u64) -> Bytes {
+        call(Does::Writes { at: Some(at), len })
+    }
+
+    fn reads(at: u64, asked: u64) -> Bytes {
+        call(Does::Reads { at: Some(at), asked, got: 0 })
+    }
+
+    #[test]
+    fn what_two_wrote_is_in_doubt_until_one_writes_it() {
+        let mut doubts = Doubts::default();
+        doubts.add(&writes(0, 100), &writes(50, 100));
+        assert!(doubts.concern(&reads(90, 100)) && doubts.concern(&reads(0, 51)));
+        assert!(!doubts.concern(&reads(0, 50)) && !doubts.concern(&reads(100, 50)));
+        assert!(!doubts.concern(&Bytes { file: 2, ..reads(60, 10) }));
+        doubts.settle(&writes(40, 30));
+        assert!(!doubts.concern(&reads(50, 20)) && doubts.concern(&reads(50, 21)));
+        doubts.settle(&writes(70, 30));
+        assert!(!doubts.any());
+        doubts.add(&writes(0, 100), &writes(100, 100));
+        assert!(!doubts.any(), "they have nothing in common");
+    }
+
+    #[test]
+    fn where_a_file_ends_is_in_doubt_when_it_was_cut_off_beside_a_write() {
+        let mut doubts = Doubts::default();
+        doubts.add(&call(Does::Cuts(10)), &writes(50, 100));
+        assert!(doubts.concern(&reads(10, 1)), "all before what was written may be there");
+        assert!(doubts.concern(&call(Does::FindsEnd(150))));
+        assert!(!doubts.concern(&reads(0, 10)) && !doubts.concern(&call(Does::FindsEnd(151))));
+        doubts.settle(&call(Does::Cuts(0)));
+        assert!(!doubts.any());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room() {
+        let mut doubts = Doubts::default();
+        for at in 0..2 * DOUBTS_MAX as u64 {
+            doubts.add(&writes(at * 10, 5), &writes(at * 10, 5));
+            doubts.add(&writes(at * 10, 4), &writes(at * 10, 4));
+        }
+        assert_eq!(doubts.stretches.len(), DOUBTS_MAX);
+        doubts.add(&writes(0, 10_000), &writes(0, 10_000));
+        assert_eq!(doubts.stretches.len(), 1, "that holds all others");
+    }
+}
