@@ -19,8 +19,20 @@ pub struct Description {
     pub origin: Origin,
     /// For whoever folds: a mark of its own for each open file.
     pub mark: Cell<u64>,
-    /// For whoever folds: where its offset is, when that is known.
-    pub offset: Cell<Option<u64>>,
+    /// For whoever folds: where its offset is.
+    pub offset: Cell<Offset>,
+}
+
+/// What is known of an open file's offset.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Offset {
+    /// Nothing, not even whether it appends.
+    #[default]
+    Unknown,
+    /// It does not append, and is somewhere.
+    Somewhere,
+    /// It is there.
+    At(u64),
 }
 
 /// How an open file came to be.

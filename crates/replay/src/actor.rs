@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use events::{Kind, Ret};
 
-use crate::batch::{Action, Batch, Call, Placed, Spawn, What};
+use crate::batch::{Action, Batch, Call, Placed, Proof, Spawn, What};
 use crate::clock::{self, Pace};
 use crate::descriptors;
 use crate::execute::{Maker, is_of_names};
@@ -209,8 +209,8 @@ impl Actor<'_> {
             self.scan(batch, action, call);
             return;
         }
-        if call.attempt && call.stream {
-            self.maker.attempt(batch, call, &self.shared.options.fill);
+        if call.attempt {
+            self.attempt(batch, call);
             return;
         }
         if !self.may_take(call.takes) {
@@ -221,10 +221,6 @@ impl Actor<'_> {
                 return;
             }
             self.shared.stop(Stopped::Full(self.shared.space.used_up()));
-            return;
-        }
-        if call.attempt {
-            self.maker.make(batch, call, &self.shared.options.fill);
             return;
         }
         self.tally.replayed += 1;
@@ -251,15 +247,24 @@ impl Actor<'_> {
             Outcome::count(&mut self.tally.unsupported, what, 1);
         }
         let mut result = self.examine(batch, action, call, ret);
-        if call.torn && matches!(result, Made::Return(0..) | Made::Data { .. }) {
-            self.put_right(call, ret);
-            self.tally.raced += 1;
-            result = Made::Unknown;
-        }
-        if action.overlapped && result.may_be_early(call) {
+        let appeals = action.overlapped && call.proof != Proof::Never;
+        if appeals && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
         }
+        if call.proof != Proof::Always {
+            result = self.excuse(call, result);
+        }
         self.conclude(batch, action, call, result);
+    }
+
+    /// Writes what a call may have written before it was cut off. Only a file is sure to take it.
+    fn attempt(&mut self, batch: &Batch, call: &Call) {
+        let fill = &self.shared.options.fill;
+        if call.stream || mode_of(call.values[0] as i32) != libc::S_IFREG {
+            self.maker.attempt(batch, call, fill);
+        } else if self.may_take(call.takes) {
+            self.maker.make(batch, call, &self.shared.options.fill);
+        }
     }
 
     /// Counts what the call may take of the disk: much is asked for at a time.
@@ -276,6 +281,8 @@ impl Actor<'_> {
     }
 
     fn make(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {
+        // It may be made while the task appeals.
+        let mood = self.lane.mood();
         if action.may_block {
             self.lane.set_mood(Mood::Blocked);
         }
@@ -283,7 +290,7 @@ impl Actor<'_> {
         let ret = self.maker.make(batch, call, &self.shared.options.fill);
         let ticks = clock::ticks().wrapping_sub(begin);
         if action.may_block {
-            self.lane.set_mood(Mood::Busy);
+            self.lane.set_mood(mood);
         }
         (ret, ticks)
     }
@@ -387,13 +394,21 @@ impl Actor<'_> {
         }
     }
 
-    /// Puts a file's offset where the recorded call left it, though this one left it elsewhere.
-    fn put_right(&self, call: &Call, ret: i64) {
+    /// A result that proves nothing if it differs. The file's offset is put where the recorded call
+    /// left it.
+    fn excuse(&mut self, call: &Call, made: Made) -> Made {
+        let ret = match made {
+            Made::Return(ret) if ret >= 0 => ret,
+            Made::Data { .. } => call.ret,
+            _ => return made,
+        };
+        self.tally.raced += 1;
         if call.ret_kind == Ret::Offset {
             seek(call, call.ret, libc::SEEK_SET);
         } else if moves_offset(call) {
             seek(call, call.ret - ret, libc::SEEK_CUR);
         }
+        Made::Unknown
     }
 
     fn conclude(&mut self, batch: &Batch, action: &Action, call: &Call, made: Made) {
@@ -521,9 +536,15 @@ fn shown(ret: i64) -> String {
 }
 
 fn is_directory(fd: i32) -> bool {
+    mode_of(fd) == libc::S_IFDIR
+}
+
+/// The type of an open file.
+fn mode_of(fd: i32) -> u32 {
     // SAFETY: all zeros are a stat, which fstat fills.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
-        libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR
+        libc::fstat(fd, &raw mut stat);
+        stat.st_mode & libc::S_IFMT
     }
 }

@@ -127,8 +127,8 @@ pub struct Call {
     /// Data that differs proves nothing: stores to mapped memory changed the file as well, or what
     /// was written to it was filler.
     pub vague: bool,
-    /// Another result proves nothing: it saw what was being written as it was.
-    pub torn: bool,
+    /// Whether another result proves anything.
+    pub proof: Proof,
     /// Data of which the trace has but a hash may be filler of the image.
     pub untold: bool,
     /// Owners are those of the recording, not of a namespace of the program's.
@@ -178,11 +178,22 @@ impl Call {
         scan: 0,
         shared_table: false,
         vague: false,
-        torn: false,
+        proof: Proof::Always,
         untold: false,
         owners: true,
         attempt: false,
     };
+}
+
+/// Whether a result that differs proves that something went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// It does.
+    Always,
+    /// It does not, but it may come out right when others have ended.
+    NotAtOnce,
+    /// It does not: it saw what others did as they did it.
+    Never,
 }
 
 /// A piece of memory behind an argument.

@@ -391,7 +391,8 @@ impl Maker {
         }
         let mut left = match (goes_in, call.ret > 0 && (call.stream || call.does_not_wait())) {
             (true, _) => {
-                bounded(lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len)), call.ret)
+                let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
+                if call.attempt { sum.min(TRANSFER_MAX) } else { bounded(sum, call.ret) }
             }
             (false, true) => call.ret as usize,
             (false, false) => call.ret.max(0) as usize + SLACK,

@@ -63,6 +63,16 @@ impl Order {
         self.clock
     }
 
+    /// Up to when a lane has waited for others.
+    pub fn seen(&self, index: Index) -> u64 {
+        self.places[index].seen
+    }
+
+    /// It has waited for them up to then only.
+    pub fn set_seen(&mut self, index: Index, seen: u64) {
+        self.places[index].seen = seen;
+    }
+
     /// Nobody needs to wait for this lane any more.
     pub fn forget(&mut self, index: Index) {
         let place = &mut self.places[index];

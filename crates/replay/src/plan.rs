@@ -57,8 +57,10 @@ pub struct Planner<'a> {
     /// Of threads that ended: the tasks that they made and that have not shown up.
     late: BTreeMap<u32, Spawned>,
     order: Order,
-    /// Recorded ends of calls that are open, and of whom.
+    /// Recorded ends of calls that are open, or were, and of whom.
     open: BinaryHeap<Reverse<(u64, Index)>>,
+    /// Lanes that have something open.
+    busy: Vec<Index>,
     /// How many of them are waited for by all that begin later.
     lasting: usize,
     /// Bytes of files of which nobody knows who wrote them last.
@@ -101,6 +103,7 @@ impl<'a> Planner<'a> {
             late: BTreeMap::new(),
             order: Order::default(),
             open: BinaryHeap::new(),
+            busy: Vec::new(),
             lasting: 0,
             doubts: Doubts::default(),
             copies: Copies::default(),
@@ -275,6 +278,8 @@ impl<'a> Planner<'a> {
             self.open.push(Reverse((exit, index)));
         }
         self.opened += 1;
+        self.lines[index].busy_at = self.busy.len();
+        self.busy.push(index);
         let line = &mut self.lines[index];
         line.opened_at = self.opened;
         let action = line.begin();
@@ -292,8 +297,17 @@ impl<'a> Planner<'a> {
 
     /// Those of them of which something holds.
     fn others_open_that(&self, index: Index, holds: impl Fn(&Line) -> bool) -> Vec<Index> {
-        let others = self.open.iter().map(|Reverse((_, other))| *other);
-        others.filter(|other| *other != index && holds(&self.lines[*other])).collect()
+        let is_other = |other: &Index| *other != index && holds(&self.lines[*other]);
+        self.busy.iter().copied().filter(is_other).collect()
+    }
+
+    /// Has those come first that returned at most the same time: who waits for them waits for those
+    /// behind them most often.
+    fn nearest_first(&self, index: Index, others: &mut [Index]) {
+        if others.len() > 1 {
+            let exit = |index: Index| self.lines[index].open_until().unwrap_or(0);
+            others.sort_by_key(|other| exit(*other).abs_diff(exit(index)));
+        }
     }
 
     /// Has calls that are open wait for each other where their results tell their order.
@@ -301,10 +315,10 @@ impl<'a> Planner<'a> {
         let Some(names) = names else { return };
         for other in self.others_open(index) {
             let Some(theirs) = &self.lines[other].told.names else { continue };
-            match (names.must_follow(theirs), theirs.must_follow(&names)) {
-                (true, _) => self.follow(index, other),
-                (_, true) => self.follow(other, index),
-                _ => {}
+            if names.must_follow(theirs) {
+                self.follow(index, other);
+            } else if theirs.must_follow(&names) {
+                self.follow(other, index);
             }
         }
         self.lines[index].told.names = Some(names);
@@ -314,10 +328,10 @@ impl<'a> Planner<'a> {
     /// later for it.
     fn order_by_lock(&mut self, index: Index, lock: Option<u64>) {
         let Some(lock) = lock else { return };
-        for other in self.others_open(index) {
-            if self.lines[other].told.lock == Some(lock) {
-                self.follow_by_return(index, other);
-            }
+        let mut others = self.others_open_that(index, |line| line.told.lock == Some(lock));
+        self.nearest_first(index, &mut others);
+        for other in others {
+            self.follow_by_return(index, other);
         }
         self.lines[index].told.lock = Some(lock);
     }
@@ -357,7 +371,9 @@ impl<'a> Planner<'a> {
 
     /// Hands over what a lane has open.
     fn dispatch(&mut self, index: Index) {
-        self.end_waits(index);
+        if self.lines[index].is_open(|_| true) {
+            self.end_waits(index);
+        }
         let line = &mut self.lines[index];
         line.make_ready(self.opened > line.opened_at);
         if line.batch.actions.len() >= BATCH_ACTIONS || line.batch.bytes_told() >= BATCH_BYTES {

@@ -18,6 +18,7 @@ use trace::event::Call;
 use super::Planner;
 use super::line::Line;
 use super::transfers::{Moves, hash_of};
+use crate::batch::Proof;
 use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::treatment::{Said, makes_name};
@@ -80,12 +81,12 @@ enum First {
 }
 
 /// What follows for two calls that overlapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Verdict {
     /// Which was first, if that matters and something tells.
     order: Option<First>,
-    /// What was seen is neither what was there before nor what was there after.
-    torn: bool,
+    /// Whether what was seen can be had again.
+    proof: Proof,
 }
 
 impl Bytes {
@@ -110,13 +111,17 @@ impl Bytes {
         Bytes { file, moves: place.is_none().then_some(opened), does }
     }
 
-    /// How this call and another one on the same file stand to each other; if one of them writes, it
-    /// is the other one. `shows` is asked what this one has, at a stretch of the file, of what the
-    /// other one wrote.
+    /// How this call and another one on the same file stand to each other. If one of them looks and
+    /// the other one writes, it is this one that looks: `shows` is asked what it has, at a stretch of
+    /// the file, of what the other one wrote.
     fn against(&self, other: &Bytes, shows: impl FnOnce(Range<u64>) -> Shows) -> Verdict {
         use Does::{Cuts, FindsEnd, Reads, Writes};
-        let by_return = |is| Verdict { order: Some(First::Return).filter(|_| is), torn: false };
-        let look_first = |is, torn| Verdict { order: Some(First::Look).filter(|_| is), torn };
+        let sure = |order| Verdict { order, proof: Proof::Always };
+        let by_return = |is: bool| sure(is.then_some(First::Return));
+        let look_first = |is: bool, torn: bool| {
+            let proof = if torn { Proof::Never } else { Proof::Always };
+            Verdict { order: is.then_some(First::Look), proof }
+        };
         if self.moves.is_some() && self.moves == other.moves {
             return by_return(true);
         }
@@ -142,7 +147,7 @@ impl Bytes {
                 let both = self.stretch().zip(other.stretch());
                 by_return(both.is_none_or(|(ours, theirs)| common(ours, theirs).is_some()))
             }
-            _ => Verdict::default(),
+            _ => sure(None),
         }
     }
 
@@ -154,6 +159,12 @@ impl Bytes {
             }
             Does::Cuts(at) => Some(at..u64::MAX),
             Does::FindsEnd(_) => None,
+        }
+    }
+
+    fn forget_place(&mut self) {
+        if let Does::Reads { at, .. } | Does::Writes { at, .. } = &mut self.does {
+            *at = None;
         }
     }
 
@@ -174,16 +185,18 @@ fn sight(
     // It saw the file's end, which the other one moved on.
     let lacks = short && written.end > end;
     let Some(both) = common(start..end, written) else {
-        return Verdict { order: lacks.then_some(First::Look), torn: lacks && at < end };
+        let proof = if lacks && at < end { Proof::Never } else { Proof::Always };
+        return Verdict { order: lacks.then_some(First::Look), proof };
     };
-    let (order, torn) = match shows(both) {
-        Shows::All if lacks => (None, true),
-        Shows::All => (Some(First::Write), false),
-        Shows::Part => (Some(First::Look), true),
-        Shows::Nothing => (Some(First::Look), false),
-        Shows::Unknown => (None, true),
+    let (order, proof) = match shows(both) {
+        Shows::All if lacks => (None, Proof::Never),
+        Shows::All => (Some(First::Write), Proof::Always),
+        Shows::Part => (Some(First::Look), Proof::Never),
+        Shows::Nothing => (Some(First::Look), Proof::Always),
+        Shows::Unknown if lacks => (None, Proof::Never),
+        Shows::Unknown => (None, Proof::NotAtOnce),
     };
-    Verdict { order, torn }
+    Verdict { order, proof }
 }
 
 /// What two stretches of a file have in common.
@@ -270,14 +283,16 @@ fn stretch<'a>(pieces: &[&'a [u8]], mut from: usize, len: usize) -> Cow<'a, [u8]
 impl Planner<'_> {
     /// Has calls that are open wait for each other where what they read or wrote tells their order.
     pub(super) fn order_by_bytes(&mut self, index: Index, bytes: Option<Bytes>) {
-        let Some(bytes) = bytes else { return };
+        let Some(mut bytes) = bytes else { return };
         match bytes.does {
             Does::Writes { .. } | Does::Cuts(_) => self.doubts.settle(&bytes),
-            _ if self.doubts.concern(&bytes) => self.lines[index].proves_nothing(),
+            _ if self.doubts.concern(&bytes) => self.lines[index].prove_only(Proof::Never),
             _ => {}
         }
         let same_file = |line: &Line| line.told.bytes.is_some_and(|told| told.file == bytes.file);
-        for other in self.others_open_that(index, same_file) {
+        let mut others = self.others_open_that(index, same_file);
+        self.nearest_first(index, &mut others);
+        for other in others {
             let Some(theirs) = self.lines[other].told.bytes else { continue };
             let ((looks, seen), (writes, written)) = match bytes.looks() {
                 true => ((index, bytes), (other, theirs)),
@@ -295,16 +310,30 @@ impl Planner<'_> {
                     _ => Shows::Unknown,
                 }
             });
-            if verdict.torn {
-                self.lines[looks].proves_nothing();
+            if verdict.proof != Proof::Always {
+                self.lines[looks].prove_only(verdict.proof);
             }
-            match verdict.order {
+            if bytes.moves.is_some() && bytes.moves == theirs.moves {
+                // Who was where depends on who was first.
+                bytes.forget_place();
+                if let Some(theirs) = &mut self.lines[other].told.bytes {
+                    theirs.forget_place();
+                }
+            }
+            let agrees = match verdict.order {
                 Some(First::Look) => self.follow(writes, looks),
                 Some(First::Write) => self.follow(looks, writes),
-                Some(First::Return) if self.follow_by_return(index, other) => {
-                    self.doubts.add(&bytes, &theirs);
+                Some(First::Return) => {
+                    if self.follow_by_return(index, other) {
+                        self.doubts.add(&bytes, &theirs);
+                    }
+                    true
                 }
-                _ => {}
+                None => true,
+            };
+            if !agrees {
+                // Somebody wrote in between, perhaps.
+                self.lines[looks].prove_only(Proof::Never);
             }
         }
         self.lines[index].told.bytes = Some(bytes);

@@ -4,7 +4,7 @@
 use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::is_cut;
 use model::path::own_descriptor;
-use model::{Contents, DescriptorTable, Origin, Stored, spawn_flags};
+use model::{Contents, DescriptorTable, Offset, Origin, Stored, spawn_flags};
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
@@ -13,8 +13,9 @@ use super::copies::Numbers;
 use super::locks::Does;
 use super::names::Names;
 use super::pack;
-use super::transfers::{File, Moves, hash_of, may_be_pipe};
+use super::transfers::{File, Moves, hash_of};
 use crate::batch::{Placed, What};
+use crate::execute::TRANSFER_MAX;
 use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
@@ -86,7 +87,7 @@ impl Planner<'_> {
         let links = self.follow_own_links(event.thread, said, &mut paths);
         let (treatment, vague, untold, end, lock, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
-            note_offsets(said, call, ret, &table);
+            note_offsets(said, call, ret, step, &table);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
@@ -108,6 +109,9 @@ impl Planner<'_> {
             let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
             (treatment, vague, untold, end, lock, numbers)
         };
+        if self.doubts.any() && ret >= 0 && changes_names(call.nr) {
+            paths.iter().for_each(|(_, path)| self.doubts.forget(hash_of(path)));
+        }
         let treatment = match links.pipe {
             Some(_) => Treatment::Make { stream: false },
             None => treatment,
@@ -316,8 +320,13 @@ impl Planner<'_> {
             packed.attempt = true;
             packed.stream = stream;
             packed.takes = call.data.iter().map(|data| data.true_len).fold(0, u64::saturating_add);
+            packed.takes = packed.takes.min(TRANSFER_MAX as u64);
             self.open_action(index, event.tsc, event.tsc);
             self.dispatch(index);
+            if let Some(table) = self.world.descriptors(event.thread) {
+                self.judge.learn_filled(said, call, &table);
+                note_offsets(said, call, 0, step, &table);
+            }
             why = "it had not returned; what it was to write was written";
         }
         match said.replay {
@@ -329,8 +338,8 @@ impl Planner<'_> {
     }
 
     /// Whether bytes may have been written before a call was cut off, and whether to a pipe. One that
-    /// ended its thread was most likely done before that: the kernel looks for signals first of all
-    /// when it is done.
+    /// ended its thread was most likely done before that: the kernel looks for signals when it is
+    /// done, or after a page.
     fn may_have_written(
         &mut self,
         event: &Event,
@@ -345,10 +354,7 @@ impl Planner<'_> {
         }
         let table = self.world.descriptors(event.thread)?;
         match self.judge.judge(said, call, 0, &table, &step.paths, true) {
-            Treatment::Make { stream } => {
-                let file = table.get(call.args[0] as i32).map(|entry| &entry.description);
-                (stream || !file.is_some_and(|file| may_be_pipe(file))).then_some(stream)
-            }
+            Treatment::Make { stream } => Some(stream),
             _ => None,
         }
     }
@@ -386,18 +392,30 @@ impl Planner<'_> {
 }
 
 /// Takes note of where a call left the offsets of files, as far as it tells.
-fn note_offsets(said: &Said, call: &Call, ret: i64, table: &DescriptorTable) {
-    let known = match said.ret {
-        events::Ret::Offset => u64::try_from(ret).ok(),
+fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &DescriptorTable) {
+    let appends = |flags: u64| flags & libc::O_APPEND as u64 != 0;
+    if let Role::Open = roles::of(call.nr) {
+        let mut flags = said.args.iter().zip(call.args);
+        let flags = flags.find(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
+        if flags.is_some_and(|(_, flags)| !appends(flags)) {
+            step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
+        }
+        return;
+    }
+    let sets_flags = said.row.name == "fcntl" && call.args[1] == libc::F_SETFL as u64;
+    let now = match said.ret {
+        _ if sets_flags && appends(call.args[2]) => Offset::Unknown,
+        events::Ret::Offset => u64::try_from(ret).map_or(Offset::Somewhere, Offset::At),
         // It may have moved on, or not.
-        events::Ret::Size => None,
+        events::Ret::Size => Offset::Somewhere,
         _ => return,
     };
     for (arg, fd) in said.args.iter().zip(call.args) {
         if matches!(arg.kind, Kind::Fd)
             && let Some(entry) = table.get(fd as i32)
+            && entry.description.offset.get() != Offset::Unknown
         {
-            entry.description.offset.set(known);
+            entry.description.offset.set(now);
         }
     }
 }
@@ -438,6 +456,12 @@ fn powers(said: &Said, call: &Call) -> Option<What> {
     // Two structs, each with 32 bits of each set.
     let (effective, permitted) = (word(0) | word(3) << 32, word(1) | word(4) << 32);
     Some(What::Powers { effective, permitted })
+}
+
+/// Whether paths may stand for other files than before.
+fn changes_names(nr: u16) -> bool {
+    let role = roles::of(nr);
+    matches!(role, Role::Rename | Role::Remove | Role::HardLink | Role::MakeNode | Role::MakeLink)
 }
 
 /// Whether a call may sleep until another task does something: it opens a named pipe, or locks.

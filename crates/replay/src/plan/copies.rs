@@ -99,6 +99,11 @@ struct Copy {
 }
 
 impl Copies {
+    /// A lane is another task's.
+    pub fn forget(&mut self, index: Index) {
+        self.under_way.retain(|copy| copy.maker != index && copy.child != index);
+    }
+
     /// The child has its copies.
     pub fn made(&mut self, child: Index) {
         self.under_way.retain(|copy| copy.child != child);
@@ -171,10 +176,10 @@ impl Planner<'_> {
                 continue;
             }
             // Who got a number got it after it was closed, however early he had asked.
-            match (first, second) {
-                (true, false) => self.follow(other, index),
-                (false, true) => self.follow(index, other),
-                _ => {}
+            if first && !second {
+                self.follow(other, index);
+            } else if second && !first {
+                self.follow(index, other);
             }
         }
         self.copies.under_way.retain(|copy| copy.until > tsc);
@@ -215,9 +220,11 @@ impl Planner<'_> {
         if gone.is_empty() {
             return;
         }
+        let seen = self.order.seen(index);
         self.open_action(index, event.tsc, event.tsc).what = What::Close(gone.into());
-        // Those who wait for the end of a pipe wait for this.
+        // Those who wait for the end of a pipe wait for this: what it would wait for, the next one does.
         self.lines[index].wait_for_nobody();
+        self.order.set_seen(index, seen);
         self.settle(index);
     }
 }

@@ -9,11 +9,28 @@ use super::bytes::{Bytes, Does, common};
 /// The last ones are remembered.
 const DOUBTS_MAX: usize = 64;
 
-/// Stretches of files, by a hash of the file's path, that two wrote at a time and nobody has written
-/// since.
+/// A stretch of a file that two wrote at a time, and nobody has written since.
+struct Stretch {
+    /// A hash of the file's path.
+    file: u64,
+    bytes: Range<u64>,
+    /// Where the file ends is in doubt as well.
+    ends: bool,
+}
+
+impl Stretch {
+    fn covers(&self, other: &Stretch) -> bool {
+        self.file == other.file
+            && self.bytes.start <= other.bytes.start
+            && other.bytes.end <= self.bytes.end
+            && (self.ends || !other.ends)
+    }
+}
+
+/// All of them.
 #[derive(Default)]
 pub struct Doubts {
-    stretches: VecDeque<(u64, Range<u64>)>,
+    stretches: VecDeque<Stretch>,
 }
 
 impl Doubts {
@@ -22,50 +39,54 @@ impl Doubts {
         !self.stretches.is_empty()
     }
 
-    /// Two wrote.
+    /// Two calls overlapped: if both wrote, what they both did is in doubt.
     pub fn add(&mut self, a: &Bytes, b: &Bytes) {
         let Some((ours, theirs)) = a.stretch().zip(b.stretch()) else { return };
-        let stretch = match (a.does, b.does) {
-            (Does::Cuts(to), Does::Cuts(other)) => Some(to.min(other)..u64::MAX),
+        let (stretch, ends) = match (a.does, b.does) {
+            (Does::Writes { .. }, Does::Writes { .. }) => (common(ours, theirs), false),
+            (Does::Cuts(to), Does::Cuts(other)) => (Some(to.min(other)..to.max(other)), true),
             // All that lies before what was written is there, or not.
-            (Does::Cuts(to), _) => Some(to..theirs.end),
-            (_, Does::Cuts(to)) => Some(to..ours.end),
-            _ => common(ours, theirs),
+            (Does::Cuts(to), Does::Writes { .. }) => (Some(to..theirs.end), true),
+            (Does::Writes { .. }, Does::Cuts(to)) => (Some(to..ours.end), true),
+            _ => return,
         };
-        let Some(stretch) = stretch else { return };
-        let is_in = |small: &Range<u64>, large: &Range<u64>| {
-            large.start <= small.start && small.end <= large.end
-        };
-        let same_file = |file: &u64| *file == a.file;
-        if self.stretches.iter().any(|(file, other)| same_file(file) && is_in(&stretch, other)) {
+        let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
+        let stretch = Stretch { file: a.file, bytes, ends };
+        if self.stretches.iter().any(|other| other.covers(&stretch)) {
             return;
         }
-        self.stretches.retain(|(file, other)| !(same_file(file) && is_in(other, &stretch)));
+        self.stretches.retain(|other| !stretch.covers(other));
         if self.stretches.len() == DOUBTS_MAX {
             self.stretches.pop_front();
         }
-        self.stretches.push_back((a.file, stretch));
+        self.stretches.push_back(stretch);
     }
 
     /// Whether a call looks at such a stretch, or at an end that may be in it.
     pub fn concern(&self, bytes: &Bytes) -> bool {
-        let concerns = |stretch: &Range<u64>| match bytes.does {
+        let concerns = |stretch: &Stretch| match bytes.does {
             Does::Reads { at: Some(at), asked, .. } => {
-                common(at..at.saturating_add(asked), stretch.clone()).is_some()
+                common(at..at.saturating_add(asked), stretch.bytes.clone()).is_some()
             }
-            Does::FindsEnd(end) => stretch.end >= end,
+            Does::FindsEnd(end) => stretch.ends && stretch.bytes.end >= end,
             _ => false,
         };
-        self.stretches.iter().any(|(file, stretch)| *file == bytes.file && concerns(stretch))
+        self.stretches.iter().any(|stretch| stretch.file == bytes.file && concerns(stretch))
     }
 
-    /// A call writes: what is told last counts.
+    /// A path is another file's.
+    pub fn forget(&mut self, file: u64) {
+        self.stretches.retain(|stretch| stretch.file != file);
+    }
+
+    /// A call writes: what is told last counts. Of a stretch of which it writes the middle, all stays
+    /// in doubt.
     pub fn settle(&mut self, bytes: &Bytes) {
         if !self.any() {
             return;
         }
         let Some(written) = bytes.stretch() else { return };
-        for (file, other) in &mut self.stretches {
+        for Stretch { file, bytes: other, .. } in &mut self.stretches {
             if *file != bytes.file {
                 continue;
             }
@@ -76,7 +97,7 @@ impl Doubts {
                 other.end = written.start.max(other.start);
             }
         }
-        self.stretches.retain(|(_, stretch)| !stretch.is_empty());
+        self.stretches.retain(|stretch| !stretch.bytes.is_empty());
     }
 }
 
@@ -120,6 +141,14 @@ mod tests {
         assert!(!doubts.concern(&reads(0, 10)) && !doubts.concern(&call(Does::FindsEnd(151))));
         doubts.settle(&call(Does::Cuts(0)));
         assert!(!doubts.any());
+        doubts.add(&writes(0, 100), &writes(50, 50));
+        assert!(!doubts.concern(&call(Does::FindsEnd(100))), "both ended there");
+        doubts.forget(1);
+        doubts.add(&call(Does::Cuts(10)), &call(Does::Cuts(10)));
+        doubts.add(&reads(0, 100), &writes(0, 100));
+        assert!(!doubts.any());
+        doubts.add(&call(Does::Cuts(10)), &call(Does::Cuts(20)));
+        assert!(doubts.concern(&call(Does::FindsEnd(20))) && doubts.concern(&reads(15, 1)));
     }
 
     #[test]

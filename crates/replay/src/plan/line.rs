@@ -11,7 +11,7 @@ use super::copies::{Contested, Numbers};
 use super::names::Names;
 use super::transfers::Known;
 use super::waits::Followers;
-use crate::batch::{Action, Batch, Call, Ends, Piece, What};
+use crate::batch::{Action, Batch, Call, Ends, Piece, Proof, What};
 use crate::lane::Lane;
 use crate::order::Index;
 use crate::shared::Shared;
@@ -76,6 +76,8 @@ pub struct Line {
     pub contested: Vec<Contested>,
     /// Open files that it used last.
     pub known: Known,
+    /// Where it is among the lanes that have something open.
+    pub busy_at: usize,
     /// The count of opened actions when it was opened.
     pub opened_at: u64,
     /// Its call that makes a task returns then.
@@ -194,12 +196,13 @@ impl Line {
         self.batch.one_stretch(pieces.find(|piece| piece.arg == arg && piece.out)?)
     }
 
-    /// If the call that is open comes out otherwise, that proves nothing.
-    pub fn proves_nothing(&mut self) {
+    /// If the call that is open comes out otherwise, that proves no more than this.
+    pub fn prove_only(&mut self, proof: Proof) {
         if self.open_call().is_some()
             && let Some(call) = self.batch.calls.last_mut()
+            && call.proof != Proof::Never
         {
-            call.torn = true;
+            call.proof = proof;
         }
     }
 

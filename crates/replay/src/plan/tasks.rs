@@ -73,6 +73,7 @@ impl Planner<'_> {
         }
         let index = self.free.pop().unwrap_or(self.lines.len());
         self.order.begin(index, maker);
+        self.copies.forget(index);
         let line = Line::default();
         self.shared.enlist(&line.lane);
         if index == self.lines.len() {

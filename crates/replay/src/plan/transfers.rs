@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use events::shape::{Arg, Classes, Dir, Kind, Of, Ret, Syscall};
 use events::table::NUMBER_LIMIT;
-use model::{Description, Origin};
+use model::{Description, Offset, Origin};
 
 use super::Planner;
 use crate::execute::TRANSFER_MAX;
@@ -50,11 +50,6 @@ pub struct File {
 /// A hash of a path. Two files that share one wait for each other; no harm is done.
 pub fn hash_of(path: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
-}
-
-/// Whether nobody knows what an open file is: it may be a named pipe.
-pub fn may_be_pipe(description: &Description) -> bool {
-    description.origin == Origin::Path && description.identity.is_none()
 }
 
 /// Which arguments tell what a call moves, and how.
@@ -124,7 +119,7 @@ impl Planner<'_> {
         let file = File {
             here: self.judge.is_here(description),
             stream: is_stream(description),
-            unknown: may_be_pipe(description),
+            unknown: description.origin == Origin::Path && description.identity.is_none(),
             vague: self.judge.holds_other_bytes(description),
             untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
@@ -139,8 +134,8 @@ impl Planner<'_> {
     pub(super) fn advance(&self, index: Index, fd: i32, moved: i64) -> Option<u64> {
         let known = self.lines[index].known[fd as usize % KNOWN_MAX].as_ref()?;
         let offset = &known.description.offset;
-        let from = offset.get()?;
-        offset.set(from.checked_add(moved.max(0) as u64));
+        let Offset::At(from) = offset.get() else { return None };
+        offset.set(Offset::At(from.saturating_add(moved.max(0) as u64)));
         Some(from)
     }
 }

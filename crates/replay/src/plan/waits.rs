@@ -5,7 +5,6 @@
 //! A call that is open is waited for by calls that are open as well, each of which was told to, and,
 //! once one of these has ended in the recording, by every call that begins later.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::Planner;
@@ -54,14 +53,17 @@ impl Followers {
 
 impl Planner<'_> {
     /// What the first lane has open waits for what the other one has open, unless that waits for it.
-    pub(super) fn follow(&mut self, last: Index, first: Index) {
-        if self.lines[last].followers.has(first) {
-            return;
+    /// Whether it does.
+    pub(super) fn follow(&mut self, last: Index, first: Index) -> bool {
+        let waits = |one: Index, other: Index| self.lines[other].followers.has(one);
+        if waits(first, last) || waits(last, first) {
+            return waits(last, first);
         }
         let wait = (Arc::clone(&self.lines[first].lane), self.lines[first].count + 1);
-        self.also_wait(last, wait, |planner, other| {
+        self.add_wait(last, wait, |planner, other| {
             other == first || planner.lines[other].followers.has(first)
         });
+        true
     }
 
     /// Of what two lanes have open, what returned later waits for the other one, unless what came of
@@ -78,12 +80,12 @@ impl Planner<'_> {
     /// it may itself wait for all that are waited for by what begins later.
     pub(super) fn follow_recent(&mut self, last: Index, wait: (Arc<Lane>, u64)) {
         if !self.lines[last].followers.later {
-            self.also_wait(last, wait, |planner, other| planner.lines[other].followers.later);
+            self.add_wait(last, wait, |planner, other| planner.lines[other].followers.later);
         }
     }
 
     /// Takes a wait up: who is waited for through it is waited for by one more.
-    fn also_wait(
+    fn add_wait(
         &mut self,
         last: Index,
         wait: (Arc<Lane>, u64),
@@ -91,9 +93,9 @@ impl Planner<'_> {
     ) {
         let mut more = self.lines[last].followers.clone();
         more.add(last);
-        let open: Vec<Index> = self.open.iter().map(|Reverse((_, other))| *other).collect();
-        for other in open {
-            if self.lines[other].is_open(|_| true) && through(self, other) {
+        for at in 0..self.busy.len() {
+            let other = self.busy[at];
+            if through(self, other) {
                 let followers = &mut self.lines[other].followers;
                 followers.add_all(&more);
                 if more.later && !followers.later {
@@ -108,8 +110,8 @@ impl Planner<'_> {
 
     /// A lane has opened a call.
     pub(super) fn follow_as_later(&mut self, index: Index) {
-        let Planner { open, lines, .. } = self;
-        for &Reverse((_, other)) in open.iter().filter(|open| open.0.1 != index) {
+        let Planner { busy, lines, .. } = self;
+        for &other in busy.iter().filter(|other| **other != index) {
             if lines[other].followers.later {
                 lines[other].followers.add(index);
                 lines[index].follows = true;
@@ -119,7 +121,12 @@ impl Planner<'_> {
 
     /// What a lane has open ends: it waits for nobody any more, and nobody new waits for it.
     pub(super) fn end_waits(&mut self, index: Index) {
-        let Planner { open, lines, lasting, .. } = self;
+        let Planner { busy, lines, lasting, .. } = self;
+        let at = lines[index].busy_at;
+        busy.swap_remove(at);
+        if let Some(&moved) = busy.get(at) {
+            lines[moved].busy_at = at;
+        }
         let line = &mut lines[index];
         if line.followers.any() {
             *lasting -= usize::from(line.followers.later);
@@ -129,7 +136,7 @@ impl Planner<'_> {
         if !std::mem::take(&mut line.follows) {
             return;
         }
-        for &Reverse((_, other)) in open.iter().filter(|open| open.0.1 != index) {
+        for &other in busy.iter() {
             let followers = &mut lines[other].followers;
             if followers.has(index) {
                 followers.remove(index);
