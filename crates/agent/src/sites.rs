@@ -206,12 +206,13 @@ fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
 /// Patches sites of a mapping that nobody executes yet: nobody can be in the way.
 pub fn patch_unused(map: &Map, known: impl Iterator<Item = Site> + Clone) {
     let space = space();
+    // Other processes may add to what is known meanwhile: there is no room for that.
     let count = known.clone().count() as u64;
     space.lock.with(|| {
         let Some(first) = new_stubs(&mut space.sites.areas, map.start, count) else { return };
         let mut stub = first;
         let write = || {
-            for known in known {
+            for known in known.take(count as usize) {
                 let site = map.start + (u64::from(known.offset) - map.offset);
                 let at = site - u64::from(known.before);
                 let Some(entry) = entry_for(site) else { continue };
