@@ -301,8 +301,8 @@ impl<'a> Planner<'a> {
         self.busy.iter().copied().filter(is_other).collect()
     }
 
-    /// Has those come first that returned at most the same time: who waits for them waits for those
-    /// behind them most often.
+    /// Sorts lanes by how close to this one's call theirs returned: who waits for the closest ones
+    /// waits for those beyond them as well, most often.
     fn nearest_first(&self, index: Index, others: &mut [Index]) {
         if others.len() > 1 {
             let exit = |index: Index| self.lines[index].open_until().unwrap_or(0);
