@@ -206,23 +206,23 @@ fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
 /// Patches sites of a mapping that nobody executes yet: nobody can be in the way.
 pub fn patch_unused(map: &Map, known: impl Iterator<Item = Site> + Clone) {
     let space = space();
-    // Other processes may add to what is known meanwhile: there is no room for that.
     let count = known.clone().count() as u64;
     space.lock.with(|| {
         let Some(first) = new_stubs(&mut space.sites.areas, map.start, count) else { return };
-        let mut stub = first;
+        // Other processes may have added to what is known: there are no stubs for that.
+        let mut stubs = (first..first + count * STUB_BYTES).step_by(STUB_BYTES as usize);
         let write = || {
-            for known in known.take(count as usize) {
+            for known in known {
                 let site = map.start + (u64::from(known.offset) - map.offset);
                 let at = site - u64::from(known.before);
                 let Some(entry) = entry_for(site) else { continue };
                 if entry.settled.load(Ordering::Relaxed) || !is_as_analysed(at, &known) {
                     continue;
                 }
+                let Some(stub) = stubs.next() else { break };
                 entry.give_stub(stub, site, &known);
                 entry.settled.store(true, Ordering::Relaxed);
                 write_jump(at, stub);
-                stub += STUB_BYTES;
             }
         };
         let len = map.end - map.start;
