@@ -132,8 +132,8 @@ pub struct Fold<'a> {
     /// Stretches and ranges that are kept of all files.
     pub kept: usize,
     /// Calls that have not returned, by the time when they do.
-    pending: BTreeMap<(u64, u32), Asked>,
-    due: HashMap<u32, u64>,
+    pending: BTreeMap<(u64, u32), Box<Asked>>,
+    due: BTreeMap<u32, u64>,
     /// Directories that were gone to, by root and by the model's name for them.
     pub directories: HashMap<(NodeId, Vec<u8>), NodeId>,
     pub roots: HashMap<u32, NodeId>,
@@ -154,7 +154,7 @@ impl<'a> Fold<'a> {
             untold: Untold::default(),
             kept: 0,
             pending: BTreeMap::new(),
-            due: HashMap::new(),
+            due: BTreeMap::new(),
             directories: HashMap::new(),
             roots: HashMap::new(),
             leaders: HashMap::new(),
@@ -207,7 +207,7 @@ impl<'a> Fold<'a> {
     /// The events are over.
     pub fn finish(&mut self) -> Result<(), ImageError> {
         while let Some((_, asked)) = self.pending.pop_first() {
-            self.returned(asked)?;
+            self.returned(&asked)?;
         }
         Ok(())
     }
@@ -220,12 +220,12 @@ impl<'a> Fold<'a> {
             }
             let asked = entry.remove();
             self.due.remove(&asked.thread);
-            self.returned(asked)?;
+            self.returned(&asked)?;
         }
         if let Some(due) = self.due.remove(&thread)
             && let Some(asked) = self.pending.remove(&(due, thread))
         {
-            self.returned(asked)?;
+            self.returned(&asked)?;
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ impl<'a> Fold<'a> {
         self.foreign.called(thread, process, &call, &mut self.stored);
         let asked = self.ask(thread, tsc, call, &step);
         self.world.finish(step);
-        let Some(mut asked) = asked else { return Ok(()) };
+        let Some(mut asked) = asked.map(Box::new) else { return Ok(()) };
         self.begins(&mut asked)?;
         if let Outcome::Returned { exit_tsc, .. } = asked.call.outcome {
             self.due.insert(thread, exit_tsc);

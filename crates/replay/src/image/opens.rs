@@ -1,6 +1,6 @@
 //! Open files: which file each one is, and its position.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use model::Description;
@@ -23,7 +23,7 @@ pub struct Open {
 /// All open files, by the mark that their descriptions carry.
 #[derive(Debug, Default)]
 pub struct Opens {
-    all: HashMap<u64, Open>,
+    all: BTreeMap<u64, Open>,
     marks: u64,
     /// How many there may be before those that are closed are let go.
     room: usize,

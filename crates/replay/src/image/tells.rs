@@ -22,17 +22,17 @@ const LIST_BYTES_MAX: usize = 16 << 20;
 
 impl Fold<'_> {
     /// A call has returned.
-    pub fn returned(&mut self, asked: Asked) -> Result<(), ImageError> {
+    pub fn returned(&mut self, asked: &Asked) -> Result<(), ImageError> {
         if asked.role.changes_names() {
-            return asked.errno().map_or(Ok(()), |errno| self.failed(&asked, errno));
+            return asked.errno().map_or(Ok(()), |errno| self.failed(asked, errno));
         }
         if asked.success().is_none() {
-            return asked.errno().map_or(Ok(()), |errno| self.failed(&asked, errno));
+            return asked.errno().map_or(Ok(()), |errno| self.failed(asked, errno));
         }
-        let Some(node) = self.subject(&asked)? else { return Ok(()) };
-        self.stored_whole(&asked, node)?;
-        self.stated(&asked, node)?;
-        self.by_role(&asked, node)
+        let Some(node) = self.subject(asked)? else { return Ok(()) };
+        self.stored_whole(asked, node)?;
+        self.stated(asked, node)?;
+        self.by_role(asked, node)
     }
 
     /// The file that a call is about, which is there.
