@@ -4,6 +4,34 @@
 
 enum { PAGE = 4096, LEN = 16 * PAGE };
 
+// What was stored to memory is read under other names.
+static void read_as(const char *name, const char *expected) {
+    static char in[LEN];
+    int fd = open(name, O_RDONLY);
+    CHECK(fd >= 0 && read(fd, in, LEN) == LEN && memcmp(in, expected, LEN) == 0);
+    EXPECT("read", LEN, DATA(in, LEN));
+    CHECK(close(fd) == 0);
+}
+
+static void renamed(void) {
+    CHECK(mkdir("built", 0700) == 0);
+    int fd = open("built/unfinished", O_RDWR | O_CREAT | O_EXCL, 0700);
+    CHECK(fd >= 0 && ftruncate(fd, LEN) == 0);
+    char *shared = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(shared != MAP_FAILED && close(fd) == 0);
+    fill(shared, LEN);
+    CHECK(rename("built/unfinished", "built/finished") == 0);
+    read_as("built/finished", shared);
+    CHECK(link("built/finished", "second") == 0);
+    read_as("second", shared);
+    CHECK(rename("built", "moved") == 0);
+    read_as("moved/finished", shared);
+    CHECK(mkdir("other", 0700) == 0);
+    CHECK(renameat2(AT_FDCWD, "other", AT_FDCWD, "moved", RENAME_EXCHANGE) == 0);
+    read_as("other/finished", shared);
+    CHECK(munmap(shared, LEN) == 0);
+}
+
 int main(int argc, char **argv) {
     begin(argc, argv);
     int fd = open("file", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -46,5 +74,6 @@ int main(int argc, char **argv) {
     EXPECT("pread64", 777, DATA(shared + 9 * PAGE + 5, 777));
     void *brk_now = (void *)syscall(SYS_brk, 0);
     EXPECT("brk", (long)brk_now);
+    renamed();
     return 0;
 }

@@ -1,5 +1,7 @@
 //! Which recorded calls are made again, and which are answered from the trace.
 
+mod other_bytes;
+
 use std::collections::HashSet;
 
 use events::layout::Layout;
@@ -12,6 +14,7 @@ use model::realm;
 
 use crate::execute::TRANSFER_MAX;
 use crate::image::roles::{self, Role};
+use other_bytes::OtherBytes;
 
 /// What is done with a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,10 +101,8 @@ pub struct Judge {
     views: HashSet<u64>,
     /// Paths that lead to such views, or to devices.
     aliases: HashSet<Vec<u8>>,
-    /// Files that were mapped so that stores to memory change them: no call tells what they hold.
-    mapped: HashSet<Vec<u8>>,
-    /// Files and pipes to which filler is written, as the trace does not hold the bytes.
-    filled: HashSet<Vec<u8>>,
+    /// Files and pipes that hold bytes which no call tells.
+    other_bytes: OtherBytes,
     /// Open files of which the image may have filler where the trace has but a hash.
     untold: HashSet<Vec<u8>>,
     /// Counts what was learnt.
@@ -142,8 +143,8 @@ impl Judge {
     /// image has filler.
     pub fn new(preamble: &Preamble, privileged: bool, untold: HashSet<Vec<u8>>) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
-        let (aliases, mapped, filled) = Default::default();
-        Judge { privileged, views, aliases, mapped, filled, untold, learnt: 0 }
+        let (aliases, other_bytes) = Default::default();
+        Judge { privileged, views, aliases, other_bytes, untold, learnt: 0 }
     }
 
     /// What to do with a call that returned `ret`, whose descriptors are in `table`. `learn`: its
@@ -259,24 +260,30 @@ impl Judge {
         }
     }
 
-    /// Takes note of a file that is mapped to be changed.
-    pub fn is_mapped(&mut self, description: &Description) {
-        if self.mapped.len() < ALIASES_MAX {
-            self.learnt += u64::from(self.mapped.insert(description.path.clone()));
-        }
+    /// Takes note of a file that is mapped so that stores to memory change it, or to which filler is
+    /// written, as the trace does not hold the bytes.
+    pub fn gets_other_bytes(&mut self, description: &Description) {
+        self.learnt += u64::from(self.other_bytes.add(&description.path));
     }
 
-    /// Takes note of a file or pipe to which filler is written: the trace does not hold the bytes.
-    pub fn is_filled(&mut self, description: &Description) {
-        if self.filled.len() < ALIASES_MAX && !self.filled.contains(&description.path) {
-            self.learnt += u64::from(self.filled.insert(description.path.clone()));
-        }
-    }
-
-    /// Whether a file holds bytes that no call tells: stored to memory, or filler for those written.
+    /// Whether a file holds bytes that no call tells.
     pub fn holds_other_bytes(&self, description: &Description) -> bool {
-        let among = |paths: &HashSet<_>| paths.contains(&description.path);
-        among(&self.mapped) || among(&self.filled)
+        self.other_bytes.has(&description.path)
+    }
+
+    /// Takes note of names that a call has given to files, which had others.
+    pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
+        let [(_, from), (_, to)] = paths else { return };
+        if self.other_bytes.is_empty()
+            || !matches!(roles::of(call.nr), Role::Rename | Role::HardLink)
+        {
+            return;
+        }
+        let mut new = self.other_bytes.also_named(from, to);
+        if exchanges(said, call) {
+            new |= self.other_bytes.also_named(to, from);
+        }
+        self.learnt += u64::from(new);
     }
 
     /// Whether the image may have filler where the trace has but a hash of what was read.
@@ -291,7 +298,7 @@ impl Judge {
 
     /// Whether what is read from one of the call's descriptors may be bytes that no call tells.
     pub fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
-        !(self.mapped.is_empty() && self.filled.is_empty())
+        !self.other_bytes.is_empty()
             && files(said, call, table).any(|file| self.holds_other_bytes(file))
     }
 
@@ -309,7 +316,7 @@ impl Judge {
         let fills = call.data.iter().any(|data| !is_out(data) && is_cut(data));
         let copies = || moves_between_files(classes, said.args) && self.is_vague(said, call, table);
         if fills || copies() {
-            files(said, call, table).for_each(|file| self.is_filled(file));
+            files(said, call, table).for_each(|file| self.gets_other_bytes(file));
         }
     }
 
@@ -396,6 +403,13 @@ pub fn makes_name(nr: u16, args: &[Arg]) -> bool {
         Role::Open => args.iter().any(|arg| matches!(arg.kind, Kind::Mode)),
         _ => false,
     }
+}
+
+/// Whether a renaming leaves both names.
+pub fn exchanges(said: &Said, call: &Call) -> bool {
+    const EXCHANGE: u64 = libc::RENAME_EXCHANGE as u64;
+    let mut args = said.args.iter().zip(call.args);
+    args.any(|(arg, value)| matches!(arg.kind, Kind::Flags(_)) && value & EXCHANGE != 0)
 }
 
 /// prlimit for others: whom it concerns is another task's business.

@@ -51,7 +51,7 @@ impl Planner<'_> {
         if said.replay == events::Replay::Ignored {
             let table = self.world.descriptors(event.thread);
             if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[4] as i32)) {
-                self.judge.is_mapped(&entry.description);
+                self.judge.gets_other_bytes(&entry.description);
             }
             return;
         }
@@ -111,6 +111,9 @@ impl Planner<'_> {
         };
         if self.doubts.any() && ret >= 0 && changes_names(call.nr) {
             paths.iter().for_each(|(_, path)| self.doubts.forget(hash_of(path)));
+        }
+        if ret == 0 {
+            self.judge.learn_names(said, call, &paths);
         }
         let treatment = match links.pipe {
             Some(_) => Treatment::Make { stream: false },
@@ -176,7 +179,7 @@ impl Planner<'_> {
         if cut_short && said.row.classes.intersects(Classes::WRITE) {
             let table = self.world.descriptors(event.thread);
             if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[0] as i32)) {
-                self.judge.is_filled(&entry.description);
+                self.judge.gets_other_bytes(&entry.description);
             }
         }
         let File { stream, untold, .. } = file;

@@ -3,15 +3,11 @@
 //! A call that found something, or did not, comes before one that changed just that. (The other way
 //! round nothing is to be done: a task repeats what came too early.)
 
-use events::Kind;
 use events::record::RESULT;
 use trace::event::Call;
 
 use crate::image::roles::{self, Role};
-use crate::treatment::{Said, makes_name};
-
-/// `RENAME_EXCHANGE`: both names stay.
-const EXCHANGE: u64 = 2;
+use crate::treatment::{Said, exchanges, makes_name};
 
 /// What a call has to do with names.
 #[derive(Debug, Default)]
@@ -112,11 +108,6 @@ fn was_told(call: &Call) -> bool {
     call.identities.iter().any(|(arg, _)| *arg != RESULT)
 }
 
-fn exchanges(said: &Said, call: &Call) -> bool {
-    let mut args = said.args.iter().zip(call.args);
-    args.any(|(arg, value)| matches!(arg.kind, Kind::Flags(_)) && value & EXCHANGE != 0)
-}
-
 /// The directory that a path is in.
 fn parent(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&c| c == b'/').unwrap_or(0)]
@@ -202,7 +193,7 @@ mod tests {
     #[test]
     fn what_changes_places_is_not_removed() {
         let mut exchange = Recording::new("/");
-        exchange.numbers("renameat2", &[0, 1, 0, 1, EXCHANGE], 0);
+        exchange.numbers("renameat2", &[0, 1, 0, 1, libc::RENAME_EXCHANGE as u64], 0);
         let Some(EventKind::Call(call)) = exchange.events().last().map(|event| event.kind) else {
             panic!("a call was made");
         };
