@@ -200,9 +200,18 @@ impl Lane {
 
     /// Takes note of the lane that this one waits for.
     pub fn waits_for(&self, other: &Lane, count: u64) {
-        self.waits_for.0.store(other.thread.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.waits_for.1.store(count, Ordering::Relaxed);
+        self.waits_for.0.store(other.thread.load(Ordering::Relaxed), Ordering::Release);
+        self.waits_for.1.store(count, Ordering::Release);
         self.set_mood(Mood::Waits);
+    }
+
+    /// The thread that it waits for now, and how much that must have done.
+    pub fn awaited(&self) -> Option<(u32, u64)> {
+        let (thread, count) = &self.waits_for;
+        let load = || (thread.load(Ordering::Acquire), count.load(Ordering::Acquire));
+        // What is the same before and after it waits is not half of the next wait.
+        let before = load();
+        (self.mood() == Mood::Waits && load() == before).then_some(before)
     }
 
     /// Whom it waits for, for people.

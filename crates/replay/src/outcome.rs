@@ -1,6 +1,6 @@
 //! What came of a replay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,10 @@ pub struct Outcome {
     pub raced: u64,
     /// Results that were compared and agreed.
     pub verified: u64,
+    /// Hashes of the paths of files that are left with bytes which two calls wrote at a time, and
+    /// whether their ends are in doubt as well.
+    #[serde(skip)]
+    pub doubted: HashMap<u64, bool>,
     /// Bytes that calls moved.
     pub bytes: u64,
     /// Set-user-id and set-group-id bits that were not set, device nodes that were not made.

@@ -36,6 +36,8 @@ use line::{Line, Spawned};
 use names::Names;
 use transfers::transfer_of;
 
+pub use transfers::hash_of;
+
 /// Actions of a lane that are handed over together.
 const BATCH_ACTIONS: usize = 128;
 /// Bytes of a lane that are handed over together.
@@ -154,6 +156,7 @@ impl<'a> Planner<'a> {
         let name = |nr| events::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
         outcome.simulated += self.tally.simulated;
         outcome.gaps += self.tally.gaps;
+        outcome.doubted = self.doubts.left();
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
         for ((nr, why), count) in self.tally.skipped {

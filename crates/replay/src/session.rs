@@ -16,6 +16,7 @@ use trace::Trace;
 use crate::compare::{self, FinalState, Scrutiny};
 use crate::image::{self, Built, ImageError};
 use crate::outcome::{Outcome, Stopped};
+use crate::plan::hash_of;
 use crate::replayer::replay;
 use crate::shared::Options;
 use crate::space::Space;
@@ -106,7 +107,11 @@ impl Session<'_> {
         findings.outcome = replay(self.trace, self.options, space, untold, self.progress);
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
-                Ok(state) => findings.final_state = Some(state),
+                Ok(mut state) => {
+                    let doubted = &findings.outcome.doubted;
+                    state.excuse(|path| doubted.get(&hash_of(path)).copied());
+                    findings.final_state = Some(state);
+                }
                 Err(error) => findings.outcome.stopped = failed(error),
             }
         }

@@ -94,6 +94,8 @@ const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// How long nothing moves before a call that overlapped others is not repeated any more: they may
 /// wait for it.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
+/// Lanes of which each waits for the next one that are gone through.
+const WAITERS_MAX: usize = 4;
 /// Some ten microseconds: waking a sleeper costs as much.
 const SPINS: u32 = 2000;
 /// Empty batches that are kept for use.
@@ -152,6 +154,23 @@ impl Still {
     fn is_long(self) -> bool {
         self.since.elapsed() > APPEAL_PATIENCE
     }
+}
+
+/// Whether a lane waits for this one, or for one that does: it goes no further before.
+fn waits_for(lane: &Lane, mine: &Lane, lanes: &[Arc<Lane>]) -> bool {
+    let mut who = lane;
+    for _ in 0..WAITERS_MAX {
+        let Some((thread, count)) = who.awaited() else { return false };
+        let is_it = |lane: &Lane| lane.thread.load(Ordering::Relaxed) == thread;
+        if is_it(mine) {
+            return mine.done() < count;
+        }
+        match lanes.iter().find(|lane| is_it(lane)) {
+            Some(next) if next.done() < count => who = next,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// How long nothing has moved although somebody should.
@@ -409,11 +428,13 @@ impl Shared {
     }
 
     fn all_ended_before(&self, mine: &Lane, exit: u64) -> bool {
+        let lanes = lock(&self.lanes);
         self.planned.load(Ordering::SeqCst) >= exit
-            && lock(&self.lanes).iter().all(|lane| {
+            && lanes.iter().all(|lane| {
                 std::ptr::eq(mine, &**lane)
                     || lane.position() >= exit
                     || matches!(lane.mood(), Mood::Appeals | Mood::Over)
+                    || waits_for(lane, mine, &lanes)
             })
     }
 
@@ -497,6 +518,30 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_for_us_is_not_waited_for() {
+        let space = Arc::new(Space::new(Vec::new(), None).unwrap());
+        let shared = Shared::new(Options::default(), space, 1_000_000_000, 0);
+        shared.planned(1000);
+        let lanes: Vec<Arc<Lane>> = (0..3).map(|_| Arc::new(Lane::default())).collect();
+        for (lane, thread) in lanes.iter().zip(1..) {
+            shared.enlist(lane);
+            lane.thread.store(thread, Ordering::Relaxed);
+            lane.begin(100, 0);
+            lane.set_mood(Mood::Busy);
+        }
+        let [mine, second, third] = &lanes[..] else { unreachable!() };
+        assert!(!shared.all_ended_before(mine, 200));
+        second.waits_for(mine, 1);
+        third.waits_for(second, 1);
+        assert!(shared.all_ended_before(mine, 200));
+        assert!(!shared.all_ended_before(second, 200), "that one may go on");
+        third.waits_for(third, 1);
+        assert!(!shared.all_ended_before(mine, 200));
+        third.waits_for(second, 0);
+        assert!(!shared.all_ended_before(mine, 200), "what it waits for is done");
+    }
 
     #[test]
     fn who_works_is_waited_for_and_who_may_wait_for_us_is_not() {

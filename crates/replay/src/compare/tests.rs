@@ -242,6 +242,31 @@ fn what_cannot_be_told_is_not_called_equal() {
 }
 
 #[test]
+fn what_two_wrote_at_a_time_is_no_difference() {
+    let place = sample();
+    let mut entries = manifest_of(place.path());
+    for entry in &mut entries {
+        match &mut entry.content {
+            Content::Hashed(sums) if entry.path == b"/dir/deep/file" => sums.whole ^= 1,
+            _ => {}
+        }
+        if entry.path == b"/dir" {
+            entry.mode ^= 1;
+        }
+    }
+    let mut state =
+        manifest_and_tree(&whole(&entries), &tree(place.path()), Scrutiny::default(), &all_seen)
+            .unwrap();
+    assert_eq!((state.different, state.unverified_count), (2, 0));
+    state.excuse(|path| (path == b"/dir/deep").then_some(true));
+    assert_eq!((state.different, state.unverified_count), (2, 0), "none of its own");
+    state.excuse(|_| Some(false));
+    assert_eq!((state.different, state.unverified_count), (1, 1));
+    assert_eq!(state.unverified[0].path, b"/dir/deep/file");
+    assert_eq!(state.differences.len(), 1);
+}
+
+#[test]
 fn a_missing_or_short_manifest_is_told() {
     let place = sample();
     let compare = |ending| {

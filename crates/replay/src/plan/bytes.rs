@@ -129,8 +129,13 @@ impl Bytes {
             (Reads { at: Some(at), asked, got }, Writes { at: Some(place), len }) => {
                 sight((at, asked, got), (place, len), shows)
             }
-            // Where it was is not known, but that it saw the file's end.
-            (Reads { asked, got, .. }, Writes { .. }) => look_first(got == 0 && asked > 0, false),
+            // Where they were is not known. Who saw the file's end was there before it was moved, unless
+            // it looked at what comes after.
+            (Reads { asked, got, .. }, Writes { .. }) => {
+                let order = (got == 0 && asked > 0).then_some(First::Look);
+                let proof = if got < asked { Proof::NotAtOnce } else { Proof::Always };
+                Verdict { order, proof }
+            }
             // One that found an end within was there as it was moved.
             (FindsEnd(end), Writes { at: Some(at), len }) => {
                 let moved = at.saturating_add(len) > end;
@@ -141,6 +146,7 @@ impl Bytes {
                 let behind = |len: u64| at.saturating_add(len) > to;
                 look_first(got > 0 && behind(got), behind(asked))
             }
+            (FindsEnd(_), Writes { .. }) => Verdict { order: None, proof: Proof::NotAtOnce },
             (Reads { at: None, .. }, Cuts(_)) => look_first(false, true),
             (FindsEnd(end), Cuts(to)) => look_first(end > to, true),
             (Writes { .. } | Cuts(_), Writes { .. } | Cuts(_)) => {
@@ -292,7 +298,8 @@ impl Planner<'_> {
         let same_file = |line: &Line| line.told.bytes.is_some_and(|told| told.file == bytes.file);
         let mut others = self.others_open_that(index, same_file);
         self.nearest_first(index, &mut others);
-        for other in others {
+        let mut forgets = false;
+        for &other in &others {
             let Some(theirs) = self.lines[other].told.bytes else { continue };
             let ((looks, seen), (writes, written)) = match bytes.looks() {
                 true => ((index, bytes), (other, theirs)),
@@ -315,6 +322,7 @@ impl Planner<'_> {
             }
             if bytes.moves.is_some() && bytes.moves == theirs.moves {
                 // Who was where depends on who was first.
+                forgets = true;
                 bytes.forget_place();
                 if let Some(theirs) = &mut self.lines[other].told.bytes {
                     theirs.forget_place();
@@ -337,6 +345,15 @@ impl Planner<'_> {
             }
         }
         self.lines[index].told.bytes = Some(bytes);
+        if forgets {
+            // What was said of those that look depends on where the others were.
+            let looks = |line: &Line| line.told.bytes.is_some_and(|bytes| bytes.looks());
+            for line in others.into_iter().chain([index]) {
+                if looks(&self.lines[line]) {
+                    self.lines[line].prove_only(Proof::NotAtOnce);
+                }
+            }
+        }
     }
 
     /// The same for a call that cut a file off, or was told its end.

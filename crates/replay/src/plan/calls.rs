@@ -20,7 +20,7 @@ use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
 use crate::scan::ANYWHERE;
-use crate::treatment::{Said, Treatment};
+use crate::treatment::{Said, Treatment, exchanges};
 
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
 struct How {
@@ -109,10 +109,8 @@ impl Planner<'_> {
             let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
             (treatment, vague, untold, end, lock, numbers)
         };
-        if self.doubts.any() && ret >= 0 && changes_names(call.nr) {
-            paths.iter().for_each(|(_, path)| self.doubts.forget(hash_of(path)));
-        }
         if ret == 0 {
+            self.doubt_by_new_names(said, call, &paths);
             self.judge.learn_names(said, call, &paths);
         }
         let treatment = match links.pipe {
@@ -151,6 +149,22 @@ impl Planner<'_> {
                 *self.tally.skipped.entry((call.nr, why)).or_default() += 1;
             }
             Treatment::Withhold(what) => *self.tally.withheld.entry(what).or_default() += 1,
+        }
+    }
+
+    /// Paths may stand for other files than before: what is in doubt goes with the file.
+    fn doubt_by_new_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
+        if !self.doubts.any() {
+            return;
+        }
+        let hashes: Vec<u64> = paths.iter().map(|(_, path)| hash_of(path)).collect();
+        match (roles::of(call.nr), &hashes[..]) {
+            (Role::Rename, &[from, to]) if !exchanges(said, call) => self.doubts.renamed(from, to),
+            (Role::Rename | Role::Remove | Role::MakeNode | Role::MakeLink, _) => {
+                hashes.into_iter().for_each(|file| self.doubts.forget(file));
+            }
+            (Role::HardLink, &[_, to]) => self.doubts.forget(to),
+            _ => {}
         }
     }
 
@@ -459,12 +473,6 @@ fn powers(said: &Said, call: &Call) -> Option<What> {
     // Two structs, each with 32 bits of each set.
     let (effective, permitted) = (word(0) | word(3) << 32, word(1) | word(4) << 32);
     Some(What::Powers { effective, permitted })
-}
-
-/// Whether paths may stand for other files than before.
-fn changes_names(nr: u16) -> bool {
-    let role = roles::of(nr);
-    matches!(role, Role::Rename | Role::Remove | Role::HardLink | Role::MakeNode | Role::MakeLink)
 }
 
 /// Whether a call may sleep until another task does something: it opens a named pipe, or locks.

@@ -1,13 +1,15 @@
 //! Bytes of files that two calls wrote at a time: who was last is not told. What is read of them, when
 //! it comes out otherwise, proves nothing.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::bytes::{Bytes, Does, common};
 
 /// The last ones are remembered.
 const DOUBTS_MAX: usize = 64;
+/// All of a file: two appended to it, and nobody knows where.
+const ALL: Range<u64> = 0..u64::MAX;
 
 /// A stretch of a file that two wrote at a time, and nobody has written since.
 struct Stretch {
@@ -41,13 +43,18 @@ impl Doubts {
 
     /// Two calls overlapped: if both wrote, what they both did is in doubt.
     pub fn add(&mut self, a: &Bytes, b: &Bytes) {
-        let Some((ours, theirs)) = a.stretch().zip(b.stretch()) else { return };
-        let (stretch, ends) = match (a.does, b.does) {
-            (Does::Writes { .. }, Does::Writes { .. }) => (common(ours, theirs), false),
-            (Does::Cuts(to), Does::Cuts(other)) => (Some(to.min(other)..to.max(other)), true),
+        let stretches = a.stretch().zip(b.stretch());
+        let (stretch, ends) = match (a.does, b.does, stretches) {
+            (Does::Writes { .. }, Does::Writes { .. }, Some((a, b))) => (common(a, b), false),
+            (Does::Writes { .. }, Does::Writes { .. }, None) => (Some(ALL), false),
+            (Does::Cuts(to), Does::Cuts(other), _) => (Some(to.min(other)..to.max(other)), true),
             // All that lies before what was written is there, or not.
-            (Does::Cuts(to), Does::Writes { .. }) => (Some(to..theirs.end), true),
-            (Does::Writes { .. }, Does::Cuts(to)) => (Some(to..ours.end), true),
+            (Does::Cuts(to), Does::Writes { .. }, Some((_, written)))
+            | (Does::Writes { .. }, Does::Cuts(to), Some((written, _))) => {
+                (Some(to..written.end), true)
+            }
+            (Does::Cuts(_), Does::Writes { .. }, None)
+            | (Does::Writes { .. }, Does::Cuts(_), None) => (Some(ALL), true),
             _ => return,
         };
         let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
@@ -68,6 +75,7 @@ impl Doubts {
             Does::Reads { at: Some(at), asked, .. } => {
                 common(at..at.saturating_add(asked), stretch.bytes.clone()).is_some()
             }
+            Does::Reads { at: None, .. } => stretch.bytes.end == ALL.end,
             Does::FindsEnd(end) => stretch.ends && stretch.bytes.end >= end,
             _ => false,
         };
@@ -77,6 +85,25 @@ impl Doubts {
     /// A path is another file's.
     pub fn forget(&mut self, file: u64) {
         self.stretches.retain(|stretch| stretch.file != file);
+    }
+
+    /// A file has another path, which was another file's.
+    pub fn renamed(&mut self, from: u64, to: u64) {
+        if from != to {
+            self.forget(to);
+            let stretches = self.stretches.iter_mut().filter(|stretch| stretch.file == from);
+            stretches.for_each(|stretch| stretch.file = to);
+        }
+    }
+
+    /// Hashes of the paths of all files that are left with such stretches, and whether their ends are
+    /// in doubt as well.
+    pub fn left(&self) -> HashMap<u64, bool> {
+        let mut left = HashMap::new();
+        for stretch in &self.stretches {
+            *left.entry(stretch.file).or_default() |= stretch.ends;
+        }
+        left
     }
 
     /// A call writes: what is told last counts. Of a stretch of which it writes the middle, all stays
@@ -149,6 +176,28 @@ mod tests {
         assert!(!doubts.any());
         doubts.add(&call(Does::Cuts(10)), &call(Does::Cuts(20)));
         assert!(doubts.concern(&call(Does::FindsEnd(20))) && doubts.concern(&reads(15, 1)));
+    }
+
+    #[test]
+    fn what_two_appended_leaves_all_of_the_file_in_doubt() {
+        let mut doubts = Doubts::default();
+        let appends = call(Does::Writes { at: None, len: 10 });
+        doubts.add(&appends, &appends);
+        doubts.settle(&writes(0, 100));
+        let anywhere = call(Does::Reads { at: None, asked: 10, got: 10 });
+        assert!(doubts.concern(&reads(5000, 1)) && doubts.concern(&anywhere));
+        assert!(!doubts.concern(&call(Does::FindsEnd(20))), "both are there");
+        doubts.renamed(1, 2);
+        assert!(!doubts.concern(&reads(5000, 1)) && doubts.left() == [(2, false)].into());
+        doubts.renamed(2, 1);
+        doubts.add(&call(Does::Cuts(10)), &appends);
+        assert_eq!(doubts.left(), [(1, true)].into());
+        doubts.settle(&call(Does::Cuts(0)));
+        assert!(!doubts.any());
+        doubts.add(&writes(0, 10), &writes(5, 10));
+        assert!(!doubts.concern(&anywhere));
+        doubts.renamed(3, 1);
+        assert!(!doubts.any(), "that path is another file's now");
     }
 
     #[test]
