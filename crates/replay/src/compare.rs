@@ -18,6 +18,7 @@ use trace::{ReadError, Trace};
 
 use self::names::Names;
 pub use self::walk::trees;
+use crate::outcome::Doubt;
 use crate::treatment::needs_privilege;
 
 /// Differences that are kept one by one; beyond that they are counted.
@@ -86,12 +87,15 @@ impl FinalState {
         self.different == 0
     }
 
-    /// Counts files as not verified that differ in nothing but bytes of which nobody knows who wrote
-    /// them last; `doubted` tells whether a file has such, and whether its end is in doubt as well.
-    pub fn excuse(&mut self, doubted: impl Fn(&[u8]) -> Option<bool>) {
+    /// Counts files as not verified that differ in nothing but what is in doubt of them.
+    pub fn excuse(&mut self, doubted: impl Fn(&[u8]) -> Option<Doubt>) {
         let is_excused = |difference: &Difference| {
-            let (what, doubted) = (&difference.what[..], doubted(&difference.path));
-            matches!((what, doubted), ("content", Some(_)) | ("size", Some(true)))
+            let doubt = doubted(&difference.path);
+            doubt.is_some_and(|doubt| match &difference.what[..] {
+                "content" => true,
+                "size" => doubt.ends,
+                _ => false,
+            })
         };
         let (excused, differences): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.differences).into_iter().partition(is_excused);
@@ -100,7 +104,7 @@ impl FinalState {
             if self.differences.iter().all(|other| other.path != path) {
                 self.different -= 1;
             }
-            self.note_unverified(&path, "two calls wrote the same bytes at a time");
+            self.note_unverified(&path, doubted(&path).map_or("", |doubt| doubt.why));
         }
     }
 

@@ -33,10 +33,9 @@ pub struct Outcome {
     pub raced: u64,
     /// Results that were compared and agreed.
     pub verified: u64,
-    /// Hashes of the paths of files that are left with bytes which two calls wrote at a time, and
-    /// whether their ends are in doubt as well.
+    /// Files of which the trace does not tell what is in them in the end, by hashes of their paths.
     #[serde(skip)]
-    pub doubted: HashMap<u64, bool>,
+    pub doubted: HashMap<u64, Doubt>,
     /// Bytes that calls moved.
     pub bytes: u64,
     /// Set-user-id and set-group-id bits that were not set, device nodes that were not made.
@@ -53,6 +52,15 @@ pub struct Outcome {
     pub start_error: Option<Latencies>,
     /// How long calls took, by name: recorded and replayed.
     pub latencies: BTreeMap<String, Pair>,
+}
+
+/// Why a file's content proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doubt {
+    /// For people.
+    pub why: &'static str,
+    /// Where it ends proves nothing either.
+    pub ends: bool,
 }
 
 /// Recorded against replayed.

@@ -27,7 +27,7 @@ use trace::{Sequenced, Trace};
 use crate::batch::Action;
 use crate::latency::ByCall;
 use crate::order::{Index, Order};
-use crate::outcome;
+use crate::outcome::{self, Doubt};
 use crate::shared::Shared;
 use crate::treatment::{Judge, maps_to_change, said};
 use copies::Copies;
@@ -156,7 +156,10 @@ impl<'a> Planner<'a> {
         let name = |nr| events::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
         outcome.simulated += self.tally.simulated;
         outcome.gaps += self.tally.gaps;
-        outcome.doubted = self.doubts.left();
+        let why = "stores to memory changed it, or the trace does not hold what was written to it";
+        let others = self.judge.with_other_bytes().map(hash_of);
+        outcome.doubted = others.map(|file| (file, Doubt { why, ends: false })).collect();
+        outcome.doubted.extend(self.doubts.left());
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
         for ((nr, why), count) in self.tally.skipped {

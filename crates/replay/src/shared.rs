@@ -92,8 +92,10 @@ const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
 /// How long one call works, while nothing else moves, before it is taken for one that waits.
 const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// How long nothing moves before a call that overlapped others is not repeated any more: they may
-/// wait for it.
+/// wait for it. Less, when that was in vain so often.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
+const APPEAL_PATIENCE_LAST: Duration = Duration::from_millis(10);
+const APPEALS_IN_VAIN: usize = 20;
 /// Lanes of which each waits for the next one that are gone through.
 const WAITERS_MAX: usize = 4;
 /// Some ten microseconds: waking a sleeper costs as much.
@@ -118,6 +120,7 @@ pub struct Shared {
     lanes: Mutex<Vec<Arc<Lane>>>,
     planned: AtomicU64,
     appeals: AtomicUsize,
+    appeals_in_vain: AtomicUsize,
     charged: AtomicUsize,
     budget: AtomicUsize,
     stop: AtomicBool,
@@ -151,8 +154,8 @@ impl Still {
         if shared.progress() == self.progress { self } else { Still::since_now(shared) }
     }
 
-    fn is_long(self) -> bool {
-        self.since.elapsed() > APPEAL_PATIENCE
+    fn is_long(self, patience: Duration) -> bool {
+        self.since.elapsed() > patience
     }
 }
 
@@ -215,6 +218,7 @@ impl Shared {
             lanes: Mutex::default(),
             planned: AtomicU64::new(0),
             appeals: AtomicUsize::new(0),
+            appeals_in_vain: AtomicUsize::new(0),
             charged: AtomicUsize::new(0),
             budget: AtomicUsize::new(BUDGET_BYTES),
             stop: AtomicBool::new(false),
@@ -401,13 +405,13 @@ impl Shared {
         let mut still = Still::since_now(self);
         let content = loop {
             still = still.as_of_now(self);
-            let ended = self.stopping()
-                || self.all_ended_before(lane, exit)
-                || self.is_hopeless(still, lane, exit);
+            let ended = self.stopping() || self.all_ended_before(lane, exit);
+            let hopeless = !ended && self.is_hopeless(still, lane, exit);
             if attempt() {
                 break true;
             }
-            if ended {
+            if ended || hopeless {
+                self.appeals_in_vain.fetch_add(usize::from(hopeless), Ordering::Relaxed);
                 break false;
             }
             self.asleep(|| std::thread::sleep(pause));
@@ -424,7 +428,11 @@ impl Shared {
         let works = |lane: &Arc<Lane>| {
             !std::ptr::eq(mine, &**lane) && lane.position() < exit && lane.mood() == Mood::Busy
         };
-        still.is_long() && !lock(&self.lanes).iter().any(works)
+        let patience = match self.appeals_in_vain.load(Ordering::Relaxed) {
+            ..APPEALS_IN_VAIN => APPEAL_PATIENCE,
+            _ => APPEAL_PATIENCE_LAST,
+        };
+        still.is_long(patience) && !lock(&self.lanes).iter().any(works)
     }
 
     fn all_ended_before(&self, mine: &Lane, exit: u64) -> bool {
@@ -562,5 +570,12 @@ mod tests {
             other.set_mood(mood);
             assert!(shared.is_hopeless(long, &mine, 200), "{mood:?}");
         }
+        let while_ago = Still { since: Instant::now() - APPEAL_PATIENCE / 2, ..now };
+        assert!(!shared.is_hopeless(while_ago, &mine, 200));
+        // The other one is in a call that began before, and may wait for this one.
+        assert!(!shared.appeal(&mine, 300, || false));
+        assert_eq!(shared.appeals_in_vain.load(Ordering::Relaxed), 1);
+        shared.appeals_in_vain.store(APPEALS_IN_VAIN, Ordering::Relaxed);
+        assert!(shared.is_hopeless(while_ago, &mine, 200), "that was in vain so often");
     }
 }

@@ -271,6 +271,11 @@ impl Judge {
         self.other_bytes.has(&description.path)
     }
 
+    /// The names of all files that hold bytes which no call tells.
+    pub fn with_other_bytes(&self) -> impl Iterator<Item = &[u8]> {
+        self.other_bytes.names()
+    }
+
     /// Takes note of names that a call has given to files, which had others.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
         let [(_, from), (_, to)] = paths else { return };

@@ -258,9 +258,10 @@ fn what_two_wrote_at_a_time_is_no_difference() {
         manifest_and_tree(&whole(&entries), &tree(place.path()), Scrutiny::default(), &all_seen)
             .unwrap();
     assert_eq!((state.different, state.unverified_count), (2, 0));
-    state.excuse(|path| (path == b"/dir/deep").then_some(true));
+    let doubt = |ends| Some(Doubt { why: "why", ends });
+    state.excuse(|path| doubt(true).filter(|_| path == b"/dir/deep"));
     assert_eq!((state.different, state.unverified_count), (2, 0), "none of its own");
-    state.excuse(|_| Some(false));
+    state.excuse(|_| doubt(false));
     assert_eq!((state.different, state.unverified_count), (1, 1));
     assert_eq!(state.unverified[0].path, b"/dir/deep/file");
     assert_eq!(state.differences.len(), 1);

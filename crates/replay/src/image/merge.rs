@@ -5,20 +5,26 @@ use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, rel
 use super::walk::Walk;
 
 impl Tree {
-    /// Two names led to the same inode; `links` is how many names it has. Gives the file that the
-    /// newer name leads to from now on.
+    /// Two names led to the same inode; `links` is how many names it has: if others are these, the
+    /// newer one leads through a link. Gives the file that it leads to from now on.
     pub fn same(&mut self, known: NodeId, newer: NodeId, links: u32) -> Result<NodeId, TooMany> {
         let (known, newer) = (self.find(known), self.find(newer));
         self.was_there(newer);
-        let is_directory = self.node(known).kind == Kind::Directory;
         if known == newer || !self.are_alike(known, newer) {
             return Ok(newer);
         }
-        if links > 1 && !is_directory {
+        let node = self.node(known);
+        let has_several = links > 1 && node.kind != Kind::Directory;
+        if has_several && (node.names < links || self.node(newer).firm) {
             self.absorb(known, newer);
             return Ok(known);
         }
-        let Some((real, link)) = self.topmost(known, newer) else { return Ok(newer) };
+        let Some((real, link)) = self.topmost(known, newer) else {
+            if has_several {
+                self.absorb(known, newer);
+            }
+            return Ok(self.find(newer));
+        };
         self.link_to(link, real)?;
         Ok(self.find(known))
     }

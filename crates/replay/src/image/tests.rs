@@ -181,6 +181,22 @@ fn hard_links_are_one_file() {
 }
 
 #[test]
+fn a_file_has_no_more_names_than_were_told() {
+    let mut r = Recording::new("/w");
+    for name in ["a", "b", "c", "sub/d"] {
+        r.stat(name, stat(1, 10, 0o100644).size(3).links(2));
+    }
+    r.lstat("b", stat(1, 10, 0o100644).size(3).links(2));
+    let image = r.image();
+    let inode = |path| fs::metadata(image.path(path)).map(|m| (m.ino(), m.nlink())).unwrap();
+    for name in ["w/a", "w/b", "w/c", "w/sub/d"] {
+        assert_eq!(inode(name), (inode("w/a").0, 2), "{name}");
+    }
+    assert_eq!(fs::read_link(image.path("w/c")).unwrap().to_str(), Some("a"));
+    assert_eq!(fs::read_link(image.path("w/sub/d")).unwrap().to_str(), Some("../a"));
+}
+
+#[test]
 fn one_file_by_two_paths_means_a_linked_directory() {
     let mut r = Recording::new("/");
     r.open("/usr/lib/x/libc", 0, 3).told(stat(1, 10, 0o100644).size(3));

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::bytes::{Bytes, Does, common};
+use crate::outcome::Doubt;
 
 /// The last ones are remembered.
 const DOUBTS_MAX: usize = 64;
@@ -96,12 +97,12 @@ impl Doubts {
         }
     }
 
-    /// Hashes of the paths of all files that are left with such stretches, and whether their ends are
-    /// in doubt as well.
-    pub fn left(&self) -> HashMap<u64, bool> {
+    /// All files that are left with such stretches, by hashes of their paths.
+    pub fn left(&self) -> HashMap<u64, Doubt> {
         let mut left = HashMap::new();
         for stretch in &self.stretches {
-            *left.entry(stretch.file).or_default() |= stretch.ends;
+            let why = "two calls wrote the same bytes at a time";
+            left.entry(stretch.file).or_insert(Doubt { why, ends: false }).ends |= stretch.ends;
         }
         left
     }
@@ -178,6 +179,10 @@ mod tests {
         assert!(doubts.concern(&call(Does::FindsEnd(20))) && doubts.concern(&reads(15, 1)));
     }
 
+    fn ends(doubts: &Doubts) -> Vec<(u64, bool)> {
+        doubts.left().into_iter().map(|(file, doubt)| (file, doubt.ends)).collect()
+    }
+
     #[test]
     fn what_two_appended_leaves_all_of_the_file_in_doubt() {
         let mut doubts = Doubts::default();
@@ -188,10 +193,10 @@ mod tests {
         assert!(doubts.concern(&reads(5000, 1)) && doubts.concern(&anywhere));
         assert!(!doubts.concern(&call(Does::FindsEnd(20))), "both are there");
         doubts.renamed(1, 2);
-        assert!(!doubts.concern(&reads(5000, 1)) && doubts.left() == [(2, false)].into());
+        assert!(!doubts.concern(&reads(5000, 1)) && ends(&doubts) == [(2, false)]);
         doubts.renamed(2, 1);
         doubts.add(&call(Does::Cuts(10)), &appends);
-        assert_eq!(doubts.left(), [(1, true)].into());
+        assert_eq!(ends(&doubts), [(1, true)]);
         doubts.settle(&call(Does::Cuts(0)));
         assert!(!doubts.any());
         doubts.add(&writes(0, 10), &writes(5, 10));

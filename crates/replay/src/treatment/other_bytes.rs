@@ -33,6 +33,11 @@ impl OtherBytes {
         self.paths.insert(path.to_vec())
     }
 
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.paths.iter().map(|path| &path[..])
+    }
+
     /// What had a name has another one, with all that is below. (It keeps the old one here: who has
     /// it open knows it by that.) Whether that is new of any of them.
     pub fn also_named(&mut self, from: &[u8], to: &[u8]) -> bool {
