@@ -14,6 +14,7 @@ use model::decode::shape::shape_of;
 use model::{Description, Step, World, path};
 use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 
+use super::changes::open_flag;
 use super::foreign::Foreign;
 use super::opens::Opens;
 use super::roles::{self, Role};
@@ -475,6 +476,11 @@ impl<'a> Fold<'a> {
             if let Some(node) = self.told(&open.target, Kind::Unknown)? {
                 let append = u64::from(open.flags) & O_APPEND != 0;
                 self.opens.add(description, node, open.offset, append);
+                if u64::from(open.flags) & open_flag::ACCESS_MODE != 0 {
+                    // Most likely it is the file of who may write to it.
+                    let who = (state.uids[3], state.gids[3]);
+                    self.tree.node_mut(node).about.writer.get_or_insert(who);
+                }
                 if open.offset > 0
                     && let Some(content) = self.tree.content(node)
                 {

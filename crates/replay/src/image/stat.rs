@@ -5,10 +5,15 @@ use events::record::Identity;
 /// Names of the layouts that [`parse`] knows.
 pub const NAMES: &[&str] = &["stat", "statx"];
 
-/// What of a file statx was asked for and told: type, mode, links, owner, mtime, inode and size.
-const STATX_NEEDED: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x40 | 0x100 | 0x200;
+/// What of a file statx was asked for and told: type, mode, links, owner, inode and size.
+const STATX_NEEDED: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x100 | 0x200;
+/// Kernels do not tell it to who did not ask.
+const STATX_MTIME: u32 = 0x40;
+/// The time of a change that was not told.
+pub const MTIME_UNKNOWN: i64 = i64::MIN;
 
-/// Reads a struct of a layout. Nothing when it is too short, or does not tell everything.
+/// Reads a struct of a layout. Nothing when it is too short, or does not tell everything but the time
+/// of the last change.
 pub fn parse(layout: &str, bytes: &[u8]) -> Option<Identity> {
     let u16_at = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -29,7 +34,8 @@ pub fn parse(layout: &str, bytes: &[u8]) -> Option<Identity> {
             mtime_ns: time(u64_at(88)?, u64_at(96)?),
         });
     }
-    if u32_at(0)? & STATX_NEEDED != STATX_NEEDED {
+    let mask = u32_at(0)?;
+    if mask & STATX_NEEDED != STATX_NEEDED {
         return None;
     }
     Some(Identity {
@@ -41,7 +47,10 @@ pub fn parse(layout: &str, bytes: &[u8]) -> Option<Identity> {
         gid: u32_at(24)?,
         rdev: makedev(u32_at(128)?, u32_at(132)?),
         size: u64_at(40)?,
-        mtime_ns: time(u64_at(112)?, u32_at(120)?.into()),
+        mtime_ns: match mask & STATX_MTIME {
+            0 => MTIME_UNKNOWN,
+            _ => time(u64_at(112)?, u32_at(120)?.into()),
+        },
     })
 }
 
@@ -77,6 +86,12 @@ mod tests {
         };
         let told = parse("stat", &stat).unwrap();
         assert_eq!(parse("statx", &statx), Some(told));
+        let mut without_time = statx;
+        without_time[0] &= !(STATX_MTIME as u8);
+        let partly = Identity { mtime_ns: MTIME_UNKNOWN, ..told };
+        assert_eq!(parse("statx", &without_time), Some(partly));
+        without_time[0] &= !1;
+        assert_eq!(parse("statx", &without_time), None);
         let meta = file.as_file().metadata().unwrap();
         assert_eq!((told.dev, told.ino, told.mode), (meta.dev(), meta.ino(), meta.mode()));
         assert_eq!((told.size, told.nlink, told.uid), (10, 1, meta.uid()));

@@ -311,7 +311,7 @@ impl Fold<'_> {
             about.links = u32::try_from(links).ok();
         }
         let unchanged = !changed.mtime;
-        if unchanged {
+        if unchanged && told.mtime_ns != stat::MTIME_UNKNOWN {
             about.mtime_ns = Some(told.mtime_ns);
         }
         if Kind::of_mode(told.mode) == Kind::File
