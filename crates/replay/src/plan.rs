@@ -330,16 +330,17 @@ impl<'a> Planner<'a> {
         self.lines[index].told.names = Some(names);
     }
 
-    /// Has a call that got a lock of a file wait for those that had it before, and those that had it
-    /// later for it.
-    fn order_by_lock(&mut self, index: Index, lock: Option<u64>) {
-        let Some(lock) = lock else { return };
-        let mut others = self.others_open_that(index, |line| line.told.lock == Some(lock));
+    /// Has a call that got what one gets at a time, a lock of a file or the next bytes of a pipe, wait
+    /// for those that got it before, and those that got it later for it. (Who reads bytes that another
+    /// one got would leave that one waiting for bytes that come later.)
+    fn order_by_turn(&mut self, index: Index, turn: Option<u64>) {
+        let Some(turn) = turn else { return };
+        let mut others = self.others_open_that(index, |line| line.told.turn == Some(turn));
         self.nearest_first(index, &mut others);
         for other in others {
             self.follow_by_return(index, other);
         }
-        self.lines[index].told.lock = Some(lock);
+        self.lines[index].told.turn = Some(turn);
     }
 
     fn settle_until(&mut self, tsc: u64) {

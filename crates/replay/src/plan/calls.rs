@@ -85,21 +85,19 @@ impl Planner<'_> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague, untold, end, lock, numbers) = {
+        let (treatment, vague, untold, end, file, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
-            let file =
-                || table.get(call.args[0] as i32).map(|entry| hash_of(&entry.description.path));
+            let reads = said.row.classes.intersects(Classes::READ);
+            let turns = self.others_matter() && (reads || lock.is_some());
+            let file = table.get(call.args[0] as i32).filter(|_| turns);
+            let file = file.map(|entry| hash_of(&entry.description.path));
             let end = match self.others_matter() && ret >= 0 {
                 true => at_end(said, call, &table, &paths),
                 false => None,
-            };
-            let lock = match lock {
-                Some(_) if self.others_matter() => file(),
-                _ => None,
             };
             let numbers = match self.others_matter() {
                 true => Numbers::of(step, &table),
@@ -107,7 +105,7 @@ impl Planner<'_> {
             };
             let learn = links.paths.is_empty();
             let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
-            (treatment, vague, untold, end, lock, numbers)
+            (treatment, vague, untold, end, file, numbers)
         };
         if ret == 0 {
             self.doubt_by_new_names(said, call, &paths);
@@ -131,7 +129,8 @@ impl Planner<'_> {
                     };
                     self.order_by_names(index, names);
                     self.order_by_end(index, said, ret, end);
-                    self.order_by_lock(index, lock);
+                    let takes = stream && ret >= 0;
+                    self.order_by_turn(index, file.filter(|_| takes || lock.is_some()));
                     self.order_by_numbers(index, numbers, event.tsc);
                 }
             }
@@ -200,7 +199,14 @@ impl Planner<'_> {
         let may_block = stream || file.unknown;
         let vague = file.vague || stream && cut_short;
         let how = How { stream, may_block, vague, untold, scan: 0, shared_table: false };
-        if self.again(index, event, call, said, (exit, ret), how, &Links::default()) && !stream {
+        if !self.again(index, event, call, said, (exit, ret), how, &Links::default()) {
+            return;
+        }
+        if stream {
+            if !moves.writes && self.others_matter() {
+                self.order_by_turn(index, Some(file.hash));
+            }
+        } else {
             let offset = || self.advance(index, call.args[0] as i32, ret);
             let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
             if self.others_matter() || self.doubts.any() {

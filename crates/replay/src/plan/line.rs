@@ -42,9 +42,9 @@ pub struct Told {
     pub names: Option<Names>,
     /// The bytes of a file that it is about.
     pub bytes: Option<Bytes>,
-    /// A hash of the path of the file of which it got a lock. Two files that share one wait for each
-    /// other; no harm is done.
-    pub lock: Option<u64>,
+    /// A hash of the path of the file of which it got a lock, or of the pipe or socket pair that it
+    /// read from. Two that share one wait for each other; no harm is done.
+    pub turn: Option<u64>,
 }
 
 /// What is known of a lane while its actions are planned.

@@ -208,6 +208,21 @@ fn an_end_beside_what_was_appended_proves_nothing() {
     are_raced(&r, 1);
 }
 
+/// The first thread waits for bytes of a pipe; the second one gets those that come first.
+#[test]
+fn who_returned_first_got_what_came_first() {
+    let mut r = threads_with_a_pipe();
+    r.by(1).read(3, b"second");
+    r.lasting(10 * MS, 60 * MS);
+    r.by(2).write(4, b"first!");
+    r.lasting(20 * MS, 21 * MS);
+    r.read(3, b"first!");
+    r.lasting(30 * MS, 31 * MS);
+    r.write(4, b"second");
+    r.lasting(50 * MS, 51 * MS);
+    is_verified(&r);
+}
+
 /// A write that was cut off by the end of its process: most likely it was done.
 #[test]
 fn what_was_being_written_at_the_end_is_written() {
