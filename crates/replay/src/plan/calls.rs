@@ -13,7 +13,7 @@ use super::copies::Numbers;
 use super::locks::Does;
 use super::names::Names;
 use super::pack;
-use super::transfers::{File, Moves, hash_of};
+use super::transfers::{File, Moves, hash_of, queue_of};
 use crate::batch::{Placed, What};
 use crate::execute::TRANSFER_MAX;
 use crate::image::roles::{self, Role};
@@ -85,16 +85,18 @@ impl Planner<'_> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague, untold, end, file, numbers) = {
+        let (treatment, vague, untold, end, turn, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
             let reads = said.row.classes.intersects(Classes::READ);
-            let turns = self.others_matter() && (reads || lock.is_some());
-            let file = table.get(call.args[0] as i32).filter(|_| turns);
-            let file = file.map(|entry| hash_of(&entry.description.path));
+            let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
+            let turn = file.and_then(|entry| match lock {
+                Some(_) => Some(hash_of(&entry.description.path)),
+                None => reads.then(|| queue_of(&entry.description)),
+            });
             let end = match self.others_matter() && ret >= 0 {
                 true => at_end(said, call, &table, &paths),
                 false => None,
@@ -105,7 +107,7 @@ impl Planner<'_> {
             };
             let learn = links.paths.is_empty();
             let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
-            (treatment, vague, untold, end, file, numbers)
+            (treatment, vague, untold, end, turn, numbers)
         };
         if ret == 0 {
             self.doubt_by_new_names(said, call, &paths);
@@ -130,7 +132,7 @@ impl Planner<'_> {
                     self.order_by_names(index, names);
                     self.order_by_end(index, said, ret, end);
                     let takes = stream && ret >= 0;
-                    self.order_by_turn(index, file.filter(|_| takes || lock.is_some()));
+                    self.order_by_turn(index, turn.filter(|_| takes || lock.is_some()));
                     self.order_by_numbers(index, numbers, event.tsc);
                 }
             }
@@ -204,7 +206,7 @@ impl Planner<'_> {
         }
         if stream {
             if !moves.writes && self.others_matter() {
-                self.order_by_turn(index, Some(file.hash));
+                self.order_by_turn(index, Some(file.queue));
             }
         } else {
             let offset = || self.advance(index, call.args[0] as i32, ret);

@@ -42,8 +42,8 @@ pub struct Told {
     pub names: Option<Names>,
     /// The bytes of a file that it is about.
     pub bytes: Option<Bytes>,
-    /// A hash of the path of the file of which it got a lock, or of the pipe or socket pair that it
-    /// read from. Two that share one wait for each other; no harm is done.
+    /// A hash of the path of the file of which it got a lock, or a number for the stream that it read
+    /// from. Two that share one wait for each other; no harm is done.
     pub turn: Option<u64>,
 }
 

@@ -43,6 +43,8 @@ pub struct File {
     pub untold: bool,
     /// A hash of its path.
     pub hash: u64,
+    /// Of a stream: which bytes it gives.
+    pub queue: u64,
     /// Which one it is, as long as it is open.
     pub opened: usize,
 }
@@ -50,6 +52,15 @@ pub struct File {
 /// A hash of a path. Two files that share one wait for each other; no harm is done.
 pub fn hash_of(path: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
+}
+
+/// A number for the bytes that come out of a stream. Pipes may be opened again by their paths; all
+/// sockets look alike.
+pub fn queue_of(description: &Rc<Description>) -> u64 {
+    match description.origin {
+        Origin::SocketPair | Origin::Passed => Rc::as_ptr(description) as u64,
+        _ => hash_of(&description.path),
+    }
 }
 
 /// Which arguments tell what a call moves, and how.
@@ -123,6 +134,7 @@ impl Planner<'_> {
             vague: self.judge.holds_other_bytes(description),
             untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
+            queue: queue_of(description),
             opened: Rc::as_ptr(description) as usize,
         };
         *slot = Some(Remembered { description: Rc::clone(description), learnt, file });
