@@ -12,6 +12,7 @@ mod line;
 mod locks;
 mod names;
 mod pack;
+mod streams;
 mod tasks;
 mod transfers;
 mod waits;
@@ -332,15 +333,16 @@ impl<'a> Planner<'a> {
 
     /// Has a call that got what one gets at a time, a lock of a file or the next bytes of a pipe, wait
     /// for those that got it before, and those that got it later for it. (Who reads bytes that another
-    /// one got would leave that one waiting for bytes that come later.)
-    fn order_by_turn(&mut self, index: Index, turn: Option<u64>) {
-        let Some(turn) = turn else { return };
+    /// one got would leave that one waiting for bytes that come later.) Who they are.
+    fn order_by_turn(&mut self, index: Index, turn: Option<u64>) -> Vec<Index> {
+        let Some(turn) = turn else { return Vec::new() };
         let mut others = self.others_open_that(index, |line| line.told.turn == Some(turn));
         self.nearest_first(index, &mut others);
-        for other in others {
-            self.follow_by_return(index, other);
+        for other in &others {
+            self.follow_by_return(index, *other);
         }
         self.lines[index].told.turn = Some(turn);
+        others
     }
 
     fn settle_until(&mut self, tsc: u64) {

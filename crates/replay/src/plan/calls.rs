@@ -13,6 +13,7 @@ use super::copies::Numbers;
 use super::locks::Does;
 use super::names::Names;
 use super::pack;
+use super::streams::Flow;
 use super::transfers::{File, Moves, hash_of, queue_of};
 use crate::batch::{Placed, What};
 use crate::execute::TRANSFER_MAX;
@@ -204,12 +205,14 @@ impl Planner<'_> {
         if !self.again(index, event, call, said, (exit, ret), how, &Links::default()) {
             return;
         }
+        let offset = || self.advance(index, call.args[0] as i32, ret);
         if stream {
-            if !moves.writes && self.others_matter() {
-                self.order_by_turn(index, Some(file.queue));
+            let (at, len) = (offset(), ret.max(0) as u64);
+            if self.others_matter() {
+                let flow = Flow { queue: file.queue, writes: moves.writes, at, len };
+                self.order_by_stream(index, flow);
             }
         } else {
-            let offset = || self.advance(index, call.args[0] as i32, ret);
             let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
             if self.others_matter() || self.doubts.any() {
                 self.order_by_bytes(index, Some(bytes));
@@ -425,6 +428,11 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
         if flags.is_some_and(|(_, flags)| !appends(flags)) {
             step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
         }
+        return;
+    }
+    if said.row.name.starts_with("pipe") {
+        // Of what goes through it.
+        step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
         return;
     }
     let sets_flags = said.row.name == "fcntl" && call.args[1] == libc::F_SETFL as u64;

@@ -1,7 +1,7 @@
 //! Bytes of files that two calls wrote at a time: who was last is not told. What is read of them, when
 //! it comes out otherwise, proves nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use super::bytes::{Bytes, Does, common};
@@ -9,8 +9,10 @@ use crate::outcome::Doubt;
 
 /// The last ones are remembered.
 const DOUBTS_MAX: usize = 64;
+/// Streams that are remembered.
+const LOST_MAX: usize = 1 << 16;
 /// All of a file: two appended to it, and nobody knows where.
-const ALL: Range<u64> = 0..u64::MAX;
+pub const ALL: Range<u64> = 0..u64::MAX;
 
 /// A stretch of a file that two wrote at a time, and nobody has written since.
 struct Stretch {
@@ -34,6 +36,8 @@ impl Stretch {
 #[derive(Default)]
 pub struct Doubts {
     stretches: VecDeque<Stretch>,
+    /// Streams of which nobody knows which bytes went by.
+    lost: HashSet<u64>,
 }
 
 impl Doubts {
@@ -59,7 +63,40 @@ impl Doubts {
             _ => return,
         };
         let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
-        let stretch = Stretch { file: a.file, bytes, ends };
+        self.remember(Stretch { file: a.file, bytes, ends });
+    }
+
+    /// Nobody knows which bytes of a stream a call moved, so that others are where they seem to be no
+    /// more.
+    pub fn lose(&mut self, queue: u64) {
+        if self.lost.len() < LOST_MAX && self.lost.insert(queue) && self.are_about(queue, ALL) {
+            self.mix(queue, ALL);
+        }
+    }
+
+    /// Two calls wrote these bytes of a stream at a time.
+    pub fn mix(&mut self, queue: u64, mut bytes: Range<u64>) {
+        if self.lost.contains(&queue) {
+            bytes = ALL;
+        }
+        self.stretches.retain(|other| {
+            let touches = other.bytes.start <= bytes.end && bytes.start <= other.bytes.end;
+            let goes_on = other.file == queue && touches;
+            if goes_on {
+                bytes = bytes.start.min(other.bytes.start)..bytes.end.max(other.bytes.end);
+            }
+            !goes_on
+        });
+        self.remember(Stretch { file: queue, bytes, ends: false });
+    }
+
+    /// Whether some of these bytes are such.
+    pub fn are_about(&self, file: u64, bytes: Range<u64>) -> bool {
+        let concerns = |stretch: &Stretch| common(bytes.clone(), stretch.bytes.clone()).is_some();
+        self.stretches.iter().any(|stretch| stretch.file == file && concerns(stretch))
+    }
+
+    fn remember(&mut self, stretch: Stretch) {
         if self.stretches.iter().any(|other| other.covers(&stretch)) {
             return;
         }
@@ -203,6 +240,23 @@ mod tests {
         assert!(!doubts.concern(&anywhere));
         doubts.renamed(3, 1);
         assert!(!doubts.any(), "that path is another file's now");
+    }
+
+    #[test]
+    fn what_two_wrote_to_a_stream_is_in_doubt_where_it_went_by() {
+        let mut doubts = Doubts::default();
+        doubts.mix(1, 10..20);
+        doubts.mix(1, 40..50);
+        assert!(doubts.are_about(1, 19..30) && !doubts.are_about(1, 20..40));
+        assert!(!doubts.are_about(2, 0..100));
+        doubts.mix(1, 20..40);
+        assert_eq!(doubts.stretches.len(), 1);
+        assert!(doubts.are_about(1, 20..40) && !doubts.are_about(1, 50..60));
+        doubts.lose(2);
+        assert!(!doubts.are_about(2, ALL), "nobody mixed anything");
+        doubts.lose(1);
+        doubts.mix(2, 0..1);
+        assert!(doubts.are_about(1, 50..60) && doubts.are_about(2, 50..60));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use events::shape::{Kind, Of};
 use super::bytes::Bytes;
 use super::copies::{Contested, Numbers};
 use super::names::Names;
+use super::streams::Flow;
 use super::transfers::Known;
 use super::waits::Followers;
 use crate::batch::{Action, Batch, Call, Ends, Piece, Proof, What};
@@ -45,6 +46,8 @@ pub struct Told {
     /// A hash of the path of the file of which it got a lock, or a number for the stream that it read
     /// from. Two that share one wait for each other; no harm is done.
     pub turn: Option<u64>,
+    /// What it moved through a stream.
+    pub flow: Option<Flow>,
 }
 
 /// What is known of a lane while its actions are planned.

@@ -223,6 +223,28 @@ fn who_returned_first_got_what_came_first() {
     is_verified(&r);
 }
 
+/// What two write to a pipe at a time may be mixed, also for who waits for it already.
+#[test]
+fn what_two_wrote_to_a_pipe_proves_nothing() {
+    let mut r = threads_with_a_pipe();
+    r.thread(3);
+    r.by(3).read(3, b"aabb");
+    r.lasting(5 * MS, 65 * MS);
+    r.by(1).write(4, b"aaaa");
+    r.lasting(10 * MS, 60 * MS);
+    r.by(2).write(4, b"bbbb");
+    r.lasting(30 * MS, 40 * MS);
+    r.read(3, b"abab");
+    r.lasting(70 * MS, 71 * MS);
+    are_raced(&r, 2);
+    r.write(4, b"right");
+    r.lasting(80 * MS, 81 * MS);
+    r.read(3, b"wrong");
+    r.lasting(90 * MS, 91 * MS);
+    let outcome = replayed(&r);
+    assert_eq!((outcome.mismatches.data, outcome.raced), (1, 2));
+}
+
 /// A write that was cut off by the end of its process: most likely it was done.
 #[test]
 fn what_was_being_written_at_the_end_is_written() {
