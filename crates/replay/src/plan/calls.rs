@@ -1,6 +1,8 @@
 //! The planner's part that turns calls into actions: which are made again, and what the others leave
 //! to be done.
 
+use std::rc::Rc;
+
 use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::is_cut;
 use model::path::own_descriptor;
@@ -86,17 +88,20 @@ impl Planner<'_> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, &mut paths);
-        let (treatment, vague, untold, end, turn, numbers) = {
+        let (treatment, vague, untold, end, turn, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
-            let reads = said.row.classes.intersects(Classes::READ);
+            let [reads, writes] =
+                [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
-            let turn = file.and_then(|entry| match lock {
-                Some(_) => Some(hash_of(&entry.description.path)),
-                None => reads.then(|| queue_of(&entry.description)),
+            let turn = file.filter(|_| lock.is_some());
+            let turn = turn.map(|entry| hash_of(&entry.description.path));
+            let flow = file.filter(|_| reads || writes).map(|entry| {
+                let queue = queue_of(&entry.description, !reads);
+                Flow { queue, writes: !reads, at: None, len: ret.max(0) as u64 }
             });
             let end = match self.others_matter() && ret >= 0 {
                 true => at_end(said, call, &table, &paths),
@@ -108,7 +113,7 @@ impl Planner<'_> {
             };
             let learn = links.paths.is_empty();
             let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
-            (treatment, vague, untold, end, turn, numbers)
+            (treatment, vague, untold, end, turn, flow, numbers)
         };
         if ret == 0 {
             self.doubt_by_new_names(said, call, &paths);
@@ -132,8 +137,10 @@ impl Planner<'_> {
                     };
                     self.order_by_names(index, names);
                     self.order_by_end(index, said, ret, end);
-                    let takes = stream && ret >= 0;
-                    self.order_by_turn(index, turn.filter(|_| takes || lock.is_some()));
+                    self.order_by_turn(index, turn);
+                    if let Some(flow) = flow.filter(|_| stream && ret >= 0) {
+                        self.order_by_stream(index, flow);
+                    }
                     self.order_by_numbers(index, numbers, event.tsc);
                 }
             }
@@ -209,8 +216,9 @@ impl Planner<'_> {
         if stream {
             let (at, len) = (offset(), ret.max(0) as u64);
             if self.others_matter() {
-                let flow = Flow { queue: file.queue, writes: moves.writes, at, len };
-                self.order_by_stream(index, flow);
+                let (gives, takes) = file.queues;
+                let queue = if moves.writes { takes } else { gives };
+                self.order_by_stream(index, Flow { queue, writes: moves.writes, at, len });
             }
         } else {
             let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
@@ -419,7 +427,8 @@ impl Planner<'_> {
     }
 }
 
-/// Takes note of where a call left the offsets of files, as far as it tells.
+/// Takes note of where a call left the offsets of files, as far as it tells, and of what belongs
+/// together.
 fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &DescriptorTable) {
     let appends = |flags: u64| flags & libc::O_APPEND as u64 != 0;
     if let Role::Open = roles::of(call.nr) {
@@ -433,6 +442,14 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
     if said.row.name.starts_with("pipe") {
         // Of what goes through it.
         step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
+        return;
+    }
+    if said.row.name == "socketpair" {
+        let ends: Vec<_> = step.gives().map(|(_, entry)| &entry.description).collect();
+        if let [a, b] = ends[..] {
+            a.mark.set(Rc::as_ptr(b) as u64);
+            b.mark.set(Rc::as_ptr(a) as u64);
+        }
         return;
     }
     let sets_flags = said.row.name == "fcntl" && call.args[1] == libc::F_SETFL as u64;

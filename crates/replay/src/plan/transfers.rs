@@ -43,8 +43,8 @@ pub struct File {
     pub untold: bool,
     /// A hash of its path.
     pub hash: u64,
-    /// Of a stream: which bytes it gives.
-    pub queue: u64,
+    /// Of a stream: the queues that it gives bytes of, and takes bytes into.
+    pub queues: (u64, u64),
     /// Which one it is, as long as it is open.
     pub opened: usize,
 }
@@ -54,11 +54,14 @@ pub fn hash_of(path: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
 }
 
-/// A number for the bytes that come out of a stream. Pipes may be opened again by their paths; all
-/// sockets look alike.
-pub fn queue_of(description: &Rc<Description>) -> u64 {
-    match description.origin {
-        Origin::SocketPair | Origin::Passed => Rc::as_ptr(description) as u64,
+/// A number for the bytes that a stream gives, or that it takes. Pipes may be opened again by their
+/// paths; all sockets look alike, and know the other end of a pair.
+pub fn queue_of(description: &Rc<Description>, takes: bool) -> u64 {
+    let own = Rc::as_ptr(description) as u64;
+    match (description.origin, description.mark.get()) {
+        (Origin::SocketPair, other) if takes && other != 0 => other,
+        (Origin::SocketPair | Origin::Passed, _) if takes => !own,
+        (Origin::SocketPair | Origin::Passed, _) => own,
         _ => hash_of(&description.path),
     }
 }
@@ -134,7 +137,7 @@ impl Planner<'_> {
             vague: self.judge.holds_other_bytes(description),
             untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
-            queue: queue_of(description),
+            queues: (queue_of(description, false), queue_of(description, true)),
             opened: Rc::as_ptr(description) as usize,
         };
         *slot = Some(Remembered { description: Rc::clone(description), learnt, file });

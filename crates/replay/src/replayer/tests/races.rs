@@ -245,6 +245,27 @@ fn what_two_wrote_to_a_pipe_proves_nothing() {
     assert_eq!((outcome.mismatches.data, outcome.raced), (1, 2));
 }
 
+/// The same of a socket pair; what goes the other way is not in doubt.
+#[test]
+fn what_two_sent_to_one_end_proves_nothing() {
+    let mut r = threads_with_a_pipe();
+    let ends = [7, 0, 0, 0, 8, 0, 0, 0];
+    r.by(1).call("socketpair", &[1, 1, 0, 1], &[(3, &ends)], 0);
+    r.by(1).write(7, b"aaaa");
+    r.lasting(10 * MS, 60 * MS);
+    r.by(2).call("sendto", &[7, 1, 4, 0, 0, 0], &[(1, b"bbbb")], 4);
+    r.lasting(30 * MS, 40 * MS);
+    r.call("recvfrom", &[8, 1, 4, 0, 0, 0], &[(1, b"abab")], 4);
+    r.lasting(70 * MS, 71 * MS);
+    are_raced(&r, 1);
+    r.write(8, b"right");
+    r.lasting(80 * MS, 81 * MS);
+    r.read(7, b"wrong");
+    r.lasting(90 * MS, 91 * MS);
+    let outcome = replayed(&r);
+    assert_eq!((outcome.mismatches.data, outcome.raced), (1, 1));
+}
+
 /// A write that was cut off by the end of its process: most likely it was done.
 #[test]
 fn what_was_being_written_at_the_end_is_written() {
