@@ -9,6 +9,7 @@
 mod names;
 mod walk;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use files::{Inode, Seen, Tree, Want};
@@ -99,11 +100,11 @@ impl FinalState {
         };
         let (excused, differences): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.differences).into_iter().partition(is_excused);
+        let others: HashSet<&[u8]> = differences.iter().map(|other| &other.path[..]).collect();
+        let only = excused.iter().filter(|difference| !others.contains(&difference.path[..]));
+        self.different -= only.count() as u64;
         self.differences = differences;
         for Difference { path, .. } in excused {
-            if self.differences.iter().all(|other| other.path != path) {
-                self.different -= 1;
-            }
             self.note_unverified(&path, doubted(&path).map_or("", |doubt| doubt.why));
         }
     }

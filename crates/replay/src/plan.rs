@@ -75,6 +75,7 @@ pub struct Planner<'a> {
     /// What processes are when their programs begin, until their first call.
     beginnings: HashMap<u32, ProcessState>,
     scans: u64,
+    socket_pairs: u64,
     since_flush: u32,
     seq: u64,
     /// When the last event began.
@@ -113,6 +114,7 @@ impl<'a> Planner<'a> {
             opened: 0,
             beginnings: HashMap::new(),
             scans: 0,
+            socket_pairs: 0,
             since_flush: 0,
             seq: 0,
             reached: 0,

@@ -1,5 +1,6 @@
 //! What planner, tasks and watch share.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -94,7 +95,7 @@ const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// How long nothing moves before a call that overlapped others is not repeated any more: they may
 /// wait for it. Less, when that was in vain so often.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
-const APPEAL_PATIENCE_LAST: Duration = Duration::from_millis(10);
+const APPEAL_PATIENCE_LAST: Duration = Duration::from_millis(50);
 const APPEALS_IN_VAIN: usize = 20;
 /// Lanes of which each waits for the next one that are gone through.
 const WAITERS_MAX: usize = 4;
@@ -160,17 +161,15 @@ impl Still {
 }
 
 /// Whether a lane waits for this one, or for one that does: it goes no further before.
-fn waits_for(lane: &Lane, mine: &Lane, lanes: &[Arc<Lane>]) -> bool {
+fn waits_for(lane: &Lane, mine: &Lane, lanes: &HashMap<u32, Arc<Lane>>) -> bool {
     let mut who = lane;
     for _ in 0..WAITERS_MAX {
         let Some((thread, count)) = who.awaited() else { return false };
-        let is_it = |lane: &Lane| lane.thread.load(Ordering::Relaxed) == thread;
-        if is_it(mine) {
-            return mine.done() < count;
-        }
-        match lanes.iter().find(|lane| is_it(lane)) {
-            Some(next) if next.done() < count => who = next,
-            _ => return false,
+        match lanes.get(&thread) {
+            Some(next) if next.done() >= count => return false,
+            Some(next) if std::ptr::eq(mine, &**next) => return true,
+            Some(next) => who = next,
+            None => return false,
         }
     }
     false
@@ -428,22 +427,29 @@ impl Shared {
         let works = |lane: &Arc<Lane>| {
             !std::ptr::eq(mine, &**lane) && lane.position() < exit && lane.mood() == Mood::Busy
         };
+        // What overlapped may not be planned yet.
+        let planned = self.planned.load(Ordering::SeqCst) >= exit;
         let patience = match self.appeals_in_vain.load(Ordering::Relaxed) {
-            ..APPEALS_IN_VAIN => APPEAL_PATIENCE,
-            _ => APPEAL_PATIENCE_LAST,
+            APPEALS_IN_VAIN.. if planned => APPEAL_PATIENCE_LAST,
+            _ => APPEAL_PATIENCE,
         };
         still.is_long(patience) && !lock(&self.lanes).iter().any(works)
     }
 
     fn all_ended_before(&self, mine: &Lane, exit: u64) -> bool {
+        if self.planned.load(Ordering::SeqCst) < exit {
+            return false;
+        }
         let lanes = lock(&self.lanes);
-        self.planned.load(Ordering::SeqCst) >= exit
-            && lanes.iter().all(|lane| {
-                std::ptr::eq(mine, &**lane)
-                    || lane.position() >= exit
-                    || matches!(lane.mood(), Mood::Appeals | Mood::Over)
-                    || waits_for(lane, mine, &lanes)
-            })
+        let numbered =
+            |lane: &'_ Arc<Lane>| (lane.thread.load(Ordering::Relaxed), Arc::clone(lane));
+        let by_thread = LazyCell::new(|| lanes.iter().map(numbered).collect());
+        lanes.iter().all(|lane| {
+            std::ptr::eq(mine, &**lane)
+                || lane.position() >= exit
+                || matches!(lane.mood(), Mood::Appeals | Mood::Over)
+                || lane.mood() == Mood::Waits && waits_for(lane, mine, &by_thread)
+        })
     }
 
     // What came of it.
@@ -576,6 +582,9 @@ mod tests {
         assert!(!shared.appeal(&mine, 300, || false));
         assert_eq!(shared.appeals_in_vain.load(Ordering::Relaxed), 1);
         shared.appeals_in_vain.store(APPEALS_IN_VAIN, Ordering::Relaxed);
+        let while_ago = Still { since: Instant::now() - APPEAL_PATIENCE / 2, ..now };
+        assert!(!shared.is_hopeless(while_ago, &mine, 200), "the planner is not there yet");
+        shared.planned(200);
         assert!(shared.is_hopeless(while_ago, &mine, 200), "that was in vain so often");
     }
 }

@@ -276,18 +276,29 @@ impl Judge {
         self.other_bytes.names()
     }
 
-    /// Takes note of names that a call has given to files, which had others.
+    /// Takes note of names that a call has given to files, or taken.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
-        let [(_, from), (_, to)] = paths else { return };
-        if self.other_bytes.is_empty()
-            || !matches!(roles::of(call.nr), Role::Rename | Role::HardLink)
-        {
+        let files = &mut self.other_bytes;
+        if files.is_empty() {
             return;
         }
-        let mut new = self.other_bytes.also_named(from, to);
-        if exchanges(said, call) {
-            new |= self.other_bytes.also_named(to, from);
-        }
+        let new = match (roles::of(call.nr), paths) {
+            (Role::Remove, [(_, path)]) => {
+                files.gone(path);
+                false
+            }
+            (Role::Rename, [(_, a), (_, b)]) if exchanges(said, call) => {
+                files.also_named(a, b) | files.also_named(b, a)
+            }
+            (Role::Rename, [(_, from), (_, to)]) if from != to => {
+                files.gone(to);
+                let new = files.also_named(from, to);
+                files.gone(from);
+                new
+            }
+            (Role::HardLink, [(_, from), (_, to)]) => files.also_named(from, to),
+            _ => false,
+        };
         self.learnt += u64::from(new);
     }
 

@@ -7,7 +7,7 @@ pub const NAMES: &[&str] = &["stat", "statx"];
 
 /// What of a file statx was asked for and told: type, mode, links, owner, inode and size.
 const STATX_NEEDED: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x100 | 0x200;
-/// Kernels do not tell it to who did not ask.
+/// Newer kernels do not tell it to who did not ask.
 const STATX_MTIME: u32 = 0x40;
 /// The time of a change that was not told.
 pub const MTIME_UNKNOWN: i64 = i64::MIN;

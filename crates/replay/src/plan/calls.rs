@@ -6,7 +6,7 @@ use std::rc::Rc;
 use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::is_cut;
 use model::path::own_descriptor;
-use model::{Contents, DescriptorTable, Offset, Origin, Stored, spawn_flags};
+use model::{Contents, Description, DescriptorTable, Offset, Origin, Stored, spawn_flags};
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
@@ -23,7 +23,7 @@ use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
 use crate::scan::ANYWHERE;
-use crate::treatment::{Said, Treatment, exchanges};
+use crate::treatment::{Said, Treatment, exchanges, is_stream};
 
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
 struct How {
@@ -91,19 +91,18 @@ impl Planner<'_> {
         let (treatment, vague, untold, end, turn, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
+            number_ends(&mut self.socket_pairs, said, ret, step);
             let vague = self.judge.is_vague(said, call, &table);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
-            let [reads, writes] =
-                [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
             let turn = file.filter(|_| lock.is_some());
             let turn = turn.map(|entry| hash_of(&entry.description.path));
-            let flow = file.filter(|_| reads || writes).map(|entry| {
-                let queue = queue_of(&entry.description, !reads);
-                Flow { queue, writes: !reads, at: None, len: ret.max(0) as u64 }
-            });
-            let end = match self.others_matter() && ret >= 0 {
+            let flow = file.and_then(|entry| flow_of(said, call, ret, &entry.description));
+            if flow.is_none() && ret > 0 && self.others_matter() {
+                self.doubts.lose_all(&streams_of(said, call, &table));
+            }
+            let end = match (self.others_matter() || self.doubts.any()) && ret >= 0 {
                 true => at_end(said, call, &table, &paths),
                 false => None,
             };
@@ -138,7 +137,7 @@ impl Planner<'_> {
                     self.order_by_names(index, names);
                     self.order_by_end(index, said, ret, end);
                     self.order_by_turn(index, turn);
-                    if let Some(flow) = flow.filter(|_| stream && ret >= 0) {
+                    if let Some(flow) = flow {
                         self.order_by_stream(index, flow);
                     }
                     self.order_by_numbers(index, numbers, event.tsc);
@@ -172,7 +171,7 @@ impl Planner<'_> {
             (Role::Rename | Role::Remove | Role::MakeNode | Role::MakeLink, _) => {
                 hashes.into_iter().for_each(|file| self.doubts.forget(file));
             }
-            (Role::HardLink, &[_, to]) => self.doubts.forget(to),
+            (Role::HardLink, &[from, to]) => self.doubts.linked(from, to),
             _ => {}
         }
     }
@@ -427,29 +426,65 @@ impl Planner<'_> {
     }
 }
 
-/// Takes note of where a call left the offsets of files, as far as it tells, and of what belongs
-/// together.
+/// What a call moved through a stream that it names first, if it is of those that have moved bytes
+/// only when they return.
+fn flow_of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) -> Option<Flow> {
+    let [reads, writes] =
+        [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
+    if ret < 0 || reads == writes || !is_stream(description) || peeks(said, call) {
+        return None;
+    }
+    let (queue, len) = (queue_of(description, writes), ret as u64);
+    Some(Flow { queue, writes, at: None, len })
+}
+
+/// Gives the ends of a new socket pair numbers that belong together.
+fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
+    if said.row.name == "socketpair" && ret == 0 {
+        *pairs += 1;
+        for ((_, entry), end) in step.gives().zip(0..2) {
+            entry.description.mark.set(*pairs * 2 + end);
+        }
+    }
+}
+
+/// Whether a call leaves the bytes where they are.
+fn peeks(said: &Said, call: &Call) -> bool {
+    let mut flags =
+        said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
+    said.row.classes.intersects(Classes::NETWORK)
+        && flags.any(|(_, flags)| flags & libc::MSG_PEEK as u64 != 0)
+}
+
+/// What comes out of the streams that a call names, and what goes into them.
+fn streams_of(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
+    let moves = said.ret == events::Ret::Size && said.row.classes.intersects(Classes::WRITE);
+    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+    let open = fds.filter_map(|(_, fd)| Some(&table.get(fd as i32)?.description));
+    let streams = open.filter(|description| moves && is_stream(description));
+    streams.flat_map(|stream| [queue_of(stream, false), queue_of(stream, true)]).collect()
+}
+
+/// Takes note of where a call left the offsets of files, as far as it tells.
 fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &DescriptorTable) {
+    if ret < 0 {
+        return;
+    }
     let appends = |flags: u64| flags & libc::O_APPEND as u64 != 0;
     if let Role::Open = roles::of(call.nr) {
         let mut flags = said.args.iter().zip(call.args);
         let flags = flags.find(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
         if flags.is_some_and(|(_, flags)| !appends(flags)) {
-            step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
+            let opened = step.gives().map(|(_, entry)| &entry.description);
+            // A pipe that is opened again goes on where it was.
+            let files = opened.filter(|description| !is_stream(description));
+            files.for_each(|description| description.offset.set(Offset::At(0)));
         }
         return;
     }
     if said.row.name.starts_with("pipe") {
         // Of what goes through it.
         step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
-        return;
-    }
-    if said.row.name == "socketpair" {
-        let ends: Vec<_> = step.gives().map(|(_, entry)| &entry.description).collect();
-        if let [a, b] = ends[..] {
-            a.mark.set(Rc::as_ptr(b) as u64);
-            b.mark.set(Rc::as_ptr(a) as u64);
-        }
         return;
     }
     let sets_flags = said.row.name == "fcntl" && call.args[1] == libc::F_SETFL as u64;

@@ -10,11 +10,12 @@ use crate::outcome::Doubt;
 /// The last ones are remembered.
 const DOUBTS_MAX: usize = 64;
 /// Streams that are remembered.
-const LOST_MAX: usize = 1 << 16;
+const STREAMS_MAX: usize = 1 << 16;
 /// All of a file: two appended to it, and nobody knows where.
 pub const ALL: Range<u64> = 0..u64::MAX;
 
 /// A stretch of a file that two wrote at a time, and nobody has written since.
+#[derive(Clone)]
 struct Stretch {
     /// A hash of the file's path.
     file: u64,
@@ -36,6 +37,8 @@ impl Stretch {
 #[derive(Default)]
 pub struct Doubts {
     stretches: VecDeque<Stretch>,
+    /// Of streams: what two wrote at a time, and what lies between.
+    mixed: HashMap<u64, Range<u64>>,
     /// Streams of which nobody knows which bytes went by.
     lost: HashSet<u64>,
 }
@@ -69,31 +72,46 @@ impl Doubts {
     /// Nobody knows which bytes of a stream a call moved, so that others are where they seem to be no
     /// more.
     pub fn lose(&mut self, queue: u64) {
-        if self.lost.len() < LOST_MAX && self.lost.insert(queue) && self.are_about(queue, ALL) {
-            self.mix(queue, ALL);
+        if (self.lost.len() < STREAMS_MAX && self.lost.insert(queue))
+            && let Some(mixed) = self.mixed.get_mut(&queue)
+        {
+            *mixed = ALL;
         }
+    }
+
+    /// The same of several streams.
+    pub fn lose_all(&mut self, queues: &[u64]) {
+        queues.iter().for_each(|queue| self.lose(*queue));
     }
 
     /// Two calls wrote these bytes of a stream at a time.
-    pub fn mix(&mut self, queue: u64, mut bytes: Range<u64>) {
-        if self.lost.contains(&queue) {
-            bytes = ALL;
+    pub fn mix(&mut self, queue: u64, bytes: Range<u64>) {
+        let lost = self.lost.contains(&queue);
+        if let Some(mixed) = self.mixed.get_mut(&queue) {
+            *mixed = mixed.start.min(bytes.start)..mixed.end.max(bytes.end);
+        } else if self.mixed.len() < STREAMS_MAX {
+            self.mixed.insert(queue, if lost { ALL } else { bytes });
         }
-        self.stretches.retain(|other| {
-            let touches = other.bytes.start <= bytes.end && bytes.start <= other.bytes.end;
-            let goes_on = other.file == queue && touches;
-            if goes_on {
-                bytes = bytes.start.min(other.bytes.start)..bytes.end.max(other.bytes.end);
-            }
-            !goes_on
-        });
-        self.remember(Stretch { file: queue, bytes, ends: false });
     }
 
-    /// Whether some of these bytes are such.
-    pub fn are_about(&self, file: u64, bytes: Range<u64>) -> bool {
-        let concerns = |stretch: &Stretch| common(bytes.clone(), stretch.bytes.clone()).is_some();
-        self.stretches.iter().any(|stretch| stretch.file == file && concerns(stretch))
+    /// Whether some of these bytes of a stream are such.
+    pub fn are_mixed(&self, queue: u64, bytes: Range<u64>) -> bool {
+        self.mixed.get(&queue).is_some_and(|mixed| common(mixed.clone(), bytes).is_some())
+    }
+
+    /// The same of bytes that are read. What comes before is gone then.
+    pub fn take(&mut self, queue: u64, bytes: Range<u64>) -> bool {
+        let are = self.are_mixed(queue, bytes.clone());
+        if bytes != ALL
+            && let Some(mixed) = self.mixed.get_mut(&queue)
+            && mixed.end != ALL.end
+        {
+            mixed.start = mixed.start.max(bytes.end);
+            if mixed.is_empty() {
+                self.mixed.remove(&queue);
+            }
+        }
+        are
     }
 
     fn remember(&mut self, stretch: Stretch) {
@@ -131,6 +149,17 @@ impl Doubts {
             self.forget(to);
             let stretches = self.stretches.iter_mut().filter(|stretch| stretch.file == from);
             stretches.for_each(|stretch| stretch.file = to);
+        }
+    }
+
+    /// A file has another path as well, which was another file's.
+    pub fn linked(&mut self, from: u64, to: u64) {
+        if from != to {
+            self.forget(to);
+            let both = self.stretches.iter().filter(|stretch| stretch.file == from);
+            let more: Vec<_> =
+                both.map(|stretch| Stretch { file: to, ..stretch.clone() }).collect();
+            more.into_iter().for_each(|stretch| self.remember(stretch));
         }
     }
 
@@ -238,25 +267,29 @@ mod tests {
         assert!(!doubts.any());
         doubts.add(&writes(0, 10), &writes(5, 10));
         assert!(!doubts.concern(&anywhere));
+        doubts.linked(1, 4);
+        assert_eq!(doubts.stretches.len(), 2);
         doubts.renamed(3, 1);
-        assert!(!doubts.any(), "that path is another file's now");
+        doubts.renamed(3, 4);
+        assert!(!doubts.any(), "those paths are other files' now");
     }
 
     #[test]
     fn what_two_wrote_to_a_stream_is_in_doubt_where_it_went_by() {
         let mut doubts = Doubts::default();
         doubts.mix(1, 10..20);
+        assert!(doubts.are_mixed(1, 19..30) && !doubts.are_mixed(1, 20..40));
+        assert!(!doubts.are_mixed(2, ALL) && !doubts.any(), "that is of files");
         doubts.mix(1, 40..50);
-        assert!(doubts.are_about(1, 19..30) && !doubts.are_about(1, 20..40));
-        assert!(!doubts.are_about(2, 0..100));
-        doubts.mix(1, 20..40);
-        assert_eq!(doubts.stretches.len(), 1);
-        assert!(doubts.are_about(1, 20..40) && !doubts.are_about(1, 50..60));
+        assert!(!doubts.take(1, 0..10) && doubts.take(1, 10..30));
+        assert!(!doubts.are_mixed(1, 10..30) && doubts.are_mixed(1, 30..31));
+        assert!(doubts.take(1, 45..60) && doubts.mixed.is_empty());
+        doubts.mix(1, 60..70);
         doubts.lose(2);
-        assert!(!doubts.are_about(2, ALL), "nobody mixed anything");
-        doubts.lose(1);
+        assert!(!doubts.are_mixed(2, ALL), "nobody mixed anything");
+        doubts.lose_all(&[1]);
         doubts.mix(2, 0..1);
-        assert!(doubts.are_about(1, 50..60) && doubts.are_about(2, 50..60));
+        assert!(doubts.take(1, 50..60) && doubts.take(1, 0..10) && doubts.take(2, ALL));
     }
 
     #[test]

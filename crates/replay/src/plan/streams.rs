@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::Planner;
 use super::doubts::ALL;
+use super::line::Line;
 use crate::batch::Proof;
 use crate::order::Index;
 
@@ -18,7 +19,8 @@ pub struct Flow {
     pub queue: u64,
     /// It wrote.
     pub writes: bool,
-    /// The place among all bytes that went that way, if that is known.
+    /// The place among all bytes that went that way, if that is known: a pipe that was opened again,
+    /// or by a name, and a socket do not count.
     pub at: Option<u64>,
     /// How many bytes.
     pub len: u64,
@@ -41,7 +43,8 @@ impl Planner<'_> {
         }
         if !writes {
             let others = self.order_by_turn(index, Some(queue));
-            if !others.is_empty() || self.doubts.are_about(queue, flow.stretch()) {
+            let mixed = self.doubts.take(queue, flow.stretch());
+            if mixed || !others.is_empty() {
                 // That who returned first was first is most likely, but not sure.
                 for line in others.into_iter().chain([index]) {
                     self.lines[line].prove_only(Proof::Never);
@@ -49,24 +52,20 @@ impl Planner<'_> {
             }
             return;
         }
-        let of = |planner: &Self, other: Index, wrote: bool| {
-            let flow = planner.lines[other].told.flow;
-            flow.filter(|flow| flow.queue == queue && flow.writes == wrote)
-        };
-        let others = self.others_open(index);
-        let mut mixed: Option<Range<u64>> = None;
-        for theirs in others.iter().filter_map(|other| of(self, *other, true)) {
-            let (a, b) = (mixed.unwrap_or(flow.stretch()), theirs.stretch());
-            mixed = Some(a.start.min(b.start)..a.end.max(b.end));
+        let uses = |line: &Line| line.told.flow.is_some_and(|flow| flow.queue == queue);
+        let others = self.others_open_that(index, uses);
+        let flows = others.iter().filter_map(|other| Some((*other, self.lines[*other].told.flow?)));
+        let (writers, readers): (Vec<_>, Vec<_>) = flows.partition(|(_, flow)| flow.writes);
+        if writers.is_empty() {
+            return;
         }
-        let Some(mixed) = mixed else { return };
+        let all = writers.iter().map(|(_, theirs)| theirs.stretch());
+        let mixed = all.fold(flow.stretch(), |a, b| a.start.min(b.start)..a.end.max(b.end));
         self.doubts.mix(queue, mixed);
-        for other in others {
-            // Who reads began before, and may get what is mixed now.
-            if let Some(theirs) = of(self, other, false)
-                && self.doubts.are_about(queue, theirs.stretch())
-            {
-                self.lines[other].prove_only(Proof::Never);
+        for (reader, theirs) in readers {
+            // It began before, and may get what is mixed now.
+            if self.doubts.are_mixed(queue, theirs.stretch()) {
+                self.lines[reader].prove_only(Proof::Never);
             }
         }
     }

@@ -55,15 +55,14 @@ pub fn hash_of(path: &[u8]) -> u64 {
 }
 
 /// A number for the bytes that a stream gives, or that it takes. Pipes may be opened again by their
-/// paths; all sockets look alike, and know the other end of a pair.
+/// paths; all sockets look alike, but the ends of a pair have numbers of which one follows the other.
 pub fn queue_of(description: &Rc<Description>, takes: bool) -> u64 {
-    let own = Rc::as_ptr(description) as u64;
-    match (description.origin, description.mark.get()) {
-        (Origin::SocketPair, other) if takes && other != 0 => other,
-        (Origin::SocketPair | Origin::Passed, _) if takes => !own,
-        (Origin::SocketPair | Origin::Passed, _) => own,
-        _ => hash_of(&description.path),
-    }
+    let own = match (description.origin, description.mark.get()) {
+        (Origin::SocketPair | Origin::Passed, 0) => Rc::as_ptr(description) as u64,
+        (Origin::SocketPair | Origin::Passed, number) => number,
+        _ => return hash_of(&description.path),
+    };
+    own ^ u64::from(takes)
 }
 
 /// Which arguments tell what a call moves, and how.

@@ -1,15 +1,17 @@
 //! Files that hold bytes which no call tells: stores to memory changed them, or filler was written to
 //! them. What is read of them, when it comes out otherwise, proves nothing, under whatever name.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-/// Bytes of names that are remembered.
+/// Bytes of names that are remembered, and what each takes besides.
 const NAMES_BYTES_MAX: usize = 16 << 20;
+const NAME_BYTES: usize = 64;
 
 /// Their names.
 #[derive(Default)]
 pub struct OtherBytes {
-    paths: BTreeSet<Vec<u8>>,
+    /// All that they ever had: who has a file open knows it by an old one. Whether one is there still.
+    paths: BTreeMap<Vec<u8>, bool>,
     bytes: usize,
 }
 
@@ -21,30 +23,55 @@ impl OtherBytes {
 
     /// Whether a file is one.
     pub fn has(&self, path: &[u8]) -> bool {
-        self.paths.contains(path)
+        self.paths.contains_key(path)
     }
 
     /// Takes note of one. Whether that is new.
     pub fn add(&mut self, path: &[u8]) -> bool {
-        if self.has(path) || self.bytes + path.len() > NAMES_BYTES_MAX {
+        if let Some(there) = self.paths.get_mut(path) {
+            *there = true;
             return false;
         }
-        self.bytes += path.len();
-        self.paths.insert(path.to_vec())
+        if self.is_full() {
+            return false;
+        }
+        self.bytes += path.len() + NAME_BYTES;
+        self.paths.insert(path.to_vec(), true);
+        true
     }
 
-    /// The names of all of them.
+    fn is_full(&self) -> bool {
+        self.bytes >= NAMES_BYTES_MAX
+    }
+
+    /// A name is gone, with all that is below.
+    pub fn gone(&mut self, path: &[u8]) {
+        let below = [path, b"/"].concat();
+        if let Some(there) = self.paths.get_mut(path) {
+            *there = false;
+        }
+        let names = self.paths.range_mut(below.clone()..);
+        names
+            .take_while(|(path, _)| path.starts_with(&below))
+            .for_each(|(_, there)| *there = false);
+    }
+
+    /// The names that they have now.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.paths.iter().map(|path| &path[..])
+        self.paths.iter().filter(|(_, there)| **there).map(|(path, _)| &path[..])
     }
 
-    /// What had a name has another one, with all that is below. (It keeps the old one here: who has
-    /// it open knows it by that.) Whether that is new of any of them.
+    /// What has a name has another one, with all that is below. Whether that is new of any of them.
     pub fn also_named(&mut self, from: &[u8], to: &[u8]) -> bool {
-        let mut new = self.has(from) && self.add(to);
+        if self.is_full() {
+            return false;
+        }
+        let mut new = self.paths.get(from) == Some(&true) && self.add(to);
         let below = [from, b"/"].concat();
-        let names = self.paths.range(below.clone()..).take_while(|path| path.starts_with(&below));
-        let names: Vec<_> = names.map(|path| [to, &path[from.len()..]].concat()).collect();
+        let names = self.paths.range(below.clone()..);
+        let names = names.take_while(|(path, _)| path.starts_with(&below));
+        let there = names.filter(|(_, there)| **there);
+        let names: Vec<_> = there.map(|(path, _)| [to, &path[from.len()..]].concat()).collect();
         for name in names {
             new |= self.add(&name);
         }
@@ -67,6 +94,10 @@ mod tests {
         assert!(!files.has(b"/c") && !files.has(b"/cb") && !files.has(b"/c/b"));
         assert!(files.also_named(b"/ab", b"/z") && files.has(b"/z"));
         assert!(!files.also_named(b"/none", b"/some") && !files.has(b"/some"));
+        files.gone(b"/a");
+        assert_eq!(files.names().collect::<Vec<_>>(), [&b"/ab"[..], b"/c/b/y", b"/c/x", b"/z"]);
+        assert!(files.has(b"/a/x") && !files.add(b"/a/x"));
+        assert_eq!(files.names().next(), Some(&b"/a/x"[..]));
     }
 
     #[test]
@@ -77,6 +108,6 @@ mod tests {
         for n in 0..20_000 {
             files.also_named(b"/d", &[&long[..], n.to_string().as_bytes()].concat());
         }
-        assert!(files.bytes <= NAMES_BYTES_MAX && files.paths.len() < 5000);
+        assert!(files.bytes < NAMES_BYTES_MAX + 8192 && files.paths.len() < 5000);
     }
 }

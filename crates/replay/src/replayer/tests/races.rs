@@ -223,6 +223,19 @@ fn who_returned_first_got_what_came_first() {
     is_verified(&r);
 }
 
+/// Who moves many bytes into a pipe returns after others have read them.
+#[test]
+fn who_reads_does_not_wait_for_who_fills_the_pipe() {
+    let (mut r, _dir) = with_a_file(&[b'f'; 200]);
+    r.by(1).call("sendfile", &[4, 5, 0, 200], &[], 200);
+    r.lasting(10 * MS, 100 * MS);
+    for begin in [12, 30] {
+        r.by(2).read(3, &[b'f'; 100]);
+        r.lasting(begin * MS, (begin + 8) * MS);
+    }
+    is_verified(&r);
+}
+
 /// What two write to a pipe at a time may be mixed, also for who waits for it already.
 #[test]
 fn what_two_wrote_to_a_pipe_proves_nothing() {
@@ -234,6 +247,10 @@ fn what_two_wrote_to_a_pipe_proves_nothing() {
     r.lasting(10 * MS, 60 * MS);
     r.by(2).write(4, b"bbbb");
     r.lasting(30 * MS, 40 * MS);
+    // What fails moves nothing.
+    r.call("read", &[3, 1, 4], &[], -i64::from(libc::EAGAIN));
+    r.numbers("lseek", &[3, 0, 1], -i64::from(libc::ESPIPE));
+    r.lasting(68 * MS, 69 * MS);
     r.read(3, b"abab");
     r.lasting(70 * MS, 71 * MS);
     are_raced(&r, 2);
