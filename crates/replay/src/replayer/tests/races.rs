@@ -43,6 +43,16 @@ fn are_raced(r: &Recording, count: u64) {
     assert_eq!(found, (0, count, count), "{:?}", outcome.mismatches);
 }
 
+/// What one alone writes to a stream after that is verified again; so many were raced before.
+fn proves_again(r: &mut Recording, to: u64, from: u64, raced: u64) {
+    r.write(to, b"right");
+    r.lasting(80 * MS, 81 * MS);
+    r.read(from, b"wrong");
+    r.lasting(90 * MS, 91 * MS);
+    let outcome = replayed(r);
+    assert_eq!((outcome.mismatches.data, outcome.raced), (1, raced));
+}
+
 /// A read of 100 bytes that gives these.
 fn pread(r: &mut Recording, bytes: &[u8], at: u64) {
     r.call("pread64", &[5, 1, 100, at], &[(1, bytes)], bytes.len() as i64);
@@ -254,12 +264,7 @@ fn what_two_wrote_to_a_pipe_proves_nothing() {
     r.read(3, b"abab");
     r.lasting(70 * MS, 71 * MS);
     are_raced(&r, 2);
-    r.write(4, b"right");
-    r.lasting(80 * MS, 81 * MS);
-    r.read(3, b"wrong");
-    r.lasting(90 * MS, 91 * MS);
-    let outcome = replayed(&r);
-    assert_eq!((outcome.mismatches.data, outcome.raced), (1, 2));
+    proves_again(&mut r, 4, 3, 2);
 }
 
 /// The same of a socket pair; what goes the other way is not in doubt.
@@ -275,12 +280,7 @@ fn what_two_sent_to_one_end_proves_nothing() {
     r.call("recvfrom", &[8, 1, 4, 0, 0, 0], &[(1, b"abab")], 4);
     r.lasting(70 * MS, 71 * MS);
     are_raced(&r, 1);
-    r.write(8, b"right");
-    r.lasting(80 * MS, 81 * MS);
-    r.read(7, b"wrong");
-    r.lasting(90 * MS, 91 * MS);
-    let outcome = replayed(&r);
-    assert_eq!((outcome.mismatches.data, outcome.raced), (1, 1));
+    proves_again(&mut r, 8, 7, 1);
 }
 
 /// A write that was cut off by the end of its process: most likely it was done.
