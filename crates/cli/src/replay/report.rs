@@ -20,6 +20,8 @@ const GROUPS_SHOWN: usize = 20;
 const EXAMPLES_SHOWN: usize = 3;
 /// Differences of the final state that are shown.
 const DIFFERENCES_SHOWN: usize = 20;
+/// Files that could not be verified and are named.
+const UNVERIFIED_SHOWN: usize = 3;
 /// Files with unknown bytes that are named.
 const UNKNOWN_SHOWN: usize = 3;
 /// Calls in the table of latencies.
@@ -204,6 +206,9 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
             format!("final state: {different} of {compared} paths differ")
         }
     };
+    for unverified in state.unverified.iter().take(UNVERIFIED_SHOWN) {
+        writeln!(out, "{}: not verified: {}", shown(&unverified.path), unverified.why)?;
+    }
     writeln!(
         out,
         "{verdict}, {} not verified, {} bytes unknown{}",
