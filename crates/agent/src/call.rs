@@ -71,29 +71,6 @@ fn record(frame: &mut Frame, context: &mut Context) {
         raw::__NR_open | raw::__NR_openat | raw::__NR_creat | raw::__NR_openat2 => {
             identity::open_call(context, frame)
         }
-        raw::__NR_unlink
-        | raw::__NR_unlinkat
-        | raw::__NR_rmdir
-        | raw::__NR_rename
-        | raw::__NR_renameat
-        | raw::__NR_renameat2
-        | raw::__NR_link
-        | raw::__NR_linkat
-        | raw::__NR_truncate
-        | raw::__NR_chmod
-        | raw::__NR_fchmodat
-        | raw::__NR_fchmodat2
-        | raw::__NR_chown
-        | raw::__NR_lchown
-        | raw::__NR_fchownat
-        | raw::__NR_utime
-        | raw::__NR_utimes
-        | raw::__NR_futimesat
-        | raw::__NR_utimensat
-        | raw::__NR_setxattr
-        | raw::__NR_lsetxattr
-        | raw::__NR_removexattr
-        | raw::__NR_lremovexattr => identity::changing_call(context, frame),
         _ => generic(context, frame, nr),
     };
     let _ = result;
@@ -137,6 +114,9 @@ fn old_call(context: &mut Context, frame: &mut Frame) {
 fn generic(context: &mut Context, frame: &mut Frame, nr: u64) -> i64 {
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
+    if row.changes_files() {
+        return identity::changing_call(context, nr, row, &args);
+    }
     let ret = make(context, nr, &args);
     exit(context, row, &args, ret);
     ret

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use events::capture::Row;
 use events::record::{Header, Identity, RESULT, RecordKind};
 use linux_raw_sys::general as raw;
 
@@ -22,53 +23,9 @@ const RESOLVE: u64 = 16;
 /// Bytes of a path that tell it from others.
 const PATH_BYTES: usize = 256;
 
-/// A path argument, and the directory descriptor that it is relative to.
-#[derive(Clone, Copy)]
-struct PathArg {
-    dir: Option<u8>,
-    path: u8,
-    /// The call works on a link itself, not on what it leads to.
-    link: bool,
-}
-
-const fn plain(path: u8, link: bool) -> PathArg {
-    PathArg { dir: None, path, link }
-}
-
-const fn at(dir: u8, path: u8, link: bool) -> PathArg {
-    PathArg { dir: Some(dir), path, link }
-}
-
-/// The paths whose files a call may change or replace.
-fn changed(nr: u32) -> &'static [PathArg] {
-    match nr {
-        raw::__NR_unlink | raw::__NR_rmdir | raw::__NR_lchown => &const { [plain(0, true)] },
-        raw::__NR_unlinkat => &const { [at(0, 1, true)] },
-        raw::__NR_rename => &const { [plain(0, true), plain(1, true)] },
-        raw::__NR_renameat | raw::__NR_renameat2 => &const { [at(0, 1, true), at(2, 3, true)] },
-        raw::__NR_link => &const { [plain(0, true)] },
-        raw::__NR_linkat => &const { [at(0, 1, true)] },
-        raw::__NR_truncate
-        | raw::__NR_chmod
-        | raw::__NR_chown
-        | raw::__NR_utime
-        | raw::__NR_utimes
-        | raw::__NR_setxattr
-        | raw::__NR_removexattr => &const { [plain(0, false)] },
-        raw::__NR_lsetxattr | raw::__NR_lremovexattr => &const { [plain(0, true)] },
-        raw::__NR_fchmodat | raw::__NR_fchmodat2 | raw::__NR_fchownat => {
-            &const { [at(0, 1, false)] }
-        }
-        raw::__NR_futimesat | raw::__NR_utimensat => &const { [at(0, 1, false)] },
-        _ => &[],
-    }
-}
-
-/// A call that may change the file behind a path: the file is told first.
-pub fn changing_call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.rax;
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
+/// A call that has begun and may change files behind its paths: they are told first.
+#[inline(never)]
+pub fn changing_call(context: &mut Context, nr: u64, row: &'static Row, args: &[u64; 6]) -> i64 {
     let truncates = nr as u32 == raw::__NR_truncate && !context.silent && !sys::is_quiet();
     let stored = (truncates && snapshot::is_wanted(context, raw::O_TRUNC.into())).then(|| {
         let (dir, flags) = (raw::AT_FDCWD as u64, 0);
@@ -76,17 +33,18 @@ pub fn changing_call(context: &mut Context, frame: &mut Frame) -> i64 {
     });
     let told = stored.as_ref().is_some_and(Begun::has_told);
     if !told && !context.silent && !sys::is_quiet() {
-        for arg in changed(nr as u32) {
+        for arg in row.changed_paths() {
             let dir = arg.dir.map_or(raw::AT_FDCWD as u64, |dir| args[usize::from(dir)]);
-            let flags = if arg.link { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
+            let is_link = arg.link.is_meant(args);
+            let flags = if is_link { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
             let path = args[usize::from(arg.path)];
             let name = hash_of_path(context, path);
             tell(context, dir, path, flags, arg.path, name);
         }
         Stream::publish(context);
     }
-    let ret = call::make(context, nr, &args);
-    exit(context, row, &args, ret);
+    let ret = call::make(context, nr, args);
+    exit(context, row, args, ret);
     if let Some(begun) = stored {
         snapshot::after(context, &begun, ret);
     }

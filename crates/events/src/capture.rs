@@ -3,6 +3,7 @@
 //!
 //! Compiled from the rows at build time; there is no second list to keep in step.
 
+use crate::paths::{self, PATHS_MAX, PathUse, Paths};
 use crate::shape::{Arg, Dir, Kind, Len, Of, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
 
@@ -54,6 +55,8 @@ pub struct Row {
     pub has_in: bool,
     /// Some operation runs after the call.
     pub has_out: bool,
+    /// Where the paths are listed behind which it may change files; 0: nowhere.
+    changes: u8,
     /// Where the call's variants begin in the list of all variants.
     first_variant: u16,
     /// How many there are; the row itself holds for values that match none of them.
@@ -83,6 +86,7 @@ const RAW: Row = Row {
     nops: 0,
     has_in: false,
     has_out: false,
+    changes: 0,
     first_variant: 0,
     variant_count: 0,
     ops: [NO_OP; OPS_MAX],
@@ -127,7 +131,7 @@ const fn compile(args: &[Arg]) -> Row {
 
 const fn compile_rows() -> [Row; NUMBER_LIMIT] {
     let mut rows = [RAW; NUMBER_LIMIT];
-    let mut variants = 0;
+    let (mut variants, mut changing) = (0, 0);
     let mut group = 0;
     while group < ROWS.len() {
         let mut i = 0;
@@ -138,6 +142,11 @@ const fn compile_rows() -> [Row; NUMBER_LIMIT] {
             row.first_variant = variants;
             row.variant_count = call.variants.len() as u16;
             variants += row.variant_count;
+            if changes_files(call) {
+                assert!(call.variants.is_empty(), "variants have no list of their own");
+                changing += 1;
+                row.changes = changing;
+            }
             rows[call.nr as usize] = row;
             i += 1;
         }
@@ -187,9 +196,58 @@ const fn compile_variants() -> [VariantRow; count_variants()] {
     out
 }
 
+const fn changes_files(call: &Syscall) -> bool {
+    paths::changed(call)[0].is_some()
+}
+
+const fn count_changing() -> usize {
+    let (mut count, mut group) = (0, 0);
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            count += changes_files(&ROWS[group][i]) as usize;
+            i += 1;
+        }
+        group += 1;
+    }
+    count
+}
+
+const fn compile_changed() -> [Paths; count_changing()] {
+    let mut out = [[None; PATHS_MAX]; count_changing()];
+    let (mut n, mut group) = (0, 0);
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            if changes_files(&ROWS[group][i]) {
+                out[n] = paths::changed(&ROWS[group][i]);
+                n += 1;
+            }
+            i += 1;
+        }
+        group += 1;
+    }
+    out
+}
+
 static CAPTURE: [Row; NUMBER_LIMIT] = compile_rows();
 static VARIANTS: [VariantRow; count_variants()] = compile_variants();
+static CHANGED: [Paths; count_changing()] = compile_changed();
 static UNKNOWN: Row = RAW;
+
+impl Row {
+    /// Whether the call may change files that it names by path.
+    #[inline(always)]
+    pub const fn changes_files(&self) -> bool {
+        self.changes != 0
+    }
+
+    /// The paths behind which it may change files: what is there is told before.
+    pub fn changed_paths(&self) -> impl Iterator<Item = PathUse> + use<> {
+        let listed = usize::from(self.changes).checked_sub(1).and_then(|at| CHANGED.get(at));
+        listed.into_iter().flatten().flatten().copied()
+    }
+}
 
 /// What to copy for a call with these arguments, and whether its variant is unknown.
 pub fn row(nr: u64, args: &[u64; 6]) -> (&'static Row, bool) {

@@ -27,6 +27,7 @@ mod open_flag {
     pub const CREAT: u64 = 0o100;
     pub const EXCL: u64 = 0o200;
     pub const TRUNC: u64 = 0o1000;
+    pub const NOFOLLOW: u64 = 0o400_000;
     pub const PATH: u64 = 0o10_000_000;
     pub const TMPFILE: u64 = 0o20_000_000;
 }
@@ -191,8 +192,12 @@ impl Changes {
             Role::None => {}
             Role::Open => self.open(&shape, note),
             Role::Change => {
+                let through = !shape.means_link(note);
                 for path in self.changed(&shape, note) {
                     self.paths.touch(&path);
+                    if through {
+                        self.paths.mark(&path, mark::THROUGH);
+                    }
                 }
             }
             Role::Remove => {
@@ -315,6 +320,9 @@ impl Changes {
         let changing = open_flag::ACCESS_MODE | open_flag::CREAT | open_flag::TRUNC;
         let writes = flags & changing != 0 && flags & open_flag::PATH == 0;
         if writes && self.touch(thread, &path) {
+            if flags & (open_flag::NOFOLLOW | open_flag::EXCL) == 0 {
+                self.paths.mark(&path, mark::THROUGH);
+            }
             let made = flags & open_flag::CREAT != 0 && !note.existed;
             let new = flags & open_flag::EXCL != 0 || !self.paths.was_touched();
             if flags & open_flag::TRUNC != 0 || (made && new) {
@@ -376,6 +384,14 @@ impl Changes {
             // No path at all, or an empty one, stands for the directory's descriptor itself.
             self.tasks.resolve(note.thread, dir, until_nul(text.unwrap_or_default()))
         })
+    }
+}
+
+impl Shape {
+    /// Whether a call concerns a symbolic link at the end of its path itself.
+    fn means_link(&self, note: &Note) -> bool {
+        let path = self.paths[0];
+        path.is_some_and(|path| events::paths::means_link(note.nr, path.path, &note.args))
     }
 }
 

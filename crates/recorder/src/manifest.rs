@@ -61,7 +61,7 @@ impl Survey {
         }
     }
 
-    /// Adds what changed with a path: where a link leads, and what is in a directory that moved.
+    /// Adds what changed with a path: where a link leads through which it was changed, and what is in a directory that moved.
     fn widen(&mut self) {
         let mut waiting: Vec<Box<[u8]>> = self.wanted.keys().cloned().collect();
         let mut links = HashSet::new();
@@ -69,7 +69,11 @@ impl Survey {
             let entry = self.tree.look(&path, Want::Nothing).entry;
             let marks = self.wanted.get(&path).copied().unwrap_or(0);
             let found: Vec<Box<[u8]>> = match entry.kind {
-                FileKind::Link if links.len() < PATHS_MAX && links.insert(path.clone()) => {
+                FileKind::Link
+                    if marks & mark::THROUGH != 0
+                        && links.len() < PATHS_MAX
+                        && links.insert(path.clone()) =>
+                {
                     self.destination(&path).into_iter().collect()
                 }
                 FileKind::Directory if marks & mark::MOVED != 0 => {

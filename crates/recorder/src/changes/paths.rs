@@ -18,7 +18,12 @@ pub(crate) mod mark {
     pub const FRESH: u8 = 1;
     /// It had another name before: all below it has changed its path.
     pub const MOVED: u8 = 2;
+    /// If it is a symbolic link, the file that it leads to was changed.
+    pub const THROUGH: u8 = 4;
 }
+
+/// What stays true of a file that gets another name.
+const STAYS: u8 = mark::FRESH | mark::THROUGH;
 
 /// Changed paths.
 #[derive(Default)]
@@ -77,7 +82,7 @@ impl Paths {
         }
         let marks = self.take_marks(from);
         self.take_marks(to);
-        self.mark(to, marks & mark::FRESH | mark::MOVED);
+        self.mark(to, marks & STAYS | mark::MOVED);
         self.mapped.remove(to);
         self.mapped_too(from, to);
         self.mapped.remove(from);
@@ -89,8 +94,8 @@ impl Paths {
     /// Two files have changed places.
     pub fn exchanged(&mut self, one: &[u8], other: &[u8]) {
         let (marks, others) = (self.take_marks(one), self.take_marks(other));
-        self.mark(one, others & mark::FRESH | mark::MOVED);
-        self.mark(other, marks & mark::FRESH | mark::MOVED);
+        self.mark(one, others & STAYS | mark::MOVED);
+        self.mark(other, marks & STAYS | mark::MOVED);
         self.mapped_too(one, other);
         self.mapped_too(other, one);
     }
@@ -101,7 +106,7 @@ impl Paths {
         if let Some(from) = from {
             self.touch(from);
             let marks = self.marks.get(from).copied().unwrap_or(0);
-            self.mark(to, marks & mark::FRESH);
+            self.mark(to, marks & STAYS);
             self.mapped_too(from, to);
         }
     }

@@ -50,8 +50,9 @@ impl Fold<'_> {
         let paths = &asked.paths;
         for (arg, identity) in &asked.call.identities {
             let Some(path) = paths.iter().find(|path| path.arg == *arg) else { continue };
-            if let Some(spot) = self.spot(asked, path, false, true)? {
-                self.existing(asked, &spot, true, identity)?;
+            let on_link = asked.means_link(path);
+            if let Some(spot) = self.spot(asked, path, !on_link, true)? {
+                self.existing(asked, &spot, on_link, identity)?;
             }
         }
         let Some(first) = paths.first() else { return Ok(()) };
@@ -110,7 +111,7 @@ impl Fold<'_> {
     }
 
     fn link(&mut self, asked: &Asked, from: &PathArg, to: &PathArg) -> Result<(), ImageError> {
-        let follow = asked.has_flag("AT_SYMLINK_FOLLOW");
+        let follow = !asked.means_link(from);
         let (Some(from), Some(to)) =
             (self.spot(asked, from, follow, true)?, self.spot(asked, to, false, true)?)
         else {

@@ -70,7 +70,7 @@ impl Fold<'_> {
                 Ok(())
             }
             errno::EPERM | errno::EBUSY | errno::EROFS | errno::ERANGE | errno::ENODATA => {
-                let on_link = asked.role.is_on_link();
+                let on_link = asked.means_link(first);
                 self.is_there(asked, first, Kind::Unknown, on_link).map(drop)
             }
             _ => Ok(()),
@@ -102,9 +102,7 @@ impl Fold<'_> {
         last: &PathArg,
         flags: u64,
     ) -> Result<(), ImageError> {
-        let on_link = asked.role.is_on_link()
-            || asked.has_flag("AT_SYMLINK_NOFOLLOW")
-            || flags & open_flag::NOFOLLOW != 0;
+        let on_link = asked.means_link(first) || flags & open_flag::NOFOLLOW != 0;
         let two = first.arg != last.arg;
         // The directory of the second path must be there before the first one is to blame, and
         // a directory for what was to be made.

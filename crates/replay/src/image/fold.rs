@@ -115,6 +115,11 @@ impl Asked {
         })
     }
 
+    /// Whether a link at the end of a path is meant itself.
+    pub fn means_link(&self, path: &PathArg) -> bool {
+        events::paths::means_link(self.call.nr, path.arg, &self.call.args)
+    }
+
     /// The mark of the open file behind an argument.
     pub fn mark(&self, arg: u8) -> Option<u64> {
         self.fds.iter().flatten().find(|(number, _)| *number == arg).map(|(_, mark)| *mark)

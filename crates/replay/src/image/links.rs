@@ -27,6 +27,7 @@ impl Tree {
         let made = !node.initial && node.may_have_been;
         match node.kind {
             Kind::File | Kind::Unknown if made => self.made_through(id, home, spot.name, target),
+            Kind::Link if node.initial && node.target.is_none() => self.learn_target(id, target),
             Kind::File if node.initial => {
                 let link = self.is_a_link(id)?;
                 self.learn_target(link, target)

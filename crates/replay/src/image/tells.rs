@@ -41,7 +41,7 @@ impl Fold<'_> {
             let open = asked.fds[0].and_then(|(_, mark)| self.opens.get(mark));
             return Ok(open.map(|open| self.tree.find(open.node)));
         };
-        let mut follow = !asked.role.is_on_link() && !asked.has_flag("AT_SYMLINK_NOFOLLOW");
+        let mut follow = !asked.means_link(path);
         let mut kind = Kind::Unknown;
         match asked.role {
             Role::Open => {
@@ -83,7 +83,7 @@ impl Fold<'_> {
             }
             let bytes = self.stored.read(&data.content, 256).unwrap_or_default();
             if let Some(identity) = stat::parse(layout.name, &bytes) {
-                let on_link = asked.role == Role::OnLink || asked.has_flag("AT_SYMLINK_NOFOLLOW");
+                let on_link = asked.paths.first().is_some_and(|path| asked.means_link(path));
                 self.learn(asked, node, on_link, &identity)?;
             }
         }

@@ -1,0 +1,33 @@
+//! Symbolic and hard links.
+
+use crate::{BOTH, Work};
+
+pub const WORKS: &[Work] = &[
+    Work {
+        name: "links_whose_own_attributes_change",
+        who: BOTH,
+        needs: &["python3"],
+        given: "
+            for i in 1 2 3 4 5; do echo $i > file$i; ln -s file$i link$i; done; ln -s nowhere dangling
+        ",
+        // Nothing else looks at the links, or at what they lead to.
+        script: r#"exec python3 -S - <<'END'
+import ctypes, os
+kernel = ctypes.CDLL(None, use_errno=True)
+FCHMODAT2, SETXATTRAT, REMOVEXATTRAT, AT_FDCWD, NOFOLLOW = 452, 463, 466, -100, 0x100
+class Value(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_uint64), ("size", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
+bytes = ctypes.create_string_buffer(b"value")
+value = ctypes.byref(Value(ctypes.addressof(bytes), 5, 0))
+os.utime("link1", (1000, 2000), follow_symlinks=False)
+os.utime("dangling", (1000, 2000), follow_symlinks=False)
+os.chown("link2", os.getuid(), os.getgid(), follow_symlinks=False)
+# Kernels and file systems differ in what they say to these.
+kernel.syscall(FCHMODAT2, AT_FDCWD, b"link3", 0o600, NOFOLLOW)
+kernel.syscall(SETXATTRAT, AT_FDCWD, b"link4", 0, b"user.name", value, 16)
+kernel.syscall(REMOVEXATTRAT, AT_FDCWD, b"link4", 0, b"user.name")
+kernel.syscall(REMOVEXATTRAT, AT_FDCWD, b"link5", NOFOLLOW, b"user.name")
+END"#,
+        left_out: &[],
+    },
+];

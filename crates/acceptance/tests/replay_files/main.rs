@@ -1,0 +1,78 @@
+//! Small works about what files are rather than what they hold: links, owners, modes, attributes,
+//! names. Each is recorded in a directory where something was before, and replayed from its trace
+//! alone: every call comes out as recorded, and so do the files.
+
+mod links;
+
+use std::fs;
+use std::process::ExitCode;
+
+use acceptance::place::{Place, Who};
+use acceptance::shown::Info;
+use acceptance::stage::Stage;
+use acceptance::{Complaint, ensure, trials};
+use serde_json::Value;
+
+/// A work: two scripts for the shell, run in one directory.
+pub struct Work {
+    /// Its name.
+    pub name: &'static str,
+    /// Who can do it.
+    pub who: &'static [Who],
+    /// Programs that it needs.
+    pub needs: &'static [&'static str],
+    /// Makes what is there before, unrecorded.
+    pub given: &'static str,
+    /// What is recorded.
+    pub script: &'static str,
+    /// Calls that the replay says it did not make, by reason: these, and no others.
+    pub left_out: &'static [&'static str],
+}
+
+/// Who most works are tried for.
+pub const BOTH: &[Who] = &[Who::User, Who::Root];
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        for work in links::WORKS {
+            for who in work.who {
+                let missing = trials::missing(work.needs);
+                trials.add(work.name, *who, missing, |stage, who| replayed(stage, who, work));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn replayed(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let shell = |script: &str| ["-c".to_string(), format!("set -e; umask 022\n{script}")];
+    place.run(place.command("sh").args(shell(work.given)))?.success("given")?;
+    let trace = place.trace("work.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace);
+    place.run(record.args(["--", "sh"]).args(shell(work.script)))?.success("recorded")?;
+    Info::of(stage, &trace)?.must_be_complete()?;
+    // What the replay sees must be from the trace, not from here.
+    fs::rename(place.work(), place.path("recorded")).map_err(|error| error.to_string())?;
+    place.clear()?;
+
+    let outcome =
+        place.run(place.command(&stage.reenact).arg("replay").arg(&trace).arg("--json"))?;
+    let said: Value = serde_json::from_str(outcome.text().trim())
+        .map_err(|error| format!("no result ({error}): {}", outcome.errors()))?;
+    ensure!(
+        outcome.status.success() && said["ok"] == true,
+        "{}\n{}\n{}",
+        outcome.errors(),
+        said["mismatches"],
+        said["final_state"]
+    );
+    let counts = [&said["mismatches"]["return"], &said["mismatches"]["data"]];
+    ensure!(counts.iter().all(|count| **count == 0), "mismatches: {}", said["mismatches"]);
+    ensure!(said["final_state"]["compared"].as_u64() > Some(0), "no file was compared: {said}");
+    let skipped = said["skipped"].as_object().ok_or("no list of what was left out")?;
+    let reasons: Vec<&str> = skipped.keys().map(String::as_str).collect();
+    ensure!(reasons == work.left_out, "left out: {}", said["skipped"]);
+    Ok(())
+}
