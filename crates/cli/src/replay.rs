@@ -1,7 +1,9 @@
 //! `reenact replay`: makes the recorded calls again and proves that they come out the same.
 
 pub mod args;
+mod calls;
 mod interrupt;
+mod log;
 mod report;
 mod root;
 
@@ -13,6 +15,7 @@ use std::process::ExitCode;
 
 use replay::Options;
 use replay::jail::{self, Exit, Powers};
+use replay::log::{Line, Wanted};
 use replay::session::{Findings, Image, Session};
 use trace::Trace;
 use trace::event::EventKind;
@@ -21,6 +24,7 @@ use crate::failure::{self, Failure};
 use crate::progress::Progress;
 use crate::source;
 pub use args::Args;
+use log::Log;
 use report::Report;
 use root::Root;
 
@@ -54,10 +58,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let preamble = trace.preamble();
     let recording = (preamble.host.clone(), preamble.epoch_ns);
     let mut report = Report { recording, ..Report::default() };
+    let log = Log::open(&args)?;
     interrupt::listen();
     for number in 0..args.repeat {
         let root = Root::new(&args, number)?;
-        let came = in_jail(&args, &trace, &options, user, root.path());
+        let log = log.as_ref().map(|log| log.of_run(number)).transpose()?;
+        let came = in_jail(&args, &trace, &options, user, root.path(), log);
         if let Some(signal) = interrupt::heard() {
             if let Some(kept) = root.keep_if(args.keep)? {
                 note(&format!("interrupted; the files are in {}", kept.display()));
@@ -70,6 +76,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let is_last = number + 1 == args.repeat;
         report.kept = root.keep_if(is_last && (args.keep || args.until.is_some()))?;
     }
+    report.look_up(&trace);
     if args.json {
         report.json()?;
     } else {
@@ -99,6 +106,7 @@ fn in_jail(
     options: &Options,
     user: Option<(u32, u32)>,
     root: &Path,
+    mut log: Option<Log>,
 ) -> Result<(String, Findings), Failure> {
     let fail = |what: &dyn std::fmt::Display| Failure::Failed(format!("replay: {what}"));
     let image = match args.image.as_str() {
@@ -121,9 +129,18 @@ fn in_jail(
     };
     let readable = readable.as_ref().map(AsFd::as_fd);
     let jail_options = jail::Options { root, binds: &args.bind, identity: user, readable };
-    let inmate = jail::spawn(&jail_options, |_| {
+    let inmate = jail::spawn(&jail_options, |jail| {
         let passes = if matches!(image, Image::Trace) { 2 } else { 1 };
         let progress = Progress::new(trace, passes);
+        let mut write;
+        let log = match &mut log {
+            Some(log) => {
+                write = |line: &Line| log.write(line);
+                let level = args.log_level.into();
+                Some(Wanted { level, describe: &log::describe, write: &mut write })
+            }
+            None => None,
+        };
         let session = Session {
             trace,
             progress: &|events| progress.advance(events),
@@ -133,6 +150,8 @@ fn in_jail(
             max_size: args.max_size,
             ready: Some((OwnedFd::from(readied), OwnedFd::from(going))),
             compare: args.until.is_none(),
+            proc: jail.proc,
+            log,
         };
         match File::from(OwnedFd::from(writing)).write_all(&session.run().to_bytes()) {
             Ok(()) => DONE,

@@ -1,7 +1,7 @@
 //! `reenact show`: what the program asked of the kernel, event by event.
 
 mod follow;
-mod lines;
+pub mod lines;
 pub mod objects;
 
 use std::io::{self, BufWriter, IsTerminal, Write};

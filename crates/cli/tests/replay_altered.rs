@@ -100,6 +100,9 @@ fn is_found(kind: &str, alter: impl FnMut(&mut Call, &Trace) -> bool) {
     assert_eq!(said["ok"], false);
     assert_eq!(reported(&said), [seq], "{}", said["mismatches"]);
     assert_eq!(said["mismatches"][kind], 1, "{}", said["mismatches"]);
+    // What it is about is named, whether the call names a path or a descriptor.
+    let about = &said["mismatches"]["causes"][0]["examples"][0]["path"];
+    assert!(about.as_str().is_some_and(|path| path.starts_with('/')), "{about}");
 }
 
 fn is(call: &Call, name: &str) -> bool {

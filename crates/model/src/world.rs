@@ -8,7 +8,7 @@ use events::record::part;
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
 use crate::contents::{self, Contents};
-use crate::descriptors::{Description, DescriptorTable};
+use crate::descriptors::{Description, Descriptor, DescriptorTable};
 use crate::effects::{self, Effect, Step};
 
 /// `CLONE_FILES`: the new task shares its maker's descriptors.
@@ -160,6 +160,15 @@ impl World {
     pub fn open_files(&self, each: &mut dyn FnMut(&Description)) {
         for thread in self.threads.values() {
             thread.files.borrow().iter().for_each(|(_, entry)| each(&entry.description));
+        }
+    }
+
+    /// Every descriptor of a living thread, with the id of its process; shared ones come several
+    /// times.
+    pub fn descriptors_of_all(&self, each: &mut dyn FnMut(u32, &Descriptor)) {
+        for thread in self.threads.values() {
+            let pid = self.processes.get(&thread.process).map_or(0, |process| process.pid);
+            thread.files.borrow().iter().for_each(|(_, entry)| each(pid, entry));
         }
     }
 

@@ -6,6 +6,7 @@ mod portion;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use events::{Kind, Ret};
@@ -16,7 +17,8 @@ use crate::descriptors;
 use crate::execute::{Maker, is_of_names};
 use crate::jail::Powers;
 use crate::lane::{Lane, Mood};
-use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally};
+use crate::log::{About, Came, Line};
+use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally, shown};
 use crate::shared::{Shared, Still};
 use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
@@ -45,6 +47,8 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     if !actor.quick {
         sleep_exactly();
     }
+    // SAFETY: takes nothing.
+    lane.task.store(unsafe { libc::gettid() }, Ordering::Relaxed);
     shared.count_busy(true);
     let next = || {
         lane.look_out(shared.spins());
@@ -58,7 +62,7 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         shared.give_back(batch);
     }
     shared.count_busy(false);
-    shared.add(actor.tally);
+    shared.add(&lane.counts, actor.tally);
 }
 
 /// Sleeps of this task last no longer than asked for: the kernel may add 50 us else.
@@ -151,7 +155,9 @@ impl Actor<'_> {
             let early = if shared.spins() > 0 { EARLY } else { Duration::ZERO };
             match Duration::from_nanos(due - now).checked_sub(early) {
                 Some(left) if !left.is_zero() => {
+                    self.lane.set_mood(Mood::Rests);
                     shared.asleep(|| std::thread::sleep(left));
+                    self.lane.set_mood(Mood::Busy);
                     pace.look();
                 }
                 _ => std::hint::spin_loop(),
@@ -218,19 +224,20 @@ impl Actor<'_> {
                 // It gave nothing there, and must not fill the disk here.
                 let what = format!("{}: it had failed, and asks for all of the disk", call.name);
                 Outcome::count(&mut self.tally.skipped, &what, 1);
+                self.tell(action, Came::Skipped, || [what, shown(call.ret), String::new()]);
                 return;
             }
             self.shared.stop(Stopped::Full(self.shared.space.used_up()));
             return;
         }
-        self.tally.replayed += 1;
+        self.lane.counts.replayed.add(1);
         if action.overlapped && call.ret < 0 {
             self.wait_for_failure(batch, action, call);
         }
         let (ret, ticks) = self.make(batch, action, call);
         self.tally.latencies.of(call.nr).record(clock::to_ns(ticks));
         if matches!(call.ret_kind, Ret::Size) && ret > 0 {
-            self.tally.bytes += ret as u64;
+            self.lane.counts.bytes.add(ret as u64);
         }
         if self.maker.withheld {
             Outcome::count(
@@ -254,7 +261,7 @@ impl Actor<'_> {
         if call.proof != Proof::Always {
             result = self.excuse(call, result);
         }
-        self.conclude(batch, action, call, result);
+        self.conclude(action, call, result);
     }
 
     /// Writes what a call may have written before it was cut off. Only a file is sure to take it.
@@ -402,40 +409,51 @@ impl Actor<'_> {
             Made::Data { .. } => call.ret,
             _ => return made,
         };
-        self.tally.raced += 1;
+        self.lane.counts.raced.add(1);
         if call.ret_kind == Ret::Offset {
             seek(call, call.ret, libc::SEEK_SET);
         } else if moves_offset(call) {
             seek(call, call.ret - ret, libc::SEEK_CUR);
         }
-        Made::Unknown
+        Made::Raced(Box::new(made))
     }
 
-    fn conclude(&mut self, batch: &Batch, action: &Action, call: &Call, made: Made) {
-        match made {
-            Made::Same => self.tally.verified += 1,
-            Made::Unknown => self.tally.unverified += 1,
-            Made::Return(ret) | Made::Moved(ret) => {
-                if self.is_unsupported(call, ret) {
-                    let name = format!("{}: {}", call.name, shown(ret));
-                    Outcome::count(&mut self.tally.unsupported, &name, 1);
-                    return;
-                }
-                let (expected, found) = (shown(call.ret), shown(ret));
-                let cause = match call.ret >= 0 && ret >= 0 {
-                    true => format!("{}: another result", call.name),
-                    false => {
-                        let class = |ret: i64| if ret < 0 { shown(ret) } else { "success".into() };
-                        format!("{}: {} instead of {}", call.name, class(ret), class(call.ret))
-                    }
-                };
-                self.report_call(Differs::Return, cause, batch, action, call, expected, found);
+    fn conclude(&mut self, action: &Action, call: &Call, made: Made) {
+        let counts = &self.lane.counts;
+        let came = match &made {
+            Made::Same => {
+                counts.verified.add(1);
+                Came::Verified
             }
-            Made::Data { what, expected, found } => {
-                let cause = format!("{}: {what}", call.name);
-                self.report_call(Differs::Data, cause, batch, action, call, expected, found);
+            Made::Unknown => {
+                counts.unverified.add(1);
+                Came::Unverified
             }
-        }
+            Made::Raced(_) => {
+                counts.unverified.add(1);
+                Came::Raced
+            }
+            Made::Return(ret) | Made::Moved(ret) if self.is_unsupported(call, *ret) => {
+                let name = format!("{}: {}", call.name, shown(*ret));
+                Outcome::count(&mut self.tally.unsupported, &name, 1);
+                Came::Unsupported
+            }
+            Made::Return(_) | Made::Moved(_) | Made::Data { .. } => {
+                self.report_call(action, call, &made);
+                Came::Mismatch
+            }
+        };
+        self.tell(action, came, || made.told(call));
+    }
+
+    /// Tells of a call, if that is wanted: what it is about, what the recording says, what came out.
+    fn tell(&self, action: &Action, came: Came, told: impl FnOnce() -> [String; 3]) {
+        let Some(about) = &action.about else { return };
+        self.shared.tell(Some(self.lane), came, || {
+            let [what, expected, found] = told();
+            let about = About::clone(about);
+            Some(Line { about, came, what, expected, found, at: Duration::ZERO })
+        });
     }
 
     /// Whether a file system, or a user, just cannot do it.
@@ -451,23 +469,22 @@ impl Actor<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each is one fact of the report")]
-    fn report_call(
-        &self,
-        kind: Differs,
-        cause: String,
-        batch: &Batch,
-        action: &Action,
-        call: &Call,
-        expected: String,
-        found: String,
-    ) {
-        if !self.shared.options.verifies() {
-            return;
-        }
-        let path = begin::path_of(batch, call);
-        let example = Example { seq: action.seq, path, expected, found };
-        self.shared.differs(kind, cause, example);
+    fn report_call(&self, action: &Action, call: &Call, made: &Made) {
+        let (kind, cause) = match made {
+            Made::Return(ret) | Made::Moved(ret) if call.ret >= 0 && *ret >= 0 => {
+                (Differs::Return, format!("{}: another result", call.name))
+            }
+            Made::Return(ret) | Made::Moved(ret) => {
+                let class = |ret: i64| if ret < 0 { shown(ret) } else { "success".into() };
+                let cause =
+                    format!("{}: {} instead of {}", call.name, class(*ret), class(call.ret));
+                (Differs::Return, cause)
+            }
+            Made::Data { what, .. } => (Differs::Data, format!("{}: {what}", call.name)),
+            Made::Same | Made::Unknown | Made::Raced(_) => return,
+        };
+        let [_, expected, found] = made.told(call);
+        self.report(kind, cause, action, expected, found);
     }
 
     fn report(
@@ -478,8 +495,10 @@ impl Actor<'_> {
         expected: String,
         found: String,
     ) {
-        let example = Example { seq: action.seq, path: String::new(), expected, found };
-        self.shared.differs(kind, cause, example);
+        if self.shared.options.verifies() {
+            let example = Example { seq: action.seq, path: String::new(), expected, found };
+            self.shared.differs(kind, cause, example);
+        }
     }
 }
 
@@ -495,13 +514,26 @@ enum Made {
     Moved(i64),
     /// Other bytes.
     Data { what: String, expected: String, found: String },
+    /// Another result or other bytes, which prove nothing.
+    Raced(Box<Made>),
 }
 
 impl Made {
+    /// What differs, what the recording says, and what came out.
+    fn told(&self, call: &Call) -> [String; 3] {
+        let nothing = String::new;
+        match self {
+            Made::Same | Made::Unknown => [nothing(), shown(call.ret), nothing()],
+            Made::Return(ret) | Made::Moved(ret) => [nothing(), shown(call.ret), shown(*ret)],
+            Made::Data { what, expected, found } => [what.clone(), expected.clone(), found.clone()],
+            Made::Raced(made) => made.told(call),
+        }
+    }
+
     /// Repeating the call may help, and does no harm: it failed, or it only looked.
     fn may_be_early(&self, call: &Call) -> bool {
         match self {
-            Made::Same | Made::Unknown | Made::Moved(_) => false,
+            Made::Same | Made::Unknown | Made::Moved(_) | Made::Raced(_) => false,
             Made::Return(ret) if *ret < 0 => true,
             Made::Return(_) if call.asks_for_end() => true,
             Made::Return(_) | Made::Data { .. } => {
@@ -523,16 +555,6 @@ fn moves_offset(call: &Call) -> bool {
 fn seek(call: &Call, by: i64, whence: i32) {
     // SAFETY: numbers only.
     unsafe { libc::lseek(call.values[0] as i32, by, whence) };
-}
-
-/// A result, for people.
-fn shown(ret: i64) -> String {
-    match u16::try_from(-ret).ok().filter(|error| (1..4096).contains(error)) {
-        Some(error) => {
-            events::errno_name(error).map_or_else(|| format!("error {error}"), str::to_string)
-        }
-        None => ret.to_string(),
-    }
 }
 
 fn is_directory(fd: i32) -> bool {

@@ -10,6 +10,7 @@ use trace::{DataPayload, ReadError, Trace};
 use twox_hash::XxHash3_128;
 
 use crate::lane::Lane;
+use crate::log::About;
 
 /// One thing to do.
 pub struct Action {
@@ -27,6 +28,8 @@ pub struct Action {
     pub may_block: bool,
     /// What to do.
     pub what: What,
+    /// The call, where calls are told of.
+    pub about: Option<Box<About>>,
 }
 
 /// What an action does.
@@ -146,6 +149,7 @@ impl Action {
         overlapped: false,
         may_block: false,
         what: What::Call(0),
+        about: None,
     };
 }
 
@@ -308,6 +312,8 @@ pub struct Batch {
     blocks: Vec<Arc<DataPayload>>,
     /// Bytes of blobs.
     blob_bytes: usize,
+    /// Bytes of what is told of its calls.
+    pub about_bytes: usize,
     /// What it was weighed at when it was handed over.
     pub charged: usize,
 }
@@ -344,6 +350,7 @@ impl Batch {
             + self.calls.len() * size_of::<Call>()
             + self.pieces.len() * size_of::<Piece>()
             + self.bytes.len()
+            + self.about_bytes
             + self.hashes.len() * size_of::<u128>()
             + self.blobs.len() * size_of::<Place>()
             + self.blocks.iter().map(share).sum::<usize>()
@@ -520,5 +527,6 @@ impl Batch {
         self.blobs.clear();
         self.blocks.clear();
         self.blob_bytes = 0;
+        self.about_bytes = 0;
     }
 }

@@ -2,7 +2,7 @@
 //! planner, the task, and the tasks that wait for it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,40 @@ pub enum Mood {
     Appeals = 5,
     /// It has ended.
     Over = 6,
+    /// It waits for what is sure to come: the time of its call, or room for what it tells.
+    Rests = 7,
+}
+
+/// What a task has counted and nobody has added up yet. Only the task writes it, unless it never gets
+/// further.
+#[derive(Default)]
+pub struct Counts {
+    /// Calls made again.
+    pub replayed: Count,
+    /// See [`crate::Outcome`].
+    pub verified: Count,
+    /// See [`crate::Outcome`].
+    pub unverified: Count,
+    /// See [`crate::Outcome`].
+    pub raced: Count,
+    /// See [`crate::Outcome`].
+    pub bytes: Count,
+}
+
+/// A number that one task counts up.
+#[derive(Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// So much more.
+    pub fn add(&self, more: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// Takes what was counted.
+    pub fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::Relaxed)
+    }
 }
 
 /// The actions of one recorded thread.
@@ -41,6 +75,10 @@ pub struct Lane {
     position: AtomicU64,
     /// The call that it is at.
     pub seq: AtomicU64,
+    /// The thread of the kernel's that is its task; 0 while there is none.
+    pub task: AtomicI32,
+    /// What its task has counted.
+    pub counts: Counts,
     mood: AtomicU8,
     /// The thread that it waits for, and how much that must have done.
     waits_for: (AtomicU32, AtomicU64),
@@ -69,6 +107,8 @@ impl Default for Lane {
             done: AtomicU64::new(0),
             position: AtomicU64::new(u64::MAX),
             seq: AtomicU64::new(0),
+            task: AtomicI32::new(0),
+            counts: Counts::default(),
             mood: AtomicU8::new(Mood::Unborn as u8),
             waits_for: (AtomicU32::new(0), AtomicU64::new(0)),
             wanted: AtomicU64::new(u64::MAX),
@@ -161,6 +201,7 @@ impl Lane {
             3 => Mood::Idle,
             4 => Mood::Waits,
             5 => Mood::Appeals,
+            7 => Mood::Rests,
             _ => Mood::Over,
         }
     }
@@ -212,13 +253,6 @@ impl Lane {
         // What is the same before and after it waits is not half of the next wait.
         let before = load();
         (self.mood() == Mood::Waits && load() == before).then_some(before)
-    }
-
-    /// Whom it waits for, for people.
-    pub fn whom(&self) -> String {
-        let (thread, count) =
-            (self.waits_for.0.load(Ordering::Relaxed), self.waits_for.1.load(Ordering::Relaxed));
-        format!(" for action {count} of thread {thread}")
     }
 
     /// Wakes who sleeps for this lane.

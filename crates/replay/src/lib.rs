@@ -16,6 +16,7 @@ pub mod jail;
 mod lane;
 mod latency;
 mod limits;
+pub mod log;
 mod memory;
 mod order;
 pub mod outcome;
@@ -28,6 +29,7 @@ pub mod space;
 pub mod task;
 mod treatment;
 mod verify;
+mod watch;
 
 pub use model::realm;
 pub use outcome::Outcome;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use crate::lane::Counts;
 use crate::latency::ByCall;
 pub use crate::latency::Latencies;
 
@@ -77,14 +78,38 @@ pub struct Pair {
 pub enum Stopped {
     /// It was asked to stop at the first mismatch.
     Mismatch,
-    /// A wait would never end; the text names both sides.
-    Stuck(String),
+    /// A wait would never end: who waits for what.
+    Stuck(Vec<Waiting>),
     /// There was no more room on the disk that it may take.
     Full(String),
     /// The trace could not be read on.
     Unreadable(String),
     /// The replay itself failed.
     Failed(String),
+}
+
+/// A task of a replay that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Its thread's number in the trace; 0 if that never showed up.
+    pub thread: u32,
+    /// The call that it is at.
+    pub seq: u64,
+    /// What it waits for.
+    pub waits: Waits,
+}
+
+/// What a task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Waits {
+    /// Its call to return.
+    Return,
+    /// Its call to come out as recorded: it repeats it.
+    Result,
+    /// Before its call, this thread to get further.
+    Thread(u32),
+    /// More to do, or its end: others may wait for that.
+    Work,
 }
 
 /// Calls that came out otherwise than recorded.
@@ -169,6 +194,16 @@ impl Mismatches {
     }
 }
 
+/// A result, for people.
+pub fn shown(ret: i64) -> String {
+    match u16::try_from(-ret).ok().filter(|error| (1..4096).contains(error)) {
+        Some(error) => {
+            events::errno_name(error).map_or_else(|| format!("error {error}"), str::to_string)
+        }
+        None => ret.to_string(),
+    }
+}
+
 fn shorten(text: &mut String) {
     if text.len() > TEXT_BYTES_MAX {
         let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -193,13 +228,17 @@ impl Outcome {
         }
     }
 
-    /// Adds what a task counted for itself.
+    /// Adds the numbers that a task counted, and takes them away there.
+    pub fn add_counts(&mut self, counts: &Counts) {
+        self.replayed += counts.replayed.take();
+        self.verified += counts.verified.take();
+        self.unverified += counts.unverified.take();
+        self.raced += counts.raced.take();
+        self.bytes += counts.bytes.take();
+    }
+
+    /// Adds what else a task counted.
     pub fn add(&mut self, tally: Tally) {
-        self.replayed += tally.replayed;
-        self.verified += tally.verified;
-        self.unverified += tally.unverified;
-        self.raced += tally.raced;
-        self.bytes += tally.bytes;
         for (name, number) in tally.unsupported {
             Self::count(&mut self.unsupported_here, &name, number);
         }
@@ -219,19 +258,9 @@ impl Outcome {
     }
 }
 
-/// What one task counts, so that counting costs no locks.
+/// What one task counts beside [`Counts`], so that counting costs no locks.
 #[derive(Default)]
 pub struct Tally {
-    /// See [`Outcome`].
-    pub replayed: u64,
-    /// See [`Outcome`].
-    pub verified: u64,
-    /// See [`Outcome`].
-    pub unverified: u64,
-    /// See [`Outcome`].
-    pub raced: u64,
-    /// See [`Outcome`].
-    pub bytes: u64,
     /// See [`Outcome::unsupported_here`].
     pub unsupported: BTreeMap<String, u64>,
     /// See [`Outcome::skipped`].

@@ -13,6 +13,7 @@ mod locks;
 mod names;
 mod pack;
 mod streams;
+mod tally;
 mod tasks;
 mod transfers;
 mod waits;
@@ -21,12 +22,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
-use model::{Stored, World};
+use model::{Step, Stored, World};
 use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
 use crate::batch::Action;
-use crate::latency::ByCall;
+use crate::log::Describe;
 use crate::order::{Index, Order};
 use crate::outcome::{self, Doubt};
 use crate::shared::Shared;
@@ -35,6 +36,7 @@ use copies::Copies;
 use doubts::Doubts;
 use line::{Line, Spawned};
 use names::Names;
+use tally::{AtHand, Tally};
 use transfers::transfer_of;
 
 pub use transfers::hash_of;
@@ -81,21 +83,17 @@ pub struct Planner<'a> {
     /// When the last event began.
     reached: u64,
     tally: Tally,
-}
-
-/// What the planner counts.
-#[derive(Default)]
-struct Tally {
-    simulated: u64,
-    skipped: HashMap<(u16, &'static str), u64>,
-    withheld: HashMap<&'static str, u64>,
-    gaps: u64,
-    recorded: ByCall,
+    at_hand: AtHand<'a>,
 }
 
 impl<'a> Planner<'a> {
-    /// At the beginning of a trace.
-    pub fn new(shared: &'a Arc<Shared>, trace: &'a Trace, untold: HashSet<Vec<u8>>) -> Planner<'a> {
+    /// At the beginning of a trace; `describe` makes texts of calls if they are to be told of.
+    pub fn new(
+        shared: &'a Arc<Shared>,
+        trace: &'a Trace,
+        untold: HashSet<Vec<u8>>,
+        describe: Option<&'a Describe<'a>>,
+    ) -> Planner<'a> {
         Planner {
             shared,
             trace,
@@ -119,6 +117,7 @@ impl<'a> Planner<'a> {
             seq: 0,
             reached: 0,
             tally: Tally::default(),
+            at_hand: AtHand::new(describe),
         }
     }
 
@@ -156,26 +155,13 @@ impl<'a> Planner<'a> {
 
     /// Adds what was counted.
     pub fn count_into(self, outcome: &mut outcome::Outcome) {
-        let name = |nr| events::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
-        outcome.simulated += self.tally.simulated;
-        outcome.gaps += self.tally.gaps;
         let why = "stores to memory changed it, or the trace does not hold what was written to it";
         let others = self.judge.with_other_bytes().map(hash_of);
         outcome.doubted = others.map(|file| (file, Doubt { why, ends: false })).collect();
         outcome.doubted.extend(self.doubts.left());
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
-        for ((nr, why), count) in self.tally.skipped {
-            let what = format!("{}: {why}", name(nr));
-            outcome::Outcome::count(&mut outcome.skipped, &what, count);
-        }
-        for (what, count) in self.tally.withheld {
-            outcome::Outcome::count(&mut outcome.withheld, what, count);
-        }
-        for (nr, latencies) in self.tally.recorded.into_calls() {
-            let pair = outcome.latencies.entry(name(nr).to_string()).or_default();
-            pair.recorded.add(&latencies);
-        }
+        self.tally.count_into(outcome);
     }
 
     fn event(&mut self, next: &Sequenced) {
@@ -231,25 +217,36 @@ impl<'a> Planner<'a> {
     }
 
     fn call(&mut self, index: Option<Index>, event: &Event, call: &Call) {
+        let step = self.look_at(event, call);
+        self.call_at_hand(index, event, call, step);
+        self.tell(call);
+    }
+
+    /// Plans a call. `step`: what it changes, if somebody had to know that before.
+    fn call_at_hand(
+        &mut self,
+        index: Option<Index>,
+        event: &Event,
+        call: &Call,
+        step: Option<Step>,
+    ) {
         let Some(index) = index else {
-            *self
-                .tally
-                .skipped
-                .entry((call.nr, "its thread's beginning is missing"))
-                .or_default() += 1;
+            self.count_skipped(call.nr, "its thread's beginning is missing");
             return;
         };
         self.lines[index].last_enter = event.tsc;
         self.begin_program(index, event.tsc);
         self.lines[index].under_way = true;
         let Some(said) = said(call) else {
-            *self.tally.skipped.entry((call.nr, "an unknown call")).or_default() += 1;
+            self.count_skipped(call.nr, "an unknown call");
             return;
         };
         if let Outcome::Returned { exit_tsc, ret } = call.outcome
             && let Some(moves) = transfer_of(call.nr, ret)
         {
-            self.world.pass(event);
+            if step.is_none() {
+                self.world.pass(event);
+            }
             if let Some(file) = self.file(index, event.thread, call.args[0] as i32) {
                 let exit = exit_tsc.max(event.tsc);
                 self.transfer(index, event, call, &said, moves, (exit, ret), file);
@@ -257,12 +254,12 @@ impl<'a> Planner<'a> {
             }
         }
         if said.replay == events::Replay::Ignored {
-            self.tally.simulated += 1;
+            self.count_simulated();
             if !maps_to_change(&said, call) {
                 return;
             }
         }
-        let step = self.world.step(event, &mut Stored(self.trace));
+        let step = step.unwrap_or_else(|| self.world.step(event, &mut Stored(self.trace)));
         self.act(index, event, call, &said, &step);
         self.world.finish(step);
     }

@@ -4,44 +4,61 @@
 mod tests;
 
 use std::collections::HashSet;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use trace::Trace;
 
+use crate::log::{self, Log};
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::Planner;
-use crate::shared::{Options, Shared};
+use crate::shared::{Host, Options, Shared};
 use crate::space::Space;
+use crate::watch::who_waits;
 
 /// Bytes of the trace's data that are kept unpacked: programs read the same blocks again and again.
 const DATA_BYTES_MAX: usize = 144 << 20;
 
 /// Replays a trace onto the files that are here. The caller is in the jail already, and leaves it
 /// with everything in it when this returns. `untold` are names of open files of which the files that
-/// are here may have filler.
+/// are here may have filler; `proc` shows the processes of this jail.
 pub fn replay(
     trace: &Trace,
     options: Options,
     space: Arc<Space>,
     untold: HashSet<Vec<u8>>,
     progress: &dyn Fn(u64),
+    proc: Option<OwnedFd>,
+    wanted: Option<log::Wanted<'_>>,
 ) -> Outcome {
     ignore_signals();
     trace.keep_data(DATA_BYTES_MAX);
     crate::clock::to_ns(0);
-    let shared =
-        Shared::new(options, Arc::clone(&space), trace.tsc_hz(), trace.preamble().epoch_tsc);
-    let mut planner = Planner::new(&shared, trace, untold);
+    let log = wanted.as_ref().map(|wanted| Arc::new(Log::new(wanted.level)));
+    let host = Host { proc, log: log.clone() };
+    let (hz, epoch) = (trace.tsc_hz(), trace.preamble().epoch_tsc);
+    let shared = Shared::new(options, host, Arc::clone(&space), hz, epoch);
+    let describe = wanted.as_ref().map(|wanted| wanted.describe);
+    let mut planner = Planner::new(&shared, trace, untold, describe);
     std::thread::scope(|scope| {
         scope.spawn(|| space.serve());
         // Also if the planner panics.
-        let _closing = Closing(&space);
+        let _closing = Closing(|| space.close());
+        let _closing_log = Closing(|| log.iter().for_each(|log| log.close()));
+        if let (Some(log), Some(wanted)) = (&log, wanted) {
+            let shared = &shared;
+            scope.spawn(move || {
+                if let Err(error) = log.serve(wanted.write) {
+                    shared.stop(Stopped::Failed(format!("the log cannot be written: {error}")));
+                }
+            });
+        }
         if let Err(error) = planner.run(progress) {
             shared.stop(Stopped::Unreadable(error));
         }
         shared.asleep(|| {
             if !shared.wait_for_tasks() {
-                shared.stop(Stopped::Stuck(shared.who_waits()));
+                shared.stop(Stopped::Stuck(who_waits(&shared)));
             }
         });
     });
@@ -51,12 +68,12 @@ pub fn replay(
     outcome
 }
 
-/// Closes the space in the end.
-struct Closing<'a>(&'a Space);
+/// Closes something in the end.
+struct Closing<F: Fn()>(F);
 
-impl Drop for Closing<'_> {
+impl<F: Fn()> Drop for Closing<F> {
     fn drop(&mut self) {
-        self.0.close();
+        self.0();
     }
 }
 

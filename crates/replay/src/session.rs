@@ -15,6 +15,7 @@ use trace::Trace;
 
 use crate::compare::{self, FinalState, Scrutiny};
 use crate::image::{self, Built, ImageError};
+use crate::log::Wanted;
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::hash_of;
 use crate::replayer::replay;
@@ -50,6 +51,10 @@ pub struct Session<'a> {
     pub max_size: Option<u64>,
     /// Compare what is left with the recording's end.
     pub compare: bool,
+    /// The processes of this jail.
+    pub proc: Option<OwnedFd>,
+    /// What is told of single calls.
+    pub log: Option<Wanted<'a>>,
 }
 
 /// What came of it.
@@ -103,8 +108,10 @@ impl Session<'_> {
             return findings;
         }
         let privileged = self.options.privileged;
+        let proc = self.proc.filter(|_| !space.answers_from_outside());
         let untold = std::mem::take(&mut built.untold);
-        findings.outcome = replay(self.trace, self.options, space, untold, self.progress);
+        findings.outcome =
+            replay(self.trace, self.options, space, untold, self.progress, proc, self.log);
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
                 Ok(mut state) => {

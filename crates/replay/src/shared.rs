@@ -2,6 +2,7 @@
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +11,13 @@ use crate::actor;
 use crate::batch::Batch;
 use crate::clock::{Pace, Rate};
 use crate::jail::Powers;
-use crate::lane::{Lane, Mood};
+use crate::lane::{Counts, Lane, Mood};
+use crate::log::{Came, Line, Log};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
 use crate::scan::Scan;
 use crate::space::Space;
 use crate::task;
+use crate::watch::{STUCK, Watch, who_waits};
 
 /// What is done about results that differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,12 +89,8 @@ const BUDGET_STEP: usize = 4 << 20;
 const BUDGET_BYTES_MAX: usize = 96 << 20;
 /// How long nothing moves before that is so.
 const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
-/// How long nothing moves before the replay is stuck.
-const STUCK: Duration = Duration::from_secs(10);
 /// The same for a replay that is to end: whoever waits then waits for what was left out.
 const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
-/// How long one call works, while nothing else moves, before it is taken for one that waits.
-const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// How long nothing moves before a call that overlapped others is not repeated any more: they may
 /// wait for it. Less, when that was in vain so often.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
@@ -104,10 +103,20 @@ const SPINS: u32 = 2000;
 /// Empty batches that are kept for use.
 const SPARE_BATCHES: usize = 256;
 
+/// What the host of a replay has for itself.
+#[derive(Default)]
+pub struct Host {
+    /// The processes of the replay as /proc shows them.
+    pub proc: Option<OwnedFd>,
+    /// What is told of calls.
+    pub log: Option<Arc<Log>>,
+}
+
 /// What everybody who takes part in a replay uses.
 pub struct Shared {
     /// How to replay.
     pub options: Options,
+    host: Host,
     /// What may be taken of the disk.
     pub space: Arc<Space>,
     /// Scans of directories that are under way.
@@ -175,39 +184,19 @@ fn waits_for(lane: &Lane, mine: &Lane, lanes: &HashMap<u32, Arc<Lane>>) -> bool 
     false
 }
 
-/// How long nothing has moved although somebody should.
-struct Watch {
-    progress: u64,
-    moved: Instant,
-    worked: Instant,
-}
-
-impl Watch {
-    fn new(shared: &Shared) -> Watch {
-        let now = Instant::now();
-        Watch { progress: shared.progress(), moved: now, worked: now }
-    }
-
-    /// Up to now. Who is in a call that ends by itself may take his time, but not for ever. (With the
-    /// recorded pace all may wait for a time to come.)
-    fn idle(&mut self, shared: &Shared) -> Duration {
-        if shared.progress() != self.progress {
-            *self = Watch::new(shared);
-        } else if shared.somebody_works()
-            && (shared.options.speed.is_some() || self.moved.elapsed() < WORKS_AT_MOST)
-        {
-            self.worked = Instant::now();
-        }
-        self.worked.elapsed()
-    }
-}
-
 impl Shared {
     /// For a recording whose clock makes `tsc_hz` ticks a second and began at `epoch_tsc`.
-    pub fn new(options: Options, space: Arc<Space>, tsc_hz: u64, epoch_tsc: u64) -> Arc<Shared> {
+    pub fn new(
+        options: Options,
+        host: Host,
+        space: Arc<Space>,
+        tsc_hz: u64,
+        epoch_tsc: u64,
+    ) -> Arc<Shared> {
         let ns_per_tick = 1e9 / tsc_hz.max(1) as f64;
         Arc::new(Shared {
             options,
+            host,
             space,
             scans: Mutex::default(),
             ns_per_tick,
@@ -374,13 +363,25 @@ impl Shared {
                 return;
             }
             if idle > STUCK {
-                self.stop(Stopped::Stuck(self.who_waits()));
+                self.stop(Stopped::Stuck(who_waits(self)));
             }
         }
     }
 
-    fn progress(&self) -> u64 {
+    /// Counts up whenever something moves.
+    pub fn progress(&self) -> u64 {
         lock(&self.lanes).iter().fold(0, |sum, lane| sum.wrapping_add(lane.done()))
+    }
+
+    /// Whether something holds of some lane.
+    pub fn any_lane(&self, holds: impl FnMut(&Lane) -> bool) -> bool {
+        let mut holds = holds;
+        lock(&self.lanes).iter().any(|lane| holds(lane))
+    }
+
+    /// The processes of the replay as /proc shows them, where it does.
+    pub fn proc(&self) -> Option<BorrowedFd<'_>> {
+        self.host.proc.as_ref().map(AsFd::as_fd)
     }
 
     // Appeals.
@@ -425,7 +426,9 @@ impl Shared {
     /// in a call that ends by itself does not, however long the disk takes.
     pub fn is_hopeless(&self, still: Still, mine: &Lane, exit: u64) -> bool {
         let works = |lane: &Arc<Lane>| {
-            !std::ptr::eq(mine, &**lane) && lane.position() < exit && lane.mood() == Mood::Busy
+            !std::ptr::eq(mine, &**lane)
+                && lane.position() < exit
+                && matches!(lane.mood(), Mood::Busy | Mood::Rests)
         };
         // What overlapped may not be planned yet.
         let planned = self.planned.load(Ordering::SeqCst) >= exit;
@@ -474,17 +477,30 @@ impl Shared {
     }
 
     /// Adds what a task counted.
-    pub fn add(&self, tally: Tally) {
-        lock(&self.outcome).add(tally);
+    pub fn add(&self, counts: &Counts, tally: Tally) {
+        let mut outcome = lock(&self.outcome);
+        outcome.add_counts(counts);
+        outcome.add(tally);
     }
 
-    /// Takes the outcome.
+    /// Takes the outcome, with what tasks have counted that do not end.
     pub fn take_outcome(&self) -> Outcome {
-        std::mem::take(&mut *lock(&self.outcome))
+        let mut outcome = std::mem::take(&mut *lock(&self.outcome));
+        lock(&self.lanes).iter().for_each(|lane| outcome.add_counts(&lane.counts));
+        outcome
     }
 
-    /// Waits until all tasks are over. If nothing moves any more, tells who waits for whom.
-    /// Whether they are over.
+    /// Tells of a call where that is wanted. What is told of it is made only then.
+    pub fn tell(&self, lane: Option<&Lane>, came: Came, line: impl FnOnce() -> Option<Line>) {
+        let Some(log) = self.host.log.as_ref().filter(|log| log.tells(came)) else { return };
+        let Some(line) = line() else { return };
+        let mood = lane.map(|lane| (lane, lane.mood()));
+        mood.inspect(|(lane, _)| lane.set_mood(Mood::Rests));
+        self.asleep(|| log.add(line));
+        mood.inspect(|(lane, mood)| lane.set_mood(*mood));
+    }
+
+    /// Waits until all tasks are over, or nothing moves any more. Whether they are over.
     pub fn wait_for_tasks(&self) -> bool {
         let mut watch = Watch::new(self);
         let mut alive = lock(&self.alive);
@@ -501,32 +517,6 @@ impl Shared {
         }
         true
     }
-
-    /// Whether some task is in a call that ends by itself.
-    fn somebody_works(&self) -> bool {
-        lock(&self.lanes).iter().any(|lane| lane.mood() == Mood::Busy)
-    }
-
-    /// Who waits for what, for people.
-    pub fn who_waits(&self) -> String {
-        let mut lines = Vec::new();
-        for lane in lock(&self.lanes).iter() {
-            let thread = lane.thread.load(Ordering::Relaxed);
-            let seq = lane.seq.load(Ordering::Relaxed);
-            match lane.mood() {
-                Mood::Blocked => {
-                    lines.push(format!("thread {thread} does not return from call {seq}"));
-                }
-                Mood::Waits => {
-                    lines.push(format!("thread {thread} waits before call {seq}{}", lane.whom()))
-                }
-                Mood::Appeals => lines.push(format!("thread {thread} repeats call {seq}")),
-                Mood::Busy | Mood::Idle | Mood::Unborn | Mood::Over => {}
-            }
-        }
-        lines.truncate(20);
-        lines.join("; ")
-    }
 }
 
 #[cfg(test)]
@@ -536,7 +526,7 @@ mod tests {
     #[test]
     fn who_waits_for_us_is_not_waited_for() {
         let space = Arc::new(Space::new(Vec::new(), None).unwrap());
-        let shared = Shared::new(Options::default(), space, 1_000_000_000, 0);
+        let shared = Shared::new(Options::default(), Host::default(), space, 1_000_000_000, 0);
         shared.planned(1000);
         let lanes: Vec<Arc<Lane>> = (0..3).map(|_| Arc::new(Lane::default())).collect();
         for (lane, thread) in lanes.iter().zip(1..) {
@@ -560,7 +550,7 @@ mod tests {
     #[test]
     fn who_works_is_waited_for_and_who_may_wait_for_us_is_not() {
         let space = Arc::new(Space::new(Vec::new(), None).unwrap());
-        let shared = Shared::new(Options::default(), space, 1_000_000_000, 0);
+        let shared = Shared::new(Options::default(), Host::default(), space, 1_000_000_000, 0);
         let [mine, other] = [0, 0].map(|_| Arc::new(Lane::default()));
         for lane in [&mine, &other] {
             shared.enlist(lane);

@@ -120,6 +120,14 @@ impl Space {
         true
     }
 
+    /// Whether one of the file systems is another program's (FUSE): who waits for its answer sleeps as
+    /// if it waited for another task.
+    pub fn answers_from_outside(&self) -> bool {
+        const FUSE: u64 = 0x6573_5546;
+        let kind = |place: &Place| rustix::fs::fstatfs(&place.directory).map(|told| told.f_type);
+        self.places.iter().any(|place| kind(place).is_ok_and(|kind| kind as u64 == FUSE))
+    }
+
     /// Why there is no more, for people.
     pub fn used_up(&self) -> String {
         match self.max {

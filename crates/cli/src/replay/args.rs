@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use replay::jail::Bind;
 use replay::{Fill, Verify};
 
+use super::log::Told;
 use crate::units;
 
 /// Make the recorded calls again, on other files, and verify that each comes out the same.
@@ -20,6 +21,7 @@ Examples:
   reenact replay sqlite3.rnt
   reenact replay make.rnt --root /mnt/xfs/replay --repeat 5 --cold --verify off
   reenact replay make.rnt --keep --until 217 --root before-217
+  reenact replay make.rnt --log make.log --log-level all
   reenact replay db.rnt --pace recorded --bind /mnt/nvme=/var/lib/db --json")]
 pub struct Args {
     /// The trace
@@ -91,6 +93,17 @@ pub struct Args {
     /// Take no more than this of a file system, such as 10G [default: most of what is free]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,
+
+    /// Write a line for each call that --log-level names into FILE, as it is dealt with: its number,
+    /// who made it, the time since the replay began, what came of it, the call, what the recording
+    /// says, and what was found. One JSON object per line with --json, or if the name of FILE ends
+    /// in `.json` or `.jsonl`
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+
+    /// Which calls --log tells of; each level has those of the ones before it as well
+    #[arg(long, value_enum, requires = "log", default_value_t = Told::Mismatch)]
+    pub log_level: Told,
 
     /// As JSON
     #[arg(long)]

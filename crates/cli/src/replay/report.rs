@@ -9,7 +9,9 @@ use replay::Outcome;
 use replay::compare::FinalState;
 use replay::outcome::{Latencies, Stopped};
 use replay::session::Findings;
+use trace::Trace;
 
+use super::calls;
 use crate::failure::Failure;
 use crate::render::escape;
 use crate::render::json::{Json, text};
@@ -38,6 +40,8 @@ pub struct Report {
     pub runs: Vec<Findings>,
     /// Where the files of the last one still are.
     pub kept: Option<PathBuf>,
+    /// Of the replay that is told about: who waits for what, if it is stuck.
+    pub stuck: Vec<String>,
 }
 
 fn is_ok(run: &Findings) -> bool {
@@ -47,7 +51,18 @@ fn is_ok(run: &Findings) -> bool {
 impl Report {
     /// The replay that is told about in full: the first that is not as recorded, else the last.
     fn told(&self) -> Option<&Findings> {
-        self.runs.iter().find(|run| !is_ok(run)).or_else(|| self.runs.last())
+        self.runs.get(self.number_told()?)
+    }
+
+    fn number_told(&self) -> Option<usize> {
+        self.runs.iter().position(|run| !is_ok(run)).or_else(|| self.runs.len().checked_sub(1))
+    }
+
+    /// Looks up in the trace what is told about calls.
+    pub fn look_up(&mut self, trace: &Trace) {
+        if let Some(number) = self.number_told() {
+            self.stuck = calls::look_up(trace, &mut self.runs[number].outcome);
+        }
     }
 
     /// The end of the command.
@@ -55,8 +70,10 @@ impl Report {
         let Some(run) = self.told() else { return Ok(ExitCode::SUCCESS) };
         let name = trace.display();
         match &run.outcome.stopped {
-            Some(Stopped::Stuck(who)) => {
-                return Err(Failure::Stuck(format!("{name}: the replay is stuck: {who}")));
+            Some(Stopped::Stuck(_)) => {
+                let lines: String = self.stuck.iter().map(|line| format!("\n  {line}")).collect();
+                let found = format!("{name}: the replay is stuck, nothing moves any more:{lines}");
+                return Err(Failure::Stuck(found));
             }
             Some(Stopped::Full(what)) => {
                 return Err(Failure::Failed(format!("{name}: the replay was stopped: {what}")));
@@ -113,7 +130,7 @@ impl Report {
         let (median, low, high) = self.spread();
         let line = text(|json| {
             json.object(|json| {
-                write_json(json, run);
+                write_json(json, run, &self.stuck);
                 json.key("recording").object(|json| {
                     json.key("host").str(&self.recording.0);
                     json.key("began_ns").uint(self.recording.1);
@@ -271,7 +288,7 @@ fn shown(text: &[u8]) -> String {
     out
 }
 
-fn write_json(json: &mut Json<'_>, run: &Findings) {
+fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     let outcome = &run.outcome;
     json.key("replayed").uint(outcome.replayed);
     json.key("simulated").uint(outcome.simulated);
@@ -354,7 +371,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings) {
     }
     let stopped = outcome.stopped.as_ref().map(|stopped| match stopped {
         Stopped::Mismatch => "mismatch".to_string(),
-        Stopped::Stuck(who) => format!("stuck: {who}"),
+        Stopped::Stuck(_) => format!("stuck: {}", stuck.join("; ")),
         Stopped::Full(what) | Stopped::Unreadable(what) | Stopped::Failed(what) => what.clone(),
     });
     json.key("stopped").optional_str(stopped.as_deref());

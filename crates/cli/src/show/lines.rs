@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use model::decode::{self, Limits, Returned, buffers, siginfo};
+use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
 use model::{Contents, Moment, names};
 use trace::event::{Call, EventKind, StartHow};
 
@@ -91,13 +91,22 @@ fn prefix(out: &mut String, moment: &Moment<'_>, numbered: bool) {
         let number = moment.seq.map(|seq| seq.to_string()).unwrap_or_default();
         let _ = write!(out, "{number:>7} ");
     }
-    let id = match (moment.pid, moment.tid) {
+    lane(out, (moment.pid, moment.tid), moment.enter_ns);
+}
+
+/// Appends who does something, and when.
+pub fn lane(out: &mut String, ids: (Option<u32>, Option<u32>), ns: u64) {
+    let (seconds, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    let _ = write!(out, "{:<7} {seconds:>3}.{:06} ", who(ids), ns / 1000);
+}
+
+/// A process, or one of its further threads.
+pub fn who(ids: (Option<u32>, Option<u32>)) -> String {
+    match ids {
         (Some(pid), Some(tid)) if pid != tid => format!("{pid}/{tid}"),
         (Some(pid), _) => pid.to_string(),
         _ => "-".into(),
-    };
-    let (seconds, ns) = (moment.enter_ns / 1_000_000_000, moment.enter_ns % 1_000_000_000);
-    let _ = write!(out, "{id:<7} {seconds:>3}.{:06} ", ns / 1000);
+    }
 }
 
 fn paint(out: &mut String, look: Look, colour: &str, text: &str) {
@@ -122,16 +131,17 @@ fn started(how: StartHow, parent: u32, moment: &Moment<'_>) -> String {
     }
 }
 
-fn call(
+/// Appends a call and its arguments, without what came of it.
+pub fn called(
     out: &mut String,
     call: &Call,
     moment: &Moment<'_>,
     contents: &mut dyn Contents,
-    look: Look,
-) {
-    let limit = look.style.string_limit;
-    let items = if look.style.verbose { usize::MAX } else { limit };
-    let data = if look.style.data { limit } else { 0 };
+    style: Style,
+) -> Decoded {
+    let limit = style.string_limit;
+    let items = if style.verbose { usize::MAX } else { limit };
+    let data = if style.data { limit } else { 0 };
     let limits = Limits { strings: limit, data, items };
     let decoded = decode::decode(call, &moment.view(), contents, limits);
     out.push_str(&decoded.name);
@@ -140,12 +150,23 @@ fn call(
         if index > 0 {
             out.push_str(", ");
         }
-        text::argument(out, name, value, look.style);
+        text::argument(out, name, value, style);
     }
     out.push(')');
     if decoded.unknown_variant {
         out.push_str(" /* buffer not captured */");
     }
+    decoded
+}
+
+fn call(
+    out: &mut String,
+    call: &Call,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+    look: Look,
+) {
+    let decoded = called(out, call, moment, contents, look.style);
     match &decoded.result {
         Returned::Value(value) => {
             out.push_str(" = ");

@@ -157,13 +157,3 @@ pub fn given_descriptors(batch: &Batch, call: &Call, regions: &[Region]) -> Vec<
     pairs.retain(|(found, wanted)| *found >= 0 && *wanted >= 0);
     pairs
 }
-
-/// The path that a call names, for people.
-pub fn path_of(batch: &Batch, call: &Call) -> String {
-    let number = call.args.iter().position(|arg| matches!(arg.kind, Kind::Path));
-    number
-        .and_then(|number| execute::find(batch, call, number, part::WHOLE, 0, false))
-        .and_then(|piece| batch.one_stretch(piece))
-        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-        .unwrap_or_default()
-}

@@ -12,7 +12,7 @@ use crate::scan::{self, Scan};
 impl Actor<'_> {
     /// A portion of a directory.
     pub(super) fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
-        self.tally.replayed += 1;
+        self.lane.counts.replayed.add(1);
         let begin = clock::ticks();
         let mut differs = self.scan_portion(batch, call, false);
         let ns = clock::to_ns(clock::ticks().wrapping_sub(begin));
@@ -33,7 +33,7 @@ impl Actor<'_> {
             scan.partial = true;
         }
         drop(scans);
-        self.conclude(batch, action, call, differs.unwrap_or(Made::Same));
+        self.conclude(action, call, differs.unwrap_or(Made::Same));
     }
 
     fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {

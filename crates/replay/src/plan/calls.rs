@@ -59,7 +59,7 @@ impl Planner<'_> {
             return;
         }
         if said.replay == events::Replay::Task {
-            self.tally.simulated += 1;
+            self.count_simulated();
             if said.ret == events::Ret::Never {
                 if ret == 0 {
                     self.leaves(index, event, said);
@@ -73,13 +73,13 @@ impl Planner<'_> {
             && self.judge.privileged
             && ret == 0
         {
-            self.tally.simulated += 1;
+            self.count_simulated();
             self.open_action(index, event.tsc, exit).what = powers;
             return;
         }
         let lock = Does::of(said, call, ret);
         if let Some(Does::Fails { gives_up }) = lock {
-            self.tally.simulated += 1;
+            self.count_simulated();
             if gives_up {
                 let fd = call.args[0] as i32;
                 self.open_action(index, event.tsc, exit).what = What::Unlock(fd);
@@ -150,13 +150,11 @@ impl Planner<'_> {
                 self.simulate(index, event, exit, step);
             }
             Treatment::Advance { fd } => {
-                self.tally.simulated += 1;
+                self.count_simulated();
                 self.open_action(index, event.tsc, exit).what = What::Advance { fd, by: ret };
             }
-            Treatment::Skip(why) => {
-                *self.tally.skipped.entry((call.nr, why)).or_default() += 1;
-            }
-            Treatment::Withhold(what) => *self.tally.withheld.entry(what).or_default() += 1,
+            Treatment::Skip(why) => self.count_skipped(call.nr, why),
+            Treatment::Withhold(what) => self.count_withheld(what),
         }
     }
 
@@ -194,7 +192,7 @@ impl Planner<'_> {
         file: File,
     ) {
         if !file.here {
-            self.tally.simulated += 1;
+            self.count_simulated();
             return;
         }
         let cut_short = is_cut_short(call);
@@ -267,8 +265,12 @@ impl Planner<'_> {
             packed.args = &[];
             packed.values = [fd as u64, 0, 0, 0, 0, 0];
         }
+        let about = self.give_away();
+        let told = about.as_ref().map_or(0, |about| about.text.len());
         let action = self.open_action(index, event.tsc, exit);
         action.may_block = how.may_block;
+        action.about = about;
+        self.lines[index].batch.about_bytes += told;
         true
     }
 
@@ -306,7 +308,7 @@ impl Planner<'_> {
 
     /// A call whose result is taken as it is: only the numbers of its descriptors are taken up.
     fn simulate(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
-        self.tally.simulated += 1;
+        self.count_simulated();
         let placed: Box<[Placed]> = step
             .gives()
             .map(|(fd, entry)| Placed { fd, close_on_exec: entry.close_on_exec })
@@ -339,7 +341,7 @@ impl Planner<'_> {
         step: &model::Step,
     ) {
         if said.replay == events::Replay::Task {
-            self.tally.simulated += 1;
+            self.count_simulated();
             if let Some(flags) = spawn_flags(call, &mut Stored(self.trace)) {
                 self.make(index, event, flags, None, u64::MAX);
             } else if said.ret == events::Ret::Never {
@@ -365,10 +367,8 @@ impl Planner<'_> {
             why = "it had not returned; what it was to write was written";
         }
         match said.replay {
-            events::Replay::Real | events::Replay::Numbers => {
-                *self.tally.skipped.entry((call.nr, why)).or_default() += 1;
-            }
-            _ => self.tally.simulated += 1,
+            events::Replay::Real | events::Replay::Numbers => self.count_skipped(call.nr, why),
+            _ => self.count_simulated(),
         }
     }
 

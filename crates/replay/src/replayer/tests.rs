@@ -2,6 +2,7 @@
 //! did there: the order that is wrong is tried first, every time.
 
 mod races;
+mod stuck;
 
 use std::collections::HashSet;
 use std::fs;
@@ -34,7 +35,7 @@ const EMSGSIZE: i64 = -90;
 /// Runs it again. It must touch nothing but what is the test's own: this is no jail.
 fn replayed(recording: &Recording) -> Outcome {
     let options = Options { speed: Some(1.0), ..Options::default() };
-    super::replay(&recording.trace(), options, space(), HashSet::new(), &|_| {})
+    super::replay(&recording.trace(), options, space(), HashSet::new(), &|_| {}, None, None)
 }
 
 fn agrees(recording: &Recording) {
@@ -230,7 +231,7 @@ fn what_takes_nothing_of_the_disk_needs_no_room() {
     let disk = std::fs::File::open(dir.path()).expect("it is there");
     let space = Space::new(vec![disk.into()], None).expect("it tells what is free");
     let (options, space) = (Options::default(), Arc::new(space));
-    let outcome = super::replay(&r.trace(), options, space, HashSet::new(), &|_| {});
+    let outcome = super::replay(&r.trace(), options, space, HashSet::new(), &|_| {}, None, None);
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
     assert_eq!((outcome.verified, outcome.skipped.len()), (4, 1), "{:?}", outcome.mismatches);
 }

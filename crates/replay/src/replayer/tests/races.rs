@@ -339,8 +339,15 @@ fn no_calls_wait_in_a_circle() {
         }
         r.in_order();
         let options = Options::default();
-        let outcome =
-            crate::replayer::replay(&r.trace(), options, space(), HashSet::new(), &|_| {});
+        let outcome = crate::replayer::replay(
+            &r.trace(),
+            options,
+            space(),
+            HashSet::new(),
+            &|_| {},
+            None,
+            None,
+        );
         assert!(outcome.stopped.is_none(), "seed {seed}: {:?}", outcome.stopped);
     }
 }

@@ -1,0 +1,224 @@
+//! What came of single calls, on the way to whoever writes it down. Tasks have no descriptors of
+//! ours: a thread of the host takes the lines and hands them on.
+
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::{Contents, Moment};
+
+/// Lines that wait; then who has one waits.
+const LINES_MAX: usize = 1 << 14;
+/// How long the writer sleeps between looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What came of a call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Came {
+    /// Another result, or other bytes.
+    Mismatch,
+    /// The same, but it depends on what others did at the time, and proves nothing.
+    Raced,
+    /// Its result was taken from the trace.
+    Simulated,
+    /// It was left out.
+    Skipped,
+    /// It would have made something that could do harm.
+    Withheld,
+    /// It cannot be done here.
+    Unsupported,
+    /// It was made, and its result cannot be told to be right.
+    Unverified,
+    /// As recorded.
+    Verified,
+}
+
+/// Which calls are told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Those that came out otherwise.
+    Mismatch,
+    /// And those that did because of races.
+    Raced,
+    /// And all that were not made again.
+    Simulated,
+    /// All.
+    All,
+}
+
+impl Level {
+    fn tells(self, came: Came) -> bool {
+        let most = match self {
+            Level::Mismatch => Came::Mismatch,
+            Level::Raced => Came::Raced,
+            Level::Simulated => Came::Unsupported,
+            Level::All => Came::Verified,
+        };
+        came <= most
+    }
+}
+
+/// A call, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its number in the trace.
+    pub seq: u64,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its thread.
+    pub tid: Option<u32>,
+    /// Its name.
+    pub name: &'static str,
+    /// The call as it was made, with the paths of descriptors.
+    pub text: String,
+}
+
+/// What came of one call.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The call.
+    pub about: About,
+    /// What came of it.
+    pub came: Came,
+    /// What it is about: an argument or a field, or why it was not made.
+    pub what: String,
+    /// What the recording says.
+    pub expected: String,
+    /// What came out; empty if it is the same, or was not made.
+    pub found: String,
+    /// When that was, from the replay's beginning.
+    pub at: Duration,
+}
+
+/// Makes the text of a call.
+pub type Describe<'a> = dyn Fn(&Moment<'_>, &mut dyn Contents) -> String + 'a;
+
+/// Where lines go, and which.
+pub struct Wanted<'a> {
+    /// Which calls.
+    pub level: Level,
+    /// Makes the text of a call.
+    pub describe: &'a Describe<'a>,
+    /// Writes a line.
+    pub write: &'a mut (dyn FnMut(&Line) -> io::Result<()> + Send),
+}
+
+/// Lines that were not written yet.
+#[derive(Debug)]
+pub struct Log {
+    level: Level,
+    began: Instant,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    lines: Vec<Line>,
+    closed: bool,
+}
+
+impl Log {
+    /// Without any lines.
+    pub fn new(level: Level) -> Log {
+        let (queue, changed) = Default::default();
+        Log { level, began: Instant::now(), queue, changed }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether such calls are told.
+    pub fn tells(&self, came: Came) -> bool {
+        self.level.tells(came)
+    }
+
+    /// Adds a line; its time is now. Waits while there is no room.
+    pub fn add(&self, mut line: Line) {
+        let full = |queue: &mut Queue| queue.lines.len() >= LINES_MAX && !queue.closed;
+        let queue = self.changed.wait_while(self.queue(), full);
+        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
+        if !queue.closed {
+            line.at = self.began.elapsed();
+            queue.lines.push(line);
+        }
+    }
+
+    /// Hands lines on until it is closed.
+    pub fn serve(&self, write: &mut (dyn FnMut(&Line) -> io::Result<()> + Send)) -> io::Result<()> {
+        loop {
+            let mut queue = self.queue();
+            let (lines, closed) = (std::mem::take(&mut queue.lines), queue.closed);
+            drop(queue);
+            self.changed.notify_all();
+            if let Err(error) = lines.iter().try_for_each(&mut *write) {
+                self.close();
+                return Err(error);
+            }
+            if closed && lines.is_empty() {
+                return Ok(());
+            }
+            if lines.is_empty() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// No more lines come.
+    pub fn close(&self) {
+        self.queue().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64) -> Line {
+        let about = About { seq, pid: None, tid: None, name: "read", text: String::new() };
+        let [what, expected, found] = Default::default();
+        Line { about, came: Came::Verified, what, expected, found, at: Duration::ZERO }
+    }
+
+    #[test]
+    fn all_lines_are_written_in_order_however_slow_the_writer_is() {
+        const LINES: u64 = 3 * LINES_MAX as u64;
+        let log = Log::new(Level::All);
+        let mut seen = Vec::new();
+        std::thread::scope(|scope| {
+            let write = |line: &Line| {
+                seen.push(line.about.seq);
+                Ok(())
+            };
+            let (log, mut write) = (&log, write);
+            scope.spawn(move || log.serve(&mut write).unwrap());
+            (0..LINES).for_each(|seq| log.add(line(seq)));
+            log.close();
+        });
+        assert_eq!(seen, (0..LINES).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_writer_that_failed() {
+        let log = Log::new(Level::All);
+        std::thread::scope(|scope| {
+            scope.spawn(|| log.serve(&mut |_| Err(io::ErrorKind::StorageFull.into())).unwrap_err());
+            (0..2 * LINES_MAX as u64).for_each(|seq| log.add(line(seq)));
+        });
+    }
+
+    #[test]
+    fn levels_tell_what_the_one_before_tells_and_more() {
+        let told = |level: Level| {
+            let all =
+                [Came::Mismatch, Came::Raced, Came::Simulated, Came::Withheld, Came::Verified];
+            all.map(|came| level.tells(came))
+        };
+        assert_eq!(told(Level::Mismatch), [true, false, false, false, false]);
+        assert_eq!(told(Level::Raced), [true, true, false, false, false]);
+        assert_eq!(told(Level::Simulated), [true, true, true, true, false]);
+        assert_eq!(told(Level::All), [true; 5]);
+    }
+}

@@ -1,0 +1,120 @@
+//! What is counted of calls that are not made again, and what is told of them where that is wanted.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Moment, Step, Stored};
+use trace::event::{Call, Event, Outcome};
+
+use super::Planner;
+use crate::latency::ByCall;
+use crate::log::{About, Came, Describe, Line};
+use crate::outcome::{self, shown};
+
+/// What the planner counts.
+#[derive(Default)]
+pub struct Tally {
+    simulated: u64,
+    skipped: HashMap<(u16, &'static str), u64>,
+    withheld: HashMap<&'static str, u64>,
+    /// Places where something is missing in the recording.
+    pub gaps: u64,
+    /// How long calls took.
+    pub recorded: ByCall,
+}
+
+/// The call at hand, where calls are told of.
+pub struct AtHand<'a> {
+    describe: Option<&'a Describe<'a>>,
+    /// Until a task is to make it again: then that tells of it.
+    about: Option<Box<About>>,
+    /// What came of it, and why.
+    came: (Came, &'static str),
+}
+
+impl<'a> AtHand<'a> {
+    /// Before the first call.
+    pub fn new(describe: Option<&'a Describe<'a>>) -> AtHand<'a> {
+        AtHand { describe, about: None, came: (Came::Simulated, "") }
+    }
+}
+
+fn name_of(nr: u16) -> &'static str {
+    events::by_number(u64::from(nr)).map_or("unknown", |row| row.name)
+}
+
+impl Tally {
+    /// Adds what was counted.
+    pub fn count_into(self, outcome: &mut outcome::Outcome) {
+        outcome.simulated += self.simulated;
+        outcome.gaps += self.gaps;
+        for ((nr, why), count) in self.skipped {
+            let what = format!("{}: {why}", name_of(nr));
+            outcome::Outcome::count(&mut outcome.skipped, &what, count);
+        }
+        for (what, count) in self.withheld {
+            outcome::Outcome::count(&mut outcome.withheld, what, count);
+        }
+        for (nr, latencies) in self.recorded.into_calls() {
+            let pair = outcome.latencies.entry(name_of(nr).to_string()).or_default();
+            pair.recorded.add(&latencies);
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// The result of the call at hand is taken from the trace.
+    pub(super) fn count_simulated(&mut self) {
+        self.tally.simulated += 1;
+        self.at_hand.came = (Came::Simulated, "");
+    }
+
+    /// The call at hand is left out.
+    pub(super) fn count_skipped(&mut self, nr: u16, why: &'static str) {
+        *self.tally.skipped.entry((nr, why)).or_default() += 1;
+        self.at_hand.came = (Came::Skipped, why);
+    }
+
+    /// The call at hand would make what could do harm.
+    pub(super) fn count_withheld(&mut self, what: &'static str) {
+        *self.tally.withheld.entry(what).or_default() += 1;
+        self.at_hand.came = (Came::Withheld, what);
+    }
+
+    /// A call begins that is to be told of; `None` where none are.
+    pub(super) fn look_at(&mut self, event: &Event, call: &Call) -> Option<Step> {
+        let describe = self.at_hand.describe?;
+        let mut stored = Stored(self.trace);
+        let step = self.world.step(event, &mut stored);
+        let clock = |tsc| self.trace.ticks_to_ns(tsc).max(0) as u64;
+        let moment = Moment::new(Some(self.seq), event, &self.world, &step, &clock);
+        let about = About {
+            seq: self.seq,
+            pid: moment.pid,
+            tid: moment.tid,
+            name: name_of(call.nr),
+            text: describe(&moment, &mut stored),
+        };
+        self.at_hand.about = Some(Box::new(about));
+        Some(step)
+    }
+
+    /// A task is to make the call at hand: it tells what came of it.
+    pub(super) fn give_away(&mut self) -> Option<Box<About>> {
+        self.at_hand.about.take()
+    }
+
+    /// The call at hand is dealt with: if no task makes it again, what came of it is told now.
+    pub(super) fn tell(&mut self, call: &Call) {
+        let Some(about) = self.at_hand.about.take() else { return };
+        let (came, why) = self.at_hand.came;
+        let expected = match call.outcome {
+            Outcome::Returned { ret, .. } => shown(ret),
+            Outcome::Unfinished => "no result".into(),
+        };
+        self.shared.tell(None, came, || {
+            let (about, at) = (*about, Duration::ZERO);
+            Some(Line { about, came, what: why.into(), expected, found: String::new(), at })
+        });
+    }
+}
