@@ -25,6 +25,7 @@ global_asm!(
     "xor %r12d, %r12d",
     "xor %r13d, %r13d",
     "xor %r14d, %r14d",
+    "xor %r15d, %r15d",
     ".endm",
     // Stage 1 overwrites the entry point; it copies stage 2 from below the stack to a page.
     ".globl reenact_stage1, reenact_stage1_end, reenact_stage2, reenact_stage2_end",
@@ -48,11 +49,12 @@ global_asm!(
     "mov %rax, %rbx",
     "lea reenact_stage2_end(%rip), %rbp", // the parameters follow the code
     "or $-1, %r14d",
+    "or $-1, %r15d",
     "cmpq $0, {p_arena_len}(%rbp)",
     "je 1f",
-    // In another IPC namespace arena and image come as one descriptor, through a pair of sockets
-    // whose other end the supervisor takes when it sees this call return. If it is not there, the
-    // socket is empty.
+    // Where segments cannot be attached, the arena comes as one descriptor, and image and catalog
+    // as another, through a pair of sockets whose other end the supervisor takes when it sees this
+    // call return. If it is not there, the socket is empty.
     "mov $53, %eax",
     "mov $1, %edi",        // AF_UNIX
     "mov $0x80002, %esi",  // SOCK_DGRAM | SOCK_CLOEXEC
@@ -84,9 +86,10 @@ global_asm!(
     "syscall",
     "cmp $8, %r13",
     "jne 9f",
-    "cmpq $20, {control}(%rbx)", // a header and one descriptor
+    "cmpq $24, {control}(%rbx)", // a header and two descriptors
     "jne 9f",
     "mov {control}+16(%rbx), %r14d",
+    "mov {control}+20(%rbx), %r15d",
     "mov $9, %eax",
     "xor %edi, %edi",
     "mov {p_arena_len}(%rbp), %rsi",
@@ -98,6 +101,17 @@ global_asm!(
     "cmp $-4096, %rax",
     "ja 9f",
     "mov %rax, {p_arena_at}(%rbp)",
+    "mov $9, %eax",
+    "xor %edi, %edi",
+    "mov ${catalog_bytes}, %esi",
+    "mov $1, %edx",
+    "mov $0x4001, %r10d",
+    "mov %r15d, %r8d",
+    "mov {p_image}(%rbp), %r9",
+    "syscall",
+    "cmp $-4096, %rax",
+    "ja 9f",
+    "mov %rax, {p_catalog_at}(%rbp)",
     "1:",
     "mov $9, %eax",
     "xor %edi, %edi",
@@ -110,22 +124,24 @@ global_asm!(
     "cmp $-4096, %rax",
     "ja 9f",
     "mov %rax, %r12",
-    "test %r14d, %r14d",
+    "test %r15d, %r15d",
     "js 2f",
     "mov $9, %eax",
     "mov %r12, %rdi",
     "mov {p_image}(%rbp), %rsi",
     "mov $5, %edx",
     "mov $0x12, %r10d", // MAP_PRIVATE | MAP_FIXED
-    "mov %r14d, %r8d",
-    "mov {p_arena_len}(%rbp), %r9",
+    "mov %r15d, %r8d",
+    "xor %r9d, %r9d",
     "syscall",
     "cmp $-4096, %rax",
     "ja 9f",
     "mov $3, %eax",
     "mov %r14d, %edi",
     "syscall",
-    "or $-1, %r14d",
+    "mov $3, %eax",
+    "mov %r15d, %edi",
+    "syscall",
     "jmp 3f",
     "2:",
     "mov $30, %eax",
@@ -147,6 +163,9 @@ global_asm!(
     "js 4f",
     "mov $3, %eax",
     "mov %r14d, %edi",
+    "syscall",
+    "mov $3, %eax",
+    "mov %r15d, %edi",
     "syscall",
     "4:",
     "mov $10, %eax",
@@ -209,6 +228,8 @@ global_asm!(
     p_slot = const offset_of!(Parameters, slot),
     p_arena_len = const offset_of!(Parameters, arena_len),
     p_arena_at = const offset_of!(Parameters, arena_at),
+    p_catalog_at = const offset_of!(Parameters, catalog_at),
+    catalog_bytes = const ring::CATALOG_BYTES,
     // Behind stage 2, in its page: a msghdr, an iovec, control data, a pair of descriptors.
     message = const STAGE2_ROOM,
     vector = const STAGE2_ROOM + 64,

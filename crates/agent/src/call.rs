@@ -10,6 +10,7 @@ use crate::context::{Context, Frame, NO_CALL, phase, slow};
 use crate::stream::Stream;
 use crate::{
     capture as data, entry, exec, guards, identity, maps, sigcalls, signals, status, sys, tasks,
+    users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`, and left without a `ret`,
@@ -57,6 +58,7 @@ fn record(frame: &mut Frame, context: &mut Context) {
         raw::__NR_rt_sigprocmask => sigcalls::sigprocmask(context, frame),
         raw::__NR_rt_sigpending => sigcalls::sigpending(context, frame),
         raw::__NR_prctl | raw::__NR_seccomp | raw::__NR_arch_prctl => guards::call(context, frame),
+        raw::__NR_setuid | raw::__NR_setreuid | raw::__NR_setresuid => users::call(context, frame),
         raw::__NR_sigaltstack => sigcalls::sigaltstack(context, frame),
         raw::__NR_rt_sigsuspend
         | raw::__NR_ppoll
@@ -104,10 +106,13 @@ fn old_call(context: &mut Context, frame: &mut Frame) {
     }
     let args = [frame.rbx, frame.rcx, frame.rdx, frame.rsi, frame.rdi, frame.rbp]
         .map(|arg| arg & 0xffff_ffff);
-    let row = enter(context, OLD_NUMBERS + nr, &args, 0);
-    // SAFETY: the call is the program's own.
-    let ret = unsafe { entry::reenact_old_call(nr, &args) };
-    exit(context, row, &args, ret);
+    users::watched(context, users::OLD_CALLS.contains(&nr), |context| {
+        let row = enter(context, OLD_NUMBERS + nr, &args, 0);
+        // SAFETY: the call is the program's own.
+        let ret = unsafe { entry::reenact_old_call(nr, &args) };
+        exit(context, row, &args, ret);
+        ret
+    });
 }
 
 #[inline(always)]

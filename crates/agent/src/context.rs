@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use ring::{Arena, Slot};
+use ring::{Arena, Catalog, Slot};
 
 use crate::guards::Dispatch;
 use crate::maps::Maps;
@@ -195,6 +195,9 @@ pub mod area {
 /// Most threads of one address space that have an area at the same time.
 pub const AREAS: usize = 8192;
 
+/// Most arenas that are mapped in one address space at the same time.
+pub const ARENAS: usize = 8;
+
 /// What all that share the memory share.
 #[repr(C, align(4096))]
 pub struct Space {
@@ -203,6 +206,10 @@ pub struct Space {
     pub lock: SpinLock,
     /// `%gs` can be set without a system call.
     pub can_write_gs: bool,
+    /// What is known about executable files; no program can write it.
+    pub catalog: Option<Catalog>,
+    /// Arenas that are mapped: more than one while threads of several users share this memory.
+    pub arenas: [AtomicU64; ARENAS],
     pub sites: Sites,
     pub maps: Maps,
     pub statuses: status::Files,
@@ -239,6 +246,20 @@ impl SpaceCell {
 pub fn space() -> &'static mut Space {
     // SAFETY: fields are written under the lock, or by the only thread, or are atomic.
     unsafe { &mut *SPACE.get() }
+}
+
+impl Space {
+    /// Calls `found` with the areas of all threads that may be there.
+    pub fn each_area(&self, mut found: impl FnMut(&ThreadArea)) {
+        let used = self.areas_used.load(Ordering::Acquire) as usize;
+        let others = self.areas[..used.min(AREAS)].iter().map(|at| at.load(Ordering::Acquire));
+        for at in core::iter::once(&raw const self.first as u64).chain(others) {
+            if at != 0 {
+                // SAFETY: areas are never unmapped.
+                found(unsafe { &*(at as *const ThreadArea) });
+            }
+        }
+    }
 }
 
 impl ThreadArea {

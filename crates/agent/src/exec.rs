@@ -81,7 +81,7 @@ pub fn cancel(context: &mut Context) {
 }
 
 /// Asks the supervisor and waits for its answer: an [`answer`].
-fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
+pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return answer::REFUSED };
     if !tell(context, what, args) {
         return answer::REFUSED;

@@ -9,7 +9,7 @@ use linux_raw_sys::prctl;
 
 use crate::context::{Context, space};
 use crate::sites::AUDIT_ARCH_X86_64;
-use crate::{exec, memory, snapshot, start};
+use crate::{exec, helper, memory, snapshot, start, users};
 
 /// A call that the agent makes for itself.
 struct Need {
@@ -40,6 +40,7 @@ const ZERO: Option<u64> = Some(0);
 const RWX: Option<u64> = Some(7);
 const RX: Option<u64> = Some(5);
 const RW: Option<u64> = Some(3);
+const READ: Option<u64> = Some(1);
 
 const SHARED: Option<u64> = Some((raw::MAP_SHARED | raw::MAP_NORESERVE) as u64);
 const IMAGE: Option<u64> = Some((raw::MAP_PRIVATE | raw::MAP_FIXED) as u64);
@@ -83,6 +84,7 @@ const NEEDED: &[Need] = &[
     any(raw::__NR_recvmsg),
     any(raw::__NR_close),
     with(raw::__NR_mmap, [None, None, RW, SHARED, None, ZERO]),
+    with(raw::__NR_mmap, [None, None, READ, SHARED, None, None]),
     with(raw::__NR_mmap, [None, None, RX, IMAGE, None, None]),
     with(raw::__NR_mprotect, [None, None, RX, ZERO, ZERO, ZERO]),
     with(raw::__NR_mprotect, [None, None, RWX, ZERO, ZERO, ZERO]),
@@ -90,6 +92,7 @@ const NEEDED: &[Need] = &[
     with(raw::__NR_prctl, [Some(exec::PR_GET_MDWE), ZERO, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_arch_prctl, [SET_GS, None, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),
+    may_fail(raw::__NR_getresuid),
     may_fail(raw::__NR_sched_yield),
     may_fail(raw::__NR_getxattr),
     may_fail(raw::__NR_process_vm_readv),
@@ -99,15 +102,16 @@ const NEEDED: &[Need] = &[
     may_fail(raw::__NR_pread64),
 ];
 
-/// What is needed besides where files are stored before they change.
-const NEEDED_BY_SNAPSHOTS: &[Need] = &[
-    may_fail_with(raw::__NR_clone, [Some(snapshot::HELPER_FLAGS), None, None, None, None, None]),
+/// What is needed besides where files are stored before they change, and by threads that may become
+/// another user.
+const NEEDED_BY_HELPERS: &[Need] = &[
+    may_fail_with(raw::__NR_clone, [Some(helper::FLAGS), None, None, None, None, None]),
     may_fail_with(raw::__NR_close_range, [None, None, UNSHARE, ZERO, ZERO, ZERO]),
     may_fail(raw::__NR_openat),
     may_fail(raw::__NR_openat2),
     any(raw::__NR_exit),
 ];
-const UNSHARE: Option<u64> = Some(snapshot::CLOSE_RANGE_UNSHARE);
+const UNSHARE: Option<u64> = Some(helper::CLOSE_RANGE_UNSHARE);
 
 /// An error that the agent would take for a bad pointer of the program's.
 const EFAULT: u32 = 14;
@@ -155,11 +159,19 @@ pub fn lets_agent_work(context: &Context, program: u64) -> bool {
     // One that cannot be read is refused by the kernel.
     let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return true };
     let filter = Filter { context, len: len as u16, instructions };
-    let snapshots = if snapshot::is_on(context) { NEEDED_BY_SNAPSHOTS } else { &[] };
-    NEEDED.iter().chain(snapshots).all(|need| {
+    let with_helpers = snapshot::is_on(context) || users::may_change();
+    let helpers = if with_helpers { NEEDED_BY_HELPERS } else { &[] };
+    NEEDED.iter().chain(helpers).all(|need| {
         let not_needed = need.nr == raw::__NR_arch_prctl && space().can_write_gs;
         not_needed || filter.lets_through(need).is_some()
     })
+}
+
+/// Whether memory can be unmapped under this `struct sock_fprog`, whatever else it forbids.
+pub fn lets_unmap(context: &Context, program: u64) -> bool {
+    let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return true };
+    let filter = Filter { context, len: len as u16, instructions };
+    filter.lets_through(&any(raw::__NR_munmap)).is_some()
 }
 
 /// A number that may be unknown.

@@ -53,6 +53,10 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         None => false,
     };
     let strict = matches!(filter, Some(Filter::Strict));
+    let keeps_memory = match filter {
+        Some(Filter::Program(at)) if disturbs => !filter::lets_unmap(context, at),
+        _ => strict,
+    };
     if strict || nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC {
         signals::note_time();
     }
@@ -70,6 +74,9 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     // A listener's descriptor tells of success, too.
     if disturbs && ret < 0 {
         sys::QUIET.store(false, Ordering::Relaxed);
+    }
+    if keeps_memory && ret >= 0 {
+        sys::KEEPS_MEMORY.store(true, Ordering::Relaxed);
     }
     exit(context, row, &args, ret);
     ret

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
-use ring::{Arena, Module, SITES_MAX, Site, request};
+use ring::{Catalog, MODULES_MAX, Module, SITES_MAX, Site, request};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, space};
@@ -93,9 +93,9 @@ pub fn at(address: u64) -> Option<Map> {
 }
 
 /// What the supervisor knows about a site.
-pub fn site(context: &Context, site: u64) -> Known {
-    let (Some(map), Some(arena)) = (at(site), context.arena) else { return Known::Never };
-    let Some((first, sites)) = sites_of(arena, &map.key) else { return Known::NotYet };
+pub fn site(site: u64) -> Known {
+    let (Some(map), Some(catalog)) = (at(site), space().catalog) else { return Known::Never };
+    let Some((first, sites)) = sites_of(catalog, &map.key) else { return Known::NotYet };
     let offset = site - map.start + map.offset;
     match sites.binary_search_by_key(&offset, |site| u64::from(site.offset)) {
         Ok(found) => Known::Patchable(sites[found], first + found),
@@ -105,12 +105,12 @@ pub fn site(context: &Context, site: u64) -> Known {
 
 /// The patchable sites of a file and the place of the first in the table; `None`: it was not
 /// analysed so far.
-pub fn sites_of(arena: Arena, key: &Key) -> Option<(usize, &'static [Site])> {
-    let module = module(arena, key)?;
+pub fn sites_of(catalog: Catalog, key: &Key) -> Option<(usize, &'static [Site])> {
+    let module = module(catalog, key)?;
     let first = (module.first.load(Ordering::Relaxed) as usize).min(SITES_MAX);
     let count = (module.count.load(Ordering::Relaxed) as usize).min(SITES_MAX - first);
     // SAFETY: the supervisor wrote these sites before it published the module.
-    Some((first, unsafe { core::slice::from_raw_parts(arena.sites().add(first), count) }))
+    Some((first, unsafe { core::slice::from_raw_parts(catalog.sites().add(first), count) }))
 }
 
 /// Asks for the file that a site is in to be analysed; nobody waits.
@@ -119,9 +119,9 @@ pub fn ask_for(context: &mut Context, site: u64) {
 }
 
 /// A file's entry in the module table.
-fn module(arena: Arena, key: &Key) -> Option<&'static Module> {
-    let modules = arena.modules();
-    let count = modules.count.load(Ordering::Acquire) as usize;
+fn module(catalog: Catalog, key: &Key) -> Option<&'static Module> {
+    let modules = catalog.modules();
+    let count = (modules.count.load(Ordering::Acquire) as usize).min(MODULES_MAX);
     modules.modules[..count].iter().find(|module| {
         module.ino.load(Ordering::Relaxed) == key.ino
             && module.dev.load(Ordering::Relaxed) == key.dev
@@ -194,5 +194,5 @@ fn mapped(context: &mut Context, args: &[u64; 6], at: u64) {
     };
     let (space, map) = (space(), Map { start: at, end: at + len, offset, key });
     space.lock.with(|| space.maps.add(map));
-    profile::patch(context, &map);
+    profile::patch(&map);
 }

@@ -1,9 +1,12 @@
 //! Which sites images of a program met: their successors patch them before they start.
 //!
 //! Most processes live too short for a site to be met four times, and all images of a program
-//! begin in the same way.
+//! begin in the same way. Agents leave notes; the supervisor makes profiles of them, which no
+//! program can write.
 
 use core::sync::atomic::Ordering;
+
+use ring::{NOTES, Note, Profile, program_id};
 
 use crate::context::{Context, space};
 use crate::maps::{self, Known, Map};
@@ -11,45 +14,53 @@ use crate::{sites, sys};
 
 /// Fewer sites than this in a mapping are not worth making it writable.
 const WORTHWHILE: usize = 3;
-/// Places that are tried for a program's profile.
-const PROBES: usize = 8;
+/// Places that are tried for a note.
+const PROBES: u64 = 8;
 
-/// A new image of the program that is mapped here begins: finds or makes its profile.
-pub fn begin(context: &Context, program: &Map) {
-    let Some(arena) = context.arena else { return };
-    let (profiles, hash) = (arena.profiles(), program.key.hash());
-    let places = (hash as usize..).take(PROBES).map(|at| &profiles[at % profiles.len()]);
-    let is_its = |profile: &&ring::Profile| {
-        let order = Ordering::Relaxed;
-        match profile.program.compare_exchange(0, hash, order, order) {
-            Ok(_) => true,
-            Err(other) => other == hash,
-        }
-    };
-    space().sites.profile = places.into_iter().find(is_its);
+/// A new image of the program that is mapped here begins.
+pub fn begin(program: &Map) {
+    space().sites.program = program_id(program.key.hash());
+}
+
+/// The profile of the program that this image runs.
+fn profile() -> Option<&'static Profile> {
+    let space = space();
+    let program = space.sites.program;
+    let is_its = |profile: &&Profile| profile.program.load(Ordering::Acquire) == program;
+    space.catalog?.places_for(program).find(is_its).filter(|_| program != 0)
 }
 
 /// A site was met for the first time in this image.
 pub fn note(context: &Context, site: u64) {
-    let Some(profile) = space().sites.profile else { return };
-    let Known::Patchable(_, index) = maps::site(context, site) else { return };
+    let program = space().sites.program;
+    let (Some(arena), true) = (context.arena, program != 0) else { return };
+    let Known::Patchable(_, index) = maps::site(site) else { return };
     let wanted = index as u32 + 1;
-    for place in &profile.sites {
-        let order = Ordering::Relaxed;
-        match place.compare_exchange(0, wanted, order, order) {
-            Err(other) if other != wanted => {}
-            _ => return,
+    let sites = profile().map(|profile| &profile.sites[..]).unwrap_or_default();
+    if sites.iter().any(|place| place.load(Ordering::Relaxed) == wanted)
+        || sites.last().is_some_and(|last| last.load(Ordering::Relaxed) != 0)
+    {
+        return;
+    }
+    let word = Note { program, site: index }.to_word();
+    let first = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    for at in first..first + PROBES {
+        let place = &arena.notes()[at as usize % NOTES];
+        match place.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed) {
+            Err(other) if other != word => {}
+            _ => break,
         }
     }
+    arena.control().notes.store(1, Ordering::Relaxed);
 }
 
 /// A mapping is new: nobody has executed it yet.
-pub fn patch(context: &Context, map: &Map) {
-    let (Some(profile), Some(arena)) = (space().sites.profile, context.arena) else { return };
+pub fn patch(map: &Map) {
+    let (Some(profile), Some(catalog)) = (profile(), space().catalog) else { return };
     if sys::is_quiet() {
         return;
     }
-    let Some((first, sites)) = maps::sites_of(arena, &map.key) else { return };
+    let Some((first, sites)) = maps::sites_of(catalog, &map.key) else { return };
     let known = profile
         .sites
         .iter()

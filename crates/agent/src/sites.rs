@@ -19,7 +19,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general as raw;
-use ring::{Profile, Site};
+use ring::Site;
 
 use crate::context::{Context, slow, space};
 use crate::deliver::{Registers, UContext};
@@ -70,8 +70,8 @@ pub struct Sites {
     entries: [Entry; SITES],
     used: AtomicU32,
     areas: [StubArea; AREAS],
-    /// Of the program that this image runs.
-    pub profile: Option<&'static Profile>,
+    /// What profiles know the program by that this image runs; 0: it has none.
+    pub program: u64,
 }
 
 /// SIGSYS: a call from a site that is not patched, or a signal of the program's.
@@ -170,7 +170,7 @@ fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
     if sys::is_quiet() {
         return;
     }
-    let known = match maps::site(context, site) {
+    let known = match maps::site(site) {
         Known::Patchable(known, _) => known,
         Known::Never => return entry.settled.store(true, Ordering::Relaxed),
         Known::NotYet if hits.is_power_of_two() => return maps::ask_for(context, site),

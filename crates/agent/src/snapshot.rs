@@ -18,24 +18,12 @@ use linux_raw_sys::general as raw;
 use ring::FILES;
 
 use crate::context::{Context, mask_all, phase};
+use crate::helper::{self, Helper};
 use crate::stream::Stream;
-use crate::{entry, identity, sys};
+use crate::{identity, sys};
 
-/// A thread like any other; the first thing it does is to leave the program's descriptors behind.
-pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
-    | raw::CLONE_FS
-    | raw::CLONE_FILES
-    | raw::CLONE_SIGHAND
-    | raw::CLONE_THREAD
-    | raw::CLONE_VFORK
-    | raw::CLONE_UNTRACED) as u64;
-/// From linux/close_range.h.
-pub const CLOSE_RANGE_UNSHARE: u64 = 2;
-const STACK_BYTES: u64 = 16 << 10;
-const PAGE_BYTES: u64 = 4096;
 /// Places where a file's mark may stand.
 const PLACES: usize = 8;
-const ESRCH: i64 = -3;
 
 /// File systems whose files are views of the kernel, from linux/magic.h: to read them may do things.
 const VIEWS: [i64; 13] = [
@@ -187,15 +175,14 @@ fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
     if size == 0 {
         return;
     }
-    let room = size.min(SNAPSHOT_WINDOW_BYTES).next_multiple_of(PAGE_BYTES);
-    let mapped = sys::map_memory((room + STACK_BYTES) as usize);
+    let room = size.min(SNAPSHOT_WINDOW_BYTES);
     let mut done = 0;
-    if let Some(memory) = mapped {
-        let to = memory as u64;
+    if let Some(helper) = Helper::new(room) {
+        let to = helper.memory;
         while done < size.min(SNAPSHOT_BYTES_MAX) && !context.silent {
             let len = (size - done).min(SNAPSHOT_WINDOW_BYTES);
             let mut job = Job { target, stat, offset: done, len, to, read: None };
-            run(context, &mut job, to + room + STACK_BYTES);
+            helper.run(context.tgid, &raw mut job as u64, read_window);
             let Some(read) = job.read else { break };
             if read != 0 {
                 let words = [head(target, done, 0), read, read];
@@ -203,7 +190,6 @@ fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
             }
             done = if read == len { done + len } else { size };
         }
-        sys::call(raw::__NR_munmap, [to, room + STACK_BYTES, 0, 0, 0, 0]);
     }
     if done < size && !context.silent {
         Stream::record(context, &[head(target, done, data_flag::FAULT), size - done, 0]);
@@ -216,25 +202,6 @@ fn head(target: &Target, offset: u64, flags: u8) -> u64 {
     Header::new(RecordKind::Data, target.arg, window, c).to_word()
 }
 
-/// Runs the helper to its end.
-fn run(context: &Context, job: &mut Job<'_>, stack_top: u64) {
-    let mask = sys::set_mask(u64::MAX);
-    // SAFETY: signals are blocked, the stack is new, and the job outlives the helper.
-    let tid = unsafe {
-        entry::reenact_helper(HELPER_FLAGS, stack_top, core::ptr::from_mut(job) as u64, read_window)
-    };
-    // It may be on its way out still: the program is not to find one thread more than it has.
-    let is_there = || {
-        let args = [u64::from(context.tgid), tid as u64, 0, 0, 0, 0];
-        sys::call(raw::__NR_tgkill, args) != ESRCH
-    };
-    while tid > 0 && is_there() {
-        sys::call(raw::__NR_sched_yield, [0; 6]);
-    }
-    sys::set_mask(mask);
-    core::hint::black_box(job);
-}
-
 /// In the helper: leaves the program's descriptors behind, opens the file and reads.
 extern "C" fn read_window(job: u64) {
     // SAFETY: the maker sleeps, and has lent us this.
@@ -242,8 +209,7 @@ extern "C" fn read_window(job: u64) {
     let Target { dir, path, .. } = *job.target;
     let has_dir = dir as u32 != raw::AT_FDCWD as u32;
     let first = if has_dir { u64::from(dir as u32) + 1 } else { 0 };
-    let all = u64::from(u32::MAX);
-    if sys::call(raw::__NR_close_range, [first, all, CLOSE_RANGE_UNSHARE, 0, 0, 0]) != 0 {
+    if !helper::leave_descriptors(first) {
         return;
     }
     let fd = open(job.target, dir, path, u64::from(raw::O_NOATIME));

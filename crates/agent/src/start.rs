@@ -4,13 +4,13 @@ use core::sync::atomic::Ordering;
 
 use events::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 use linux_raw_sys::general as raw;
-use ring::{Arena, slot_state};
+use ring::{Arena, Catalog, SLOTS, slot_state};
 
 use crate::capture::{self, Which};
 use crate::context::{Context, signal_bit, space};
 use crate::maps::Map;
 use crate::stream::Stream;
-use crate::{entry, maps, memory, profile, signals, sys, tasks};
+use crate::{entry, maps, memory, profile, signals, sys, tasks, users};
 
 /// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
 pub const STAGE2_ROOM: usize = 1536;
@@ -28,6 +28,7 @@ pub const SAVED_MAX: usize = 64;
 #[repr(C)]
 pub struct Parameters {
     pub image_shm: u64,
+    pub catalog_shm: u64,
     pub arena_shm: u64,
     /// Bytes of the image, and of the image with its private memory.
     pub image_len: u64,
@@ -35,20 +36,26 @@ pub struct Parameters {
     /// Offset of `reenact_start` in the image.
     pub start: u64,
     pub slot: u64,
+    /// The arena's size, which is not asked of the arena itself.
+    pub pool_chunks: u64,
     /// The program's entry point and the pages that stage 1 lies in.
     pub entry: u64,
     pub page: u64,
     pub page_len: u64,
     pub page_prot: u64,
     pub stage1_len: u64,
-    /// In another IPC namespace, where segments cannot be attached by id: bytes of an arena that
-    /// comes as a descriptor, with the image behind it. Else 0.
+    /// Where segments cannot be attached by id: bytes of an arena that comes as a descriptor, with
+    /// another one of the image and the catalog behind it. Else 0.
     pub arena_len: u64,
-    /// Where stage 2 has mapped that.
+    /// Where stage 2 has mapped arena and catalog then.
     pub arena_at: u64,
+    pub catalog_at: u64,
     pub maps: [Map; MAPS_MAX],
     pub saved: [u8; SAVED_MAX],
 }
+
+/// From linux/shm.h.
+const SHM_RDONLY: u32 = 0o10000;
 
 /// From asm/prctl.h.
 pub const ARCH_SET_GS: u32 = 0x1001;
@@ -99,22 +106,23 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     // Whatever comes, the program starts with the entry point that it had.
     restore_entry(parameters);
     let program_entry = parameters.entry;
-    let arena_at = match parameters.arena_at {
-        0 => sys::call(raw::__NR_shmat, [parameters.arena_shm, 0, 0, 0, 0, 0]),
+    let attached = |mapped: u64, id: u64, flags: u32| match mapped {
+        0 => sys::call(raw::__NR_shmat, [id, 0, u64::from(flags), 0, 0, 0]),
         mapped => mapped as i64,
     };
-    if (-4095..0).contains(&arena_at) {
+    let arena_at = attached(parameters.arena_at, parameters.arena_shm, 0);
+    let catalog_at = attached(parameters.catalog_at, parameters.catalog_shm, SHM_RDONLY);
+    if arena_at < 0 || catalog_at < 0 || parameters.slot as usize >= SLOTS {
         return program_entry;
     }
-    // SAFETY: the arena of this recording, which tells its own size.
-    let arena = unsafe {
-        let sizes = Arena::at(arena_at as *mut u8, 0);
-        let pool_chunks = sizes.control().pool_chunks.load(Ordering::Relaxed) as usize;
-        Arena::at(arena_at as *mut u8, pool_chunks)
-    };
+    // SAFETY: the arena of this recording, whose size the supervisor tells.
+    let arena = unsafe { Arena::at(arena_at as *mut u8, parameters.pool_chunks as usize) };
     if arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC || arena.recorder_lost() {
         return program_entry;
     }
+    // SAFETY: the catalog is mapped for as long as the image runs.
+    space.catalog = Some(unsafe { Catalog::at(catalog_at as *mut u8) });
+    users::remember(arena);
     let slot = arena.slot(parameters.slot as usize);
     context.arena = Some(arena);
     context.slot = Some(slot);
@@ -143,8 +151,8 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     record_image(context, program_stack);
     let program = auxiliary(program_stack, AT_ENTRY).and_then(maps::at);
     if let Some(program) = program {
-        profile::begin(context, &program);
-        in_use.for_each(|map| profile::patch(context, map));
+        profile::begin(&program);
+        in_use.for_each(profile::patch);
     }
     arm_dispatch();
     program_entry

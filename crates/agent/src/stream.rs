@@ -39,20 +39,26 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Goes on where the slot's stream stands.
+    /// Goes on where the slot's stream stands. Where that makes no sense nothing is recorded:
+    /// others may have written over the slot.
     pub fn open(context: &mut Context) {
-        let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return };
+        context.silent |= Self::try_open(context).is_none();
+    }
+
+    fn try_open(context: &mut Context) -> Option<()> {
+        let (arena, slot) = (context.arena?, context.slot?);
         if slot.queued.load(Ordering::Relaxed) == 0 {
             slot.queue[0].store(context.slot_index as u32, Ordering::Relaxed);
             slot.queued.store(1, Ordering::Release);
         }
         let last = slot.queued.load(Ordering::Relaxed).wrapping_sub(1);
         let id = slot.queue[last as usize % QUEUE].load(Ordering::Relaxed);
-        let (base, len) = arena.chunk(id);
+        let (base, len) = arena.chunk(id)?;
         let published = slot.published.load(Ordering::Relaxed);
         let base_pos = slot.chunk_start.load(Ordering::Relaxed);
-        // SAFETY: `published` is within the last queued chunk.
-        let (cur, end) = unsafe { (base.add((published - base_pos) as usize), base.add(len)) };
+        let done = published.checked_sub(base_pos).filter(|&done| done <= len as u64)?;
+        // SAFETY: within the chunk.
+        let (cur, end) = unsafe { (base.add(done as usize), base.add(len)) };
         context.stream = Stream {
             cur,
             end,
@@ -63,6 +69,7 @@ impl Stream {
             record_end: published,
             stalled_ns: 0,
         };
+        Some(())
     }
 
     pub fn position(&self) -> u64 {
@@ -314,7 +321,7 @@ impl Stream {
         slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
         slot.chunk_start.store(position, Ordering::Relaxed);
         slot.queued.store(queued.wrapping_add(1), Ordering::Release);
-        let (base, len) = arena.chunk(id);
+        let Some((base, len)) = arena.chunk(id) else { return false };
         context.stream.base = base;
         context.stream.base_pos = position;
         context.stream.cur = base;

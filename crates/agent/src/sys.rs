@@ -33,6 +33,13 @@ pub fn call(nr: u32, args: [u64; 6]) -> i64 {
 /// in each new thread.
 pub static QUIET: AtomicBool = AtomicBool::new(false);
 
+/// The program has a seccomp filter under which memory cannot be unmapped.
+pub static KEEPS_MEMORY: AtomicBool = AtomicBool::new(false);
+
+pub fn may_unmap() -> bool {
+    !KEEPS_MEMORY.load(Ordering::Relaxed)
+}
+
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }

@@ -11,7 +11,7 @@ use crate::context::{
     AREAS, Context, Frame, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
 };
 use crate::stream::{self, Stream};
-use crate::{entry, memory, signals, start, sys};
+use crate::{entry, memory, signals, start, sys, users};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 /// Words of `struct clone_args`, with room for what later kernels add.
@@ -145,6 +145,7 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     core::hint::black_box(&clone_args);
     if ret == 0 {
         forget_other_threads(context);
+        users::forget_unused(context);
         begin(context, reserved.map(|slot| slot.index), true);
         frame.rax = 0;
         if wish.stack != 0 {
@@ -243,6 +244,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         // A vfork child has left this memory, or never was.
         child.context.process().users.fetch_sub(1, Ordering::AcqRel);
         child.context.area_state.store(area::FREE, Ordering::Release);
+        users::forget_unused(context);
     }
     record_exit(context, row, &args, ret);
     ret
@@ -274,8 +276,8 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
     context.pending_sigsys = None;
     context.dispatch = None;
     if sys::is_quiet() {
-        context.silent = true;
         context.slot = None;
+        users::leave(context);
         return;
     }
     context.tid = sys::gettid();
@@ -284,8 +286,8 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
     }
     context.tgid = context.process().pid;
     if !take_slot(context, reserved, new_process) {
-        context.silent = true;
         context.slot = None;
+        users::leave(context);
     }
     start::arm_dispatch();
 }

@@ -70,7 +70,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     };
     let recorder = Recorder::start(arena, output.sink, &preamble, options).map_err(|e| ours(&e))?;
     let mut observer = Glue {
-        arena,
+        arenas: vec![arena],
         handle: recorder.handle(),
         before: HashMap::new(),
         output: output.pending,
@@ -197,7 +197,8 @@ const GLOBAL_PID_PAUSE: Duration = Duration::from_millis(1);
 
 /// Hands what the supervisor sees to the recorder.
 struct Glue {
-    arena: ring::Arena,
+    /// All that there are.
+    arenas: Vec<ring::Arena>,
     handle: Handle,
     /// The state of processes that are executing a program, by their numbers.
     before: HashMap<u32, state::Before>,
@@ -212,7 +213,9 @@ const BEFORE_MAX: usize = 256;
 impl Glue {
     /// Whether processes share descriptors or directories that are no threads of each other.
     fn is_state_shared(&self) -> bool {
-        self.arena.control().state_shared.load(Ordering::Relaxed) != 0
+        let is_set =
+            |arena: &ring::Arena| arena.control().state_shared.load(Ordering::Relaxed) != 0;
+        self.arenas.iter().any(is_set)
     }
 
     fn tell(&self, kind: EventKind) {
@@ -284,8 +287,11 @@ impl Observer for Glue {
         None
     }
 
-    fn moved(&mut self, from: usize, to: usize, second: ring::Arena) -> bool {
-        self.handle.moved(from, to, second)
+    fn moved(&mut self, from: usize, to: usize, arena: ring::Arena) -> bool {
+        if to / ring::SLOTS == self.arenas.len() {
+            self.arenas.push(arena);
+        }
+        self.handle.moved(from, to, arena)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use events::record::GapWhy;
 use files::Inode;
-use ring::{Arena, Line};
+use ring::{Arena, Line, SLOTS};
 use trace::event::{EventKind, RECORDER, Totals};
 
 use crate::host::{self, TscClock};
@@ -127,8 +127,8 @@ impl Drain {
                     self.processes.program_ended(pid, status);
                     self.program_ended = true;
                 }
-                Message::Moved { from, to, second, done } => {
-                    if self.moved(from, to, second) {
+                Message::Moved { from, to, arena, done } => {
+                    if self.moved(from, to, arena) {
                         // Who asked may be gone.
                         let _ = done.send(());
                     }
@@ -139,12 +139,12 @@ impl Drain {
     }
 
     /// A stopped thread goes on in another slot; false if it has been killed meanwhile.
-    fn moved(&mut self, from: usize, to: usize, second: Arena) -> bool {
-        if self.slots.arenas().len() == 1 {
-            self.slots.add(second);
-            self.guards.push(PassThrough(second, Arc::clone(&self.mailbox)));
+    fn moved(&mut self, from: usize, to: usize, arena: Arena) -> bool {
+        if to / SLOTS == self.slots.arenas().len() {
+            self.slots.add(arena);
+            self.guards.push(PassThrough(arena, Arc::clone(&self.mailbox)));
             if let Some(stopped) = &self.stopped {
-                pass_through(&second, stopped.why);
+                pass_through(&arena, stopped.why);
             }
         }
         let mut news = Vec::new();

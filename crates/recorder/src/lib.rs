@@ -195,11 +195,12 @@ impl Handle {
         self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
     }
 
-    /// The thread that used slot `from`, and has stopped, goes on in slot `to`; slots from
-    /// [`ring::SLOTS`] on are those of a second arena. True once that is noted.
-    pub fn moved(&self, from: usize, to: usize, second: Arena) -> bool {
+    /// The thread that used slot `from`, and has stopped, goes on in slot `to`, which is in this
+    /// arena: each has [`ring::SLOTS`] slots, counted on from those of the arenas before it. True
+    /// once that is noted.
+    pub fn moved(&self, from: usize, to: usize, arena: Arena) -> bool {
         let (done, noted) = std::sync::mpsc::channel();
-        self.mailbox.send(Message::Moved { from, to, second, done });
+        self.mailbox.send(Message::Moved { from, to, arena, done });
         noted.recv().is_ok()
     }
 

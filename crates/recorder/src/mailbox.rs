@@ -30,14 +30,14 @@ pub(crate) enum Message {
         /// Another message may tell the status yet.
         more: bool,
     },
-    /// A stopped thread goes on in another slot, which may be in a second arena.
+    /// A stopped thread goes on in another slot, which may be in an arena that is new.
     Moved {
         /// The slot that it used.
         from: usize,
         /// The slot that it will use.
         to: usize,
-        /// The second arena.
-        second: Arena,
+        /// The arena that this is in.
+        arena: Arena,
         /// Told when all that was left is read.
         done: Sender<()>,
     },
@@ -159,10 +159,10 @@ pub(crate) mod tests {
     #[test]
     fn who_waits_for_an_answer_is_told_that_there_is_none() {
         let mailbox = test_mailbox();
-        let second = crate::test_arena(1);
+        let arena = crate::test_arena(1);
         let ask = || {
             let (done, answer) = std::sync::mpsc::channel();
-            mailbox.send(Message::Moved { from: 0, to: 1, second, done });
+            mailbox.send(Message::Moved { from: 0, to: 1, arena, done });
             answer
         };
         let before = ask();

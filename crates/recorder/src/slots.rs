@@ -85,7 +85,7 @@ pub(crate) struct Counts {
     pub threads: u32,
 }
 
-/// All slots. Those of a second arena follow those of the first.
+/// All slots: those of each arena follow those of the one before.
 pub(crate) struct Slots {
     arenas: Vec<Arena>,
     threads: Vec<Option<Box<Thread>>>,
@@ -357,6 +357,12 @@ impl Slots {
             return false;
         }
         let number = self.shared(to).thread.load(Ordering::Relaxed);
+        // The launched program moves before it has said a word.
+        let state = &self.shared(from).state;
+        if self.threads[from].is_none() && state.load(Ordering::Acquire) == slot_state::RESERVED {
+            self.free(from);
+            return true;
+        }
         let same = |thread: &mut Box<Thread>| thread.stream.thread() == number;
         let Some(mut thread) = self.threads[from].take_if(same) else { return false };
         thread.read_before = thread.read_before.saturating_add(thread.reader.consumed());
@@ -391,8 +397,8 @@ impl Slots {
         }
         let moved = self.threads[index].as_ref().is_some_and(|thread| thread.read_before != 0);
         if moved && slot.published.load(Ordering::Acquire) == 0 {
-            let text = "the agent did not start in another IPC namespace: the program that was \
-                        executed there is not recorded";
+            let text = "the agent did not start in a program of another user or IPC namespace: that \
+                        program is not recorded";
             let (why, text) = (GapWhy::NotFollowed, text.to_string());
             out.event(RECORDER, tsc, EventKind::Gap { why, detail: 0, text });
         }

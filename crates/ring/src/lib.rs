@@ -1,10 +1,12 @@
 //! The shared memory between the traced programs and the recorder.
 //!
-//! One segment, the *arena*, holds everything. Its bytes are opaque here; what the records mean is
-//! told by the `events` crate.
+//! An *arena* holds the records of all programs that may read each other's memory anyway. Programs
+//! of another user have an arena of their own. Its bytes are opaque here; what the records mean is
+//! told by the `events` crate. What is known about executable files is one for all and can be
+//! written by none of them: see [`Catalog`].
 //!
 //! ```text
-//! | Control | Slot 0 .. SLOTS-1 | owners | modules | profiles | files | home chunks | pool chunks |
+//! | Control | Slot 0 .. SLOTS-1 | owners | notes | files | home chunks | pool chunks |
 //! ```
 //!
 //! Every traced thread has a *slot*, and with it a stream of bytes cut into *chunks*. A stream
@@ -34,9 +36,14 @@
 //! are found by their owner, and what was not published was never there.
 #![no_std]
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+mod catalog;
 mod stream;
+pub use catalog::{
+    CATALOG_BYTES, Catalog, MODULES_MAX, Module, Modules, Note, PROFILE_SITES, PROFILES, Profile,
+    SITES_MAX, Site, program_id,
+};
 pub use stream::Reader;
 
 /// Threads that can be recorded at the same time.
@@ -49,11 +56,15 @@ pub const POOL_BYTES: usize = 64 << 10;
 pub const QUEUE: usize = 128;
 /// Most pool chunks in an arena.
 pub const POOL_MAX: usize = 64 << 10;
-/// Bytes set aside for what is known about executable files.
-pub const MODULE_BYTES: usize = 16 << 20;
+/// Most arenas of a recording.
+pub const ARENAS_MAX: usize = 64;
+/// Threads and processes of an arena have numbers from its place times this on.
+pub const NUMBERS: u32 = 1 << 25;
+/// Words in the table of sites that images met and that no profile has yet.
+pub const NOTES: usize = 512;
 
 /// "REENACT" and the version of this layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"REENACT\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"REENACT\x02");
 
 /// Set by the kernel in a robust futex whose owner has died.
 pub const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
@@ -85,6 +96,10 @@ pub struct Control {
     pub slot_hint: AtomicU32,
     /// Where to look for a free pool chunk first.
     pub pool_hint: AtomicU32,
+    /// Raised when a note was left.
+    pub notes: AtomicU32,
+    /// Non-zero: its threads can become root, and stay here as long as they can.
+    pub of_root: AtomicU32,
     /// Ticks of the time stamp counter per second, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// A pthread robust mutex that the recorder holds while it lives; its first word is the futex.
@@ -142,8 +157,11 @@ pub mod request {
     pub const EXEC: u32 = 1;
     /// The announced execution failed or was put off: detach.
     pub const EXEC_CANCEL: u32 = 2;
-    /// An executable file was mapped that the module table does not know.
+    /// An executable file was mapped that the catalog does not know.
     pub const MODULE: u32 = 3;
+    /// The thread has changed its user: where does it belong now? The second argument is a socket
+    /// of the thread that the third names, to which an arena can be sent; 0: none.
+    pub const USER_CHANGED: u32 = 4;
 }
 
 /// Answers of the supervisor, in `slot.answer`.
@@ -156,6 +174,12 @@ pub mod answer {
     pub const REFUSED: u32 = 2;
     /// To EXEC: the thread cannot be attached to; if its program is executed, that is a gap.
     pub const NOT_ATTACHED: u32 = 3;
+    /// To USER_CHANGED: the thread's arena is still the right one.
+    pub const STAY: u32 = 4;
+    /// To USER_CHANGED: the first argument is the id of the segment, the second the slot.
+    pub const SEGMENT: u32 = 5;
+    /// To USER_CHANGED: the arena can only be sent.
+    pub const NEEDS_SOCKET: u32 = 6;
 }
 
 /// One traced thread.
@@ -228,83 +252,13 @@ pub struct Consumed {
     pub waiting: AtomicU32,
 }
 
-/// Where a site may be patched, as told by the supervisor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
-pub struct Site {
-    /// Offset of the `syscall` instruction in its file.
-    pub offset: u32,
-    /// Bytes before the `syscall` that the jump replaces: 0, or 5 for a `mov $imm32, %eax`.
-    pub before: u8,
-    /// Bytes from the `syscall` on that are replaced (at least 2), those that move to the stub
-    /// included.
-    pub after: u8,
-    /// Position in the moved bytes of a 32-bit displacement relative to the instruction pointer,
-    /// and where its instruction ends, each + 1; 0: none.
-    pub rip_disp: u8,
-    /// See `rip_disp`.
-    pub rip_end: u8,
-    /// The bytes at `offset - before`, to be sure that nothing has changed.
-    pub bytes: [u8; 24],
-}
-
-/// What is known about one executable file: the head of a list of [`Site`]s, sorted by offset.
-#[repr(C)]
-pub struct Module {
-    /// Device of the file.
-    pub dev: AtomicU64,
-    /// Inode of the file.
-    pub ino: AtomicU64,
-    /// Modification time, nanoseconds.
-    pub mtime_ns: AtomicI64,
-    /// Size in bytes.
-    pub size: AtomicU64,
-    /// Index of the first of its sites.
-    pub first: AtomicU32,
-    /// Number of its sites.
-    pub count: AtomicU32,
-}
-
-/// Most modules in the table.
-pub const MODULES_MAX: usize = 8192;
-
-/// The table of modules; append-only, written by the supervisor alone.
-#[repr(C)]
-pub struct Modules {
-    /// Modules in use; raised after a module is complete.
-    pub count: AtomicU32,
-    /// Sites in use.
-    pub sites: AtomicU32,
-    /// The modules.
-    pub modules: [Module; MODULES_MAX],
-}
-
-/// Most sites in the table.
-pub const SITES_MAX: usize = (MODULE_BYTES - size_of::<Modules>()) / size_of::<Site>();
-
-/// Sites that one program's images met: the next one patches them before it starts.
-#[repr(C)]
-pub struct Profile {
-    /// A hash of the program's file; 0: free.
-    pub program: AtomicU64,
-    /// Places in the table of sites, plus one; 0: free.
-    pub sites: [AtomicU32; PROFILE_SITES],
-}
-
-/// Programs that have a profile.
-pub const PROFILES: usize = 512;
-/// Most sites in a profile.
-pub const PROFILE_SITES: usize = 62;
-const _: () = assert!(size_of::<Profile>() == 256);
-
 /// Words in the table of files whose first content is told.
 pub const FILES: usize = 32 << 10;
 
 const OWNER_BYTES: usize = POOL_MAX * 4;
 const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();
-const MODULES_AT: usize = OWNERS_AT + OWNER_BYTES;
-const PROFILES_AT: usize = MODULES_AT + MODULE_BYTES;
-const FILES_AT: usize = PROFILES_AT + PROFILES * size_of::<Profile>();
+const NOTES_AT: usize = OWNERS_AT + OWNER_BYTES;
+const FILES_AT: usize = NOTES_AT + NOTES * 8;
 const HOMES_AT: usize = FILES_AT + FILES * 8;
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
@@ -364,22 +318,10 @@ impl Arena {
         unsafe { &*self.base.add(OWNERS_AT).cast::<AtomicU32>().add(pool_chunk) }
     }
 
-    /// The module table.
-    pub fn modules(&self) -> &'static Modules {
-        // SAFETY: the mapping holds the table.
-        unsafe { &*self.base.add(MODULES_AT).cast::<Modules>() }
-    }
-
-    /// The first site; those below `modules().sites` are initialised.
-    pub fn sites(&self) -> *mut Site {
-        // SAFETY: the mapping holds the table.
-        unsafe { self.base.add(MODULES_AT + size_of::<Modules>()).cast() }
-    }
-
-    /// The profiles of programs.
-    pub fn profiles(&self) -> &'static [Profile; PROFILES] {
+    /// Sites that images met, each a [`Note`], for the profiles; 0: free.
+    pub fn notes(&self) -> &'static [AtomicU64; NOTES] {
         // SAFETY: the mapping holds them.
-        unsafe { &*self.base.add(PROFILES_AT).cast::<[Profile; PROFILES]>() }
+        unsafe { &*self.base.add(NOTES_AT).cast::<[AtomicU64; NOTES]>() }
     }
 
     /// Hashes of the device and inode of files whose first content is told, or that have none; 0:
@@ -389,18 +331,17 @@ impl Arena {
         unsafe { &*self.base.add(FILES_AT).cast::<[AtomicU64; FILES]>() }
     }
 
-    /// Where a chunk's bytes are and how many it has. Ids below [`SLOTS`] are home chunks.
-    pub fn chunk(&self, id: u32) -> (*mut u8, usize) {
+    /// Where a chunk's bytes are and how many it has; `None`: there is no such chunk. Ids below
+    /// [`SLOTS`] are home chunks.
+    pub fn chunk(&self, id: u32) -> Option<(*mut u8, usize)> {
         let id = id as usize;
-        if id < SLOTS {
-            // SAFETY: the index is in range.
-            (unsafe { self.base.add(HOMES_AT + id * HOME_BYTES) }, HOME_BYTES)
-        } else {
-            let pool = id - SLOTS;
-            assert!(pool < self.pool_chunks);
-            // SAFETY: the index is in range.
-            (unsafe { self.base.add(POOL_AT + pool * POOL_BYTES) }, POOL_BYTES)
-        }
+        let (at, len) = match id.checked_sub(SLOTS) {
+            None => (HOMES_AT + id * HOME_BYTES, HOME_BYTES),
+            Some(pool) if pool < self.pool_chunks => (POOL_AT + pool * POOL_BYTES, POOL_BYTES),
+            Some(_) => return None,
+        };
+        // SAFETY: the mapping holds all chunks.
+        Some((unsafe { self.base.add(at) }, len))
     }
 
     /// Takes a free slot, or tells that all are in use. It is RESERVED and empty.

@@ -49,7 +49,7 @@ impl Reader {
             self.current
         };
         self.current = id;
-        let (bytes, size) = if self.valid(arena, id) { arena.chunk(id) } else { return &[] };
+        let Some((bytes, size)) = self.chunk(arena, id) else { return &[] };
         let left = size.saturating_sub(self.offset);
         let len = left.min(usize::try_from(unread).unwrap_or(usize::MAX));
         // SAFETY: published bytes of this chunk, which the writer does not touch again until
@@ -63,7 +63,7 @@ impl Reader {
         self.offset += bytes;
         self.consumed += bytes as u64;
         let id = self.current;
-        if self.valid(arena, id) && self.offset >= arena.chunk(id).1 {
+        if self.chunk(arena, id).is_some_and(|(_, size)| self.offset >= size) {
             self.chunk = self.chunk.wrapping_add(1);
             self.offset = 0;
             if id as usize >= SLOTS {
@@ -73,8 +73,9 @@ impl Reader {
         slot.consumed.bytes.store(self.consumed, Ordering::Release);
     }
 
-    fn valid(&self, arena: &Arena, id: u32) -> bool {
-        let pool = arena.pool_chunks();
-        (id as usize) == self.slot || (SLOTS..SLOTS + pool).contains(&(id as usize))
+    /// A chunk that can be this stream's.
+    fn chunk(&self, arena: &Arena, id: u32) -> Option<(*mut u8, usize)> {
+        let can_be = id as usize == self.slot || id as usize >= SLOTS;
+        arena.chunk(id).filter(|_| can_be)
     }
 }

@@ -19,6 +19,13 @@ pub struct Image {
 }
 
 impl Image {
+    /// One without an agent in it.
+    #[cfg(test)]
+    pub fn for_tests(len: usize) -> Image {
+        let (stage1, stage2) = (Vec::new(), Vec::new());
+        Image { bytes: vec![0xcc; len], total_len: len, start: 0, stage1, stage2 }
+    }
+
     /// Reads the agent's ELF file.
     pub fn parse(elf: &[u8]) -> Result<Image, Error> {
         let wrong = |what: &str| Error::Image(what.to_owned());

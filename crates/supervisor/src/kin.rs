@@ -17,10 +17,8 @@ pub struct Identity {
     pub process: i32,
     /// Its process's parent.
     parent: i32,
-    /// Its effective user.
-    pub owner: u32,
-    /// All its ids, where they came at no cost.
-    pub credentials: Option<Credentials>,
+    /// Its users and groups.
+    pub credentials: Credentials,
 }
 
 /// Real, effective, saved and file-system ids.
@@ -30,6 +28,18 @@ pub struct Credentials {
     pub uids: [u32; 4],
     /// Of groups.
     pub gids: [u32; 4],
+}
+
+/// Ours.
+pub fn own_credentials() -> Credentials {
+    let (mut uids, mut gids) = ([0; 4], [0; 4]);
+    // SAFETY: fills in numbers.
+    unsafe {
+        libc::getresuid(&raw mut uids[0], &raw mut uids[1], &raw mut uids[2]);
+        libc::getresgid(&raw mut gids[0], &raw mut gids[1], &raw mut gids[2]);
+    }
+    (uids[3], gids[3]) = (uids[1], gids[1]);
+    Credentials { uids, gids }
 }
 
 /// Known processes are forgotten beyond this number: then memory maps decide.
@@ -58,12 +68,15 @@ impl Kin {
         if matches!(field("State:")?, "Z" | "X") {
             return None;
         }
-        let owner = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        let ids = |name: &str| -> Option<[u32; 4]> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            let ids: Vec<u32> = line.split_whitespace().flat_map(str::parse).collect();
+            ids.try_into().ok()
+        };
         Some(Identity {
             process: field("Tgid:")?.parse().ok()?,
             parent: field("PPid:")?.parse().ok()?,
-            owner: owner.split_whitespace().nth(1)?.parse().ok()?,
-            credentials: None,
+            credentials: Credentials { uids: ids("Uid:")?, gids: ids("Gid:")? },
         })
     }
 
@@ -72,7 +85,7 @@ impl Kin {
     pub fn contains(&self, identity: &Identity, arenas: &[Mapped]) -> bool {
         self.known.contains(&identity.process)
             || self.known.contains(&identity.parent)
-            || has_one_of(identity.process, arenas)
+            || has_mapped(identity.process, arenas)
     }
 }
 
@@ -83,8 +96,8 @@ pub struct Mapped {
     pub inode: u64,
 }
 
-/// Whether a process has one of the arenas mapped. That needs rights that a stranger does not have.
-fn has_one_of(pid: i32, arenas: &[Mapped]) -> bool {
+/// Whether a process has one of these arenas mapped. That needs rights that a stranger does not have.
+pub fn has_mapped(pid: i32, arenas: &[Mapped]) -> bool {
     fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| {
         maps.lines().any(|line| {
             let inode = line.split(' ').nth(4).and_then(|inode| inode.parse().ok());
@@ -130,7 +143,6 @@ fn asked_by_pidfd(tid: i32) -> Option<Identity> {
     (info.mask & PIDFD_INFO_IDS == PIDFD_INFO_IDS).then_some(Identity {
         process: info.process as i32,
         parent: info.parent as i32,
-        owner: credentials.uids[1],
-        credentials: Some(credentials),
+        credentials,
     })
 }

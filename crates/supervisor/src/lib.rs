@@ -9,15 +9,20 @@
 //! ```
 
 mod analyst;
-mod foreign;
+mod domain;
 mod image;
 mod kin;
 mod launch;
 mod mappings;
+mod memory_file;
+mod message;
 mod modules;
+mod moves;
 mod place;
+mod profiles;
 mod program;
 mod ptrace;
+mod published;
 mod segment;
 mod serve;
 mod signals;
@@ -27,7 +32,6 @@ pub use image::Image;
 pub use kin::Credentials;
 pub use launch::{LaunchError, Program};
 pub use program::{find, gains_rights};
-pub use segment::Segments;
 pub use serve::{ExecStop, Observer, Supervisor};
 
 /// What can go wrong with us, not with the program.

@@ -13,7 +13,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use memchr::memmem;
 use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
-use ring::{Arena, MODULES_MAX, SITES_MAX, Site};
+use ring::{Catalog, MODULES_MAX, SITES_MAX, Site};
 
 use crate::mappings;
 use sweep::Sweep;
@@ -27,12 +27,12 @@ const MOVED_MAX: usize = 15;
 /// Larger files stay unpatched: looking at them takes longer than their calls are worth.
 const FILE_MAX: u64 = 128 << 20;
 
-/// Analyses a file and adds it to the arena's table, if that has room and lacks it. Only one thread
-/// may do so.
-pub fn add(arena: &Arena, file: &File) {
-    let Ok(meta) = file.metadata() else { return };
-    let key @ [dev, ino, mtime_ns, size] = mappings::key_of(&meta);
-    let table = arena.modules();
+/// Analyses a file and adds it to catalogs that hold the same, if there is room and it is not in
+/// there. Only one thread may do so.
+pub fn add(catalogs: &[Catalog], file: &File) {
+    let (Ok(meta), Some(first)) = (file.metadata(), catalogs.first()) else { return };
+    let key = mappings::key_of(&meta);
+    let table = first.modules();
     let count = table.count.load(Ordering::Acquire) as usize;
     let known = table.modules[..count.min(MODULES_MAX)].iter().any(|module| {
         [
@@ -45,15 +45,42 @@ pub fn add(arena: &Arena, file: &File) {
     if known || count >= MODULES_MAX {
         return;
     }
+    let [.., size] = key;
     let sites = analyse(file, size);
+    catalogs.iter().for_each(|catalog| append(catalog, key, &sites));
+}
+
+/// The modules of one catalog, in another one that has none. Only the thread that adds may do so.
+pub fn copy(from: &Catalog, to: &Catalog) {
+    let table = from.modules();
+    let count = (table.count.load(Ordering::Acquire) as usize).min(MODULES_MAX);
+    for module in &table.modules[..count] {
+        let key = [
+            module.dev.load(Ordering::Relaxed),
+            module.ino.load(Ordering::Relaxed),
+            module.mtime_ns.load(Ordering::Relaxed) as u64,
+            module.size.load(Ordering::Relaxed),
+        ];
+        let (first, sites) =
+            (module.first.load(Ordering::Relaxed), module.count.load(Ordering::Relaxed));
+        // SAFETY: the sites of a module that is in the table, which nobody else writes.
+        let sites =
+            unsafe { std::slice::from_raw_parts(from.sites().add(first as usize), sites as usize) };
+        append(to, key, sites);
+    }
+}
+
+fn append(catalog: &Catalog, [dev, ino, mtime_ns, size]: [u64; 4], sites: &[Site]) {
+    let table = catalog.modules();
+    let count = table.count.load(Ordering::Relaxed) as usize;
     let first = (table.sites.load(Ordering::Relaxed) as usize).min(SITES_MAX);
     let room = SITES_MAX - first;
     let sites = &sites[..sites.len().min(room)];
     // SAFETY: the table has room, nobody reads these places until the count is raised.
     unsafe {
-        std::ptr::copy_nonoverlapping(sites.as_ptr(), arena.sites().add(first), sites.len());
+        std::ptr::copy_nonoverlapping(sites.as_ptr(), catalog.sites().add(first), sites.len());
     }
-    let module = &table.modules[count];
+    let Some(module) = table.modules.get(count) else { return };
     module.ino.store(ino, Ordering::Relaxed);
     module.dev.store(dev, Ordering::Relaxed);
     module.mtime_ns.store(mtime_ns as i64, Ordering::Relaxed);

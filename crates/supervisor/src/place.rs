@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use ring::Slot;
 
-use crate::{Image, Segments, mappings, ptrace};
+use crate::published::Published;
+use crate::{Image, mappings, ptrace};
 
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
@@ -21,35 +22,39 @@ const PAGE: u64 = 4096;
 /// Why an image runs unrecorded.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    #[error("it runs as another user than the one who started it")]
-    OtherUser,
     #[error("it is a 32-bit program")]
     NotX86_64,
-    #[error("it runs in another IPC namespace, and no memory could be passed there: {0}")]
-    IpcNamespace(io::Error),
-    #[error("it runs in another IPC namespace, and the recorder has stopped")]
+    #[error("no memory could be shared with it: {0}")]
+    NoArena(io::Error),
+    #[error("it needs memory of its own, and the recorder has stopped")]
     Stopped,
     #[error("its memory is not as expected: {0}")]
     Memory(io::Error),
 }
 
-/// Where the bootstrap gets the shared memory from.
+/// Where the bootstrap gets its arena from.
 pub enum Source {
-    /// The segments' ids.
-    Segments { slot: usize },
-    /// A message that it will find in a socket, with an arena of that many bytes.
-    Message { arena_len: usize },
+    /// The segment's id.
+    Segment { id: i32, slot: usize },
+    /// A message that it will find in a socket, together with all else.
+    Message,
 }
 
 /// Writes the bootstrap. The thread is stopped right after its exec.
-pub fn place(pid: i32, source: &Source, image: &Image, segments: &Segments) -> Result<(), Refusal> {
+pub fn place(
+    pid: i32,
+    source: &Source,
+    pool_chunks: usize,
+    image: &Image,
+    published: &Published,
+) -> Result<(), Refusal> {
     let registers = ptrace::registers(pid).map_err(Refusal::Memory)?;
     if registers.cs != CS_64 {
         return Err(Refusal::NotX86_64);
     }
-    let (slot, arena_len) = match *source {
-        Source::Segments { slot } => (slot, 0),
-        Source::Message { arena_len } => (0, arena_len),
+    let (arena_id, slot, sent_len) = match *source {
+        Source::Segment { id, slot } => (id as u64, slot, 0),
+        Source::Message => (0, 0, ring::arena_bytes(pool_chunks)),
     };
     let memory = OpenOptions::new()
         .read(true)
@@ -68,18 +73,21 @@ pub fn place(pid: i32, source: &Source, image: &Image, segments: &Segments) -> R
     let page_prot = if writable { 7 } else { 5 };
     let page_len = (entry + stage1_len as u64).next_multiple_of(PAGE) - page;
     let mut words = vec![
-        segments.image_id() as u64,
-        segments.arena_id() as u64,
+        published.image.id as u64,
+        published.catalog.id as u64,
+        arena_id,
         image.bytes.len() as u64,
         image.total_len as u64,
         image.start,
         slot as u64,
+        pool_chunks as u64,
         entry,
         page,
         page_len,
         page_prot,
         stage1_len as u64,
-        arena_len as u64,
+        sent_len as u64,
+        0,
         0,
     ];
     let maps = mappings.iter().filter(|mapping| !mapping.writable).filter_map(|mapping| {

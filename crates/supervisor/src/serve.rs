@@ -7,10 +7,11 @@ use std::time::Duration;
 use ring::{Arena, SLOTS, Slot, answer, request};
 
 use crate::analyst::Analyst;
-use crate::foreign::Foreign;
-use crate::kin::{Credentials, Kin, Mapped};
+use crate::domain::{Domain, Domains, Way};
+use crate::kin::{self, Credentials, Kin, Mapped};
 use crate::launch::{self, LaunchError, Program};
-use crate::{Error, Image, Segments, foreign, mappings, place, ptrace, signals, sleep};
+use crate::published::{Published, Sendable};
+use crate::{Error, Image, mappings, place, profiles, ptrace, signals, sleep};
 
 /// Who wants to know.
 pub trait Observer {
@@ -27,9 +28,10 @@ pub trait Observer {
     fn ended(&mut self, pid: u32, status: i32);
     /// The number of a process in our namespace, for a thread that tells its own.
     fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32>;
-    /// The thread that used slot `from` goes on in slot `to`, where slots from [`SLOTS`] on are
-    /// those of a second arena, this one. True once the recorder has taken note.
-    fn moved(&mut self, from: usize, to: usize, second: Arena) -> bool;
+    /// The thread that used slot `from` goes on in slot `to`, which is in this arena: each has
+    /// [`SLOTS`] slots, counted on from those of the arenas before it. True once the recorder has
+    /// taken note.
+    fn moved(&mut self, from: usize, to: usize, arena: Arena) -> bool;
 }
 
 /// A process that stands at the first instruction of a new image.
@@ -45,37 +47,36 @@ pub struct ExecStop {
 /// A thread that we are attached to for its exec.
 #[derive(Clone, Copy)]
 struct Tracee {
-    /// Slots from [`SLOTS`] on are in the second arena.
+    /// Counted over all arenas.
     slot: usize,
     /// Number of its process in the recording.
     process: u32,
     /// It is to be let go at its next stop.
     leaving: bool,
-    /// Its user, who must be the same after the exec.
-    owner: u32,
-    /// It can attach the segments. An exec does not change that.
+    /// It can attach segments. An exec does not change that.
     same_ipc: bool,
     /// Its bootstrap is on the way to the call that we wait for, and has stopped so often.
     bootstrap: Option<u32>,
 }
 
 impl Tracee {
-    fn new(slot: usize, process: u32, owner: u32) -> Tracee {
-        Tracee { slot, process, leaving: false, owner, same_ipc: true, bootstrap: None }
+    fn new(slot: usize, process: u32) -> Tracee {
+        Tracee { slot, process, leaving: false, same_ipc: true, bootstrap: None }
     }
 }
 
 /// Launches and follows.
 pub struct Supervisor {
     image: Image,
-    segments: Segments,
-    /// Once there was an image in another IPC namespace.
-    foreign: Option<Foreign>,
+    published: Published,
+    /// Once there was a thread that cannot attach segments.
+    pub(crate) sendable: Option<Sendable>,
+    pub(crate) domains: Domains,
     analyst: Analyst,
     tracees: HashMap<i32, Tracee>,
     program: i32,
     program_status: Option<i32>,
-    kin: Kin,
+    pub(crate) kin: Kin,
 }
 
 /// How long to sleep at most: the end of the recording is told by a flag.
@@ -88,12 +89,13 @@ impl Supervisor {
     /// Prepares the shared memory. `agent` is the agent's ELF file.
     pub fn new(agent: &[u8], pool_bytes: usize) -> Result<Supervisor, Error> {
         let image = Image::parse(agent)?;
-        let segments = Segments::new(&image, pool_bytes)?;
+        let published = Published::new(&image)?;
         Ok(Supervisor {
             image,
-            analyst: Analyst::start(segments.arena())?,
-            segments,
-            foreign: None,
+            analyst: Analyst::start(published.catalog())?,
+            published,
+            sendable: None,
+            domains: Domains::new(&kin::own_credentials(), pool_bytes)?,
             tracees: HashMap::new(),
             program: 0,
             program_status: None,
@@ -101,9 +103,9 @@ impl Supervisor {
         })
     }
 
-    /// The arena.
+    /// The arena of programs that run as we do.
     pub fn arena(&self) -> Arena {
-        self.segments.arena()
+        self.domains.first().arena
     }
 
     /// Starts the program, recorded from its first instruction. The calling thread must be the
@@ -133,10 +135,8 @@ impl Supervisor {
             let what = "attaching to the program (is ptrace forbidden here?)".to_owned();
             return Err(Error::System { what, source: error }.into());
         }
-        // SAFETY: plain call.
-        let owner = unsafe { libc::geteuid() };
         self.kin.add(held.pid);
-        self.tracees.insert(held.pid, Tracee::new(index, process, owner));
+        self.tracees.insert(held.pid, Tracee::new(index, process));
         held.go();
         while self.tracees.contains_key(&held.pid) && self.program_status.is_none() {
             self.wait_for_news(observer, true);
@@ -185,22 +185,25 @@ impl Supervisor {
         set(0);
     }
 
-    /// The arena, and the second one once there is one.
-    fn arenas(&self) -> impl Iterator<Item = Arena> + use<> {
-        let second = self.foreign.as_ref().map(|foreign| foreign.arena);
-        std::iter::once(self.arena()).chain(second)
+    fn arenas(&self) -> impl Iterator<Item = Arena> {
+        self.domains.iter().map(|domain| domain.arena)
     }
 
-    fn slot(&self, index: usize) -> &'static Slot {
-        match &self.foreign {
-            Some(foreign) if index >= SLOTS => foreign.arena.slot(index - SLOTS),
-            _ => self.arena().slot(index % SLOTS),
-        }
+    pub(crate) fn slot(&self, index: usize) -> &'static Slot {
+        self.domains.get(index / SLOTS).arena.slot(index % SLOTS)
+    }
+
+    fn catalogs(&self) -> Vec<ring::Catalog> {
+        let sendable = self.sendable.as_ref().map(|sendable| sendable.catalog);
+        std::iter::once(self.published.catalog()).chain(sendable).collect()
     }
 
     fn answer_requests(&mut self, observer: &mut dyn Observer) {
-        for (number, arena) in self.arenas().enumerate() {
-            self.answer_in(&arena, number * SLOTS, observer);
+        let arenas: Vec<Arena> = self.arenas().collect();
+        let catalogs = self.catalogs();
+        for (number, arena) in arenas.iter().enumerate() {
+            profiles::take_notes(arena, &catalogs);
+            self.answer_in(arena, number * SLOTS, observer);
         }
     }
 
@@ -250,15 +253,15 @@ impl Supervisor {
             },
             request::MODULE => {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
-                let tid = observer.global_tid(slot, tid);
+                let tid = observer.global_tid(slot, tid).filter(|&tid| {
+                    self.kin.identify(tid).is_some_and(|id| self.speaks_through(index, &id))
+                });
                 if let Some(file) = tid.and_then(|tid| mappings::open_at(tid, site)) {
-                    match &mut self.foreign {
-                        Some(foreign) if index >= SLOTS => foreign.analyst.look_at(file),
-                        _ => self.analyst.look_at(file),
-                    }
+                    self.analyst.look_at(file);
                 }
                 return; // nobody waits
             }
+            request::USER_CHANGED => self.user_changed(index, observer),
             _ => return,
         };
         reply_to(slot, reply);
@@ -270,14 +273,14 @@ impl Supervisor {
         // Else it is gone, or about to be.
         let identity = self.kin.identify(tid).ok_or(answer::REFUSED)?;
         let process = place::process_number(self.slot(index));
-        if !self.kin.contains(&identity, &self.mapped()) {
+        if !(self.kin.contains(&identity, &self.mapped()) && self.speaks_through(index, &identity))
+        {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
             return Err(answer::REFUSED);
         }
         match ptrace::seize(tid) {
             Ok(()) => {
-                let owner = identity.owner;
-                self.tracees.insert(tid, Tracee::new(index, process, owner));
+                self.tracees.insert(tid, Tracee::new(index, process));
                 Ok(identity.process)
             }
             Err(_) if self.kin.read_status(tid).is_none() => Err(answer::REFUSED),
@@ -288,19 +291,16 @@ impl Supervisor {
 
     /// What the arenas are in the memory maps of processes.
     fn mapped(&self) -> Vec<Mapped> {
-        let first = Mapped { name: "/SYSV", inode: self.segments.arena_id() as u64 };
-        let second = self.foreign.as_ref().map(|f| Mapped { name: "/memfd:", inode: f.inode });
-        std::iter::once(first).chain(second).collect()
+        self.domains.iter().map(Domain::mapped).collect()
     }
 
     /// While a thread executes its program: what an exec does not change.
     fn look_ahead(&mut self, tid: i32, pid: i32, observer: &mut dyn Observer) {
-        let same_ipc = self.segments.are_within_reach_of(tid);
+        let same_ipc = self.domains.are_within_reach_of(tid);
         self.tracees.entry(tid).and_modify(|tracee| tracee.same_ipc = same_ipc);
-        let Tracee { slot, process, .. } = self.tracees[&tid];
-        // Whether processes share their state is looked up in the first arena only. A thread that
-        // has got to its exec stop already is looked at there.
-        if tid == pid && slot < SLOTS && !ptrace::has_news(tid) {
+        let process = self.tracees[&tid].process;
+        // A thread that has got to its exec stop already is looked at there.
+        if tid == pid && !ptrace::has_news(tid) {
             observer.announced(pid as u32, process);
         }
     }
@@ -376,21 +376,52 @@ impl Supervisor {
     fn executed(&mut self, pid: i32, tracee: Tracee, observer: &mut dyn Observer) {
         let process = tracee.process;
         let identity = self.kin.identify(pid);
-        let credentials = identity.as_ref().and_then(|identity| identity.credentials);
+        let credentials = identity.as_ref().map(|identity| identity.credentials);
         let known = credentials.zip(ptrace::blocked_signals(pid).ok());
         observer.image(&ExecStop { pid: pid as u32, process, known });
-        let placed = if identity.is_none_or(|identity| identity.owner != tracee.owner) {
-            Err(place::Refusal::OtherUser)
-        } else if tracee.slot >= SLOTS || !tracee.same_ipc {
-            self.place_elsewhere(pid, tracee)
-        } else {
-            self.segments.admit(tracee.owner);
-            let source = place::Source::Segments { slot: tracee.slot };
-            place::place(pid, &source, &self.image, &self.segments)
-        };
+        let Some(credentials) = credentials else { return };
+        let now_in = tracee.slot / SLOTS;
+        let mut slot = tracee.slot;
+        let placed = self
+            .domains
+            .of_thread(&credentials, now_in, tracee.same_ipc)
+            .map_err(place::Refusal::NoArena)
+            .and_then(|domain| {
+                slot = self.move_to(domain, slot, observer)?;
+                self.place(pid, Tracee { slot, ..tracee })
+            });
         if let Err(refusal) = placed {
-            self.refuse(pid, tracee.slot, &refusal, observer);
+            self.refuse(pid, slot, &refusal, observer);
         }
+    }
+
+    /// Places the agent into an image whose slot is where it belongs.
+    fn place(&mut self, pid: i32, tracee: Tracee) -> Result<(), place::Refusal> {
+        let Domain { arena, way, .. } = self.domains.get(tracee.slot / SLOTS);
+        let source = match way {
+            Way::Segment(segment) => {
+                place::Source::Segment { id: segment.id, slot: tracee.slot % SLOTS }
+            }
+            Way::Message { .. } => place::Source::Message,
+        };
+        place::place(pid, &source, arena.pool_chunks(), &self.image, &self.published)?;
+        // Segments cannot be attached there: the bootstrap is followed to where it can be sent all.
+        if matches!(source, place::Source::Message) {
+            ptrace::to_next_call(pid, 0).map_err(place::Refusal::NoArena)?;
+            self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
+        }
+        Ok(())
+    }
+
+    /// Image and catalog for those who cannot attach segments.
+    pub(crate) fn make_sendable(&mut self) -> std::io::Result<()> {
+        if self.sendable.is_none() {
+            let sendable = Sendable::new(&self.image)?;
+            self.analyst.mirror(sendable.catalog);
+            profiles::copy(&self.published.catalog(), &sendable.catalog);
+            self.sendable = Some(sendable);
+        }
+        Ok(())
     }
 
     /// The image runs unrecorded: its thread is at its end for us.
@@ -401,21 +432,6 @@ impl Supervisor {
         if self.kin.read_status(pid).is_some() {
             slot.state.store(ring::slot_state::ENDED, Ordering::Release);
         }
-    }
-
-    /// Segments cannot be attached there: the bootstrap is followed to where it can be sent an
-    /// arena.
-    fn place_elsewhere(&mut self, pid: i32, tracee: Tracee) -> Result<(), place::Refusal> {
-        if self.foreign.is_none() {
-            let foreign = Foreign::new(&self.arena(), &self.image);
-            self.foreign = Some(foreign.map_err(place::Refusal::IpcNamespace)?);
-        }
-        let arena_len = ring::arena_bytes(self.arena().pool_chunks());
-        let source = place::Source::Message { arena_len };
-        place::place(pid, &source, &self.image, &self.segments)?;
-        ptrace::to_next_call(pid, 0).map_err(place::Refusal::IpcNamespace)?;
-        self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
-        Ok(())
     }
 
     fn bootstrap_stopped(
@@ -434,40 +450,15 @@ impl Supervisor {
             return;
         }
         let Some(Tracee { slot, .. }) = self.tracees.remove(&pid) else { return };
-        let mut now_in = slot;
-        let no_pair = || std::io::Error::from(std::io::ErrorKind::Other);
-        let sent = pair
-            .unwrap_or_else(|| Err(no_pair()))
-            .map_err(place::Refusal::IpcNamespace)
-            .and_then(|pair| {
-                now_in = self.move_elsewhere(slot, observer)?;
-                let foreign = self.foreign.as_ref().ok_or(place::Refusal::Stopped)?;
-                foreign.send(pid, pair, now_in % SLOTS).map_err(place::Refusal::IpcNamespace)
-            });
-        if let Err(refusal) = sent {
-            self.refuse(pid, now_in, &refusal, observer);
+        let sent = match pair {
+            Some(Ok(pair)) => self.message_to(slot).and_then(|m| m.send_to_process(pid, pair[1])),
+            Some(Err(error)) => Err(error),
+            None => Err(std::io::ErrorKind::Other.into()),
+        };
+        if let Err(error) = sent {
+            self.refuse(pid, slot, &place::Refusal::NoArena(error), observer);
         }
         let _ = ptrace::detach(pid, if at_call { 0 } else { passed });
-    }
-
-    /// Gives a stopped thread a slot in the second arena, if it has none there.
-    fn move_elsewhere(
-        &self,
-        slot: usize,
-        observer: &mut dyn Observer,
-    ) -> Result<usize, place::Refusal> {
-        if slot >= SLOTS {
-            return Ok(slot);
-        }
-        let second = self.foreign.as_ref().ok_or(place::Refusal::Stopped)?.arena;
-        let no_slot = || place::Refusal::IpcNamespace(std::io::ErrorKind::StorageFull.into());
-        let index = second.reserve_slot().ok_or_else(no_slot)?;
-        foreign::copy_slot(self.slot(slot), second.slot(index));
-        if observer.moved(slot, SLOTS + index, second) {
-            return Ok(SLOTS + index);
-        }
-        second.slot(index).state.store(ring::slot_state::FREE, Ordering::Release);
-        Err(place::Refusal::Stopped)
     }
 }
 

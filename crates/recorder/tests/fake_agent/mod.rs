@@ -126,7 +126,7 @@ impl FakeThread {
         shared.queue[0].store(slot as u32, Ordering::Relaxed);
         shared.queued.store(1, Ordering::Release);
         shared.state.store(slot_state::ACTIVE, Ordering::Release);
-        let (chunk, size) = arena.chunk(slot as u32);
+        let (chunk, size) = arena.chunk(slot as u32).expect("a home chunk");
         FakeThread {
             arena,
             slot,
@@ -196,7 +196,7 @@ impl FakeThread {
         };
         slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
         slot.queued.store(queued + 1, Ordering::Release);
-        (self.chunk, self.size) = self.arena.chunk(id);
+        (self.chunk, self.size) = self.arena.chunk(id).expect("a chunk that was queued");
         self.at = 0;
     }
 

@@ -1,0 +1,248 @@
+//! Who shares an arena: programs of one user, who could read each other's memory anyway.
+//!
+//! What is in an arena can be read and written by all that have it mapped, so programs of another
+//! user get another one. A thread belongs where its user ids tell; while one of them is root's it
+//! can become root, and belongs to root.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use ring::{ARENAS_MAX, Arena, NUMBERS};
+
+use crate::kin::{Credentials, Mapped};
+use crate::segment::Segment;
+use crate::{Error, memory_file};
+
+/// The users that a program can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Users([u32; 3]);
+
+impl Users {
+    /// Those of a thread; `None` where ids do not tell them apart.
+    pub fn of(credentials: &Credentials) -> Option<Users> {
+        let [real, effective, saved, _] = credentials.uids;
+        let mut ids = [real, effective, saved];
+        if ids.iter().any(|&id| id == OVERFLOW_UID && !is_mapped(id)) {
+            return None;
+        }
+        ids.sort_unstable();
+        let [least, middle, most] = ids;
+        Some(Users(match least {
+            0 => [0; 3],
+            _ if middle == least => [least, most, most],
+            _ => ids,
+        }))
+    }
+
+    /// The only one.
+    fn single(&self) -> Option<u32> {
+        let Users([first, .., last]) = *self;
+        (first == last).then_some(first)
+    }
+}
+
+/// What the kernel shows for users that are unknown in our user namespace.
+const OVERFLOW_UID: u32 = 65534;
+
+fn is_mapped(uid: u32) -> bool {
+    let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return false };
+    map.lines().any(|line| {
+        let mut words = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
+            (words.next(), words.next(), words.next())
+        else {
+            return false;
+        };
+        (first..first + count).contains(&u64::from(uid))
+    })
+}
+
+/// How programs get an arena.
+pub enum Way {
+    /// They attach it by its id. Its users could do that without being recorded, so it holds only
+    /// what is theirs.
+    Segment(Segment),
+    /// They are sent it.
+    Message { file: File, inode: u64 },
+}
+
+/// An arena and those who may have it.
+pub struct Domain {
+    pub users: Users,
+    pub arena: Arena,
+    pub way: Way,
+}
+
+impl Domain {
+    fn segment(users: Users, owner: Option<u32>, pool_chunks: usize) -> Result<Domain, Error> {
+        let segment = Segment::new(ring::arena_bytes(pool_chunks))?;
+        if owner.is_some() {
+            segment.admit(owner, 0o600)?;
+        }
+        // SAFETY: attached for the life of this process, zeroed when created.
+        let arena = unsafe { Arena::at(segment.at, pool_chunks) };
+        Ok(Domain { users, arena, way: Way::Segment(segment) })
+    }
+
+    fn message(users: Users, pool_chunks: usize) -> io::Result<Domain> {
+        let len = ring::arena_bytes(pool_chunks);
+        let file = memory_file::create(len)?;
+        let at = memory_file::map(&file, 0, len)?;
+        memory_file::seal(&file, memory_file::Seal::Length)?;
+        let inode = file.metadata()?.ino();
+        // SAFETY: zeroed, long enough, and never unmapped.
+        let arena = unsafe { Arena::at(at, pool_chunks) };
+        Ok(Domain { users, arena, way: Way::Message { file, inode } })
+    }
+
+    /// What the arena is in the memory maps of processes.
+    pub fn mapped(&self) -> Mapped {
+        match &self.way {
+            Way::Segment(segment) => Mapped { name: "/SYSV", inode: segment.id as u64 },
+            Way::Message { inode, .. } => Mapped { name: "/memfd:", inode: *inode },
+        }
+    }
+}
+
+/// All of a recording, in the order in which they turned up.
+pub struct Domains {
+    list: Vec<Domain>,
+    pool_chunks: usize,
+    /// The IPC namespace that the segments are in, as /proc names it.
+    namespace: Option<PathBuf>,
+}
+
+impl Domains {
+    /// With one for us, whose pool has room for that many bytes.
+    pub fn new(own: &Credentials, pool_bytes: usize) -> Result<Domains, Error> {
+        let pool_chunks = (pool_bytes / ring::POOL_BYTES).clamp(1, ring::POOL_MAX);
+        let users = Users::of(own).unwrap_or(Users([OVERFLOW_UID; 3]));
+        let first = Domain::segment(users, None, pool_chunks)?;
+        first.arena.control().data_max.store(u64::MAX, Ordering::Relaxed);
+        prepare(&first, 0);
+        Ok(Domains { list: vec![first], pool_chunks, namespace: ipc_namespace("self") })
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Domain> {
+        self.list.iter()
+    }
+
+    /// One that there is.
+    pub fn get(&self, number: usize) -> &Domain {
+        &self.list[number]
+    }
+
+    pub fn first(&self) -> &Domain {
+        &self.list[0]
+    }
+
+    /// Whether a thread's IPC namespace is that of the segments.
+    pub fn are_within_reach_of(&self, tid: i32) -> bool {
+        ipc_namespace(&tid.to_string()) == self.namespace
+    }
+
+    /// Where a thread with these ids belongs, which is now in that domain; made if need be.
+    pub fn of_thread(
+        &mut self,
+        ids: &Credentials,
+        now_in: usize,
+        same_ipc: bool,
+    ) -> io::Result<usize> {
+        let unknown = || io::Error::other("its user is unknown in the recorder's user namespace");
+        let users = Users::of(ids).ok_or_else(unknown)?;
+        let [_, effective, ..] = ids.uids;
+        let by_segment = same_ipc && users.single() == Some(effective);
+        let fits = |domain: &Domain| {
+            domain.users == users && matches!(domain.way, Way::Segment(_)) == by_segment
+        };
+        let now = self.get(now_in);
+        // A message reaches everywhere.
+        if fits(now) || now.users == users && matches!(now.way, Way::Message { .. }) {
+            return Ok(now_in);
+        }
+        if let Some(found) = self.list.iter().position(fits) {
+            return Ok(found);
+        }
+        if self.list.len() == ARENAS_MAX {
+            let text = format!("programs of more than {ARENAS_MAX} users are not recorded");
+            return Err(io::Error::other(text));
+        }
+        let domain = if by_segment {
+            Domain::segment(users, users.single(), self.pool_chunks).map_err(io::Error::other)?
+        } else {
+            Domain::message(users, self.pool_chunks)?
+        };
+        let (to, from) = (domain.arena.control(), self.first().arena.control());
+        to.data_mode.store(from.data_mode.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.data_max.store(from.data_max.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.snapshot.store(from.snapshot.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.tsc_hz.store(from.tsc_hz.load(Ordering::Relaxed), Ordering::Relaxed);
+        prepare(&domain, self.list.len() as u32);
+        self.list.push(domain);
+        Ok(self.list.len() - 1)
+    }
+}
+
+fn ipc_namespace(of: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{of}/ns/ipc")).ok()
+}
+
+/// Makes an arena of zeros one that agents can use.
+fn prepare(domain: &Domain, number: u32) {
+    let arena = &domain.arena;
+    let control = arena.control();
+    let order = Ordering::Relaxed;
+    control.pool_chunks.store(arena.pool_chunks() as u32, order);
+    control.of_root.store((domain.users.single() == Some(0)).into(), order);
+    let first = (number * NUMBERS).max(1);
+    control.next_thread.store(first, order);
+    control.next_process.store(first, order);
+    hold_alive(arena);
+    control.magic.store(ring::MAGIC, Ordering::Release);
+}
+
+/// Takes the robust mutex whose futex the kernel marks when this thread's process ends.
+fn hold_alive(arena: &Arena) {
+    let mutex = arena.control().alive.as_ptr() as *mut libc::pthread_mutex_t;
+    const { assert!(size_of::<libc::pthread_mutex_t>() <= 64) };
+    // SAFETY: the words are set aside for a mutex; it is initialised once, before anyone sees
+    // the arena, and never released.
+    unsafe {
+        let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
+        libc::pthread_mutexattr_init(&raw mut attributes);
+        libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED);
+        libc::pthread_mutexattr_setrobust(&raw mut attributes, libc::PTHREAD_MUTEX_ROBUST);
+        libc::pthread_mutex_init(mutex, &raw const attributes);
+        libc::pthread_mutex_lock(mutex);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(real: u32, effective: u32, saved: u32) -> Option<Users> {
+        Users::of(&Credentials { uids: [real, effective, saved, effective], gids: [0; 4] })
+    }
+
+    #[test]
+    fn who_can_become_root_belongs_to_root() {
+        for ids in [[0, 0, 0], [0, 1000, 1000], [1000, 0, 0], [1000, 1000, 0]] {
+            assert_eq!(users(ids[0], ids[1], ids[2]), users(0, 0, 0));
+        }
+        assert_ne!(users(1000, 1000, 1000), users(0, 0, 0));
+    }
+
+    #[test]
+    fn the_same_users_in_another_order_are_the_same() {
+        assert_eq!(users(33, 33, 1000), users(1000, 33, 1000));
+        assert_ne!(users(33, 33, 1000), users(33, 33, 33));
+        assert_ne!(users(33, 34, 35), users(33, 35, 35));
+        assert_eq!(users(33, 33, 1000).unwrap().single(), None);
+        assert_eq!(users(33, 33, 33).unwrap().single(), Some(33));
+    }
+}

@@ -1,0 +1,67 @@
+//! Descriptors sent into a socket of another process.
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Thread, not process: since Linux 6.9.
+const PIDFD_THREAD: c_int = libc::O_EXCL;
+
+/// What an agent is sent when it cannot attach segments: its slot and two files.
+pub struct Message<'a> {
+    pub slot: usize,
+    pub arena: &'a File,
+    /// The agent's image and the catalog.
+    pub published: &'a File,
+}
+
+impl Message<'_> {
+    /// Sends it to a process through the end of a pair of sockets that it does not read from.
+    pub fn send_to_process(&self, pid: i32, socket: c_int) -> io::Result<()> {
+        self.send(&descriptor_of(pid, 0, socket)?)
+    }
+
+    /// As above, where the sockets are a thread's own.
+    pub fn send_to_thread(&self, tid: i32, socket: c_int) -> io::Result<()> {
+        self.send(&descriptor_of(tid, PIDFD_THREAD, socket)?)
+    }
+
+    fn send(&self, socket: &OwnedFd) -> io::Result<()> {
+        const FILES: usize = 2;
+        let mut slot = self.slot as u64;
+        let mut vector = libc::iovec { iov_base: (&raw mut slot).cast(), iov_len: 8 };
+        let mut control = [0u64; 4];
+        let files = [self.arena.as_raw_fd(), self.published.as_raw_fd()];
+        // SAFETY: a message with one word and two descriptors; everything it points to lives here.
+        let sent = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = &raw mut vector;
+            message.msg_iovlen = 1;
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(size_of_val(&files) as u32) as usize;
+            let head = libc::CMSG_FIRSTHDR(&raw const message);
+            (*head).cmsg_level = libc::SOL_SOCKET;
+            (*head).cmsg_type = libc::SCM_RIGHTS;
+            (*head).cmsg_len = libc::CMSG_LEN(size_of_val(&files) as u32) as usize;
+            libc::CMSG_DATA(head).cast::<[c_int; FILES]>().write_unaligned(files);
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            libc::sendmsg(socket.as_raw_fd(), &raw const message, flags)
+        };
+        if sent == 8 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// A descriptor of another task.
+fn descriptor_of(task: i32, flags: c_int, number: c_int) -> io::Result<OwnedFd> {
+    let task = pidfd(libc::SYS_pidfd_open, task, flags)?;
+    pidfd(libc::SYS_pidfd_getfd, task.as_raw_fd(), number)
+}
+
+fn pidfd(call: libc::c_long, first: i32, second: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel gives a new descriptor, which becomes ours.
+    unsafe {
+        let fd = libc::syscall(call, first, second, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }
+    }
+}

@@ -1,0 +1,152 @@
+//! Threads that go on in another arena: their user has changed, or their IPC namespace.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use ring::{SLOTS, Slot, answer, slot_state};
+
+use crate::domain::Way;
+use crate::message::Message;
+use crate::place::Refusal;
+use crate::serve::{Observer, Supervisor};
+use crate::{kin, place};
+
+impl Supervisor {
+    /// Whether a thread may speak through a slot: what is there was written by programs of the
+    /// slot's users, who must not speak for others.
+    pub(crate) fn speaks_through(&mut self, slot: usize, identity: &kin::Identity) -> bool {
+        let users = self.domains.get(slot / SLOTS).users;
+        crate::domain::Users::of(&identity.credentials) == Some(users)
+    }
+
+    /// Gives a stopped thread a slot in the domain that it belongs to; the same, if it is there.
+    pub(crate) fn move_to(
+        &mut self,
+        domain: usize,
+        slot: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<usize, Refusal> {
+        if slot / SLOTS == domain {
+            return Ok(slot);
+        }
+        let arena = self.domains.get(domain).arena;
+        let no_slot = || Refusal::NoArena(io::ErrorKind::StorageFull.into());
+        let index = arena.reserve_slot().ok_or_else(no_slot)?;
+        copy_slot(self.slot(slot), arena.slot(index));
+        let moved = domain * SLOTS + index;
+        if observer.moved(slot, moved, arena) {
+            return Ok(moved);
+        }
+        arena.slot(index).state.store(slot_state::FREE, Ordering::Release);
+        Err(Refusal::Stopped)
+    }
+
+    /// A thread says that its user has changed: gives what to reply. It waits, so it is moved as one
+    /// that has stopped.
+    pub(crate) fn user_changed(&mut self, index: usize, observer: &mut dyn Observer) -> u32 {
+        let slot = self.slot(index);
+        let [tid, socket, helper] =
+            [0, 1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
+        let process = place::process_number(slot);
+        let mut global = |tid| observer.global_tid(slot, tid);
+        let (Some(tid), helper) = (global(tid), if helper == 0 { None } else { global(helper) })
+        else {
+            return answer::REFUSED;
+        };
+        match self.follow(tid, index, helper.zip(i32::try_from(socket).ok()), observer) {
+            Ok(reply) => reply,
+            Err(refusal) => {
+                observer.not_followed(tid as u32, process, &refusal.to_string());
+                answer::REFUSED
+            }
+        }
+    }
+
+    fn follow(
+        &mut self,
+        tid: i32,
+        index: usize,
+        socket: Option<(i32, i32)>,
+        observer: &mut dyn Observer,
+    ) -> Result<u32, Refusal> {
+        let stranger = || Refusal::NoArena(io::Error::other("it is not who it says it is"));
+        let identity = self.kin.identify(tid).ok_or(Refusal::Stopped)?;
+        let here = [self.domains.get(index / SLOTS).mapped()];
+        if !kin::has_mapped(identity.process, &here) {
+            return Err(stranger());
+        }
+        let same_ipc = self.domains.are_within_reach_of(tid);
+        let now_in = index / SLOTS;
+        let domain = self
+            .domains
+            .of_thread(&identity.credentials, now_in, same_ipc)
+            .map_err(Refusal::NoArena)?;
+        if domain == now_in {
+            return Ok(answer::STAY);
+        }
+        let segment = match &self.domains.get(domain).way {
+            Way::Segment(segment) => Some(segment.id as u64),
+            Way::Message { .. } => None,
+        };
+        let Some(segment) = segment else {
+            let Some((helper, socket)) = socket else { return Ok(answer::NEEDS_SOCKET) };
+            let of_same = self.kin.identify(helper).is_some_and(|h| h.process == identity.process);
+            if !of_same {
+                return Err(stranger());
+            }
+            let moved = self.move_to(domain, index, observer)?;
+            let sent = self.message_to(moved).and_then(|m| m.send_to_thread(helper, socket));
+            return match sent {
+                Ok(()) => Ok(answer::DONE),
+                Err(error) => {
+                    self.slot(moved).state.store(slot_state::ENDED, Ordering::Release);
+                    Err(Refusal::NoArena(error))
+                }
+            };
+        };
+        let moved = self.move_to(domain, index, observer)?;
+        let slot = self.slot(index);
+        slot.request_args[0].store(segment, Ordering::Relaxed);
+        slot.request_args[1].store((moved % SLOTS) as u64, Ordering::Relaxed);
+        Ok(answer::SEGMENT)
+    }
+
+    /// What the thread that is to use a slot is sent.
+    pub(crate) fn message_to(&mut self, slot: usize) -> io::Result<Message<'_>> {
+        self.make_sendable()?;
+        let Way::Message { file, .. } = &self.domains.get(slot / SLOTS).way else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let published = self.sendable.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Message { slot: slot % SLOTS, arena: file, published: &published.file })
+    }
+}
+
+/// A waiting thread's slot in one arena becomes one in another: all that its agent goes on with.
+fn copy_slot(from: &Slot, to: &Slot) {
+    let words = [
+        (&from.thread, &to.thread),
+        (&from.process, &to.process),
+        (&from.parent, &to.parent),
+        (&from.how, &to.how),
+        (&from.pid, &to.pid),
+        (&from.tid, &to.tid),
+        (&from.pid_seen, &to.pid_seen),
+        (&from.foreign_pid, &to.foreign_pid),
+        (&from.global_pid, &to.global_pid),
+    ];
+    let counters = [
+        (&from.exec_blocked, &to.exec_blocked),
+        (&from.exec_ignored, &to.exec_ignored),
+        (&from.calls, &to.calls),
+        (&from.slow_calls, &to.slow_calls),
+        (&from.stall_ns, &to.stall_ns),
+    ];
+    for (from, to) in words {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    for (from, to) in counters {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    to.state.store(from.state.load(Ordering::Relaxed), Ordering::Release);
+}
