@@ -67,9 +67,15 @@ fn repository() -> &'static Path {
 
 /// Runs cargo in the repository; its exit must be 0.
 fn cargo(args: &[&str], variables: &[(&str, &str)]) -> Result<(), Complaint> {
+    let status = cargo_command(args, variables).status();
+    let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
+}
+
+/// Cargo in the repository.
+fn cargo_command(args: &[&str], variables: &[(&str, &str)]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(args).current_dir(repository()).envs(variables.iter().copied());
-    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
+    command
 }

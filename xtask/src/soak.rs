@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: the acceptance tests with the counts that a release needs.
 
-use crate::test::{PYTHON, TOOLS};
+use crate::test::{PYTHON, TOOLS, run_tests};
 use crate::{Complaint, cargo, tools};
 
 /// What the long tier uses besides.
@@ -12,7 +12,6 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide(&[TOOLS, MORE_TOOLS].concat());
     tools::provide_python(&[PYTHON, &["pyspark"]].concat());
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
-    let mut all = vec!["test", "--package", "acceptance", "--no-fail-fast"];
-    all.extend(args);
-    cargo(&all, &[("REENACT_SOAK", "1")])
+    let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
+    run_tests(&all, &[("REENACT_SOAK", "1")])
 }

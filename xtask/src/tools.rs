@@ -10,6 +10,8 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("gdb", "gdb", None),
     ("sqlite3", "sqlite3", None),
     ("python3", "python3", Some("/usr/bin/python3")),
+    ("zstd", "zstd", None),
+    ("setcap", "libcap2-bin", Some("/usr/sbin/setcap")),
     ("git", "git", None),
     ("gcc", "gcc", None),
     ("make", "make", None),

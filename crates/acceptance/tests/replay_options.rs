@@ -36,6 +36,9 @@ fn main() -> ExitCode {
         trials.add_for_both("hashes_of_filler_are_not_verified", None, hashes_of_filler);
         trials.add_for_both("links_lead_where_they_led_without_data", None, links_without_data);
         trials.add_for_both("hashes_of_real_files_are_verified", None, hashes_of_real_files);
+        let unshare = ["--user", "--map-root-user", "--mount", "true"];
+        let no_namespaces = (!trials::succeeds("unshare", &unshare)).then_some("user namespaces");
+        trials.add_for_both("output_that_no_path_leads_to", no_namespaces, hidden_output);
         Ok(())
     })
 }
@@ -411,4 +414,20 @@ fn links_without_data(stage: &Stage, who: Who) -> Result<(), Complaint> {
         ensure!(target == Path::new("a/target"), "--data {data}: it leads to {}", target.display());
     }
     Ok(())
+}
+
+/// The program's output goes to a file that a mount hides, so that nothing is at its path: as of one
+/// that lies outside of a changed root.
+fn hidden_output(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("hidden.rnt");
+    let script = "mkdir hidden; exec > hidden/log; mount -t tmpfs none hidden; \
+                  exec \"$0\" record --quiet --output \"$1\" -- sh -c 'echo hello; echo more > file'";
+    let mut record = place.command("unshare");
+    record.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    place.run(record.arg(&stage.reenact).arg(&trace))?.success("record")?;
+    let log = fs::read_to_string(place.work().join("hidden/log")).map_err(text)?;
+    ensure!(log == "hello\n", "the program wrote {log:?}");
+    place.clear()?;
+    replayed(stage, &place, &[], &trace).map(drop)
 }

@@ -34,6 +34,7 @@ static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
     let calibration = host::Calibration::begin();
+    let outside = state::Outside::look();
     let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
     // Before anything is made for it.
     let file = supervisor::find(program).map_err(|error| launch_failure(&error))?;
@@ -73,6 +74,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         arenas: vec![arena],
         handle: recorder.handle(),
         before: HashMap::new(),
+        outside,
         output: output.pending,
         misplaced: None,
     };
@@ -202,6 +204,7 @@ struct Glue {
     handle: Handle,
     /// The state of processes that are executing a program, by their numbers.
     before: HashMap<u32, state::Before>,
+    outside: state::Outside,
     output: Pending,
     /// The trace lies elsewhere than it was to.
     misplaced: Option<String>,
@@ -258,7 +261,8 @@ impl Observer for Glue {
                 before.after(credentials.uids, credentials.gids, blocked)
             },
         );
-        if let Ok(state) = after.map_or_else(|| state::read_state(pid, process), Ok) {
+        if let Ok(mut state) = after.map_or_else(|| state::read_state(pid, process), Ok) {
+            self.outside.mark(&mut state);
             self.tell(EventKind::State(Box::new(state)));
         }
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fcntl_getfl, open, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fcntl_getfl, open, openat};
 use rustix::fs::{readlink, readlinkat_raw, stat, statat, tell};
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -67,6 +67,55 @@ impl Before {
         state.exe = readlink(format!("{dir}/exe"), Vec::new()).ok()?.into_bytes();
         (state.uids, state.gids, state.sig_blocked) = (uids, gids, blocked);
         Some(state)
+    }
+}
+
+/// Files that we were given open and that no path leads to, as outside of a changed root: the names
+/// that /proc has for them, which may be those of other files here.
+#[derive(Debug, Default)]
+pub struct Outside(Vec<Vec<u8>>);
+
+/// What stands before the name of such a file, as the kernel has it for directories.
+const UNREACHABLE: &[u8] = b"(unreachable)";
+
+impl Outside {
+    /// Looks at our own descriptors, before the recorded program has any.
+    pub fn look() -> Outside {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(links) = open("/proc/self/fd", flags, Mode::empty()) else {
+            return Outside::default();
+        };
+        let mut scratch = Scratch { bytes: Vec::new() };
+        let mut buffer = [MaybeUninit::uninit(); 4 << 10];
+        let mut entries = RawDir::new(links.as_fd(), &mut buffer);
+        let mut names = Vec::new();
+        while let Some(Ok(entry)) = entries.next() {
+            let name = scratch.link(links.as_fd(), entry.file_name());
+            if name.first() == Some(&b'/')
+                && let Ok(opened) = statat(&links, entry.file_name(), AtFlags::empty())
+                && FileType::from_raw_mode(opened.st_mode) == FileType::RegularFile
+                && opened.st_nlink > 0
+                && leads_elsewhere(&name, (opened.st_dev, opened.st_ino))
+            {
+                names.push(name);
+            }
+        }
+        Outside(names)
+    }
+
+    /// Marks these files among the descriptors of a process.
+    pub fn mark(&self, state: &mut ProcessState) {
+        for open in state.fds.iter_mut().filter(|open| self.0.contains(&open.target)) {
+            open.target.splice(..0, UNREACHABLE.iter().copied());
+        }
+    }
+}
+
+/// Whether nothing is at a path, or another file.
+fn leads_elsewhere(path: &[u8], inode: (u64, u64)) -> bool {
+    match stat(path) {
+        Ok(found) => (found.st_dev, found.st_ino) != inode,
+        Err(error) => matches!(error, Errno::NOENT | Errno::NOTDIR),
     }
 }
 
