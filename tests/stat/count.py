@@ -185,7 +185,7 @@ def by_path(calls):
 def check_files(stat, calls):
     copies = any(call["call"] in BOTH for call in calls)
     keys = ["opens", "reads", "read_bytes", "writes", "write_bytes", "syncs"]
-    rows = {text(row["path"]): row for row in stat["files"]}
+    rows = {text(row["path"]): row for row in stat["files"] + stat["streams"]}
     for path, file in by_path(calls).items():
         row = rows.get(path, {key: 0 for key in keys})
         for key in keys:

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
             });
         }
         trials.add("hostile_names", Who::User, None, hostile_names);
+        trials.add("directories_synced_in_vain", Who::User, None, directory_syncs);
         Ok(())
     })
 }
@@ -116,6 +117,20 @@ fn shows_and_does_not(stage: &Stage, who: Who, pattern: &Pattern) -> Result<(), 
             ensure!(placed, "{mode}: called from {site:?}, which is no module: {finding}");
         }
     }
+    Ok(())
+}
+
+/// A directory is synced three times for a new file in it, and once for nothing.
+fn directory_syncs(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let script = "mkdir d; for n in 1 2 3; do echo $n > d/$n; sync d; done; sync d";
+    let trace = record(stage, &place, &["sh", "-c", script])?;
+    let json = stat(stage, &["durability", "--json"], &trace)?;
+    let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    let rows = json["files"].as_array().map_or(&[][..], Vec::as_slice);
+    let directory = rows.iter().find(|row| row["path"].as_str().is_some_and(|p| p.ends_with("/d")));
+    let counts = directory.map(|row| (row["syncs"].as_u64(), row["idle_syncs"].as_u64()));
+    ensure!(counts == Some((Some(4), Some(1))), "syncs, and those in vain: {counts:?}");
     Ok(())
 }
 

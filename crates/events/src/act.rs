@@ -108,6 +108,18 @@ pub enum Act {
     EnterNamespace,
     /// Maps a file or memory.
     Map,
+
+    // What moves data beside the calls.
+    /// Makes a ring through which the kernel is asked to read and write (io_uring).
+    SetUpRing,
+    /// Asks the kernel to look at such a ring. The result: how many requests it took.
+    SubmitToRing,
+    /// Makes a context for asynchronous reads and writes (Linux AIO).
+    SetUpAio,
+    /// Hands reads and writes over to such a context. The result: how many it took.
+    SubmitToAio,
+    /// Tells which of them are done, and how many bytes each moved.
+    ReapFromAio,
 }
 
 impl Act {

@@ -9,6 +9,7 @@ pub mod capture;
 pub mod errno;
 pub mod flags;
 pub mod layout;
+pub mod mapping;
 pub mod paths;
 pub mod record;
 pub mod shape;

@@ -12,6 +12,7 @@ mod tasks;
 
 use std::rc::Rc;
 
+use events::mapping::Mapping;
 use model::realm;
 use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
 
@@ -42,10 +43,6 @@ const CLOSE_RANGE_CLOEXEC: u64 = 4;
 const CLONE_FS: u64 = 0x200;
 const CLONE_FILES: u64 = 0x400;
 const CLONE_NEWNS: u64 = 0x2_0000;
-/// `PROT_WRITE`, and the type and the values in the flags of mmap that mean a shared mapping.
-const PROT_WRITE: u64 = 2;
-const MAP_TYPE: u64 = 0xf;
-const MAP_SHARED: [u64; 2] = [1, 3];
 /// `AF_UNIX`, and the bytes before the path in its addresses.
 const AF_UNIX: [u8; 2] = [1, 0];
 
@@ -275,9 +272,9 @@ impl Changes {
                 self.tasks.spawned(thread, note.ret, shares, flags & CLONE_NEWNS != 0);
             }
             Role::Map => {
-                let shared = MAP_SHARED.contains(&(args[3] & MAP_TYPE));
-                if shared && args[2] & PROT_WRITE != 0 && !self.tasks.is_foreign(thread) {
-                    let path = self.tasks.descriptor(thread, args[4] as i32);
+                let mapping = Mapping::of(args);
+                if mapping.changes_file() && !self.tasks.is_foreign(thread) {
+                    let path = mapping.fd.and_then(|fd| self.tasks.descriptor(thread, fd));
                     if let Some(path) = path.filter(|path| realm::is_stored(path)) {
                         self.paths.mapped(&path);
                     }

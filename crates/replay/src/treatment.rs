@@ -5,7 +5,8 @@ mod other_bytes;
 use std::collections::HashSet;
 
 use events::layout::Layout;
-use events::{Arg, Classes, Kind, Replay, Syscall};
+use events::mapping::Mapping;
+use events::{Act, Arg, Classes, Kind, Replay, Syscall};
 use model::contents::{is_cut, is_out};
 use model::{Description, DescriptorTable, Origin};
 use trace::event::{Call, Content, Identity, Preamble};
@@ -435,12 +436,7 @@ fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
 
 /// Whether the call maps a file so that stores to memory change it.
 pub fn maps_to_change(said: &Said, call: &Call) -> bool {
-    const PROT_WRITE: u64 = libc::PROT_WRITE as u64;
-    const MAP_SHARED: u64 = libc::MAP_SHARED as u64;
-    said.row.name == "mmap"
-        && call.args[2] & PROT_WRITE != 0
-        && call.args[3] & MAP_SHARED != 0
-        && call.args[4] as i32 >= 0
+    said.row.act == Act::Map && Mapping::of(&call.args).changes_file()
 }
 
 fn makes_device(args: &[Arg], call: &Call) -> bool {

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use events::mapping::Mapping;
 use model::{Contents, Moment};
-use trace::event::EventKind;
+use trace::event::{Call, EventKind};
 
 use crate::pass::Watch;
 use crate::ranges::Ranges;
-use crate::role;
+use crate::role::{self, Role};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::timeline::STEPS_MAX;
 use crate::tracker::{File, FileId, Synced, Touch, Tracker};
@@ -26,8 +27,13 @@ pub struct Safety {
     pub synced_bytes: u64,
     /// Syncs of this file alone.
     pub syncs: u64,
-    /// Syncs that found nothing to do.
+    /// Syncs with nothing to make durable that was new since the one before.
     pub idle_syncs: u64,
+    /// Something else than its bytes is new since the last sync: that it is there, its length, an
+    /// attribute; of a directory, what is in it.
+    is_changed: bool,
+    /// Stores to memory change it, which no call tells.
+    is_mapped: bool,
     /// Distinct bytes that are not synced now.
     dirty: Ranges,
     /// Bytes written since the last sync.
@@ -49,6 +55,7 @@ impl Safety {
         }
         self.synced_bytes = self.synced_bytes.saturating_add(self.pending_bytes);
         self.pending_bytes = 0;
+        self.is_changed = false;
         let cleaned = self.dirty.covered();
         self.dirty.clear();
         cleaned
@@ -83,6 +90,8 @@ pub struct Durability {
     unsynced: u64,
     ranges: usize,
     is_exact: bool,
+    /// Files are written in ways that no call tells.
+    writes_unseen: bool,
     renames: Vec<Rename>,
     unsafe_renames: u64,
     all_renames: u64,
@@ -99,6 +108,7 @@ impl Durability {
             unsynced: 0,
             ranges: 0,
             is_exact: true,
+            writes_unseen: false,
             renames: Vec::new(),
             unsafe_renames: 0,
             all_renames: 0,
@@ -152,15 +162,49 @@ impl Durability {
                 self.files.values_mut().fold(0u64, |sum, safety| sum + safety.clean(to_ns))
             }
             Synced::File(file) => {
+                let writes_unseen = self.writes_unseen;
                 let safety = self.files.entry(file).or_default();
                 safety.syncs += 1;
                 safety.sync_ns = safety.sync_ns.saturating_add(to_ns.saturating_sub(from_ns));
-                safety.idle_syncs += u64::from(safety.pending_bytes == 0);
+                let is_new = safety.pending_bytes != 0 || safety.is_changed || safety.is_mapped;
+                safety.idle_syncs += u64::from(!is_new && !writes_unseen);
                 self.ranges = self.ranges.saturating_sub(safety.dirty.count());
                 safety.clean(to_ns)
             }
         };
         self.unsynced = self.unsynced.saturating_sub(cleaned);
+    }
+
+    /// Takes note of what a sync makes durable besides bytes that were written.
+    fn change(&mut self, touch: &Touch, call: &Call, role: &Role) {
+        if role::success(call).is_none() {
+            return;
+        }
+        self.writes_unseen |= role.writes_unseen;
+        let creates = touch.created();
+        let named = touch.by_path.iter().flatten().copied();
+        let named: Vec<FileId> = named.chain(creates).collect();
+        if role.changes_names || creates.is_some() {
+            for file in &named {
+                let path = &self.tracker.file(*file).path;
+                let Some(slash) = path.iter().rposition(|&c| c == b'/') else { continue };
+                let directory = path[..slash.max(1)].to_vec();
+                let directory = self.tracker.number(&directory);
+                self.files.entry(directory).or_default().is_changed = true;
+            }
+        }
+        if role.changes || creates.is_some() {
+            let by_fd = touch.by_fd.map(|(file, _)| file);
+            for file in named.into_iter().chain(by_fd) {
+                self.files.entry(file).or_default().is_changed = true;
+            }
+        }
+        if let Some((file, _)) = touch.by_fd
+            && role.maps
+            && Mapping::of(&call.args).changes_file()
+        {
+            self.files.entry(file).or_default().is_mapped = true;
+        }
     }
 
     /// The file was cut to a length, or removed: what was beyond needs no sync any more.
@@ -222,6 +266,7 @@ impl Durability {
             unsafe_renames: self.unsafe_renames,
             all_renames: self.all_renames,
             is_exact: self.is_exact,
+            writes_unseen: self.writes_unseen,
         }
     }
 }
@@ -230,11 +275,13 @@ impl Watch for Durability {
     fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
         let EventKind::Call(call) = &moment.event.kind else { return };
         let role = role::of(call.nr);
-        if role.fd.is_none() && !role.by_path && role.sync == role::Sync::Nothing {
+        let may_matter = role.fd.is_some() || role.by_path || role.writes_unseen;
+        if !may_matter && role.sync == role::Sync::Nothing {
             return;
         }
         let touch = self.tracker.look(moment, call, contents);
         let end_ns = moment.exit_ns.unwrap_or(moment.enter_ns);
+        self.change(&touch, call, role);
         if let Some((file, length)) = touch.length {
             self.drop_beyond(file, length);
         }
@@ -275,6 +322,7 @@ pub struct View {
     /// How many renames there were of all.
     pub all_renames: u64,
     is_exact: bool,
+    writes_unseen: bool,
 }
 
 impl View {
@@ -310,7 +358,17 @@ impl View {
             "Counted are fsync, fdatasync, sync, syncfs (as if of all files) and files opened with \
              O_SYNC or O_DSYNC; not sync_file_range, which leaves the size of a file out."
                 .to_string(),
+            "A sync is in vain when nothing was new since the one before: nothing written to the \
+             file, no attribute changed, and no entry of the directory made, renamed or removed."
+                .to_string(),
         ];
+        if self.writes_unseen {
+            notes.push(
+                "The program also writes through io_uring or Linux AIO, of which the recording has no \
+                 data: more was written than is told here, and no sync counts as in vain."
+                    .into(),
+            );
+        }
         if !self.is_exact {
             notes.push(
                 "Too many places were written to remember all: unsynced is at least this.".into(),
@@ -433,6 +491,72 @@ mod tests {
         assert_eq!((b.synced_bytes, b.unsynced_bytes()), (9, 0));
         assert_eq!(view.unsynced, 7);
         assert_eq!(view.steps.iter().map(|step| step.0).max(), Some(100));
+    }
+
+    #[test]
+    fn a_directory_is_synced_for_the_names_in_it() {
+        let sync = || call("fsync", &[9], 0);
+        let path = |name: &str, path: &str| call(name, &[0], 0).with(0, path.as_bytes());
+        let view = watch(
+            Durability::new(1000),
+            &[
+                open("d", 0o200000, 9),
+                sync(), // Nobody has touched it.
+                open("d/new", 0o101, 3),
+                sync(),
+                sync(), // In vain.
+                path("unlink", "d/new"),
+                sync(),
+                path("mkdir", "d/sub"),
+                sync(),
+                rename("d/sub", "d/other"),
+                sync(),
+                rename("d/other", "elsewhere"),
+                sync(),
+                path("mkdir", "elsewhere/deeper"),
+                sync(), // In vain.
+                call("fchmod", &[9, 0o700], 0),
+                sync(),
+            ],
+        )
+        .finish();
+        let directory = safety(&view, "/work dir/d");
+        assert_eq!((directory.syncs, directory.idle_syncs), (9, 3));
+    }
+
+    #[test]
+    fn syncs_of_what_no_write_tells_are_not_in_vain() {
+        let sync = |fd| call("fsync", &[fd], 0);
+        let calls = [
+            open("empty", 0o301, 3),
+            sync(3),
+            call("ftruncate", &[3, 10], 0),
+            sync(3),
+            call("fallocate", &[3, 0, 0, 100], 0),
+            sync(3),
+            sync(3), // In vain.
+            open("mapped", 2, 4),
+            call("mmap", &[0, 4096, 3, 1, 4, 0], 0x10000),
+            sync(4),
+            sync(4),
+            open("read", 0, 5),
+            call("mmap", &[0, 4096, 1, 1, 5, 0], 0x20000),
+            sync(5), // In vain.
+        ];
+        let view = watch(Durability::new(1000), &calls).finish();
+        let idle = |path| safety(&view, path).idle_syncs;
+        assert_eq!(idle("/work dir/empty"), 1);
+        assert_eq!((idle("/work dir/mapped"), idle("/work dir/read")), (0, 1));
+        assert!(!view.sheet().notes.iter().any(|note| note.contains("io_uring")));
+        let calls = [
+            call("io_setup", &[8, 0x1000], 0),
+            open("file", 2, 3),
+            call("io_submit", &[1, 1, 0x2000], 1),
+            sync(3),
+        ];
+        let view = watch(Durability::new(1000), &calls).finish();
+        assert_eq!(safety(&view, "/work dir/file").idle_syncs, 0);
+        assert!(view.sheet().notes.iter().any(|note| note.contains("io_uring")));
     }
 
     #[test]

@@ -234,7 +234,8 @@ impl Files {
         files.sort_by(|(a, of_a), (b, of_b)| {
             of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
         });
-        View { files, mounts: self.mounts, is_exact: self.is_exact }
+        let (streams, files) = files.into_iter().partition(|(file, _)| file.is_elsewhere);
+        View { files, streams, mounts: self.mounts, is_exact: self.is_exact }
     }
 }
 
@@ -275,6 +276,8 @@ impl Watch for Files {
 pub struct View {
     /// Every file that was used, the one with the most time in calls first.
     pub files: Vec<(File, Used)>,
+    /// The same of what is no file on a disk: pipes, sockets, devices, views of the kernel.
+    pub streams: Vec<(File, Used)>,
     mounts: Mounts,
     is_exact: bool,
 }
@@ -350,8 +353,9 @@ impl View {
 
     /// Single values of all files together.
     pub fn facts(&self) -> Vec<Fact> {
-        let mut sum = Used::default();
+        let [mut sum, mut streams] = [Used::default(), Used::default()];
         self.files.iter().for_each(|(_, used)| sum.add(used));
+        self.streams.iter().for_each(|(_, used)| streams.add(used));
         let fact = |key, title, value| Fact { key, title, value };
         vec![
             fact("file_count", "files", Cell::Count(self.files.len() as u64)),
@@ -359,6 +363,16 @@ impl View {
             fact("reread_bytes", "read again", Cell::Bytes(sum.reread_bytes)),
             fact("write_bytes", "written", Cell::Bytes(sum.write_bytes)),
             fact("overwritten_bytes", "overwritten", Cell::Bytes(sum.overwritten_bytes)),
+            fact(
+                "stream_read_bytes",
+                "read from pipes, sockets and devices",
+                Cell::Bytes(streams.read_bytes),
+            ),
+            fact(
+                "stream_write_bytes",
+                "written to pipes, sockets and devices",
+                Cell::Bytes(streams.write_bytes),
+            ),
             fact("exact", "", Cell::word(if self.is_exact { "yes" } else { "no" })),
         ]
     }
@@ -376,16 +390,26 @@ impl View {
         (files, row(&others, Vec::new()))
     }
 
+    fn streams(&self) -> Table {
+        let mut columns = COLUMNS;
+        columns[14].1 = "pipe, socket or device";
+        let mut table = Table::new("streams", "Pipes, sockets and devices", &columns);
+        let rows = self.streams.iter().map(|(file, used)| row(used, file.path.clone()));
+        rows.for_each(|cells| table.row(cells));
+        table
+    }
+
     /// As tables.
     pub fn sheet(&self) -> Sheet {
         let (files, _) = self.chosen(|_| true);
         let mount = |path: &[u8]| match self.mounts.of(path) {
-            Some(mount) if path.first() == Some(&b'/') => mount.point.clone(),
-            _ => directory(path).to_vec(),
+            Some(mount) => mount.point.clone(),
+            None => directory(path).to_vec(),
         };
         let mut notes = vec![
             "A file counts under the path by which it was opened or named. Lookups name it without \
-             opening it."
+             opening it. Pipes, sockets, terminals and other devices are no files, nor is what \
+             /proc and /sys show: they are told for themselves and in no total of files."
                 .to_string(),
         ];
         if !self.is_exact {
@@ -401,6 +425,7 @@ impl View {
                 directory(path).to_vec()
             }),
             self.rolled_up("mounts", "Mounts", "mount", mount),
+            self.streams(),
         ];
         Sheet { facts: self.facts(), tables, notes }
     }
@@ -414,7 +439,8 @@ mod tests {
     fn look(calls: &[Made]) -> BTreeMap<String, Used> {
         let view = watch(Files::new(Mounts::default()), calls).finish();
         let text = |path: &[u8]| String::from_utf8(path.to_vec()).unwrap();
-        view.files.iter().map(|(file, used)| (text(&file.path), used.clone())).collect()
+        let all = view.files.iter().chain(&view.streams);
+        all.map(|(file, used)| (text(&file.path), used.clone())).collect()
     }
 
     #[test]
@@ -438,6 +464,36 @@ mod tests {
         assert_eq!((data.reread_bytes, data.overwritten_bytes), (60, 5));
         assert_eq!((data.sequential, data.random, data.time_ns), (3, 3, 12));
         assert_eq!((files["pipe:[1]"].writes, files["pipe:[1]"].sequential), (1, 0));
+    }
+
+    #[test]
+    fn pipes_sockets_and_terminals_are_no_files() {
+        let view = watch(
+            Files::new(Mounts::default()),
+            &[
+                open("data", 0o101, 3),
+                call("write", &[3, 0, 100], 100),
+                call("write", &[1, 0, 5000], 5000),
+                call("socket", &[1, 1, 0], 4),
+                call("write", &[4, 0, 700], 700),
+                open("/dev/tty", 2, 5),
+                call("read", &[5, 0, 30], 30),
+                open("/proc/self/status", 0, 6),
+                call("read", &[6, 0, 1000], 1000),
+                call("memfd_create", &[0, 0], 7).with(0, b"x"),
+                call("write", &[7, 0, 9], 9),
+            ],
+        )
+        .finish();
+        let fact = |key: &str| match view.facts().into_iter().find(|fact| fact.key == key) {
+            Some(Fact { value: Cell::Bytes(n) | Cell::Count(n), .. }) => n,
+            _ => panic!("no number {key}"),
+        };
+        assert_eq!((fact("file_count"), fact("write_bytes"), fact("read_bytes")), (1, 100, 0));
+        assert_eq!((fact("stream_write_bytes"), fact("stream_read_bytes")), (5709, 1030));
+        let sheet = view.sheet();
+        let rows = |key: &str| sheet.tables.iter().find(|t| t.key == key).map(|t| t.rows.len());
+        assert_eq!((rows("files"), rows("mounts"), rows("streams")), (Some(1), Some(1), Some(5)));
     }
 
     #[test]

@@ -34,6 +34,14 @@ pub struct Role {
     pub renames: bool,
     /// It takes its path's name away.
     pub removes: bool,
+    /// It changes names: what is in a directory.
+    pub changes_names: bool,
+    /// It changes a file otherwise than by writing: its length, its attributes.
+    pub changes: bool,
+    /// It maps a file.
+    pub maps: bool,
+    /// From then on files may be written without a call of which the trace tells.
+    pub writes_unseen: bool,
     /// It takes a path.
     pub by_path: bool,
     /// Its result is a descriptor that belongs to a path.
@@ -109,6 +117,10 @@ fn role(row: &Syscall) -> Role {
         sync,
         renames: row.act == Act::Rename,
         removes: row.act == Act::Remove,
+        changes_names: row.act.changes_names(),
+        changes: is(Classes::CHANGE),
+        maps: row.act == Act::Map,
+        writes_unseen: matches!(row.act, Act::SetUpRing | Act::SetUpAio),
         by_path: paths > 0,
         opens: paths > 0 && row.ret == Ret::Fd,
         open_flags: first(|kind| matches!(kind, Kind::Flags(_))),

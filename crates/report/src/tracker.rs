@@ -10,11 +10,14 @@ use trace::event::{Call, Identity};
 
 use crate::role::{self, Role, Sync};
 
+const O_CREAT: u64 = 0o100;
 const O_TRUNC: u64 = 0o1000;
 const O_APPEND: u64 = 0o2000;
 const O_DSYNC: u64 = 0o10000;
 const S_IFMT: u32 = 0o170000;
 const S_IFREG: u32 = 0o100000;
+const S_IFDIR: u32 = 0o040000;
+const S_IFLNK: u32 = 0o120000;
 
 /// Files that are told apart, and bytes of their paths; what comes after counts as one.
 const FILES_MAX: usize = 200_000;
@@ -34,6 +37,9 @@ pub struct File {
     pub path: Vec<u8>,
     /// It has bytes at offsets: no pipe, socket or device.
     pub is_stored: bool,
+    /// It is something else than a file on a disk: a pipe, a socket, a device, memory, or a view of
+    /// the kernel.
+    pub is_elsewhere: bool,
     /// How long it is, as far as the trace tells.
     pub size: u64,
 }
@@ -82,6 +88,8 @@ pub struct Touch {
     pub accesses: [Option<Access>; 2],
     /// A file that it opened.
     pub opened: Option<(FileId, u64)>,
+    /// That file may not have been there before.
+    may_create: bool,
     /// The position was moved from here to there.
     pub seek: Option<(u64, u64)>,
     /// The file's new length.
@@ -133,7 +141,8 @@ impl Tracker {
         }
         self.path_bytes += path.len();
         let is_stored = path.first() == Some(&b'/') && realm::is_stored(path);
-        self.files.push(File { path: path.to_vec(), is_stored, size: 0 });
+        let is_elsewhere = !is_stored || path.starts_with(b"/memfd:");
+        self.files.push(File { path: path.to_vec(), is_stored, is_elsewhere, size: 0 });
         self.by_path.insert(path.to_vec(), self.files.len() - 1);
         self.files.len() - 1
     }
@@ -142,6 +151,7 @@ impl Tracker {
         if file != OTHERS {
             let file = &mut self.files[file];
             file.is_stored = identity.mode & S_IFMT == S_IFREG && file.path.first() == Some(&b'/');
+            file.is_elsewhere |= !matches!(identity.mode & S_IFMT, S_IFREG | S_IFDIR | S_IFLNK);
             file.size = file.size.max(identity.size);
         }
     }
@@ -293,6 +303,8 @@ impl Tracker {
             self.open.insert(mark, Open { file, site, process, position: 0, append, durable });
             if role.opens {
                 touch.opened = Some((file, mark));
+                // What was there before is identified when it is first opened.
+                touch.may_create = flags & O_CREAT != 0 && description.identity.is_none();
             }
         }
         if let (Some((file, _)), true) = (touch.opened, flags & O_TRUNC != 0) {
@@ -322,8 +334,8 @@ fn open_flags(call: &Call, role: &Role, contents: &mut dyn Contents) -> u64 {
     let how = row.args.iter().position(|arg| matches!(arg.kind, Kind::Buf(..)));
     match how.and_then(|arg| word(call, arg as u8, contents)) {
         Some(flags) => flags,
-        // creat has no flags: it always truncates.
-        None => O_TRUNC,
+        // creat has no flags.
+        None => O_CREAT | O_TRUNC,
     }
 }
 
@@ -342,6 +354,11 @@ fn word(call: &Call, arg: u8, contents: &mut dyn Contents) -> Option<u64> {
 }
 
 impl Touch {
+    /// A file that the call made, or that may have been there: the trace does not tell each time.
+    pub fn created(&self) -> Option<FileId> {
+        self.opened.filter(|_| self.may_create).map(|(file, _)| file)
+    }
+
     /// What a sync of this call makes durable, if it is one that succeeded.
     pub fn synced(&self, call: &Call) -> Option<Synced> {
         role::success(call)?;

@@ -1,6 +1,7 @@
 //! Asynchronous I/O: Linux AIO and io_uring. Their data is moved without a call of its own.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, RetTimes};
@@ -15,18 +16,18 @@ const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]),
+    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]).does(Act::SetUpAio),
     call(207, "io_destroy", MEMORY, SIMULATED, Ret::Int, &[hex("ctx_id")]),
     call(208, "io_getevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
-        in_struct("timeout", &l::TIMESPEC)]),
-    call(209, "io_submit", NONE, LEFT_OUT, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]),
+        in_struct("timeout", &l::TIMESPEC)]).does(Act::ReapFromAio),
+    call(209, "io_submit", NONE, LEFT_OUT, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]).does(Act::SubmitToAio),
     call(210, "io_cancel", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
     call(333, "io_pgetevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
-        in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]),
+        in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]).does(Act::ReapFromAio),
 
-    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]),
+    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing),
     family(426, "io_uring_enter", DESC.or(SIGNAL), LEFT_OUT, Ret::Int, &[
         fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
         input("argp", SigSet, ByArg(5)), size("argsz")], &[
@@ -38,7 +39,7 @@ pub static ROWS: &[Syscall] = &[
         otherwise(Ret::Int, &[
             fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
             input("argp", SigSet, ByArg(5)), size("argsz")]),
-    ]),
+    ]).does(Act::SubmitToRing),
     family(427, "io_uring_register", DESC.or(MEMORY), SIMULATED, Ret::Int, &[
         fd("fd"), OPCODE, addr("arg"), uint("nr_args")], &[
         when(1, 0, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IOVEC), ArgTimes(3, 16)), uint("nr_args")]),

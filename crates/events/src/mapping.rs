@@ -1,0 +1,62 @@
+//! What the arguments of a call that maps memory (`Act::Map`) mean for the file behind it.
+
+const PROT_WRITE: u64 = 2;
+const PROT_EXEC: u64 = 4;
+/// The bits of the flags that hold the type, and the types.
+const MAP_TYPE: u64 = 0xf;
+const MAP_SHARED: u64 = 1;
+const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_ANONYMOUS: u64 = 0x20;
+
+/// A mapping, as the arguments of the call ask for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// The descriptor of the file; nothing for plain memory.
+    pub fd: Option<i32>,
+    /// Bytes.
+    pub length: u64,
+    /// Others see what is stored to it: other processes, and the file.
+    pub is_shared: bool,
+    /// The program may store to it.
+    pub is_writable: bool,
+    /// The program may execute it.
+    pub is_executable: bool,
+}
+
+impl Mapping {
+    /// What the arguments of a call of such a row ask for.
+    pub fn of(args: &[u64; 6]) -> Mapping {
+        let [_, length, protection, flags, fd, _] = *args;
+        let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+        let fd = Some(fd as i32).filter(|fd| flags & MAP_ANONYMOUS == 0 && *fd >= 0);
+        Mapping {
+            fd,
+            length,
+            is_shared,
+            is_writable: protection & PROT_WRITE != 0,
+            is_executable: protection & PROT_EXEC != 0,
+        }
+    }
+
+    /// Whether what the program stores to it changes the file.
+    pub fn changes_file(&self) -> bool {
+        self.is_shared && self.is_writable && self.fd.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mapping;
+
+    #[test]
+    fn what_is_stored_reaches_the_file() {
+        let changes = |protection, flags, fd| {
+            Mapping::of(&[0, 4096, protection, flags, fd, 0]).changes_file()
+        };
+        assert!(changes(3, 1, 4) && changes(2, 3, 0) && changes(3, 0x8001, 4));
+        assert!(!changes(1, 1, 4), "not writable");
+        assert!(!changes(3, 2, 4), "private");
+        assert!(!changes(3, 0x21, 4), "plain memory");
+        assert!(!changes(3, 1, u64::MAX), "no file");
+    }
+}
