@@ -102,6 +102,10 @@ pub enum Act {
     // Tasks and memory.
     /// Makes a task.
     Spawn,
+    /// Ends all threads of a process.
+    EndProcess,
+    /// Waits for a process, and tells which.
+    Reap,
     /// Stops sharing descriptors, directories or namespaces.
     Unshare,
     /// Enters another task's namespaces.

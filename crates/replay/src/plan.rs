@@ -192,6 +192,7 @@ impl<'a> Planner<'a> {
             EventKind::End { .. } => self.end(event),
             EventKind::Exit { process, .. } => {
                 self.beginnings.remove(process);
+                self.exit(*process, event.tsc);
                 self.world.apply(event, &mut Stored(self.trace));
             }
             EventKind::Gap { .. } => self.tally.gaps += 1,
@@ -255,6 +256,9 @@ impl<'a> Planner<'a> {
         }
         if said.replay == events::Replay::Ignored {
             self.count_simulated();
+            if let Outcome::Returned { ret, .. } = call.outcome {
+                self.reaps(index, &said, call, ret);
+            }
             if !maps_to_change(&said, call) {
                 return;
             }

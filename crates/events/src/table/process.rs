@@ -45,7 +45,7 @@ pub static ROWS: &[Syscall] = &[
     call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]),
     call(61, "wait4", PROCESS.or(WAIT), IGNORED, Ret::Pid, &[
         pid("pid"), output("wstatus", WaitStatus, FixedIfRet(4)), bits("options", &f::WAIT),
-        output("rusage", Struct(&l::RUSAGE), FixedIfRet(l::RUSAGE.size))]),
+        output("rusage", Struct(&l::RUSAGE), FixedIfRet(l::RUSAGE.size))]).does(Act::Reap),
     family(101, "ptrace", NONE, SIMULATED, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS),
     call(109, "setpgid", NONE, IGNORED, Ret::Int, &[pid("pid"), pid("pgid")]),
     call(110, "getppid", NONE, IGNORED, Ret::Pid, &[]),
@@ -61,7 +61,7 @@ pub static ROWS: &[Syscall] = &[
         one("op", &f::PRCTL), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], super::prctl::VARIANTS),
     call(186, "gettid", NONE, IGNORED, Ret::Pid, &[]),
     call(218, "set_tid_address", NONE, IGNORED, Ret::Pid, &[addr("tidptr")]),
-    call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]),
+    call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]).does(Act::EndProcess),
     family(247, "waitid", PROCESS.or(WAIT), IGNORED, Ret::Int, &[
         one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
         out_struct("rusage", &l::RUSAGE)], &[
@@ -71,7 +71,7 @@ pub static ROWS: &[Syscall] = &[
         otherwise(Ret::Int, &[
             one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
             out_struct("rusage", &l::RUSAGE)]),
-    ]),
+    ]).does(Act::Reap),
     call(272, "unshare", NONE, TASK, Ret::Int, &[bits("flags", &f::CLONE_NAMESPACES)]).does(Act::Unshare),
     call(308, "setns", DESC, SIMULATED, Ret::Int, &[fd("fd"), bits("nstype", &f::CLONE_NAMESPACES)]).does(Act::EnterNamespace),
     call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),

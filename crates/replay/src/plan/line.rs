@@ -17,14 +17,26 @@ use crate::lane::Lane;
 use crate::order::Index;
 use crate::shared::Shared;
 
-/// Tasks that were made and have not shown up: their ids, if known, and their lanes.
-pub type Spawned = VecDeque<(Option<i64>, Index)>;
+/// A task that was made and has not shown up.
+pub struct Unborn {
+    /// Its id, if that is known.
+    pub tid: Option<i64>,
+    /// Its lane.
+    pub index: Index,
+    /// The process that it was made in.
+    pub process: u32,
+    /// It belongs to that process.
+    pub thread: bool,
+}
+
+/// Those of one maker, in order.
+pub type Spawned = VecDeque<Unborn>;
 
 /// The lane of a task: its id tells which, or, in another pid namespace, the order.
 pub fn claim(spawned: &mut Spawned, tid: u32) -> Option<Index> {
-    let same = |spawned: &(Option<i64>, Index)| spawned.0 == Some(tid.into());
+    let same = |unborn: &Unborn| unborn.tid == Some(tid.into());
     let at = spawned.iter().position(same).unwrap_or(0);
-    spawned.remove(at).map(|(_, index)| index)
+    spawned.remove(at).map(|unborn| unborn.index)
 }
 
 /// Whether a piece is of the bytes that a call moves.

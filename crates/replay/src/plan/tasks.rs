@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use model::{Stored, spawn_flags};
+use events::Act;
+use model::{Contents, Stored, spawn_flags};
 use trace::event::{Call, Event, StartHow};
 
 use super::Planner;
-use super::line::{Line, claim};
+use super::line::{Line, Spawned, Unborn, claim};
 use crate::batch::{Beginning, Placed, Spawn, What};
 use crate::lane::Mood;
 use crate::order::Index;
@@ -123,6 +124,7 @@ impl Planner<'_> {
             .map(|(thread, other)| (*thread, *other))
             .collect();
         let ended: Vec<Index> = others.iter().map(|(_, other)| *other).collect();
+        self.dismiss_threads_of(process);
         for (thread, other) in others {
             self.end_line(thread, other, event.tsc, false);
         }
@@ -178,11 +180,58 @@ impl Planner<'_> {
         if self.late.len() > LATE_MAX
             && let Some((_, never)) = self.late.pop_first()
         {
-            // Tasks that do not show up have nothing to do.
-            for (_, index) in never {
-                self.lines[index].ended = true;
-                self.lines[index].lane.close();
-            }
+            self.dismiss(never);
+        }
+    }
+
+    /// Tasks that do not show up any more have nothing to do. They let go of their descriptors, which
+    /// others may wait for.
+    fn dismiss(&mut self, never: impl IntoIterator<Item = Unborn>) {
+        for unborn in never {
+            self.lines[unborn.index].ended = true;
+            self.lines[unborn.index].lane.close();
+        }
+    }
+
+    /// Dismisses the tasks of which something holds, of all that have not shown up.
+    fn dismiss_unborn(&mut self, is_gone: impl Fn(&Unborn) -> bool) {
+        let mut never = Vec::new();
+        let of_lines = self.lines.iter_mut().map(|line| &mut line.spawned);
+        for spawned in of_lines.chain(self.late.values_mut()).filter(|spawned| !spawned.is_empty())
+        {
+            let (gone, left) = std::mem::take(spawned).into_iter().partition(&is_gone);
+            *spawned = left;
+            never.extend(Spawned::from(gone));
+        }
+        self.late.retain(|_, spawned| !spawned.is_empty());
+        self.dismiss(never);
+    }
+
+    /// All threads of a process end. Of one that was made and killed before it did anything there is
+    /// no other word.
+    fn dismiss_threads_of(&mut self, process: u32) {
+        self.dismiss_unborn(|unborn| unborn.thread && unborn.process == process);
+    }
+
+    /// A process is gone, with all threads that did not say that they ended.
+    pub(super) fn exit(&mut self, process: u32, tsc: u64) {
+        self.dismiss_threads_of(process);
+        let left = self.threads.iter().filter(|(_, index)| self.lines[**index].process == process);
+        let left: Vec<(u32, Index)> = left.map(|(thread, index)| (*thread, *index)).collect();
+        for (thread, index) in left {
+            self.end_line(thread, index, tsc, false);
+        }
+    }
+
+    /// A call told that a child is dead. If it has not shown up until now, it never will.
+    pub(super) fn reaps(&mut self, index: Index, said: &Said, call: &Call, ret: i64) {
+        if said.row.act == Act::Reap
+            && let Some(pid) = reaped(call, ret, &mut Stored(self.trace))
+        {
+            let parent = self.lines[index].process;
+            self.dismiss_unborn(|unborn| {
+                !unborn.thread && unborn.process == parent && unborn.tid == Some(pid)
+            });
         }
     }
 
@@ -250,13 +299,10 @@ impl Planner<'_> {
         let foreign = self.lines[index].foreign || flags & CLONE_NEWUSER != 0;
         self.lines[child].foreign = foreign;
         let line = &mut self.lines[index];
-        if line.spawned.len() >= SPAWNED_MAX
-            && let Some((_, never)) = line.spawned.pop_front()
-        {
-            self.lines[never].ended = true;
-            self.lines[never].lane.close();
-        }
-        self.lines[index].spawned.push_back((tid, child));
+        let never = if line.spawned.len() >= SPAWNED_MAX { line.spawned.pop_front() } else { None };
+        let (process, thread) = (line.process, flags & CLONE_THREAD != 0);
+        line.spawned.push_back(Unborn { tid, index: child, process, thread });
+        self.dismiss(never);
         // What came of it is there for others when the call has returned.
         if exit != u64::MAX {
             self.open.push(Reverse((exit, index)));
@@ -270,6 +316,9 @@ impl Planner<'_> {
         let execs = said.args.iter().any(|arg| matches!(arg.kind, events::Kind::Path));
         let what = if execs { What::Exec(Box::default()) } else { What::End { close: false } };
         self.open_action(index, event.tsc, u64::MAX).what = what;
+        if said.row.act == Act::EndProcess {
+            self.dismiss_threads_of(self.lines[index].process);
+        }
     }
 
     /// The process's program begins: before its first call it is what the recorder saw.
@@ -289,4 +338,27 @@ impl Planner<'_> {
         self.open_action(index, tsc, tsc).what = what;
         self.settle(index);
     }
+}
+
+/// The child whose death a call told.
+fn reaped(call: &Call, ret: i64, stored: &mut dyn Contents) -> Option<i64> {
+    const NOT_ONLY_DEATHS: u64 = (libc::WUNTRACED | libc::WCONTINUED) as u64;
+    const SIGINFO_BYTES: usize = 128;
+    let mut word = |arg: u8, at: usize| {
+        let data = call.data.iter().find(|data| data.arg == arg)?;
+        let bytes = stored.read(&data.content, SIGINFO_BYTES).ok()?;
+        Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+    };
+    if ret > 0 {
+        // wait4: the status, if somebody wanted it.
+        let dead = match word(1, 0) {
+            Some(status) => libc::WIFEXITED(status) || libc::WIFSIGNALED(status),
+            None => call.args[2] & NOT_ONLY_DEATHS == 0,
+        };
+        return dead.then_some(ret);
+    }
+    // waitid: a siginfo.
+    let (code, pid) = (word(2, 8)?, word(2, 16)?);
+    let dead = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&code);
+    (ret == 0 && dead).then_some(pid.into())
 }

@@ -179,6 +179,20 @@ impl Recording {
         self.started(thread, self.thread);
     }
 
+    /// The thread that makes calls now ends.
+    pub fn end(&mut self) {
+        self.tsc += 10;
+        let kind = EventKind::End { calls: 0 };
+        self.events.push(Event { thread: self.thread, tsc: self.tsc, kind });
+    }
+
+    /// A process is gone.
+    pub fn ends(&mut self, process: u32) {
+        self.tsc += 10;
+        let kind = EventKind::Exit { process, status: Some(9) };
+        self.events.push(Event { thread: 0, tsc: self.tsc, kind });
+    }
+
     /// The last call lasted from then to then.
     pub fn lasting(&mut self, begin: u64, end: u64) {
         let Some(last) = self.events.last_mut() else { return };

@@ -90,3 +90,84 @@ fn calls_are_told_with_what_came_of_them() {
     assert_eq!(told(Level::Simulated), not_made);
     assert_eq!(told(Level::All), all);
 }
+
+/// More than the planner has lying ready at any time: what it does only at its end comes too late.
+fn goes_on(r: &mut Recording) {
+    const TIMES: usize = 2000;
+    (0..TIMES).for_each(|_| r.numbers("dup2", &[3, 4], 4));
+}
+
+/// What is told of each call: that lies ready as well.
+const TEXT_BYTES: usize = 64 << 10;
+
+const THREAD: u64 =
+    (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD) as u64;
+
+/// Process 3 inherits the pipe, and makes a task of which nothing else is recorded.
+fn makes_a_task_that_never_shows_up(flags: u64) -> Recording {
+    let mut r = threads_with_a_pipe();
+    r.by(1).fork(3);
+    r.numbers("close", &[4], 0);
+    r.by(3).numbers("clone", &[flags], 999);
+    r
+}
+
+#[test]
+fn a_thread_that_was_killed_before_it_did_anything_ends_with_its_process() {
+    for exits in [true, false] {
+        let mut r = makes_a_task_that_never_shows_up(THREAD);
+        if exits {
+            r.by(3).numbers("exit_group", &[0], 0);
+            r.end();
+        } else {
+            // That closes the pipe.
+            r.by(3).another_program();
+        }
+        r.by(1).call("read", &[3, 1, 8], &[], 0);
+        goes_on(&mut r);
+        agrees_at_once(&r);
+    }
+}
+
+#[test]
+fn a_child_that_was_killed_before_it_did_anything_is_gone_when_it_was_waited_for() {
+    let waits: [fn(&mut Recording); 2] = [
+        |r| {
+            r.call("wait4", &[u64::MAX, 1, 2, 0], &[(1, &9_i32.to_le_bytes())], 999);
+        },
+        |r| {
+            let mut info = [0; 128];
+            info[8..12].copy_from_slice(&libc::CLD_KILLED.to_le_bytes());
+            info[16..20].copy_from_slice(&999_i32.to_le_bytes());
+            r.call("waitid", &[0, 0, 1, libc::WEXITED as u64, 0], &[(2, &info)], 0);
+        },
+    ];
+    for wait in waits {
+        let mut r = makes_a_task_that_never_shows_up(libc::SIGCHLD as u64);
+        wait(r.by(3));
+        r.numbers("close", &[4], 0);
+        r.by(1).call("read", &[3, 1, 8], &[], 0);
+        goes_on(&mut r);
+        agrees_at_once(&r);
+    }
+}
+
+#[test]
+fn a_thread_that_did_not_say_that_it_ended_ends_with_its_process() {
+    let mut r = makes_a_task_that_never_shows_up(THREAD);
+    r.by(1).ends(3);
+    r.by(1).call("read", &[3, 1, 8], &[], 0);
+    goes_on(&mut r);
+    agrees_at_once(&r);
+}
+
+/// As fast as possible.
+fn agrees_at_once(r: &Recording) {
+    let describe = |_: &model::Moment<'_>, _: &mut dyn model::Contents| "x".repeat(TEXT_BYTES);
+    let wanted = Wanted { level: Level::Mismatch, describe: &describe, write: &mut |_| Ok(()) };
+    let (trace, options, untold) = (r.trace(), Options::default(), HashSet::new());
+    let wanted = Some(wanted);
+    let outcome = crate::replayer::replay(&trace, options, space(), untold, &|_| {}, None, wanted);
+    assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
+    assert_eq!(outcome.mismatches.count(), 0, "{:?}", outcome.mismatches);
+}
