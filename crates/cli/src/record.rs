@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use events::record::GapWhy;
-use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, namespaces, state};
-use ring::{DataMode, Slot};
+use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
+use ring::DataMode;
 use supervisor::{ExecStop, LaunchError, Observer, Program, Supervisor};
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
@@ -69,7 +68,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data,
         manifest: !args.no_manifest,
     };
-    let recorder = Recorder::start(arena, output.sink, &preamble, options).map_err(|e| ours(&e))?;
+    let (sink, kin) = (output.sink, supervisor.kin());
+    let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;
     let mut observer = Glue {
         arenas: vec![arena],
         handle: recorder.handle(),
@@ -193,10 +193,6 @@ fn launch_failure(error: &LaunchError) -> Failure {
     }
 }
 
-/// How often, and how long apart, to look whether a process in another namespace was found.
-const GLOBAL_PID_TRIES: u32 = 200;
-const GLOBAL_PID_PAUSE: Duration = Duration::from_millis(1);
-
 /// Hands what the supervisor sees to the recorder.
 struct Glue {
     /// All that there are.
@@ -274,21 +270,6 @@ impl Observer for Glue {
 
     fn ended(&mut self, pid: u32, status: i32) {
         self.handle.program_ended(pid, status);
-    }
-
-    fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32> {
-        if slot.foreign_pid.load(Ordering::Relaxed) == 0 {
-            return i32::try_from(tid).ok();
-        }
-        // The recorder finds the process out when it reads the thread's first record.
-        for _ in 0..GLOBAL_PID_TRIES {
-            let global = slot.global_pid.load(Ordering::Relaxed);
-            if global != 0 {
-                return namespaces::find_thread(global, tid).and_then(|tid| tid.try_into().ok());
-            }
-            std::thread::sleep(GLOBAL_PID_PAUSE);
-        }
-        None
     }
 
     fn moved(&mut self, from: usize, to: usize, arena: ring::Arena) -> bool {

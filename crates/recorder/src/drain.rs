@@ -183,15 +183,14 @@ impl Drain {
     fn note(&mut self, news: Vec<News>) {
         // Births first: an exec must know which threads there are.
         for item in &news {
-            if let &News::Started(index, start) = item {
-                let slot = self.slots.shared(index);
+            if let News::Started(birth) = item {
                 // Whoever saw it alive has got hold of it: more than can be had now, perhaps.
-                if let Some(watched) = self.mailbox.seen(start.process) {
+                if let Some(watched) = self.mailbox.seen(birth.start.process) {
                     self.processes.add(watched);
                 }
-                let foreign = slot.foreign_pid.load(Ordering::Relaxed) != 0;
-                let parent = if foreign { self.slots.process_of(start.parent) } else { None };
-                self.processes.started(&start, slot, parent);
+                let is_foreign = birth.foreign;
+                let maker = is_foreign.then(|| self.slots.process_of(birth.start.parent));
+                self.processes.started(birth, maker.flatten());
             }
         }
         let mut more = Vec::new();

@@ -17,7 +17,6 @@ pub mod host;
 mod ingest;
 mod mailbox;
 mod manifest;
-pub mod namespaces;
 mod output;
 mod pace;
 mod policy;
@@ -33,6 +32,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use events::record::GapWhy;
+use kin::Kin;
 use ring::Arena;
 use trace::event::{Event, EventKind, Preamble};
 use trace::{WriteError, Writer, WriterOptions};
@@ -122,9 +122,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to drain an arena into a new trace.
+    /// Begins to drain an arena into a new trace. `kin` knows which processes are ours.
     pub fn start(
         arena: Arena,
+        kin: Kin,
         sink: Sink,
         preamble: &Preamble,
         options: Options,
@@ -135,7 +136,7 @@ impl Recorder {
         let (sink, space) = sink.open()?;
         let clock = TscClock::start(preamble.tsc_hz);
         let writer = Writer::new(sink, preamble, options.writer)?;
-        let processes = Processes::new(Watch::start(Arc::clone(&mailbox))?, clock);
+        let processes = Processes::new(Watch::start(Arc::clone(&mailbox))?, clock, kin);
         let drain = move || {
             let mut out = Output::new(writer, space, options.size_max);
             if !options.data.rules.is_empty() {

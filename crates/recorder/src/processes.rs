@@ -1,30 +1,30 @@
 //! The recorded processes: which there are, under which ids, and which are dead.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use events::record::Start;
-use ring::Slot;
+use kin::status::began;
+use kin::{Clue, Found, Kin, Relation};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::host::{self, TscClock};
-use crate::namespaces;
-use crate::watch::{ProcessHandle, Watch, Watched, process_began};
+use crate::slots::Birth;
+use crate::watch::{ProcessHandle, Watch, Watched};
 
 /// How long a dead process's status is waited for.
 const STATUS_WAIT: Duration = Duration::from_millis(300);
 /// A START that was read later than this could speak of a process whose id is in use again.
 const REUSE_NS: u64 = 50_000_000;
-/// Resolution of the times that /proc tells, doubled.
-const BEGAN_SLACK_NS: u64 = 20_000_000;
+/// Resolution of the times that /proc tells ...
+const TICK_NS: u64 = 10_000_000;
+/// ... doubled.
+const BEGAN_SLACK_NS: u64 = 2 * TICK_NS;
 
 /// One that is alive, or was until a moment ago.
 struct Process {
     /// In our namespace; 0 when it could not be found.
     pid: u32,
-    /// Its own namespace is another one.
-    foreign: bool,
     /// Its death is noticed by looking; then, when it began.
     polled: Option<Option<u64>>,
     dead: Option<Death>,
@@ -49,6 +49,9 @@ impl Death {
 /// All of them.
 pub(crate) struct Processes {
     table: HashMap<u32, Process>,
+    kin: Kin,
+    /// When recording began, in hundredths of a second since the machine was started.
+    since: u64,
     watch: Watch,
     clock: TscClock,
     /// Processes so far.
@@ -62,10 +65,18 @@ pub(crate) struct Processes {
 /// How many of these are remembered.
 const BURIED_MAX: usize = 4096;
 
+/// Since the machine was started.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 impl Processes {
-    pub fn new(watch: Watch, clock: TscClock) -> Processes {
+    pub fn new(watch: Watch, clock: TscClock, kin: Kin) -> Processes {
         Processes {
             table: HashMap::new(),
+            kin,
+            since: now_ns() / TICK_NS,
             watch,
             clock,
             seen: 0,
@@ -74,40 +85,63 @@ impl Processes {
         }
     }
 
-    /// Learns from a thread's first record which process it belongs to.
-    pub fn started(&mut self, start: &Start, slot: &Slot, parent_process: Option<u32>) {
-        if self.table.contains_key(&start.process) {
+    /// Learns from a thread's first record which process it belongs to. Ids are what the thread
+    /// says: the kernel is asked whether there is such a process of ours.
+    pub fn started(&mut self, birth: &Birth, maker: Option<u32>) {
+        let Start { process, tsc, pid, .. } = birth.start;
+        if self.table.contains_key(&process) {
             return;
         }
-        let foreign = slot.foreign_pid.load(Ordering::Relaxed) != 0;
-        let parent = parent_process.and_then(|number| self.table.get(&number));
-        let pid = if !foreign {
-            start.pid
-        } else if let (Some(Process { foreign: false, .. }), seen @ 1..) =
-            (parent, slot.pid_seen.load(Ordering::Relaxed))
-        {
-            // The maker lives in our namespace, so what it was told is the id that we need.
-            seen
-        } else {
-            let parent_pid = parent.map_or(0, |parent| parent.pid);
-            let taken = |pid| self.table.values().any(|process| process.pid == pid);
-            namespaces::find_process(start.pid, parent_pid, taken).unwrap_or(0)
+        let found = i32::try_from(pid).ok().and_then(|pid| match birth.foreign {
+            false => self.kin.find(pid),
+            true => self.find_inside(pid, birth.told, maker),
+        });
+        let nobody = Watched { process, pid: 0, handle: ProcessHandle::Gone };
+        let watched = found.map_or(nobody, |found| self.watched(process, found, tsc));
+        if birth.foreign && watched.pid != 0 {
+            self.kin.place(process, watched.pid.cast_signed());
+        }
+        self.insert(watched);
+    }
+
+    /// Finds a process that has another id in our namespace.
+    fn find_inside(&self, inner: i32, told: u32, maker: Option<u32>) -> Option<Found> {
+        let maker = maker.and_then(|number| self.table.get(&number));
+        let maker = maker.map(|maker| maker.pid.cast_signed()).filter(|&pid| pid != 0);
+        let told = i32::try_from(told).ok().filter(|&told| told != 0);
+        let clue = Clue { inner, maker, told };
+        let taken = |pid| self.table.values().any(|process| process.pid.cast_signed() == pid);
+        self.kin.find_inside(&clue, taken)
+    }
+
+    /// A process that was found under the id that one of ours is said to have.
+    fn watched(&self, process: u32, found: Found, start_tsc: u64) -> Watched {
+        let Found { relation, pid, handle } = found;
+        let pid = pid.cast_unsigned();
+        let is_it = match relation {
+            Relation::Ours => !self.is_another(start_tsc, pid),
+            Relation::Stranger => false,
+            // It hides, or descriptors are short.
+            Relation::Unproven => !self.is_another(start_tsc, pid) && self.may_be_ours(pid),
         };
-        if foreign {
-            slot.global_pid.store(pid, Ordering::Relaxed);
-        }
-        let mut watched = Watched::open(start.process, pid);
-        if self.is_another(start.tsc, pid) {
-            watched.handle = ProcessHandle::Gone;
-        }
-        self.insert(watched, foreign);
+        let handle = match handle {
+            _ if !is_it => ProcessHandle::Gone,
+            Some(pidfd) => ProcessHandle::Pidfd(pidfd),
+            None => ProcessHandle::Poll,
+        };
+        Watched { process, pid, handle }
+    }
+
+    /// Whether nothing speaks against it: it began while we recorded.
+    fn may_be_ours(&self, pid: u32) -> bool {
+        began(pid.cast_signed()).map_or(true, |began| began >= Some(self.since))
     }
 
     /// Learns of a process from somebody who has it in his hands.
     pub fn add(&mut self, watched: Watched) {
         let process = watched.process;
         if !self.table.contains_key(&process) && !self.buried.contains(&process) {
-            self.insert(watched, false);
+            self.insert(watched);
         }
     }
 
@@ -117,23 +151,21 @@ impl Processes {
         if age < REUSE_NS {
             return false;
         }
-        let Some(began) = process_began(pid) else { return false };
-        let now = clock_gettime(ClockId::Boottime);
-        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        now.saturating_sub(began * 10_000_000) + BEGAN_SLACK_NS < age
+        let Ok(Some(began)) = began(pid.cast_signed()) else { return false };
+        now_ns().saturating_sub(began * TICK_NS) + BEGAN_SLACK_NS < age
     }
 
-    fn insert(&mut self, watched: Watched, foreign: bool) {
+    fn insert(&mut self, watched: Watched) {
         let Watched { process, pid, handle } = watched;
         let is_program = self.seen == 0;
         self.seen += 1;
-        let mut entry = Process { pid, foreign, polled: None, dead: None };
+        let mut entry = Process { pid, polled: None, dead: None };
         if let ProcessHandle::Pidfd(pidfd) = handle {
             if self.watch.add(process, pid, pidfd).is_err() {
-                entry.polled = Some(process_began(pid));
+                entry.polled = Some(began(pid.cast_signed()).ok().flatten());
             }
         } else if matches!(handle, ProcessHandle::Poll) {
-            entry.polled = Some(process_began(pid));
+            entry.polled = Some(began(pid.cast_signed()).ok().flatten());
         } else {
             entry.dead = Some(Death::now());
         }
@@ -167,9 +199,10 @@ impl Processes {
     /// Looks after those that have no pidfd.
     pub fn poll(&mut self) {
         for process in self.table.values_mut() {
-            let Some(began) = process.polled else { continue };
-            let now = process_began(process.pid);
-            if process.dead.is_none() && (now.is_none() || now != began) {
+            let Some(before) = process.polled else { continue };
+            // Where that cannot be told now, it can later.
+            let Ok(now) = began(process.pid.cast_signed()) else { continue };
+            if process.dead.is_none() && (now.is_none() || now != before) {
                 process.dead = Some(Death::now());
             }
         }
@@ -188,7 +221,9 @@ impl Processes {
         if wait && death.more && death.status.is_none() && death.noticed.elapsed() < STATUS_WAIT {
             return None;
         }
-        self.table.remove(&process);
+        if let Some(Process { pid, .. }) = self.table.remove(&process) {
+            self.kin.forget(process, pid.cast_signed());
+        }
         if self.buried.len() == BURIED_MAX {
             self.buried.pop_front();
         }

@@ -56,7 +56,7 @@ struct Thread {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
     /// A thread has said what it is.
-    Started(usize, Start),
+    Started(Birth),
     /// It runs a new program, and all other threads of its process are gone.
     Image {
         /// Its slot.
@@ -64,6 +64,18 @@ pub(crate) enum News {
         /// When.
         tsc: u64,
     },
+}
+
+/// What a thread says of itself when it begins, and what its maker said of it. It may have ended
+/// since, and its slot be given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Birth {
+    /// Its own words.
+    pub start: Start,
+    /// Its ids are not those of our namespace.
+    pub foreign: bool,
+    /// Its process's id as the maker was told; 0: the maker has not said so yet.
+    pub told: u32,
 }
 
 /// Sums over all threads.
@@ -309,7 +321,9 @@ impl Slots {
         if let (Some((_, start)), false) = (thread.stream.start(), thread.start_told) {
             thread.start_told = true;
             self.counts.threads += 1;
-            news.push(News::Started(index, start));
+            let foreign = slot.foreign_pid.load(Ordering::Relaxed) != 0;
+            let told = slot.pid_seen.load(Ordering::Acquire);
+            news.push(News::Started(Birth { start, foreign, told }));
         }
         if let Some(tsc) = thread.stream.last_image().filter(|&tsc| tsc != thread.image_told) {
             thread.image_told = tsc;
@@ -517,7 +531,6 @@ impl Slots {
             &slot.tid,
             &slot.pid_seen,
             &slot.foreign_pid,
-            &slot.global_pid,
             &slot.queued,
             &slot.consumed.waiting,
             &slot.request,

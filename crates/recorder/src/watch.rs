@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use kin::pidfd::reaped_status;
+use kin::status;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -38,7 +40,7 @@ pub(crate) enum ProcessHandle {
 }
 
 impl Watched {
-    /// Gets hold of a process.
+    /// Gets hold of a process that is ours.
     pub fn open(process: u32, pid: u32) -> Watched {
         let handle = match i32::try_from(pid).ok().and_then(Pid::from_raw) {
             None => ProcessHandle::Gone,
@@ -151,7 +153,7 @@ impl Shared {
 /// The wait status of a process that nobody has waited for yet.
 fn zombie_status(pid: u32, pidfd: &OwnedFd) -> Option<i32> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let fields = stat_fields(&stat)?;
+    let fields = status::stat_fields(&stat)?;
     let owner = state::read_status(pid).ok()?;
     // Who may not look is shown 0.
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
@@ -169,52 +171,8 @@ fn zombie_status(pid: u32, pidfd: &OwnedFd) -> Option<i32> {
     fields.get(EXIT_CODE)?.parse().ok()
 }
 
-/// Positions in /proc/PID/stat, counted from the state on.
-const START_TIME: usize = 19;
+/// Position in /proc/PID/stat, counted from the state on.
 const EXIT_CODE: usize = 49;
-
-fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
-    let name_end = stat.iter().rposition(|&b| b == b')')?;
-    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
-    Some(fields.split_ascii_whitespace().collect())
-}
-
-/// Whether there is such a process and it has not died, and when it began, in hundredths of a
-/// second since the machine was started.
-pub(crate) fn process_began(pid: u32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let fields = stat_fields(&stat)?;
-    if matches!(*fields.first()?, "Z" | "X") {
-        return None;
-    }
-    fields.get(START_TIME)?.parse().ok()
-}
-
-/// The kernel's `struct pidfd_info`, in its first form.
-#[repr(C)]
-#[derive(Default)]
-struct PidfdInfo {
-    mask: u64,
-    cgroup: u64,
-    ids: [u32; 11],
-    exit_code: i32,
-}
-
-/// In `mask`: the exit code is wanted, or there.
-const PIDFD_INFO_EXIT: u64 = 1 << 3;
-const PIDFD_GET_INFO: rustix::ioctl::Opcode =
-    rustix::ioctl::opcode::read_write::<PidfdInfo>(0xff, 11);
-
-/// The wait status of a process that was waited for: Linux 6.15 remembers it.
-fn reaped_status(pidfd: &OwnedFd) -> Option<i32> {
-    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the operation reads and writes a structure of just this layout.
-    unsafe {
-        let request = rustix::ioctl::Updater::<PIDFD_GET_INFO, PidfdInfo>::new(&mut info);
-        rustix::ioctl::ioctl(pidfd, request).ok()?;
-    }
-    (info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
-}
 
 #[cfg(test)]
 mod tests {
@@ -260,16 +218,18 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "read line; exit 3"]).stdin(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
+        let child_id = child.id();
         let ProcessHandle::Pidfd(pidfd) = Watched::open(1, child.id()).handle else {
             panic!("no pidfd")
         };
-        assert!(process_began(child.id()).is_some());
+        let began = || status::began(child_id.cast_signed()).unwrap();
+        assert!(began().is_some());
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(zombie_status(child.id(), &pidfd), None);
         // Linux 6.15 and later remember; none may make something up.
         assert!(matches!(reaped_status(&pidfd), None | Some(0x300)));
         assert!(matches!(Watched::open(1, child.id()).handle, ProcessHandle::Gone));
-        assert_eq!(process_began(child.id()), None);
+        assert_eq!(began(), None);
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use events::record::{GapWhy, StartHow, part};
 use fake_agent::recording::{TraceFile, end_program, launch, our_pid, start};
-use fake_agent::{Buffer, FakeThread, Random, arena, eventually, tsc};
+use fake_agent::{Buffer, FakeThread, Random, arena, eventually, reserve, tsc};
 use recorder::{Options, Sink, Summary};
 use ring::Arena;
 use trace::Trace;
@@ -114,6 +114,62 @@ fn until_exit_leaves_the_rest_alone() {
         .collect();
     assert_eq!(exits.len(), 1);
     assert_eq!(exits[0].kind, EventKind::Exit { process: 1, status: Some(0) });
+}
+
+/// A process that is not ours, whatever a ring says.
+struct Stranger(u32);
+
+impl Stranger {
+    fn new() -> Stranger {
+        // Its parent ends at once.
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "sleep 60 >/dev/null 2>&1 & echo $!"]);
+        let pid = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        Stranger(pid.trim().parse().unwrap())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        // SAFETY: a process of this test, which ends by this alone.
+        unsafe { libc::kill(self.0.cast_signed(), libc::SIGKILL) };
+    }
+}
+
+#[test]
+fn nobody_waits_for_strangers() {
+    let (arena, file) = (arena(8), TraceFile::new("strangers"));
+    let recorder = start(arena, file.sink(), Options::default());
+    let main = launch(arena);
+    let stranger = Stranger::new();
+    // Also ids that are those of others in our namespace: of the machine's first process, of a
+    // process that nobody finds, and of none at all.
+    let mut threads = Vec::new();
+    for (process, pid) in (2..).zip([stranger.0, 1, 0x7fff_fff0, 0, u32::MAX]) {
+        for foreign in [false, true] {
+            let process = process + 100 * u32::from(foreign);
+            let (slot, who) = reserve(arena, StartHow::Fork, process, 1, pid);
+            arena.slot(slot).foreign_pid.store(foreign.into(), Ordering::Relaxed);
+            arena.slot(slot).pid_seen.store(pid, Ordering::Relaxed);
+            let mut thread = FakeThread::begin_in(arena, slot, who);
+            one_call(&mut thread, &[1; 100]);
+            threads.push(thread);
+        }
+    }
+    eventually("the reading of all", || recorder_has_read(&threads));
+    main.end();
+    let summary = end_program(recorder);
+    assert_eq!((summary.calls, summary.processes), (10, 11), "{summary:?}");
+    assert_eq!(summary.stopped, None);
+}
+
+/// Whether all that was published is read.
+fn recorder_has_read(threads: &[FakeThread]) -> bool {
+    threads.iter().all(|thread| {
+        let slot = thread.arena.slot(thread.slot);
+        // A slot that was given back is empty.
+        slot.consumed.bytes.load(Ordering::SeqCst) == slot.published.load(Ordering::SeqCst)
+    })
 }
 
 #[test]

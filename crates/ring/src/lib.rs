@@ -205,9 +205,6 @@ pub struct Slot {
     pub pid_seen: AtomicU32,
     /// Non-zero when pid and tid are not those of the recorder's namespace.
     pub foreign_pid: AtomicU32,
-    /// For such a thread: its process's id in the recorder's namespace, once the recorder has
-    /// found it; 0 before.
-    pub global_pid: AtomicU32,
     /// Chunks queued so far.
     pub queued: AtomicU32,
     /// Position in the stream at which the last queued chunk begins.

@@ -1,28 +1,27 @@
 //! The thread that analyses executable files: nobody waits for it.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use ring::Catalog;
 
 use crate::{Error, mappings, modules, signals};
 
-/// Files that wait; more are asked for again.
+/// Places that wait; more are asked for again.
 const WAITING_MAX: usize = 64;
-/// Files that are remembered as handed over; then all are forgotten.
+/// Files that are remembered as analysed; then all are forgotten.
 const KNOWN_MAX: usize = 4 * ring::MODULES_MAX;
 
 enum Work {
-    LookAt(File),
+    /// At the file whose text a thread has at an address.
+    LookAt(i32, u64),
     /// Keep this catalog as well.
     Mirror(Catalog),
 }
 
-/// Hands files over to the thread.
+/// Tells the thread what to do.
 pub struct Analyst {
     work: SyncSender<Work>,
-    known: HashSet<[u64; 4]>,
 }
 
 impl Analyst {
@@ -31,9 +30,10 @@ impl Analyst {
         let run = move || {
             signals::leave_to_others();
             let mut catalogs = vec![catalog];
+            let mut known = HashSet::new();
             for work in queue {
                 match work {
-                    Work::LookAt(file) => modules::add(&catalogs, &file),
+                    Work::LookAt(tid, site) => look_at(tid, site, &mut known, &catalogs),
                     Work::Mirror(catalog) => {
                         modules::copy(&catalogs[0], &catalog);
                         catalogs.push(catalog);
@@ -43,7 +43,7 @@ impl Analyst {
         };
         let thread = std::thread::Builder::new().name("analyst".into()).spawn(run);
         thread.map_err(|source| Error::System { what: "starting a thread".to_owned(), source })?;
-        Ok(Analyst { work, known: HashSet::new() })
+        Ok(Analyst { work })
     }
 
     /// Another catalog that is to know the same. Where nobody works any more it stays empty.
@@ -51,15 +51,20 @@ impl Analyst {
         let _ = self.work.send(Work::Mirror(catalog));
     }
 
-    /// A file whose sites are to be known: once.
-    pub fn look_at(&mut self, file: File) {
-        let Ok(meta) = file.metadata() else { return };
-        let key = mappings::key_of(&meta);
-        if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
-        }
-        if !self.known.contains(&key) && self.work.try_send(Work::LookAt(file)).is_ok() {
-            self.known.insert(key);
-        }
+    /// The file whose text a thread has at an address is one whose sites are to be known.
+    pub fn look_at(&self, tid: i32, site: u64) {
+        // With too many waiting this one is asked for again.
+        let _ = self.work.try_send(Work::LookAt(tid, site));
+    }
+}
+
+fn look_at(tid: i32, site: u64, known: &mut HashSet<mappings::Key>, catalogs: &[Catalog]) {
+    let Some(file) = mappings::open_at(tid, site) else { return };
+    let Some(key) = mappings::key_of(&file) else { return };
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    if known.insert(key) {
+        modules::add(catalogs, key, &file);
     }
 }

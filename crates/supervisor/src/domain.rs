@@ -10,9 +10,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use kin::{Credentials, Mapped};
 use ring::{ARENAS_MAX, Arena, NUMBERS};
 
-use crate::kin::{Credentials, Mapped};
 use crate::segment::Segment;
 use crate::{Error, memory_file};
 

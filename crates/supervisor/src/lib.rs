@@ -11,7 +11,6 @@
 mod analyst;
 mod domain;
 mod image;
-mod kin;
 mod launch;
 mod mappings;
 mod memory_file;
@@ -29,7 +28,6 @@ mod signals;
 mod sleep;
 
 pub use image::Image;
-pub use kin::Credentials;
 pub use launch::{LaunchError, Program};
 pub use program::{find, gains_rights};
 pub use serve::{ExecStop, Observer, Supervisor};

@@ -1,183 +1,190 @@
 //! Which files' text is mapped where in a process.
+//!
+//! A path that the kernel tells leads elsewhere as soon as the program wants that: to a pipe, to a
+//! device, to a file system whose server is the program itself. So a path is only followed as far as
+//! it is in memory, without links, and else the file is reached by its mapping, where that is
+//! allowed. Nothing is opened before it was seen to be the regular file that is mapped.
 
-use std::fs::{self, File};
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::ops::ControlFlow;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-/// An executable mapping of a file.
-#[derive(Debug)]
-pub struct Mapping {
-    pub start: u64,
-    pub end: u64,
-    /// Offset in the file of `start`.
-    pub offset: u64,
-    pub writable: bool,
-    dev: (u64, u64),
-    ino: u64,
-    path: String,
-}
-
-impl Mapping {
-    pub fn contains(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
-    }
-
-    /// Identity of the file as the process sees it, if it still is that file: device, inode,
-    /// modification time, size.
-    pub fn key(&self, pid: i32) -> Option<[u64; 4]> {
-        self.key_if_same(&fs::metadata(self.seen_from_outside(pid)).ok()?)
-    }
-
-    /// Opens the file, if it still is that file.
-    pub fn open(&self, pid: i32) -> Option<File> {
-        let file = File::open(self.seen_from_outside(pid)).ok()?;
-        self.key_if_same(&file.metadata().ok()?).and(Some(file))
-    }
-
-    fn seen_from_outside(&self, pid: i32) -> String {
-        format!("/proc/{pid}/root{}", self.path)
-    }
-
-    fn key_if_same(&self, meta: &fs::Metadata) -> Option<[u64; 4]> {
-        let dev = (u64::from(libc::major(meta.dev())), u64::from(libc::minor(meta.dev())));
-        (meta.ino() == self.ino && dev == self.dev).then(|| key_of(meta))
-    }
-}
+use kin::maps::{self, Mapping, Which};
 
 /// A file's identity: device, inode, modification time, size.
-pub fn key_of(meta: &fs::Metadata) -> [u64; 4] {
-    let mtime_ns = meta.mtime() * 1_000_000_000 + meta.mtime_nsec();
-    [meta.dev(), meta.ino(), mtime_ns as u64, meta.len()]
-}
+pub type Key = [u64; 4];
 
 /// All executable mappings of files.
 pub fn executable(pid: i32) -> io::Result<Vec<Mapping>> {
-    let maps = File::open(format!("/proc/{pid}/maps"))?;
     let mut found = Vec::new();
-    let mut from = 0;
-    loop {
-        match query(&maps, from) {
-            Ok(Some(mapping)) => {
-                from = mapping.end;
-                found.extend(Some(mapping).filter(|mapping| mapping.path.starts_with('/')));
-            }
-            Ok(None) => return Ok(found),
-            // Before Linux 6.11, or while memory is short.
-            Err(_) => {
-                let text = io::read_to_string(maps)?;
-                return Ok(text.lines().filter_map(parse).collect());
-            }
-        }
-    }
+    maps::each(pid, Which::Text, |mapping| {
+        found.push(mapping);
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
 }
 
 /// Opens the file whose text is mapped at an address of a process.
 pub fn open_at(pid: i32, address: u64) -> Option<File> {
-    executable(pid).ok()?.iter().find(|mapping| mapping.contains(address))?.open(pid)
+    let mut at = None;
+    let looked = maps::each(pid, Which::Text, |mapping| {
+        if mapping.contains(address) {
+            at = Some(mapping);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    looked.ok()?;
+    let (place, _) = locate(pid, &at?)?;
+    // It is a regular file, and stays the one that was looked at.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// The kernel's `struct procmap_query`.
-#[repr(C)]
-#[derive(Default)]
-struct Query {
-    size: u64,
-    flags: u64,
-    address: u64,
-    start: u64,
-    end: u64,
-    rights: u64,
-    page_size: u64,
-    offset: u64,
-    ino: u64,
-    dev_major: u32,
-    dev_minor: u32,
-    name_size: u32,
-    build_id_size: u32,
-    name: u64,
-    build_id: u64,
+/// The identity of the file behind a mapping, as a program sees it that asks for it.
+pub fn key(pid: i32, mapping: &Mapping) -> Option<Key> {
+    locate(pid, mapping).map(|(_, key)| key)
 }
 
-/// `_IOWR('f', 17, struct procmap_query)`.
-const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
-const _: () = assert!(size_of::<Query>() == 0x68);
-/// In `rights`.
-const WRITABLE: u64 = 2;
-/// In `flags`: this mapping or the next, executable, of a file.
-const NEXT_TEXT: u64 = 0x10 | 4 | 0x20;
+pub fn key_of(file: &File) -> Option<Key> {
+    let meta = file.metadata().ok()?;
+    let mtime_ns = meta.mtime() * 1_000_000_000 + meta.mtime_nsec();
+    Some([meta.dev(), meta.ino(), mtime_ns as u64, meta.len()])
+}
 
-/// The first executable mapping of a file that ends above an address: a third of the time that
-/// the text takes.
-fn query(maps: &File, address: u64) -> io::Result<Option<Mapping>> {
-    let mut name = [0u8; libc::PATH_MAX as usize];
-    let mut query = Query {
-        size: size_of::<Query>() as u64,
-        flags: NEXT_TEXT,
-        address,
-        name_size: name.len() as u32,
-        name: name.as_mut_ptr() as u64,
-        ..Query::default()
-    };
-    // SAFETY: the operation reads and writes a structure of just this layout, and the name.
-    if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } != 0 {
-        let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::ENOENT) { Ok(None) } else { Err(error) };
+/// A descriptor that only stands for the mapped file, and the file's identity.
+fn locate(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
+    by_path(pid, mapping).or_else(|| by_mapping(pid, mapping))
+}
+
+/// Nobody has to be asked for a path that is in memory, and where a file was just mapped its path is.
+fn by_path(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
+    let root = open_path(libc::AT_FDCWD, format!("/proc/{pid}/root").into_bytes(), 0).ok()?;
+    let links = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+    let how = links | libc::RESOLVE_CACHED;
+    let place = open_path(root.as_raw_fd(), mapping.path.clone(), how).ok()?;
+    let (dev, key) = identity(&place)?;
+    ((dev, key[1]) == (mapping.dev, mapping.ino)).then_some((place, key))
+}
+
+/// For root alone; also finds what was removed.
+fn by_mapping(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
+    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    let place = open_path(libc::AT_FDCWD, path.into_bytes(), 0).ok()?;
+    let (_, key) = identity(&place)?;
+    Some((place, key))
+}
+
+fn open_path(directory: i32, path: Vec<u8>, resolve: u64) -> io::Result<OwnedFd> {
+    let path = CString::new(path)?;
+    // SAFETY: all-zero bytes are a value; the kernel reads the struct and the path, and gives a
+    // descriptor that becomes ours.
+    unsafe {
+        let mut how: libc::open_how = std::mem::zeroed();
+        how.flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
+        how.resolve = resolve;
+        let (how, len) = (&raw const how, size_of::<libc::open_how>());
+        let fd = libc::syscall(libc::SYS_openat2, directory, path.as_ptr(), how, len);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }
     }
-    let len = (query.name_size as usize).saturating_sub(1);
-    Ok(Some(Mapping {
-        start: query.start,
-        end: query.end,
-        offset: query.offset,
-        writable: query.rights & WRITABLE != 0,
-        dev: (query.dev_major.into(), query.dev_minor.into()),
-        ino: query.ino,
-        path: String::from_utf8_lossy(name.get(..len).unwrap_or_default()).into_owned(),
-    }))
 }
 
-/// One line of /proc/PID/maps, if it is an executable mapping of a file.
-fn parse(line: &str) -> Option<Mapping> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let rights = fields.next()?;
-    let offset = fields.next()?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let ino = fields.next()?.parse().ok()?;
-    let path = fields.next()?.trim_start().to_owned();
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let mapping = Mapping {
-        start: hex(start)?,
-        end: hex(end)?,
-        offset: hex(offset)?,
-        dev: (hex(major)?, hex(minor)?),
-        ino,
-        path,
-        writable: rights.as_bytes().get(1) == Some(&b'w'),
+/// The device of a regular file, and its identity: as far as they are known without asking whoever
+/// serves its file system.
+fn identity(file: &OwnedFd) -> Option<((u64, u64), Key)> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: plain numbers, which the kernel fills in.
+    let found = unsafe {
+        let mut found: libc::statx = std::mem::zeroed();
+        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_BASIC_STATS);
+        let done = libc::statx(fd, c"".as_ptr(), flags, wanted, &raw mut found) == 0;
+        done.then_some(found)?
     };
-    (rights.as_bytes().get(2) == Some(&b'x') && mapping.path.starts_with('/')).then_some(mapping)
+    if u32::from(found.stx_mode) & libc::S_IFMT != libc::S_IFREG {
+        return None;
+    }
+    let mtime_ns = found.stx_mtime.tv_sec * 1_000_000_000 + i64::from(found.stx_mtime.tv_nsec);
+    let dev = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+    let device = (u64::from(found.stx_dev_major), u64::from(found.stx_dev_minor));
+    Some((device, [dev, found.stx_ino, mtime_ns as u64, found.stx_size]))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
+    fn own() -> i32 {
+        std::process::id() as i32
+    }
+
+    fn own_text() -> Mapping {
+        let here = own_text as *const () as u64;
+        executable(own()).unwrap().into_iter().find(|mapping| mapping.contains(here)).unwrap()
+    }
+
     #[test]
-    fn our_own_text_is_found_both_ways() {
-        let pid = std::process::id() as i32;
-        let here = our_own_text_is_found_both_ways as *const () as u64;
-        let text = fs::read_to_string("/proc/self/maps").unwrap();
-        let parsed: Vec<Mapping> = text.lines().filter_map(parse).collect();
-        let asked = executable(pid).unwrap();
-        for mappings in [&parsed, &asked] {
-            let own = mappings.iter().find(|mapping| mapping.contains(here)).unwrap();
-            let exe = fs::metadata(std::env::current_exe().unwrap()).unwrap();
-            assert_eq!(own.key(pid), Some(key_of(&exe)));
-            assert!(!own.writable && own.open(pid).is_some());
+    fn mapped_files_are_found_both_ways() {
+        let exe = File::open(std::env::current_exe().unwrap()).unwrap();
+        let text = own_text();
+        assert_eq!(key(own(), &text), key_of(&exe));
+        let (_, key) = by_path(own(), &text).unwrap();
+        assert_eq!(Some(key), key_of(&exe));
+        // SAFETY: plain call.
+        if unsafe { libc::geteuid() } == 0 {
+            assert_eq!(by_mapping(own(), &text).unwrap().1, key);
         }
-        let places = |list: &[Mapping]| -> Vec<(u64, u64, u64, u64)> {
-            list.iter().map(|m| (m.start, m.end, m.offset, m.ino)).collect()
+        let open = open_at(own(), text.start).unwrap();
+        assert_eq!(key_of(&open), key_of(&exe));
+        assert!(open_at(own(), 0).is_none());
+    }
+
+    /// Maps a file, removes it and has `then` put something in the place that its name leads to now.
+    fn after_removal(then: impl Fn(&Path)) -> Option<File> {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("library");
+        fs::write(&path, [7; 4096]).unwrap();
+        let file = File::open(&path).unwrap();
+        // SAFETY: maps a file where nothing is; it stays for the life of the test.
+        let at = unsafe {
+            let (null, rights) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_EXEC);
+            libc::mmap(null, 4096, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0) as u64
         };
-        assert_eq!(places(&parsed), places(&asked));
-        assert!(open_at(pid, here).is_some() && open_at(pid, 0).is_none());
+        fs::remove_file(&path).unwrap();
+        let mapped = executable(own()).unwrap();
+        let mapping = mapped.into_iter().find(|mapping| mapping.contains(at)).unwrap();
+        let name = PathBuf::from(String::from_utf8(mapping.path).unwrap());
+        assert!(name.to_string_lossy().ends_with(" (deleted)"));
+        then(&name);
+        let opened = open_at(own(), at);
+        let same = |opened: &File| key_of(opened) == key_of(&file);
+        assert!(opened.as_ref().is_none_or(same), "another file");
+        opened
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_not_opened() {
+        let pipe = |name: &Path| {
+            let name = CString::new(name.to_str().unwrap()).unwrap();
+            // SAFETY: a path that ends with NUL.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        };
+        let others: [&dyn Fn(&Path); 4] = [
+            &pipe,
+            &|name| std::os::unix::fs::symlink("/dev/tty", name).unwrap(),
+            &|name| fs::write(name, [7; 4096]).unwrap(),
+            &|_| {},
+        ];
+        for other in others {
+            let opened = after_removal(other);
+            // SAFETY: plain call.
+            assert_eq!(opened.is_some(), unsafe { libc::geteuid() } == 0);
+        }
     }
 }

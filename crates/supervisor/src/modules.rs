@@ -29,9 +29,8 @@ const FILE_MAX: u64 = 128 << 20;
 
 /// Analyses a file and adds it to catalogs that hold the same, if there is room and it is not in
 /// there. Only one thread may do so.
-pub fn add(catalogs: &[Catalog], file: &File) {
-    let (Ok(meta), Some(first)) = (file.metadata(), catalogs.first()) else { return };
-    let key = mappings::key_of(&meta);
+pub fn add(catalogs: &[Catalog], key: mappings::Key, file: &File) {
+    let Some(first) = catalogs.first() else { return };
     let table = first.modules();
     let count = table.count.load(Ordering::Acquire) as usize;
     let known = table.modules[..count.min(MODULES_MAX)].iter().any(|module| {
@@ -98,7 +97,11 @@ fn analyse(file: &File, len: u64) -> Vec<Site> {
     }
     let mut bytes = Vec::new();
     let mut reader = file;
-    if reader.seek(SeekFrom::Start(0)).is_err() || reader.read_to_end(&mut bytes).is_err() {
+    if reader.seek(SeekFrom::Start(0)).is_err() {
+        return Vec::new();
+    }
+    // It may grow meanwhile.
+    if reader.take(len).read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
     if relocates_text(&bytes).unwrap_or(true) {

@@ -3,20 +3,33 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use kin::{Credentials, Identity, Relation};
 use ring::{SLOTS, Slot, answer, slot_state};
 
 use crate::domain::Way;
 use crate::message::Message;
+use crate::place;
 use crate::place::Refusal;
 use crate::serve::{Observer, Supervisor};
-use crate::{kin, place};
 
 impl Supervisor {
     /// Whether a thread may speak through a slot: what is there was written by programs of the
     /// slot's users, who must not speak for others.
-    pub(crate) fn speaks_through(&mut self, slot: usize, identity: &kin::Identity) -> bool {
+    pub(crate) fn speaks_through(&mut self, slot: usize, identity: &Identity) -> bool {
         let users = self.domains.get(slot / SLOTS).users;
         crate::domain::Users::of(&identity.credentials) == Some(users)
+    }
+
+    /// The domain where a thread with these ids belongs.
+    pub(crate) fn domain_of(
+        &mut self,
+        ids: &Credentials,
+        now_in: usize,
+        same_ipc: bool,
+    ) -> io::Result<usize> {
+        let domain = self.domains.of_thread(ids, now_in, same_ipc)?;
+        self.kin.add_arena(self.domains.get(domain).mapped());
+        Ok(domain)
     }
 
     /// Gives a stopped thread a slot in the domain that it belongs to; the same, if it is there.
@@ -43,16 +56,16 @@ impl Supervisor {
 
     /// A thread says that its user has changed: gives what to reply. It waits, so it is moved as one
     /// that has stopped.
-    pub(crate) fn user_changed(&mut self, index: usize, observer: &mut dyn Observer) -> u32 {
+    pub(crate) fn user_changed(
+        &mut self,
+        index: usize,
+        tid: i32,
+        observer: &mut dyn Observer,
+    ) -> u32 {
         let slot = self.slot(index);
-        let [tid, socket, helper] =
-            [0, 1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
+        let [socket, helper] = [1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
         let process = place::process_number(slot);
-        let mut global = |tid| observer.global_tid(slot, tid);
-        let (Some(tid), helper) = (global(tid), if helper == 0 { None } else { global(helper) })
-        else {
-            return answer::REFUSED;
-        };
+        let helper = if helper == 0 { None } else { self.global_tid(slot, helper) };
         match self.follow(tid, index, helper.zip(i32::try_from(socket).ok()), observer) {
             Ok(reply) => reply,
             Err(refusal) => {
@@ -71,16 +84,14 @@ impl Supervisor {
     ) -> Result<u32, Refusal> {
         let stranger = || Refusal::NoArena(io::Error::other("it is not who it says it is"));
         let identity = self.kin.identify(tid).ok_or(Refusal::Stopped)?;
-        let here = [self.domains.get(index / SLOTS).mapped()];
-        if !kin::has_mapped(identity.process, &here) {
+        let here = self.domains.get(index / SLOTS).mapped();
+        if self.kin.has_mapped(identity.process, here) != Relation::Ours {
             return Err(stranger());
         }
         let same_ipc = self.domains.are_within_reach_of(tid);
         let now_in = index / SLOTS;
-        let domain = self
-            .domains
-            .of_thread(&identity.credentials, now_in, same_ipc)
-            .map_err(Refusal::NoArena)?;
+        let domain =
+            self.domain_of(&identity.credentials, now_in, same_ipc).map_err(Refusal::NoArena)?;
         if domain == now_in {
             return Ok(answer::STAY);
         }
@@ -133,7 +144,6 @@ fn copy_slot(from: &Slot, to: &Slot) {
         (&from.tid, &to.tid),
         (&from.pid_seen, &to.pid_seen),
         (&from.foreign_pid, &to.foreign_pid),
-        (&from.global_pid, &to.global_pid),
     ];
     let counters = [
         (&from.exec_blocked, &to.exec_blocked),

@@ -91,7 +91,7 @@ pub fn place(
         0,
     ];
     let maps = mappings.iter().filter(|mapping| !mapping.writable).filter_map(|mapping| {
-        let key = mapping.key(pid)?;
+        let key = mappings::key(pid, mapping)?;
         Some([mapping.start, mapping.end, mapping.offset, key[0], key[1], key[2], key[3]])
     });
     let maps: Vec<[u64; MAP_WORDS]> = maps.take(MAPS_MAX).collect();

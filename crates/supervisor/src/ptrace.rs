@@ -52,6 +52,11 @@ pub fn detach(tid: i32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH, tid, 0, signal as usize)
 }
 
+/// Whether a traced thread stands still. Only a kill takes it out of a stop without us.
+pub fn is_stopped(tid: i32) -> bool {
+    blocked_signals(tid).is_ok()
+}
+
 /// The thread id that a process's executing thread had before.
 pub fn former_tid(tid: i32) -> io::Result<i32> {
     let mut message: libc::c_ulong = 0;

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use kin::{Credentials, Kin, Relation, status};
 use ring::{Arena, SLOTS, Slot, answer, request};
 
 use crate::analyst::Analyst;
 use crate::domain::{Domain, Domains, Way};
-use crate::kin::{self, Credentials, Kin, Mapped};
 use crate::launch::{self, LaunchError, Program};
 use crate::published::{Published, Sendable};
-use crate::{Error, Image, mappings, place, profiles, ptrace, signals, sleep};
+use crate::{Error, Image, place, profiles, ptrace, signals, sleep};
 
 /// Who wants to know.
 pub trait Observer {
@@ -26,8 +26,6 @@ pub trait Observer {
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
     /// The program itself has ended, with this wait status.
     fn ended(&mut self, pid: u32, status: i32);
-    /// The number of a process in our namespace, for a thread that tells its own.
-    fn global_tid(&mut self, slot: &Slot, tid: u32) -> Option<i32>;
     /// The thread that used slot `from` goes on in slot `to`, which is in this arena: each has
     /// [`SLOTS`] slots, counted on from those of the arenas before it. True once the recorder has
     /// taken note.
@@ -65,6 +63,18 @@ impl Tracee {
     }
 }
 
+/// A request of a thread in another pid namespace, whose process was not found there yet.
+#[derive(Clone, Copy)]
+struct Unplaced {
+    index: usize,
+    what: u32,
+    since: Instant,
+}
+
+/// How long the recorder may take to find such a process, and how often to look.
+const PLACE_WAIT: Duration = Duration::from_millis(200);
+const PLACE_PAUSE: Duration = Duration::from_millis(1);
+
 /// Launches and follows.
 pub struct Supervisor {
     image: Image,
@@ -77,6 +87,7 @@ pub struct Supervisor {
     program: i32,
     program_status: Option<i32>,
     pub(crate) kin: Kin,
+    unplaced: Vec<Unplaced>,
 }
 
 /// How long to sleep at most: the end of the recording is told by a flag.
@@ -90,22 +101,31 @@ impl Supervisor {
     pub fn new(agent: &[u8], pool_bytes: usize) -> Result<Supervisor, Error> {
         let image = Image::parse(agent)?;
         let published = Published::new(&image)?;
+        let domains = Domains::new(&kin::own_credentials(), pool_bytes)?;
+        let kin = Kin::default();
+        kin.add_arena(domains.first().mapped());
         Ok(Supervisor {
             image,
             analyst: Analyst::start(published.catalog())?,
             published,
             sendable: None,
-            domains: Domains::new(&kin::own_credentials(), pool_bytes)?,
+            domains,
             tracees: HashMap::new(),
             program: 0,
             program_status: None,
-            kin: Kin::default(),
+            kin,
+            unplaced: Vec::new(),
         })
     }
 
     /// The arena of programs that run as we do.
     pub fn arena(&self) -> Arena {
         self.domains.first().arena
+    }
+
+    /// Knows which processes are ours.
+    pub fn kin(&self) -> Kin {
+        self.kin.clone()
     }
 
     /// Starts the program, recorded from its first instruction. The calling thread must be the
@@ -160,6 +180,7 @@ impl Supervisor {
                 unsafe { libc::kill(self.program, signal) };
             }
             self.answer_requests(observer);
+            self.answer_unplaced(observer);
             self.wait_for_news(observer, false);
             if let Some(status) = self.program_status
                 && done.load(Ordering::SeqCst)
@@ -180,7 +201,8 @@ impl Supervisor {
         };
         set(1);
         if seen.iter().all(|(word, value)| word.load(Ordering::SeqCst) == *value) {
-            sleep::while_unchanged(seen, SLEEP);
+            let longest = if self.unplaced.is_empty() { SLEEP } else { PLACE_PAUSE };
+            sleep::while_unchanged(seen, longest);
         }
         set(0);
     }
@@ -224,74 +246,105 @@ impl Supervisor {
     fn answer(&mut self, index: usize, observer: &mut dyn Observer) {
         let slot = self.slot(index);
         let what = slot.request.swap(request::NONE, Ordering::Acquire);
-        let tid = slot.tid.load(Ordering::Relaxed);
-        let reply = match what {
-            request::EXEC => {
-                let attached = match observer.global_tid(slot, tid) {
-                    Some(tid) => self.attach(tid, index, observer).map(|process| (tid, process)),
-                    None => Err(answer::REFUSED),
-                };
-                match attached {
-                    Ok((tid, process)) => {
-                        reply_to(slot, answer::DONE);
-                        self.look_ahead(tid, process, observer);
-                        return;
-                    }
-                    Err(reply) => reply,
-                }
+        if what == request::EXEC_CANCEL {
+            return self.call_off(index, observer);
+        }
+        match self.thread_in(slot) {
+            Some(tid) => self.answer_thread(index, what, tid, observer),
+            None => self.unplaced.push(Unplaced { index, what, since: Instant::now() }),
+        }
+    }
+
+    /// The id that a slot's thread has in our namespace. `None`: its process was not found yet.
+    fn thread_in(&self, slot: &Slot) -> Option<i32> {
+        self.global_tid(slot, slot.tid.load(Ordering::Relaxed))
+    }
+
+    /// The same for another thread of its process.
+    pub(crate) fn global_tid(&self, slot: &Slot, tid: u32) -> Option<i32> {
+        if slot.foreign_pid.load(Ordering::Relaxed) == 0 {
+            return i32::try_from(tid).ok();
+        }
+        self.kin.placed_thread(slot.process.load(Ordering::Relaxed), tid.cast_signed())
+    }
+
+    /// Answers requests of threads whose processes have been found meanwhile, or will not be.
+    fn answer_unplaced(&mut self, observer: &mut dyn Observer) {
+        for request in std::mem::take(&mut self.unplaced) {
+            let Unplaced { index, what, since } = request;
+            let slot = self.slot(index);
+            match self.thread_in(slot) {
+                Some(tid) => self.answer_thread(index, what, tid, observer),
+                None if since.elapsed() < PLACE_WAIT => self.unplaced.push(request),
+                None if what == request::MODULE => {}
+                None => reply_to(slot, answer::REFUSED),
             }
-            request::EXEC_CANCEL => match observer.global_tid(slot, tid) {
-                Some(tid) if self.tracees.get(&tid).is_some_and(|t| t.slot == index) => {
-                    self.tracees.entry(tid).and_modify(|tracee| tracee.leaving = true);
-                    if ptrace::interrupt(tid).is_ok() {
-                        return; // answered when it has stopped
-                    }
-                    self.lose(tid, observer);
-                    answer::DONE
+        }
+    }
+
+    fn answer_thread(&mut self, index: usize, what: u32, tid: i32, observer: &mut dyn Observer) {
+        let slot = self.slot(index);
+        match what {
+            request::EXEC => match self.attach(tid, index, observer) {
+                Ok(process) => {
+                    reply_to(slot, answer::DONE);
+                    self.look_ahead(tid, process, observer);
                 }
-                _ => answer::DONE,
+                Err(reply) => reply_to(slot, reply),
             },
-            request::MODULE => {
+            // Nobody waits.
+            request::MODULE if matches!(self.who_asks(tid, index), Some((Relation::Ours, _))) => {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
-                let tid = observer.global_tid(slot, tid).filter(|&tid| {
-                    self.kin.identify(tid).is_some_and(|id| self.speaks_through(index, &id))
-                });
-                if let Some(file) = tid.and_then(|tid| mappings::open_at(tid, site)) {
-                    self.analyst.look_at(file);
-                }
-                return; // nobody waits
+                self.analyst.look_at(tid, site);
             }
-            request::USER_CHANGED => self.user_changed(index, observer),
-            _ => return,
+            request::USER_CHANGED => {
+                let reply = self.user_changed(index, tid, observer);
+                reply_to(slot, reply);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a thread that asks through a slot is to us, and its process. `None`: there is no such
+    /// thread.
+    fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, i32)> {
+        let identity = self.kin.identify(tid)?;
+        let relation = match self.speaks_through(slot, &identity) {
+            true => self.kin.relation(identity.process),
+            false => Relation::Stranger,
         };
-        reply_to(slot, reply);
+        Some((relation, identity.process))
+    }
+
+    /// The thread in a slot does not execute its program after all.
+    fn call_off(&mut self, index: usize, observer: &mut dyn Observer) {
+        let attached = self.tracees.iter_mut().find(|(_, tracee)| tracee.slot == index);
+        if let Some((&tid, tracee)) = attached {
+            tracee.leaving = true;
+            if ptrace::interrupt(tid).is_ok() {
+                return; // answered when it has stopped
+            }
+            self.lose(tid, observer);
+        }
+        reply_to(self.slot(index), answer::DONE);
     }
 
     /// Attaches to a thread for its exec, if it is one of those that we follow: the id comes from
     /// memory that the program can write. Gives its process, or what to reply.
     fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> Result<i32, u32> {
         // Else it is gone, or about to be.
-        let identity = self.kin.identify(tid).ok_or(answer::REFUSED)?;
+        let (relation, pid) = self.who_asks(tid, index).ok_or(answer::REFUSED)?;
         let process = place::process_number(self.slot(index));
-        if !(self.kin.contains(&identity, &self.mapped()) && self.speaks_through(index, &identity))
-        {
+        if relation == Relation::Stranger {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
             return Err(answer::REFUSED);
         }
-        match ptrace::seize(tid) {
-            Ok(()) => {
-                self.tracees.insert(tid, Tracee::new(index, process));
-                Ok(identity.process)
-            }
-            Err(_) if self.kin.read_status(tid).is_none() => Err(answer::REFUSED),
-            // The agent tells: only it learns whether the program is executed.
-            Err(_) => Err(answer::NOT_ATTACHED),
+        if relation == Relation::Ours && ptrace::seize(tid).is_ok() {
+            self.tracees.insert(tid, Tracee::new(index, process));
+            return Ok(pid);
         }
-    }
-
-    /// What the arenas are in the memory maps of processes.
-    fn mapped(&self) -> Vec<Mapped> {
-        self.domains.iter().map(Domain::mapped).collect()
+        // In the second case the agent tells: only it learns whether the program is executed.
+        Err(if is_dead(tid) { answer::REFUSED } else { answer::NOT_ATTACHED })
     }
 
     /// While a thread executes its program: what an exec does not change.
@@ -383,14 +436,15 @@ impl Supervisor {
         let now_in = tracee.slot / SLOTS;
         let mut slot = tracee.slot;
         let placed = self
-            .domains
-            .of_thread(&credentials, now_in, tracee.same_ipc)
+            .domain_of(&credentials, now_in, tracee.same_ipc)
             .map_err(place::Refusal::NoArena)
             .and_then(|domain| {
                 slot = self.move_to(domain, slot, observer)?;
                 self.place(pid, Tracee { slot, ..tracee })
             });
-        if let Err(refusal) = placed {
+        if let Err(refusal) = placed
+            && ptrace::is_stopped(pid)
+        {
             self.refuse(pid, slot, &refusal, observer);
         }
     }
@@ -424,12 +478,12 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The image runs unrecorded: its thread is at its end for us.
+    /// The image of a thread that stands there runs unrecorded: its thread is at its end for us.
     fn refuse(&self, pid: i32, slot: usize, refusal: &place::Refusal, observer: &mut dyn Observer) {
         let slot = self.slot(slot);
         observer.not_followed(pid as u32, place::process_number(slot), &refusal.to_string());
         // Of a process that is gone the recorder knows; its slot may be another's by now.
-        if self.kin.read_status(pid).is_some() {
+        if !is_dead(pid) {
             slot.state.store(ring::slot_state::ENDED, Ordering::Release);
         }
     }
@@ -455,11 +509,17 @@ impl Supervisor {
             Some(Err(error)) => Err(error),
             None => Err(std::io::ErrorKind::Other.into()),
         };
-        if let Err(error) = sent {
+        if let Err(error) = sent
+            && ptrace::is_stopped(pid)
+        {
             self.refuse(pid, slot, &place::Refusal::NoArena(error), observer);
         }
         let _ = ptrace::detach(pid, if at_call { 0 } else { passed });
     }
+}
+
+fn is_dead(tid: i32) -> bool {
+    status::read(tid).is_none_or(|status| status.dead)
 }
 
 fn reply_to(slot: &Slot, reply: u32) {

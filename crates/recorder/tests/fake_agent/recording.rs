@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use events::record::StartHow;
+use kin::Kin;
 use recorder::{Options, Recorder, Sink, Summary};
 use ring::Arena;
 use trace::Trace;
@@ -63,7 +64,9 @@ fn preamble() -> Preamble {
 
 /// Begins to record.
 pub fn start(arena: Arena, sink: Sink, options: Options) -> Recorder {
-    Recorder::start(arena, sink, &preamble(), options).unwrap()
+    let kin = Kin::default();
+    kin.add(our_pid().cast_signed());
+    Recorder::start(arena, kin, sink, &preamble(), options).unwrap()
 }
 
 /// The process that stands for the program.

@@ -1,0 +1,370 @@
+//! Which processes belong to a recording, by the kernel's word. What agents say of ids cannot be
+//! trusted: any program that is recorded can write their memory, and in a pid namespace of its own
+//! it speaks of other ids.
+//!
+//! A process is ours if we launched it or saw it executing a program, if its parent is ours, or if
+//! it has an arena mapped. What was found out once is remembered with a mark that no later process
+//! of the same id has.
+
+pub mod maps;
+mod patience;
+pub mod pidfd;
+pub mod status;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use patience::Patience;
+pub use pidfd::{Credentials, Identity, Mark, own_credentials};
+pub use status::proc_is_ours;
+
+use maps::Which;
+
+/// An arena as /proc/PID/maps shows it: part of its name, and its inode, which for a System V
+/// segment is the id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped {
+    /// Part of the name.
+    pub name: &'static str,
+    /// The inode.
+    pub inode: u64,
+}
+
+/// What a process is to us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relation {
+    /// It is of this recording.
+    Ours,
+    /// It is not.
+    Stranger,
+    /// It cannot be looked into: it hides from its own user, or its memory is being changed.
+    Unproven,
+}
+
+/// Known processes are forgotten beyond this number: then memory maps decide.
+const KNOWN_MAX: usize = 64 << 10;
+/// How long the look into a process's memory map may take. It waits for changes of the map, and a
+/// program can make one that takes for ever.
+const MAPS_WAIT: Duration = Duration::from_millis(500);
+
+/// The processes of a recording; clones share what they know.
+#[derive(Clone, Default)]
+pub struct Kin(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    known: Mutex<HashMap<i32, Mark>>,
+    /// The ids in our namespace of processes that have other ids in their own, by their numbers.
+    placed: Mutex<HashMap<u32, i32>>,
+    arenas: Mutex<Vec<Mapped>>,
+    patience: Patience,
+}
+
+/// A process that was found.
+pub struct Found {
+    /// What it is to us.
+    pub relation: Relation,
+    /// Its id in our namespace.
+    pub pid: i32,
+    /// Stands for it, whatever becomes of its id; `None` where descriptors are short.
+    pub handle: Option<OwnedFd>,
+}
+
+/// What is known of a process in a pid namespace below ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Clue {
+    /// Its id in its own namespace.
+    pub inner: i32,
+    /// The id of its maker's process in our namespace, if that is known.
+    pub maker: Option<i32>,
+    /// Its id as its maker was told, if that is known: in the maker's namespace.
+    pub told: Option<i32>,
+}
+
+impl Kin {
+    /// One more arena.
+    pub fn add_arena(&self, arena: Mapped) {
+        let mut arenas = lock(&self.0.arenas);
+        if !arenas.contains(&arena) {
+            arenas.push(arena);
+        }
+    }
+
+    /// A process is ours beyond doubt: we launched it, or have just traced its exec.
+    pub fn add(&self, pid: i32) {
+        if let Some(mark) = pidfd::open(pid).ok().and_then(|handle| pidfd::mark(&handle, pid)) {
+            self.remember(pid, mark);
+        }
+    }
+
+    fn remember(&self, pid: i32, mark: Mark) {
+        let mut known = lock(&self.0.known);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(pid, mark);
+    }
+
+    /// Whether a process that has that id now is known to be ours.
+    fn is_known(&self, pid: i32) -> bool {
+        let Some(mark) = lock(&self.0.known).get(&pid).copied() else { return false };
+        match pidfd::open(pid) {
+            Ok(handle) => pidfd::mark(&handle, pid) == Some(mark),
+            Err(error) => error.raw_os_error() != Some(libc::ESRCH),
+        }
+    }
+
+    /// The process with that number is dead.
+    pub fn forget(&self, number: u32, pid: i32) {
+        lock(&self.0.placed).remove(&number);
+        // Its id may be that of another of ours by now.
+        if !self.is_known(pid) {
+            lock(&self.0.known).remove(&pid);
+        }
+    }
+
+    /// What the kernel knows of a thread that is alive, or not yet waited for.
+    pub fn identify(&self, tid: i32) -> Option<Identity> {
+        pidfd::identity_of_thread(tid).or_else(|| {
+            let status = status::read(tid)?;
+            Some(Identity {
+                process: status.process,
+                parent: status.parent,
+                credentials: status.credentials,
+            })
+        })
+    }
+
+    /// What a process is to us; a stranger, if there is none.
+    pub fn relation(&self, pid: i32) -> Relation {
+        match pidfd::open(pid) {
+            Ok(handle) => self.relation_of(&handle, pid),
+            Err(error) if is_gone(&error) => Relation::Stranger,
+            // Descriptors are short.
+            Err(_) => Relation::Unproven,
+        }
+    }
+
+    fn relation_of(&self, handle: &OwnedFd, pid: i32) -> Relation {
+        let mark = pidfd::mark(handle, pid);
+        if mark.is_some() && lock(&self.0.known).get(&pid).copied() == mark {
+            return Relation::Ours;
+        }
+        if pid == std::process::id() as i32 {
+            return Relation::Stranger;
+        }
+        let parent = || Some(status::read(pid)?.parent);
+        let parent = pidfd::identity(handle).map(|identity| identity.parent).or_else(parent);
+        let relation = match parent.is_some_and(|parent| self.is_known(parent)) {
+            true => Relation::Ours,
+            false => self.by_maps(pid),
+        };
+        // Its id may have passed to another process while we looked.
+        if pidfd::open(pid).ok().and_then(|now| pidfd::mark(&now, pid)) != mark {
+            return Relation::Stranger;
+        }
+        if let (Relation::Ours, Some(mark)) = (relation, mark) {
+            self.remember(pid, mark);
+        }
+        relation
+    }
+
+    /// Whether a process has one of the arenas mapped. To see that needs rights that a stranger does
+    /// not have.
+    fn by_maps(&self, pid: i32) -> Relation {
+        self.has_one_of(pid, lock(&self.0.arenas).clone())
+    }
+
+    /// Whether a process has just this arena mapped.
+    pub fn has_mapped(&self, pid: i32, arena: Mapped) -> Relation {
+        self.has_one_of(pid, vec![arena])
+    }
+
+    fn has_one_of(&self, pid: i32, arenas: Vec<Mapped>) -> Relation {
+        let look = move || {
+            let mut found = Relation::Stranger;
+            let looked = maps::each(pid, Which::SharedAndWritable, |mapping| {
+                let is_it = |arena: &Mapped| {
+                    mapping.ino == arena.inode && mapping.path.starts_with(arena.name.as_bytes())
+                };
+                if arenas.iter().any(is_it) {
+                    found = Relation::Ours;
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            match looked {
+                Err(error) if !is_gone(&error) => Relation::Unproven,
+                _ => found,
+            }
+        };
+        self.0.patience.within(MAPS_WAIT, look).unwrap_or(Relation::Unproven)
+    }
+
+    /// Looks a process up that has this id in our namespace. `None`: there is none.
+    pub fn find(&self, pid: i32) -> Option<Found> {
+        let (relation, handle) = match pidfd::open(pid) {
+            Ok(handle) => (self.relation_of(&handle, pid), Some(handle)),
+            Err(error) if is_gone(&error) => return None,
+            Err(_) => (Relation::Unproven, None),
+        };
+        Some(Found { relation, pid, handle })
+    }
+
+    /// Looks a process up that has another id in our namespace than in its own. Several namespaces
+    /// may each have one of that id: those that are `taken` already are left out.
+    pub fn find_inside(&self, clue: &Clue, taken: impl Fn(i32) -> bool) -> Option<Found> {
+        // How many namespaces there are from ours down to the maker's.
+        let depth = clue.maker.and_then(status::read).map(|maker| maker.ids.len());
+        let told = clue.told.zip(depth);
+        let fits = |pid: i32| {
+            let status = status::read(pid)?;
+            let told = told.is_none_or(|(id, depth)| status.ids.get(depth - 1) == Some(&id));
+            let inside = status.ids.len() > 1 && status.innermost() == Some(clue.inner);
+            (told && inside && status.process == pid && !taken(pid)).then_some(status)
+        };
+        let ours = |pid: i32| {
+            let found = self.find(pid).filter(|found| found.relation != Relation::Stranger)?;
+            // What was looked at before is what was found, unless its id has changed hands.
+            fits(pid).map(|_| found)
+        };
+        // A maker in our namespace was told the id that we need.
+        if let Some((id, 1)) = told
+            && let Some(found) = fits(id).and_then(|_| ours(id))
+        {
+            return Some(found);
+        }
+        let children = clue.maker.map(children).unwrap_or_default();
+        let everybody = || numbers_in("/proc").filter(|pid| !children.contains(pid));
+        let maker = |pid: &i32, parent: i32| children.contains(pid) || clue.maker == Some(parent);
+        let mut others = Vec::new();
+        for pid in children.iter().copied().chain(everybody()) {
+            let Some(status) = fits(pid) else { continue };
+            if !maker(&pid, status.parent) {
+                others.push(pid);
+            } else if let Some(found) = ours(pid) {
+                return Some(found);
+            }
+        }
+        others.into_iter().find_map(ours)
+    }
+
+    /// The process with that number has that id in our namespace, and another one in its own.
+    pub fn place(&self, number: u32, pid: i32) {
+        lock(&self.0.placed).insert(number, pid);
+    }
+
+    /// The id in our namespace of a thread that has the id `inner` in its own, of the process with
+    /// that number. `None`: the process was not found yet, or has no such thread.
+    pub fn placed_thread(&self, number: u32, inner: i32) -> Option<i32> {
+        let pid = lock(&self.0.placed).get(&number).copied()?;
+        let is_it = |tid: &i32| {
+            let status = status::read(*tid);
+            status.is_some_and(|s| s.innermost() == Some(inner) && s.process == pid)
+        };
+        is_it(&pid).then_some(pid).or_else(|| numbers_in(&format!("/proc/{pid}/task")).find(is_it))
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    // The second is for numbers that no process can have.
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL | libc::ENOENT))
+}
+
+/// The children of a process, where the kernel keeps lists of them.
+fn children(pid: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    for tid in numbers_in(&format!("/proc/{pid}/task")) {
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+        found.extend(list.iter().flat_map(|l| l.split_whitespace()).flat_map(str::parse::<i32>));
+    }
+    found
+}
+
+fn numbers_in(directory: &str) -> impl Iterator<Item = i32> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A process that waits until it is killed.
+    fn child(command: &mut Command) -> Child {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn strangers_are_told_from_our_own() {
+        let kin = Kin::default();
+        let own = std::process::id() as i32;
+        let one = child(&mut Command::new("cat"));
+        let pid = one.id() as i32;
+        assert_eq!(kin.relation(pid), Relation::Stranger);
+        // The init of the machine, ourselves, and nobody.
+        for stranger in [1, own, 0, -1, i32::MAX] {
+            assert_ne!(kin.relation(stranger), Relation::Ours, "{stranger}");
+        }
+        kin.add(own);
+        assert_eq!(kin.relation(pid), Relation::Ours, "the child of one of ours");
+        let other = Kin::default();
+        other.add(pid);
+        assert_eq!(other.relation(pid), Relation::Ours);
+        end(one);
+        assert_eq!(other.relation(pid), Relation::Stranger, "dead and waited for");
+        other.forget(7, pid);
+        assert!(lock(&other.0.known).is_empty());
+    }
+
+    #[test]
+    fn an_id_that_is_in_use_again_is_a_strangers() {
+        let kin = Kin::default();
+        let (one, two) = (child(&mut Command::new("cat")), child(&mut Command::new("cat")));
+        let handle = pidfd::open(one.id() as i32).unwrap();
+        let mark = pidfd::mark(&handle, one.id() as i32).unwrap();
+        // As if the second had got the id of the first.
+        kin.remember(two.id() as i32, mark);
+        let same = mark == pidfd::mark(&handle, two.id() as i32).unwrap();
+        assert!(same || kin.relation(two.id() as i32) == Relation::Stranger);
+        end(one);
+        end(two);
+    }
+
+    #[test]
+    fn who_has_an_arena_mapped_is_ours() {
+        // SAFETY: makes a file, and maps it where nothing is.
+        let inode = unsafe {
+            let file = libc::memfd_create(c"reenact-kin".as_ptr(), 0);
+            assert!(file >= 0 && libc::ftruncate(file, 4096) == 0);
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            let at = libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_SHARED, file, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            let mut stat: libc::stat = std::mem::zeroed();
+            libc::fstat(file, &raw mut stat);
+            stat.st_ino
+        };
+        let kin = Kin::default();
+        let own = std::process::id() as i32;
+        assert_eq!(kin.by_maps(own), Relation::Stranger);
+        kin.add_arena(Mapped { name: "/memfd:reenact-kin", inode });
+        assert_eq!(kin.by_maps(own), Relation::Ours);
+        assert_eq!(kin.relation(own), Relation::Stranger, "the recorder itself is not recorded");
+    }
+}

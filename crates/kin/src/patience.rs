@@ -1,0 +1,83 @@
+//! Doing what may never come to an end: files of a program's own file system, memory that another
+//! thread holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// Threads that may be waiting for ever. With so many of them, nothing more is tried.
+const LOST_MAX: usize = 16;
+
+/// Knows how much was begun and has not come to an end.
+#[derive(Clone, Default)]
+pub struct Patience {
+    lost: Arc<AtomicUsize>,
+}
+
+impl Patience {
+    /// Does something on a thread of its own. `None`: it took longer, and may still be going on; or
+    /// too much else is.
+    pub fn within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if self.lost.load(Ordering::SeqCst) >= LOST_MAX {
+            return None;
+        }
+        let (done, result) = sync_channel(1);
+        let lost = Arc::clone(&self.lost);
+        lost.fetch_add(1, Ordering::SeqCst);
+        let work = move || {
+            leave_signals_to_others();
+            let result = work();
+            lost.fetch_sub(1, Ordering::SeqCst);
+            // Nobody waits any more if it took too long.
+            let _ = done.send(result);
+        };
+        if std::thread::Builder::new().name("patience".into()).spawn(work).is_err() {
+            self.lost.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        result.recv_timeout(limit).ok()
+    }
+}
+
+/// Signals are not for this thread.
+fn leave_signals_to_others() {
+    // SAFETY: blocks all signals in the calling thread.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_left_alone() {
+        let patience = Patience::default();
+        assert_eq!(patience.within(Duration::from_secs(60), || 7), Some(7));
+        let moment = Duration::from_millis(1);
+        let mut held = Vec::new();
+        for _ in 0..LOST_MAX {
+            let (end, wait) = channel::<()>();
+            held.push(end);
+            assert_eq!(patience.within(moment, move || wait.recv().is_ok()), None);
+        }
+        assert_eq!(patience.within(Duration::from_secs(60), || 7), None);
+        // Those that came to an end after all do not count.
+        drop(held);
+        let begun = Instant::now();
+        while patience.within(moment, || 7).is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they are counted for ever");
+        }
+    }
+}
