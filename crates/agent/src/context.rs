@@ -111,6 +111,8 @@ pub struct Context {
     /// The kernel's frame of a signal that waits for the current call's record; 0: none.
     pub held_frame: u64,
     pub held_signal: u32,
+    /// A filter of the program's answers the current call with SIGSYS: the register of its number.
+    pub trapped: Option<u64>,
     /// The current call is to be followed by the supervisor, which may be attached.
     pub exec_announced: bool,
     /// The current call was counted before it was made.

@@ -6,10 +6,15 @@ use linux_raw_sys::general as raw;
 use crate::context::{Action, AltStack, Context, FAULTS, real_mask, signal_bit};
 use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN, SS_AUTODISARM};
 use crate::stream::Stream;
-use crate::{entry, memory, sites, sys};
+use crate::{entry, memory, sites, start, sys};
 
 /// In siginfo: the kernel itself sent the signal.
 const SI_KERNEL: u32 = 0x80;
+/// In siginfo: SIGSYS by a filter, and by user dispatch.
+pub const SYS_SECCOMP: i32 = 1;
+pub const SYS_USER_DISPATCH: i32 = 2;
+/// Where a siginfo of SIGSYS has the address behind the call.
+const CALL_ADDRESS_AT: usize = 16;
 const SA_RESTORER: u64 = 0x0400_0000;
 
 /// Registers in a signal frame.
@@ -37,7 +42,7 @@ pub struct Registers {
     segments: u64,
     err: u64,
     trapno: u64,
-    oldmask: u64,
+    pub oldmask: u64,
     cr2: u64,
     pub fpstate: u64,
     reserved: [u64; 8],
@@ -88,6 +93,12 @@ pub fn deliver(
     base_mask: u64,
 ) {
     context.call_mask = None;
+    // SAFETY: a siginfo of the kernel.
+    let mut info = unsafe { *info };
+    let forced = forced_by(signal, &info, uc.regs.rip);
+    if forced == Some(Forced::BySystemCall) {
+        info[CALL_ADDRESS_AT..][..8].copy_from_slice(&uc.regs.rip.to_ne_bytes());
+    }
     let process = context.process();
     let actions = process.actions.get();
     // SAFETY: the table is changed under the lock only.
@@ -99,32 +110,23 @@ pub fn deliver(
         }
         action
     });
-    if action.handler == SIG_IGN && !is_fault(signal, info) {
+    if action.handler == SIG_IGN && forced.is_none() {
         uc.sigmask = real_mask(context.mask);
         uc.regs.rip = sites::real_address(uc.regs.rip);
         return;
     }
-    if action.handler <= SIG_IGN {
-        die_of(context, signal, info, uc);
+    // As the kernel: what can be neither ignored nor blocked kills those who do.
+    let blocked = forced == Some(Forced::BySystemCall) && base_mask & signal_bit(signal) != 0;
+    if action.handler <= SIG_IGN || blocked {
+        die_of(context, signal, forced, uc);
         return;
     }
     if action.flags & u64::from(raw::SA_RESETHAND) != 0 && !ALWAYS_OURS.contains(&signal) {
-        install_default(signal);
+        set_action(signal, &Action { handler: SIG_DFL, ..action });
     }
-    record_signal(context, signal, action.handler, info);
-    if push_frame(context, signal, &action, info, uc).is_none() {
-        // As the kernel: a handler whose frame does not fit is a segmentation fault.
-        let blocked = context.mask & signal_bit(raw::SIGSEGV) != 0;
-        if signal != raw::SIGSEGV && !blocked {
-            let mut fault = [0u32; 32];
-            fault[0] = raw::SIGSEGV;
-            fault[2] = SI_KERNEL;
-            deliver(context, raw::SIGSEGV, fault.as_ptr().cast(), uc, base_mask);
-            return;
-        }
-        install_default(raw::SIGSEGV);
-        send_self(context, raw::SIGSEGV);
-        uc.sigmask = real_mask(context.mask) & !signal_bit(raw::SIGSEGV);
+    record_signal(context, signal, action.handler, &info);
+    if push_frame(context, signal, &action, &info, uc).is_none() {
+        fail(context, signal, uc, base_mask);
         return;
     }
     let own = if action.flags & u64::from(raw::SA_NODEFER) == 0 { signal_bit(signal) } else { 0 };
@@ -134,19 +136,79 @@ pub fn deliver(
     context.update_fault_safety();
 }
 
-fn is_fault(signal: u32, info: *const [u8; 128]) -> bool {
-    // SAFETY: a siginfo.
-    let code = unsafe { info.cast::<i32>().add(2).read() };
-    code > 0 && (signal == raw::SIGSEGV || signal == raw::SIGBUS || signal == raw::SIGSYS)
+/// As the kernel: a handler whose frame does not fit is a segmentation fault, and one of that
+/// signal's own is the end.
+fn fail(context: &mut Context, signal: u32, uc: &mut UContext, base_mask: u64) {
+    let handler = |number: u32| {
+        let actions = context.process().actions.get();
+        // SAFETY: a word of the table.
+        unsafe { (*actions)[number as usize].handler }
+    };
+    let blocked = context.mask & signal_bit(raw::SIGSEGV) != 0;
+    if signal == raw::SIGSEGV || blocked || handler(raw::SIGSEGV) <= SIG_IGN {
+        die_of(context, raw::SIGSEGV, None, uc);
+        return;
+    }
+    let mut fault = [0u32; 32];
+    fault[0] = raw::SIGSEGV;
+    fault[2] = SI_KERNEL;
+    deliver(context, raw::SIGSEGV, fault.as_ptr().cast(), uc, base_mask);
+}
+
+/// What made the kernel send a signal that can be neither blocked nor ignored.
+#[derive(Clone, Copy, PartialEq)]
+enum Forced {
+    /// An instruction that will do it again.
+    ByFault,
+    /// A call before this state, which a filter or user dispatch refused.
+    BySystemCall,
+}
+
+fn forced_by(signal: u32, info: &[u8; 128], rip: u64) -> Option<Forced> {
+    let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
+    match signal {
+        raw::SIGSEGV | raw::SIGBUS => (code > 0).then_some(Forced::ByFault),
+        raw::SIGSYS if code == SYS_SECCOMP || code == SYS_USER_DISPATCH => {
+            let address = call_address(info);
+            let is_real = address == rip || start::in_agent_text(address);
+            is_real.then_some(Forced::BySystemCall)
+        }
+        _ => None,
+    }
+}
+
+fn call_address(info: *const [u8; 128]) -> u64 {
+    // SAFETY: a siginfo, whose words are aligned.
+    unsafe { info.cast::<u64>().add(CALL_ADDRESS_AT / 8).read_unaligned() }
+}
+
+/// As the kernel before it sends a signal that can be neither blocked nor ignored: who does so
+/// gets the default action.
+pub fn expose(context: &mut Context, signal: u32) {
+    let process = context.process();
+    let actions = process.actions.get();
+    let blocked = context.mask & signal_bit(signal) != 0;
+    context.mask &= !signal_bit(signal);
+    process.lock.with(|| {
+        // SAFETY: under the lock.
+        let action = unsafe { &mut (*actions)[signal as usize] };
+        if blocked || action.handler == SIG_IGN {
+            action.handler = SIG_DFL;
+        }
+    });
+}
+
+/// Whether the SIGSYS is for the call right before this address: others may be sent by anybody.
+pub fn is_at_call(info: *const [u8; 128], rip: u64) -> bool {
+    call_address(info) == rip
 }
 
 /// The default action of a signal that the kernel gave to us.
-fn die_of(context: &mut Context, signal: u32, info: *const [u8; 128], uc: &mut UContext) {
+fn die_of(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
     uc.sigmask = real_mask(context.mask) & !signal_bit(signal);
     uc.regs.rip = sites::real_address(uc.regs.rip);
     install_default(signal);
-    let faulting = is_fault(signal, info) && signal != raw::SIGSYS;
-    if !faulting {
+    if forced != Some(Forced::ByFault) {
         // A fault happens again by itself, at the right place; others are sent again.
         send_self(context, signal);
     }
@@ -182,7 +244,7 @@ pub fn install_ours(signal: u32, program_flags: u64) -> i64 {
     set_action(signal, &action)
 }
 
-fn record_signal(context: &mut Context, signal: u32, handler: u64, info: *const [u8; 128]) {
+fn record_signal(context: &mut Context, signal: u32, handler: u64, info: &[u8; 128]) {
     if context.silent {
         return;
     }
@@ -190,9 +252,8 @@ fn record_signal(context: &mut Context, signal: u32, handler: u64, info: *const 
     words[0] = Header::new(RecordKind::Signal, signal as u8, 0, 0).to_word();
     words[1] = sys::tsc();
     words[2] = handler;
-    for (i, word) in words[3..].iter_mut().enumerate() {
-        // SAFETY: within the 128 bytes of a siginfo, which is 8-byte aligned.
-        *word = unsafe { info.cast::<u64>().add(i).read() };
+    for (word, bytes) in words[3..].iter_mut().zip(info.as_chunks().0) {
+        *word = u64::from_ne_bytes(*bytes);
     }
     Stream::record(context, &words);
     Stream::publish(context);
@@ -203,31 +264,32 @@ fn push_frame(
     context: &mut Context,
     signal: u32,
     action: &Action,
-    info: *const [u8; 128],
+    info: &[u8; 128],
     uc: &mut UContext,
 ) -> Option<()> {
+    if action.flags & SA_RESTORER == 0 {
+        return None;
+    }
     let alt = context.altstack;
     let on_alt = on_altstack(&alt, uc.regs.rsp);
     let mut sp = uc.regs.rsp.wrapping_sub(128);
     let mut entering = false;
-    let enabled = alt.flags & raw::SS_DISABLE == 0 && alt.size != 0;
-    if action.flags & u64::from(raw::SA_ONSTACK) != 0 && enabled && !on_alt {
-        sp = alt.sp + alt.size;
+    if action.flags & u64::from(raw::SA_ONSTACK) != 0 && alt.size != 0 && !on_altstack(&alt, sp) {
+        sp = alt.sp.wrapping_add(alt.size);
         entering = true;
     }
     let fp_from = uc.regs.fpstate;
     let fp_len = fp_size(fp_from);
     let fp_at = sp.wrapping_sub(fp_len) & !63;
     let frame_at = (fp_at.wrapping_sub(size_of::<SignalFrame>() as u64) & !15).wrapping_sub(8);
-    let alt_range = alt.sp..=alt.sp.wrapping_add(alt.size);
-    if (entering || (enabled && on_alt)) && !alt_range.contains(&frame_at) {
+    if (entering || on_alt) && !lies_in(&alt, frame_at) {
         return None;
     }
-    // SAFETY: a siginfo of the kernel.
-    let mut frame = SignalFrame { restorer: action.restorer, context: *uc, info: unsafe { *info } };
+    let mut frame = SignalFrame { restorer: action.restorer, context: *uc, info: *info };
     frame.context.link = 0;
     frame.context.stack = shown_altstack(&alt, uc.regs.rsp);
     frame.context.sigmask = context.mask;
+    frame.context.regs.oldmask = context.mask;
     frame.context.regs.fpstate = if fp_from == 0 { 0 } else { fp_at };
     if memory::copy_out(context, fp_at, fp_from as *const u8, fp_len) != 0
         || !memory::write(context, frame_at, &frame)
@@ -280,7 +342,11 @@ fn reset_fp(at: u64) {
 }
 
 pub fn on_altstack(alt: &AltStack, rsp: u64) -> bool {
-    alt.flags & SS_AUTODISARM == 0 && rsp > alt.sp && rsp - alt.sp <= alt.size
+    alt.flags & SS_AUTODISARM == 0 && lies_in(alt, rsp)
+}
+
+fn lies_in(alt: &AltStack, rsp: u64) -> bool {
+    rsp > alt.sp && rsp - alt.sp <= alt.size
 }
 
 /// The alternate stack as sigaltstack and ucontext show it.

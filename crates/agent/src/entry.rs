@@ -159,6 +159,26 @@ global_asm!(
     "pop %rbx",
     "ret",
     //
+    // ---- clone into memory of its own: the child goes on on its copy of the agent's stack -----
+    // reenact_fork(nr, args) -> result. The kernel sees what the program asked for, and judges it;
+    // the child starts on the stack that the program wants for it, and leaves that at once.
+    ".globl reenact_fork",
+    "reenact_fork:",
+    "push %rbx",
+    "mov %rsp, %rbx",
+    "mov %rdi, %rax",
+    "mov %rsi, %r11",
+    "mov (%r11), %rdi",
+    "mov 8(%r11), %rsi",
+    "mov 16(%r11), %rdx",
+    "mov 24(%r11), %r10",
+    "mov 32(%r11), %r8",
+    "mov 40(%r11), %r9",
+    "syscall",
+    "mov %rbx, %rsp",
+    "pop %rbx",
+    "ret",
+    //
     // ---- clone into shared memory: the child has a context and frame of its own --------------
     // reenact_clone(nr, args, child: *mut Context, child_frame: *mut Frame) -> result
     ".globl reenact_clone",
@@ -205,7 +225,7 @@ global_asm!(
     "syscall",
     "ud2",
     //
-    // ---- rt_sigreturn on the program's stack -------------------------------------------------
+    // ---- rt_sigreturn for the program: %rdi is the address of its ucontext --------------------
     ".globl reenact_sigreturn",
     "reenact_sigreturn:",
     "mov %rdi, %rsp",
@@ -437,6 +457,15 @@ pub unsafe fn reenact_old_call(nr: u64, args: *const [u64; 6]) -> i64 {
     unsafe { call!("reenact_old_call", "rdi" = nr, "rsi" = args) as i64 }
 }
 
+/// Makes a clone whose child has memory of its own and comes back here too.
+///
+/// # Safety
+/// The call must be the program's own, and no signal may arrive before the child knows who it is.
+pub unsafe fn reenact_fork(nr: u64, args: *const [u64; 6]) -> i64 {
+    // SAFETY: see above.
+    unsafe { call!("reenact_fork", "rdi" = nr, "rsi" = args) as i64 }
+}
+
 /// Makes a clone whose child shares our memory; the child, whose context and frame these are,
 /// goes on in `on_child`.
 ///
@@ -466,10 +495,10 @@ pub unsafe fn reenact_helper(
     }
 }
 
-/// rt_sigreturn with this stack pointer.
+/// rt_sigreturn with this stack pointer: the address of a ucontext.
 ///
 /// # Safety
-/// The stack pointer must be the program's.
+/// The ucontext must be whole, or none at all, for which the kernel sends SIGSEGV.
 pub unsafe fn reenact_sigreturn(rsp: u64) -> ! {
     // SAFETY: see above.
     unsafe { core::arch::asm!("jmp reenact_sigreturn", in("rdi") rsp, options(noreturn)) }

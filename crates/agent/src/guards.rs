@@ -8,15 +8,15 @@ use linux_raw_sys::prctl;
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, phase};
+use crate::deliver::SYS_USER_DISPATCH;
 use crate::sites::AUDIT_ARCH_X86_64;
 use crate::stream::Stream;
-use crate::{filter, memory, signals, start, sys};
+use crate::{deliver, filter, memory, signals, start, sys};
 
 const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
 const EFAULT: i64 = -14;
 const SIGINFO_WORDS: usize = 16;
-const SYS_USER_DISPATCH: u32 = 2;
 /// From linux/seccomp.h: operations of seccomp, and the same as modes of prctl.
 const SECCOMP_SET_MODE_STRICT: u32 = 0;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
@@ -152,11 +152,12 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
     let mut info = [0u32; SIGINFO_WORDS * 2];
     let address = context.site + 2;
     info[0] = raw::SIGSYS;
-    info[2] = SYS_USER_DISPATCH;
+    info[2] = SYS_USER_DISPATCH as u32;
     info[4] = address as u32;
     info[5] = (address >> 32) as u32;
     info[6] = frame.rax as u32;
     info[7] = AUDIT_ARCH_X86_64;
+    deliver::expose(context, raw::SIGSYS);
     // The handler sees the state behind the call, with the number still in its register.
     context.phase = phase::RECORDED;
     queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);

@@ -13,7 +13,7 @@ const EINVAL: i64 = -22;
 const ENOMEM: i64 = -12;
 const EPERM: i64 = -1;
 /// Flags that the kernel keeps.
-const SA_KNOWN: u64 = 0xdc00_0c07;
+const SA_KNOWN: u64 = 0xdc00_0807;
 const MINSIGSTKSZ: u64 = 2048;
 
 /// rt_sigaction: the program's actions live in our table.
@@ -29,8 +29,7 @@ pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
 }
 
 fn change_action(context: &Context, signal: u64, new: u64, old: u64, set_bytes: u64) -> i64 {
-    let unblockable = signal == u64::from(raw::SIGKILL) || signal == u64::from(raw::SIGSTOP);
-    if set_bytes != 8 || !(1..=64).contains(&signal) || (unblockable && new != 0) {
+    if set_bytes != 8 {
         return EINVAL;
     }
     let new_action = if new == 0 {
@@ -42,13 +41,17 @@ fn change_action(context: &Context, signal: u64, new: u64, old: u64, set_bytes: 
         }
     };
     let number = signal as u32;
+    let unblockable = number == raw::SIGKILL || number == raw::SIGSTOP;
+    if !(1..=64).contains(&number) || (unblockable && new != 0) {
+        return EINVAL;
+    }
     let always_ours = ALWAYS_OURS.contains(&number);
     let process = context.process();
     let table = process.actions.get();
     let previous = process.lock.with(|| {
         let mut kernel = Action::default();
         let at = &raw mut kernel as u64;
-        sys::call(raw::__NR_rt_sigaction, [signal, 0, at, 8, 0, 0]);
+        sys::call(raw::__NR_rt_sigaction, [u64::from(number), 0, at, 8, 0, 0]);
         let ours = kernel.handler == entry::on_signal() || kernel.handler == entry::on_sigsys();
         // SAFETY: under the lock.
         let slot = unsafe { &mut (*table)[number as usize] };
@@ -120,11 +123,14 @@ pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
     let ret = call::make(context, frame.rax, &args);
+    // The kernel writes as many bytes as it is asked for; the bit is in the fourth.
+    let at = args[0].wrapping_add(3);
     if ret == 0
+        && args[1] > 3
         && context.pending_sigsys.is_some()
-        && let Some(set) = memory::read::<u64>(context, args[0])
+        && let Some(set) = memory::read::<u8>(context, at)
     {
-        memory::write(context, args[0], &(set | signal_bit(raw::SIGSYS)));
+        memory::write(context, at, &(set | (signal_bit(raw::SIGSYS) >> 24) as u8));
     }
     exit(context, row, &args, ret);
     ret
@@ -143,25 +149,36 @@ pub fn sigaltstack(context: &mut Context, frame: &mut Frame) -> i64 {
 fn change_altstack(context: &mut Context, new: u64, old: u64, rsp: u64) -> i64 {
     let shown = shown_altstack(&context.altstack, rsp);
     if new != 0 {
-        let Some(mut asked) = memory::read::<AltStack>(context, new) else { return EFAULT };
-        if on_altstack(&context.altstack, rsp) {
-            return EPERM;
+        let Some(asked) = memory::read::<AltStack>(context, new) else { return EFAULT };
+        let ret = set_altstack(context, asked, rsp);
+        if ret != 0 {
+            return ret;
         }
-        let mode = asked.flags & !SS_AUTODISARM;
-        if mode != raw::SS_DISABLE && mode != raw::SS_ONSTACK && mode != 0 {
-            return EINVAL;
-        }
-        if mode == raw::SS_DISABLE {
-            asked.sp = 0;
-            asked.size = 0;
-        } else if asked.size < MINSIGSTKSZ {
-            return ENOMEM;
-        }
-        context.altstack = asked;
     }
     if old != 0 && !memory::write(context, old, &shown) {
         return EFAULT;
     }
+    0
+}
+
+fn set_altstack(context: &mut Context, mut asked: AltStack, rsp: u64) -> i64 {
+    if on_altstack(&context.altstack, rsp) {
+        return EPERM;
+    }
+    let mode = asked.flags & !SS_AUTODISARM;
+    if mode != raw::SS_DISABLE && mode != raw::SS_ONSTACK && mode != 0 {
+        return EINVAL;
+    }
+    if asked == context.altstack {
+        return 0;
+    }
+    if mode == raw::SS_DISABLE {
+        asked.sp = 0;
+        asked.size = 0;
+    } else if asked.size < MINSIGSTKSZ {
+        return ENOMEM;
+    }
+    context.altstack = asked;
     0
 }
 
@@ -210,38 +227,34 @@ pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// rt_sigreturn: the real one, on the program's frame, with our alternate stack kept.
+/// rt_sigreturn: the real one, on a copy of the program's frame that has our mask and alternate
+/// stack. The frame itself may be in memory that can only be read.
 pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
-    let at = frame.rsp;
-    let mut result = 0;
-    if let Some(mut uc) = memory::read::<UContext>(context, at) {
-        result = uc.regs.rax as i64;
-        context.mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
-        release_sigsys(context);
-        let restored = uc.stack;
-        let mode = restored.flags & !SS_AUTODISARM;
-        if !on_altstack(&context.altstack, at) {
-            context.altstack = AltStack {
-                flags: if mode == raw::SS_DISABLE { mode } else { restored.flags & SS_AUTODISARM },
-                ..restored
-            };
-        }
-        uc.stack = AltStack {
-            sp: context.area().altstack_address(),
-            flags: 0,
-            size: crate::context::ALTSTACK_BYTES as u64,
-        };
-        uc.sigmask = real_mask(uc.sigmask);
-        uc.regs.rip = sites::real_address(uc.regs.rip);
-        memory::write(context, at, &uc);
-    }
-    exit(context, row, &args, result);
+    let Some(mut uc) = memory::read::<UContext>(context, frame.rsp) else {
+        exit(context, row, &args, 0);
+        context.slow = 0;
+        // SAFETY: the program's own mistake.
+        unsafe { entry::reenact_sigreturn(frame.rsp) }
+    };
+    context.mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+    release_sigsys(context);
+    // What the kernel would refuse changes nothing.
+    set_altstack(context, uc.stack, frame.rsp);
+    uc.stack = AltStack {
+        sp: context.area().altstack_address(),
+        flags: 0,
+        size: crate::context::ALTSTACK_BYTES as u64,
+    };
+    uc.sigmask = real_mask(uc.sigmask);
+    uc.regs.rip = sites::real_address(uc.regs.rip);
+    exit(context, row, &args, uc.regs.rax as i64);
     context.update_fault_safety();
     context.slow = 0;
-    // SAFETY: the program's own frame, or its own mistake.
-    unsafe { entry::reenact_sigreturn(at) }
+    // SAFETY: the copy outlives the call, which does not return; the floating-point state that it
+    // points to is the program's.
+    unsafe { entry::reenact_sigreturn(&raw const uc as u64) }
 }

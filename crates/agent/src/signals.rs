@@ -23,7 +23,9 @@ use events::record::{Header, RecordKind};
 use linux_raw_sys::general as raw;
 
 use crate::context::{Action, AltStack, Context, Frame, NO_CALL, phase, signal_bit, slow, space};
-use crate::deliver::{SignalFrame, UContext, deliver, fp, install_ours, set_action};
+use crate::deliver::{
+    SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, set_action,
+};
 use crate::stream::Stream;
 use crate::{call, entry, guards, sites, start, sys};
 
@@ -35,6 +37,9 @@ pub const SS_AUTODISARM: u32 = 1 << 31;
 
 /// The kernel's restart code for an interrupted call that is made again.
 const ERESTARTSYS: i64 = 512;
+
+/// What the agent takes for the result of a call that a filter answers with SIGSYS.
+const ENOSYS: i64 = 38;
 
 fn current() -> &'static mut Context {
     let this: *mut Context;
@@ -70,7 +75,14 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
         guards::queue_to_self(context, signal, info as u64);
         return 0;
     }
-    if signal == raw::SIGSYS && code <= 0 && context.mask & signal_bit(signal) != 0 {
+    let refused = signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip);
+    if refused {
+        // A filter refuses the call. For us it has failed; the handler sees its number as result.
+        context.trapped = Some(uc.regs.rax);
+        context.call_mask = None;
+        uc.regs.rax = -ENOSYS as u64;
+    }
+    if signal == raw::SIGSYS && !refused && context.mask & signal_bit(signal) != 0 {
         // SAFETY: a siginfo of the kernel.
         context.pending_sigsys = Some(unsafe { info.cast::<[u64; 16]>().read() });
         return 0;
@@ -239,6 +251,9 @@ fn set_from_frame(frame: &Frame, uc: &mut UContext, rip: u64) {
 pub fn deliver_held(context: &mut Context) {
     let (uc, info) = take_held(context);
     set_after_call(context, uc);
+    if let Some(number) = context.trapped.take() {
+        uc.regs.rax = number;
+    }
     let base = context.call_mask.take().unwrap_or(context.mask);
     leave_held(context, uc, info, base);
 }
@@ -314,7 +329,13 @@ pub fn hand_over_ignored(context: &Context, over: bool) {
 /// In a child whose handlers the kernel has reset.
 pub fn clear_handlers(context: &mut Context) {
     // SAFETY: the child's own table.
-    unsafe { *context.process().actions.get() = [Action::default(); 65] };
+    for action in unsafe { &mut *context.process().actions.get() } {
+        let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
+        *action = Action { handler, ..Action::default() };
+    }
+    if sys::is_quiet() {
+        return; // no calls of the child's raise SIGSYS, and a filter may forbid ours
+    }
     for signal in ALWAYS_OURS {
         install_ours(signal, 0);
     }

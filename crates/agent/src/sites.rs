@@ -22,7 +22,7 @@ use linux_raw_sys::general as raw;
 use ring::Site;
 
 use crate::context::{Context, slow, space};
-use crate::deliver::{Registers, UContext};
+use crate::deliver::{Registers, SYS_USER_DISPATCH, UContext, is_at_call};
 use crate::maps::{Known, Map};
 use crate::{entry, maps, profile, signals, start, sys};
 
@@ -42,7 +42,6 @@ const REACH: u64 = (1 << 31) - (1 << 20);
 
 const READ_WRITE_EXEC: u64 = 7;
 const READ_EXEC: u64 = 5;
-const SYS_USER_DISPATCH: i32 = 2;
 pub const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
 /// A site that was met.
@@ -78,7 +77,8 @@ pub struct Sites {
 pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u32 {
     // SAFETY: the kernel passes a siginfo.
     let code = unsafe { info.cast::<i32>().add(2).read() };
-    if code != SYS_USER_DISPATCH || start::in_agent_text(uc.regs.rip) {
+    let dispatched = code == SYS_USER_DISPATCH && is_at_call(info, uc.regs.rip);
+    if !dispatched || start::in_agent_text(uc.regs.rip) {
         return signals::on_signal(signal, info, uc);
     }
     let context: &mut Context;

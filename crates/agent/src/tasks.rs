@@ -6,7 +6,7 @@ use events::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag};
 use linux_raw_sys::general as raw;
 use ring::slot_state;
 
-use crate::call::{self, count, enter, exit as record_exit};
+use crate::call::{count, enter, exit as record_exit};
 use crate::context::{
     AREAS, Context, Frame, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
 };
@@ -14,10 +14,6 @@ use crate::stream::{self, Stream};
 use crate::{entry, memory, signals, start, sys, users};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
-/// Words of `struct clone_args`, with room for what later kernels add.
-const CLONE_ARGS_WORDS: usize = 16;
-
-const EFAULT: i64 = -14;
 const ESRCH: i64 = -3;
 
 /// What a clone is to do, whatever call asked for it.
@@ -35,37 +31,32 @@ pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
     // Where they cannot be masked, under a filter, they are held instead.
     context.phase = phase::IN_CALL;
     let wish = wish(context, frame.rax as u32, &args);
-    if let (Some(wish), Some(arena)) = (&wish, context.arena)
+    if let Some(arena) = context.arena
         && wish.flags & u64::from(raw::CLONE_FILES | raw::CLONE_FS) != 0
         && wish.flags & u64::from(raw::CLONE_THREAD) == 0
     {
         arena.control().state_shared.store(1, Ordering::Relaxed);
     }
-    let ret = match wish {
-        Some(wish) if wish.flags & u64::from(raw::CLONE_VM) != 0 => share(context, frame, &wish),
-        Some(wish) => fork(context, frame, &wish),
-        None => {
-            let row = enter(context, frame.rax, &args, 0);
-            record_exit(context, row, &args, EFAULT);
-            EFAULT
-        }
+    let ret = if wish.flags & u64::from(raw::CLONE_VM) != 0 {
+        share(context, frame, &wish)
+    } else {
+        fork(context, frame, &wish)
     };
     sys::set_mask(real_mask(context.mask));
     ret
 }
 
-fn wish(context: &Context, nr: u32, args: &[u64; 6]) -> Option<Wish> {
+fn wish(context: &Context, nr: u32, args: &[u64; 6]) -> Wish {
+    let as_parent = Wish { flags: 0, stack: 0 };
     match nr {
-        raw::__NR_fork => Some(Wish { flags: 0, stack: 0 }),
-        raw::__NR_vfork => {
-            Some(Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), stack: 0 })
-        }
-        raw::__NR_clone => Some(Wish { flags: args[0], stack: args[1] }),
-        _ => {
-            let words = memory::read::<[u64; 8]>(context, args[0])?;
-            let stack = if words[5] == 0 { 0 } else { words[5].wrapping_add(words[6]) };
-            Some(Wish { flags: words[0], stack })
-        }
+        raw::__NR_fork => as_parent,
+        raw::__NR_vfork => Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), stack: 0 },
+        raw::__NR_clone => Wish { flags: args[0] & u64::from(u32::MAX), stack: args[1] },
+        // What is too short or cannot be read is refused by the kernel.
+        _ => memory::read::<[u64; 8]>(context, args[0]).map_or(as_parent, |words| Wish {
+            flags: words[0],
+            stack: words[5].wrapping_add(words[6]),
+        }),
     }
 }
 
@@ -127,25 +118,15 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let args = frame.args();
     let reserved = reserve(context, StartHow::Fork, true);
     let row = enter(context, frame.rax, &args, 0);
-    // The child comes back here on a copy of our stack, whatever stack the program wants for it.
-    let mut real_args = args;
-    let mut clone_args = [0u64; CLONE_ARGS_WORDS];
-    if wish.stack != 0 && frame.rax as u32 == raw::__NR_clone {
-        real_args[1] = 0;
-    } else if wish.stack != 0 {
-        let len = args[1].min(size_of_val(&clone_args) as u64);
-        // SAFETY: at most the array's length.
-        unsafe { memory::copy(context, clone_args.as_mut_ptr().cast(), args[0], len) };
-        clone_args[5] = 0;
-        clone_args[6] = 0;
-        real_args[0] = clone_args.as_ptr() as u64;
-        real_args[1] = len;
-    }
-    let ret = call::make(context, frame.rax, &real_args);
-    core::hint::black_box(&clone_args);
+    context.phase = phase::IN_CALL;
+    // SAFETY: the program's own call, with signals masked.
+    let ret = unsafe { entry::reenact_fork(frame.rax, &args) };
     if ret == 0 {
         forget_other_threads(context);
         users::forget_unused(context);
+        if wish.flags & CLONE_CLEAR_SIGHAND != 0 {
+            signals::clear_handlers(context);
+        }
         begin(context, reserved.map(|slot| slot.index), true);
         frame.rax = 0;
         if wish.stack != 0 {
@@ -271,6 +252,7 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
     context.slow_calls = 0;
     context.slow = 0;
     context.held_frame = 0;
+    context.trapped = None;
     context.busy = false;
     context.exec_announced = false;
     context.pending_sigsys = None;
