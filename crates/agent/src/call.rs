@@ -30,7 +30,7 @@ fn record(frame: &mut Frame, context: &mut Context) {
     if let Some(dispatch) = context.dispatch
         && guards::dispatched(context, frame, dispatch)
     {
-        context.slow = 0;
+        finish(context);
         return;
     }
     if context.slow == slow::INT_80 {

@@ -1,7 +1,7 @@
 //! What the agent knows: per thread, per process, per address space.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ring::{Arena, Catalog, Slot};
 
@@ -168,6 +168,8 @@ pub struct Process {
     pub pid: u32,
     /// Number in the recording.
     pub number: u32,
+    /// The program has a seccomp filter, which may answer its calls with SIGSYS.
+    pub filtered: AtomicBool,
     /// By signal number.
     pub actions: UnsafeCell<[Action; 65]>,
 }
@@ -310,10 +312,12 @@ pub const fn signal_bit(signal: u32) -> u64 {
 pub const FAULTS: u64 =
     signal_bit(linux_raw_sys::general::SIGSEGV) | signal_bit(linux_raw_sys::general::SIGBUS);
 
-/// What the agent blocks for itself: every signal, but those that a fault raises only if the
-/// program blocks them too.
+/// What the agent blocks while it makes a call of the program's: every signal, but those that a
+/// fault raises only if the program blocks them too, and SIGSYS only if no filter sends it.
 pub fn mask_all(context: &Context) -> u64 {
-    !FAULTS | context.mask & FAULTS
+    let filtered = context.process().filtered.load(Ordering::Relaxed);
+    let sigsys = if filtered { signal_bit(linux_raw_sys::general::SIGSYS) } else { 0 };
+    !(FAULTS | sigsys) | context.mask & FAULTS
 }
 
 /// What the kernel is told when the program asks for a mask: SIGSYS must get through.

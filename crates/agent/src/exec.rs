@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use events::record::{GapWhy, Header, RecordKind, enter_flag};
 use linux_raw_sys::general as raw;
-use ring::{answer, request};
+use ring::{answer, exec_state, request};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, signal_bit};
@@ -35,6 +35,7 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
                 slot.exec_blocked.store(sigsys, Ordering::Relaxed);
                 let ignored = signals::ignored_by_program(context);
                 slot.exec_ignored.store(ignored, Ordering::Relaxed);
+                slot.exec_state.store(state_of(context), Ordering::Relaxed);
             }
             context.exec_announced = true;
             let reply = ask(context, request::EXEC, [u64::from(context.tid), 0, 0, 0, 0, 0]);
@@ -66,6 +67,12 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     }
     exit(context, row, &args, ret);
     ret
+}
+
+/// What the next image cannot ask for.
+fn state_of(context: &Context) -> u64 {
+    let filtered = context.process().filtered.load(Ordering::Relaxed);
+    if filtered { exec_state::FILTERED } else { 0 }
 }
 
 /// Whether the process may not make memory executable: the agent could not be placed.

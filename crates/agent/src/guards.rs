@@ -7,7 +7,7 @@ use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, phase};
+use crate::context::{Context, Frame, phase, slow};
 use crate::deliver::SYS_USER_DISPATCH;
 use crate::sites::AUDIT_ARCH_X86_64;
 use crate::stream::Stream;
@@ -22,6 +22,8 @@ const SECCOMP_SET_MODE_STRICT: u32 = 0;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
 const SECCOMP_MODE_STRICT: u32 = 1;
 const SECCOMP_MODE_FILTER: u32 = 2;
+const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
+const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 
 /// The program's own Syscall User Dispatch.
 #[derive(Clone, Copy)]
@@ -71,11 +73,13 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         }
         None => call::make(context, nr, &args),
     };
-    // A listener's descriptor tells of success, too.
-    if disturbs && ret < 0 {
+    let installed = filter.is_some() && is_installed(nr as u32, args[1], ret);
+    if installed {
+        context.process().filtered.store(true, Ordering::Relaxed);
+    } else if disturbs {
         sys::QUIET.store(false, Ordering::Relaxed);
     }
-    if keeps_memory && ret >= 0 {
+    if keeps_memory && installed {
         sys::KEEPS_MEMORY.store(true, Ordering::Relaxed);
     }
     exit(context, row, &args, ret);
@@ -100,6 +104,13 @@ fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
         }
         _ => None,
     }
+}
+
+/// What a call that installs a filter returns: a listener's descriptor if it asks for one; else more
+/// than 0 is the thread that the filter could not be given to.
+fn is_installed(nr: u32, flags: u64, ret: i64) -> bool {
+    let listens = nr == raw::__NR_seccomp && flags & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0;
+    ret == 0 || listens && ret > 0
 }
 
 /// The kernel's dispatch is ours; the program's is acted on in [`dispatched`].
@@ -156,11 +167,19 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
     info[4] = address as u32;
     info[5] = (address >> 32) as u32;
     info[6] = frame.rax as u32;
-    info[7] = AUDIT_ARCH_X86_64;
+    if context.slow == slow::INT_80 {
+        info[7] = AUDIT_ARCH_I386;
+        (frame.rcx, frame.r11) = (context.old_rcx, context.old_r11);
+    } else {
+        info[7] = AUDIT_ARCH_X86_64;
+        (frame.rcx, frame.r11) = (address, frame.rflags);
+    }
+    // It arrives at once and is held: the handler sees the state behind the call, with the number
+    // still in its register.
+    context.phase = phase::IN_CALL;
     deliver::expose(context, raw::SIGSYS);
-    // The handler sees the state behind the call, with the number still in its register.
-    context.phase = phase::RECORDED;
     queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
+    context.phase = phase::RECORDED;
     true
 }
 

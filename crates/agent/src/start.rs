@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use events::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 use linux_raw_sys::general as raw;
-use ring::{Arena, Catalog, SLOTS, slot_state};
+use ring::{Arena, Catalog, SLOTS, exec_state, slot_state};
 
 use crate::capture::{self, Which};
 use crate::context::{Context, signal_bit, space};
@@ -131,6 +131,8 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     let sigsys = slot.exec_blocked.load(Ordering::Relaxed) & signal_bit(raw::SIGSYS);
     context.mask = current_mask() | sigsys;
     context.update_fault_safety();
+    let state = slot.exec_state.load(Ordering::Relaxed);
+    context.process().filtered.store(state & exec_state::FILTERED != 0, Ordering::Relaxed);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);
     in_use.clone().for_each(|map| space.maps.add(*map));

@@ -67,23 +67,21 @@ struct Reserved {
     generation: u32,
 }
 
-/// Sets a slot aside for a child. `None`: it will run unrecorded.
-fn reserve(context: &mut Context, how: StartHow, new_process: bool) -> Option<Reserved> {
-    let (arena, slot) = (context.arena?, context.slot?);
+/// Sets a slot aside for a child; or tells why it will run unrecorded, if that is a gap.
+fn reserve(
+    context: &Context,
+    how: StartHow,
+    new_process: bool,
+) -> Result<Reserved, Option<GapWhy>> {
+    let (arena, slot) = context.arena.zip(context.slot).ok_or(None)?;
     if context.silent {
-        return None;
+        return Err(None);
     }
     if sys::is_quiet() {
         // The child would have to ask for its recording with calls that its filter may forbid.
-        let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-        Stream::record(context, &[head, sys::tsc(), 0]);
-        return None;
+        return Err(Some(GapWhy::NotFollowed));
     }
-    let Some(index) = arena.reserve_slot() else {
-        let head = Header::new(RecordKind::Gap, GapWhy::TooManyThreads as u8, 0, 0).to_word();
-        Stream::record(context, &[head, sys::tsc(), 0]);
-        return None;
-    };
+    let index = arena.reserve_slot().ok_or(Some(GapWhy::TooManyThreads))?;
     let control = arena.control();
     let child = arena.slot(index);
     let thread = control.next_thread.fetch_add(1, Ordering::Relaxed);
@@ -97,11 +95,23 @@ fn reserve(context: &mut Context, how: StartHow, new_process: bool) -> Option<Re
     child.parent.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
     child.how.store(how as u32, Ordering::Relaxed);
     child.foreign_pid.store(slot.foreign_pid.load(Ordering::Relaxed), Ordering::Relaxed);
-    Some(Reserved { index, generation: child.generation.load(Ordering::Relaxed) })
+    Ok(Reserved { index, generation: child.generation.load(Ordering::Relaxed) })
 }
 
-fn settle(context: &Context, reserved: Option<Reserved>, ret: i64, new_process: bool) {
-    let (Some(arena), Some(Reserved { index, generation })) = (context.arena, reserved) else {
+/// In the maker, once there is a child, or none.
+fn settle(
+    context: &mut Context,
+    reserved: Result<Reserved, Option<GapWhy>>,
+    ret: i64,
+    new_process: bool,
+) {
+    if let Err(Some(why)) = reserved
+        && ret > 0
+    {
+        let head = Header::new(RecordKind::Gap, why as u8, 0, 0).to_word();
+        Stream::record(context, &[head, sys::tsc(), 0]);
+    }
+    let (Some(arena), Ok(Reserved { index, generation })) = (context.arena, reserved) else {
         return;
     };
     let child = arena.slot(index);
@@ -127,7 +137,7 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         if wish.flags & CLONE_CLEAR_SIGHAND != 0 {
             signals::clear_handlers(context);
         }
-        begin(context, reserved.map(|slot| slot.index), true);
+        begin(context, reserved.ok().map(|slot| slot.index), true);
         frame.rax = 0;
         if wish.stack != 0 {
             frame.rsp = wish.stack;
@@ -182,12 +192,13 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     };
     let how = if thread { StartHow::Thread } else { StartHow::Vfork };
     let reserved = reserve(context, how, !thread);
+    let index = reserved.ok().map(|slot| slot.index);
     child.init();
     let new = &mut child.context;
     new.arena = context.arena;
-    new.slot = reserved.and_then(|slot| context.arena.map(|arena| arena.slot(slot.index)));
-    new.slot_index = reserved.map_or(0, |slot| slot.index);
-    new.silent = reserved.is_none();
+    new.slot = context.arena.zip(index).map(|(arena, index)| arena.slot(index));
+    new.slot_index = index.unwrap_or(0);
+    new.silent = index.is_none();
     new.mask = context.mask;
     new.fault_unsafe = context.fault_unsafe;
     new.resume = context.resume;
@@ -204,6 +215,8 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         let ours = context.process();
         child.process.number =
             child.context.slot.map_or(0, |slot| slot.process.load(Ordering::Relaxed));
+        let filtered = ours.filtered.load(Ordering::Relaxed);
+        child.process.filtered.store(filtered, Ordering::Relaxed);
         // SAFETY: the child's table is not in use yet; ours is changed under the lock.
         ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
     }

@@ -541,6 +541,7 @@ impl Slots {
             &slot.home_end,
             &slot.exec_blocked,
             &slot.exec_ignored,
+            &slot.exec_state,
             &slot.published,
             &slot.calls,
             &slot.slow_calls,

@@ -182,6 +182,12 @@ pub mod answer {
     pub const NEEDS_SOCKET: u32 = 6;
 }
 
+/// Bits of `slot.exec_state`.
+pub mod exec_state {
+    /// A filter of the program's own may answer its calls with SIGSYS.
+    pub const FILTERED: u64 = 1;
+}
+
 /// One traced thread.
 #[repr(C, align(1024))]
 pub struct Slot {
@@ -215,6 +221,8 @@ pub struct Slot {
     pub exec_blocked: AtomicU64,
     /// Signals that the program ignores though the kernel has a handler: handed over an exec.
     pub exec_ignored: AtomicU64,
+    /// What else a new image must know of its process: [`exec_state`] bits.
+    pub exec_state: AtomicU64,
     /// Bytes published so far.
     pub published: AtomicU64,
     /// Calls entered and not abandoned.

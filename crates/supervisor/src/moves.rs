@@ -148,6 +148,7 @@ fn copy_slot(from: &Slot, to: &Slot) {
     let counters = [
         (&from.exec_blocked, &to.exec_blocked),
         (&from.exec_ignored, &to.exec_ignored),
+        (&from.exec_state, &to.exec_state),
         (&from.calls, &to.calls),
         (&from.slow_calls, &to.slow_calls),
         (&from.stall_ns, &to.stall_ns),
