@@ -6,6 +6,8 @@
 mod note;
 mod withhold;
 
+use std::rc::Rc;
+
 use events::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
     START_WORDS, Start, StartHow, data_flag, enter_flag, part,
@@ -17,6 +19,7 @@ use trace::{CallRef, ContentRef, DataRef};
 
 use self::note::is_wanted;
 use self::withhold::{Fate, Withheld};
+use crate::numbers::Numbers;
 use crate::output::Output;
 
 /// Words of the longest header with its fixed body, the hash of DATA included.
@@ -98,6 +101,8 @@ struct Arriving {
 /// One thread's records, as far as they have arrived.
 #[derive(Default)]
 pub(crate) struct Stream {
+    /// What the thread may say that it is; `None`: anything.
+    numbers: Option<Rc<Numbers>>,
     /// What the thread said of itself.
     start: Option<(StartHow, Start)>,
     /// The time of the last IMAGE.
@@ -131,6 +136,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// The stream of a thread that may have these numbers.
+    pub fn of(numbers: &Rc<Numbers>) -> Stream {
+        Stream { numbers: Some(Rc::clone(numbers)), ..Stream::default() }
+    }
+
     /// What the thread said of itself, once that has arrived.
     pub fn start(&self) -> Option<(StartHow, Start)> {
         self.start
@@ -467,6 +477,9 @@ impl Stream {
         let how = StartHow::from_wire(header.a).ok_or("START of no known kind")?;
         if start.thread == trace::event::RECORDER {
             return Err("START with the recorder's number");
+        }
+        if self.numbers.as_ref().is_some_and(|numbers| !numbers.allow(&start)) {
+            return Err("START with numbers of another user's programs");
         }
         self.start = Some((how, start));
         let Start { process, parent, pid, tid, .. } = start;

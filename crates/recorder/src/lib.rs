@@ -17,6 +17,7 @@ pub mod host;
 mod ingest;
 mod mailbox;
 mod manifest;
+mod numbers;
 mod output;
 mod pace;
 mod policy;

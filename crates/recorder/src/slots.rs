@@ -1,6 +1,7 @@
 //! The slots of an arena, as the recorder sees them: reads each thread's stream and gives slots
 //! and chunks back.
 
+use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 
 use events::record::{GapWhy, Start};
@@ -10,6 +11,7 @@ use trace::event::{EventKind, RECORDER};
 use crate::host;
 use crate::ingest::Stream;
 use crate::mailbox::wake;
+use crate::numbers::Numbers;
 use crate::output::Output;
 
 /// More than a stream can hold: its counters were overwritten.
@@ -100,6 +102,8 @@ pub(crate) struct Counts {
 /// All slots: those of each arena follow those of the one before.
 pub(crate) struct Slots {
     arenas: Vec<Arena>,
+    /// Of each arena.
+    numbers: Vec<Rc<Numbers>>,
     threads: Vec<Option<Box<Thread>>>,
     /// Of the threads that are gone.
     counts: Counts,
@@ -109,14 +113,20 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub fn new(arena: Arena) -> Slots {
-        let mut slots =
-            Slots { arenas: vec![], threads: vec![], counts: Counts::default(), behind: false };
+        let mut slots = Slots {
+            arenas: vec![],
+            numbers: vec![],
+            threads: vec![],
+            counts: Counts::default(),
+            behind: false,
+        };
         slots.add(arena);
         slots
     }
 
     /// One more arena.
     pub fn add(&mut self, arena: Arena) {
+        self.numbers.push(Rc::new(Numbers::of(self.arenas.len())));
         self.arenas.push(arena);
         self.threads.resize_with(self.arenas.len() * SLOTS, || None);
     }
@@ -270,7 +280,7 @@ impl Slots {
             Box::new(Thread {
                 reader: Reader::new(index % SLOTS),
                 read_before: 0,
-                stream: Stream::default(),
+                stream: Stream::of(&self.numbers[index / SLOTS]),
                 broken: false,
                 adrift: false,
                 killed: None,
@@ -374,6 +384,8 @@ impl Slots {
         // The launched program moves before it has said a word.
         let state = &self.shared(from).state;
         if self.threads[from].is_none() && state.load(Ordering::Acquire) == slot_state::RESERVED {
+            let process = self.shared(to).process.load(Ordering::Relaxed);
+            self.numbers[to / SLOTS].admit_launched(process, number);
             self.free(from);
             return true;
         }
@@ -381,6 +393,11 @@ impl Slots {
         let Some(mut thread) = self.threads[from].take_if(same) else { return false };
         thread.read_before = thread.read_before.saturating_add(thread.reader.consumed());
         thread.reader = Reader::new(to % SLOTS);
+        if let Some((_, start)) = thread.stream.start() {
+            let in_use = self.in_use();
+            let runs = |process| in_use.iter().any(|&index| self.process(index) == process);
+            self.numbers[to / SLOTS].admit(start.process, runs);
+        }
         self.threads[to] = Some(thread);
         self.free(from);
         true

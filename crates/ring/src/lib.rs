@@ -58,8 +58,18 @@ pub const QUEUE: usize = 128;
 pub const POOL_MAX: usize = 64 << 10;
 /// Most arenas of a recording.
 pub const ARENAS_MAX: usize = 64;
-/// Threads and processes of an arena have numbers from its place times this on.
-pub const NUMBERS: u32 = 1 << 25;
+/// The numbers that an arena's threads have in the recording, and its processes: no two arenas have
+/// one in common. Most programs run in the first.
+pub const fn numbers(arena: usize) -> core::ops::Range<u32> {
+    const OTHERS_FROM: u32 = 1 << 30;
+    const EACH: u32 = 1 << 24;
+    if arena == 0 {
+        return 1..OTHERS_FROM;
+    }
+    let first = OTHERS_FROM + (arena as u32 - 1) * EACH;
+    first..first + EACH
+}
+
 /// Words in the table of sites that images met and that no profile has yet.
 pub const NOTES: usize = 512;
 

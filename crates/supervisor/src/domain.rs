@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use kin::{Credentials, Mapped};
-use ring::{ARENAS_MAX, Arena, NUMBERS};
+use ring::{ARENAS_MAX, Arena};
 
 use crate::segment::Segment;
 use crate::{Error, memory_file};
@@ -181,7 +181,7 @@ impl Domains {
         to.data_max.store(from.data_max.load(Ordering::Relaxed), Ordering::Relaxed);
         to.snapshot.store(from.snapshot.load(Ordering::Relaxed), Ordering::Relaxed);
         to.tsc_hz.store(from.tsc_hz.load(Ordering::Relaxed), Ordering::Relaxed);
-        prepare(&domain, self.list.len() as u32);
+        prepare(&domain, self.list.len());
         self.list.push(domain);
         Ok(self.list.len() - 1)
     }
@@ -192,13 +192,13 @@ fn ipc_namespace(of: &str) -> Option<PathBuf> {
 }
 
 /// Makes an arena of zeros one that agents can use.
-fn prepare(domain: &Domain, number: u32) {
+fn prepare(domain: &Domain, number: usize) {
     let arena = &domain.arena;
     let control = arena.control();
     let order = Ordering::Relaxed;
     control.pool_chunks.store(arena.pool_chunks() as u32, order);
     control.of_root.store((domain.users.single() == Some(0)).into(), order);
-    let first = (number * NUMBERS).max(1);
+    let first = ring::numbers(number).start;
     control.next_thread.store(first, order);
     control.next_process.store(first, order);
     hold_alive(arena);

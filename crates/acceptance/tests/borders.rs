@@ -1,0 +1,147 @@
+//! Programs of other users in a recording of root's try to become more than they are, by what the
+//! recording has put into their memory. They get nothing, and root's programs run on undisturbed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use acceptance::place::{Place, Who};
+use acceptance::shown::Info;
+use acceptance::stage::{self, Stage, open_to_all};
+use acceptance::{Complaint, ensure, trials};
+
+/// What root's program writes to a file, and nobody else may know.
+const SECRET: &str = "a-secret-that-root-has-written";
+
+/// The same in another spelling, so that naming it does not put it where it is looked for.
+fn spelled_otherwise() -> String {
+    SECRET.bytes().map(|byte| char::from(byte ^ 1)).collect()
+}
+
+/// Becomes nobody and executes the attack.
+const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+/// The same with the user ids of two users, and for a while.
+const AS_TWO: &str = "setpriv --ruid=65533 --euid=65534 --regid=65534 --clear-groups";
+
+/// A name, and the attack as the shell starts it in the background.
+fn attacks() -> Vec<(String, String)> {
+    let secret = spelled_otherwise();
+    let kinds = [
+        ("writes_code", "write-code".to_owned()),
+        ("grows_arena", "grow-arena".to_owned()),
+        ("reads_secret", format!("read-secret '{secret}'")),
+        ("attaches_all", "attach-all".to_owned()),
+        ("scribbles", "scribble 1".to_owned()),
+        ("scribbles_otherwise", "scribble 99".to_owned()),
+        ("speaks_for_root_exec", "speak-for $$ 1".to_owned()),
+        ("speaks_for_root_cancel", "speak-for $$ 2".to_owned()),
+        ("speaks_for_root_module", "speak-for $$ 3".to_owned()),
+        ("speaks_for_root_user", "speak-for $$ 4".to_owned()),
+        ("speaks_for_init", "speak-for 1 1".to_owned()),
+    ];
+    let mut all = Vec::new();
+    for (name, attack) in &kinds {
+        all.push((format!("nobody/{name}"), format!("{AS_NOBODY} ./border {attack}")));
+        all.push((
+            format!("another_ipc_namespace/{name}"),
+            format!("unshare --ipc {AS_NOBODY} ./border {attack}"),
+        ));
+    }
+    for (name, attack) in &kinds[..6] {
+        all.push((format!("two_users/{name}"), format!("{AS_TWO} ./border {attack}")));
+        all.push((
+            format!("another_user_namespace/{name}"),
+            format!("{AS_NOBODY} unshare --user --map-root-user ./border {attack}"),
+        ));
+    }
+    for (name, kind) in
+        [("reads_secret", "read-secret"), ("writes_code", "write-code"), ("scribbles", "scribble")]
+    {
+        for (way, before) in [("", ""), ("_in_another_ipc_namespace", "unshare --ipc ")] {
+            all.push((
+                format!("without_exec/{name}{way}"),
+                format!("{before}./border become-and {kind} '{secret}'"),
+            ));
+        }
+    }
+    all
+}
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        let missing = trials::missing(&["setpriv", "unshare", "cc"]);
+        for (name, attack) in attacks() {
+            trials.add(&name, Who::Root, missing, move |stage, who| is_held(stage, who, &attack));
+        }
+        trials.add("outsider/attaches_all", Who::Root, missing, outsiders_are_held);
+        Ok(())
+    })
+}
+
+fn build(place: &Place) -> Result<PathBuf, Complaint> {
+    let source = stage::repository().join("tests/attacks/border.c");
+    let target = place.work().join("border");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-o"]).arg(&target).arg(source);
+    let built = cc.output().map_err(|error| format!("cannot run cc: {error}"))?;
+    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    open_to_all(&target)?;
+    open_to_all(&place.work())?;
+    Ok(target)
+}
+
+/// Root's own work, from beginning to end beside the attack.
+const WORK: &str = "i=0; while [ $i -lt 150 ]; do /bin/true || echo died; i=$((i+1)); done";
+
+fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    build(&place)?;
+    let script = format!(
+        "umask 077; echo '{SECRET}' > secret; {attack} > said & {WORK}; wait $!; echo $?; id -u; cat said"
+    );
+    let trace = place.trace("attack.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);
+    let recorded = place.run(&mut record)?.success("root's program")?;
+    ensure!(
+        recorded.text() == "0\n0\nheld\n",
+        "it printed\n{}{}",
+        recorded.text(),
+        recorded.errors()
+    );
+    // Whatever was done to the attackers' own arena: root's execs are all there.
+    let info = Info::of(stage, &trace)?;
+    ensure!(info.count("execve") >= 150, "{} execs", info.count("execve"));
+    Ok(())
+}
+
+/// An unrecorded program of a user who has programs in the recording.
+fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let border = build(&place)?;
+    let script = format!(
+        "{AS_NOBODY} sleep 3 & touch begun; while [ ! -e done ]; do /bin/true || echo died; done; \
+         wait; id -u"
+    );
+    let trace = place.trace("attack.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);
+    let work = place.work();
+    let attacker = std::thread::spawn(move || {
+        while !work.join("begun").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let words = AS_NOBODY.split(' ').skip(1);
+        let output = Command::new("setpriv").args(words).arg(&border).arg("attach-all").output();
+        let done = fs::write(work.join("done"), "");
+        (output, done)
+    });
+    let recorded = place.run(&mut record)?.success("root's program")?;
+    let (output, done) = attacker.join().map_err(|_| "the attacker's thread failed")?;
+    done.map_err(|error| error.to_string())?;
+    let said = output.map_err(|error| error.to_string())?.stdout;
+    ensure!(said == b"held\n", "{}", String::from_utf8_lossy(&said));
+    ensure!(recorded.text() == "0\n", "it printed {}", recorded.text());
+    Info::of(stage, &trace).map(|_| ())
+}

@@ -1,0 +1,83 @@
+//! Which numbers the programs of an arena may give to their threads and processes: its own, and those
+//! of who moved there. Else they could speak for programs of other users, or end their recording.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use events::record::Start;
+
+/// Numbers of one arena.
+pub(crate) struct Numbers {
+    own: Range<u32>,
+    guests: RefCell<Guests>,
+}
+
+#[derive(Default)]
+struct Guests {
+    processes: HashSet<u32>,
+    /// The launched program moves before it has said what it is.
+    launched: Option<u32>,
+}
+
+/// More processes than that are looked through for those that still run.
+const GUESTS_MAX: usize = 64 << 10;
+
+impl Numbers {
+    /// Those of the arena in this place.
+    pub fn of(arena: usize) -> Numbers {
+        Numbers { own: ring::numbers(arena), guests: RefCell::default() }
+    }
+
+    /// A thread of this process has moved here. `runs` tells which processes still have threads.
+    pub fn admit(&self, process: u32, runs: impl Fn(u32) -> bool) {
+        let mut guests = self.guests.borrow_mut();
+        if guests.processes.len() >= GUESTS_MAX {
+            guests.processes.retain(|&process| runs(process));
+        }
+        guests.processes.insert(process);
+    }
+
+    /// So has the launched program, whose thread has this number.
+    pub fn admit_launched(&self, process: u32, thread: u32) {
+        let mut guests = self.guests.borrow_mut();
+        guests.processes.insert(process);
+        guests.launched = Some(thread);
+    }
+
+    /// Whether a thread may be what it says.
+    pub fn allow(&self, start: &Start) -> bool {
+        let guests = self.guests.borrow();
+        let thread = self.own.contains(&start.thread) || guests.launched == Some(start.thread);
+        let process =
+            self.own.contains(&start.process) || guests.processes.contains(&start.process);
+        thread && process
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_speaks_for_another_arenas_programs() {
+        let start = |thread, process| Start { tsc: 0, thread, process, parent: 0, pid: 1, tid: 1 };
+        let (first, second) = (Numbers::of(0), Numbers::of(1));
+        let own = ring::numbers(1).start;
+        assert!(first.allow(&start(1, 1)) && second.allow(&start(own, own)));
+        assert!(!first.allow(&start(own, 1)) && !first.allow(&start(1, own)));
+        assert!(!second.allow(&start(1, own)) && !second.allow(&start(own, 1)));
+        second.admit(1, |_| true);
+        assert!(second.allow(&start(own, 1)) && !second.allow(&start(1, 1)));
+        second.admit_launched(2, 7);
+        assert!(second.allow(&start(7, 2)) && !second.allow(&start(8, 2)));
+    }
+
+    #[test]
+    fn those_that_are_gone_are_forgotten() {
+        let numbers = Numbers::of(1);
+        (0..GUESTS_MAX as u32).for_each(|process| numbers.admit(process, |_| true));
+        numbers.admit(99_999_999, |process| process == 5);
+        assert_eq!(numbers.guests.borrow().processes.len(), 2);
+    }
+}

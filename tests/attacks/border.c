@@ -1,0 +1,210 @@
+// What a program of one user may try against those of others in the same recording, by what its own
+// recording has put into its memory. Run as `border ATTACK [ARGS]` by the user whom it is to be held
+// back from becoming more; it says "held" and ends with 0, or what it got.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct map {
+    unsigned long start, end, inode;
+    char rights[8];
+};
+
+static struct map maps[16];
+static int count;
+
+// The memory that the recording has put here.
+static void look(void) {
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[400];
+    count = 0;
+    while (file && fgets(line, sizeof line, file) && count < 16) {
+        if (!strstr(line, "/SYSV") && !strstr(line, "/memfd:reenact")) continue;
+        struct map *map = &maps[count++];
+        sscanf(line, "%lx-%lx %7s %*x %*x:%*x %lu", &map->start, &map->end, map->rights, &map->inode);
+    }
+    if (file) fclose(file);
+}
+
+static int got(const char *what) {
+    printf("got: %s\n", what);
+    return 1;
+}
+
+static sigjmp_buf back;
+static void faulted(int signal) {
+    (void)signal;
+    siglongjmp(back, 1);
+}
+
+static int can_store(volatile unsigned char *at) {
+    signal(SIGSEGV, faulted);
+    signal(SIGBUS, faulted);
+    if (sigsetjmp(back, 1)) return 0;
+    *at = *at;
+    return 1;
+}
+
+// All that is not an arena stays as it is, whatever the kernel is asked for.
+static int write_code(void) {
+    int failed = 0;
+    for (int i = 0; i < count; i++) {
+        struct map *map = &maps[i];
+        size_t len = map->end - map->start;
+        void *at = (void *)map->start;
+        if (map->rights[1] == 'w') continue;
+        int is_private = map->rights[3] == 'p';
+        if (can_store(at)) failed |= got("a store into code or catalog");
+        if (!is_private && mprotect(at, 4096, PROT_READ | PROT_WRITE) == 0)
+            failed |= got("mprotect of code or catalog");
+        // Old size 0 makes another mapping of the same memory; more of it may lie behind.
+        char *copy = mremap(at, 0, len, MREMAP_MAYMOVE);
+        if (copy != MAP_FAILED && !is_private &&
+            (can_store((void *)copy) || mprotect(copy, 4096, PROT_READ | PROT_WRITE) == 0))
+            failed |= got("a writable copy of the mapping");
+        void *attached = shmat((int)map->inode, NULL, 0);
+        if (attached != (void *)-1) failed |= got("code or catalog attached for writing");
+        attached = shmat((int)map->inode, NULL, SHM_EXEC);
+        if (attached != (void *)-1) failed |= got("code or catalog attached for writing and execution");
+        struct shmid_ds info;
+        if (shmctl((int)map->inode, IPC_STAT, &info) == 0) {
+            info.shm_perm.mode = 0777;
+            if (shmctl((int)map->inode, IPC_SET, &info) == 0) failed |= got("the segment's rights");
+        }
+        char path[100];
+        snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", map->start, map->end);
+        if (open(path, O_RDWR) >= 0) failed |= got("code or catalog opened for writing");
+    }
+    return failed;
+}
+
+// Beyond the arena there is nothing.
+static int grow_arena(void) {
+    int failed = 0;
+    for (int i = 0; i < count; i++) {
+        if (maps[i].rights[1] != 'w') continue;
+        size_t len = maps[i].end - maps[i].start;
+        char *copy = mremap((char *)maps[i].end - 4096, 0, 4096 + (1 << 20), MREMAP_MAYMOVE);
+        if (copy != MAP_FAILED && can_store((void *)(copy + 4096)))
+            failed |= got("memory behind the arena");
+        if (copy == MAP_FAILED || len == 0) continue;
+    }
+    return failed;
+}
+
+// One arena, and none whose records hold what only another user may know.
+static int read_secret(const char *secret) {
+    size_t len = strlen(secret);
+    int failed = 0, arenas = 0;
+    for (int i = 0; i < count; i++) {
+        if (maps[i].rights[1] != 'w') continue;
+        arenas++;
+        if (memmem((void *)maps[i].start, maps[i].end - maps[i].start, secret, len))
+            failed |= got("what root has written");
+    }
+    if (arenas > 1) failed |= got("more than one arena");
+    return failed;
+}
+
+// Segments of the recording by their ids, as anybody finds them who is not recorded.
+static int attach_all(void) {
+    FILE *file = fopen("/proc/sysvipc/shm", "r");
+    char line[400];
+    int failed = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        int id;
+        unsigned mode, uid;
+        unsigned long size;
+        if (sscanf(line, "%*d %d %o %lu %*u %*u %*u %u", &id, &mode, &size, &uid) != 4) continue;
+        unsigned char *at = shmat(id, NULL, 0);
+        if (at == (void *)-1) continue;
+        // Only what is its own user's; that may be spoilt.
+        if (uid != geteuid()) failed |= got("a segment of somebody else");
+        for (size_t i = 0; i + 8 <= size && i < (24u << 20); i += 8) *(uint64_t *)(at + i) = ~0ull;
+        shmdt(at);
+    }
+    return failed;
+}
+
+// Spoils its own arena, in several ways, for as long as others work.
+static int scribble(const char *how) {
+    uint64_t state = strtoull(how, NULL, 0);
+    for (int i = 0; i < count; i++) {
+        if (maps[i].rights[1] != 'w') continue;
+        volatile uint64_t *words = (uint64_t *)maps[i].start;
+        size_t head = (9u << 20) / 8;
+        for (int round = 0; round < 400000; round++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            size_t at = (state >> 33) % (round % 2 ? head : 512);
+            words[at] = round % 3 == 0 ? ~0ull : round % 3 == 1 ? state : state >> 60;
+        }
+    }
+    return 0;
+}
+
+// Speaks for another process: writes its ids into all slots and asks for what agents ask for.
+static int speak_for(const char *pid_text, const char *request_text) {
+    uint32_t pid = atoi(pid_text), request = atoi(request_text);
+    for (int i = 0; i < count; i++) {
+        if (maps[i].rights[1] != 'w') continue;
+        // The layout is no secret: slots of 1 KiB behind the first page; state, tid and request are
+        // found by their values in our own slot.
+        volatile uint32_t *slots = (uint32_t *)(maps[i].start + 4096), own = getpid();
+        for (int slot = 0; slot < 64; slot++) {
+            volatile uint32_t *words = slots + slot * 256;
+            if (words[6] != own) continue;
+            for (int n = 0; n < 200; n++) {
+                words[6] = words[7] = words[8] = pid;
+                volatile uint32_t *control = (uint32_t *)maps[i].start;
+                for (int at = 0; at < 256; at++)
+                    if (at > 44 && words[at] == 0) words[at] = request;
+                for (int at = 64; at < 320; at++) control[at] |= 1u << (slot % 32);
+                usleep(500);
+            }
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return 2;
+    look();
+    int failed = 2;
+    if (!strcmp(argv[1], "write-code")) failed = count < 3 ? got("too little memory of ours") : write_code();
+    if (!strcmp(argv[1], "grow-arena")) failed = grow_arena();
+    if (!strcmp(argv[1], "read-secret")) {
+        // The secret stands in our arguments, and so in our own arena, in another spelling.
+        char secret[64] = {0};
+        for (size_t i = 0; i < 63 && argv[2][i]; i++) secret[i] = argv[2][i] ^ 1;
+        failed = read_secret(secret);
+    }
+    if (!strcmp(argv[1], "attach-all")) failed = attach_all();
+    if (!strcmp(argv[1], "scribble")) failed = scribble(argv[2]);
+    if (!strcmp(argv[1], "speak-for")) failed = speak_for(argv[2], argv[3]);
+    if (!strcmp(argv[1], "become-and")) {
+        // Root gives up its rights without an exec, then tries the rest.
+        if (argc < 4 || syscall(SYS_setresuid, 65534, 65534, 65534) != 0) return 2;
+        look();
+        char secret[64] = {0};
+        for (size_t i = 0; i < 63 && argv[3][i]; i++) secret[i] = argv[3][i] ^ 1;
+        failed = !strcmp(argv[2], "read-secret") ? read_secret(secret)
+                 : !strcmp(argv[2], "write-code") ? write_code()
+                 : !strcmp(argv[2], "scribble")   ? scribble("7")
+                                                  : 2;
+    }
+    if (failed == 0) printf("held\n");
+    return failed;
+}
