@@ -1,15 +1,16 @@
-//! The recorder is killed, disks fill up, readers are slow, debuggers attach, traces are damaged:
+//! The recorder is killed, disks fill up, readers are slow, traces are damaged:
 //! the program runs on as if alone, and the trace says what happened.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use acceptance::conversation::Conversation;
 use acceptance::place::{self, PATIENCE, Place, Who};
 use acceptance::program;
 use acceptance::shown::{self, Info};
@@ -33,8 +34,6 @@ fn main() -> ExitCode {
         trials.add_for_both("recorder_is_recorded", None, recorder_is_recorded);
         trials.add_for_both("size_limit", None, size_limit);
         trials.add_for_both("slow_reader", None, slow_reader);
-        trials.add_for_both("gdb_attaches", trials::missing(&["gdb"]), gdb_attaches);
-        trials.add_for_both("strace_attaches", trials::missing(&["strace"]), strace_attaches);
         trials.add_for_both("signal_is_forwarded", None, signal_is_forwarded);
         trials.add_for_both("terminal_interrupts_once", None, terminal_interrupts_once);
         trials.add_for_both("damaged_traces", None, damaged_traces);
@@ -182,7 +181,7 @@ fn program_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let pid = talk.ready()?;
     // SAFETY: kill takes two numbers; the process waits for a line of ours, so it lives.
     unsafe { libc::kill(pid, libc::SIGKILL) };
-    let status = place::wait(talk.child, PATIENCE, "reenact")?;
+    let status = talk.end()?.1;
     ensure!(status.signal() == Some(libc::SIGKILL), "reenact ended with {status}");
     let info = Info::of(stage, &trace)?;
     info.must_be_complete()?;
@@ -412,106 +411,6 @@ fn smallest_buffer(stage: &Stage, place: &Place) -> Result<String, Complaint> {
     Err("no size of --buffer is accepted".into())
 }
 
-/// A recorded program that waits for lines.
-struct Conversation {
-    child: Child,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Conversation {
-    fn start(mut command: Command) -> Result<Conversation, Complaint> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("cannot start reenact: {error}"))?;
-        let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-        Ok(Conversation { child, output })
-    }
-
-    /// Waits until the program is there, and says which process it is.
-    fn ready(&mut self) -> Result<i32, Complaint> {
-        let line = self.line()?;
-        let pid = line.strip_prefix("ready ").and_then(|rest| rest.trim().parse().ok());
-        pid.ok_or_else(|| format!("not ready, but '{line}'"))
-    }
-
-    fn line(&mut self) -> Result<String, Complaint> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).map_err(|error| error.to_string())?;
-        Ok(line)
-    }
-
-    /// Sends the line that it waits for, and returns what it prints then.
-    fn finish(mut self) -> Result<String, Complaint> {
-        let mut input = self.child.stdin.take().ok_or("no standard input")?;
-        input.write_all(b"\n").map_err(|error| error.to_string())?;
-        drop(input);
-        self.rest()
-    }
-
-    /// What it prints up to its end, which must be a good one.
-    fn rest(mut self) -> Result<String, Complaint> {
-        let mut rest = String::new();
-        self.output.read_to_string(&mut rest).map_err(|error| error.to_string())?;
-        let status = place::wait(self.child, PATIENCE, "reenact")?;
-        ensure!(status.success(), "reenact ended with {status}");
-        Ok(rest)
-    }
-}
-
-fn gdb_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
-    let program = build(stage, "waits_for_line")?;
-    let place = Place::new(stage, who)?;
-    let trace = place.trace("debugged.rnt");
-    let mut talk =
-        Conversation::start(record(stage, &place, &["--quiet"], &trace, &[&program, "1", "tell"]))?;
-    let pid = talk.ready()?.to_string();
-    let gdb = ["-nx", "-batch", "-ex", "backtrace", "-ex", "print interrupts", "-ex", "detach"];
-    let seen = place.run(place.command("gdb").args(gdb).args(["-p", &pid]))?;
-    let text = seen.text() + &seen.errors();
-    ensure!(seen.status.success(), "gdb: {}\n{text}", seen.status);
-    ensure!(text.contains("$1 = 0") && text.contains("detached"), "gdb saw:\n{text}");
-    let rest = talk.finish()?;
-    ensure!(rest.contains("interrupted 0 times"), "it printed {rest}");
-    let info = Info::of(stage, &trace)?;
-    info.must_be_complete()?;
-    ensure!(info.count("getppid") == 50, "{} of 50 calls", info.count("getppid"));
-    Ok(())
-}
-
-fn strace_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
-    let program = build(stage, "waits_for_line")?;
-    let place = Place::new(stage, who)?;
-    let trace = place.trace("straced.rnt");
-    let mut talk =
-        Conversation::start(record(stage, &place, &["--quiet"], &trace, &[&program, "1", "tell"]))?;
-    let pid = talk.ready()?.to_string();
-    let lines = place.trace("attached.strace");
-    let mut strace = place
-        .command("strace")
-        .arg("-o")
-        .arg(&lines)
-        .args(["-p", &pid])
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("strace: {error}"))?;
-    let mut said = String::new();
-    let stderr = strace.stderr.take().ok_or("no standard error")?;
-    BufReader::new(stderr).read_line(&mut said).map_err(|error| error.to_string())?;
-    ensure!(said.contains("attached"), "strace said {said}");
-    let rest = talk.finish()?;
-    place::wait(strace, PATIENCE, "strace")?;
-    ensure!(rest.contains("interrupted 0 times"), "it printed {rest}");
-    let text = fs::read_to_string(&lines).map_err(|error| error.to_string())?;
-    let seen = text.lines().filter(|line| line.starts_with("getppid(")).count();
-    ensure!(seen == 50, "strace saw {seen} of 50 calls:\n{text}");
-    let info = Info::of(stage, &trace)?;
-    info.must_be_complete()?;
-    ensure!(info.count("getppid") == 50, "{} of 50 calls", info.count("getppid"));
-    Ok(())
-}
-
 fn signal_is_forwarded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let program = build(stage, "waits_for_line")?;
     let place = Place::new(stage, who)?;
@@ -519,8 +418,8 @@ fn signal_is_forwarded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut talk =
         Conversation::start(record(stage, &place, &["--quiet"], &trace, &[&program, "1"]))?;
     talk.ready()?;
-    place::signal(&talk.child, libc::SIGTERM)?;
-    let status = place::wait(talk.child, PATIENCE, "reenact")?;
+    talk.signal(libc::SIGTERM)?;
+    let status = talk.end()?.1;
     ensure!(status.code() == Some(3), "the program exits with 3 on SIGTERM, reenact: {status}");
     Info::of(stage, &trace)?.must_be_complete()
 }
@@ -547,14 +446,13 @@ fn terminal_interrupts_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut command = place.command("setsid");
     command.args(["--ctty", "--wait"]).arg(&stage.reenact).args(["record", "-q", "-o"]);
     command.arg(&trace).args(["--", &program, "1"]);
-    let mut child = command
+    let child = command
         .stdin(theirs)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot start setsid: {error}"))?;
     drop(command);
-    let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-    let mut talk = Conversation { child, output };
+    let mut talk = Conversation::with(child)?;
     talk.ready()?;
     let times = 10;
     for _ in 0..times {

@@ -193,7 +193,7 @@ global_asm!(
     // stack, then Rust; then the program's entry point.
     ".globl reenact_start",
     "reenact_start:",
-    "lea reenact_text_start(%rip), %rax",
+    "lea reenact_image_start(%rip), %rax",
     "lea reenact_rela_start(%rip), %rcx",
     "lea reenact_rela_end(%rip), %rdx",
     "6:",

@@ -38,8 +38,7 @@ fn record(frame: &mut Frame, context: &mut Context) {
         finish(context);
         return;
     }
-    // As `syscall` leaves them; the site is kept in the context.
-    frame.rcx = context.site + 2;
+    // As `syscall` leaves it; the site is kept in the context.
     frame.r11 = frame.rflags;
     let result = match nr as u32 {
         _ if nr > u64::from(u32::MAX) => generic(context, frame, nr),

@@ -1,6 +1,7 @@
 //! What the agent knows: per thread, per process, per address space.
 
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ring::{Arena, Catalog, Slot};
@@ -11,14 +12,16 @@ use crate::sites::Sites;
 use crate::stream::Stream;
 use crate::{status, sys};
 
-/// How far the thread's current call has come.
+/// How far the thread's current call has come. The lowest byte is the selector of Syscall User
+/// Dispatch: the kernel raises SIGSYS for calls from outside the agent while it is 1. So a call that
+/// a debugger has a thread make in the middle of another one goes straight to the kernel.
 pub mod phase {
+    /// The record is published, and the program runs.
+    pub const RECORDED: u32 = 1;
     /// Nothing is decided: the call can be forgotten.
-    pub const BEFORE: u32 = 1;
+    pub const BEFORE: u32 = 1 << 8;
     /// The call is being made, or has returned and is not wholly recorded.
-    pub const IN_CALL: u32 = 2;
-    /// The record is published.
-    pub const RECORDED: u32 = 3;
+    pub const IN_CALL: u32 = 2 << 8;
 }
 
 /// See `Context::call_start`.
@@ -30,19 +33,17 @@ pub mod slow {
     pub const INT_80: u32 = 2;
 }
 
-/// The program's registers at a call, as the entry code pushes them.
+/// The program's registers at a call, as the entry code pushes them: laid out like the frame of a
+/// signal, so that debuggers that look at a thread in a call find their way from the agent's stack
+/// to the program's.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub struct Frame {
-    pub xmm: [u128; 16],
-    pub pad: u64,
-    pub rax: u64,
-    pub rbx: u64,
-    pub rcx: u64,
-    pub rdx: u64,
-    pub rsi: u64,
-    pub rdi: u64,
-    pub rbp: u64,
+    /// Where a call has its return address: the code that returns from signals, which debuggers
+    /// know by its bytes. Written once.
+    pub trampoline: u64,
+    /// What a `ucontext` has before its registers.
+    head: [u64; 5],
     pub r8: u64,
     pub r9: u64,
     pub r10: u64,
@@ -52,8 +53,19 @@ pub struct Frame {
     pub r13: u64,
     pub r14: u64,
     pub r15: u64,
-    pub rflags: u64,
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub rdx: u64,
+    pub rax: u64,
+    pub rcx: u64,
     pub rsp: u64,
+    rip: u64,
+    pub rflags: u64,
+    /// The program's `%rbp`, and where it goes on: a link for those who follow frame pointers.
+    pub link: [u64; 2],
+    pub xmm: [u128; 16],
 }
 
 impl Frame {
@@ -76,14 +88,20 @@ pub struct Context {
     pub app_rsp: u64,
     /// Where to go on after the call.
     pub resume: u64,
+    /// Where frames end: there is one at a time, always in the same place.
+    pub frame_end: u64,
+    /// Of the agent's own stack, as it is at the first instruction of a function.
     pub stack_top: u64,
-    pub scratch: u64,
+    /// The stack pointer that is seen while the program's call is made.
+    pub seen_rsp: u64,
+    /// See [`phase`].
     pub phase: u32,
     /// The current call came through SIGSYS: a [`slow`] value.
     pub slow: u32,
     /// What `int 0x80` preserves and the way into the agent does not.
     pub old_rcx: u64,
     pub old_r11: u64,
+    pub scratch: u64,
     /// The current call's site.
     pub site: u64,
     /// The program's registers during a call.
@@ -175,7 +193,9 @@ pub struct Process {
 }
 
 pub const STACK_BYTES: usize = 24 << 10;
-pub const ALTSTACK_BYTES: usize = 32 << 10;
+/// Handlers of ours need a third of it at most. The rest is for functions that a debugger calls in a
+/// thread that is in a call: they run here.
+pub const ALTSTACK_BYTES: usize = (96 << 10) - size_of::<Frame>();
 const CONTEXT_BYTES: usize = 8 << 10;
 
 /// The memory that a thread needs.
@@ -186,7 +206,10 @@ pub struct ThreadArea {
     pad: [u8; CONTEXT_BYTES - size_of::<Context>() - size_of::<Process>()],
     pub stack: [u8; STACK_BYTES],
     pub altstack: [u8; ALTSTACK_BYTES],
+    pub frame: Frame,
 }
+
+const _: () = assert!(size_of::<ThreadArea>() == 128 << 10);
 
 /// States of a thread area.
 pub mod area {
@@ -270,10 +293,18 @@ impl ThreadArea {
     /// Prepares the context in a fresh area.
     pub fn init(&mut self) {
         let this = &raw mut self.context;
+        // The last thread that was here may have ended in the middle of anything.
+        // SAFETY: plain data, whose last field tells others that the area is in use.
+        unsafe { this.cast::<u8>().write_bytes(0, offset_of!(Context, area_state)) };
         let context = &mut self.context;
         context.this = this;
         context.entry = crate::entry::entry();
-        context.stack_top = &raw const self.altstack as u64;
+        context.phase = phase::RECORDED;
+        let frame = &raw const self.frame;
+        context.frame_end = frame as u64 + size_of::<Frame>() as u64;
+        context.seen_rsp = frame as u64;
+        context.stack_top = &raw const self.altstack as u64 - 8;
+        self.frame.trampoline = crate::entry::restorer();
         context.altstack = NO_ALTSTACK;
         context.call_start = AtomicU64::new(NO_CALL);
         context.process = &raw mut self.process;

@@ -11,17 +11,49 @@ use core::mem::offset_of;
 use crate::context::{Context, Frame, phase};
 
 global_asm!(
+    // Debuggers find the code below in core files, which hold the image's first page.
+    ".pushsection .text.first, \"ax\", @progbits",
+    ".cfi_sections .eh_frame",
+    //
     // ---- from the program into the agent and back -------------------------------------------
+    // Past the agent, by the `syscall` in the stub: for calls that are not the program's own.
+    ".globl reenact_bypass",
+    ".balign 16",
+    "reenact_bypass:",
+    "lea -2(%rcx), %rcx",
+    "jmp *%rcx",
     ".globl reenact_entry, reenact_entry_switched, reenact_entry_end, reenact_leave",
     ".balign 64",
     "reenact_entry:",
     "mov %rsp, %gs:{app_rsp}",
-    "mov %rcx, %gs:{resume}",
-    "mov %gs:{stack}, %rsp",
     "reenact_entry_switched:",
+    // In the middle of a call there is a frame already: this one is a debugger's. Nothing here
+    // changes flags.
+    "mov %rcx, %rsp",
+    "mov %gs:{phase}, %ecx",
+    "lea -{recorded}(%rcx), %ecx",
+    "jrcxz 1f",
+    "mov %rsp, %rcx",
+    "mov %gs:{app_rsp}, %rsp",
+    "jmp reenact_bypass",
+    "1:",
+    "mov %rsp, %gs:{resume}",
+    "mov %gs:{frame_end}, %rsp",
     // One Frame, from its last field to its first.
-    "push %gs:{app_rsp}",
+    "lea -256(%rsp), %rsp",
+    "lea 2(%r11), %rcx",
+    "push %rcx",
+    "push %rbp",
     "pushfq",
+    "push %rcx",
+    "push %gs:{app_rsp}",
+    "push %rcx",
+    "push %rax",
+    "push %rdx",
+    "push %rbx",
+    "push %rbp",
+    "push %rsi",
+    "push %rdi",
     "push %r15",
     "push %r14",
     "push %r13",
@@ -30,30 +62,23 @@ global_asm!(
     "push %r10",
     "push %r9",
     "push %r8",
-    "push %rbp",
-    "push %rdi",
-    "push %rsi",
-    "push %rdx",
-    "push %rcx",
-    "push %rbx",
-    "push %rax",
-    "lea -264(%rsp), %rsp",
-    "movaps %xmm0, (%rsp)",
-    "movaps %xmm1, 16(%rsp)",
-    "movaps %xmm2, 32(%rsp)",
-    "movaps %xmm3, 48(%rsp)",
-    "movaps %xmm4, 64(%rsp)",
-    "movaps %xmm5, 80(%rsp)",
-    "movaps %xmm6, 96(%rsp)",
-    "movaps %xmm7, 112(%rsp)",
-    "movaps %xmm8, 128(%rsp)",
-    "movaps %xmm9, 144(%rsp)",
-    "movaps %xmm10, 160(%rsp)",
-    "movaps %xmm11, 176(%rsp)",
-    "movaps %xmm12, 192(%rsp)",
-    "movaps %xmm13, 208(%rsp)",
-    "movaps %xmm14, 224(%rsp)",
-    "movaps %xmm15, 240(%rsp)",
+    "lea -48(%rsp), %rsp",
+    "movaps %xmm0, {xmm}(%rsp)",
+    "movaps %xmm1, {xmm}+16(%rsp)",
+    "movaps %xmm2, {xmm}+32(%rsp)",
+    "movaps %xmm3, {xmm}+48(%rsp)",
+    "movaps %xmm4, {xmm}+64(%rsp)",
+    "movaps %xmm5, {xmm}+80(%rsp)",
+    "movaps %xmm6, {xmm}+96(%rsp)",
+    "movaps %xmm7, {xmm}+112(%rsp)",
+    "movaps %xmm8, {xmm}+128(%rsp)",
+    "movaps %xmm9, {xmm}+144(%rsp)",
+    "movaps %xmm10, {xmm}+160(%rsp)",
+    "movaps %xmm11, {xmm}+176(%rsp)",
+    "movaps %xmm12, {xmm}+192(%rsp)",
+    "movaps %xmm13, {xmm}+208(%rsp)",
+    "movaps %xmm14, {xmm}+224(%rsp)",
+    "movaps %xmm15, {xmm}+240(%rsp)",
     "mov %r11, %gs:{site}",
     "mov %rsp, %gs:{frame}",
     "movl ${before}, %gs:{phase}",
@@ -63,7 +88,7 @@ global_asm!(
     "mov %rsp, %rdi",
     "mov %gs:{this}, %rsi",
     // A call that never returns; the processor need not remember where to.
-    "lea -8(%rsp), %rsp",
+    "mov %gs:{stack}, %rsp",
     "jmp {on_call}",
     // Reached with %rsp at a complete Frame.
     "reenact_leave:",
@@ -78,30 +103,23 @@ global_asm!(
     "add $0x7f, %cl", // overflows with the bit that was the overflow flag
     "sahf",
     "7:", // from here on nothing changes flags
-    "movaps (%rsp), %xmm0",
-    "movaps 16(%rsp), %xmm1",
-    "movaps 32(%rsp), %xmm2",
-    "movaps 48(%rsp), %xmm3",
-    "movaps 64(%rsp), %xmm4",
-    "movaps 80(%rsp), %xmm5",
-    "movaps 96(%rsp), %xmm6",
-    "movaps 112(%rsp), %xmm7",
-    "movaps 128(%rsp), %xmm8",
-    "movaps 144(%rsp), %xmm9",
-    "movaps 160(%rsp), %xmm10",
-    "movaps 176(%rsp), %xmm11",
-    "movaps 192(%rsp), %xmm12",
-    "movaps 208(%rsp), %xmm13",
-    "movaps 224(%rsp), %xmm14",
-    "movaps 240(%rsp), %xmm15",
-    "lea 264(%rsp), %rsp",
-    "pop %rax",
-    "pop %rbx",
-    "pop %rcx",
-    "pop %rdx",
-    "pop %rsi",
-    "pop %rdi",
-    "pop %rbp",
+    "movaps {xmm}(%rsp), %xmm0",
+    "movaps {xmm}+16(%rsp), %xmm1",
+    "movaps {xmm}+32(%rsp), %xmm2",
+    "movaps {xmm}+48(%rsp), %xmm3",
+    "movaps {xmm}+64(%rsp), %xmm4",
+    "movaps {xmm}+80(%rsp), %xmm5",
+    "movaps {xmm}+96(%rsp), %xmm6",
+    "movaps {xmm}+112(%rsp), %xmm7",
+    "movaps {xmm}+128(%rsp), %xmm8",
+    "movaps {xmm}+144(%rsp), %xmm9",
+    "movaps {xmm}+160(%rsp), %xmm10",
+    "movaps {xmm}+176(%rsp), %xmm11",
+    "movaps {xmm}+192(%rsp), %xmm12",
+    "movaps {xmm}+208(%rsp), %xmm13",
+    "movaps {xmm}+224(%rsp), %xmm14",
+    "movaps {xmm}+240(%rsp), %xmm15",
+    "lea 48(%rsp), %rsp",
     "pop %r8",
     "pop %r9",
     "pop %r10",
@@ -110,7 +128,14 @@ global_asm!(
     "pop %r13",
     "pop %r14",
     "pop %r15",
-    "mov 8(%rsp), %rsp",
+    "pop %rdi",
+    "pop %rsi",
+    "pop %rbp",
+    "pop %rbx",
+    "pop %rdx",
+    "pop %rax",
+    "pop %rcx",
+    "mov (%rsp), %rsp",
     "jmp *%gs:{resume}",
     "8:",
     "push {rflags}(%rsp)",
@@ -118,9 +143,13 @@ global_asm!(
     "jmp 7b",
     //
     // ---- the program's own call ------------------------------------------------------------
-    // reenact_call(nr, args: *const [u64; 6], %r12: where to go on) -> result. %rcx is cleared
-    // before the syscall so that a signal frame at the instruction tells whether the kernel has
-    // been there. A `ret` after a syscall is predicted wrongly where the kernel protects its own.
+    // reenact_call(nr, args: *const [u64; 6], %r12: where to go on) -> result; %r13 and %r14 are
+    // lost. %rcx is cleared before the syscall so that a signal frame at the instruction tells
+    // whether the kernel has been there. A `ret` after a syscall is predicted wrongly where the
+    // kernel protects its own.
+    //
+    // Who looks at the thread during the call finds %rsp at the Frame, as if it had been called by
+    // the code that returns from signals, and %rbp at a link of the chain of frame pointers.
     ".globl reenact_call, reenact_call_insn",
     ".balign 64",
     "reenact_call:",
@@ -133,9 +162,17 @@ global_asm!(
     "mov 32(%r11), %r8",
     "mov 40(%r11), %r9",
     "xor %ecx, %ecx",
+    "mov %rsp, %r13",
+    "mov %rbp, %r14",
     "movl ${in_call}, %gs:{phase}",
+    "mov %gs:{seen_rsp}, %rsp",
+    ".cfi_startproc",
+    "lea {link}(%rsp), %rbp",
     "reenact_call_insn:",
     "syscall",
+    "mov %r13, %rsp",
+    ".cfi_endproc",
+    "mov %r14, %rbp",
     "jmp *%r12",
     //
     // reenact_old_call(nr, args: *const [u64; 6]) -> result: the same by `int 0x80`.
@@ -143,6 +180,7 @@ global_asm!(
     "reenact_old_call:",
     "push %rbx",
     "push %rbp",
+    "push %r12",
     "mov %edi, %eax",
     "mov %rsi, %r11",
     "mov (%r11), %ebx",
@@ -152,9 +190,15 @@ global_asm!(
     "mov 32(%r11), %edi",
     "mov 40(%r11), %ebp",
     "movl ${in_call}, %gs:{phase}",
+    "mov %rsp, %r12",
+    "mov %gs:{seen_rsp}, %rsp",
+    ".cfi_startproc",
     "reenact_old_call_insn:",
     "int $0x80",
+    "mov %r12, %rsp",
+    ".cfi_endproc",
     "movslq %eax, %rax",
+    "pop %r12",
     "pop %rbp",
     "pop %rbx",
     "ret",
@@ -174,19 +218,22 @@ global_asm!(
     "mov 24(%r11), %r10",
     "mov 32(%r11), %r8",
     "mov 40(%r11), %r9",
+    "mov %gs:{seen_rsp}, %rsp",
+    ".cfi_startproc",
     "syscall",
     "mov %rbx, %rsp",
+    ".cfi_endproc",
     "pop %rbx",
     "ret",
     //
     // ---- clone into shared memory: the child has a context and frame of its own --------------
-    // reenact_clone(nr, args, child: *mut Context, child_frame: *mut Frame) -> result
+    // reenact_clone(nr, args, child: *mut Context) -> result
     ".globl reenact_clone",
     "reenact_clone:",
     "push %rbx",
     "push %rbp",
+    "push %r12",
     "mov %rdx, %rbx",
-    "mov %rcx, %rbp",
     "mov %rdi, %rax",
     "mov %rsi, %r11",
     "mov (%r11), %rdi",
@@ -195,17 +242,61 @@ global_asm!(
     "mov 24(%r11), %r10",
     "mov 32(%r11), %r8",
     "mov 40(%r11), %r9",
+    "mov %rsp, %r12",
+    "mov %gs:{seen_rsp}, %rsp",
+    ".cfi_startproc",
+    "lea {link}(%rsp), %rbp",
     "syscall",
     "test %rax, %rax",
     "jz 2f",
+    "mov %r12, %rsp",
+    ".cfi_endproc",
+    "pop %r12",
     "pop %rbp",
     "pop %rbx",
     "ret",
     "2:",
-    "mov %rbp, %rsp",
+    "mov {stack}(%rbx), %rsp",
+    "lea -8(%rsp), %rsp",
     "mov %rbx, %rdi",
     "call {on_child}",
+    "mov {frame}(%rbx), %rsp",
     "jmp reenact_leave",
+    //
+    // ---- the end of every signal handler ------------------------------------------------------
+    // Debuggers know it by just these bytes, and tell its address less one from another function.
+    // The other ones find %rsp at a `ucontext` by what follows: its %rsp is at 160, the registers
+    // are from 40 on.
+    ".globl reenact_restorer",
+    ".balign 16",
+    ".cfi_startproc",
+    ".cfi_signal_frame",
+    ".cfi_escape 0x0f, 4, 0x77, 0xa0, 0x01, 0x06",
+    ".cfi_escape 0x10, 8, 2, 0x77, 40",
+    ".cfi_escape 0x10, 9, 2, 0x77, 48",
+    ".cfi_escape 0x10, 10, 2, 0x77, 56",
+    ".cfi_escape 0x10, 11, 3, 0x77, 0xc0, 0x00",
+    ".cfi_escape 0x10, 12, 3, 0x77, 0xc8, 0x00",
+    ".cfi_escape 0x10, 13, 3, 0x77, 0xd0, 0x00",
+    ".cfi_escape 0x10, 14, 3, 0x77, 0xd8, 0x00",
+    ".cfi_escape 0x10, 15, 3, 0x77, 0xe0, 0x00",
+    ".cfi_escape 0x10, 5, 3, 0x77, 0xe8, 0x00",
+    ".cfi_escape 0x10, 4, 3, 0x77, 0xf0, 0x00",
+    ".cfi_escape 0x10, 6, 3, 0x77, 0xf8, 0x00",
+    ".cfi_escape 0x10, 3, 3, 0x77, 0x80, 0x01",
+    ".cfi_escape 0x10, 1, 3, 0x77, 0x88, 0x01",
+    ".cfi_escape 0x10, 0, 3, 0x77, 0x90, 0x01",
+    ".cfi_escape 0x10, 2, 3, 0x77, 0x98, 0x01",
+    ".cfi_escape 0x10, 7, 3, 0x77, 0xa0, 0x01",
+    ".cfi_escape 0x10, 16, 3, 0x77, 0xa8, 0x01",
+    "nop",
+    "reenact_restorer:",
+    ".byte 0x48, 0xc7, 0xc0", // mov $rt_sigreturn, %rax
+    ".long {nr_sigreturn}",
+    "syscall",
+    ".cfi_endproc",
+    "ud2",
+    ".popsection",
     //
     // ---- a helper: a thread that does one piece of work while its maker sleeps ---------------
     // reenact_helper(flags, stack top, argument, work) -> result
@@ -234,7 +325,7 @@ global_asm!(
     "ud2",
     //
     // ---- signal handlers: the kernel enters here on the agent's alternate stack -----------
-    ".globl reenact_on_sigsys, reenact_on_signal, reenact_restorer",
+    ".globl reenact_on_sigsys, reenact_on_signal",
     ".balign 16",
     "reenact_on_sigsys:",
     "cld",
@@ -253,12 +344,6 @@ global_asm!(
     "test %eax, %eax",
     "jnz reenact_resume",
     "ret",
-    ".balign 16",
-    "nop",
-    "reenact_restorer:",
-    "mov ${nr_sigreturn}, %eax",
-    "syscall",
-    //
     // Goes on with the interrupted agent code while the kernel's frame stays where it is.
     // %rsp is at the frame's pretcode; the ucontext follows.
     "reenact_resume:",
@@ -332,15 +417,20 @@ global_asm!(
     "ret",
     app_rsp = const offset_of!(Context, app_rsp),
     resume = const offset_of!(Context, resume),
+    frame_end = const offset_of!(Context, frame_end),
     stack = const offset_of!(Context, stack_top),
+    seen_rsp = const offset_of!(Context, seen_rsp),
     phase = const offset_of!(Context, phase),
     this = const offset_of!(Context, this),
     site = const offset_of!(Context, site),
     frame = const offset_of!(Context, frame),
     rflags = const offset_of!(Frame, rflags),
+    link = const offset_of!(Frame, link),
+    xmm = const offset_of!(Frame, xmm),
     // Single step, direction, nested task, alignment check, identification.
     rare_flags = const 0x24_4500,
     scratch = const offset_of!(Context, scratch),
+    recorded = const phase::RECORDED,
     before = const phase::BEFORE,
     in_call = const phase::IN_CALL,
     nr_sigreturn = const linux_raw_sys::general::__NR_rt_sigreturn,
@@ -353,7 +443,8 @@ global_asm!(
     options(att_syntax),
 );
 
-const _: () = assert!(size_of::<Frame>() == 256 + 8 + 17 * 8);
+const _: () = assert!(offset_of!(Frame, r8) == 48 && offset_of!(Frame, link) == 48 + 18 * 8);
+const _: () = assert!(offset_of!(Frame, xmm) == 48 + 20 * 8 && offset_of!(Frame, trampoline) == 0);
 
 /// Addresses of the labels above, for those who look at where a thread was interrupted.
 macro_rules! labels {
@@ -375,6 +466,7 @@ macro_rules! labels {
 }
 
 labels! {
+    bypass = "reenact_bypass";
     entry = "reenact_entry";
     entry_switched = "reenact_entry_switched";
     entry_end = "reenact_entry_end";
@@ -424,6 +516,8 @@ pub unsafe fn reenact_call(nr: u64, args: *const [u64; 6]) -> i64 {
             in("rdi") nr,
             in("rsi") args,
             out("r12") _,
+            out("r13") _,
+            out("r14") _,
             lateout("rax") result,
             clobber_abi("C"),
         );
@@ -466,14 +560,14 @@ pub unsafe fn reenact_fork(nr: u64, args: *const [u64; 6]) -> i64 {
     unsafe { call!("reenact_fork", "rdi" = nr, "rsi" = args) as i64 }
 }
 
-/// Makes a clone whose child shares our memory; the child, whose context and frame these are,
-/// goes on in `on_child`.
+/// Makes a clone whose child shares our memory; the child, whose context this is, goes on in
+/// `on_child`.
 ///
 /// # Safety
-/// The call must be the program's own, the context and frame complete.
-pub unsafe fn reenact_clone(nr: u64, args: *const [u64; 6], child: u64, frame: u64) -> i64 {
+/// The call must be the program's own, the context and its frame complete.
+pub unsafe fn reenact_clone(nr: u64, args: *const [u64; 6], child: u64) -> i64 {
     // SAFETY: see above.
-    unsafe { call!("reenact_clone", "rdi" = nr, "rsi" = args, "rdx" = child, "rcx" = frame) as i64 }
+    unsafe { call!("reenact_clone", "rdi" = nr, "rsi" = args, "rdx" = child) as i64 }
 }
 
 /// Makes a thread for one piece of work; tells its id, or an error.
@@ -531,69 +625,4 @@ pub unsafe fn reenact_copy(to: *mut u8, from: u64, len: u64) -> u64 {
 pub unsafe fn reenact_load(from: u64, to: *mut u64) -> u64 {
     // SAFETY: see above.
     unsafe { call!("reenact_load", "rdi" = from, "rsi" = to) }
-}
-
-/// What the compiler may call.
-#[cfg(feature = "image")]
-mod compiler {
-    use core::arch::naked_asm;
-
-    #[unsafe(naked)]
-    #[unsafe(no_mangle)]
-    extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-        naked_asm!("mov rax, rdi", "mov rcx, rdx", "rep movsb", "ret")
-    }
-
-    #[unsafe(naked)]
-    #[unsafe(no_mangle)]
-    extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-        naked_asm!(
-            "mov rax, rdi",
-            "mov rcx, rdx",
-            "mov r8, rdi",
-            "sub r8, rsi",
-            "cmp r8, rdx",
-            "jb 3f",
-            "rep movsb",
-            "ret",
-            "3:",
-            "lea rdi, [rdi + rdx - 1]",
-            "lea rsi, [rsi + rdx - 1]",
-            "std",
-            "rep movsb",
-            "cld",
-            "ret",
-        )
-    }
-
-    #[unsafe(naked)]
-    #[unsafe(no_mangle)]
-    extern "C" fn memset(to: *mut u8, value: i32, len: usize) -> *mut u8 {
-        naked_asm!("mov r8, rdi", "mov eax, esi", "mov rcx, rdx", "rep stosb", "mov rax, r8", "ret")
-    }
-
-    #[unsafe(naked)]
-    #[unsafe(no_mangle)]
-    extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
-        naked_asm!(
-            "xor eax, eax",
-            "xor ecx, ecx",
-            "4:",
-            "cmp rcx, rdx",
-            "je 5f",
-            "movzx eax, byte ptr [rdi + rcx]",
-            "movzx r8d, byte ptr [rsi + rcx]",
-            "inc rcx",
-            "sub eax, r8d",
-            "jz 4b",
-            "5:",
-            "ret",
-        )
-    }
-
-    #[unsafe(naked)]
-    #[unsafe(no_mangle)]
-    extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
-        naked_asm!("jmp {}", sym memcmp)
-    }
 }

@@ -33,6 +33,8 @@ mod maps;
 mod memory;
 mod profile;
 mod rights;
+#[cfg(feature = "image")]
+mod routines;
 mod sigcalls;
 mod signals;
 mod sites;

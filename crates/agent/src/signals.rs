@@ -22,7 +22,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use events::record::{Header, RecordKind};
 use linux_raw_sys::general as raw;
 
-use crate::context::{Action, AltStack, Context, Frame, NO_CALL, phase, signal_bit, slow, space};
+use crate::context::{
+    Action, AltStack, Context, Frame, NO_CALL, phase, real_mask, signal_bit, slow, space,
+};
 use crate::deliver::{
     SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, set_action,
 };
@@ -40,6 +42,9 @@ const ERESTARTSYS: i64 = 512;
 
 /// What the agent takes for the result of a call that a filter answers with SIGSYS.
 const ENOSYS: i64 = 38;
+
+/// In place of a held frame: signals wait, blocked, for the end of the current call.
+const POSTPONED: u64 = 1;
 
 fn current() -> &'static mut Context {
     let this: *mut Context;
@@ -89,7 +94,7 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     }
     let base_mask = context.mask;
     if start::in_agent_text(rip) {
-        if (entry::entry()..entry::entry_end()).contains(&rip) {
+        if (entry::bypass()..entry::entry_end()).contains(&rip) {
             if rip >= entry::entry_switched() {
                 uc.regs.rsp = context.app_rsp;
             }
@@ -125,8 +130,23 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     } else {
         sites::show_original(&mut uc.regs);
     }
+    if context.phase != phase::RECORDED {
+        postpone(context, signal, info, uc);
+        return 0;
+    }
     deliver(context, signal, info, uc, base_mask);
     0
+}
+
+/// A debugger has this thread run a function in the middle of a call: what hits it waits until the
+/// thread is back in that call, and the call has ended.
+#[cold]
+fn postpone(context: &mut Context, signal: u32, info: *const [u8; 128], uc: &mut UContext) {
+    uc.sigmask |= signal_bit(signal);
+    guards::queue_to_self(context, signal, info as u64);
+    if context.held_frame == 0 {
+        context.held_frame = POSTPONED;
+    }
 }
 
 /// The machine code of `rdtsc`.
@@ -189,14 +209,17 @@ fn restarted(context: &mut Context) {
     }
     let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
     Stream::record(context, &[head, sys::tsc(), (-ERESTARTSYS) as u64]);
-    call::count(context);
+    if !core::mem::take(&mut context.counted_early) {
+        call::count(context);
+    }
     Stream::publish(context);
     context.call_start.store(NO_CALL, Ordering::Relaxed);
 }
 
-fn set_at_site(context: &Context, uc: &mut UContext) {
+fn set_at_site(context: &mut Context, uc: &mut UContext) {
     // SAFETY: the frame of the current call.
     let frame = unsafe { &*context.frame };
+    context.phase = phase::RECORDED;
     set_from_frame(frame, uc, context.site);
     if context.slow == slow::INT_80 {
         uc.regs.rcx = context.old_rcx;
@@ -204,9 +227,10 @@ fn set_at_site(context: &Context, uc: &mut UContext) {
     }
 }
 
-fn set_after_call(context: &Context, uc: &mut UContext) {
+fn set_after_call(context: &mut Context, uc: &mut UContext) {
     // SAFETY: the frame of the current call.
     let frame = unsafe { &*context.frame };
+    context.phase = phase::RECORDED;
     set_from_frame(frame, uc, context.site + 2);
 }
 
@@ -249,6 +273,12 @@ fn set_from_frame(frame: &Frame, uc: &mut UContext, rip: u64) {
 /// At the end of a call: the signal that hit while it was being recorded.
 #[cold]
 pub fn deliver_held(context: &mut Context) {
+    if context.held_frame == POSTPONED {
+        context.held_frame = 0;
+        context.update_fault_safety();
+        sys::set_mask(real_mask(context.mask));
+        return;
+    }
     let (uc, info) = take_held(context);
     set_after_call(context, uc);
     if let Some(number) = context.trapped.take() {
@@ -261,6 +291,9 @@ pub fn deliver_held(context: &mut Context) {
 /// In the middle of a call that was not made: the signal that hit while the stream was changing.
 #[cold]
 pub fn undo_and_deliver_held(context: &mut Context) {
+    if context.held_frame == POSTPONED {
+        return; // until the call has ended
+    }
     let (uc, info) = take_held(context);
     undo(context);
     set_at_site(context, uc);

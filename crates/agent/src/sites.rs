@@ -7,7 +7,8 @@
 //! [mov $nr, %eax]            when the jump replaced the instruction before the syscall
 //! mov $site, %r11
 //! lea back(%rip), %rcx
-//! jmp *%gs:ENTRY             into the agent, which returns to:
+//! jmp *%gs:ENTRY             into the agent, which returns to `back`
+//! syscall                    for calls that pass the agent by
 //! back: instructions that the jump replaced after the syscall
 //! jmp site + their end
 //! ```
@@ -311,9 +312,10 @@ fn stub_code(stub: u64, site: u64, known: &Site) -> [u8; 64] {
     put(&known.bytes[..before]);
     put(&[0x49, 0xbb]);
     put(&site.to_le_bytes());
-    let back = put(&[0x48, 0x8d, 0x0d, 8, 0, 0, 0]) + 8;
+    let back = put(&[0x48, 0x8d, 0x0d, 10, 0, 0, 0]) + 10;
     let slot = offset_of!(Context, entry) as u8;
     put(&[0x65, 0xff, 0x24, 0x25, slot, 0, 0, 0]);
+    put(&[0x0f, 0x05]);
     let moved = if before == 0 { usize::from(known.after) - 2 } else { 0 };
     put(&known.bytes[before + 2..before + 2 + moved]);
     let end = put(&[0xe9]) + 4;
@@ -384,7 +386,7 @@ pub fn show_original(regs: &mut Registers) {
     } else {
         site + 2 + (offset - back).min(moved)
     };
-    if offset < back && offset == 0 && moved == 0 && back > 25 {
+    if offset < back && offset == 0 && moved == 0 && back > 27 {
         // The jump replaced the instruction that loads the number: it has not run yet.
         regs.rip = site - 5;
     }

@@ -74,12 +74,14 @@ pub fn in_agent_text(address: u64) -> bool {
     (start..end).contains(&address)
 }
 
-/// From now on every system call from outside the agent's text raises SIGSYS in this thread.
-pub fn arm_dispatch() {
+/// From now on every system call from outside the agent's text raises SIGSYS in this thread, while
+/// its program runs.
+pub fn arm_dispatch(context: &Context) {
     let (start, end) = text();
     let op = u64::from(linux_raw_sys::prctl::PR_SET_SYSCALL_USER_DISPATCH);
     let on = u64::from(linux_raw_sys::prctl::PR_SYS_DISPATCH_ON);
-    sys::call(raw::__NR_prctl, [op, on, start, end - start, 0, 0]);
+    let selector = &raw const context.phase as u64;
+    sys::call(raw::__NR_prctl, [op, on, start, end - start, selector, 0]);
 }
 
 pub fn point_gs_to(context: &Context) {
@@ -120,6 +122,8 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     if arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC || arena.recorder_lost() {
         return program_entry;
     }
+    sys::keep_out_of_cores(arena_at as u64, ring::arena_bytes(arena.pool_chunks()) as u64);
+    sys::keep_out_of_cores(catalog_at as u64, ring::CATALOG_BYTES as u64);
     // SAFETY: the catalog is mapped for as long as the image runs.
     space.catalog = Some(unsafe { Catalog::at(catalog_at as *mut u8) });
     users::remember(arena);
@@ -156,7 +160,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         profile::begin(&program);
         in_use.for_each(profile::patch);
     }
-    arm_dispatch();
+    arm_dispatch(context);
     program_entry
 }
 

@@ -104,6 +104,11 @@ pub fn map_memory(len: usize) -> Option<*mut u8> {
     (at > 0).then_some(at as *mut u8)
 }
 
+/// Core files are to hold the program's memory, not ours.
+pub fn keep_out_of_cores(at: u64, len: u64) {
+    call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_DONTDUMP), 0, 0, 0]);
+}
+
 pub fn protect(at: u64, len: u64, prot: u64) -> bool {
     call(raw::__NR_mprotect, [at, len, prot, 0, 0, 0]) == 0
 }

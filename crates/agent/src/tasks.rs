@@ -6,7 +6,7 @@ use events::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag};
 use linux_raw_sys::general as raw;
 use ring::slot_state;
 
-use crate::call::{count, enter, exit as record_exit};
+use crate::call::{count, enter, exit as record_exit, make};
 use crate::context::{
     AREAS, Context, Frame, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
 };
@@ -220,19 +220,15 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         // SAFETY: the child's table is not in use yet; ours is changed under the lock.
         ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
     }
-    let at = child.context.stack_top - size_of::<Frame>() as u64;
-    let child_frame = at as *mut Frame;
-    let mut copy = *frame;
-    copy.rax = 0;
+    child.frame = *frame;
+    child.frame.rax = 0;
     if wish.stack != 0 {
-        copy.rsp = wish.stack;
+        child.frame.rsp = wish.stack;
     }
-    // SAFETY: the top of the child's stack.
-    unsafe { child_frame.write(copy) };
-    child.context.frame = child_frame;
+    child.context.frame = &raw mut child.frame;
     context.phase = phase::IN_CALL;
     // SAFETY: the program's own call; the child has a context and a frame.
-    let ret = unsafe { entry::reenact_clone(frame.rax, &args, child.context.this as u64, at) };
+    let ret = unsafe { entry::reenact_clone(frame.rax, &args, child.context.this as u64) };
     settle(context, reserved, ret, !thread);
     if ret < 0 || vfork {
         // A vfork child has left this memory, or never was.
@@ -284,7 +280,7 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
         context.slot = None;
         users::leave(context);
     }
-    start::arm_dispatch();
+    start::arm_dispatch(context);
 }
 
 /// The child makes the slot its own that was set aside for it. False: there is none.
@@ -414,5 +410,5 @@ pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
         context.process().users.fetch_sub(1, Ordering::AcqRel);
         context.area_state.store(area::LEAVING, Ordering::Release);
     }
-    sys::call(nr as u32, args)
+    make(context, nr, &args)
 }

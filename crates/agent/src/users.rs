@@ -116,6 +116,7 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
         return leave(context);
     }
     let space = space();
+    sys::keep_out_of_cores(arena.base() as u64, bytes_of(arena));
     space.lock.with(|| {
         if !remember(arena) {
             context.silent = true;
