@@ -141,6 +141,11 @@ impl Act {
             )
     }
 
+    /// Whether the call names an extended attribute.
+    pub const fn is_of_attribute(self) -> bool {
+        matches!(self, Act::GetXattr | Act::GetLinkXattr | Act::ChangeXattr | Act::ChangeLinkXattr)
+    }
+
     /// Whether the call changes names: its effect counts from its beginning.
     pub const fn changes_names(self) -> bool {
         matches!(

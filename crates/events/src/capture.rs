@@ -99,12 +99,13 @@ const fn op_of(index: u8, kind: Kind) -> Option<Op> {
         }
         Kind::StrArray => Op { arg: index, dir: Dir::In, how: How::StrArray, len: Len::Fixed(0) },
         Kind::Buf(dir, of, len) => {
-            let how = match of {
-                Of::Iovec => How::Iovec,
-                Of::Msghdr => How::Msghdr,
-                Of::Mmsghdr => How::Mmsghdr,
-                Of::Holder(holder) => How::Holder(holder.pointer),
-                _ => How::Bytes,
+            let (how, len) = match of {
+                Of::Iovec => (How::Iovec, len),
+                Of::Msghdr => (How::Msghdr, len),
+                Of::Mmsghdr => (How::Mmsghdr, len),
+                // No more of it is known, however long the caller says that it is.
+                Of::Holder(holder) => (How::Holder(holder.pointer), Len::Fixed(holder.layout.size)),
+                _ => (How::Bytes, len),
             };
             Op { arg: index, dir, how, len }
         }

@@ -241,6 +241,63 @@ pub enum Len {
     },
 }
 
+/// What tells the kernel how far it may go behind a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Nothing: it is always this many bytes.
+    Fixed(u32),
+    /// An argument counts units of so many bytes, and there are so many bytes more.
+    Argument {
+        /// The argument.
+        number: u8,
+        /// Bytes of a unit.
+        unit: u32,
+        /// Bytes besides.
+        more: u32,
+    },
+    /// An argument counts bits, in whole 64-bit words.
+    Bits(u8),
+    /// An argument counts bytes; the memory has one byte for each page that they touch.
+    Pages(u8),
+    /// A 32-bit number behind another pointer, in bytes.
+    Behind(u8),
+    /// A 32-bit number in the memory itself: elements of so many bytes after the head.
+    Within {
+        /// Where the number stands.
+        at: u8,
+        /// Bytes of an element.
+        unit: u8,
+        /// Bytes of the head.
+        head: u16,
+    },
+}
+
+/// An argument that counts.
+const fn counted(number: u8, unit: u32, more: u32) -> Extent {
+    Extent::Argument { number, unit, more }
+}
+
+impl Len {
+    /// What tells the kernel how much memory there is behind pointer argument `number`. Where the
+    /// result says how much came out, that is the argument that follows, unless another one is named.
+    pub const fn extent(self, number: u8) -> Extent {
+        match self {
+            Len::Fixed(bytes) | Len::FixedIfRet(bytes) => Extent::Fixed(bytes),
+            Len::Arg(n) => counted(n, 1, 0),
+            Len::ArgTimes(n, unit) | Len::RetAtMost(n, unit) => counted(n, unit, 0),
+            Len::ArgPlus(n, more) => counted(n, 1, more),
+            Len::Ret | Len::RetPath => counted(number + 1, 1, 0),
+            Len::RetTimes(unit) => counted(number + 1, unit, 0),
+            Len::RetPlus(more) => counted(number + 1, 1, more),
+            Len::Pointee(n) => Extent::Behind(n),
+            Len::PagesArg(n) => Extent::Pages(n),
+            Len::BitsArg(n) => Extent::Bits(n),
+            Len::SelfSized => Extent::Within { at: 0, unit: 1, head: 0 },
+            Len::Counted { at, unit, head } => Extent::Within { at, unit, head },
+        }
+    }
+}
+
 /// What the result of a call means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ret {

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use events::capture::{self, OPS_MAX};
-use events::shape::{Arg, Dir, Kind, Len, Of, Ret};
+use events::layout::FieldKind;
+use events::shape::{Arg, Dir, Extent, Kind, Len, Of, Ret};
 use events::table::{NUMBER_LIMIT, ROWS};
 use events::{Classes, Replay, Syscall, by_name, by_number};
 
@@ -228,19 +229,71 @@ fn classes_say_what_a_call_takes() {
 /// A replay builds every argument anew: it must know what each one is.
 #[test]
 fn what_is_made_again_has_no_argument_of_unknown_meaning() {
-    for call in rows() {
-        let own = std::iter::once((call.replay, call.args, call.variants.is_empty()));
-        let variants =
-            call.variants.iter().map(|v| (v.replay.unwrap_or(call.replay), v.args, true));
-        for (replay, args, is_used) in own.chain(variants) {
-            // A row whose variants say it all is never used for a call that none of them fits.
-            if !is_used || !matches!(replay, Replay::Real | Replay::Numbers) {
-                continue;
+    for (call, args) in made_again() {
+        for arg in args {
+            let unknown = matches!(arg.kind, Kind::Address | Kind::Hex | Kind::StrArray);
+            assert!(!unknown, "{}: {} may point anywhere", call.name, arg.name);
+        }
+    }
+}
+
+/// The calls that a replay makes again, and their arguments.
+fn made_again() -> impl Iterator<Item = (&'static Syscall, &'static [Arg])> {
+    let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
+    rows().flat_map(move |call| {
+        // A row whose variants say it all is never used for a call that none of them fits.
+        let own = (call.variants.is_empty() && is_made(call.replay)).then_some(call.args);
+        let variants = call.variants.iter();
+        let variants = variants.filter(move |v| is_made(v.replay.unwrap_or(call.replay)));
+        own.into_iter().chain(variants.map(|v| v.args)).map(move |args| (call, args))
+    })
+}
+
+/// A replay lowers what says how far the kernel may go to what is there: it must know what says it.
+#[test]
+fn what_is_made_again_says_how_far_the_kernel_goes() {
+    for (call, args) in made_again() {
+        let mut counted = HashSet::new();
+        for (number, arg) in args.iter().enumerate() {
+            let Kind::Buf(_, of, len) = arg.kind else { continue };
+            let what = format!("{}: {} ({len:?})", call.name, arg.name);
+            let extent = len.extent(number as u8);
+            if let Extent::Argument { number, .. } | Extent::Bits(number) | Extent::Pages(number) =
+                extent
+            {
+                let counter = args.get(usize::from(number));
+                let counter = counter.unwrap_or_else(|| panic!("{what} ends with the row"));
+                assert!(is_number(counter.kind), "{what}: {} is no number", counter.name);
+                counted.insert(number);
             }
-            for arg in args {
-                let unknown = matches!(arg.kind, Kind::Address | Kind::Hex | Kind::StrArray);
-                assert!(!unknown, "{}: {} may point anywhere", call.name, arg.name);
+            match of {
+                Of::Iovec | Of::Mmsghdr => {
+                    assert!(matches!(extent, Extent::Argument { .. }), "{what} is not counted");
+                }
+                Of::Msghdr => assert_eq!(extent, Extent::Fixed(56), "{what}"),
+                _ => {}
             }
+        }
+        let moves_memory = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Bytes | Of::Text, _));
+        if args.iter().any(moves_memory) {
+            for (number, arg) in args.iter().enumerate() {
+                let size = matches!(arg.kind, Kind::Size) && !counted.contains(&(number as u8));
+                assert!(!size, "{}: of what is {} the size?", call.name, arg.name);
+            }
+        }
+    }
+}
+
+/// What goes in within a struct is given to the kernel as it was recorded.
+#[test]
+fn what_is_made_again_gives_no_address_in_a_struct() {
+    let is_address = |kind: FieldKind| matches!(kind, FieldKind::Hex(8));
+    for (call, args) in made_again() {
+        for arg in args {
+            let Kind::Buf(Dir::In | Dir::InOut, Of::Struct(layout), _) = arg.kind else { continue };
+            let address = layout.fields.iter().find(|field| is_address(field.kind));
+            let address = address.map(|field| field.name);
+            assert_eq!(address, None, "{}: {}", call.name, arg.name);
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::lane::{Lane, Mood};
 use crate::log::{About, Came, Line};
 use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally, shown};
 use crate::shared::{Shared, Still};
+use crate::space::Medium;
 use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
 
@@ -35,10 +36,14 @@ const GRANT_BYTES: u64 = 4 << 20;
 
 /// Runs a lane's actions to the end.
 pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
+    let maker = match Maker::new(Arc::clone(&shared.space)) {
+        Ok(maker) => maker,
+        Err(error) => return shared.stop(Stopped::Failed(format!("memory for a task: {error}"))),
+    };
     let mut actor = Actor {
         shared,
         lane,
-        maker: Maker::new(Arc::clone(&shared.space)),
+        maker,
         tally: Tally::default(),
         quick: shared.options.speed.is_none(),
         pace: None,
@@ -219,7 +224,7 @@ impl Actor<'_> {
             self.attempt(batch, call);
             return;
         }
-        if !self.may_take(call.takes) {
+        if let Err(into) = self.may_take(call) {
             if call.ret < 0 {
                 // It gave nothing there, and must not fill the disk here.
                 let what = format!("{}: it had failed, and asks for all of the disk", call.name);
@@ -227,7 +232,7 @@ impl Actor<'_> {
                 self.tell(action, Came::Skipped, || [what, shown(call.ret), String::new()]);
                 return;
             }
-            self.shared.stop(Stopped::Full(self.shared.space.used_up()));
+            self.shared.stop(Stopped::Full(self.shared.space.used_up(into)));
             return;
         }
         self.lane.counts.replayed.add(1);
@@ -253,6 +258,10 @@ impl Actor<'_> {
             let what = "content copied that cannot be shared";
             Outcome::count(&mut self.tally.unsupported, what, 1);
         }
+        if self.maker.short {
+            self.shared.stop(Stopped::Full(self.shared.space.no_buffers()));
+            return;
+        }
         let mut result = self.examine(batch, action, call, ret);
         let appeals = action.overlapped && call.proof != Proof::Never;
         if appeals && result.may_be_early(call) {
@@ -269,22 +278,28 @@ impl Actor<'_> {
         let fill = &self.shared.options.fill;
         if call.stream || mode_of(call.values[0] as i32) != libc::S_IFREG {
             self.maker.attempt(batch, call, fill);
-        } else if self.may_take(call.takes) {
+        } else if self.may_take(call).is_ok() {
             self.maker.make(batch, call, &self.shared.options.fill);
         }
     }
 
-    /// Counts what the call may take of the disk: much is asked for at a time.
-    fn may_take(&mut self, bytes: u64) -> bool {
+    /// Counts what the call may take of disk or memory: much is asked for at a time. Else where there
+    /// is not so much.
+    fn may_take(&mut self, call: &Call) -> Result<(), Medium> {
+        let (bytes, space) = (call.takes, &self.shared.space);
         if let Some(left) = self.granted.checked_sub(bytes) {
             self.granted = left;
-            return true;
+            return Ok(());
         }
-        if self.shared.space.take(bytes.saturating_add(GRANT_BYTES)) {
+        if space.take(bytes.saturating_add(GRANT_BYTES), Medium::Either) {
             self.granted += GRANT_BYTES;
-            return true;
+            return Ok(());
         }
-        self.shared.space.take(bytes)
+        let fds = call.args.iter().zip(call.values).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+        let mut places = fds.map(|(_, fd)| space.place_of(fd as i32));
+        let first = places.next().unwrap_or(Medium::Disk);
+        let into = if places.all(|other| other == first) { first } else { Medium::Either };
+        if space.take(bytes, into) { Ok(()) } else { Err(into) }
     }
 
     fn make(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {
@@ -319,7 +334,7 @@ impl Actor<'_> {
             Ret::Pid | Ret::Id | Ret::Address => {}
             Ret::Offset if ret != call.ret && is_directory(call.values[0] as i32) => {}
             Ret::Size if ret != call.ret => {
-                let list = verify::lists_same_names(batch, call, &self.maker.regions, ret);
+                let list = verify::lists_same_names(batch, call, self.maker.regions(), ret);
                 return if list { Made::Same } else { Made::Return(ret) };
             }
             _ if ret != call.ret => return Made::Return(ret),
@@ -335,7 +350,7 @@ impl Actor<'_> {
             return Made::Same;
         }
         let owners = self.shared.options.privileged && call.owners;
-        match verify::compare(batch, call, &self.maker.regions, owners) {
+        match verify::compare(batch, call, self.maker.regions(), owners) {
             Verdict::Same => Made::Same,
             Verdict::Unknown => Made::Unknown,
             Verdict::Differ { .. } if call.vague => Made::Unknown,
@@ -358,7 +373,7 @@ impl Actor<'_> {
 
     /// Descriptors that came out in memory are moved to their numbers.
     fn settle_descriptors(&self, batch: &Batch, action: &Action, call: &Call) -> Option<Made> {
-        let mut pairs = begin::given_descriptors(batch, call, &self.maker.regions);
+        let mut pairs = begin::given_descriptors(batch, call, self.maker.regions());
         pairs.iter().for_each(|(found, _)| descriptors::widen(*found));
         if pairs.iter().all(|(found, wanted)| found == wanted) {
             return None;

@@ -1,31 +1,38 @@
 //! Makes a recorded call: its arguments are built anew from the row and the recorded memory.
 //!
 //! No recorded address ever reaches the kernel: what points somewhere points to memory of ours, or
-//! nowhere. What goes in is used where it lies if it lies in one piece.
+//! nowhere ([`value`]), and before a call is made, what counts elements or bytes of it is lowered to
+//! what is there ([`confine`]). What goes in is used where it lies if it lies in one piece.
 
 mod access;
+#[cfg(test)]
+mod borders;
+mod confine;
 mod message;
 mod names;
 mod peek;
 mod raise;
 mod share;
+mod value;
+mod vector;
 
 pub use names::is_of_names;
 
+use std::io;
 use std::sync::Arc;
 
 use events::flags::RWF;
 use events::record::part;
-use events::shape::{Arg, Dir, FlagSet, Kind, Len, Of};
+use events::shape::{Arg, Dir, Extent, FlagSet, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
 use crate::image::roles::{self, Role};
-use crate::memory::Memory;
+use crate::memory::{Memory, Span};
 use crate::shared::Fill;
 use crate::space::Space;
+use crate::treatment::needs_privilege;
+use value::{Value, lower, put_word};
 
-/// An address where there is nothing.
-const NOWHERE: usize = 8;
 /// Room beyond what the recording got, so that more can be noticed.
 const SLACK: usize = 64 << 10;
 /// The same for bytes that come from no memory of ours, and bytes that a call may move which failed in
@@ -33,14 +40,20 @@ const SLACK: usize = 64 << 10;
 pub const FREE_SLACK: usize = 64 << 10;
 /// Bytes that go in, of a call that failed.
 const FAILED_MAX: usize = 64 << 10;
-/// Elements that the kernel takes in one vector at most.
-const ELEMENTS_MAX: usize = 1024;
+/// Bytes that go in, of a call that moves none: attributes, lists of groups. The kernel takes less.
+const GIVEN_MAX: usize = 1 << 20;
+/// Bytes of a text: more than any path or name may have.
+const TEXT_MAX: usize = 8192;
 /// Bytes that the kernel moves in one call at most.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
 /// A transfer takes what it can without waiting for a disk.
 const NOWAIT: usize = libc::RWF_NOWAIT as usize;
 /// Set-user-id and set-group-id.
 pub const PRIVILEGE_BITS: usize = 0o6000;
+/// Memory that is there for each call: for bytes, and for what points to them, which no overflow of
+/// the former may reach.
+const CONTENTS_BYTES: usize = 256 << 10;
+const POINTERS_BYTES: usize = 64 << 10;
 
 /// Memory that the kernel writes to.
 pub struct Region {
@@ -50,10 +63,16 @@ pub struct Region {
     pub part: u8,
     /// Of which element.
     pub index: u16,
-    /// Where it is.
-    pub start: *mut u8,
-    /// Its length.
-    pub len: usize,
+    span: Span,
+}
+
+impl Region {
+    /// What is there now.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: it is memory of the maker that holds this region, which it takes back only when it
+        // has no regions any more.
+        unsafe { self.span.bytes() }
+    }
 }
 
 /// How a call goes on after it has moved only some of its bytes.
@@ -63,8 +82,8 @@ enum GoOn {
     No,
     /// Pointer and length are two arguments.
     Bytes { pointer: usize, len: usize },
-    /// The pointer is a vector of so many elements.
-    Vector { pointer: usize, count: usize },
+    /// The pointer is a vector.
+    Vector { pointer: usize },
     /// It has a length only.
     Len(usize),
 }
@@ -72,11 +91,12 @@ enum GoOn {
 /// Makes calls, with memory that is used again for each.
 pub struct Maker {
     space: Arc<Space>,
-    memory: Memory,
+    contents: Memory,
+    pointers: Memory,
     nr: u16,
-    values: [usize; 6],
+    values: [Value; 6],
     /// Where the last call's results are.
-    pub regions: Vec<Region>,
+    regions: Vec<Region>,
     go_on: GoOn,
     /// In-buffers are copied to aligned memory.
     align: bool,
@@ -90,16 +110,19 @@ pub struct Maker {
     pub limited: bool,
     /// Content was copied that cannot be shared here.
     pub copied: bool,
+    /// There was too little memory for its buffers: it was not made.
+    pub short: bool,
 }
 
 impl Maker {
     /// Ready for the first call.
-    pub fn new(space: Arc<Space>) -> Maker {
-        Maker {
+    pub fn new(space: Arc<Space>) -> io::Result<Maker> {
+        Ok(Maker {
+            contents: Memory::new(CONTENTS_BYTES, Arc::clone(&space))?,
+            pointers: Memory::new(POINTERS_BYTES, Arc::clone(&space))?,
             space,
-            memory: Memory::new(),
             nr: 0,
-            values: [0; 6],
+            values: [Value::Number(0); 6],
             regions: Vec::new(),
             go_on: GoOn::No,
             align: false,
@@ -108,7 +131,13 @@ impl Maker {
             withheld: false,
             limited: false,
             copied: false,
-        }
+            short: false,
+        })
+    }
+
+    /// Where the last call's results are.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
     }
 
     /// Makes a call; its result as the kernel gives it, errors as negative numbers.
@@ -148,16 +177,19 @@ impl Maker {
     }
 
     fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
-        self.memory.clear();
         self.regions.clear();
+        self.values = [Value::Number(0); 6];
+        self.contents.clear();
+        self.pointers.clear();
         self.go_on = GoOn::No;
         self.withheld = false;
         self.limited = false;
         self.copied = false;
         self.only_directory = false;
         self.nr = call.nr;
-        for (slot, value) in self.values.iter_mut().zip(call.values) {
-            *slot = value as usize;
+        // What the row has no argument for stays zero, whatever the program had in that register.
+        for ((slot, value), _) in self.values.iter_mut().zip(call.values).zip(call.args) {
+            *slot = Value::Number(value as usize);
         }
         if call.stream
             && let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Size))
@@ -166,40 +198,47 @@ impl Maker {
             self.go_on = GoOn::Len(at);
         }
         if let Some(free) = call.free {
-            self.at_most(free.into(), usize::try_from(call.ret).unwrap_or(0) + FREE_SLACK);
+            self.at_most(free, usize::try_from(call.ret).unwrap_or(0) + FREE_SLACK);
         }
         for (number, arg) in call.args.iter().enumerate() {
-            if self.values[number] == 0 {
+            if self.number(number) == 0 {
                 continue;
             }
             let value = match arg.kind {
                 Kind::Path | Kind::Str => self.string(batch, call, number),
                 Kind::Buf(dir, of, len) => self.buffer(batch, call, number, dir, of, len, fill),
-                Kind::Address | Kind::StrArray => 0,
-                Kind::Mode => self.mode(call, number),
+                Kind::Address | Kind::StrArray => Value::Number(0),
+                Kind::Mode => Value::Number(self.mode(call, number)),
                 // What was in memory there may have to come from the disk here.
                 Kind::Flags(set) if std::ptr::eq(set, &raw const RWF) => {
-                    self.values[number] & !NOWAIT
+                    Value::Number(self.number(number) & !NOWAIT)
                 }
                 _ => continue,
             };
             self.values[number] = value;
         }
+        self.confine(call);
         if self.only_directory {
             self.reach_directories_only(call);
         }
+        self.short = self.contents.was_short() || self.pointers.was_short();
+    }
+
+    /// An argument that is a number.
+    fn number(&self, at: usize) -> usize {
+        self.values.get(at).map_or(0, |value| value.number())
     }
 
     /// Through a pipe go exactly the bytes that went.
     fn limit(&mut self, len: usize, call: &Call) {
         if call.ret > 0 {
-            self.values[len] = self.values[len].min(call.ret as usize);
+            self.at_most(len as u8, call.ret as usize);
         }
     }
 
     /// Set-user-id and set-group-id are never given to files.
     fn mode(&mut self, call: &Call, number: usize) -> usize {
-        let mode = self.values[number];
+        let mode = self.number(number);
         if mode & PRIVILEGE_BITS == 0 || call.ret_kind == events::Ret::Mode {
             return mode;
         }
@@ -212,13 +251,22 @@ impl Maker {
         mode & !PRIVILEGE_BITS
     }
 
-    fn string(&mut self, batch: &Batch, call: &Call, number: usize) -> usize {
-        let Some(piece) = find(batch, call, number, part::WHOLE, 0, false) else { return NOWHERE };
+    fn string(&mut self, batch: &Batch, call: &Call, number: usize) -> Value {
+        let Some(piece) = find(batch, call, number, part::WHOLE, 0, false) else {
+            return Value::Nowhere;
+        };
         if piece.fault {
-            return NOWHERE;
+            return Value::Nowhere;
         }
-        let len = batch.stored_len(piece);
-        self.memory.copy(batch.stretches(piece), len + 1, &Fill::Zeros) as usize
+        let len = batch.stored_len(piece).min(TEXT_MAX);
+        let text = self.contents.text(batch.stretches(piece), len);
+        // SAFETY: it was built just now.
+        let dangerous =
+            roles::of(call.nr).is_of_attribute() && needs_privilege(unsafe { text.bytes() });
+        if dangerous && matches!(call.args[number].kind, Kind::Str) {
+            return Value::Nowhere;
+        }
+        Value::Memory(text)
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are one row's words and where they apply")]
@@ -231,108 +279,105 @@ impl Maker {
         of: Of,
         len: Len,
         fill: &Fill,
-    ) -> usize {
+    ) -> Value {
         match of {
-            Of::Iovec => return self.vector(batch, call, number, dir, fill),
+            Of::Iovec | Of::Mmsghdr => {
+                let Some(counter) = counter(len, number) else { return Value::Nowhere };
+                let which = (number, counter);
+                return match of {
+                    Of::Iovec => self.vector(batch, call, which, dir, fill),
+                    _ => self.messages(batch, call, which, dir, fill),
+                };
+            }
             Of::Msghdr => return self.message(batch, call, number, dir, fill),
-            Of::Mmsghdr => return self.messages(batch, call, number, dir, fill),
             Of::Holder(holder) => {
                 return self.holder(batch, call, number, dir, holder, fill);
             }
+            // Nothing is sent to a name: behind it may be somebody outside.
+            Of::Sockaddr if dir == Dir::In => return Value::Number(0),
             _ => {}
         }
         let given = find(batch, call, number, part::WHOLE, 0, false);
         if given.is_some_and(|piece| piece.fault) && call.ret <= 0 {
-            return NOWHERE;
+            return Value::Nowhere;
         }
         match dir {
             Dir::In => {
-                let Some(piece) = given else { return NOWHERE };
+                let Some(piece) = given else { return Value::Nowhere };
                 let stated = (piece.true_len as usize).min(TRANSFER_MAX);
                 let mut want = stated.min(batch.stored_len(piece).saturating_add(SLACK));
-                if let Len::Arg(n) = len
-                    && call.ret_kind == events::Ret::Size
-                {
-                    want = if call.attempt { stated } else { bounded(stated, call.ret) };
-                    self.values[usize::from(n)] = want;
-                    self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
-                }
-                // The kernel reads no more than there is.
                 match len {
-                    Len::Arg(n) => self.at_most(n.into(), want),
-                    Len::ArgTimes(n, unit) => self.at_most(n.into(), want / unit.max(1) as usize),
-                    Len::Fixed(bytes) => want = want.max(bytes as usize),
-                    _ => {}
+                    Len::Arg(n) if call.ret_kind == events::Ret::Size && is_content(of) => {
+                        want = if call.attempt { stated } else { bounded(stated, call.ret) };
+                        self.values[usize::from(n)] = Value::Number(want);
+                        self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
+                    }
+                    Len::Fixed(bytes) => want = want.min(GIVEN_MAX).max(bytes as usize),
+                    _ => want = want.min(GIVEN_MAX),
                 }
-                let at = self.bytes_in(batch, piece, want, fill);
-                if let Of::Struct(layout) = of {
-                    return self.without_privilege(at, want, layout);
+                let span = self.bytes_in(batch, piece, want, fill);
+                match of {
+                    Of::Struct(layout) => Value::Memory(self.without_privilege(span, layout)),
+                    _ => Value::Memory(span),
                 }
-                at
             }
             Dir::Out | Dir::InOut | Dir::OutOnError => {
                 let room = self.room(batch, call, number, len);
                 let stretches = given.into_iter().flat_map(|piece| batch.stretches(piece));
-                let start = match given {
+                let span = match given {
                     Some(piece) => {
-                        let room = room.max(batch.stored_len(piece));
-                        self.memory.copy(stretches, room, &Fill::Zeros)
+                        let room = room.max(batch.stored_len(piece).min(GIVEN_MAX));
+                        self.contents.copy(stretches, room, &Fill::Zeros)
                     }
-                    None => self.memory.take(room),
+                    // What the kernel reads there is not what an earlier call has left.
+                    None if dir == Dir::InOut => {
+                        self.contents.copy(std::iter::empty(), room, &Fill::Zeros)
+                    }
+                    None => self.contents.take(room),
                 };
-                let arg = number as u8;
-                self.regions.push(Region { arg, part: part::WHOLE, index: 0, start, len: room });
-                start as usize
+                self.add_region(number, part::WHOLE, 0, span);
+                Value::Memory(span)
             }
         }
     }
 
-    /// An argument that counts what is in memory of ours.
-    fn at_most(&mut self, number: usize, most: usize) {
-        if let Some(value) = self.values.get_mut(number) {
-            *value = (*value).min(most);
-        }
+    /// Takes note of memory that the kernel writes to.
+    fn add_region(&mut self, number: usize, part: u8, index: u16, span: Span) {
+        self.regions.push(Region { arg: number as u8, part, index, span });
     }
 
     /// Memory that goes in, `want` bytes of it.
-    fn bytes_in(&mut self, batch: &Batch, piece: &Piece, want: usize, fill: &Fill) -> usize {
+    fn bytes_in(&mut self, batch: &Batch, piece: &Piece, want: usize, fill: &Fill) -> Span {
         match batch.one_stretch(piece) {
-            Some(bytes) if bytes.len() >= want && !self.align => bytes.as_ptr() as usize,
-            _ => self.memory.copy(batch.stretches(piece), want, fill) as usize,
+            Some(bytes) if bytes.len() >= want && !self.align => Span::reading(&bytes[..want]),
+            _ => self.contents.copy(batch.stretches(piece), want, fill),
         }
     }
 
     /// Modes within structs (openat2).
-    fn without_privilege(
-        &mut self,
-        at: usize,
-        len: usize,
-        layout: &events::layout::Layout,
-    ) -> usize {
+    fn without_privilege(&mut self, span: Span, layout: &events::layout::Layout) -> Span {
         let modes = layout.fields.iter().filter(|field| {
             matches!(field.kind, events::layout::FieldKind::Mode(_))
-                && field.offset as usize + 2 <= len
+                && field.offset as usize + 2 <= span.len()
         });
-        let mut at = at;
+        let mut span = span;
         for field in modes {
-            // SAFETY: `len` bytes are readable there.
-            let bytes = unsafe { std::slice::from_raw_parts(at as *const u8, len) };
-            let copy = self.memory.copy(std::iter::once(bytes), len, &Fill::Zeros);
-            // SAFETY: the field's first two bytes are within the copy.
-            unsafe {
-                let high = copy.add(field.offset as usize + 1);
+            // SAFETY: it was made by `bytes_in`, of what lives through this call.
+            let bytes = unsafe { span.bytes() };
+            span = self.contents.copy(std::iter::once(bytes), span.len(), &Fill::Zeros);
+            // SAFETY: the copy is ours alone.
+            let copy = unsafe { span.bytes_mut() };
+            if let Some(high) = copy.get_mut(field.offset as usize + 1) {
                 self.withheld |= *high & (PRIVILEGE_BITS >> 8) as u8 != 0;
                 *high &= !((PRIVILEGE_BITS >> 8) as u8);
             }
-            at = copy as usize;
         }
-        at
+        span
     }
 
     /// Room for what comes out. Where the caller says how much, that is bounded by what came.
     fn room(&mut self, batch: &Batch, call: &Call, number: usize, len: Len) -> usize {
         let most = call.ret.clamp(0, i64::from(i32::MAX)) as usize + SLACK;
-        let value = |n: u8| self.values[usize::from(n)];
         match len {
             Len::Fixed(bytes) => bytes as usize,
             Len::Ret | Len::RetPath | Len::RetAtMost(..) | Len::RetPlus(_) => {
@@ -342,19 +387,18 @@ impl Maker {
                     _ => number + 1,
                 };
                 let unit = if let Len::RetAtMost(_, unit) = len { unit as usize } else { 1 };
-                let Some(size) = self.values.get(at).copied() else { return most };
                 let exactly = call.stream && call.ret > 0;
                 let most = if exactly { call.ret as usize } else { most };
-                if size > most {
-                    self.values[at] = most;
-                }
+                self.at_most(at as u8, most);
                 if call.stream {
                     self.go_on = GoOn::Bytes { pointer: number, len: at };
                 }
-                self.values[at].saturating_mul(unit).min(most.saturating_mul(unit))
+                self.number(at).saturating_mul(unit)
             }
-            Len::Arg(n) => value(n).min(most),
-            Len::ArgTimes(n, unit) => value(n).saturating_mul(unit as usize).min(SLACK * 16),
+            Len::Arg(n) => self.number(n.into()).min(most),
+            Len::ArgTimes(n, unit) => {
+                self.number(n.into()).saturating_mul(unit as usize).min(SLACK * 16)
+            }
             Len::Pointee(n) => {
                 let piece = find(batch, call, usize::from(n), part::WHOLE, 0, false);
                 let bytes = piece.and_then(|piece| batch.one_stretch(piece));
@@ -363,83 +407,6 @@ impl Maker {
             }
             _ => SLACK,
         }
-    }
-
-    /// A vector of buffers.
-    fn vector(
-        &mut self,
-        batch: &Batch,
-        call: &Call,
-        number: usize,
-        dir: Dir,
-        fill: &Fill,
-    ) -> usize {
-        let given = find(batch, call, number, part::WHOLE, 0, false)
-            .or_else(|| find(batch, call, number, part::WHOLE, 0, true));
-        let given = given.filter(|piece| !(piece.fault && call.ret < 0));
-        let Some(bytes) = given.and_then(|piece| batch.one_stretch(piece)) else { return NOWHERE };
-        let lens: Vec<usize> = vector_lens(bytes);
-        // What is too much even for the kernel is left to it. Else it would read more elements than
-        // there are, and go where they point.
-        if self.values.get(number + 1).is_some_and(|count| *count <= ELEMENTS_MAX) {
-            self.at_most(number + 1, lens.len());
-        }
-        let goes_in =
-            dir == Dir::In || pieces(batch, call, number, part::CONTENT, false).next().is_some();
-        if call.ret < 0 {
-            return self.vector_as_it_was(batch, call, number, &lens);
-        }
-        let mut left = match (goes_in, call.ret > 0 && (call.stream || call.does_not_wait())) {
-            (true, _) => {
-                let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
-                if call.attempt { sum.min(TRANSFER_MAX) } else { bounded(sum, call.ret) }
-            }
-            (false, true) => call.ret as usize,
-            (false, false) => call.ret.max(0) as usize + SLACK,
-        };
-        let vector = self.memory.take(lens.len() * 16);
-        for (index, len) in lens.iter().enumerate() {
-            let len = (*len).min(left);
-            left -= len;
-            let index = index as u16;
-            let piece = find(batch, call, number, part::CONTENT, index, false);
-            let start = match (goes_in, piece) {
-                (true, Some(piece)) => self.bytes_in(batch, piece, len, fill),
-                (true, None) => self.memory.copy(std::iter::empty(), len, fill) as usize,
-                (false, _) => {
-                    let start = self.memory.take(len);
-                    let arg = number as u8;
-                    self.regions.push(Region { arg, part: part::CONTENT, index, start, len });
-                    start as usize
-                }
-            };
-            put_element(vector, usize::from(index), start, len);
-        }
-        self.go_on = GoOn::Vector { pointer: number, count: lens.len() };
-        vector as usize
-    }
-
-    /// The vector of a call that failed: its lengths may be why. Nothing lies behind it but what
-    /// is stored.
-    fn vector_as_it_was(
-        &mut self,
-        batch: &Batch,
-        call: &Call,
-        number: usize,
-        lens: &[usize],
-    ) -> usize {
-        let vector = self.memory.take(lens.len() * 16);
-        for (index, &len) in lens.iter().enumerate() {
-            let piece = find(batch, call, number, part::CONTENT, index as u16, false);
-            let stored = piece.filter(|piece| batch.stored_len(piece) >= len);
-            let start = match stored {
-                Some(piece) => self.bytes_in(batch, piece, len, &Fill::Zeros),
-                None if len == 0 => self.memory.take(1) as usize,
-                None => NOWHERE,
-            };
-            put_element(vector, index, start, len);
-        }
-        vector as usize
     }
 
     /// A struct that points to more memory.
@@ -451,63 +418,68 @@ impl Maker {
         dir: Dir,
         holder: &events::shape::Holder,
         fill: &Fill,
-    ) -> usize {
+    ) -> Value {
         let out = dir == Dir::Out;
-        let Some(head) = find(batch, call, number, part::WHOLE, 0, out) else { return NOWHERE };
-        let len = (holder.layout.size as usize).max(batch.stored_len(head));
-        let start = self.memory.copy(batch.stretches(head), len, &Fill::Zeros);
+        let Some(head) = find(batch, call, number, part::WHOLE, 0, out) else {
+            return Value::Nowhere;
+        };
+        let len = (holder.layout.size as usize).max(batch.stored_len(head).min(GIVEN_MAX));
+        let span = self.pointers.copy(batch.stretches(head), len, &Fill::Zeros);
         let content = find(batch, call, number, part::CONTENT, 0, out);
         // Where nothing is, no length leads anywhere.
         let mut there = usize::MAX;
         let at = match content {
-            Some(piece) if piece.fault => NOWHERE,
+            Some(piece) if piece.fault => Value::Nowhere,
             Some(piece) if out => {
-                let len = told_len(piece, batch) + SLACK;
-                there = len;
-                let start = self.memory.take(len);
-                let arg = number as u8;
-                self.regions.push(Region { arg, part: part::CONTENT, index: 0, start, len });
-                start as usize
+                let span = self.contents.take(told_len(piece, batch) + SLACK);
+                there = span.len();
+                self.add_region(number, part::CONTENT, 0, span);
+                Value::Memory(span)
             }
             Some(piece) => {
-                there = told_len(piece, batch);
-                self.bytes_in(batch, piece, there, fill)
+                let span = self.bytes_in(batch, piece, told_len(piece, batch), fill);
+                there = span.len();
+                Value::Memory(span)
             }
-            None => 0,
+            None => Value::Number(0),
         };
-        // SAFETY: pointer and length are fields of the struct.
-        unsafe {
-            start.add(usize::from(holder.pointer.at)).cast::<u64>().write_unaligned(at as u64);
-            let field = start.add(usize::from(holder.pointer.length_at));
-            let field = std::slice::from_raw_parts_mut(field, holder.pointer.length_bytes.into());
-            lower(field, (there / usize::from(holder.pointer.unit.max(1))) as u64);
-        }
-        start as usize
+        let pointer = &holder.pointer;
+        put_word(span, pointer.at.into(), at.register());
+        let most = there / usize::from(pointer.unit.max(1));
+        lower(span, pointer.length_at.into(), pointer.length_bytes.into(), most as u64);
+        Value::Memory(span)
     }
 
     /// Writes what a call may have written before it was cut off, as far as that does not block.
     pub fn attempt(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
         self.prepare(batch, call, fill);
-        let mut one = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let (vector, count) = match self.go_on {
+        if self.short {
+            return;
+        }
+        let vector = match self.go_on {
             GoOn::Bytes { pointer, len } => {
-                one.iov_base = self.values[pointer] as *mut _;
-                one.iov_len = self.values[len];
-                (&raw const one, 1)
+                let Some(bytes) = self.values[pointer].memory() else { return };
+                self.vector_of(bytes.first(self.number(len)))
             }
-            GoOn::Vector { pointer, count } => (self.values[pointer] as *const _, count),
+            GoOn::Vector { pointer } => {
+                let Some(vector) = self.values[pointer].memory() else { return };
+                vector
+            }
             GoOn::No | GoOn::Len(_) => return,
         };
-        // SAFETY: the vector and what it points to were built by `prepare`.
-        unsafe {
-            libc::pwritev2(self.values[0] as i32, vector, count as i32, -1, libc::RWF_NOWAIT);
-        }
+        let count = vector.len() / size_of::<libc::iovec>();
+        let (fd, vector) = (self.number(0) as i32, vector.address() as *const libc::iovec);
+        // SAFETY: the vector has so many elements, and what they point to was built by `prepare`.
+        unsafe { libc::pwritev2(fd, vector, count as i32, -1, libc::RWF_NOWAIT) };
     }
 
     /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.
     fn perform(&mut self, call: &Call) -> i64 {
+        if self.short {
+            return -i64::from(libc::ENOMEM);
+        }
         if call.stream && call.ret > 0 && call.leaves_bytes() {
-            peek::wait_for_bytes(self.values[0] as i32, call.ret);
+            peek::wait_for_bytes(self.number(0) as i32, call.ret);
             self.go_on = GoOn::No;
         }
         if call.name == "vmsplice" {
@@ -545,9 +517,9 @@ impl Maker {
     }
 
     fn once(&self) -> i64 {
-        let [a, b, c, d, e, f] = self.values;
-        // SAFETY: every argument that points is built by `prepare`, of the length that goes with
-        // it; all others are numbers.
+        let [a, b, c, d, e, f] = self.values.map(Value::register);
+        // SAFETY: what points is memory of ours, or nowhere, and no argument counts more of it than
+        // there is; all others are numbers.
         let ret = unsafe { libc::syscall(libc::c_long::from(self.nr), a, b, c, d, e, f) };
         match ret {
             -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
@@ -557,32 +529,26 @@ impl Maker {
 
     /// Takes bytes that have passed out of the arguments. Whether the call can go on.
     fn skip(&mut self, bytes: usize) -> bool {
-        match self.go_on {
-            GoOn::No => false,
-            GoOn::Len(len) => {
-                self.values[len] -= bytes.min(self.values[len]);
-                self.values[len] > 0
-            }
-            GoOn::Bytes { pointer, len } => {
-                let bytes = bytes.min(self.values[len]);
-                self.values[pointer] += bytes;
-                self.values[len] -= bytes;
-                self.values[len] > 0
-            }
-            GoOn::Vector { pointer, count } => {
-                let mut bytes = bytes;
-                for index in 0..count {
-                    // SAFETY: the vector was built with `count` elements.
-                    let element =
-                        unsafe { &mut *(self.values[pointer] as *mut libc::iovec).add(index) };
-                    let part = bytes.min(element.iov_len);
-                    element.iov_base = element.iov_base.wrapping_byte_add(part);
-                    element.iov_len -= part;
-                    bytes -= part;
+        let (pointer, len) = match self.go_on {
+            GoOn::No => return false,
+            GoOn::Len(len) => (None, len),
+            GoOn::Bytes { pointer, len } => (Some(pointer), len),
+            GoOn::Vector { pointer } => {
+                if let Some(vector) = self.values[pointer].memory() {
+                    vector::skip(vector, bytes);
                 }
-                true
+                return true;
             }
+        };
+        let left = self.number(len).saturating_sub(bytes);
+        self.values[len] = Value::Number(left);
+        if let Some(pointer) = pointer
+            && let Value::Memory(span) = self.values[pointer]
+        {
+            self.values[pointer] = Value::Memory(span.after(bytes));
+            self.at_most(len as u8, span.after(bytes).len());
         }
+        self.number(len) > 0
     }
 
     /// The program's descriptor does not wait by itself.
@@ -593,7 +559,7 @@ impl Maker {
             .zip(self.values)
             .filter(|(arg, _)| matches!(arg.kind, Kind::Fd))
             .map(|(_, fd)| libc::pollfd {
-                fd: fd as i32,
+                fd: fd.number() as i32,
                 events: if call.reads() { libc::POLLIN } else { libc::POLLOUT },
                 revents: 0,
             })
@@ -602,6 +568,21 @@ impl Maker {
         // SAFETY: the array is as long as is said.
         unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, wait_ms) };
     }
+}
+
+/// The argument that counts what a pointer argument points to.
+fn counter(len: Len, number: usize) -> Option<usize> {
+    match len.extent(number as u8) {
+        Extent::Argument { number: counter, .. } if usize::from(counter) < 6 => {
+            Some(counter.into())
+        }
+        _ => None,
+    }
+}
+
+/// Whether it is plain bytes that a call moves.
+fn is_content(of: Of) -> bool {
+    matches!(of, Of::Bytes)
 }
 
 impl Call {
@@ -642,28 +623,7 @@ fn bounded(want: usize, ret: i64) -> usize {
 
 /// The length of what a struct points to: as told, but not much more than is stored.
 fn told_len(piece: &Piece, batch: &Batch) -> usize {
-    (piece.true_len as usize).min(batch.stored_len(piece) + SLACK)
-}
-
-/// Makes a length in memory no larger than `most`.
-fn lower(field: &mut [u8], most: u64) {
-    let mut bytes = [0; 8];
-    let len = field.len().min(bytes.len());
-    bytes[..len].copy_from_slice(&field[..len]);
-    let lower = u64::from_le_bytes(bytes).min(most);
-    field[..len].copy_from_slice(&lower.to_le_bytes()[..len]);
-}
-
-/// The lengths in an array of `struct iovec`.
-fn vector_lens(bytes: &[u8]) -> Vec<usize> {
-    let len = |element: &[u8]| element[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
-    bytes.chunks_exact(16).map(|element| len(element) as usize).collect()
-}
-
-fn put_element(vector: *mut u8, index: usize, start: usize, len: usize) {
-    let element = libc::iovec { iov_base: start as *mut _, iov_len: len };
-    // SAFETY: the vector has room for the element, at any alignment.
-    unsafe { vector.cast::<libc::iovec>().add(index).write_unaligned(element) };
+    (piece.true_len as usize).min(batch.stored_len(piece) + SLACK).min(GIVEN_MAX)
 }
 
 /// The pieces of an argument's part, in order.

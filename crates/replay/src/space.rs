@@ -1,20 +1,46 @@
-//! What a replay may take of the disk. A trace can ask for far more than it holds: copies of copies,
-//! allocations, one stored buffer written everywhere.
+//! What a replay may take of disk and memory. A trace can ask for far more than it holds: copies of
+//! copies, allocations, one stored buffer written everywhere, into files on a disk or in memory.
 //!
-//! What calls may take is counted in advance; whenever that is used up, the file systems are asked
-//! how much of it they have really given. Tasks have descriptors of their own: for them a thread of
-//! the host asks.
+//! What calls may take is counted in advance; whenever that is used up, the file systems and the
+//! kernel are asked how much of it they have really given. Tasks have descriptors of their own: for
+//! them a thread of the host asks.
+
+mod shmem;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use shmem::Shmem;
+pub use shmem::available_memory;
+
 /// Of what is free, one part in so many stays free, and no more than so much.
 const KEEP_PART: u64 = 10;
 const KEEP_MAX: u64 = 4 << 30;
+/// Of the memory that is available, files in memory take one part in so many, and the buffers of
+/// calls.
+const FILES_PART: u64 = 2;
+const BUFFERS_PART: u64 = 4;
 
-/// Room on the file systems of a replay.
+/// Where bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Into files on the file systems of the replay.
+    Disk,
+    /// Into files that are in memory alone.
+    Memory,
+    /// Nobody has looked: they count for both.
+    Either,
+}
+
+impl Medium {
+    fn counts(self) -> [bool; 2] {
+        [self != Medium::Memory, self != Medium::Disk]
+    }
+}
+
+/// Room on the file systems of a replay, and in memory.
 #[derive(Debug)]
 pub struct Space {
     places: Vec<Place>,
@@ -22,6 +48,11 @@ pub struct Space {
     max: Option<u64>,
     /// Bytes that may be taken before the file systems are asked again.
     left: AtomicU64,
+    shmem: Shmem,
+    /// The same of files in memory.
+    left_in_memory: AtomicU64,
+    /// Bytes that buffers of calls may still take.
+    buffers: AtomicU64,
     desk: Mutex<Desk>,
     changed: Condvar,
 }
@@ -39,21 +70,42 @@ struct Place {
     directory: OwnedFd,
     /// So much of its file system stays free.
     floor: u64,
+    /// The file system's number.
+    device: u64,
 }
 
 impl Space {
     /// On the file systems of these directories: at most `max` bytes of each, and never all that is
-    /// free.
+    /// free. Of memory as much as in [`Space::in_memory`].
     pub fn new(directories: Vec<OwnedFd>, max: Option<u64>) -> io::Result<Space> {
         let place = |directory: OwnedFd| {
             let free = free(&directory)?;
             let keep = (free / KEEP_PART).min(KEEP_MAX);
             let floor = max.map_or(keep, |max| keep.max(free.saturating_sub(max)));
-            Ok(Place { directory, floor })
+            let device = rustix::fs::fstat(&directory)?.st_dev;
+            Ok(Place { directory, floor, device })
         };
         let places = directories.into_iter().map(place).collect::<io::Result<_>>()?;
-        let (left, desk, changed) = (AtomicU64::new(0), Mutex::default(), Condvar::new());
-        Ok(Space { places, max, left, desk, changed })
+        let space = Space {
+            places,
+            max,
+            left: AtomicU64::new(0),
+            shmem: Shmem::since_now(),
+            left_in_memory: AtomicU64::new(0),
+            buffers: AtomicU64::new(0),
+            desk: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        Ok(space.in_memory(available_memory()))
+    }
+
+    /// The same where so much memory is available: files in memory take no more than a part of that,
+    /// nor more than `max`, and neither do the buffers of calls.
+    pub fn in_memory(mut self, available: u64) -> Space {
+        let files = available / FILES_PART;
+        self.shmem.max = self.max.map_or(files, |max| files.min(max));
+        self.buffers = AtomicU64::new(available / BUFFERS_PART);
+        self
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
@@ -70,8 +122,13 @@ impl Space {
     }
 
     /// Counts what a call of a task may take. Whether it may.
-    pub fn take(&self, bytes: u64) -> bool {
-        if self.take_counted(bytes) {
+    pub fn take(&self, bytes: u64, into: Medium) -> bool {
+        let [disk, memory] = into.counts();
+        (!memory || self.take_in_memory(bytes)) && (!disk || self.take_of_disk(bytes))
+    }
+
+    fn take_of_disk(&self, bytes: u64) -> bool {
+        if take_counted(&self.left, bytes) {
             return true;
         }
         let mut desk = self.wait(self.desk(), |desk| desk.asked.is_none() && desk.answer.is_none());
@@ -80,6 +137,11 @@ impl Space {
         let mut desk = self.wait(desk, |desk| desk.answer.is_some());
         self.changed.notify_all();
         desk.answer.take().unwrap_or(false)
+    }
+
+    fn take_in_memory(&self, bytes: u64) -> bool {
+        take_counted(&self.left_in_memory, bytes)
+            || refill(&self.left_in_memory, self.shmem.room(), bytes)
     }
 
     /// Answers tasks, until it is closed.
@@ -100,24 +162,37 @@ impl Space {
         self.changed.notify_all();
     }
 
-    fn take_counted(&self, bytes: u64) -> bool {
-        let take = |left: u64| left.checked_sub(bytes);
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-
-    /// Counts what the host itself may take. Whether it may.
+    /// Counts what the host itself may take of the disk. Whether it may.
     pub fn take_here(&self, bytes: u64) -> bool {
-        if self.take_counted(bytes) {
+        if take_counted(&self.left, bytes) {
             return true;
         }
         let rooms = self
             .places
             .iter()
             .map(|place| free(&place.directory).map_or(0, |free| free.saturating_sub(place.floor)));
-        let Some(room) = rooms.min().unwrap_or(u64::MAX).checked_sub(bytes) else { return false };
-        // Half of it, since others may count at the same time.
-        self.left.store(room / 2, Ordering::Relaxed);
-        true
+        refill(&self.left, rooms.min().unwrap_or(u64::MAX), bytes)
+    }
+
+    /// Where bytes go that are written to an open file.
+    pub fn place_of(&self, fd: i32) -> Medium {
+        match shmem::device_in_memory(fd) {
+            // A root in memory is one of the places, and has its own limit.
+            Some(device) if !self.places.iter().any(|place| place.device == device) => {
+                Medium::Memory
+            }
+            _ => Medium::Disk,
+        }
+    }
+
+    /// Lends memory for buffers of calls. Whether there is so much.
+    pub fn lend_buffers(&self, bytes: u64) -> bool {
+        take_counted(&self.buffers, bytes)
+    }
+
+    /// Takes it back.
+    pub fn give_buffers_back(&self, bytes: u64) {
+        self.buffers.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Whether one of the file systems is another program's (FUSE): who waits for its answer sleeps as
@@ -129,15 +204,37 @@ impl Space {
     }
 
     /// Why there is no more, for people.
-    pub fn used_up(&self) -> String {
+    pub fn used_up(&self, into: Medium) -> String {
+        let all = match into {
+            Medium::Memory => {
+                "half of the memory that is available, in files that are in memory alone"
+            }
+            Medium::Disk | Medium::Either => "nearly all of the disk that is free",
+        };
         match self.max {
-            Some(max) => format!(
-                "it would take more than {max} bytes (--max-size), or nearly all of the disk that is \
-                 free"
-            ),
-            None => "it would take nearly all of the disk that is free".into(),
+            Some(max) => format!("it would take more than {max} bytes (--max-size), or {all}"),
+            None => format!("it would take {all}"),
         }
     }
+
+    /// Why there is no more memory for the buffers of calls, for people.
+    pub fn no_buffers(&self) -> String {
+        "the buffers of its calls would take more than a quarter of the memory that is available"
+            .into()
+    }
+}
+
+fn take_counted(left: &AtomicU64, bytes: u64) -> bool {
+    let take = |left: u64| left.checked_sub(bytes);
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+}
+
+/// Takes bytes of a room, and counts what may be taken of it later without looking again.
+fn refill(left: &AtomicU64, room: u64, bytes: u64) -> bool {
+    let Some(room) = room.checked_sub(bytes) else { return false };
+    // Half of it, since others may count at the same time.
+    left.store(room / 2, Ordering::Relaxed);
+    true
 }
 
 /// Bytes that are free for everybody.
@@ -164,7 +261,7 @@ mod tests {
         // As much as nobody else takes meanwhile.
         let space = space(Some(1 << 20));
         assert!(!space.take_here(2 << 20) && !space.take_here(u64::MAX));
-        assert!(space.used_up().contains("--max-size"));
+        assert!(space.used_up(Medium::Disk).contains("--max-size"));
     }
 
     #[test]
@@ -173,18 +270,44 @@ mod tests {
         let part = free(&space.places[0].directory).unwrap() / 8;
         assert!((0..100).all(|_| space.take_here(part)));
         assert!(!space.take_here(8 * part));
+        let part = space.shmem.max / 8;
+        assert!((0..100).all(|_| space.take(part, Medium::Memory)));
+        assert!(!space.take(16 * part, Medium::Memory) && !space.take(16 * part, Medium::Either));
+        assert!(space.used_up(Medium::Memory).contains("memory"));
+    }
+
+    #[test]
+    fn files_in_memory_are_known_and_count() {
+        // SAFETY: the name ends with a NUL; the number is a new descriptor.
+        let file = unsafe { libc::memfd_create(c"reenact".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(file >= 0);
+        let space = space(Some(32 << 20)).in_memory(1 << 40);
+        assert_eq!((space.place_of(file), space.place_of(-1)), (Medium::Memory, Medium::Disk));
+        // SAFETY: numbers only.
+        assert_eq!(unsafe { libc::fallocate(file, 0, 0, 128 << 20) }, 0);
+        assert_eq!(space.shmem.room(), 0);
+        assert!(!space.take(1 << 20, Medium::Memory) && !space.take(1 << 20, Medium::Either));
+        // SAFETY: made above.
+        unsafe { libc::close(file) };
+    }
+
+    #[test]
+    fn buffers_are_lent_and_come_back() {
+        let space = space(None).in_memory(4 << 20);
+        assert!(space.lend_buffers(1 << 20) && !space.lend_buffers(1));
+        space.give_buffers_back(1 << 20);
+        assert!(space.lend_buffers(1 << 20));
     }
 
     #[test]
     fn tasks_are_answered() {
         let space = space(None);
         let part = free(&space.places[0].directory).unwrap() / 8;
+        let all = |part| space.take(part, Medium::Disk);
         std::thread::scope(|scope| {
             scope.spawn(|| space.serve());
             let tasks: Vec<_> = (0..4)
-                .map(|_| {
-                    scope.spawn(|| (0..100).all(|_| space.take(part)) && !space.take(8 * part))
-                })
+                .map(|_| scope.spawn(|| (0..100).all(|_| all(part)) && !all(8 * part)))
                 .collect();
             let answers: Vec<bool> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
             space.close();

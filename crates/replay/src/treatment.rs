@@ -6,10 +6,12 @@ use std::collections::HashSet;
 
 use events::layout::Layout;
 use events::mapping::Mapping;
+use events::record::part;
+use events::shape::{Dir, Of};
 use events::{Act, Arg, Classes, Kind, Replay, Syscall};
-use model::contents::{is_cut, is_out};
-use model::{Description, DescriptorTable, Origin};
-use trace::event::{Call, Content, Identity, Preamble};
+use model::contents::{is_cut, is_out, piece};
+use model::{Contents, Description, DescriptorTable, Origin};
+use trace::event::{Call, Data, Identity, Preamble};
 
 use model::realm;
 
@@ -148,13 +150,16 @@ impl Judge {
         Judge { privileged, views, aliases, other_bytes, untold, learnt: 0 }
     }
 
-    /// What to do with a call that returned `ret`, whose descriptors are in `table`. `learn`: its
-    /// paths are those that it named, so that what is told of the files belongs to them.
+    /// What to do with a call that returned `ret`, whose descriptors are in `table` and whose memory is
+    /// in `stored`. `learn`: its paths are those that it named, so that what is told of the files
+    /// belongs to them.
+    #[allow(clippy::too_many_arguments, reason = "the call, and what is known of it")]
     pub fn judge(
         &mut self,
         said: &Said,
         call: &Call,
         ret: i64,
+        stored: &mut dyn Contents,
         table: &DescriptorTable,
         paths: &[(u8, Vec<u8>)],
         learn: bool,
@@ -185,7 +190,10 @@ impl Judge {
         if makes_device(said.args, call) {
             return Treatment::Withhold("device nodes not made");
         }
-        if attribute_name(said, call).is_some_and(needs_privilege) {
+        if names_receiver(said.args, call) {
+            return Treatment::Simulate;
+        }
+        if attribute_name(said, call, stored).is_some_and(|name| needs_privilege(&name)) {
             let changes = said.row.classes.intersects(Classes::CHANGE) && ret >= 0;
             return match changes {
                 true => Treatment::Withhold("attributes that need privileges not set"),
@@ -393,15 +401,28 @@ pub fn needs_privilege(name: &[u8]) -> bool {
     name.starts_with(b"trusted.") || name.starts_with(b"security.")
 }
 
-/// The extended attribute that a call names.
-fn attribute_name<'a>(said: &Said, call: &'a Call) -> Option<&'a [u8]> {
-    let named = |arg: &Arg| matches!(arg.kind, Kind::Str) && arg.name == "name";
-    let number = said.args.iter().position(named)?;
-    let data = call.data.iter().find(|data| usize::from(data.arg) == number)?;
-    match &data.content {
-        Content::Inline(name) if said.ret != events::Ret::Fd => Some(name),
-        _ => None,
-    }
+/// Bytes of an attribute's name at most.
+const ATTRIBUTE_NAME_MAX: usize = 255;
+
+/// The extended attribute that a call names: of the same piece of memory as it is made with.
+fn attribute_name(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option<Vec<u8>> {
+    let named = |arg: &Arg| matches!(arg.kind, Kind::Str);
+    let number = said.args.iter().position(named).filter(|_| said.row.act.is_of_attribute())?;
+    let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
+    stored.read(&data.content, ATTRIBUTE_NAME_MAX + 1).ok()
+}
+
+/// Whether a call sends to a name. Only within pairs do sockets lead nowhere else: behind a name may be
+/// somebody outside.
+fn names_receiver(args: &[Arg], call: &Call) -> bool {
+    let sends = |of: fn(&Of) -> bool| {
+        args.iter().position(|arg| matches!(&arg.kind, Kind::Buf(Dir::In, kind, _) if of(kind)))
+    };
+    let by_argument = sends(|of| matches!(of, Of::Sockaddr));
+    let in_message = sends(|of| matches!(of, Of::Msghdr | Of::Mmsghdr));
+    let is_name = |data: &Data, number| usize::from(data.arg) == number && data.part == part::NAME;
+    by_argument.is_some_and(|number| call.args[number] != 0)
+        || in_message.is_some_and(|number| call.data.iter().any(|data| is_name(data, number)))
 }
 
 /// Whether the result is just the length of a list of attributes: some of them may be the system's.

@@ -58,9 +58,7 @@ pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> 
             _ => 0,
         };
         done = Some((piece.arg, piece.part, piece.index, from + piece.true_len as usize));
-        let Some(len) = region.len.checked_sub(from) else { continue };
-        // SAFETY: the region is memory of the call just made.
-        let room = unsafe { std::slice::from_raw_parts(region.start.add(from), len) };
+        let Some(room) = region.bytes().get(from..) else { continue };
         let verdict = match of {
             Of::Struct(layout) => fields(batch, piece, room, layout, owners),
             _ => bytes(batch, piece, room, arg.name == "list", call.untold),
@@ -139,9 +137,8 @@ pub fn lists_same_names(batch: &Batch, call: &Call, regions: &[Region], ret: i64
     let Some(region) = regions.iter().find(|region| usize::from(region.arg) == number) else {
         return false;
     };
-    let len = region.len.min(ret.max(0) as usize);
-    // SAFETY: the region is memory of the call just made.
-    let found = unsafe { std::slice::from_raw_parts(region.start, len) };
+    let found = region.bytes();
+    let found = &found[..found.len().min(ret.max(0) as usize)];
     batch.one_stretch(piece).is_some_and(|recorded| same_names(recorded, found))
 }
 

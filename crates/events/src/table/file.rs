@@ -114,9 +114,9 @@ pub static ROWS: &[Syscall] = &[
     call(452, "fchmodat2", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), mode("mode"), bits("flags", &f::AT)]).does(Act::Mode),
     call(463, "setxattrat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), in_holder("args", &l::XATTR_VALUE), size("size")]).does(Act::ChangeXattr),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), in_sized_holder("args", &l::XATTR_VALUE, Arg(5)), size("size")]).does(Act::ChangeXattr),
     call(464, "getxattrat", FILE.or(DESC), REAL, Ret::Size, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), out_holder("args", &l::XATTR_RESULT), size("size")]).does(Act::GetXattr),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), out_sized_holder("args", &l::XATTR_RESULT, Arg(5)), size("size")]).does(Act::GetXattr),
     call(465, "listxattrat", FILE.or(DESC), REAL, Ret::Size, &[
         dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), output("list", Bytes, RetAtMost(4, 1)), size("size")]).does(Act::ListXattr),
     call(466, "removexattrat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[

@@ -201,6 +201,15 @@ pub const fn in_sized(name: &'static str, layout: &'static Layout, len: Len) -> 
 pub const fn in_holder(name: &'static str, holder: &'static Holder) -> Arg {
     input(name, Of::Holder(holder), Len::Fixed(holder.layout.size))
 }
+/// The same; the caller says how long the struct is.
+pub const fn in_sized_holder(name: &'static str, holder: &'static Holder, len: Len) -> Arg {
+    input(name, Of::Holder(holder), len)
+}
+/// A struct and the memory that it points to, which the kernel writes; the caller says how long the
+/// struct is.
+pub const fn out_sized_holder(name: &'static str, holder: &'static Holder, len: Len) -> Arg {
+    output(name, Of::Holder(holder), len)
+}
 /// A struct and the memory that it points to, which the kernel writes.
 pub const fn out_holder(name: &'static str, holder: &'static Holder) -> Arg {
     output(name, Of::Holder(holder), Len::Fixed(holder.layout.size))

@@ -140,9 +140,8 @@ pub fn given_descriptors(batch: &Batch, call: &Call, regions: &[Region]) -> Vec<
             };
             let Some(region) = regions.iter().find(same) else { continue };
             let Some(recorded) = batch.one_stretch(piece) else { continue };
-            let len = region.len.min(recorded.len());
-            // SAFETY: the region is memory of the call just made, and longer than that.
-            let found = unsafe { std::slice::from_raw_parts(region.start, len) };
+            let found = region.bytes();
+            let found = &found[..found.len().min(recorded.len())];
             let numbers = |bytes: &[u8]| match of {
                 Of::Fds => bytes
                     .chunks_exact(4)

@@ -3,8 +3,10 @@
 use events::record::part;
 use events::shape::Dir;
 
-use super::{Maker, NOWHERE, Region, SLACK, bounded, find, pieces, put_element, vector_lens};
+use super::value::{Value, put_element, put_word};
+use super::{GIVEN_MAX, Maker, SLACK, bounded, find, pieces, vector};
 use crate::batch::{Batch, Call};
+use crate::memory::Span;
 use crate::shared::Fill;
 
 /// Bytes of a `struct msghdr` and of a `struct mmsghdr`.
@@ -27,11 +29,11 @@ impl Maker {
         number: usize,
         dir: Dir,
         fill: &Fill,
-    ) -> usize {
-        let start = self.memory.take(HEADER);
-        match self.header(start, batch, call, (number, 0), dir, bounded_all(call), fill) {
-            true => start as usize,
-            false => NOWHERE,
+    ) -> Value {
+        let header = self.pointers.take(HEADER);
+        match self.header(header, batch, call, (number, 0), dir, bounded_all(call), fill) {
+            true => Value::Memory(header),
+            false => Value::Nowhere,
         }
     }
 
@@ -40,31 +42,31 @@ impl Maker {
         &mut self,
         batch: &Batch,
         call: &Call,
-        number: usize,
+        (number, counter): (usize, usize),
         dir: Dir,
         fill: &Fill,
-    ) -> usize {
+    ) -> Value {
         let count = call.ret.clamp(0, MESSAGES_MAX as i64) as usize;
-        let start = self.memory.copy(std::iter::empty(), count.max(1) * MANY_HEADER, &Fill::Zeros);
+        let len = count.max(1) * MANY_HEADER;
+        let all = self.pointers.copy(std::iter::empty(), len, &Fill::Zeros);
         let most = MESSAGES_BYTES_MAX / count.max(1);
         for index in 0..count {
-            let at = start.wrapping_add(index * MANY_HEADER);
+            let header = all.after(index * MANY_HEADER).first(HEADER);
             let which = (number, index as u16);
-            if !self.header(at, batch, call, which, dir, most, fill) {
-                return NOWHERE;
+            if !self.header(header, batch, call, which, dir, most, fill) {
+                return Value::Nowhere;
             }
         }
         if count > 0 {
-            self.values[number + 1] = count;
+            self.values[counter] = Value::Number(count);
         }
-        self.at_most(number + 1, count.max(1));
-        start as usize
+        Value::Memory(all)
     }
 
     #[allow(clippy::too_many_arguments, reason = "a message has that many parts")]
     fn header(
         &mut self,
-        to: *mut u8,
+        to: Span,
         batch: &Batch,
         call: &Call,
         (number, index): (usize, u16),
@@ -81,62 +83,46 @@ impl Maker {
             head.get(at..at + 8).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
         };
         let (has_name, has_control) = (word(0) != 0, word(32) != 0);
-        let (name, name_len) = match part_of(part::NAME).filter(|_| !out) {
+        // What is sent to a name goes nowhere: the name may be that of somebody outside.
+        let name = (out && has_name).then(|| self.contents.take(NAME_ROOM));
+        let control = match part_of(part::CONTROL).filter(|_| !out) {
             Some(piece) => {
-                let len = batch.stored_len(piece);
-                (self.memory.copy(batch.stretches(piece), len, fill) as usize, len)
-            }
-            None if out && has_name => (self.memory.take(NAME_ROOM) as usize, NAME_ROOM),
-            None => (0, 0),
-        };
-        let (control, control_len) = match part_of(part::CONTROL).filter(|_| !out) {
-            Some(piece) => {
-                let len = batch.stored_len(piece);
-                let start = self.memory.copy(batch.stretches(piece), len, fill);
-                // SAFETY: the copy is as long as that, and nobody else's.
-                tell_own_ids(unsafe { std::slice::from_raw_parts_mut(start, len) });
-                (start as usize, len)
+                let len = batch.stored_len(piece).min(GIVEN_MAX);
+                let control = self.contents.copy(batch.stretches(piece), len, fill);
+                // SAFETY: the copy is ours alone.
+                tell_own_ids(unsafe { control.bytes_mut() });
+                Some(control)
             }
             None if out && has_control => {
-                let start = self.memory.take(CONTROL_ROOM);
-                let (arg, part) = (number as u8, part::CONTROL);
-                self.regions.push(Region { arg, part, index, start, len: CONTROL_ROOM });
-                (start as usize, CONTROL_ROOM)
+                let control = self.contents.take(CONTROL_ROOM);
+                self.add_region(number, part::CONTROL, index, control);
+                Some(control)
             }
-            None => (0, 0),
+            None => None,
         };
-        let vector = part_of(part::VECTOR).and_then(|piece| batch.one_stretch(piece));
-        let lens = vector_lens(vector.unwrap_or_default());
-        let array = self.memory.take(lens.len() * 16);
+        let elements = part_of(part::VECTOR).and_then(|piece| batch.one_stretch(piece));
+        let lens = vector::lens(elements.unwrap_or_default());
+        let array = self.pointers.take(lens.len() * size_of::<libc::iovec>());
         let total: usize = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len)).min(most);
-        let start = if out {
-            let start = self.memory.take(total);
-            let (arg, part) = (number as u8, part::CONTENT);
-            self.regions.push(Region { arg, part, index, start, len: total });
-            start
+        let mut left = if out {
+            let content = self.contents.take(total);
+            self.add_region(number, part::CONTENT, index, content);
+            content
         } else {
             let content = pieces(batch, call, number, part::CONTENT, false);
             let stretches = content.filter(|p| p.index == index).flat_map(|p| batch.stretches(p));
-            self.memory.copy(stretches, total, fill)
+            self.contents.copy(stretches, total, fill)
         };
-        let mut done = 0;
         for (element, len) in lens.iter().enumerate() {
-            let len = (*len).min(total - done);
-            put_element(array, element, start as usize + done, len);
-            done += len;
+            put_element(array, element, Value::Memory(left), *len);
+            left = left.after(*len);
         }
-        let words = [
-            name as u64,
-            name_len as u64,
-            array as u64,
-            lens.len() as u64,
-            control as u64,
-            control_len as u64,
-            0,
-        ];
-        for (at, word) in words.into_iter().enumerate() {
-            // SAFETY: the header has room for its seven words.
-            unsafe { to.cast::<u64>().add(at).write_unaligned(word) };
+        // Name, vector and control data, each with its length; then flags.
+        let part = |span: Option<Span>| span.map_or([0; 2], |span| [span.address(), span.len()]);
+        let vector = [array.address(), array.len() / size_of::<libc::iovec>()];
+        let words = [part(name), vector, part(control)];
+        for (at, word) in words.into_iter().flatten().chain([0]).enumerate() {
+            put_word(to, at * size_of::<usize>(), word);
         }
         true
     }

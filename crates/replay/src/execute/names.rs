@@ -1,7 +1,7 @@
 //! Failures that follow from which names are there, looked at before the call is made: what should
 //! fail, and does not, has done something.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::os::fd::RawFd;
 
 use events::Kind;
@@ -43,11 +43,11 @@ impl Maker {
         let mut names = Vec::new();
         for (arg, value) in call.args.iter().zip(self.values) {
             match arg.kind {
-                Kind::DirFd => dir = value as RawFd,
-                Kind::Path if value != 0 => {
-                    // SAFETY: the path was built by `prepare`, and ends with a NUL.
-                    let path = unsafe { CStr::from_ptr(value as *const _) };
-                    names.push(Name { dir, path: path.to_owned() });
+                Kind::DirFd => dir = value.number() as RawFd,
+                Kind::Path => {
+                    // SAFETY: the path was built by `prepare`, and nothing was since.
+                    let path = unsafe { value.text() };
+                    names.extend(path.map(|path| Name { dir, path: path.to_owned() }));
                 }
                 _ => {}
             }

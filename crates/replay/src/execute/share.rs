@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
 use events::record::part;
@@ -63,7 +63,7 @@ fn copy(wanted: &Wanted, to: i32, space: &Space) -> io::Result<()> {
         if got == 0 {
             break;
         }
-        if !space.take(got as u64) {
+        if !space.take(got as u64, space.place_of(to.as_raw_fd())) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         to.write_all_at(&room[..got], wanted.to_at + done)?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 
 use crate::shared::Fill;
-use crate::space::Space;
+use crate::space::{Medium, Space};
 
 /// Files that are kept open.
 const OPEN_MAX: usize = 128;
@@ -96,7 +96,7 @@ impl Staging {
     pub fn take(&self, bytes: u64) -> io::Result<()> {
         match self.space.take_here(bytes.saturating_add(FILE_BYTES)) {
             true => Ok(()),
-            false => Err(io::Error::other(self.space.used_up())),
+            false => Err(io::Error::other(self.space.used_up(Medium::Disk))),
         }
     }
 

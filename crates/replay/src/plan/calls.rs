@@ -3,10 +3,12 @@
 
 use std::rc::Rc;
 
+use events::record::part;
 use events::shape::{Classes, Dir, Kind, Of};
-use model::contents::is_cut;
+use model::contents::{is_cut, piece};
 use model::path::own_descriptor;
 use model::{Contents, Description, DescriptorTable, Offset, Origin, Stored, spawn_flags};
+use trace::Trace;
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
@@ -69,7 +71,7 @@ impl Planner<'_> {
             self.task(index, event, call, exit, ret, step);
             return;
         }
-        if let Some(powers) = powers(said, call)
+        if let Some(powers) = powers(said, call, self.trace)
             && self.judge.privileged
             && ret == 0
         {
@@ -77,7 +79,7 @@ impl Planner<'_> {
             self.open_action(index, event.tsc, exit).what = powers;
             return;
         }
-        let lock = Does::of(said, call, ret);
+        let lock = Does::of(said, call, ret, &mut Stored(self.trace));
         if let Some(Does::Fails { gives_up }) = lock {
             self.count_simulated();
             if gives_up {
@@ -111,7 +113,8 @@ impl Planner<'_> {
                 false => None,
             };
             let learn = links.paths.is_empty();
-            let treatment = self.judge.judge(said, call, ret, &table, &paths, learn);
+            let treatment =
+                self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
             (treatment, vague, untold, end, turn, flow, numbers)
         };
         if ret == 0 {
@@ -388,7 +391,8 @@ impl Planner<'_> {
             return None;
         }
         let table = self.world.descriptors(event.thread)?;
-        match self.judge.judge(said, call, 0, &table, &step.paths, true) {
+        let stored = &mut Stored(self.trace);
+        match self.judge.judge(said, call, 0, stored, &table, &step.paths, true) {
             Treatment::Make { stream } => Some(stream),
             _ => None,
         }
@@ -528,14 +532,17 @@ fn names_descriptor(said: &Said, arg: u8) -> bool {
     is_first && roles::of(said.row.nr) == Role::HardLink
 }
 
+/// Bytes of the sets that capset takes.
+const POWERS_BYTES: usize = 24;
+
 /// The capabilities that a call leaves its thread with.
-fn powers(said: &Said, call: &Call) -> Option<What> {
+fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
     let layout = &raw const events::layout::CAP_DATA;
     let number = said.args.iter().position(
         |arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(of), _) if std::ptr::eq(of, layout)),
     )?;
-    let data = call.data.iter().find(|data| usize::from(data.arg) == number)?;
-    let trace::event::Content::Inline(bytes) = &data.content else { return None };
+    let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
+    let bytes = Stored(trace).read(&data.content, POWERS_BYTES).ok()?;
     let (words, _) = bytes.as_chunks::<4>();
     let word = |at: usize| words.get(at).map_or(0, |word| u64::from(u32::from_le_bytes(*word)));
     // Two structs, each with 32 bits of each set.

@@ -3,7 +3,9 @@
 
 use events::Ret;
 use events::record::part;
-use trace::event::{Call, Content};
+use model::Contents;
+use model::contents::piece;
+use trace::event::Call;
 
 use crate::treatment::Said;
 
@@ -21,13 +23,13 @@ pub enum Does {
 
 impl Does {
     /// Of a call that returned `ret`.
-    pub fn of(said: &Said, call: &Call, ret: i64) -> Option<Does> {
+    pub fn of(said: &Said, call: &Call, ret: i64, stored: &mut dyn Contents) -> Option<Does> {
         if said.ret != Ret::Int {
             return None;
         }
         let gives_up = match said.row.name {
             "flock" if call.args[1] as i32 & libc::LOCK_UN == 0 => true,
-            "fcntl" if is_attempt(call) => false,
+            "fcntl" if is_attempt(call, stored) => false,
             _ => return None,
         };
         match ret {
@@ -43,13 +45,13 @@ impl Does {
 }
 
 /// Whether `fcntl` asks for a lock of a part of a file.
-fn is_attempt(call: &Call) -> bool {
+fn is_attempt(call: &Call, stored: &mut dyn Contents) -> bool {
     let asks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
-    let lock = call.data.iter().find(|data| data.arg == 2 && data.part == part::WHOLE);
-    let kind = lock.and_then(|data| match &data.content {
-        Content::Inline(bytes) => bytes.first_chunk().map(|kind| i16::from_le_bytes(*kind)),
-        Content::Blobs { .. } => None,
-    });
-    asks.contains(&(call.args[1] as i32))
-        && kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK)
+    if !asks.contains(&(call.args[1] as i32)) {
+        return false;
+    }
+    let lock = piece(&call.data, 2, part::WHOLE, 0, false);
+    let kind = lock.and_then(|data| stored.read(&data.content, size_of::<i16>()).ok());
+    let kind = kind.and_then(|bytes| bytes.first_chunk().map(|kind| i16::from_le_bytes(*kind)));
+    kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK)
 }

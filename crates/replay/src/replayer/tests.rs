@@ -1,6 +1,7 @@
 //! Replays of made-up recordings whose calls overlap. At the recorded pace each call begins when it
 //! did there: the order that is wrong is tried first, every time.
 
+mod hostile;
 mod races;
 mod stuck;
 

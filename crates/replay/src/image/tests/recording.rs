@@ -268,6 +268,11 @@ impl Recording {
         }
     }
 
+    /// What happened last.
+    pub fn last(&mut self) -> &mut Event {
+        self.events.last_mut().expect("something has happened")
+    }
+
     /// A call whose arguments are numbers.
     pub fn numbers(&mut self, name: &str, args: &[u64], ret: i64) {
         self.call(name, args, &[], ret);

@@ -1,0 +1,68 @@
+//! The last look before a call is made: by what its row says of each pointer, the kernel may go no
+//! further than our memory does. However arguments were built, this holds.
+
+use events::shape::{Extent, Kind};
+
+use super::Maker;
+use super::value::{Value, lower};
+use crate::batch::Call;
+use crate::memory::Span;
+
+/// Bytes of a page, as `mincore` counts them; bits of a word, as `select` does.
+const PAGE: usize = 4096;
+const WORD_BITS: usize = 64;
+/// Bytes of a length in memory.
+const LENGTH: usize = 4;
+
+impl Maker {
+    /// Lowers every count and length of a call to what is there.
+    pub(super) fn confine(&mut self, call: &Call) {
+        for (number, arg) in call.args.iter().enumerate() {
+            let Kind::Buf(_, _, len) = arg.kind else { continue };
+            let Value::Memory(span) = self.values[number] else { continue };
+            if !self.confine_one(span, len.extent(number as u8)) {
+                self.values[number] = Value::Nowhere;
+            }
+        }
+    }
+
+    /// The same of one pointer. Whether there is as much as it takes.
+    fn confine_one(&mut self, span: Span, extent: Extent) -> bool {
+        match extent {
+            Extent::Fixed(bytes) => return span.len() >= bytes as usize,
+            Extent::Argument { number, unit, more } => {
+                let Some(room) = span.len().checked_sub(more as usize) else { return false };
+                return self.at_most(number, room / unit.max(1) as usize);
+            }
+            Extent::Bits(number) => return self.at_most(number, span.len() / 8 / 8 * WORD_BITS),
+            Extent::Pages(number) => return self.at_most(number, span.len().saturating_mul(PAGE)),
+            Extent::Behind(number) => match self.values.get(usize::from(number)) {
+                Some(Value::Memory(length)) if length.len() >= LENGTH => {
+                    lower(*length, 0, LENGTH, span.len() as u64);
+                }
+                // Without a length the kernel goes nowhere.
+                _ => {}
+            },
+            Extent::Within { at, unit, head } => {
+                let Some(room) = span.len().checked_sub(head.into()) else { return false };
+                if span.len() < usize::from(at) + LENGTH {
+                    return false;
+                }
+                lower(span, at.into(), LENGTH, (room / usize::from(unit.max(1))) as u64);
+            }
+        }
+        true
+    }
+
+    /// An argument that counts what is in memory of ours counts no more than `most`. Whether it is
+    /// there.
+    pub(super) fn at_most(&mut self, number: u8, most: usize) -> bool {
+        match self.values.get_mut(usize::from(number)) {
+            Some(Value::Number(value)) => {
+                *value = (*value).min(most);
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Vectors of buffers.
+
+use events::record::part;
+use events::shape::Dir;
+
+use super::value::{Value, put_element};
+use super::{Maker, SLACK, TRANSFER_MAX, bounded, find, pieces};
+use crate::batch::{Batch, Call};
+use crate::memory::Span;
+use crate::shared::Fill;
+
+/// Elements that the kernel takes in one vector at most.
+const ELEMENTS_MAX: usize = 1024;
+/// Bytes of an element.
+const ELEMENT: usize = size_of::<libc::iovec>();
+
+impl Maker {
+    /// A vector of buffers, which another argument counts.
+    pub(super) fn vector(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        (number, counter): (usize, usize),
+        dir: Dir,
+        fill: &Fill,
+    ) -> Value {
+        // The kernel looks at 32 bits of it. What is too much for it stays so.
+        let asked = self.number(counter) as u32 as usize;
+        self.values[counter] = Value::Number(asked.min(ELEMENTS_MAX + 1));
+        if asked > ELEMENTS_MAX {
+            let len = (ELEMENTS_MAX + 1) * ELEMENT;
+            return Value::Memory(self.pointers.copy(std::iter::empty(), len, &Fill::Zeros));
+        }
+        let given = find(batch, call, number, part::WHOLE, 0, false)
+            .or_else(|| find(batch, call, number, part::WHOLE, 0, true));
+        let given = given.filter(|piece| !(piece.fault && call.ret < 0));
+        let Some(bytes) = given.and_then(|piece| batch.one_stretch(piece)) else {
+            return Value::Nowhere;
+        };
+        let lens: Vec<usize> = lens(bytes);
+        let goes_in =
+            dir == Dir::In || pieces(batch, call, number, part::CONTENT, false).next().is_some();
+        let vector = self.pointers.take(lens.len() * ELEMENT);
+        if call.ret < 0 {
+            self.vector_as_it_was(batch, call, number, vector, &lens);
+            return Value::Memory(vector);
+        }
+        let mut left = match (goes_in, call.ret > 0 && (call.stream || call.does_not_wait())) {
+            (true, _) => {
+                let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
+                if call.attempt { sum.min(TRANSFER_MAX) } else { bounded(sum, call.ret) }
+            }
+            (false, true) => call.ret as usize,
+            (false, false) => call.ret.max(0) as usize + SLACK,
+        };
+        for (at, len) in lens.iter().enumerate() {
+            let len = (*len).min(left);
+            left -= len;
+            let index = at as u16;
+            let piece = find(batch, call, number, part::CONTENT, index, false);
+            let span = match (goes_in, piece) {
+                (true, Some(piece)) => self.bytes_in(batch, piece, len, fill),
+                (true, None) => self.contents.copy(std::iter::empty(), len, fill),
+                (false, _) => {
+                    let span = self.contents.take(len);
+                    self.add_region(number, part::CONTENT, index, span);
+                    span
+                }
+            };
+            put_element(vector, at, Value::Memory(span), len);
+        }
+        self.go_on = super::GoOn::Vector { pointer: number };
+        Value::Memory(vector)
+    }
+
+    /// The elements of a call that failed: their lengths may be why. Nothing lies behind them but what
+    /// is stored.
+    fn vector_as_it_was(
+        &mut self,
+        batch: &Batch,
+        call: &Call,
+        number: usize,
+        vector: Span,
+        lens: &[usize],
+    ) {
+        for (index, &len) in lens.iter().enumerate() {
+            let piece = find(batch, call, number, part::CONTENT, index as u16, false);
+            let stored = piece.filter(|piece| batch.stored_len(piece) >= len);
+            let at = match stored {
+                Some(piece) => Value::Memory(self.bytes_in(batch, piece, len, &Fill::Zeros)),
+                None if len == 0 => Value::Memory(self.contents.take(1)),
+                None => Value::Nowhere,
+            };
+            put_element(vector, index, at, len);
+        }
+    }
+
+    /// A vector of one buffer.
+    pub(super) fn vector_of(&mut self, bytes: Span) -> Span {
+        let vector = self.pointers.take(ELEMENT);
+        put_element(vector, 0, Value::Memory(bytes), bytes.len());
+        vector
+    }
+}
+
+/// The lengths in an array of `struct iovec`.
+pub fn lens(bytes: &[u8]) -> Vec<usize> {
+    let len = |element: &[u8]| element[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+    bytes.chunks_exact(ELEMENT).map(|element| len(element) as usize).collect()
+}
+
+/// Takes bytes that have passed out of a vector.
+pub fn skip(vector: Span, bytes: usize) {
+    let mut bytes = bytes;
+    // SAFETY: the vector is memory of ours, which only its builder uses.
+    let elements = unsafe { vector.bytes_mut() }.chunks_exact_mut(ELEMENT);
+    for element in elements {
+        let (base, len) = element.split_at_mut(ELEMENT / 2);
+        let word = |half: &[u8]| half.first_chunk().map_or(0, |word| usize::from_ne_bytes(*word));
+        let part = bytes.min(word(len));
+        let (start, left) = (word(base).wrapping_add(part), word(len) - part);
+        base.copy_from_slice(&start.to_ne_bytes());
+        len.copy_from_slice(&left.to_ne_bytes());
+        bytes -= part;
+    }
+}
