@@ -14,9 +14,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use replay::Options;
-use replay::jail::{self, Exit, Powers};
+use replay::jail::{self, Directory, Exit, Powers};
 use replay::log::{Line, Wanted};
 use replay::session::{Findings, Image, Session};
+use replay::space::available_memory;
 use trace::Trace;
 use trace::event::EventKind;
 
@@ -59,11 +60,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let recording = (preamble.host.clone(), preamble.epoch_ns);
     let mut report = Report { recording, ..Report::default() };
     let log = Log::open(&args)?;
+    let opened = Opened::once(&args)?;
     interrupt::listen();
     for number in 0..args.repeat {
         let root = Root::new(&args, number)?;
         let log = log.as_ref().map(|log| log.of_run(number)).transpose()?;
-        let came = in_jail(&args, &trace, &options, user, root.path(), log);
+        let came = in_jail(&args, &trace, &options, user, (root.directory(), &opened), log);
         if let Some(signal) = interrupt::heard() {
             if let Some(kept) = root.keep_if(args.keep)? {
                 note(&format!("interrupted; the files are in {}", kept.display()));
@@ -98,6 +100,30 @@ fn first_user(trace: &Trace) -> Option<(u32, u32)> {
     })
 }
 
+/// What the user named besides the root, opened before the first replay: later ones find the same.
+struct Opened {
+    binds: Vec<jail::Bind>,
+    image: Option<Directory>,
+}
+
+impl Opened {
+    fn once(args: &Args) -> Result<Opened, Failure> {
+        let open = |path: &Path| {
+            let opened = Directory::open(path);
+            opened.map_err(|error| Failure::Failed(format!("replay: {error}")))
+        };
+        let bind = |bind: &args::Bind| {
+            let inside = bind.inside.clone();
+            Ok::<_, Failure>(jail::Bind { directory: open(&bind.host)?, inside })
+        };
+        let image = match args.image.as_str() {
+            "trace" | "none" => None,
+            directory => Some(open(Path::new(directory))?),
+        };
+        Ok(Opened { binds: args.bind.iter().map(bind).collect::<Result<_, _>>()?, image })
+    }
+}
+
 /// One replay in a jail: what protected the machine, and what came of it, which comes through a
 /// pipe.
 fn in_jail(
@@ -105,19 +131,14 @@ fn in_jail(
     trace: &Trace,
     options: &Options,
     user: Option<(u32, u32)>,
-    root: &Path,
+    (root, opened): (&Directory, &Opened),
     mut log: Option<Log>,
 ) -> Result<(String, Findings), Failure> {
     let fail = |what: &dyn std::fmt::Display| Failure::Failed(format!("replay: {what}"));
-    let image = match args.image.as_str() {
-        "trace" => Image::Trace,
-        "none" => Image::None,
-        directory => {
-            let opened = File::open(directory);
-            let opened =
-                opened.map_err(|error| Failure::Failed(format!("{directory}: {error}")))?;
-            Image::Copy(opened.into())
-        }
+    let image = match (&opened.image, args.image.as_str()) {
+        (Some(directory), _) => Image::Copy(directory.to_read().map_err(|error| fail(&error))?),
+        (None, "none") => Image::None,
+        (None, _) => Image::Trace,
     };
     let pipe = || io::pipe().map_err(|error| fail(&error));
     let ((reading, writing), (ready, readied), (going, go)) = (pipe()?, pipe()?, pipe()?);
@@ -128,7 +149,8 @@ fn in_jail(
         Image::Trace | Image::None => None,
     };
     let readable = readable.as_ref().map(AsFd::as_fd);
-    let jail_options = jail::Options { root, binds: &args.bind, identity: user, readable };
+    let jail_options = jail::Options { root, binds: &opened.binds, identity: user, readable };
+    let memory = available_memory();
     let inmate = jail::spawn(&jail_options, |jail| {
         let passes = if matches!(image, Image::Trace) { 2 } else { 1 };
         let progress = Progress::new(trace, passes);
@@ -148,6 +170,7 @@ fn in_jail(
             places: &places,
             options: options.clone(),
             max_size: args.max_size,
+            memory,
             ready: Some((OwnedFd::from(readied), OwnedFd::from(going))),
             compare: args.until.is_none(),
             proc: jail.proc,

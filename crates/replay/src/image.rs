@@ -42,7 +42,7 @@ use trace::{ReadError, Trace};
 use crate::shared::Fill;
 use crate::space::Space;
 
-pub use copy::copy;
+pub use copy::{Inode, copy};
 pub use ranges::Ranges;
 pub use unknown::Unknown;
 
@@ -58,6 +58,9 @@ pub enum ImageError {
     /// The trace speaks of more files than are followed.
     #[error("the trace speaks of more files than can be followed")]
     TooMany,
+    /// What was named cannot be copied.
+    #[error("the directory to copy from is {0}")]
+    Source(&'static str),
     /// A file of the image cannot be made.
     #[error("cannot make {} in the image: {source}", shown(path))]
     Write {

@@ -21,24 +21,28 @@
 
 mod attributes;
 mod birth;
+mod clear;
+mod directory;
 mod error;
+mod kernel_files;
 mod mounts;
 mod privileges;
 mod words;
 
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use birth::{Exit, Inmate};
+pub use directory::Directory;
 pub use error::JailError;
 pub use privileges::Powers;
 
 /// A directory of the host that appears inside.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Bind {
     /// The directory outside.
-    pub host: PathBuf,
+    pub directory: Directory,
     /// Where it appears; an absolute path in the jail, made if it is not there.
     pub inside: PathBuf,
 }
@@ -47,7 +51,7 @@ pub struct Bind {
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The directory that becomes `/`.
-    pub root: &'a Path,
+    pub root: &'a Directory,
     /// What else appears in it.
     pub binds: &'a [Bind],
     /// The user and group that an ordinary user is to be inside; as root, everybody is himself.
@@ -92,6 +96,6 @@ pub struct Jail {
 /// Must be called while this process has one thread, and the thread that calls must outlive the
 /// jail: the kernel ends the jail with it.
 pub fn spawn(options: &Options, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
-    mounts::refuse_kernel_files(options)?;
+    kernel_files::refuse(options)?;
     birth::spawn(options, body)
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use trace::Trace;
 
 use crate::compare::{self, FinalState, Scrutiny};
-use crate::image::{self, Built, ImageError};
+use crate::image::{self, Built, ImageError, Inode};
 use crate::log::Wanted;
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::hash_of;
@@ -49,6 +49,8 @@ pub struct Session<'a> {
     pub ready: Option<(OwnedFd, OwnedFd)>,
     /// Bytes that may be taken of each file system.
     pub max_size: Option<u64>,
+    /// Bytes of memory that are available: see [`crate::space::available_memory`].
+    pub memory: u64,
     /// Compare what is left with the recording's end.
     pub compare: bool,
     /// The processes of this jail.
@@ -129,7 +131,19 @@ impl Session<'_> {
         let open = |path: &[u8]| File::open(OsStr::from_bytes(path)).map(OwnedFd::from);
         let places = std::iter::once(&b"/"[..]).chain(self.places.iter().map(|place| &place[..]));
         let directories = places.map(open).collect::<io::Result<_>>()?;
-        Ok(Arc::new(Space::new(directories, self.max_size)?))
+        Ok(Arc::new(Space::new(directories, self.max_size)?.in_memory(self.memory)))
+    }
+
+    /// The root, and what is bound into it.
+    fn own(&self) -> Result<Vec<Inode>, ImageError> {
+        let inode = |path: &[u8]| {
+            let stat = rustix::fs::stat(path);
+            let stat = stat
+                .map_err(|error| ImageError::Write { path: path.to_vec(), source: error.into() })?;
+            Ok((stat.st_dev, stat.st_ino))
+        };
+        let places = self.places.iter().map(|place| &place[..]);
+        std::iter::once(&b"/"[..]).chain(places).map(inode).collect()
     }
 
     fn build(&self, space: &Arc<Space>) -> Result<Built, ImageError> {
@@ -140,7 +154,7 @@ impl Session<'_> {
                 let (fill, progress) = (&self.options.fill, self.progress);
                 image::build(self.trace, root.as_fd(), self.places, space, fill, progress)
             }
-            Image::Copy(from) => image::copy(from.as_fd(), root.as_fd()),
+            Image::Copy(from) => image::copy(from.as_fd(), root.as_fd(), &self.own()?, space),
             Image::None => Ok(Built::default()),
         }
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use replay::jail::Bind;
 use replay::{Fill, Verify};
 
 use super::log::Told;
@@ -108,6 +107,15 @@ pub struct Args {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A directory of the host, and where it is to appear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// The directory.
+    pub host: PathBuf,
+    /// The place in the root.
+    pub inside: PathBuf,
 }
 
 /// Order between threads.

@@ -4,22 +4,37 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use replay::jail::Directory;
 use tempfile::TempDir;
 
 use super::Args;
 use crate::failure::Failure;
 
-/// A directory that stands for `/`.
+/// The name of a fresh one.
+const NAME: &str = "root";
+
+/// A directory that stands for `/`. It is opened once; from then on its path is only shown.
 pub enum Root {
     /// Made for this replay, in a directory that only we may enter: whatever mode a trace gives the
     /// root, nobody finds what is left in it.
-    Fresh(TempDir, PathBuf),
+    Fresh {
+        /// The path of that one.
+        around: TempDir,
+        /// The same, open.
+        above: Directory,
+        /// The root.
+        root: Directory,
+    },
     /// The user's.
-    Given(PathBuf),
+    Given(Directory, PathBuf),
 }
 
 fn fail(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Failed(format!("{}: {error}", path.display()))
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
 }
 
 impl Root {
@@ -30,14 +45,15 @@ impl Root {
             let mut named = tempfile::Builder::new();
             let around = named.prefix("reenact-replay-").permissions(private).tempdir();
             let around = around.map_err(|error| fail(&std::env::temp_dir(), &error))?;
-            let path = around.path().join("root");
-            fs::create_dir(&path).map_err(|error| fail(&path, &error))?;
-            return Ok(Root::Fresh(around, path));
+            let above = Directory::open_private(around.path()).map_err(failed)?;
+            let root = above.make(NAME).map_err(failed)?;
+            return Ok(Root::Fresh { around, above, root });
         };
         fs::create_dir_all(path).map_err(|error| fail(path, &error))?;
-        let path = path.canonicalize().map_err(|error| fail(path, &error))?;
+        let root = Directory::open(path).map_err(failed)?;
+        let path = root.path().unwrap_or_else(|_| path.clone());
         if args.image != "none" {
-            let empty = fs::read_dir(&path).map_err(|error| fail(&path, &error))?.next().is_none();
+            let empty = root.is_empty().map_err(|error| fail(&path, &error))?;
             if !empty && number == 0 && !args.overwrite {
                 return Err(Failure::Usage(format!(
                     "{} is not empty; --overwrite replays into it all the same, --image none \
@@ -46,58 +62,31 @@ impl Root {
                 )));
             }
             if number > 0 {
-                clear(&path)?;
+                root.clear().map_err(|error| fail(&path, &error))?;
             }
         }
-        Ok(Root::Given(path))
+        Ok(Root::Given(root, path))
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
+    /// The directory.
+    pub fn directory(&self) -> &Directory {
         match self {
-            Root::Fresh(_, path) | Root::Given(path) => path,
+            Root::Fresh { root, .. } | Root::Given(root, _) => root,
         }
     }
 
     /// Lets go of it. Where it is kept, if it is.
     pub fn keep_if(self, keep: bool) -> Result<Option<PathBuf>, Failure> {
         match self {
-            Root::Given(path) => Ok(Some(path)),
-            Root::Fresh(around, path) if keep => {
-                let _ = around.keep();
-                Ok(Some(path))
-            }
-            Root::Fresh(around, path) => {
-                unlock(&path);
-                around.close().map_err(|error| fail(&path, &error))?;
+            Root::Given(_, path) => Ok(Some(path)),
+            Root::Fresh { around, .. } if keep => Ok(Some(around.keep().join(NAME))),
+            Root::Fresh { around, above, root } => {
+                let removed = root.clear().and_then(|()| above.remove(NAME));
+                let around = around.keep();
+                let removed = removed.and_then(|()| fs::remove_dir(&around));
+                removed.map_err(|error| fail(&around.join(NAME), &error))?;
                 Ok(None)
             }
-        }
-    }
-}
-
-/// Removes what is in a directory.
-fn clear(path: &Path) -> Result<(), Failure> {
-    unlock(path);
-    for entry in fs::read_dir(path).map_err(|error| fail(path, &error))? {
-        let entry = entry.map_err(|error| fail(path, &error))?;
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let removed = match is_directory {
-            true => fs::remove_dir_all(entry.path()),
-            false => fs::remove_file(entry.path()),
-        };
-        removed.map_err(|error| fail(&entry.path(), &error))?;
-    }
-    Ok(())
-}
-
-/// Replayed modes may forbid us to remove what is in a directory.
-fn unlock(path: &Path) {
-    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-    let Ok(entries) = fs::read_dir(path) else { return };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            unlock(&entry.path());
         }
     }
 }

@@ -10,7 +10,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::assemble::left_out::DEVICE;
 use super::{Built, ImageError};
+use crate::space::{Medium, Space};
 
 /// Bytes that are copied at once.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -20,9 +22,36 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 400;
 /// Set-user-id and set-group-id.
 const SET_IDS: u32 = 0o6000;
+/// What a name takes beyond its bytes.
+const FILE_BYTES: u64 = 256;
+
+/// File systems whose files are made as they are read: they may be without end.
+const VIEWS: &[u64] = &[
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x1cd1,      // devpts
+    0x27_e0eb,   // cgroup
+    0x6367_7270, // cgroup2
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x7363_6673, // securityfs
+    0xcafe_4a11, // bpf
+    0x1980_0202, // mqueue
+    0x6265_6570, // configfs
+    0x4249_4e4d, // binfmt_misc
+    0xde5e_81e4, // efivarfs
+    0x6165_676c, // pstore
+    0xf97c_ff8c, // selinuxfs
+    0x4341_5d53, // smackfs
+    0x6573_5543, // fusectl
+    0x187,       // autofs
+];
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A file system and a number there.
+pub type Inode = (u64, u64);
 
 struct Frame {
     from: OwnedFd,
@@ -34,18 +63,35 @@ struct Frame {
 
 struct Copy<'a> {
     root: BorrowedFd<'a>,
+    /// The root and what is bound into it: copied into themselves, they would grow without end.
+    own: &'a [Inode],
+    space: &'a Space,
     built: Built,
     /// Where the first name of a file with several is.
-    linked: HashMap<(u64, u64), Vec<u8>>,
+    linked: HashMap<Inode, Vec<u8>>,
 }
 
-/// Copies all that is in a directory into another one: links as links, no devices.
-pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<Built, ImageError> {
-    let mut copy = Copy { root: to, built: Built::default(), linked: HashMap::new() };
+/// Copies all that is in a directory into another one: links as links, no devices, and none of the
+/// directories that are `own`. No more than `space` has is taken.
+pub fn copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    own: &[Inode],
+    space: &Space,
+) -> Result<Built, ImageError> {
+    let (built, linked) = Default::default();
+    let mut copy = Copy { root: to, own, space, built, linked };
     let open = |fd: BorrowedFd<'_>| rustix::fs::openat(fd, ".", DIRECTORY, Mode::empty());
     let opened = open(from).and_then(|from| Ok((from, open(to)?)));
     let (from, to) = opened.map_err(|error| ImageError::write(b"/", error))?;
-    let mut frames = vec![frame(from, to, Vec::new())?];
+    let top = frame(from, to, Vec::new())?;
+    if own.contains(&inode(&top.stat)) {
+        return Err(ImageError::Source("the root of the replay itself, or bound into it"));
+    }
+    if is_view(top.from.as_fd()).map_err(|error| ImageError::write(b"/", error))? {
+        return Err(ImageError::Source("a view of the kernel"));
+    }
+    let mut frames = vec![top];
     while let Some(top) = frames.last_mut() {
         match top.left.pop() {
             Some(name) => {
@@ -87,7 +133,37 @@ fn frame(from: OwnedFd, to: OwnedFd, path: Vec<u8>) -> Result<Frame, ImageError>
     }
 }
 
+fn inode(stat: &Stat) -> Inode {
+    (stat.st_dev, stat.st_ino)
+}
+
+fn is_view(directory: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(VIEWS.contains(&(rustix::fs::fstatfs(directory)?.f_type as u64)))
+}
+
 impl Copy<'_> {
+    /// Counts bytes of the disk.
+    fn take(&self, bytes: u64) -> io::Result<()> {
+        match self.space.take_here(bytes) {
+            true => Ok(()),
+            false => Err(io::Error::other(self.space.used_up(Medium::Disk))),
+        }
+    }
+
+    /// Whether a directory is one that is not copied.
+    fn leaves_out(&mut self, from: &OwnedFd, above: &Stat) -> io::Result<bool> {
+        let stat = rustix::fs::fstat(from)?;
+        let why = if self.own.contains(&inode(&stat)) {
+            "the root of the replay itself, and what is bound into it"
+        } else if stat.st_dev != above.st_dev && is_view(from.as_fd())? {
+            "views of the kernel"
+        } else {
+            return Ok(false);
+        };
+        self.built.leave_out(why);
+        Ok(true)
+    }
+
     fn entry(
         &mut self,
         frame: &Frame,
@@ -97,8 +173,9 @@ impl Copy<'_> {
         let stat = rustix::fs::statat(&frame.from, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let to = &frame.to;
         let kind = FileType::from_raw_mode(stat.st_mode);
+        self.take(FILE_BYTES)?;
         if kind != FileType::Directory && stat.st_nlink > 1 {
-            let inode = (stat.st_dev, stat.st_ino);
+            let inode = inode(&stat);
             if let Some(first) = self.linked.get(&inode) {
                 let first = first.strip_prefix(b"/").unwrap_or(first);
                 rustix::fs::linkat(self.root, first, to, name, AtFlags::empty())?;
@@ -108,11 +185,14 @@ impl Copy<'_> {
         }
         match kind {
             FileType::Directory => {
+                let from = rustix::fs::openat(&frame.from, name, DIRECTORY, Mode::empty())?;
+                if self.leaves_out(&from, &frame.stat)? {
+                    return Ok(None);
+                }
                 match rustix::fs::mkdirat(to, name, Mode::RWXU) {
                     Err(Errno::EXIST) => {}
                     made => made?,
                 }
-                let from = rustix::fs::openat(&frame.from, name, DIRECTORY, Mode::empty())?;
                 let to = rustix::fs::openat(to, name, DIRECTORY, Mode::empty())?;
                 self.built.directories += 1;
                 return Ok(Some((from, to, path.to_vec())));
@@ -124,15 +204,23 @@ impl Copy<'_> {
                 self.built.links += 1;
             }
             FileType::RegularFile => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                // Something else may be there by now: nobody waits for a pipe.
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let from = rustix::fs::openat(&frame.from, name, flags, Mode::empty())?;
+                let stat = rustix::fs::fstat(&from)?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                    self.built.leave_out("files that changed meanwhile");
+                    return Ok(None);
+                }
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
                 let to = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)?;
                 let size = stat.st_size as u64;
                 rustix::fs::ftruncate(&to, size)?;
                 self.built.files += 1;
                 self.built.seen_bytes += size;
-                ranges(from.as_fd(), to.as_fd(), data(from.as_fd(), size)?.into_iter())?;
+                let data = data(from.as_fd(), size)?;
+                self.take(data.iter().map(|range| range.end - range.start).sum())?;
+                ranges(from.as_fd(), to.as_fd(), data.into_iter())?;
                 self.attributes(from.as_fd(), to.as_fd(), &stat)?;
             }
             FileType::Fifo | FileType::Socket => {
@@ -143,7 +231,7 @@ impl Copy<'_> {
                 rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
                 self.built.special += 1;
             }
-            _ => self.built.leave_out(super::assemble::left_out::DEVICE),
+            _ => self.built.leave_out(DEVICE),
         }
         Ok(None)
     }
@@ -250,10 +338,69 @@ pub fn ranges(
 mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+    use std::path::Path;
 
     use rustix::fs::CWD;
 
     use super::*;
+
+    fn identity(path: &Path) -> Inode {
+        let meta = fs::metadata(path).unwrap();
+        (meta.dev(), meta.ino())
+    }
+
+    fn space(max: Option<u64>, on: &Path) -> Space {
+        Space::new(vec![File::open(on).unwrap().into()], max).unwrap()
+    }
+
+    #[test]
+    fn an_image_never_holds_the_root_that_it_is_copied_into() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["a/root", "a/bound", "a/other"] {
+            fs::create_dir_all(path(name)).unwrap();
+            fs::write(path(name).join("file"), name).unwrap();
+        }
+        symlink("a/root", path("link")).unwrap();
+        let own = ["a/root", "a/bound"].map(|name| identity(&path(name)));
+        let target = File::open(path("a/root")).unwrap();
+        let space = space(None, dir.path());
+        let from = File::open(dir.path()).unwrap();
+        let built = copy(from.as_fd(), target.as_fd(), &own, &space).unwrap();
+        assert_eq!(fs::read(path("a/root/a/other/file")).unwrap(), b"a/other");
+        assert!(!path("a/root/a/root").exists() && !path("a/root/a/bound").exists());
+        assert!(path("a/root/link").is_symlink());
+        assert_eq!(built.left_out.values().sum::<u64>(), 2);
+        for name in ["a/root", "a/bound", "link"] {
+            let from = File::open(path(name)).unwrap();
+            copy(from.as_fd(), target.as_fd(), &own, &space).expect_err(name);
+        }
+    }
+
+    #[test]
+    fn views_of_the_kernel_are_left_out() {
+        let to = tempfile::tempdir().unwrap();
+        let target = File::open(to.path()).unwrap();
+        let space = space(Some(1 << 20), to.path());
+        let from = File::open("/proc/self").unwrap();
+        copy(from.as_fd(), target.as_fd(), &[], &space).expect_err("it has no end");
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn no_more_is_copied_than_there_is_room() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in 0..8 {
+            fs::write(from.path().join(name.to_string()), vec![1; 1 << 20]).unwrap();
+        }
+        let (source, target) = (File::open(from.path()).unwrap(), File::open(to.path()).unwrap());
+        let space = space(Some(3 << 20), to.path());
+        let refused = copy(source.as_fd(), target.as_fd(), &[], &space).unwrap_err();
+        assert!(refused.to_string().contains("--max-size"), "{refused}");
+        let files =
+            fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+        assert!(files.map(|file| file.len()).sum::<u64>() <= 4 << 20);
+    }
 
     #[test]
     fn everything_is_copied_and_nothing_is_followed() {
@@ -274,7 +421,8 @@ mod tests {
         let _ = chown(path("pipe"), Some(1234), Some(2345));
 
         let (source, target) = (File::open(from.path()).unwrap(), File::open(to.path()).unwrap());
-        let built = copy(source.as_fd(), target.as_fd()).unwrap();
+        let own = [identity(to.path())];
+        let built = copy(source.as_fd(), target.as_fd(), &own, &space(None, to.path())).unwrap();
 
         let meta = |name: &str| fs::symlink_metadata(to.path().join(name)).unwrap();
         assert_eq!(fs::read(to.path().join("a/b/file")).unwrap(), b"some bytes");

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::process::{Pid, Signal};
 
+use super::mounts::Trees;
 use super::words::Word;
 use super::{Jail, JailError, Options, Protection, mounts, privileges};
 
@@ -98,7 +99,7 @@ fn fork() -> io::Result<Option<Pid>> {
 /// Makes keeper and inmate.
 pub fn spawn(options: &Options, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
     let failed = |error| JailError::io("cannot start a process for the jail", error);
-    let root = mounts::open_root(options)?;
+    let root = options.root.try_clone().map_err(failed)?;
     let (mut line, inner) = UnixStream::pair().map_err(failed)?;
     let command = rustix::process::getpid();
     let Some(keeper) = fork().map_err(failed)? else {
@@ -145,8 +146,8 @@ fn map_own_ids(child: Pid) -> io::Result<()> {
 /// The life of the keeper.
 fn keep(options: &Options, mut line: UnixStream, command: Pid, body: impl FnOnce(Jail) -> u8) -> ! {
     let inmate = match enter_namespaces(options, &mut line, command) {
-        Ok(user_namespace) => match fork() {
-            Ok(None) => confine(options, line, user_namespace, body),
+        Ok((user_namespace, trees)) => match fork() {
+            Ok(None) => confine(options, trees, line, user_namespace, body),
             Ok(Some(inmate)) => inmate,
             Err(error) => give_up(line, JailError::io("cannot start the inmate", error)),
         },
@@ -204,12 +205,12 @@ fn die_with_parent() -> Result<(), JailError> {
 }
 
 /// Gives the keeper its user namespace, and namespaces to the children that it will have. Whether
-/// there is a user namespace: root can do without.
+/// there is a user namespace (root can do without), and what is to be mounted.
 fn enter_namespaces(
     options: &Options,
     line: &mut UnixStream,
     command: Pid,
-) -> Result<bool, JailError> {
+) -> Result<(bool, Trees), JailError> {
     // Keys of the terminal, and access to it, are the command's.
     let _ = rustix::process::setsid();
     let root = rustix::process::geteuid().is_root();
@@ -225,6 +226,7 @@ fn enter_namespaces(
         (true, false) => map_one(options.identity.unwrap_or((uid, gid)), (uid, gid)),
     };
     mapped.map_err(|error| JailError::no_power("cannot map ids into the jail", error))?;
+    let trees = mounts::copy_trees(options)?;
     let others = libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWNET
@@ -236,7 +238,7 @@ fn enter_namespaces(
     if rustix::process::getppid() != Some(command) {
         return Err(JailError::plain("the command has ended"));
     }
-    Ok(user_namespace)
+    Ok((user_namespace, trees))
 }
 
 fn unshare(flags: i32) -> io::Result<()> {
@@ -265,11 +267,12 @@ fn map_one(inside: (u32, u32), outside: (u32, u32)) -> io::Result<()> {
 /// The life of the inmate.
 fn confine(
     options: &Options,
+    trees: Trees,
     mut line: UnixStream,
     user_namespace: bool,
     body: impl FnOnce(Jail) -> u8,
 ) -> ! {
-    let (jail, made) = match lock_up(options, user_namespace) {
+    let (jail, made) = match lock_up(options, trees, user_namespace) {
         Ok(done) => done,
         Err(error) => give_up(line, error),
     };
@@ -283,14 +286,18 @@ fn confine(
 }
 
 /// Takes away everything that is not needed.
-fn lock_up(options: &Options, user_namespace: bool) -> Result<(Jail, Vec<String>), JailError> {
+fn lock_up(
+    options: &Options,
+    trees: Trees,
+    user_namespace: bool,
+) -> Result<(Jail, Vec<String>), JailError> {
     die_with_parent()?;
     if user_namespace {
         // In ours nobody gets another one, with all powers in it. Where /proc is read-only, the
         // layers below must do.
         let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
     }
-    let mounts = mounts::enter(options)?;
+    let mounts = mounts::enter(options, trees)?;
     // Keys of the session stay outside; where the kernel has no keys there is nothing to leave.
     // SAFETY: a null name asks for a new session without a name.
     unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, 0) };

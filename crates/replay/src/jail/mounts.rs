@@ -2,18 +2,18 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
 };
+use rustix::process::PidfdFlags;
+use rustix::thread::ThreadNameSpaceType;
 
-use super::{JailError, Options, attributes};
+use super::{JailError, Options, directory, kernel_files};
 
 /// What is mounted, for the one who enters.
 pub struct Mounts {
@@ -25,178 +25,113 @@ pub struct Mounts {
 /// The devices that are the same everywhere, and harmless.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
 
-/// File systems that are doors into the kernel. They must not be in a jail: root inside a user
-/// namespace that maps root may write, for instance, to /proc/sys.
-const KERNELS: &[&str] = &[
-    "autofs",
-    "binder",
-    "binfmt_misc",
-    "bpf",
-    "cgroup",
-    "cgroup2",
-    "configfs",
-    "debugfs",
-    "devpts",
-    "devtmpfs",
-    "efivarfs",
-    "functionfs",
-    "fusectl",
-    "gadgetfs",
-    "hugetlbfs",
-    "mqueue",
-    "nfsd",
-    "nsfs",
-    "proc",
-    "pstore",
-    "resctrl",
-    "rpc_pipefs",
-    "securityfs",
-    "selinuxfs",
-    "smackfs",
-    "sysfs",
-    "tracefs",
-];
-
-/// Refuses roots and binds that hold the whole system, or file systems of the kernel.
-pub fn refuse_kernel_files(options: &Options) -> Result<(), JailError> {
-    let table = std::fs::read("/proc/self/mountinfo")
-        .map_err(|error| JailError::io("cannot read /proc/self/mountinfo", error))?;
-    let mounts = parse(&table);
-    let dirs = std::iter::once(options.root).chain(options.binds.iter().map(|bind| &*bind.host));
-    for dir in dirs {
-        let real = dir.canonicalize().map_err(|e| JailError::io(&dir.display().to_string(), e))?;
-        refuse(&real, &mounts)?;
-    }
-    // Before anything is made in the root.
-    match options.binds.iter().find(|bind| !is_plain(&bind.inside)) {
-        Some(bind) => Err(JailError::plain(format!(
-            "cannot bind at {}: not a plain absolute path below /, in UTF-8",
-            bind.inside.display()
-        ))),
-        None => Ok(()),
-    }
+/// What is to be mounted: copies of the host's mounts, which hang nowhere yet.
+pub struct Trees {
+    root: OwnedFd,
+    binds: Vec<OwnedFd>,
 }
 
-/// Whether a path names something below `/` without detours.
-fn is_plain(path: &Path) -> bool {
-    let mut parts = path.components();
-    parts.next() == Some(Component::RootDir)
-        && path.to_str().is_some()
-        && path != Path::new("/")
-        && parts.all(|part| matches!(part, Component::Normal(_)))
-}
+const HARMLESS: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 
-fn refuse(dir: &Path, mounts: &[(PathBuf, String)]) -> Result<(), JailError> {
-    let shown = dir.display();
-    if dir == Path::new("/") {
-        return Err(JailError::plain("/ is the whole system: give a directory of its own"));
-    }
-    // The last of the deepest mounts is what is seen at a path.
-    let depth = |(at, _): &&(PathBuf, String)| at.components().count();
-    let around = mounts.iter().filter(|(at, _)| dir.starts_with(at)).max_by_key(depth);
-    let below = mounts.iter().filter(|(at, _)| at.starts_with(dir) && at != dir);
-    let is_kernels = |(_, kind): &&(PathBuf, String)| KERNELS.contains(&kind.as_str());
-    match around.into_iter().chain(below).find(is_kernels) {
-        None => Ok(()),
-        Some((at, kind)) => Err(JailError {
-            what: format!("{shown} gives access to {}, which is a {kind}", at.display()),
-            remedy: format!("unmount that, or give another directory than {shown}"),
-        }),
-    }
-}
-
-/// Mount points and types of file systems, from the text of mountinfo.
-fn parse(table: &[u8]) -> Vec<(PathBuf, String)> {
-    let line = |line: &[u8]| {
-        let mut words = line.split(|byte| *byte == b' ');
-        let at = unescape(words.nth(4)?);
-        let kind = words.skip_while(|word| *word != b"-").nth(1)?;
-        Some((at, String::from_utf8_lossy(kind).into_owned()))
-    };
-    table.split(|byte| *byte == b'\n').filter_map(line).collect()
-}
-
-/// Blanks, tabs, newlines and backslashes are octal there.
-fn unescape(path: &[u8]) -> PathBuf {
-    let mut plain = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let [first, after @ ..] = rest {
-        let code = after.get(..3).and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 8).ok());
-        match (first, code) {
-            (b'\\', Some(code)) => {
-                plain.push(code);
-                rest = &after[3..];
-            }
-            _ => {
-                plain.push(*first);
-                rest = after;
-            }
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(plain))
-}
-
-/// The root, as a descriptor of the command.
-pub fn open_root(options: &Options) -> Result<OwnedFd, JailError> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(options.root, flags, Mode::empty())
-        .map_err(|error| JailError::io(&options.root.display().to_string(), error))
+/// Copies the mounts of root and binds, in the mount namespace in which they were opened.
+pub fn copy_trees(options: &Options) -> Result<Trees, JailError> {
+    let restrictions = HARMLESS | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let tree = |directory| directory::tree(directory, restrictions);
+    let binds = options.binds.iter().map(|bind| tree(&bind.directory)).collect::<Result<_, _>>()?;
+    Ok(Trees { root: tree(options.root)?, binds })
 }
 
 /// Makes the root of the options the root of this process and detaches everything else. In a mount
 /// namespace of our own.
-pub fn enter(options: &Options) -> Result<Mounts, JailError> {
+pub fn enter(options: &Options, trees: Trees) -> Result<Mounts, JailError> {
     let failed = |what: &str| {
         let what = format!("cannot mount in the jail: {what}");
         move |error: Errno| JailError::io(&what, error)
     };
-    let everywhere = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", everywhere).map_err(failed("/"))?;
-    let root = options.root.canonicalize().map_err(|e| JailError::io("the jail's root", e))?;
-    let harmless = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let tree = detached(&root, harmless | MountAttrFlags::MOUNT_ATTR_NODEV)?;
+    apart_from_others()?;
     let mut later = Vec::new();
     for device in DEVICES.iter().map(Path::new).filter(|device| is_device(device)) {
         // The node is the host's: read-only keeps its mode and owner, and forbids no writing into it.
-        let fixed = harmless | MountAttrFlags::MOUNT_ATTR_RDONLY;
-        later.push((detached(device, fixed)?, device.to_path_buf()));
-    }
-    for bind in options.binds {
-        let tree = detached(&bind.host, harmless | MountAttrFlags::MOUNT_ATTR_NODEV)?;
-        later.push((tree, bind.inside.clone()));
+        let fixed = HARMLESS | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        later.push((directory::tree_at(device, fixed)?, device.to_path_buf()));
     }
     let proc = own_proc().ok();
-    attach(&tree, &root).map_err(failed("the root"))?;
-    rustix::process::fchdir(&tree).map_err(failed("the root"))?;
-    // The old root is put over the new one, and taken off again: no directory is needed for it.
+    let told = Told::before(&proc);
+    // It is put over everything, and then the old root over it and taken off again: no other directory
+    // is needed for that.
+    attach(&trees.root, Path::new("/")).map_err(failed("the root"))?;
+    rustix::process::fchdir(&trees.root).map_err(failed("the root"))?;
     rustix::process::pivot_root(".", ".").map_err(failed("pivot_root"))?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(failed("the old root"))?;
     rustix::process::chdir("/").map_err(failed("the new root"))?;
+    told.refuse_kernel_files()?;
     let mut made = Vec::new();
-    for (tree, inside) in later {
-        let shown = inside.display().to_string();
+    let mut place = |tree: OwnedFd, inside: &Path| {
+        let shown = inside.display();
         let fault = |error: io::Error| JailError::io(&format!("cannot mount at {shown}"), error);
-        make_place(&tree, &inside, &mut made).map_err(fault)?;
-        attach(&tree, &inside).map_err(|error| fault(error.into()))?;
+        make_place(&tree, inside, &mut made).map_err(fault)?;
+        attach(&tree, inside).map_err(|error| fault(error.into()))
+    };
+    for (tree, bind) in trees.binds.into_iter().zip(options.binds) {
+        place(tree, &bind.inside)?;
+    }
+    told.refuse_kernel_files()?;
+    for (tree, inside) in later {
+        place(tree, &inside)?;
     }
     Ok(Mounts { proc, made })
 }
 
-fn is_device(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
+/// Mounts of this namespace become nobody else's.
+fn apart_from_others() -> Result<(), JailError> {
+    let everywhere = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    let private = || rustix::mount::mount_change("/", everywhere);
+    let in_chroot = |error: Errno| JailError {
+        what: format!("cannot mount in the jail: / is no mount point, as in a chroot: {error}"),
+        remedy:
+            "outside, bind the directory onto itself before the chroot (`mount --bind DIR DIR`), \
+                 or replay outside"
+                .into(),
+    };
+    match private() {
+        // A directory that somebody made the root by chroot. Who enters a mount namespace, if only
+        // his own, comes to its real root; all that is used of that is the place.
+        Err(Errno::INVAL) => enter_own_namespace().and_then(|()| private()).map_err(in_chroot),
+        changed => changed.map_err(|error| JailError::io("cannot mount in the jail: /", error)),
+    }
 }
 
-/// A copy of a tree of mounts that hangs nowhere yet, with restrictions on all of it.
-fn detached(path: &Path, restrictions: MountAttrFlags) -> Result<OwnedFd, JailError> {
-    let failed = |error| JailError::io(&format!("cannot bind {}", path.display()), error);
-    // Recursive: in a user namespace, a mount must not be copied without what is mounted in it.
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = rustix::mount::open_tree(CWD, path, flags).map_err(|error| failed(error.into()))?;
-    attributes::restrict(&tree, restrictions).map_err(failed)?;
-    Ok(tree)
+fn enter_own_namespace() -> rustix::io::Result<()> {
+    let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    rustix::thread::move_into_thread_name_spaces(own.as_fd(), ThreadNameSpaceType::MOUNT)
+}
+
+/// Where the kernel tells what is mounted around this process, whatever its root is by then.
+struct Told(Option<OwnedFd>);
+
+impl Told {
+    fn before(proc: &Option<OwnedFd>) -> Told {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let own = match proc {
+            Some(proc) => rustix::fs::openat(proc, "self", flags, Mode::empty()),
+            None => rustix::fs::open("/proc/self", flags, Mode::empty()),
+        };
+        Told(own.ok())
+    }
+
+    fn refuse_kernel_files(&self) -> Result<(), JailError> {
+        let what = "cannot see what is mounted in the jail";
+        let Some(own) = &self.0 else { return Err(JailError::plain(what)) };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let table = rustix::fs::openat(own, "mountinfo", flags, Mode::empty());
+        let table = table.map_err(|error| JailError::io(what, error))?;
+        kernel_files::refuse_mounted(std::fs::File::from(table))
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 fn attach(tree: impl AsFd, at: &Path) -> rustix::io::Result<()> {
@@ -266,28 +201,4 @@ fn own_proc() -> rustix::io::Result<OwnedFd> {
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     rustix::mount::fsmount(proc.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, harmless)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TABLE: &[u8] = b"22 27 0:21 / /proc rw,relatime shared:1 - proc proc rw\n\
-        27 1 254:0 / / rw - ext4 /dev/vda rw\n\
-        30 27 0:40 / /a\\040b rw - tmpfs none rw\n\
-        31 30 0:41 / /a\\040b/sub/sys rw - sysfs none rw\n\
-        nonsense\n";
-
-    #[test]
-    fn mounts_of_the_kernel_are_found() {
-        let mounts = parse(TABLE);
-        assert_eq!(mounts.len(), 4);
-        assert_eq!(mounts[2], (PathBuf::from("/a b"), "tmpfs".to_string()));
-        for good in ["/home", "/a b/other", "/a", "/a b/sub/system"] {
-            assert_eq!(refuse(Path::new(good), &mounts), Ok(()), "{good}");
-        }
-        for bad in ["/", "/proc", "/proc/1/root", "/a b", "/a b/sub", "/a b/sub/sys/x"] {
-            assert!(refuse(Path::new(bad), &mounts).is_err(), "{bad}");
-        }
-    }
 }

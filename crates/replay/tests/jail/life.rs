@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::mpsc;
 
-use replay::jail::{self, Exit, Options, Powers};
+use replay::jail::{self, Directory, Exit, Options, Powers};
 use replay::task::{self, Descriptors, Directories};
 
 use crate::Test;
@@ -190,8 +190,8 @@ fn without_powers_permissions_count(outside: &Outside) {
 fn ids_are_as_asked(outside: &Outside) {
     // SAFETY: takes nothing.
     let own = unsafe { libc::geteuid() };
-    let options =
-        Options { root: &outside.root, binds: &[], identity: Some((4321, 1234)), readable: None };
+    let root = Directory::open(&outside.root).unwrap();
+    let options = Options { root: &root, binds: &[], identity: Some((4321, 1234)), readable: None };
     let inmate = jail::spawn(&options, |_| {
         std::fs::write("/owned", "").unwrap();
         let owned = std::fs::metadata("/owned").unwrap();
@@ -224,7 +224,8 @@ fn what_is_readable_is_only_that(outside: &Outside) {
     use rustix::fs::{Mode, OFlags, openat};
     let dir = File::open(outside.dir.join("precious")).unwrap();
     let readable = Some(dir.as_fd());
-    let options = Options { root: &outside.root, binds: &[], identity: None, readable };
+    let root = Directory::open(&outside.root).unwrap();
+    let options = Options { root: &root, binds: &[], identity: None, readable };
     let inmate = jail::spawn(&options, |jail| {
         openat(&dir, "null", OFlags::RDONLY, Mode::empty()).expect("what may be read");
         if jail.protection.landlock.is_some() {
@@ -239,17 +240,26 @@ fn what_is_readable_is_only_that(outside: &Outside) {
 fn bad_roots_are_refused(outside: &Outside) {
     let missing = outside.dir.join("missing");
     let bad = ["/", "/proc", "/proc/self/root", "/sys/kernel", "/dev", "/etc/hostname"];
+    let spawn = |root: &Directory, binds: &[jail::Bind]| {
+        let options = Options { root, binds, identity: None, readable: None };
+        jail::spawn(&options, |_| 0).map(|_| ())
+    };
     for root in bad.iter().map(Path::new).chain([missing.as_path(), &outside.secret]) {
-        let options = Options { root, binds: &[], identity: None, readable: None };
-        let error = jail::spawn(&options, |_| 0).unwrap_err();
+        let error = Directory::open(root).and_then(|root| spawn(&root, &[])).unwrap_err();
         assert!(!error.to_string().is_empty(), "{}", root.display());
     }
+    let root = Directory::open(&outside.root).unwrap();
+    let bind = |host: &Path, inside: &str| {
+        let directory = Directory::open(host).unwrap();
+        spawn(&root, &[jail::Bind { directory, inside: inside.into() }])
+    };
     for inside in ["/", "relative", "/../.."] {
-        let binds = [jail::Bind { host: outside.shared.clone(), inside: inside.into() }];
-        let options =
-            Options { root: &outside.root, binds: &binds, identity: None, readable: None };
-        jail::spawn(&options, |_| 0).expect_err(inside);
+        bind(&outside.shared, inside).expect_err(inside);
     }
+    for host in ["/", "/proc", "/sys/kernel", "/dev"] {
+        bind(Path::new(host), "/mnt").expect_err(host);
+    }
+    assert!(!outside.root.join("mnt").exists());
 }
 
 /// The jail replaces a directory that was made for it by a link out; what is tidied up afterwards

@@ -7,6 +7,7 @@ mod attempts;
 mod kernel;
 mod life;
 mod outside;
+mod roots;
 mod user;
 
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +36,7 @@ fn run_all(user: &str) -> usize {
         return 1;
     }
     let mut failures = 0;
-    for (name, test) in life::TESTS {
+    for (name, test) in life::TESTS.iter().chain(roots::TESTS) {
         failures += user::report(user, name, user::catch(|| test(&outside)));
     }
     for (name, result) in attempts::make_all(&outside) {

@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use replay::jail::{self, Bind, Inmate, Jail, JailError, Options};
+use replay::jail::{self, Bind, Directory, Inmate, Jail, JailError, Options};
 
 /// What is in the secret file.
 pub const SECRET: &str = "nobody inside may read this";
@@ -78,8 +78,10 @@ impl Outside {
 
     /// A jail over the root, with the shared directory bound.
     pub fn jail(&self, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
-        let binds = [Bind { host: self.shared.clone(), inside: "/mnt/shared".into() }];
-        let options = Options { root: &self.root, binds: &binds, identity: None, readable: None };
+        let directory = Directory::open(&self.shared)?;
+        let binds = [Bind { directory, inside: "/mnt/shared".into() }];
+        let root = Directory::open(&self.root)?;
+        let options = Options { root: &root, binds: &binds, identity: None, readable: None };
         jail::spawn(&options, body)
     }
 

@@ -1,0 +1,168 @@
+//! Roots and binds that hold a door into the kernel are refused: first by the mounts of the host, so
+//! that the user is told before anything is made, and in the jail by what is really there.
+
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Bind, Directory, JailError, Options};
+
+/// File systems that are doors into the kernel. They must not be in a jail: root inside a user
+/// namespace that maps root may write, for instance, to /proc/sys.
+const KERNELS: &[&str] = &[
+    "autofs",
+    "binder",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "functionfs",
+    "fusectl",
+    "gadgetfs",
+    "hugetlbfs",
+    "mqueue",
+    "nfsd",
+    "nsfs",
+    "proc",
+    "pstore",
+    "resctrl",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "smackfs",
+    "sysfs",
+    "tracefs",
+];
+
+/// Refuses roots and binds that hold the whole system, or file systems of the kernel as far as /proc
+/// tells.
+pub fn refuse(options: &Options) -> Result<(), JailError> {
+    let mounts = std::fs::read("/proc/self/mountinfo").map(|table| parse(&table));
+    let whole = Directory::open(Path::new("/"))?;
+    let hosts = options.binds.iter().map(|bind| &bind.directory);
+    for directory in std::iter::once(options.root).chain(hosts) {
+        let failed = |error| JailError::io(&directory.shown().to_string(), error);
+        if directory.identity().map_err(failed)? == whole.identity().map_err(failed)? {
+            return Err(JailError::plain(format!(
+                "{} is the whole system: give a directory of its own",
+                directory.shown()
+            )));
+        }
+        if let (Ok(mounts), Ok(path)) = (&mounts, directory.path()) {
+            refuse_at(&path, mounts)?;
+        }
+    }
+    // Before anything is made in the root.
+    match options.binds.iter().find(|bind| !is_plain(&bind.inside)) {
+        Some(Bind { inside, .. }) => Err(JailError::plain(format!(
+            "cannot bind at {}: not a plain absolute path below /, in UTF-8",
+            inside.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a jail in which such a file system is mounted. `mounts` tells of all that there is in it.
+pub fn refuse_mounted(mut mounts: impl Read) -> Result<(), JailError> {
+    let mut table = Vec::new();
+    let read = mounts.read_to_end(&mut table);
+    read.map_err(|error| JailError::io("cannot read what is mounted in the jail", error))?;
+    match parse(&table).iter().find(is_kernels) {
+        None => Ok(()),
+        Some((at, kind)) => Err(JailError {
+            what: format!("{} in the jail is a {kind}", at.display()),
+            remedy: "the mounts below the root or a bind were changed meanwhile: try again".into(),
+        }),
+    }
+}
+
+/// Whether a path names something below `/` without detours.
+fn is_plain(path: &Path) -> bool {
+    let mut parts = path.components();
+    parts.next() == Some(Component::RootDir)
+        && path.to_str().is_some()
+        && path != Path::new("/")
+        && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn is_kernels((_, kind): &&(PathBuf, String)) -> bool {
+    KERNELS.contains(&kind.as_str())
+}
+
+fn refuse_at(dir: &Path, mounts: &[(PathBuf, String)]) -> Result<(), JailError> {
+    let shown = dir.display();
+    // The last of the deepest mounts is what is seen at a path.
+    let depth = |(at, _): &&(PathBuf, String)| at.components().count();
+    let around = mounts.iter().filter(|(at, _)| dir.starts_with(at)).max_by_key(depth);
+    let below = mounts.iter().filter(|(at, _)| at.starts_with(dir) && at != dir);
+    match around.into_iter().chain(below).find(is_kernels) {
+        None => Ok(()),
+        Some((at, kind)) => Err(JailError {
+            what: format!("{shown} gives access to {}, which is a {kind}", at.display()),
+            remedy: format!("unmount that, or give another directory than {shown}"),
+        }),
+    }
+}
+
+/// Mount points and types of file systems, from the text of mountinfo.
+fn parse(table: &[u8]) -> Vec<(PathBuf, String)> {
+    let line = |line: &[u8]| {
+        let mut words = line.split(|byte| *byte == b' ');
+        let at = unescape(words.nth(4)?);
+        let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+        Some((at, String::from_utf8_lossy(kind).into_owned()))
+    };
+    table.split(|byte| *byte == b'\n').filter_map(line).collect()
+}
+
+/// Blanks, tabs, newlines and backslashes are octal there.
+fn unescape(path: &[u8]) -> PathBuf {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, after @ ..] = rest {
+        let code = after.get(..3).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 8).ok());
+        match (first, code) {
+            (b'\\', Some(code)) => {
+                plain.push(code);
+                rest = &after[3..];
+            }
+            _ => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"22 27 0:21 / /proc rw,relatime shared:1 - proc proc rw\n\
+        27 1 254:0 / / rw - ext4 /dev/vda rw\n\
+        30 27 0:40 / /a\\040b rw - tmpfs none rw\n\
+        31 30 0:41 / /a\\040b/sub/sys rw - sysfs none rw\n\
+        nonsense\n";
+
+    #[test]
+    fn mounts_of_the_kernel_are_found() {
+        let mounts = parse(TABLE);
+        assert_eq!(mounts.len(), 4);
+        assert_eq!(mounts[2], (PathBuf::from("/a b"), "tmpfs".to_string()));
+        for good in ["/home", "/a b/other", "/a", "/a b/sub/system"] {
+            assert_eq!(refuse_at(Path::new(good), &mounts), Ok(()), "{good}");
+        }
+        for bad in ["/proc", "/proc/1/root", "/a b", "/a b/sub", "/a b/sub/sys/x"] {
+            assert!(refuse_at(Path::new(bad), &mounts).is_err(), "{bad}");
+        }
+        assert!(refuse_mounted(TABLE).is_err());
+        assert_eq!(refuse_mounted(&TABLE[TABLE.len() - 120..][..60]), Ok(()));
+    }
+}
