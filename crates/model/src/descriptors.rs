@@ -43,6 +43,8 @@ pub enum Origin {
     Outside,
     /// Opened by its path.
     Path,
+    /// A file that was made without a name, in a directory.
+    Unnamed,
     /// Memory that is a file.
     Memory,
     /// One end of a pipe that a recorded process made.

@@ -13,7 +13,7 @@ use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
 use crate::decode::{message, sockaddr, symbols};
 use crate::descriptors::{Addresses, Description, Descriptor, Origin};
-use crate::path;
+use crate::path::{self, Own};
 use crate::world::{CLONE_FILES, CLONE_FS, World};
 
 /// `AT_FDCWD`: relative to the working directory.
@@ -35,6 +35,17 @@ pub(crate) enum Effect {
     UnshareCwd,
 }
 
+/// A path argument that goes through one of the process's links to directories of its own.
+#[derive(Debug)]
+pub struct Through {
+    /// The argument.
+    pub arg: u8,
+    /// Which directory.
+    pub own: Own,
+    /// The way from there.
+    pub below: Vec<u8>,
+}
+
 /// What an event is about to change.
 #[derive(Debug, Default)]
 pub struct Step {
@@ -42,6 +53,8 @@ pub struct Step {
     pub thread: u32,
     /// Absolute path of each path argument, by argument number.
     pub paths: Vec<(u8, Vec<u8>)>,
+    /// Path arguments that go through the process's links to directories of its own.
+    pub through: Vec<Through>,
     pub(crate) at_entry: Vec<Effect>,
     pub(crate) at_exit: Vec<Effect>,
     pub(crate) exit_tsc: Option<u64>,
@@ -145,7 +158,7 @@ pub(crate) fn of_call(
 ) {
     let shape = shape_of(call);
     let mut look = Look { world, call, shape: &shape, contents, thread: step.thread };
-    step.paths = look.paths();
+    (step.paths, step.through) = look.paths();
     if let Outcome::Returned { exit_tsc, .. } = call.outcome {
         step.exit_tsc = Some(exit_tsc);
     }
@@ -166,7 +179,10 @@ pub(crate) fn of_call(
             // A path that was not captured leaves only an address, which is no descriptor.
             let by_number = matches!(shape.args.first(), Some(Arg { kind: Kind::Fd, .. }));
             let path = match step.paths.first() {
-                Some((_, path)) => Some(path.clone()),
+                Some((_, path)) => match look.behind_own_link(path) {
+                    Some(same) => Some(same.path.clone()),
+                    None => Some(path.clone()),
+                },
                 None if by_number => look.description(call.args[0] as i32).map(|d| d.path.clone()),
                 None => None,
             };
@@ -204,6 +220,8 @@ const F_DUPFD: u64 = 0;
 const F_SETFD: u64 = 2;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const FD_CLOEXEC: u64 = 1;
+/// `O_TMPFILE`.
+const O_TMPFILE: u64 = 0o20_200_000;
 /// `FIONCLEX` and `FIOCLEX`.
 const FIONCLEX: u64 = 0x5450;
 const FIOCLEX: u64 = 0x5451;
@@ -229,9 +247,9 @@ impl Look<'_> {
         Some(bytes)
     }
 
-    fn paths(&mut self) -> Vec<(u8, Vec<u8>)> {
+    fn paths(&mut self) -> (Vec<(u8, Vec<u8>)>, Vec<Through>) {
         let mut dir = AT_FDCWD;
-        let mut paths = Vec::new();
+        let (mut paths, mut through) = (Vec::new(), Vec::new());
         for (arg, number) in self.shape.args.iter().zip(0u8..) {
             match arg.kind {
                 Kind::DirFd => dir = self.call.args[usize::from(number)] as i32,
@@ -243,14 +261,35 @@ impl Look<'_> {
                             self.description(dir).map(|d| d.path.clone()).unwrap_or_default()
                         };
                         if !base.is_empty() || text.first() == Some(&b'/') {
-                            paths.push((number, path::resolve(&base, &text)));
+                            let path = path::resolve(&base, &text);
+                            let path = self.behind_own_directory(number, path, &mut through);
+                            paths.push((number, path));
                         }
                     }
                 }
                 _ => {}
             }
         }
-        paths
+        (paths, through)
+    }
+
+    /// The path that one stands for which goes through the process's links to directories of its own.
+    fn behind_own_directory(&self, arg: u8, path: Vec<u8>, through: &mut Vec<Through>) -> Vec<u8> {
+        if !path.starts_with(b"/proc/") && !path.starts_with(b"/dev/fd/") {
+            return path;
+        }
+        let pid = self.world.ids(self.thread).map_or(0, |(pid, _)| pid);
+        let Some((own, below)) = path::own_link(&path, pid) else { return path };
+        let is_meant = || events::paths::means_link(self.call.nr, arg, &self.call.args);
+        let base = match own {
+            Own::Descriptor(_) if below.is_empty() => return path,
+            Own::Cwd | Own::Root if below.is_empty() && is_meant() => return path,
+            Own::Descriptor(fd) => self.description(fd).map(|d| d.path.clone()).unwrap_or_default(),
+            Own::Cwd => self.world.cwd(self.thread),
+            Own::Root => b"/".to_vec(),
+        };
+        through.push(Through { arg, own, below: below.to_vec() });
+        if base.first() == Some(&b'/') { path::resolve(&base, below) } else { path }
     }
 
     /// Whether the call asked for close-on-exec: every family has a flag whose name ends so.
@@ -370,8 +409,23 @@ impl Look<'_> {
     fn behind_own_link(&self, path: &[u8]) -> Option<Rc<Description>> {
         let (pid, _) = self.world.ids(self.thread)?;
         let same = self.description(path::own_descriptor(path, pid)?)?;
-        let is_followed = matches!(same.origin, Origin::Path | Origin::Outside | Origin::Pipe);
-        is_followed.then_some(same)
+        (!matches!(same.origin, Origin::Socket | Origin::SocketPair | Origin::Anonymous))
+            .then_some(same)
+    }
+
+    /// Whether what is opened is a new file without a name, in the directory of the path.
+    fn makes_unnamed(&mut self) -> bool {
+        let mut args = self.shape.args.iter().zip(self.call.args);
+        let flags = args.find(|(arg, _)| matches!(arg.kind, Kind::Flags(set) if has_tmpfile(set)));
+        let flags = match flags {
+            Some((_, flags)) => flags,
+            // openat2 has them first in a struct.
+            None => piece(&self.call.data, 2, part::WHOLE, 0, false)
+                .and_then(|data| self.contents.read(&data.content, 8).ok())
+                .and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)))
+                .unwrap_or(0),
+        };
+        self.shape.act == Act::Open && flags & O_TMPFILE == O_TMPFILE
     }
 
     fn opened(&mut self, fd: i32, step: &Step) -> Rc<Description> {
@@ -388,7 +442,10 @@ impl Look<'_> {
                 let identity = identity.or(same.identity);
                 return Rc::new(Description { path, identity, origin, ..Default::default() });
             }
-            let (path, origin) = (path.clone(), Origin::Path);
+            let (path, origin) = match self.makes_unnamed() {
+                true => ([path, &b"/# (deleted)"[..]].concat(), Origin::Unnamed),
+                false => (path.clone(), Origin::Path),
+            };
             return Rc::new(Description { path, identity, origin, ..Default::default() });
         }
         let name = self.shape.name.as_ref();
@@ -472,6 +529,10 @@ impl Look<'_> {
             step.at_exit.push(Effect::Install { fd, entry });
         }
     }
+}
+
+fn has_tmpfile(set: &FlagSet) -> bool {
+    set.members.iter().any(|(bits, _)| *bits == O_TMPFILE)
 }
 
 fn sets_cloexec(set: &FlagSet, value: u64) -> bool {

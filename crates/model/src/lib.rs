@@ -18,6 +18,6 @@ pub mod world;
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Offset, Origin};
-pub use effects::{Step, spawn_flags};
+pub use effects::{Step, Through, spawn_flags};
 pub use moment::Moment;
 pub use world::{Process, Thread, View, World};

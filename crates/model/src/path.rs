@@ -21,28 +21,76 @@ pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
     if out.is_empty() { b"/".to_vec() } else { out }
 }
 
-/// The descriptor that an absolute path names, as a process's links to its own ones do: below
-/// `/proc`, or in their short forms.
-pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
-    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i32>().ok();
-    let parts: Vec<&[u8]> = path.strip_prefix(b"/")?.split(|&c| c == b'/').collect();
-    match parts[..] {
-        [b"dev", b"stdin"] => Some(0),
-        [b"dev", b"stdout"] => Some(1),
-        [b"dev", b"stderr"] => Some(2),
-        [b"dev", b"fd", fd] | [b"proc", b"thread-self", b"fd", fd] => number(fd),
-        [b"proc", process, b"fd", fd] | [b"proc", process, b"task", _, b"fd", fd]
-            if process == b"self" || number(process).is_some_and(|n| n as u32 == pid) =>
-        {
-            number(fd)
+/// What a process's links to what it has lead to: below `/proc`, or in their short forms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Own {
+    /// A descriptor.
+    Descriptor(i32),
+    /// The working directory.
+    Cwd,
+    /// The root.
+    Root,
+}
+
+/// The link of a process to what it has by which an absolute path goes, and the way from there.
+pub fn own_link(path: &[u8], pid: u32) -> Option<(Own, &[u8])> {
+    let mut parts = path.strip_prefix(b"/")?.splitn(2, |&c| c == b'/');
+    let (first, rest) = (parts.next()?, parts.next()?);
+    let (name, below) = split(rest);
+    let (own, below) = match (first, name) {
+        (b"dev", b"stdin") => (Own::Descriptor(0), below),
+        (b"dev", b"stdout") => (Own::Descriptor(1), below),
+        (b"dev", b"stderr") => (Own::Descriptor(2), below),
+        (b"dev", b"fd") => numbered(below)?,
+        (b"proc", b"thread-self") => of_process(below)?,
+        (b"proc", process) if process == b"self" || number(process) == i32::try_from(pid).ok() => {
+            match split(below) {
+                (b"task", tasks) => of_process(split(tasks).1)?,
+                _ => of_process(below)?,
+            }
         }
+        _ => return None,
+    };
+    Some((own, below))
+}
+
+/// The first component, and what follows it.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().position(|&c| c == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, b""),
+    }
+}
+
+fn number(text: &[u8]) -> Option<i32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn numbered(path: &[u8]) -> Option<(Own, &[u8])> {
+    let (name, below) = split(path);
+    Some((Own::Descriptor(number(name)?), below))
+}
+
+fn of_process(path: &[u8]) -> Option<(Own, &[u8])> {
+    match split(path) {
+        (b"fd", below) => numbered(below),
+        (b"cwd", below) => Some((Own::Cwd, below)),
+        (b"root", below) => Some((Own::Root, below)),
+        _ => None,
+    }
+}
+
+/// The descriptor that an absolute path names, as a process's links to its own ones do.
+pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
+    match own_link(path, pid)? {
+        (Own::Descriptor(fd), b"") => Some(fd),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{own_descriptor, resolve};
+    use super::{Own, own_descriptor, own_link, resolve};
 
     #[test]
     fn own_descriptors_are_known_by_all_their_names() {
@@ -60,6 +108,25 @@ mod tests {
             ["/proc/42/fd/7", "/dev/fd/x", "/dev/fd", "/dev/null", "fd/7", "/proc/self/fd/7/a"]
         {
             assert_eq!(own_descriptor(path.as_bytes(), 41), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn own_links_lead_on() {
+        let check = |path: &str, own: Option<(Own, &str)>| {
+            let found = own_link(path.as_bytes(), 41);
+            let own = own.map(|(own, below)| (own, below.as_bytes()));
+            assert_eq!(found, own, "{path}");
+        };
+        check("/proc/self/fd/7/a/b", Some((Own::Descriptor(7), "a/b")));
+        check("/dev/fd/7/a", Some((Own::Descriptor(7), "a")));
+        check("/proc/41/cwd", Some((Own::Cwd, "")));
+        check("/proc/thread-self/cwd/a/b", Some((Own::Cwd, "a/b")));
+        check("/proc/self/task/42/root/etc", Some((Own::Root, "etc")));
+        for none in
+            ["/proc/42/cwd/a", "/proc/self", "/proc", "/proc/self/exe", "/dev/fd", "/a/b", "/"]
+        {
+            check(none, None);
         }
     }
 

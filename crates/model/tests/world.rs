@@ -1,7 +1,7 @@
 //! Descriptors, directories and processes, from events in memory.
 
 use events::record::{data_flag, part};
-use model::{InlineOnly, World};
+use model::{InlineOnly, Origin, World};
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, ProcessState, StartHow,
 };
@@ -9,6 +9,8 @@ use trace::event::{
 const CLONE_FILES: u64 = 0x400;
 const CLONE_FS: u64 = 0x200;
 const O_CLOEXEC: u64 = 0o2_000_000;
+const O_TMPFILE: u64 = 0o20_200_000;
+const AT_FDCWD: u64 = -100_i64 as u64;
 
 /// A world and the clock of its events.
 struct Story {
@@ -346,4 +348,33 @@ fn a_copy_of_what_nobody_saw_opened_is_as_unknown() {
     story.call(1, "dup3", &[3, 5, O_CLOEXEC], 5, &[]);
     story.call(1, "dup2", &[3, 6], -9, &[]);
     story.check(1, &[(6, "/c")]);
+}
+
+/// What links of a process to its own directories and descriptors lead to.
+#[test]
+fn own_links_are_what_they_lead_to() {
+    let mut story = Story::new();
+    story.call(1, "chdir", &[0x10], 0, &[(0, false, b"/home\0")]);
+    let open = |story: &mut Story, path: &[u8], flags: u64, fd: i64| {
+        story.call(1, "openat", &[AT_FDCWD, 0x10, flags, 0], fd, &[(1, false, path)]);
+        // It has returned.
+        story.call(1, "getpid", &[], 100, &[]);
+        let table = story.world.descriptors(1).unwrap();
+        let description = &table.get(fd as i32).unwrap().description;
+        (String::from_utf8(description.path.clone()).unwrap(), description.origin)
+    };
+    let named = |path: &str| (path.to_string(), Origin::Path);
+    assert_eq!(open(&mut story, b"/proc/self/cwd/a\0", 0, 3), named("/home/a"));
+    assert_eq!(open(&mut story, b"/proc/100/root/etc/a\0", 0, 4), named("/etc/a"));
+    assert_eq!(open(&mut story, b"dir\0", 0, 5), named("/home/dir"));
+    assert_eq!(open(&mut story, b"/proc/self/fd/5/b/../c\0", 0, 6), named("/home/dir/c"));
+    assert_eq!(open(&mut story, b"/dev/fd/6\0", 0, 7), named("/home/dir/c"));
+    let unnamed = ("/home/dir/# (deleted)".to_string(), Origin::Unnamed);
+    assert_eq!(open(&mut story, b"dir\0", O_TMPFILE, 8), unnamed);
+    assert_eq!(open(&mut story, b"/proc/thread-self/fd/8\0", 0, 9), unnamed);
+    story.call(1, "memfd_create", &[0x10, 0], 10, &[(0, false, b"some\0")]);
+    let memory = ("/memfd:some (deleted)".to_string(), Origin::Memory);
+    assert_eq!(open(&mut story, b"/proc/100/fd/10\0", 0, 11), memory);
+    story.call(1, "chdir", &[0x10], 0, &[(0, false, b"/proc/self/fd/5\0")]);
+    story.check_cwd(1, "/home/dir");
 }

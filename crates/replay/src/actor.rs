@@ -309,7 +309,10 @@ impl Actor<'_> {
             self.lane.set_mood(Mood::Blocked);
         }
         let begin = clock::ticks();
-        let ret = self.maker.make(batch, call, &self.shared.options.fill);
+        let ret = match call.reopens {
+            Some((fd, flags)) => self.shared.reopen(fd, flags),
+            None => self.maker.make(batch, call, &self.shared.options.fill),
+        };
         let ticks = clock::ticks().wrapping_sub(begin);
         if action.may_block {
             self.lane.set_mood(mood);

@@ -136,6 +136,8 @@ pub struct Call {
     pub untold: bool,
     /// Owners are those of the recording, not of a namespace of the program's.
     pub owners: bool,
+    /// The descriptor that it opens again, and with which flags: it is made in another way.
+    pub reopens: Option<(i32, i32)>,
     /// It had not returned: what it may have written is written as far as that does not block.
     pub attempt: bool,
 }
@@ -185,6 +187,7 @@ impl Call {
         proof: Proof::Always,
         untold: false,
         owners: true,
+        reopens: None,
         attempt: false,
     };
 }

@@ -21,6 +21,7 @@ mod memory;
 mod order;
 pub mod outcome;
 mod plan;
+mod reopen;
 mod replayer;
 mod scan;
 pub mod session;

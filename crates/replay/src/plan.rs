@@ -11,6 +11,7 @@ mod doubts;
 mod line;
 mod locks;
 mod names;
+mod own_links;
 mod pack;
 mod streams;
 mod tally;

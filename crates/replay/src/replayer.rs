@@ -4,7 +4,7 @@
 mod tests;
 
 use std::collections::HashSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use trace::Trace;
@@ -12,6 +12,7 @@ use trace::Trace;
 use crate::log::{self, Log};
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::Planner;
+use crate::reopen::Desk;
 use crate::shared::{Host, Options, Shared};
 use crate::space::Space;
 use crate::watch::who_waits;
@@ -35,7 +36,8 @@ pub fn replay(
     trace.keep_data(DATA_BYTES_MAX);
     crate::clock::to_ns(0);
     let log = wanted.as_ref().map(|wanted| Arc::new(Log::new(wanted.level)));
-    let host = Host { proc, log: log.clone() };
+    let desk = proc.as_ref().and_then(|proc| Desk::new(proc.as_fd()).ok());
+    let host = Host { proc, log: log.clone(), desk };
     let (hz, epoch) = (trace.tsc_hz(), trace.preamble().epoch_tsc);
     let shared = Shared::new(options, host, Arc::clone(&space), hz, epoch);
     let describe = wanted.as_ref().map(|wanted| wanted.describe);
@@ -44,6 +46,8 @@ pub fn replay(
         scope.spawn(|| space.serve());
         // Also if the planner panics.
         let _closing = Closing(|| space.close());
+        let _closing_desk = Closing(|| shared.desk().iter().for_each(|desk| desk.close()));
+        scope.spawn(|| shared.desk().iter().for_each(|desk| desk.serve()));
         let _closing_log = Closing(|| log.iter().for_each(|log| log.close()));
         if let (Some(log), Some(wanted)) = (&log, wanted) {
             let shared = &shared;

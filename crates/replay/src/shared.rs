@@ -14,6 +14,7 @@ use crate::jail::Powers;
 use crate::lane::{Counts, Lane, Mood};
 use crate::log::{Came, Line, Log};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
+use crate::reopen::Desk;
 use crate::scan::Scan;
 use crate::space::Space;
 use crate::task;
@@ -110,6 +111,8 @@ pub struct Host {
     pub proc: Option<OwnedFd>,
     /// What is told of calls.
     pub log: Option<Arc<Log>>,
+    /// Where descriptors are opened again.
+    pub desk: Option<Desk>,
 }
 
 /// What everybody who takes part in a replay uses.
@@ -498,6 +501,19 @@ impl Shared {
         mood.inspect(|(lane, _)| lane.set_mood(Mood::Rests));
         self.asleep(|| log.add(line));
         mood.inspect(|(lane, mood)| lane.set_mood(*mood));
+    }
+
+    /// Opens a descriptor of the calling task's again; the new one, or an error as the kernel gives it.
+    pub fn reopen(&self, fd: i32, flags: i32) -> i64 {
+        match &self.host.desk {
+            Some(desk) => desk.ask(fd, flags),
+            None => -i64::from(libc::ENOSYS),
+        }
+    }
+
+    /// Where descriptors are opened again.
+    pub fn desk(&self) -> Option<&Desk> {
+        self.host.desk.as_ref()
     }
 
     /// Waits until all tasks are over, or nothing moves any more. Whether they are over.

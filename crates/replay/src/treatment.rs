@@ -264,7 +264,11 @@ impl Judge {
                     && !path.starts_with(b"/memfd:")
                     && self.is_real(path)
             }
-            Origin::Memory | Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
+            Origin::Unnamed
+            | Origin::Memory
+            | Origin::Pipe
+            | Origin::SocketPair
+            | Origin::Passed => true,
             Origin::Socket | Origin::Anonymous => false,
         }
     }
@@ -392,7 +396,7 @@ pub fn is_stream(description: &Description) -> bool {
         Origin::Path | Origin::Outside => {
             description.identity.is_some_and(|i| u64::from(i.mode) & S_IFMT == S_IFIFO)
         }
-        Origin::Memory | Origin::Socket | Origin::Anonymous => false,
+        Origin::Unnamed | Origin::Memory | Origin::Socket | Origin::Anonymous => false,
     }
 }
 

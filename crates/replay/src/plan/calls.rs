@@ -6,8 +6,7 @@ use std::rc::Rc;
 use events::record::part;
 use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::{is_cut, piece};
-use model::path::own_descriptor;
-use model::{Contents, Description, DescriptorTable, Offset, Origin, Stored, spawn_flags};
+use model::{Contents, Description, DescriptorTable, Offset, Stored, spawn_flags};
 use trace::Trace;
 use trace::event::{Call, Event, Outcome};
 
@@ -16,6 +15,7 @@ use super::bytes::{Bytes, at_end};
 use super::copies::Numbers;
 use super::locks::Does;
 use super::names::Names;
+use super::own_links::OwnLinks;
 use super::pack;
 use super::streams::Flow;
 use super::transfers::{File, Moves, hash_of, queue_of};
@@ -89,7 +89,7 @@ impl Planner<'_> {
             return;
         }
         let mut paths = step.paths.clone();
-        let links = self.follow_own_links(event.thread, said, &mut paths);
+        let links = self.follow_own_links(event.thread, said, (call, ret), step, &mut paths);
         let (treatment, vague, untold, end, turn, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
@@ -112,7 +112,7 @@ impl Planner<'_> {
                 true => Numbers::of(step, &table),
                 false => None,
             };
-            let learn = links.paths.is_empty();
+            let learn = !links.any();
             let treatment =
                 self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
             (treatment, vague, untold, end, turn, flow, numbers)
@@ -121,9 +121,14 @@ impl Planner<'_> {
             self.doubt_by_new_names(said, call, &paths);
             self.judge.learn_names(said, call, &paths);
         }
-        let treatment = match links.pipe {
-            Some(_) => Treatment::Make { stream: false },
-            None => treatment,
+        let changes = said.row.classes.intersects(Classes::CHANGE);
+        let treatment = match treatment {
+            _ if links.reopens() => Treatment::Make { stream: false },
+            Treatment::Make { .. } if links.cannot_be_made() && changes => {
+                Treatment::Skip("its file has no name")
+            }
+            Treatment::Make { .. } if links.cannot_be_made() => Treatment::Simulate,
+            treatment => treatment,
         };
         match treatment {
             Treatment::Make { stream } => {
@@ -209,7 +214,7 @@ impl Planner<'_> {
         let may_block = stream || file.unknown;
         let vague = file.vague || stream && cut_short;
         let how = How { stream, may_block, vague, untold, scan: 0, shared_table: false };
-        if !self.again(index, event, call, said, (exit, ret), how, &Links::default()) {
+        if !self.again(index, event, call, said, (exit, ret), how, &OwnLinks::default()) {
             return;
         }
         let offset = || self.advance(index, call.args[0] as i32, ret);
@@ -238,7 +243,7 @@ impl Planner<'_> {
         said: &Said,
         (exit, ret): (u64, i64),
         how: How,
-        links: &Links,
+        links: &OwnLinks,
     ) -> bool {
         let ns = self.shared.ticks_to_ns(exit - event.tsc);
         self.tally.recorded.of(call.nr).record(ns);
@@ -259,15 +264,7 @@ impl Planner<'_> {
         packed.vague = how.vague;
         packed.untold = how.untold;
         packed.owners = !foreign;
-        if let Some(fd) = links.linked {
-            packed.values[0] = fd as u64;
-            packed.values[4] = libc::AT_EMPTY_PATH as u64;
-        }
-        if let Some(fd) = links.pipe {
-            packed.nr = libc::SYS_dup as u16;
-            packed.args = &[];
-            packed.values = [fd as u64, 0, 0, 0, 0, 0];
-        }
+        links.apply(packed);
         let about = self.give_away();
         let told = about.as_ref().map_or(0, |about| about.text.len());
         let action = self.open_action(index, event.tsc, exit);
@@ -275,38 +272,6 @@ impl Planner<'_> {
         action.about = about;
         self.lines[index].batch.about_bytes += told;
         true
-    }
-
-    /// Links of the process to its own descriptors lead to the files' paths; there is no /proc here.
-    /// The paths that are to be taken instead.
-    fn follow_own_links(&self, thread: u32, said: &Said, paths: &mut [(u8, Vec<u8>)]) -> Links {
-        let mut links = Links::default();
-        let asks_for_link = said.args.iter().any(|arg| pack::is_text_out(arg.kind));
-        let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
-        if asks_for_link || !paths.iter().any(|(_, path)| may_be(path)) {
-            return links;
-        }
-        let pid = self.world.ids(thread).map_or(0, |(pid, _)| pid);
-        let Some(table) = self.world.descriptors(thread) else { return links };
-        for (arg, path) in paths {
-            let Some(fd) = own_descriptor(path, pid) else { continue };
-            let Some(entry) = table.get(fd) else { continue };
-            if entry.description.origin == Origin::Pipe && said.ret == events::Ret::Fd {
-                links.pipe = Some(fd);
-            }
-            if self.judge.is_here(&entry.description) && entry.description.path.starts_with(b"/") {
-                *path = entry.description.path.clone();
-                match names_descriptor(said, *arg) {
-                    // It may have no other name.
-                    true => {
-                        links.linked = Some(fd);
-                        links.paths.push((*arg, Vec::new()));
-                    }
-                    false => links.paths.push((*arg, path.clone())),
-                }
-            }
-        }
-        links
     }
 
     /// A call whose result is taken as it is: only the numbers of its descriptors are taken up.
@@ -513,23 +478,6 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
 /// been written as filler, by a call that is seen only later.
 fn is_cut_short(call: &Call) -> bool {
     call.data.iter().any(is_cut)
-}
-
-/// Links of a process to its own descriptors, which a call names.
-#[derive(Default)]
-struct Links {
-    /// The paths that are taken instead, by argument.
-    paths: Vec<(u8, Vec<u8>)>,
-    /// The descriptor that gets a name.
-    linked: Option<i32>,
-    /// The end of a pipe that is opened again: a copy does as well.
-    pipe: Option<i32>,
-}
-
-/// Whether an argument names what gets one more name, so that a descriptor may stand for it.
-fn names_descriptor(said: &Said, arg: u8) -> bool {
-    let is_first = arg == 1 && matches!(said.args[0].kind, Kind::DirFd);
-    is_first && roles::of(said.row.nr) == Role::HardLink
 }
 
 /// Bytes of the sets that capset takes.

@@ -129,11 +129,6 @@ fn leads_on(kind: Kind) -> bool {
     matches!(kind, Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _))
 }
 
-/// Whether an argument is where a link's target goes.
-pub fn is_text_out(kind: Kind) -> bool {
-    matches!(kind, Kind::Buf(Dir::Out, Of::Text, _))
-}
-
 /// Whether an argument is where directory entries go.
 pub fn is_directory_entries(kind: Kind) -> bool {
     matches!(kind, Kind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))

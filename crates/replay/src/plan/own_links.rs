@@ -1,0 +1,240 @@
+//! Links of a process to its own descriptors (`/proc/self/fd/N`, `/dev/stdout`), which calls name. There
+//! is no /proc in a replay: the call is made about the descriptor instead. So it is about the same
+//! file, whether that has a name, has another one by now, or never had one.
+
+use events::shape::{Arg, Classes, FlagSet, Kind, Of, Syscall};
+use model::path::{Own, own_descriptor};
+use model::{Contents, Origin, Step, Stored, Through};
+use trace::event::Call;
+
+use super::Planner;
+use crate::batch;
+use crate::image::roles::{self, Role};
+use crate::treatment::Said;
+
+/// What a call is made with instead of such links.
+#[derive(Default)]
+pub struct OwnLinks {
+    /// Texts of paths, by argument.
+    pub paths: Vec<(u8, Vec<u8>)>,
+    /// Numbers, by argument.
+    values: Vec<(u8, u64)>,
+    /// The call that does the same with a descriptor.
+    instead: Option<&'static Syscall>,
+    /// The descriptor that is opened again, and with which flags.
+    opens: Option<(i32, i32)>,
+    /// There is no call that does it with a descriptor.
+    none: bool,
+}
+
+impl OwnLinks {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !(self.paths.is_empty() && self.values.is_empty() && self.opens.is_none()) || self.none
+    }
+
+    /// Whether the call opens a descriptor again.
+    pub fn reopens(&self) -> bool {
+        self.opens.is_some()
+    }
+
+    /// Whether it cannot be made.
+    pub fn cannot_be_made(&self) -> bool {
+        self.none
+    }
+
+    /// Changes a packed call.
+    pub fn apply(&self, call: &mut batch::Call) {
+        if let Some(row) = self.instead {
+            (call.nr, call.args) = (row.nr, row.args);
+        }
+        for (arg, value) in &self.values {
+            call.values[usize::from(*arg)] = *value;
+        }
+        call.reopens = self.opens;
+    }
+}
+
+impl Planner<'_> {
+    /// What stands for the links of a call to its process's own descriptors. Their paths become those
+    /// of the files; of what is about the descriptor alone none is left.
+    pub(super) fn follow_own_links(
+        &self,
+        thread: u32,
+        said: &Said,
+        (call, ret): (&Call, i64),
+        step: &Step,
+        paths: &mut Vec<(u8, Vec<u8>)>,
+    ) -> OwnLinks {
+        let mut links = OwnLinks::default();
+        let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
+        if step.through.is_empty() && !paths.iter().any(|(_, path)| may_be(path)) {
+            return links;
+        }
+        step.through.iter().for_each(|through| links.go_below(said, through, paths));
+        // Why one failed that is about the link itself, no descriptor tells.
+        if ret < 0 {
+            return links;
+        }
+        let pid = self.world.ids(thread).map_or(0, |(pid, _)| pid);
+        let Some(table) = self.world.descriptors(thread) else { return links };
+        paths.retain_mut(|(arg, path)| {
+            let Some(fd) = own_descriptor(path, pid) else { return true };
+            let means_link = events::paths::means_link(call.nr, *arg, &call.args);
+            let Some(entry) = table.get(fd).filter(|_| !means_link) else { return true };
+            let description = &entry.description;
+            if !self.judge.is_here(description) {
+                return true;
+            }
+            let named = matches!(description.origin, Origin::Path | Origin::Outside);
+            let changes = said.row.classes.intersects(Classes::CHANGE);
+            if said.ret == events::Ret::Fd {
+                links.opens = open_flags(said, call, &mut Stored(self.trace)).map(|how| (fd, how));
+                links.none |= links.opens.is_none();
+            } else if !links.be_about(said, *arg, fd, call) {
+                if named && changes {
+                    *path = description.path.clone();
+                    links.paths.push((*arg, path.clone()));
+                    return true;
+                }
+                links.none = true;
+            }
+            false
+        });
+        links
+    }
+}
+
+impl OwnLinks {
+    /// The path leads through a directory of the process's.
+    fn go_below(&mut self, said: &Said, through: &Through, paths: &[(u8, Vec<u8>)]) {
+        let Through { arg, own, below } = through;
+        let begins_at = events::paths::of(said.row).into_iter().flatten();
+        let begins_at = begins_at.filter(|path| path.path == *arg).find_map(|path| path.dir);
+        let here = || if below.is_empty() { b".".to_vec() } else { below.clone() };
+        let text = match (own, begins_at) {
+            (Own::Descriptor(fd), Some(dir)) => {
+                self.values.push((dir, *fd as u64));
+                below.clone()
+            }
+            (Own::Cwd, Some(dir)) => {
+                self.values.push((dir, libc::AT_FDCWD as u64));
+                here()
+            }
+            (Own::Cwd, None) => here(),
+            (Own::Root, _) => [b"/", &below[..]].concat(),
+            // It may have had another name since.
+            (Own::Descriptor(_), None) => {
+                let path = paths.iter().find(|(of, _)| of == arg);
+                path.map(|(_, path)| path.clone()).unwrap_or_default()
+            }
+        };
+        self.paths.push((*arg, text));
+    }
+
+    /// Makes a call about a descriptor. Whether there is a way.
+    fn be_about(&mut self, said: &Said, arg: u8, fd: i32, call: &Call) -> bool {
+        const AT_EMPTY_PATH: u64 = libc::AT_EMPTY_PATH as u64;
+        let fd = fd as u64;
+        let begins_at = events::paths::of(said.row).into_iter().flatten();
+        let begins_at = begins_at.filter(|path| path.path == arg).find_map(|path| path.dir);
+        let has_empty = |set: &FlagSet| set.members.iter().any(|(bits, _)| *bits == AT_EMPTY_PATH);
+        let takes_empty = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if has_empty(set));
+        if let (Some(dir), Some(flags)) = (begins_at, said.args.iter().position(takes_empty)) {
+            // What follows links unless told otherwise is not told to, as there is none.
+            let mut bits = call.args[flags] | AT_EMPTY_PATH;
+            if roles::of(said.row.nr) == Role::HardLink {
+                bits = AT_EMPTY_PATH;
+            }
+            self.values.extend([(dir, fd), (flags as u8, bits)]);
+            self.paths.push((arg, Vec::new()));
+            return true;
+        }
+        let Some(row) = about_descriptor(said) else { return false };
+        self.instead = Some(row);
+        let rest = if begins_at.is_some() { 2 } else { 1 };
+        self.values.push((0, fd));
+        let others = call.args.iter().skip(rest).zip(1..row.args.len() as u8);
+        self.values.extend(others.map(|(value, arg)| (arg, *value)));
+        true
+    }
+}
+
+/// The call that does with a descriptor what this one does with a path: `fchmod` for `chmod` and
+/// `fchmodat`. What it is given besides is the same.
+fn about_descriptor(said: &Said) -> Option<&'static Syscall> {
+    let (name, args) = match said.args.split_first()? {
+        (first, rest) if matches!(first.kind, Kind::Path) => (format!("f{}", said.row.name), rest),
+        (first, [path, rest @ ..])
+            if matches!(first.kind, Kind::DirFd) && matches!(path.kind, Kind::Path) =>
+        {
+            // Memory behind them would belong to other arguments.
+            let plain = rest.iter().all(|arg| !matches!(arg.kind, Kind::Buf(..) | Kind::Str));
+            (plain.then(|| said.row.name.strip_suffix("at")).flatten()?.to_string(), rest)
+        }
+        _ => return None,
+    };
+    let row = events::by_name(&name)?;
+    let (first, others) = row.args.split_first()?;
+    let same = others.len() == args.len()
+        && others
+            .iter()
+            .zip(args)
+            .all(|(a, b)| std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind));
+    (matches!(first.kind, Kind::Fd) && row.variants.is_empty() && same).then_some(row)
+}
+
+/// The flags of a call that opens a file.
+fn open_flags(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option<i32> {
+    if roles::of(said.row.nr) != Role::Open {
+        return None;
+    }
+    for (number, arg) in said.args.iter().enumerate() {
+        match arg.kind {
+            Kind::Flags(_) => return Some(call.args[number] as i32),
+            // The first word of a struct.
+            Kind::Buf(_, Of::Struct(_), _) => {
+                let data = call.data.iter().find(|data| usize::from(data.arg) == number)?;
+                let bytes = stored.read(&data.content, 8).ok()?;
+                return Some(u64::from_le_bytes(*bytes.first_chunk()?) as i32);
+            }
+            _ => {}
+        }
+    }
+    // creat
+    Some(libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_about_paths_have_ones_about_descriptors() {
+        let about = |name: &str| {
+            let row = events::by_name(name).unwrap();
+            let said = Said { row, args: row.args, ret: row.ret, replay: row.replay };
+            about_descriptor(&said).map(|row| row.name)
+        };
+        for (path, descriptor) in [
+            ("stat", "fstat"),
+            ("statfs", "fstatfs"),
+            ("chmod", "fchmod"),
+            ("fchmodat", "fchmod"),
+            ("chown", "fchown"),
+            ("chdir", "fchdir"),
+            ("truncate", "ftruncate"),
+            ("getxattr", "fgetxattr"),
+            ("setxattr", "fsetxattr"),
+            ("listxattr", "flistxattr"),
+            ("removexattr", "fremovexattr"),
+        ] {
+            assert_eq!(about(path), Some(descriptor), "{path}");
+        }
+        for name in
+            ["unlink", "access", "faccessat", "rename", "utimes", "fstat", "mkdirat", "open"]
+        {
+            assert_eq!(about(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Opens files again that tasks have descriptors of, also those without a name. The kernel does that by
+//! way of /proc, which is nowhere in a jail; but the host has it. A task that needs it sends its
+//! descriptor to the host's desk, and gets another one of the same file back.
+//!
+//! The desk has an address in the jail's own network namespace. No call of a replay is made that sends
+//! to an address, and who reached it all the same would get what it has already.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// Flags of open that say how a file is used. What makes files, and what waits, is none.
+const USE_FLAGS: i32 = libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_TRUNC
+    | libc::O_NONBLOCK
+    | libc::O_DIRECT
+    | libc::O_DSYNC
+    | libc::O_SYNC
+    | libc::O_DIRECTORY
+    | libc::O_NOATIME
+    | libc::O_PATH
+    | libc::O_CLOEXEC;
+
+/// Descriptors that come with a request: the file, and where the answer goes.
+const ASKED_WITH: usize = 2;
+
+/// Where descriptors are opened again.
+#[derive(Debug)]
+pub struct Desk {
+    /// Descriptors of the host.
+    proc: OwnedFd,
+    socket: OwnedFd,
+    address: SocketAddrUnix,
+    closed: AtomicBool,
+}
+
+/// A pair of sockets for single messages.
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (unix, datagrams) = (AddressFamily::UNIX, SocketType::DGRAM);
+    Ok(rustix::net::socketpair(unix, datagrams, SocketFlags::CLOEXEC, None)?)
+}
+
+fn file_type(file: impl AsFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
+}
+
+/// Sends a number and descriptors.
+fn send(
+    socket: impl AsFd,
+    to: Option<&SocketAddrUnix>,
+    number: i32,
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ASKED_WITH))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    if !files.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(files));
+    }
+    let bytes = number.to_ne_bytes();
+    let bytes = [IoSlice::new(&bytes)];
+    match to {
+        Some(to) => {
+            rustix::net::sendmsg_addr(socket, to, &bytes, &mut control, SendFlags::empty())?
+        }
+        // Who does not take an answer is not waited for.
+        None => rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::DONTWAIT)?,
+    };
+    Ok(())
+}
+
+/// Receives a number and descriptors.
+fn receive(socket: impl AsFd) -> io::Result<(i32, Vec<OwnedFd>)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ASKED_WITH))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let mut bytes = [0; size_of::<i32>()];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
+    let mut files = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(all) = message {
+            files.extend(all);
+        }
+    }
+    Ok((i32::from_ne_bytes(bytes), files))
+}
+
+impl Desk {
+    /// For a jail that shows its processes there.
+    pub fn new(proc: BorrowedFd<'_>) -> io::Result<Desk> {
+        let (unix, datagrams) = (AddressFamily::UNIX, SocketType::DGRAM);
+        let socket = rustix::net::socket_with(unix, datagrams, SocketFlags::CLOEXEC, None)?;
+        // The kernel chooses one that is free.
+        rustix::net::bind(&socket, &SocketAddrUnix::new_unnamed())?;
+        let address = SocketAddrUnix::try_from(rustix::net::getsockname(&socket)?)?;
+        let proc = proc.try_clone_to_owned()?;
+        Ok(Desk { proc, socket, address, closed: AtomicBool::new(false) })
+    }
+
+    /// Opens a descriptor of the calling task's again. The new one, or an error as the kernel gives it.
+    pub fn ask(&self, fd: i32, flags: i32) -> i64 {
+        // SAFETY: it is only borrowed for as long as this takes, and may be open or not.
+        let file = unsafe { BorrowedFd::borrow_raw(fd) };
+        match self.try_ask(file, flags) {
+            Ok(new) => new.into_raw_fd().into(),
+            Err(error) => -i64::from(error.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    fn try_ask(&self, file: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
+        if file_type(file)? == FileType::Fifo {
+            // The ends of a pipe have no offset: a copy does as well.
+            let new = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
+            let kept = if flags & libc::O_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 };
+            rustix::io::fcntl_setfd(&new, rustix::io::FdFlags::from_bits_retain(kept as u32))?;
+            return Ok(new);
+        }
+        let (ours, theirs) = pair()?;
+        send(&ours, Some(&self.address), flags, &[file, theirs.as_fd()])?;
+        drop(theirs);
+        let (error, files) = receive(&ours)?;
+        drop(ours);
+        let new = files.into_iter().next();
+        let new = new.ok_or_else(|| io::Error::from_raw_os_error(error))?;
+        // It gets the lowest number, which was in use until now.
+        let new = rustix::io::fcntl_dupfd_cloexec(&new, 0)?;
+        if flags & libc::O_CLOEXEC == 0 {
+            rustix::io::fcntl_setfd(&new, rustix::io::FdFlags::empty())?;
+        }
+        Ok(new)
+    }
+
+    /// Answers tasks, until it is closed.
+    pub fn serve(&self) {
+        while !self.closed.load(Ordering::SeqCst) {
+            let Ok((flags, files)) = receive(&self.socket) else { continue };
+            let [file, answer] = &files[..] else { continue };
+            // Who has gone needs no answer.
+            let _ = match self.open(file, flags) {
+                Ok(new) => send(answer, None, 0, &[new.as_fd()]),
+                Err(error) => send(answer, None, error.raw_os_error().unwrap_or(libc::EIO), &[]),
+            };
+        }
+    }
+
+    /// Opens a file again, if that neither waits nor does anything else.
+    fn open(&self, file: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
+        if !matches!(file_type(file)?, FileType::RegularFile | FileType::Directory) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        }
+        let path = format!("self/fd/{}", file.as_raw_fd());
+        let flags = OFlags::from_bits_retain((flags & USE_FLAGS) as u32);
+        Ok(rustix::fs::openat(&self.proc, path, flags | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// Nobody asks any more.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    fn with_desk(test: impl FnOnce(&Desk)) {
+        let proc = File::open("/proc").unwrap();
+        let desk = Desk::new(proc.as_fd()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| desk.serve());
+            test(&desk);
+            desk.close();
+        });
+    }
+
+    #[test]
+    fn what_has_no_name_is_opened_again() {
+        with_desk(|desk| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(b"hello").unwrap();
+            let mut again = File::from(desk.try_ask(file.as_fd(), libc::O_RDONLY).unwrap());
+            let mut text = String::new();
+            again.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "hello");
+            assert!(again.write_all(b"x").is_err());
+            let flags = libc::O_WRONLY | libc::O_TRUNC | libc::O_CREAT | libc::O_EXCL;
+            desk.try_ask(file.as_fd(), flags).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), 0);
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_refused() {
+        with_desk(|desk| {
+            let (socket, other) = pair().unwrap();
+            let refused = desk.try_ask(socket.as_fd(), libc::O_RDONLY).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::ENOSYS));
+            let directory = File::open("/").unwrap();
+            let refused = desk.try_ask(directory.as_fd(), libc::O_RDWR).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EISDIR));
+            // Nonsense is not answered, and does no harm.
+            send(&socket, Some(&desk.address), 0, &[]).unwrap();
+            send(&socket, Some(&desk.address), 0, &[directory.as_fd()]).unwrap();
+            drop(other);
+            desk.try_ask(directory.as_fd(), libc::O_RDONLY).unwrap();
+        });
+    }
+}
