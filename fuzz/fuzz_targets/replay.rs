@@ -183,7 +183,7 @@ fuzz_target!(|input: &[u8]| {
         let options = Options { powers: Powers::Files, ..Options::default() };
         let image = Image::Trace;
         let session =
-            Session { trace: &trace, progress: &|_| {}, image, places: &[], options, ready: None, max_size: Some(256 << 20), compare: true };
+            Session { trace: &trace, progress: &|_| {}, image, places: &[], options, ready: None, max_size: Some(256 << 20), compare: true, proc: None, log: None };
         session.run();
         0
     });

@@ -179,6 +179,61 @@ static int speak_for(const char *pid_text, const char *request_text) {
     return 0;
 }
 
+// What a child does while the others spoil the arena that it is recorded in.
+static void work(uint64_t seed) {
+    char bytes[300] = {0};
+    for (int n = 0;; n++) {
+        int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd >= 0 && write(fd, bytes, seed % sizeof bytes) >= 0) close(fd);
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (n % 2) execl("/bin/true", "true", NULL);
+            _exit(0);
+        }
+        if (pid > 0) waitpid(pid, NULL, 0);
+    }
+}
+
+// Random words all over the arena, at places and of values that mean something more often than not.
+static void spoil(uint64_t state) {
+    for (;;) {
+        for (int i = 0; i < count; i++) {
+            if (maps[i].rights[1] != 'w') continue;
+            for (int round = 0; round < 64; round++) {
+                state = state * 6364136223846793005u + 1442695040888963407u;
+                uint64_t choice = state >> 32, size = maps[i].end - maps[i].start;
+                uint64_t place = choice % 4 == 0   ? choice / 4 % 4096
+                                 : choice % 4 == 1 ? 4096 + choice / 4 % (64 << 10)
+                                 : choice % 4 == 2 ? choice / 4 % (9 << 20)
+                                                   : (choice * 2654435761u) % size;
+                static const uint32_t values[] = {0, 1, 2, 3, 4, 5, 7, 8191, 8192, 65536, 1u << 30, ~0u, 1u << 31};
+                uint32_t value = round % 3 ? values[choice / 7 % 13] : (uint32_t)(state >> 20);
+                if (round % 8 == 0) value = getpid();
+                *(volatile uint32_t *)(maps[i].start + place / 4 * 4) = value;
+            }
+        }
+        usleep(state >> 53);
+    }
+}
+
+// Children work and spoil for so many milliseconds. They may die of it; that is theirs.
+static int fuzz(uint64_t seed, int milliseconds) {
+    pid_t children[4];
+    for (int i = 0; i < 4; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            if (i < 2) work(seed + i);
+            spoil(seed * 31 + i);
+        }
+    }
+    usleep(milliseconds * 1000);
+    for (int i = 0; i < 4; i++)
+        if (children[i] > 0) kill(children[i], SIGKILL);
+    for (int i = 0; i < 4; i++)
+        if (children[i] > 0) waitpid(children[i], NULL, 0);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     look();
@@ -194,6 +249,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "attach-all")) failed = attach_all();
     if (!strcmp(argv[1], "scribble")) failed = scribble(argv[2]);
     if (!strcmp(argv[1], "speak-for")) failed = speak_for(argv[2], argv[3]);
+    if (!strcmp(argv[1], "fuzz")) failed = fuzz(strtoull(argv[2], NULL, 0), atoi(argv[3]));
     if (!strcmp(argv[1], "become-and")) {
         // Root gives up its rights without an exec, then tries the rest.
         if (argc < 4 || syscall(SYS_setresuid, 65534, 65534, 65534) != 0) return 2;

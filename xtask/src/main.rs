@@ -1,6 +1,7 @@
 //! Developer tasks, as `cargo xtask TASK`.
 
 mod bench;
+mod fuzz;
 mod soak;
 mod test;
 mod tidy;
@@ -31,6 +32,9 @@ cargo xtask TASK
   bench export [OPTIONS]  how fast traces become files of other tools
     --runs N                how often each is exported (default 3)
     --dir DIR               where all files are kept meanwhile (default: a temporary directory)
+  fuzz [TARGET...]        run fuzz targets, all unless some are named
+    --seconds N             how long each is run (default 60)
+    --keep                  add what was found to the corpus that is kept
   soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
 ";
 
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         ["bench", "stat", rest @ ..] => bench::stat::run(rest),
         ["bench", "replay", rest @ ..] => bench::replay::run(rest),
         ["bench", "export", rest @ ..] => bench::export::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

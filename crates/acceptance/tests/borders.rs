@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 use acceptance::place::{Place, Who};
 use acceptance::shown::Info;
 use acceptance::stage::{self, Stage, open_to_all};
+use acceptance::tier::{self, Random};
 use acceptance::{Complaint, ensure, trials};
 
 /// What root's program writes to a file, and nobody else may know.
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
             trials.add(&name, Who::Root, missing, move |stage, who| is_held(stage, who, &attack));
         }
         trials.add("outsider/attaches_all", Who::Root, missing, outsiders_are_held);
+        trials.add_for_both("fuzzed_from_within", missing, recorders_outlive_spoilt_arenas);
         Ok(())
     })
 }
@@ -144,4 +147,40 @@ fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(said == b"held\n", "{}", String::from_utf8_lossy(&said));
     ensure!(recorded.text() == "0\n", "it printed {}", recorded.text());
     Info::of(stage, &trace).map(|_| ())
+}
+
+/// How long a program spoils the arena that it is itself recorded in, and how long one such does.
+const SPOILT_SHORT: Duration = Duration::from_secs(4);
+const SPOILT_LONG: Duration = Duration::from_secs(300);
+const ONE_MS: u64 = 700;
+
+/// A program that writes whatever comes over all that it shares with the recorder. It may harm
+/// itself; the recorder ends with it, and its trace can be read.
+fn recorders_outlive_spoilt_arenas(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    build(&place)?;
+    let mut random = Random(tier::seed());
+    let limit = if tier::is_long() { SPOILT_LONG } else { SPOILT_SHORT };
+    let (began, trace) = (Instant::now(), place.trace("spoilt.rnt"));
+    while began.elapsed() < limit {
+        let seed = random.word();
+        let mut record = place.command(&stage.reenact);
+        record.args(["record", "--quiet", "--force", "--output"]).arg(&trace).args([
+            "--",
+            "./border",
+            "fuzz",
+            &seed.to_string(),
+            &ONE_MS.to_string(),
+        ]);
+        let recorded = place.run(&mut record)?;
+        let said = recorded.errors();
+        let ours = |text: &str| text.contains("panicked") || text.contains("reenact: the recorder");
+        ensure!(!ours(&said) && recorded.status.code() != Some(101), "seed {seed}:\n{said}");
+        let read = place.run(place.command(&stage.reenact).arg("info").arg(&trace))?;
+        ensure!(read.status.success(), "seed {seed}: info: {}", read.errors());
+        let show = ["show", "--data", "none", "--json"];
+        let shown = place.run(place.command(&stage.reenact).args(show).arg(&trace))?;
+        ensure!(shown.status.success(), "seed {seed}: show: {}", shown.errors());
+    }
+    Ok(())
 }
