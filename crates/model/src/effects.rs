@@ -13,6 +13,7 @@ use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
 use crate::decode::{message, sockaddr, symbols};
 use crate::descriptors::{Addresses, Description, Descriptor, Origin};
+use crate::filters;
 use crate::path::{self, Own};
 use crate::world::{CLONE_FILES, CLONE_FS, World};
 
@@ -33,6 +34,7 @@ pub(crate) enum Effect {
     Connected { description: Rc<Description>, peer: String },
     UnshareFiles,
     UnshareCwd,
+    Filter { program: Vec<u8>, all_threads: bool },
 }
 
 /// A path argument that goes through one of the process's links to directories of its own.
@@ -55,6 +57,8 @@ pub struct Step {
     pub paths: Vec<(u8, Vec<u8>)>,
     /// Path arguments that go through the process's links to directories of its own.
     pub through: Vec<Through>,
+    /// A seccomp filter of the program's own answered the call: it was not made.
+    pub answered: bool,
     pub(crate) at_entry: Vec<Effect>,
     pub(crate) at_exit: Vec<Effect>,
     pub(crate) exit_tsc: Option<u64>,
@@ -110,6 +114,7 @@ fn is_inert(row: &Syscall) -> bool {
     let plain = variants.chain([(row.args, row.ret)]).all(|(args, ret)| {
         let harmless = |arg: &Arg| match arg.kind {
             Kind::Path => false,
+            Kind::Buf(_, Of::Holder(of), _) => !std::ptr::eq(of, &raw const events::layout::FILTER),
             Kind::Buf(dir, of, _) => {
                 dir == Dir::In || !matches!(of, Of::Fds | Of::Msghdr | Of::Mmsghdr)
             }
@@ -121,7 +126,7 @@ fn is_inert(row: &Syscall) -> bool {
 }
 
 /// Whether a call changes nothing here: most calls read and write, and can be passed over fast.
-pub(crate) fn changes_nothing(call: &Call) -> bool {
+pub fn changes_nothing(call: &Call) -> bool {
     static INERT: LazyLock<Vec<bool>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
         rows.map(|row| row.is_none_or(is_inert)).collect()
@@ -171,6 +176,12 @@ pub(crate) fn of_call(
         return;
     }
     let Some(ret) = success(call) else { return };
+    if ret == 0
+        && let Some((program, all_threads)) = filters::installed(call, look.contents)
+    {
+        look.world.expect_filters();
+        step.at_exit.push(Effect::Filter { program, all_threads });
+    }
     match shape.act {
         Act::Duplicate => look.duplicate(ret, step),
         Act::Fcntl => look.fcntl(ret, step),

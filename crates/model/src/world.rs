@@ -10,6 +10,7 @@ use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER
 use crate::contents::{self, Contents};
 use crate::descriptors::{Description, Descriptor, DescriptorTable};
 use crate::effects::{self, Effect, Step};
+use crate::filters::Filters;
 
 /// `CLONE_FILES`: the new task shares its maker's descriptors.
 pub(crate) const CLONE_FILES: u64 = 0x400;
@@ -46,6 +47,8 @@ pub struct Thread {
     pub tid: u32,
     files: Rc<RefCell<DescriptorTable>>,
     cwd: Rc<RefCell<Vec<u8>>>,
+    /// Its seccomp filters.
+    filters: Option<Rc<Filters>>,
     /// What its tasks were given that have not shown up yet.
     spawned: VecDeque<Spawned>,
     /// It has made no call since its program began.
@@ -62,6 +65,7 @@ struct Spawned {
     tid: Option<i64>,
     files: Rc<RefCell<DescriptorTable>>,
     cwd: Rc<RefCell<Vec<u8>>>,
+    filters: Option<Rc<Filters>>,
 }
 
 /// Makers that ended while tasks of theirs were on their way.
@@ -81,6 +85,8 @@ pub struct World {
     /// What processes will be when their next program begins: told as the program is set up.
     announced: HashMap<u32, Box<ProcessState>>,
     pipes: u64,
+    /// Some thread has seccomp filters.
+    filtered: bool,
     /// Of threads that ended, by number: their process, and what their tasks were given that have
     /// not shown up yet.
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
@@ -108,7 +114,7 @@ impl Thread {
         let shares = |flag| flags & flag != 0;
         let files = if shares(CLONE_FILES) { self.files.clone() } else { copy(&self.files) };
         let cwd = if shares(CLONE_FS) { self.cwd.clone() } else { copy(&self.cwd) };
-        Spawned { tid, files, cwd }
+        Spawned { tid, files, cwd, filters: self.filters.clone() }
     }
 }
 
@@ -177,6 +183,18 @@ impl World {
         self.threads.get(&thread).map(|t| t.cwd.borrow().clone()).unwrap_or_default()
     }
 
+    /// Whether some thread has seccomp filters.
+    pub fn has_filters(&self) -> bool {
+        self.filtered
+    }
+
+    /// Whether a seccomp filter of the program's own answered a call that a thread makes now, so that it
+    /// was not made.
+    pub fn is_answered(&self, thread: u32, call: &Call) -> bool {
+        let filters = || self.threads.get(&thread).and_then(|thread| thread.filters.as_ref());
+        self.filtered && filters().is_some_and(|filters| filters.answer(call))
+    }
+
     /// Takes one event in.
     pub fn apply(&mut self, event: &Event, contents: &mut dyn Contents) {
         let step = self.step(event, contents);
@@ -206,7 +224,8 @@ impl World {
                 if let Some(thread) = self.threads.get_mut(&event.thread) {
                     thread.fresh = false;
                 }
-                if effects::changes_nothing(call) {
+                step.answered = self.is_answered(event.thread, call);
+                if step.answered || effects::changes_nothing(call) {
                     return step;
                 }
                 if let Some(flags) = effects::spawn_flags(call, contents)
@@ -246,6 +265,10 @@ impl World {
         if let Some(process) = step.exited {
             self.exit(process);
         }
+    }
+
+    pub(crate) fn expect_filters(&mut self) {
+        self.filtered = true;
     }
 
     pub(crate) fn next_pipe(&mut self) -> u64 {
@@ -301,6 +324,14 @@ impl World {
             }
             Effect::UnshareFiles => thread.files = copy(&thread.files),
             Effect::UnshareCwd => thread.cwd = copy(&thread.cwd),
+            Effect::Filter { program, all_threads } => {
+                thread.filters = Filters::add(&program, thread.filters.take());
+                if all_threads {
+                    let (process, filters) = (thread.process, thread.filters.clone());
+                    let others = self.threads.values_mut().filter(|t| t.process == process);
+                    others.for_each(|other| other.filters = filters.clone());
+                }
+            }
         }
     }
 
@@ -317,7 +348,7 @@ impl World {
             let other = self.threads.values().find(|other| other.process == process);
             given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None)).unwrap_or_default();
         }
-        let Spawned { files, cwd, .. } = given;
+        let Spawned { files, cwd, filters, .. } = given;
         let maker = self.threads.get(&parent);
         let late = self.late.get(&parent).map(|late| late.0);
         let maker_process = maker.map(|m| m.process).or(late);
@@ -332,7 +363,8 @@ impl World {
         entry.threads += 1;
         let fresh = how != StartHow::Thread;
         let spawned = VecDeque::new();
-        let thread = Thread { process, tid, files, cwd, spawned, fresh, outstanding: None };
+        let thread =
+            Thread { process, tid, files, cwd, filters, spawned, fresh, outstanding: None };
         self.threads.insert(number, thread);
         if fresh {
             self.state(process);

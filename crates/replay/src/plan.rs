@@ -32,7 +32,7 @@ use crate::log::Describe;
 use crate::order::{Index, Order};
 use crate::outcome::{self, Doubt};
 use crate::shared::Shared;
-use crate::treatment::{Judge, maps_to_change, said};
+use crate::treatment::{Judge, said};
 use copies::Copies;
 use doubts::Doubts;
 use line::{Line, Spawned};
@@ -243,26 +243,28 @@ impl<'a> Planner<'a> {
             self.count_skipped(call.nr, "an unknown call");
             return;
         };
+        let moves = match call.outcome {
+            Outcome::Returned { ret, .. } => transfer_of(call.nr, ret),
+            Outcome::Unfinished => None,
+        };
+        if step.is_none() && (moves.is_some() || self.world.has_filters()) {
+            self.world.pass(event);
+        }
+        if self.world.is_answered(event.thread, call) {
+            self.count_answered();
+            return;
+        }
         if let Outcome::Returned { exit_tsc, ret } = call.outcome
-            && let Some(moves) = transfer_of(call.nr, ret)
+            && let Some(moves) = moves
+            && let Some(file) = self.file(index, event.thread, call.args[0] as i32)
         {
-            if step.is_none() {
-                self.world.pass(event);
-            }
-            if let Some(file) = self.file(index, event.thread, call.args[0] as i32) {
-                let exit = exit_tsc.max(event.tsc);
-                self.transfer(index, event, call, &said, moves, (exit, ret), file);
-                return;
-            }
+            let exit = exit_tsc.max(event.tsc);
+            self.transfer(index, event, call, &said, moves, (exit, ret), file);
+            return;
         }
         if said.replay == events::Replay::Ignored {
-            self.count_simulated();
-            if let Outcome::Returned { ret, .. } = call.outcome {
-                self.reaps(index, &said, call, ret);
-            }
-            if !maps_to_change(&said, call) {
-                return;
-            }
+            self.ignore(index, event, call, &said, step);
+            return;
         }
         let step = step.unwrap_or_else(|| self.world.step(event, &mut Stored(self.trace)));
         self.act(index, event, call, &said, &step);

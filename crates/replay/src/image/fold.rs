@@ -255,7 +255,7 @@ impl<'a> Fold<'a> {
         let shape = shape_of(&call);
         let is_about_files =
             |arg: &Arg| matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd | ArgKind::Path);
-        if !shape.args.iter().any(is_about_files) {
+        if step.answered || !shape.args.iter().any(is_about_files) {
             return None;
         }
         let process = self.world.thread(thread)?.process;

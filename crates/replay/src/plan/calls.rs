@@ -25,7 +25,7 @@ use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
 use crate::scan::ANYWHERE;
-use crate::treatment::{Said, Treatment, exchanges, is_stream};
+use crate::treatment::{Said, Treatment, exchanges, is_stream, maps_to_change};
 
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
 struct How {
@@ -53,13 +53,6 @@ impl Planner<'_> {
                 return;
             }
         };
-        if said.replay == events::Replay::Ignored {
-            let table = self.world.descriptors(event.thread);
-            if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[4] as i32)) {
-                self.judge.gets_other_bytes(&entry.description);
-            }
-            return;
-        }
         if said.replay == events::Replay::Task {
             self.count_simulated();
             if said.ret == events::Ret::Never {
@@ -163,6 +156,32 @@ impl Planner<'_> {
             }
             Treatment::Skip(why) => self.count_skipped(call.nr, why),
             Treatment::Withhold(what) => self.count_withheld(what),
+        }
+    }
+
+    /// A call that is not made again, whatever it is about.
+    pub(super) fn ignore(
+        &mut self,
+        index: Index,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        step: Option<model::Step>,
+    ) {
+        self.count_simulated();
+        if let Outcome::Returned { ret, .. } = call.outcome {
+            self.reaps(index, said, call, ret);
+            if maps_to_change(said, call)
+                && let Some(table) = self.world.descriptors(event.thread)
+                && let Some(entry) = table.get(call.args[4] as i32)
+            {
+                self.judge.gets_other_bytes(&entry.description);
+            }
+        }
+        if let Some(step) = step {
+            self.world.finish(step);
+        } else if !model::changes_nothing(call) {
+            self.world.apply(event, &mut Stored(self.trace));
         }
     }
 

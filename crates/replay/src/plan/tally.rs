@@ -69,6 +69,12 @@ impl Planner<'_> {
         self.at_hand.came = (Came::Simulated, "");
     }
 
+    /// The call at hand was answered by a seccomp filter of the program's, and never made.
+    pub(super) fn count_answered(&mut self) {
+        self.tally.simulated += 1;
+        self.at_hand.came = (Came::Simulated, "answered by the program's seccomp filter");
+    }
+
     /// The call at hand is left out.
     pub(super) fn count_skipped(&mut self, nr: u16, why: &'static str) {
         *self.tally.skipped.entry((nr, why)).or_default() += 1;
