@@ -479,7 +479,7 @@ impl Stream {
             return Err("START with the recorder's number");
         }
         if self.numbers.as_ref().is_some_and(|numbers| !numbers.allow(&start)) {
-            return Err("START with numbers of another user's programs");
+            return Err("START with numbers of another arena");
         }
         self.start = Some((how, start));
         let Start { process, parent, pid, tid, .. } = start;

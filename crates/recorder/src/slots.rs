@@ -19,6 +19,8 @@ const UNREAD_MAX: u64 = ((QUEUE + 1) * POOL_BYTES) as u64;
 /// Unread bytes that are not left for later.
 const URGENT_BYTES: u64 = 256 << 10;
 
+/// The records of the shortest call.
+const CALL_BYTES_MIN: u64 = 48;
 /// Bytes read in the order of time before others have their turn.
 const ORDERED_BYTES: u64 = 4 << 20;
 
@@ -510,22 +512,27 @@ impl Slots {
         // call is in the trace as unfinished.
         thread.stream.close(out);
         let read = thread.stream.calls();
+        let before = thread.read_before;
+        let consumed = before.saturating_add(thread.reader.consumed());
+        // The slot's words may be anything: what cannot be is not believed, and is missing still.
+        let published_most = consumed.saturating_add(UNREAD_MAX);
+        let counted = counted.min(read.saturating_add(published_most / CALL_BYTES_MIN));
         // Agents count a call when it returns; one that did not is known from its ENTER.
         let made = if open || live { counted.max(read) } else { counted };
         let sums = &mut self.counts;
         sums.calls_made = sums.calls_made.saturating_add(made);
         sums.calls_read = sums.calls_read.saturating_add(read);
         sums.calls_missed = sums.calls_missed.saturating_add(made.saturating_sub(read));
-        let before = thread.read_before;
-        let consumed = before.saturating_add(thread.reader.consumed());
         let published = if live {
             consumed
         } else {
-            before.saturating_add(slot.published.load(Ordering::Relaxed))
+            before.saturating_add(slot.published.load(Ordering::Relaxed)).min(published_most)
         };
         sums.bytes_published = sums.bytes_published.saturating_add(published);
         sums.bytes_read = sums.bytes_read.saturating_add(consumed);
-        let stalled = slot.stall_ns.load(Ordering::Relaxed);
+        let began = thread.stream.start().map_or(u64::MAX, |(_, start)| start.tsc);
+        // A tick is no longer than a nanosecond.
+        let stalled = slot.stall_ns.load(Ordering::Relaxed).min(host::tsc().saturating_sub(began));
         sums.stall_ns = sums.stall_ns.saturating_add(stalled);
         made
     }
