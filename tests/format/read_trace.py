@@ -3,8 +3,8 @@
 
 Usage: read_trace.py TRACE [--files]
 
-Prints one JSON object per event, in the order of the trace, and then one per file of the manifest;
-with --files the latter alone. Exits 0 when the trace was ended, 1
+Prints one JSON object per event, in the order of the trace, and then one per file of the manifest
+and of those from which the kernel copied; with --files these alone. Exits 0 when the trace was ended, 1
 when it is cut off or damaged (what can be read is printed all the same), 2 when it is no trace.
 
 Needs nothing but Python, zstd-compressed traces excepted: for those, one of the modules
@@ -22,7 +22,7 @@ import zlib
 FILE_MAGIC = b"\x89RNT\r\n\x1a\n"
 BLOCK_MAGIC = b"\xb1RNB"
 HEAD = struct.Struct("<4sBBHIIQIIQQIIQQII")
-PREAMBLE, EVENTS, DATA, INDEX, END, MANIFEST = range(1, 7)
+PREAMBLE, EVENTS, DATA, INDEX, END, MANIFEST, SOURCES = range(1, 8)
 SHAPE, ARGS, RET, UNFINISHED, HAS_DATA, IDENTITIES = (1 << bit for bit in range(6))
 MASK = (1 << 64) - 1
 
@@ -159,6 +159,7 @@ class Trace:
         self.threads = {}
         self.data = []
         self.manifest = []
+        self.sources = []
         self.end = None
         offset = 16
         try:
@@ -196,6 +197,8 @@ class Trace:
             self.data.append(block)
         elif block.kind == MANIFEST:
             self.manifest.append(block)
+        elif block.kind == SOURCES:
+            self.sources.append(block)
         elif block.kind == END:
             payload = Payload(block.payload())
             self.end = [payload.number() for _ in range(19)]
@@ -246,6 +249,21 @@ class Trace:
                 yield {"type": "file", **entry}
             if ending:
                 yield {"type": "manifest", **ending}
+        for block in self.sources:
+            payload = Payload(block.payload())
+            for _ in range(block.count):
+                yield {"type": "source", **self.source_of(payload)}
+
+    def source_of(self, payload):
+        """What a file held from which the kernel copied."""
+        text = lambda: base64.b64encode(payload.bytes()).decode()
+        source = {"path": text(), "names": payload.list(text), "fate": payload.number(), "pieces": []}
+        for _ in range(payload.number()):
+            piece = {"offset": payload.number(), "len": payload.number(), "hash": payload.bytes().hex()}
+            blobs = payload.list(payload.number)
+            piece["bytes"] = base64.b64encode(b"".join(self.blob(blob)[0] for blob in blobs)).decode()
+            source["pieces"].append(piece)
+        return source
 
     def thread_events(self, thread):
         event = call = 0

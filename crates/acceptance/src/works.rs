@@ -51,6 +51,47 @@ const COMMITTER: &str = "\
 /// All works.
 pub const WORKS: &[Work] = &[
     Work {
+        name: "copies",
+        needs: &["python3"],
+        long: false,
+        sizes: (40, 400),
+        given: r#"
+            mkdir -p tree/sub
+            i=0
+            while [ $i -lt $1 ]; do
+                seq $i $((i + 2000)) > tree/$i
+                i=$((i + 1))
+            done
+            head -c 3000000 /dev/urandom > tree/sub/large
+            truncate -s 200000 tree/sub/holes
+            sleep 0.1
+        "#,
+        script: r#"
+            cp -a ../given/tree copy
+            cp ../given/tree/1 changed && echo more >> ../given/tree/1
+            cp ../given/tree/2 moved && mv moved again
+            cp ../given/tree/3 gone && rm ../given/tree/3
+            mv ../given/tree/4 here && cp here there
+            cp copy/5 once && cp once twice && rm once
+            install -m 755 ../given/tree/6 installed
+            cat > copies.py <<END
+import os
+source = os.open('../given/tree/sub/large', os.O_RDONLY)
+target = os.open('parts', os.O_RDWR | os.O_CREAT, 0o600)
+os.sendfile(target, source, 0, 1000000)
+os.copy_file_range(source, target, 500000, 1000, 7)
+os.copy_file_range(source, target, 3000)
+out, into = os.pipe()
+for part in range(20):
+    os.splice(source, into, 60000, 4096 + part * 100000)
+    os.splice(out, target, 60000)
+os.lseek(source, 2000000, os.SEEK_SET)
+os.sendfile(target, source, None, 100000)
+END
+            python3 -S copies.py
+        "#,
+    },
+    Work {
         name: "sqlite3",
         needs: &["sqlite3"],
         long: false,

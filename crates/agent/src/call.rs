@@ -3,7 +3,7 @@
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use events::capture::{self, Row};
-use events::record::{Header, RecordKind, enter_flag};
+use events::record::{Header, OLD_NUMBERS, RecordKind, enter_flag};
 use linux_raw_sys::general as raw;
 
 use crate::context::{Context, Frame, NO_CALL, phase, slow};
@@ -86,8 +86,6 @@ fn finish(context: &mut Context) {
     }
 }
 
-/// Added to the numbers of 32-bit calls in records: they have a table of their own.
-const OLD_NUMBERS: u64 = 0x8000;
 const OLD_FORK: u64 = 2;
 const OLD_VFORK: u64 = 190;
 
@@ -106,7 +104,7 @@ fn old_call(context: &mut Context, frame: &mut Frame) {
     let args = [frame.rbx, frame.rcx, frame.rdx, frame.rsi, frame.rdi, frame.rbp]
         .map(|arg| arg & 0xffff_ffff);
     users::watched(context, users::OLD_CALLS.contains(&nr), |context| {
-        let row = enter(context, OLD_NUMBERS + nr, &args, 0);
+        let row = enter(context, u64::from(OLD_NUMBERS) + nr, &args, 0);
         // SAFETY: the call is the program's own.
         let ret = unsafe { entry::reenact_old_call(nr, &args) };
         exit(context, row, &args, ret);

@@ -67,6 +67,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         until_exit: args.until_exit,
         data,
         manifest: !args.no_manifest,
+        data_max: args.max_data,
     };
     let (sink, kin) = (output.sink, supervisor.kin());
     let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;

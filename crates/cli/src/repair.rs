@@ -96,6 +96,10 @@ fn rewrite(
     let announced: u64 = trace.blocks().iter().map(|head| u64::from(head.calls)).sum();
     let unread_calls = announced.saturating_sub(rewriter.calls());
     let calls = report.lost.saturating_add(unread_calls);
+    // What files hold in the end tells of their beginning only if nothing is missing in between.
+    if unread == 0 && calls == 0 {
+        rewriter.sources(trace, 0)?;
+    }
     let buffers = rewriter.buffers_lost();
     let text = Lost { unread, calls, buffers, manifest: !manifest }.text(trace);
     let kind = EventKind::Gap { why: GapWhy::Repaired, detail: calls, text: text.clone() };

@@ -60,6 +60,14 @@ pub enum Act {
         /// Where in it.
         to_at: Option<u8>,
     },
+    /// Gives a file, the first argument, the content of another one, whose descriptor this argument
+    /// has.
+    CloneFile {
+        /// The source.
+        from: u8,
+    },
+    /// The same with a part of another file's content; which one, a struct tells.
+    CloneRange,
     /// Whatever the operation says.
     Ioctl,
     /// Whatever the command says.
@@ -112,6 +120,12 @@ pub enum Act {
     EnterNamespace,
     /// Maps a file or memory.
     Map,
+    /// Takes mappings away.
+    Unmap,
+    /// Changes what may be done with mapped memory.
+    Protect,
+    /// Attaches memory that processes share.
+    AttachMemory,
 
     // What moves data beside the calls.
     /// Makes a ring through which the kernel is asked to read and write (io_uring).

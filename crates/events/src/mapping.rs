@@ -33,9 +33,14 @@ impl Mapping {
             fd,
             length,
             is_shared,
-            is_writable: protection & PROT_WRITE != 0,
+            is_writable: Mapping::allows_stores(protection),
             is_executable: protection & PROT_EXEC != 0,
         }
+    }
+
+    /// Whether memory with this protection may be stored to.
+    pub fn allows_stores(protection: u64) -> bool {
+        protection & PROT_WRITE != 0
     }
 
     /// Whether what the program stores to it changes the file.

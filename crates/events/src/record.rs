@@ -65,6 +65,9 @@ impl RecordKind {
     }
 }
 
+/// Added to the numbers of calls by `int 0x80`, which have a table of their own.
+pub const OLD_NUMBERS: u16 = 0x8000;
+
 /// In IDENTITY: the file is the one behind the descriptor that the call returned.
 pub const RESULT: u8 = 0xff;
 

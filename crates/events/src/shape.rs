@@ -23,6 +23,22 @@ pub struct Syscall {
     pub variants: &'static [Variant],
 }
 
+impl Syscall {
+    /// The variant that these arguments select, if the row has one that fits.
+    pub fn variant(&self, args: &[u64; 6]) -> Option<&'static Variant> {
+        let selects = |variant: &&Variant| {
+            let key = args.get(usize::from(variant.key_arg)).copied().unwrap_or(0);
+            key & variant.mask == variant.value
+        };
+        self.variants.iter().find(selects)
+    }
+
+    /// What a call with these arguments does that they and its result do not tell.
+    pub fn act_of(&self, args: &[u64; 6]) -> Act {
+        self.variant(args).and_then(|variant| variant.act).unwrap_or(self.act)
+    }
+}
+
 /// A sub-call: the meaning of a system call for particular values of one argument.
 pub struct Variant {
     /// Index of the argument that selects this variant.
@@ -37,6 +53,8 @@ pub struct Variant {
     pub ret: Ret,
     /// What a replay does with it, where that is not what the row says.
     pub replay: Option<Replay>,
+    /// What it does that arguments and result do not tell, where that is not what the row says.
+    pub act: Option<Act>,
 }
 
 /// What a replay does with a call.

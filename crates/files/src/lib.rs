@@ -8,7 +8,7 @@ mod content;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread::{self, Builder};
@@ -168,6 +168,18 @@ impl Tree {
         }
     }
 
+    /// Opens the regular file at a path for reading, links at its end followed. Nothing else is
+    /// opened, and nobody is waited for; fails with `EINVAL` where something else is there.
+    pub fn open_regular(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let found = self.resolve(path, OFlags::PATH)?;
+        if kind_of(&fstat(&found)?) != FileKind::Regular {
+            return Err(Errno::INVAL);
+        }
+        // The very file that was looked at, whatever has its path now.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())
+    }
+
     fn resolve(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let inside = path.iter().position(|&byte| byte != b'/').map_or(&b"."[..], |at| &path[at..]);
         let inside = CString::new(inside).map_err(|_| Errno::INVAL)?;
@@ -319,6 +331,33 @@ mod tests {
         check("/../../relative/./x", Some("/real/sub"));
         check("/loop/x", None);
         check("/nothing/x", None);
+    }
+
+    #[test]
+    fn nothing_but_regular_files_is_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::write(path("file"), "content").unwrap();
+        symlink("/file", path("link")).unwrap();
+        symlink("/nothing", path("dangling")).unwrap();
+        symlink("/dev/null", path("outside")).unwrap();
+        // Whoever opened it otherwise would wait for a writer.
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::RUSR).unwrap();
+        let tree = Tree::open(place.path()).unwrap();
+        for name in ["/file", "/link"] {
+            let mut bytes = [0; 16];
+            let file = tree.open_regular(name.as_bytes()).unwrap();
+            let read = rustix::io::read(&file, &mut bytes).unwrap();
+            assert_eq!(&bytes[..read], b"content", "{name}");
+        }
+        for (name, error) in [
+            ("/pipe", Errno::INVAL),
+            ("/", Errno::INVAL),
+            ("/dangling", Errno::NOENT),
+            ("/outside", Errno::NOENT),
+        ] {
+            assert_eq!(tree.open_regular(name.as_bytes()).unwrap_err(), error, "{name}");
+        }
     }
 
     #[test]

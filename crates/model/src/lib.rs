@@ -9,11 +9,13 @@ mod descriptors;
 mod effects;
 mod filters;
 pub mod glob;
+pub mod mappings;
 mod moment;
 pub mod mounts;
 pub mod names;
 pub mod path;
 pub mod realm;
+pub mod unseen;
 pub mod world;
 
 pub use contents::{Contents, InlineOnly, Stored};

@@ -20,6 +20,20 @@ pub fn is_stored(path: &[u8]) -> bool {
     is_real(path) && (!is_at_or_below(path, b"/dev") || is_at_or_below(path, b"/dev/shm"))
 }
 
+/// Whether what /proc calls a file is memory that processes share: nothing on a disk.
+pub fn is_memory(path: &[u8]) -> bool {
+    path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") || is_at_or_below(path, b"/dev/shm")
+}
+
+/// Whether a file is one that the dynamic linker and the C library read as memory for themselves: the
+/// cache of libraries, locales, translations, the list of character sets.
+pub fn is_of_libraries(path: &[u8]) -> bool {
+    const FOLDERS: &[&[u8]] = &[b"/usr/lib/locale", b"/usr/share/locale"];
+    path == b"/etc/ld.so.cache"
+        || path.ends_with(b"/gconv/gconv-modules.cache")
+        || FOLDERS.iter().any(|folder| is_at_or_below(path, folder))
+}
+
 /// Whether `path` is `root` or something in it.
 pub fn is_at_or_below(path: &[u8], root: &[u8]) -> bool {
     let root = root.strip_suffix(b"/").unwrap_or(root);
@@ -38,6 +52,9 @@ mod tests {
         for path in ["/proc/self/maps", "/proc", "/sys/block", "/dev/pts/0", "/dev/nullx"] {
             assert!(!is_real(path.as_bytes()), "{path}");
         }
+        assert!(is_of_libraries(b"/usr/lib/locale/C.utf8/LC_CTYPE"));
+        assert!(is_of_libraries(b"/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache"));
+        assert!(!is_of_libraries(b"/usr/lib/locale.txt") && !is_of_libraries(b"/home/LC_CTYPE"));
         assert!(is_stored(b"/dev/shm/x") && !is_stored(b"/dev/null") && !is_stored(b"/dev"));
     }
 }

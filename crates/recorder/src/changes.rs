@@ -1,4 +1,4 @@
-//! Which paths the program changes, followed while it is recorded.
+//! Which paths the program changes, and what it moves unseen, followed while it is recorded.
 //!
 //! Only calls that can change or resolve paths are looked at: whoever writes has opened for writing
 //! before, so reads and writes cost nothing. Rings are read one after the other, so what is noted
@@ -12,13 +12,18 @@ mod tasks;
 
 use std::rc::Rc;
 
-use events::mapping::Mapping;
+use events::Act;
+use events::record::OLD_NUMBERS;
+use files::Inode;
 use model::realm;
+use model::unseen::{Look, Made, Opened, OpenedKind, Unseen};
 use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
+
+use crate::copies::{Copies, Stretch};
 
 pub(crate) use self::paths::{PATHS_MAX, Paths, mark};
 use self::roles::{Role, Roles, Shape};
-use self::tasks::{Place, Shares, Tasks};
+use self::tasks::{Held, Place, Shares, Tasks};
 
 /// The number that stands for the working directory in a call's directory argument.
 const AT_FDCWD: i32 = -100;
@@ -57,8 +62,8 @@ pub(crate) struct Note {
     pub ret: i64,
     /// Arguments in memory: the argument's number and its bytes.
     pub texts: [Option<(u8, Box<[u8]>)>; 2],
-    /// A file was there before.
-    pub existed: bool,
+    /// The file that was there before.
+    pub existed: Option<Inode>,
 }
 
 enum What {
@@ -82,20 +87,32 @@ pub(crate) struct Changes {
     roles: Roles,
     tasks: Tasks,
     paths: Paths,
+    copies: Copies,
+    unseen: Unseen,
     /// What was read and is not yet followed, with the time at which it counts.
     pending: Vec<(u64, What)>,
 }
 
 impl Changes {
     pub fn new() -> Changes {
-        let (roles, tasks, paths) = (Roles::new(), Tasks::default(), Paths::default());
-        Changes { roles, tasks, paths, pending: Vec::new() }
+        Changes {
+            roles: Roles::new(),
+            tasks: Tasks::default(),
+            paths: Paths::default(),
+            copies: Copies::default(),
+            unseen: Unseen::new(),
+            pending: Vec::new(),
+        }
     }
 
-    /// Whether calls of this number matter.
+    /// Whether calls of this number, with these arguments, matter.
     #[inline]
-    pub fn follows(&self, nr: u16) -> bool {
-        self.roles.of(nr).role != Role::None
+    pub fn follows(&self, nr: u16, args: &[u64; 6]) -> bool {
+        match self.roles.of(nr).role {
+            Role::None => nr & OLD_NUMBERS != 0,
+            Role::Unseen => Unseen::follows(nr, args),
+            _ => true,
+        }
     }
 
     /// Whether the memory behind this argument of a call must be told.
@@ -150,9 +167,9 @@ impl Changes {
     }
 
     /// What was changed, when nothing more is to come.
-    pub fn finish(mut self) -> Paths {
+    pub fn finish(mut self) -> Followed {
         self.settle(u64::MAX);
-        self.paths
+        Followed { paths: self.paths, copies: self.copies, unseen: self.unseen }
     }
 
     fn follow(&mut self, tsc: u64, what: What) {
@@ -163,10 +180,18 @@ impl Changes {
                     self.state(process, state.0, state.1);
                 }
             }
-            What::Image { thread } => self.tasks.image(thread),
+            What::Image { thread } => {
+                if let Some(process) = self.tasks.process(thread) {
+                    self.unseen.gone(process);
+                }
+                self.tasks.image(thread);
+            }
             What::State { process, state } => self.state(process, tsc, state),
             What::End { thread } => self.tasks.end(thread),
-            What::Exit { process } => self.tasks.exit(process),
+            What::Exit { process } => {
+                self.unseen.gone(process);
+                self.tasks.exit(process);
+            }
         }
     }
 
@@ -186,7 +211,7 @@ impl Changes {
         let shape = self.roles.of(note.nr);
         let (thread, args) = (note.thread, &note.args);
         match shape.role {
-            Role::None => {}
+            Role::None => self.unseen(note),
             Role::Open => self.open(&shape, note),
             Role::Change => {
                 let through = !shape.means_link(note);
@@ -217,8 +242,8 @@ impl Changes {
                 if shape.is_fcntl && !DUPLICATING.contains(&args[1]) {
                     return;
                 }
-                let Some(path) = self.tasks.descriptor(thread, args[0] as i32) else { return };
-                self.tasks.install(thread, note.ret as i32, path, note.exit);
+                let Some(held) = self.tasks.held(thread, args[0] as i32) else { return };
+                self.tasks.install(thread, note.ret as i32, Held { since: note.exit, ..held });
             }
             Role::Close => self.tasks.close(thread, args[0] as i32, note.enter),
             Role::CloseRange => {
@@ -271,14 +296,9 @@ impl Changes {
                     Shares { files: flags & CLONE_FILES != 0, place: flags & CLONE_FS != 0 };
                 self.tasks.spawned(thread, note.ret, shares, flags & CLONE_NEWNS != 0);
             }
-            Role::Map => {
-                let mapping = Mapping::of(args);
-                if mapping.changes_file() && !self.tasks.is_foreign(thread) {
-                    let path = mapping.fd.and_then(|fd| self.tasks.descriptor(thread, fd));
-                    if let Some(path) = path.filter(|path| realm::is_stored(path)) {
-                        self.paths.mapped(&path);
-                    }
-                }
+            Role::Unseen => {
+                self.unseen(note);
+                self.copy(note);
             }
             Role::Bind => {
                 let address = shape.memory.and_then(|arg| note.text(arg)).unwrap_or_default();
@@ -320,13 +340,68 @@ impl Changes {
             if flags & (open_flag::NOFOLLOW | open_flag::EXCL) == 0 {
                 self.paths.mark(&path, mark::THROUGH);
             }
-            let made = flags & open_flag::CREAT != 0 && !note.existed;
+            let made = flags & open_flag::CREAT != 0 && note.existed.is_none();
             let new = flags & open_flag::EXCL != 0 || !self.paths.was_touched();
             if flags & open_flag::TRUNC != 0 || (made && new) {
                 self.paths.mark(&path, mark::FRESH);
             }
         }
-        self.tasks.install(thread, fd, Rc::from(path), note.exit);
+        let held = Held { since: note.exit, path: Rc::from(path), inode: note.existed };
+        self.tasks.install(thread, fd, held);
+    }
+
+    /// A call that may move data unseen.
+    fn unseen(&mut self, note: &Note) {
+        let process = self.tasks.process(note.thread).unwrap_or(0);
+        let made = Made { nr: note.nr, args: &note.args, ret: note.ret, process };
+        self.unseen.call(&made, &mut Noted { tasks: &self.tasks, note });
+        for file in self.unseen.take_stored() {
+            if !self.tasks.is_foreign(note.thread) && realm::is_stored(&file) {
+                self.paths.mapped(&file);
+            }
+        }
+    }
+
+    /// A call that has the kernel copy between files, perhaps.
+    fn copy(&mut self, note: &Note) {
+        let Some(row) = events::by_number(u64::from(note.nr)) else { return };
+        let offset = |arg: Option<u8>| {
+            let bytes = arg.and_then(|arg| note.text(arg)).and_then(|bytes| bytes.first_chunk());
+            bytes.map(word)
+        };
+        let moved = u64::try_from(note.ret).unwrap_or(0);
+        let (from, to, stretch) = match row.act_of(&note.args) {
+            Act::Copy { .. } if moved == 0 => return,
+            Act::Copy { from, from_at, to, .. } => {
+                let stretch = match offset(from_at) {
+                    Some(start) => Stretch::At(start..start.saturating_add(moved)),
+                    None => Stretch::Somewhere(moved),
+                };
+                (note.arg(from), note.arg(to), stretch)
+            }
+            Act::CloneFile { from } => (note.arg(from), note.arg(0), Stretch::All),
+            Act::CloneRange => {
+                let (words, _) = note.text(2).unwrap_or_default().as_chunks::<8>();
+                let [fd, start, len, ..] = words else { return };
+                let [fd, start, len] = [fd, start, len].map(word);
+                let stretch = match len {
+                    0 => Stretch::All,
+                    len => Stretch::At(start..start.saturating_add(len)),
+                };
+                (fd, note.arg(0), stretch)
+            }
+            _ => return,
+        };
+        if self.tasks.is_foreign(note.thread) {
+            return;
+        }
+        let held = |fd: u64| self.tasks.held(note.thread, fd as i32);
+        let kept = |held: &Held| realm::is_stored(&held.path);
+        if let Some(source) = held(from).filter(kept) {
+            let target = held(to).filter(kept);
+            let target = target.as_ref().map(|held| &held.path[..]);
+            self.copies.note(&source.path, source.inode, target, stretch, note.enter);
+        }
     }
 
     /// Notes that a path was changed. False if it is none of those that are kept.
@@ -381,6 +456,37 @@ impl Changes {
             // No path at all, or an empty one, stands for the directory's descriptor itself.
             self.tasks.resolve(note.thread, dir, until_nul(text.unwrap_or_default()))
         })
+    }
+}
+
+/// What was followed to the end of a recording.
+pub(crate) struct Followed {
+    pub paths: Paths,
+    pub copies: Copies,
+    pub unseen: Unseen,
+}
+
+/// A call that was noted: names are those under which files were opened, and only what was opened by
+/// path has one.
+struct Noted<'a> {
+    tasks: &'a Tasks,
+    note: &'a Note,
+}
+
+impl Look for Noted<'_> {
+    fn opened(&self, fd: i32) -> Option<Opened> {
+        let name = self.tasks.descriptor(self.note.thread, fd).map(|path| path.to_vec());
+        // Whatever else it is: the trace tells it, this does not have to.
+        let kind = name.as_ref().map_or(OpenedKind::Pipe, |name| OpenedKind::of_path(name));
+        Some(Opened { name: name.unwrap_or_default(), kind })
+    }
+
+    fn program(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>> {
+        self.note.text(arg).map(|bytes| bytes[..bytes.len().min(max)].to_vec())
     }
 }
 

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use events::record::GapWhy;
 use files::Inode;
+use model::unseen::{Fates, NotSeen};
 use ring::{Arena, Line, SLOTS};
 use trace::event::{EventKind, RECORDER, Totals};
 
+use crate::changes::Followed;
+use crate::copies::{self, Terms};
 use crate::host::{self, TscClock};
 use crate::mailbox::{Mailbox, Message};
 use crate::manifest;
@@ -36,6 +39,15 @@ struct Stopped {
     since: Instant,
 }
 
+/// What holds for a whole recording.
+pub(crate) struct Frame {
+    pub options: Options,
+    /// The trace itself.
+    pub own: Option<Inode>,
+    /// A moment: nanoseconds since 1970, and the time stamp.
+    pub epoch: (u64, u64),
+}
+
 pub(crate) struct Drain {
     mailbox: Arc<Mailbox>,
     out: Output,
@@ -52,6 +64,8 @@ pub(crate) struct Drain {
     guards: Vec<PassThrough>,
     /// The trace itself.
     own: Option<Inode>,
+    /// A moment: nanoseconds since 1970, and the time stamp.
+    epoch: (u64, u64),
     /// When the last two rounds began.
     rounds: [u64; 2],
 }
@@ -63,9 +77,9 @@ impl Drain {
         out: Output,
         processes: Processes,
         clock: TscClock,
-        options: Options,
-        own: Option<Inode>,
+        frame: Frame,
     ) -> Drain {
+        let Frame { options, own, epoch } = frame;
         let guards = vec![PassThrough(arena, Arc::clone(&mailbox))];
         Drain {
             mailbox,
@@ -80,6 +94,7 @@ impl Drain {
             alone: None,
             guards,
             own,
+            epoch,
             rounds: [0; 2],
         }
     }
@@ -266,6 +281,35 @@ impl Drain {
         self.bury(&self.processes.dead(), false);
         let disowned = self.slots.disowned();
         let counts = self.slots.close(&mut self.out);
+        let (mut not_seen, mut changed) = (NotSeen::default(), None);
+        if let Some(changes) = self.out.changes.take() {
+            let Followed { paths, copies, unseen } = changes.finish();
+            let ((epoch_ns, epoch_tsc), hz) = (self.epoch, self.clock.hz().max(1));
+            let terms = Terms {
+                rules: &self.options.data,
+                data_max: self.options.data_max.unwrap_or(u64::MAX),
+                clock: &|tsc| {
+                    let ticks = i128::from(tsc) - i128::from(epoch_tsc);
+                    let ns = i128::from(epoch_ns) + ticks * 1_000_000_000 / i128::from(hz);
+                    u64::try_from(ns).unwrap_or(0)
+                },
+                took: self.began.elapsed(),
+                own: self.own,
+                has_requests: unseen.has_requests(),
+            };
+            let why = self.stopped.as_ref().map(|stopped| stopped.why);
+            let is_over = why.is_none_or(|why| why == GapWhy::UntilExit);
+            let kept = match is_over && self.out.full().is_none() {
+                true => copies::keep(&mut self.out, copies, &paths, &terms),
+                false => Ok(Fates::default()),
+            };
+            let fates = kept.unwrap_or_else(|error| {
+                self.out.fail(&error);
+                Fates::default()
+            });
+            not_seen = unseen.finish(&|path| fates.kept(path));
+            changed = Some(paths).filter(|_| self.options.manifest);
+        }
         self.out.prepare_end();
         let full = self.out.full().cloned();
         let stopped = self.stopped.map(|stopped| (stopped.why, stopped.text)).or(full);
@@ -282,7 +326,9 @@ impl Drain {
             self.out.last_gap(end_tsc, *why, discarded, text.clone());
         }
         let why = stopped.as_ref().map(|(why, _)| *why);
-        if let Err(error) = manifest::write(&mut self.out, why, self.own) {
+        if let Some(changed) = changed
+            && let Err(error) = manifest::write(&mut self.out, changed, why, self.own)
+        {
             self.out.fail(&error);
         }
         let totals = Totals {
@@ -318,6 +364,7 @@ impl Drain {
             gaps: totals.gaps,
             first_gap: self.out.first_gap.take(),
             files_not_whole: self.out.files_not_whole,
+            not_seen,
             stopped,
             unfinished: None,
         };

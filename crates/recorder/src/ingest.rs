@@ -587,7 +587,7 @@ impl Stream {
             policy.returned(thread, tsc, &call.bare(), whole);
         }
         if let Some(changes) = &mut out.changes
-            && changes.follows(nr)
+            && changes.follows(nr, &args)
         {
             self.note(thread, call, outcome, changes);
         }

@@ -12,6 +12,7 @@
 //! one after the other; only where paths decide what is kept, all together in the order of time.
 
 mod changes;
+mod copies;
 mod drain;
 pub mod host;
 mod ingest;
@@ -34,12 +35,13 @@ use std::time::Duration;
 
 use events::record::GapWhy;
 use kin::Kin;
+use model::unseen::NotSeen;
 use ring::Arena;
 use trace::event::{Event, EventKind, Preamble};
 use trace::{WriteError, Writer, WriterOptions};
 
 use crate::changes::Changes;
-use crate::drain::Drain;
+use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
 use crate::mailbox::{Mailbox, Message};
 use crate::output::Output;
@@ -65,6 +67,8 @@ pub struct Options {
     pub data: DataRules,
     /// Whether the trace ends with a manifest of the paths that the program changed.
     pub manifest: bool,
+    /// The length at which buffers are cut, as agents are told.
+    pub data_max: Option<u64>,
 }
 
 /// What a recording came to.
@@ -96,6 +100,8 @@ pub struct Summary {
     pub first_gap: Option<(GapWhy, String)>,
     /// Files that were changed and could not be stored whole before, where that was asked for.
     pub files_not_whole: u64,
+    /// What the trace does not hold though it has every call, without names.
+    pub not_seen: NotSeen,
     /// Why the recording stopped before the program's end.
     pub stopped: Option<(GapWhy, String)>,
     /// The trace could not be brought to its end: readers will find it cut off there.
@@ -137,6 +143,7 @@ impl Recorder {
         let (sink, space) = sink.open()?;
         let clock = TscClock::start(preamble.tsc_hz);
         let writer = Writer::new(sink, preamble, options.writer)?;
+        let epoch = (preamble.epoch_ns, preamble.epoch_tsc);
         let processes = Processes::new(Watch::start(Arc::clone(&mailbox))?, clock, kin);
         let drain = move || {
             let mut out = Output::new(writer, space, options.size_max);
@@ -144,10 +151,9 @@ impl Recorder {
                 let policy = Policy::new(options.data.clone(), Arc::clone(&mailbox));
                 out.policy = Some(Box::new(policy));
             }
-            if options.manifest {
-                out.changes = Some(Box::new(Changes::new()));
-            }
-            Drain::new(arena, mailbox, out, processes, clock, options, own).run()
+            out.changes = Some(Box::new(Changes::new()));
+            let frame = Frame { options, own, epoch };
+            Drain::new(arena, mailbox, out, processes, clock, frame).run()
         };
         let thread = std::thread::Builder::new().name("drain".into()).spawn(drain)?;
         Ok(Recorder { handle, thread })

@@ -168,15 +168,15 @@ impl Survey {
     }
 }
 
-/// Writes the manifest, if one is wanted, or that there is none because the program went on.
+/// Writes the manifest of changed paths, or that there is none because the program went on.
 pub(crate) fn write(
     out: &mut Output,
+    changed: Paths,
     stopped: Option<GapWhy>,
     own: Option<Inode>,
 ) -> Result<(), WriteError> {
-    let Some(changes) = out.changes.take() else { return Ok(()) };
     let is_over = stopped.is_none_or(|why| why == GapWhy::UntilExit);
-    let survey = is_over.then(|| Survey::new(changes.finish(), own)).flatten();
+    let survey = is_over.then(|| Survey::new(changed, own)).flatten();
     match survey {
         Some(survey) => survey.write(out),
         None => {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use events::record::{GapWhy, data_flag, enter_flag};
 use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
 use trace::manifest::{Ending, Entry, ManifestWriter};
+use trace::sources::{Source, SourcesWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
 
 use crate::changes::Changes;
@@ -261,12 +262,43 @@ impl Output {
         manifest: &mut ManifestWriter,
         entry: &mut Entry,
     ) -> Result<bool, WriteError> {
-        let pending = self.writer.bytes_pending().saturating_add(MANIFEST_ROOM_BYTES);
-        let short = self.space.as_ref().is_some_and(|space| space.short_of(pending).is_some());
-        if short || self.writer.bytes_written().saturating_add(pending) >= self.size_max {
+        if !self.has_room(MANIFEST_ROOM_BYTES) {
             return Ok(false);
         }
         manifest.add(&mut self.writer, entry).map(|()| true)
+    }
+
+    /// Stores bytes of a file if the trace has room for them.
+    pub fn blob_if_room(&mut self, bytes: &[u8]) -> Option<BlobId> {
+        if self.discarding || !self.has_room(MANIFEST_ROOM_BYTES) {
+            return None;
+        }
+        let id = self.blob(bytes);
+        (!self.discarding).then_some(id)
+    }
+
+    /// Adds what became of a file from which the kernel copied, if the trace has room for it.
+    pub fn source(
+        &mut self,
+        sources: &mut SourcesWriter,
+        source: &mut Source,
+    ) -> Result<(), WriteError> {
+        match self.discarding || !self.has_room(MANIFEST_ROOM_BYTES) {
+            true => Ok(()),
+            false => sources.add(&mut self.writer, source),
+        }
+    }
+
+    /// No more of these follow.
+    pub fn sources_end(&mut self, sources: &mut SourcesWriter) -> Result<(), WriteError> {
+        sources.close(&mut self.writer)
+    }
+
+    /// Whether the trace can grow by so much, and what waits besides.
+    fn has_room(&self, bytes: u64) -> bool {
+        let pending = self.writer.bytes_pending().saturating_add(bytes);
+        let short = self.space.as_ref().is_some_and(|space| space.short_of(pending).is_some());
+        !short && self.writer.bytes_written().saturating_add(pending) < self.size_max
     }
 
     /// Ends the manifest.

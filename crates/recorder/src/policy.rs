@@ -55,7 +55,7 @@ impl DataRules {
     }
 
     /// For the file that a descriptor or an argument names so.
-    fn of_path(&self, path: &[u8]) -> DataMode {
+    pub(crate) fn of_path(&self, path: &[u8]) -> DataMode {
         if is_nameless(path) {
             return self.usual;
         }

@@ -20,6 +20,7 @@ mod merge;
 mod opens;
 mod ranges;
 pub(crate) mod roles;
+mod sources;
 mod staging;
 mod stat;
 mod stored;
@@ -157,6 +158,10 @@ pub fn build(
         }
     }
     fold.finish()?;
+    fold.sources(trace)?;
+    if let Some(error) = fold.stored.error.take() {
+        return Err(ImageError::Data(error));
+    }
     fold.tree.learn_links(trace)?;
     let unknown = unknown::find(&fold.tree);
     let untold = std::mem::take(&mut fold.untold).paths(&fold.tree);

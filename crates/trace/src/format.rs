@@ -55,6 +55,8 @@ pub mod kind {
     pub const END: u8 = 5;
     /// What the paths that the program changed were at the end.
     pub const MANIFEST: u8 = 6;
+    /// What files hold from which the kernel copied.
+    pub const SOURCES: u8 = 7;
 }
 
 /// How a payload is stored.

@@ -23,6 +23,7 @@ mod rewrite;
 mod scan;
 mod slots;
 mod source;
+pub mod sources;
 mod verify;
 mod wire;
 pub mod writer;

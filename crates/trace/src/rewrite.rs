@@ -11,6 +11,7 @@ use crate::event::{
 };
 use crate::manifest::ManifestWriter;
 use crate::reader::Trace;
+use crate::sources::{Fate, Piece, SourcesWriter};
 use crate::writer::{Finished, Writer, WriterOptions};
 
 /// Buffers whose new numbers are remembered.
@@ -187,6 +188,29 @@ impl Rewriter {
         }
         manifest.end(&mut self.writer, ending)?;
         Ok(true)
+    }
+
+    /// Takes over what files held from which the kernel copied, as far as it can be read.
+    pub fn sources(&mut self, trace: &Trace, number: u32) -> Result<(), WriteError> {
+        let mut sources = SourcesWriter::default();
+        for mut source in trace.sources().map_while(Result::ok) {
+            for piece in &mut source.pieces {
+                let mut blobs = Vec::with_capacity(piece.blobs.len());
+                for id in &piece.blobs {
+                    let Some(moved) = self.blob(trace, number, *id)? else { break };
+                    blobs.push(moved.new);
+                }
+                if blobs.len() != piece.blobs.len() {
+                    self.buffers_lost += 1;
+                    (blobs, source.fate) = (Vec::new(), Fate::Partly);
+                }
+                piece.blobs = blobs;
+            }
+            let lost = |piece: &Piece| piece.blobs.is_empty() && piece.hash.is_none();
+            source.pieces.retain(|piece| !lost(piece));
+            sources.add(&mut self.writer, &mut source)?;
+        }
+        sources.close(&mut self.writer)
     }
 
     /// Writes index and end. `tsc_hz` are the ticks per second of all time stamps.

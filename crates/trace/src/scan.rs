@@ -144,7 +144,9 @@ impl Scan {
         self.blocks_seen += 1;
         match head.kind {
             kind::EVENTS | kind::DATA => self.blocks.push(head),
-            kind::PREAMBLE | kind::INDEX | kind::MANIFEST => self.others.push(head),
+            kind::PREAMBLE | kind::INDEX | kind::MANIFEST | kind::SOURCES => {
+                self.others.push(head);
+            }
             _ => {
                 self.unknown += 1;
                 self.others.push(head);

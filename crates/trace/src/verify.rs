@@ -8,6 +8,7 @@ use crate::error::ReadError;
 use crate::event::{BlobId, Content, Data, Event, EventKind, Outcome};
 use crate::format::{BLOB_ENTRY_BYTES, HEAD_BYTES, Head, codec, kind};
 use crate::reader::Trace;
+use crate::sources::Source;
 
 /// Problems that are told one by one; beyond that they are counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -172,8 +173,26 @@ impl Trace {
         if let Some(error) = self.manifest().find_map(Result::err) {
             report.problem(None, format!("the manifest: {error}"));
         }
+        if let Some(error) = self.sources().find_map(|source| self.verify_source(source).err()) {
+            report.problem(None, format!("what the kernel copied from: {error}"));
+        }
         report.complete = report.problems.is_empty() && report.gaps == 0;
         report
+    }
+
+    /// The buffers of a source have the lengths that it tells.
+    fn verify_source(&self, source: Result<Source, ReadError>) -> Result<(), ReadError> {
+        for piece in source?.pieces.iter().filter(|piece| !piece.blobs.is_empty()) {
+            let mut len = 0;
+            for blob in &piece.blobs {
+                len += self.blob(*blob)?.len() as u64;
+            }
+            if len != piece.len {
+                let what = "a piece is shorter or longer than its buffers";
+                return Err(ReadError::Damaged { offset: 0, what });
+            }
+        }
+        Ok(())
     }
 
     /// Checks what is not needed to read the events: the index, and blocks of unknown kinds.

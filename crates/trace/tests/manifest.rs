@@ -63,19 +63,7 @@ fn whatever_stands_in_its_blocks_is_answered() {
     let mut random = sample::Random(3);
     let mut refused = 0;
     for _ in 0..5_000 {
-        let mut bytes = sound.clone();
-        let at = bytes.windows(5).position(|five| five == [0xb1, b'R', b'N', b'B', kind::MANIFEST]);
-        let at = at.unwrap();
-        let stored = u32::from_le_bytes(bytes[at + 12..at + 16].try_into().unwrap()) as usize;
-        let payload = at + trace::format::HEAD_BYTES..at + trace::format::HEAD_BYTES + stored;
-        for _ in 0..1 + random.below(3) {
-            let place = payload.start + random.below(stored);
-            bytes[place] = random.next() as u8;
-        }
-        let crc = crc32fast::hash(&bytes[payload]).to_le_bytes();
-        bytes[at + 24..at + 28].copy_from_slice(&crc);
-        let crc = crc32fast::hash(&bytes[at..at + 76]).to_le_bytes();
-        bytes[at + 76..at + 80].copy_from_slice(&crc);
+        let bytes = sample::scribble(&sound, kind::MANIFEST, &mut random);
         // The index has the sound head: the blocks are found one by one.
         let trace = open(&bytes);
         let _ = trace.manifest_ending();

@@ -31,6 +31,7 @@ fn both_readers_say_the_same() {
         let bytes = write_with_gaps(options(compress, 0), 1, |writer| {
             everything(writer);
             sample::manifest::write(writer, 3000);
+            sample::sources::write(writer, 100);
             sample::gap(writer);
         });
         let (printed, complaint, code) = python(&bytes, "same");

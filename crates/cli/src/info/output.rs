@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use model::names;
+use model::unseen::{Blind, NotSeen, Way};
 use trace::Trace;
 
 use super::summary::Summary;
@@ -14,6 +15,8 @@ use crate::units::{show_size, show_time};
 
 /// Problems that are printed for people.
 const PROBLEMS_SHOWN: usize = 20;
+/// Files and descriptors of each way in which data moved unseen.
+const UNSEEN_SHOWN: usize = 5;
 
 /// For people.
 pub fn text(trace: &Trace, summary: &Summary, verified: bool) -> io::Result<()> {
@@ -21,6 +24,7 @@ pub fn text(trace: &Trace, summary: &Summary, verified: bool) -> io::Result<()> 
     origin(&mut out, trace, summary);
     numbers(&mut out, trace, summary);
     proof(&mut out, trace, summary, verified);
+    not_seen(&mut out, &summary.not_seen);
     mounts(&mut out, summary);
     calls(&mut out, summary);
     let mut stdout = io::stdout().lock();
@@ -97,13 +101,16 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
         "what came after its last block is unknown".into()
     };
     let checked = if verified { "every byte was checked" } else { "checked by counts" };
+    let unseen = summary.not_seen.in_words(|_| true);
     let complete = match report {
+        report if report.complete && unseen.is_some() => "every call is recorded",
         report if report.complete => "yes",
         report if report.sound() => "no, but sound",
         _ => "NO",
     };
     let gaps = report.gaps.max(summary.gap_count);
-    line(out, "complete", &format!("{complete} ({lost}, {gaps} gaps; {checked})"));
+    let unseen = unseen.map_or(String::new(), |words| format!("; data not seen: {words}"));
+    line(out, "complete", &format!("{complete} ({lost}, {gaps} gaps; {checked}){unseen}"));
     if let Some(totals) = trace.totals() {
         let equal = |values: &[u64]| {
             if values.windows(2).all(|w| w[0] == w[1]) { "" } else { "NOT EQUAL: " }
@@ -150,6 +157,37 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
             "the trace lay on the same device as files that the program used: writing it took \
              part of that device's speed; record to another disk to measure",
         );
+    }
+}
+
+/// What moved data of which the trace has nothing: each way once, with its files.
+fn not_seen(out: &mut String, found: &NotSeen) {
+    if found.blind.is_empty() {
+        return;
+    }
+    out.push_str("\nnot seen: data that is not in the trace\n");
+    for way in found.ways().into_keys() {
+        let all: Vec<&Blind> = found.blind.iter().filter(|blind| blind.way == way).collect();
+        let _ = writeln!(out, "  {}: {}", way.title(), way.why());
+        for blind in all.iter().take(UNSEEN_SHOWN) {
+            let name = blind.file.as_ref().or(blind.descriptor.as_ref());
+            let name = name.map_or_else(String::new, |name| escaped(name));
+            let count = blind.count.map_or("unknown".into(), |count| count.to_string());
+            let bytes = match (way, blind.bytes) {
+                (_, None) => String::new(),
+                (Way::Stores | Way::Loads, Some(bytes)) => {
+                    format!(", at most {}", show_size(bytes))
+                }
+                (_, Some(bytes)) => format!(", {}", show_size(bytes)),
+            };
+            let why = if blind.why == way.why() { "" } else { blind.why };
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            let _ = writeln!(out, "    {count} {}{bytes}: {name}{why}", way.counted(blind.count));
+        }
+        if all.len() > UNSEEN_SHOWN {
+            let _ = writeln!(out, "    and {} more; --json has all", all.len() - UNSEEN_SHOWN);
+        }
+        let _ = writeln!(out, "    to have it: {}", way.remedy());
     }
 }
 
@@ -254,6 +292,7 @@ pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
         });
         json.key("problems_more").uint(report.problems_more);
         json.key("unreadable").array(|json| s.errors.iter().for_each(|error| json.str(error)));
+        not_seen_json(json, &s.not_seen);
         json.key("mounts").array(|json| {
             for mount in s.mounts.used() {
                 json.object(|json| {
@@ -269,6 +308,37 @@ pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
     json.finish()?;
     stdout.write_all(b"\n")?;
     stdout.flush()
+}
+
+/// What is not in a trace though every call is: `blind` and `notes`.
+pub fn not_seen_json(json: &mut Json<'_>, found: &NotSeen) {
+    json.key("blind").array(|json| {
+        for blind in &found.blind {
+            json.object(|json| {
+                json.key("kind").str(blind.way.name());
+                for (key, name) in [("file", &blind.file), ("descriptor", &blind.descriptor)] {
+                    match name {
+                        Some(name) => json.key(key).bytes(name),
+                        None => json.key(key).null(),
+                    }
+                }
+                json.key("count").optional_uint(blind.count);
+                json.key("bytes").optional_uint(blind.bytes);
+                json.key("endangers_replay").bool(blind.way.endangers_replay());
+                json.key("why").str(blind.why);
+                json.key("what_to_do").str(blind.way.remedy());
+            });
+        }
+    });
+    json.key("notes").array(|json| {
+        for (note, count) in &found.notes {
+            json.object(|json| {
+                json.key("kind").str(note.name());
+                json.key("count").uint(*count);
+                json.key("what").str(note.what());
+            });
+        }
+    });
 }
 
 fn origin_json(json: &mut Json<'_>, trace: &Trace) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use events::record::enter_flag;
 use model::World;
 use model::mounts::Mounts;
+use model::unseen::{Fates, NotSeen, Unseen};
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
@@ -71,6 +72,8 @@ pub struct Summary {
     pub errors: Vec<String>,
     /// The trace lay on a device with files that the program used.
     pub shared_device: bool,
+    /// What is not in the trace though every call is.
+    pub not_seen: NotSeen,
 }
 
 impl Summary {
@@ -93,6 +96,7 @@ impl Summary {
             mounts: Mounts::parse(&trace.preamble().mounts),
             errors: Vec::new(),
             shared_device: false,
+            not_seen: NotSeen::default(),
         };
         summary.report.gaps_on_purpose = 0;
         summary.read(trace);
@@ -116,6 +120,7 @@ impl Summary {
         let clock = source::clock(trace);
         let mut world = World::new();
         let mut stored = source::Stored(trace);
+        let mut unseen = Unseen::new();
         // Counted by number first: names are only made once.
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
         for next in trace.events() {
@@ -131,6 +136,7 @@ impl Summary {
             let begin_ns = clock(event.tsc);
             self.span_ns = self.span_ns.max(begin_ns);
             let step = world.step(&event, &mut stored);
+            unseen.event(&event, &world, &mut stored);
             match &event.kind {
                 EventKind::Call(call) => {
                     let count = by_number.entry(call.nr).or_default();
@@ -166,6 +172,8 @@ impl Summary {
             }
             world.finish(step);
         }
+        let fates = Fates::of(trace);
+        self.not_seen = unseen.finish(&|path| fates.kept(path));
         for (number, count) in by_number {
             let name = events::by_number(number.into())
                 .map_or_else(|| format!("syscall_{number}"), |row| row.name.to_string());

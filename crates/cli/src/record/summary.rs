@@ -37,6 +37,12 @@ pub fn text(summary: &Summary, path: Option<&Path>) -> String {
     if let Some(why) = &summary.unfinished {
         text.push_str(&format!("\nreenact: the trace could not be finished: {why}"));
     }
+    if let Some(dangers) = summary.not_seen.dangers() {
+        text.push_str(&format!("\nreenact: data not seen: {dangers}"));
+        if let Some(path) = path {
+            text.push_str(&format!("; `reenact info {}` tells more", path.display()));
+        }
+    }
     if let Some(missing) = missing(summary) {
         text.push_str(&format!("\nreenact: not complete: {missing}"));
         if let Some(path) = path {
@@ -76,6 +82,7 @@ fn missing(summary: &Summary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use events::record::GapWhy;
+    use model::unseen::{Blind, NotSeen, Way};
 
     use super::*;
 
@@ -98,6 +105,28 @@ mod tests {
         let nameless = Some((GapWhy::NotFollowed, String::new()));
         let two = Summary { gaps: 2, first_gap: nameless, ..Summary::default() };
         assert!(lines(&two)[1].contains("2 gaps, the first: a program that cannot be followed"));
+    }
+
+    #[test]
+    fn data_that_moved_unseen_is_told() {
+        let blind = |way| Blind {
+            way,
+            file: None,
+            descriptor: None,
+            count: Some(3),
+            bytes: None,
+            why: Way::why(way),
+        };
+        let not_seen = NotSeen {
+            blind: vec![blind(Way::Ring), blind(Way::Stores), blind(Way::Loads)],
+            notes: Vec::new(),
+        };
+        let summary = Summary { not_seen, ..Summary::default() };
+        let expected = "reenact: data not seen: io_uring requests, stores to mapped files (1 file); \
+                        `reenact info a.rnt` tells more";
+        assert_eq!(lines(&summary)[1..], [expected]);
+        let not_seen = NotSeen { blind: vec![blind(Way::Loads)], notes: Vec::new() };
+        assert_eq!(lines(&Summary { not_seen, ..Summary::default() }).len(), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What ioctl does, by its request.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Counted, Fixed};
@@ -114,8 +115,8 @@ pub static VARIANTS: &[Variant] = &[
     bare(0xc0045877), // FIFREEZE
     bare(0xc0045878), // FITHAW
     request(0xc0185879, &[fd("fd"), REQUEST, inout_struct("argp", &l::FSTRIM_RANGE)]), // FITRIM
-    request(0x40049409, &[fd("fd"), REQUEST, fd("src_fd")]).replayed(REAL), // FICLONE
-    request(0x4020940d, &[fd("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]).replayed(REAL), // FICLONERANGE
+    request(0x40049409, &[fd("fd"), REQUEST, fd("src_fd")]).replayed(REAL).does(Act::CloneFile { from: 2 }), // FICLONE
+    request(0x4020940d, &[fd("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]).replayed(REAL).does(Act::CloneRange), // FICLONERANGE
     request(0xc0189436, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FILE_DEDUPE_RANGE), Counted { at: 16, unit: 32, head: 24 })]).replayed(REAL), // FIDEDUPERANGE
     request(0xc020660b, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FIEMAP), Counted { at: 24, unit: 56, head: 32 })]), // FS_IOC_FIEMAP
     request(0x80086601, &[fd("fd"), REQUEST, out_struct("argp", &l::INODE_FLAGS)]), // FS_IOC_GETFLAGS

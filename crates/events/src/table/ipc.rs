@@ -1,6 +1,7 @@
 //! System V and POSIX inter-process communication.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgPlus, ArgTimes, Fixed, Ret as Result, RetPlus};
@@ -17,7 +18,7 @@ const MSGCTL: Arg = one("cmd", &f::MSGCTL);
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     call(29, "shmget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), size("size"), bits("shmflg", &f::SHMGET)]),
-    call(30, "shmat", IPC.or(MEMORY), IGNORED, Ret::Address, &[int("shmid"), addr("shmaddr"), bits("shmflg", &f::SHMAT)]),
+    call(30, "shmat", IPC.or(MEMORY), IGNORED, Ret::Address, &[int("shmid"), addr("shmaddr"), bits("shmflg", &f::SHMAT)]).does(Act::AttachMemory),
     family(31, "shmctl", IPC, IGNORED, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")], &[
         when(1, 0, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")]),
         when(1, 1, Ret::Int, &[int("shmid"), SHMCTL, in_struct("buf", &l::SHMID_DS)]),

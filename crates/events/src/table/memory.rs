@@ -20,8 +20,8 @@ const ARCH: Arg = one("op", &f::ARCH);
 pub static ROWS: &[Syscall] = &[
     call(9, "mmap", MEMORY.or(DESC), IGNORED, Ret::Address, &[
         addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]).does(Act::Map),
-    call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]),
-    call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]),
+    call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]).does(Act::Protect),
+    call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]).does(Act::Unmap),
     call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]),
     family(25, "mremap", MEMORY, IGNORED, Ret::Address, &[
         addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")], &[
@@ -62,7 +62,7 @@ pub static ROWS: &[Syscall] = &[
     call(319, "memfd_create", DESC, REAL, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]),
     call(323, "userfaultfd", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]),
     call(325, "mlock2", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),
-    call(329, "pkey_mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]),
+    call(329, "pkey_mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]).does(Act::Protect),
     call(330, "pkey_alloc", NONE, IGNORED, Ret::Int, &[bits("flags", &f::NO_FLAGS), bits("access_rights", &f::PKEY)]),
     call(331, "pkey_free", NONE, IGNORED, Ret::Int, &[int("pkey")]),
     call(440, "process_madvise", DESC, IGNORED, Ret::Size, &[

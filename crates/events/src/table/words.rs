@@ -64,12 +64,12 @@ impl Syscall {
 
 /// The variant for one value of a 32-bit argument.
 pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None }
+    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None, act: None }
 }
 
 /// The variant for arguments that have all these bits set.
 pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: bits, mask: bits, args, ret, replay: None }
+    Variant { key_arg, value: bits, mask: bits, args, ret, replay: None, act: None }
 }
 
 /// The variant for arguments that have this value in the masked bits.
@@ -80,18 +80,23 @@ pub const fn when_field(
     ret: Ret,
     args: &'static [Arg],
 ) -> Variant {
-    Variant { key_arg, value, mask, args, ret, replay: None }
+    Variant { key_arg, value, mask, args, ret, replay: None, act: None }
 }
 
 /// The last variant of a call whose other values are all understood alike.
 pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None }
+    Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None, act: None }
 }
 
 impl Variant {
     /// The same, replayed otherwise than the row says.
     pub const fn replayed(self, replay: Replay) -> Variant {
         Variant { replay: Some(replay), ..self }
+    }
+
+    /// The same, which does something special.
+    pub const fn does(self, act: Act) -> Variant {
+        Variant { act: Some(act), ..self }
     }
 }
 

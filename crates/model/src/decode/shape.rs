@@ -41,16 +41,13 @@ pub fn shape_of(call: &Call) -> Shape {
             unknown_variant: false,
         };
     };
-    let variant = row.variants.iter().find(|variant| {
-        let key = call.args.get(usize::from(variant.key_arg)).copied().unwrap_or(0);
-        key & variant.mask == variant.value
-    });
+    let variant = row.variant(&call.args);
     let (args, ret) = variant.map_or((row.args, row.ret), |v| (v.args, v.ret));
     Shape {
         name: Cow::Borrowed(row.name),
         args,
         ret,
-        act: row.act,
+        act: variant.and_then(|variant| variant.act).unwrap_or(row.act),
         classes: row.classes,
         unknown_variant: variant.is_none() && !row.variants.is_empty(),
     }

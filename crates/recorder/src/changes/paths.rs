@@ -20,6 +20,8 @@ pub(crate) mod mark {
     pub const MOVED: u8 = 2;
     /// If it is a symbolic link, the file that it leads to was changed.
     pub const THROUGH: u8 = 4;
+    /// It was changed at all.
+    pub const TOUCHED: u8 = 8;
 }
 
 /// What stays true of a file that gets another name.
@@ -126,6 +128,23 @@ impl Paths {
                 None => break,
             }
         }
+    }
+
+    /// What is known of a path: nothing if it was not changed.
+    pub fn marks(&self, path: &[u8]) -> u8 {
+        self.marks.get(path).map_or(0, |marks| marks | mark::TOUCHED)
+    }
+
+    /// The name that a file has now which had this one.
+    pub fn last_name(&self, path: &[u8]) -> Box<[u8]> {
+        let mut name = path;
+        for _ in 0..RENAMES_MAX {
+            match self.renames.get(name) {
+                Some(next) => name = next,
+                None => break,
+            }
+        }
+        name.into()
     }
 
     /// Whether a file was changed through a mapping.

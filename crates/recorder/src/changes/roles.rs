@@ -1,7 +1,8 @@
 //! What calls do to paths, read off the table's rows.
 
 use events::Act;
-use events::shape::{Classes, FlagSet, Kind, Of, Ret, Syscall};
+use events::shape::{Arg, Classes, FlagSet, Kind, Of, Ret, Syscall};
+use model::unseen;
 
 /// What a call does to paths, directories or descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +29,8 @@ pub(super) enum Role {
     EnterNamespace,
     /// Makes a task.
     Spawn,
-    Map,
+    /// Moves data beside the calls, or has the kernel copy it.
+    Unseen,
     Bind,
 }
 
@@ -107,12 +109,25 @@ fn role(row: &Syscall) -> Role {
         Act::Unshare => Role::Unshare,
         Act::EnterNamespace => Role::EnterNamespace,
         Act::Spawn => Role::Spawn,
-        Act::Map => Role::Map,
         Act::Bind => Role::Bind,
+        act if unseen::is_followed(act) || is_followed_at_times(row) => Role::Unseen,
         _ if row.ret == Ret::Fd && takes_path() => Role::Open,
         _ if row.classes.intersects(Classes::CHANGE) => Role::Change,
         _ => Role::None,
     }
+}
+
+/// Whether some of a row's variants move data unseen.
+fn is_followed_at_times(row: &Syscall) -> bool {
+    row.variants.iter().any(|variant| variant.act.is_some_and(unseen::is_followed))
+}
+
+/// The argument in memory that tells what is moved unseen: an offset, or a struct.
+fn tells_unseen(row: &'static Syscall) -> Option<u8> {
+    let variants = row.variants.iter().filter(|variant| variant.act.is_some());
+    let all = variants.map(|variant| variant.args).chain([row.args]);
+    let is_told = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Struct(_) | Of::I64, _));
+    all.filter_map(|args| args.iter().position(is_told)).map(|number| number as u8).next()
 }
 
 fn shape(row: &'static Syscall) -> Shape {
@@ -121,6 +136,10 @@ fn shape(row: &'static Syscall) -> Shape {
         return Shape::NONE;
     }
     let mut shape = Shape { role, ..Shape::NONE };
+    if role == Role::Unseen {
+        shape.memory = tells_unseen(row);
+        return shape;
+    }
     shape.creates = row.ret == Ret::Fd && row.classes.intersects(Classes::CHANGE);
     shape.is_fcntl = row.act == Act::Fcntl;
     let mut dir = None;
@@ -166,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_only_moves_data_or_asks_has_no_role() {
-        for name in ["read", "write", "pwrite64", "readv", "sendfile", "stat", "getpid", "futex"] {
+        for name in ["read", "write", "pwrite64", "readv", "tee", "stat", "getpid", "futex"] {
             assert_eq!(of(name), Shape::NONE, "{name}");
         }
     }
@@ -183,5 +202,16 @@ mod tests {
         assert_eq!((of("fchmod").role, of("fchmod").fd), (Role::Change, Some(0)));
         assert_eq!((of("clone3").role, of("clone3").memory), (Role::Spawn, Some(0)));
         assert_eq!((of("bind").role, of("bind").memory), (Role::Bind, Some(1)));
+        for (name, memory) in [
+            ("mmap", None),
+            ("munmap", None),
+            ("sendfile", Some(2)),
+            ("copy_file_range", Some(1)),
+            ("ioctl", Some(2)),
+            ("io_uring_setup", Some(1)),
+            ("io_submit", None),
+        ] {
+            assert_eq!((of(name).role, of(name).memory), (Role::Unseen, memory), "{name}");
+        }
     }
 }

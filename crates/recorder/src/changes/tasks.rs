@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
+use files::Inode;
 use trace::event::StartHow;
 
 use super::{AT_FDCWD, Known, is_named};
@@ -45,8 +46,18 @@ pub(super) struct Shares {
     pub place: bool,
 }
 
-/// Descriptors of files that were opened by path, and since when each has its number.
-type Files = BTreeMap<i32, (u64, Rc<[u8]>)>;
+/// A file that was opened by path.
+#[derive(Clone)]
+pub(super) struct Held {
+    /// Since when the descriptor has its number.
+    pub since: u64,
+    pub path: Rc<[u8]>,
+    /// Which file it was, where that was told.
+    pub inode: Option<Inode>,
+}
+
+/// Descriptors of files that were opened by path.
+type Files = BTreeMap<i32, Held>;
 
 #[derive(Clone, Default)]
 struct Task {
@@ -165,10 +176,12 @@ impl Tasks {
             return;
         };
         let mut files = task.files.borrow_mut();
-        files.retain(|_, (since, _)| *since >= tsc);
+        files.retain(|_, held| held.since >= tsc);
         for open in &state.fds {
             if is_named(&open.target) {
-                files.entry(open.fd).or_insert_with(|| (tsc, Rc::from(&open.target[..])));
+                let path = || Rc::from(&open.target[..]);
+                let held = || Held { since: tsc, path: path(), inode: None };
+                files.entry(open.fd).or_insert_with(held);
             }
         }
         let mut place = task.place.borrow_mut();
@@ -193,17 +206,27 @@ impl Tasks {
 
     /// The path under which a descriptor was opened.
     pub fn descriptor(&self, thread: u32, fd: i32) -> Option<Rc<[u8]>> {
+        self.held(thread, fd).map(|held| held.path)
+    }
+
+    /// The file that was opened under a descriptor.
+    pub fn held(&self, thread: u32, fd: i32) -> Option<Held> {
         let files = self.threads.get(&thread)?.files.borrow();
-        files.get(&fd).map(|(_, path)| path.clone())
+        files.get(&fd).cloned()
+    }
+
+    /// The process of a thread.
+    pub fn process(&self, thread: u32) -> Option<u32> {
+        self.threads.get(&thread).map(|task| task.process)
     }
 
     /// A descriptor has a number, unless something newer has it.
-    pub fn install(&mut self, thread: u32, fd: i32, path: Rc<[u8]>, tsc: u64) {
+    pub fn install(&mut self, thread: u32, fd: i32, held: Held) {
         let Some(task) = self.threads.get(&thread) else { return };
         let mut files = task.files.borrow_mut();
-        let older = files.get(&fd).is_none_or(|(since, _)| *since <= tsc);
+        let older = files.get(&fd).is_none_or(|newest| newest.since <= held.since);
         if older && fd >= 0 && files.len() < DESCRIPTORS_MAX {
-            files.insert(fd, (tsc, path));
+            files.insert(fd, held);
         }
     }
 
@@ -221,7 +244,7 @@ impl Tasks {
             return;
         }
         let mut files = task.files.borrow_mut();
-        let old = files.range(first..=last).filter(|(_, (since, _))| *since <= tsc);
+        let old = files.range(first..=last).filter(|(_, held)| held.since <= tsc);
         let old: Vec<i32> = old.map(|(&fd, _)| fd).collect();
         old.iter().for_each(|fd| {
             files.remove(fd);
@@ -258,7 +281,7 @@ impl Tasks {
         let task = self.threads.get(&thread)?;
         let base = match dir {
             AT_FDCWD => task.place.borrow().cwd.clone(),
-            fd => task.files.borrow().get(&fd)?.1.clone(),
+            fd => task.files.borrow().get(&fd)?.path.clone(),
         };
         (base.first() == Some(&b'/')).then(|| join(&base, path))
     }

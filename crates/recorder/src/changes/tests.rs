@@ -60,7 +60,7 @@ impl Scene {
             *to = Some((arg, boxed(text)));
         }
         let (enter, exit) = (self.now, self.now + 5);
-        Note { thread, enter, exit, nr: row.nr, args: all, ret, texts: told, existed: false }
+        Note { thread, enter, exit, nr: row.nr, args: all, ret, texts: told, existed: None }
     }
 
     fn open(&mut self, thread: u32, path: &str, flags: u64, fd: i64) {
@@ -68,7 +68,7 @@ impl Scene {
     }
 
     fn changed(self) -> Vec<String> {
-        let mut paths = self.changes.finish();
+        let mut paths = self.changes.finish().paths;
         let text = |(path, _): (Box<[u8]>, u8)| String::from_utf8(path.into()).unwrap();
         let mut all: Vec<String> = paths.take().into_iter().map(text).collect();
         all.sort();
@@ -88,7 +88,7 @@ fn who_only_reads_changes_nothing() {
     scene.open(1, "/dev/null", RDWR, 4);
     scene.open(1, "/proc/self/oom_adj", WRONLY, 5);
     scene.call(1, "unlink", &[0], &["gone"], -2);
-    assert!(!scene.changes.follows(events::by_name("pwrite64").unwrap().nr));
+    assert!(!scene.changes.follows(events::by_name("pwrite64").unwrap().nr, &[0; 6]));
     assert!(scene.changed().is_empty());
 }
 
@@ -180,7 +180,7 @@ fn other_roots_are_left_out_and_counted() {
     scene.call(1, "chroot", &[0], &["/jail"], 0);
     scene.call(1, "mkdir", &[0, 0], &["/x"], 0);
     scene.open(1, "/y", WRONLY, 3);
-    let paths = scene.changes.finish();
+    let paths = scene.changes.finish().paths;
     assert_eq!(paths.left_out, 2);
 }
 
@@ -192,7 +192,7 @@ fn shared_mappings_and_sockets() {
     scene.open(1, "private", RDWR, 4);
     scene.call(1, "mmap", &[0, 4096, 3, 2, 4, 0], &[], 0x8000);
     scene.call(1, "bind", &[5, 0, 10], &["\u{1}\0s.sock"], 0);
-    let mut paths = scene.changes.finish();
+    let mut paths = scene.changes.finish().paths;
     assert!(paths.is_mapped(b"/a/data") && !paths.is_mapped(b"/a/private"));
     assert!(paths.take().iter().any(|(path, _)| **path == *b"/a/s.sock"));
 }
@@ -204,7 +204,7 @@ fn what_the_program_has_written_whole_is_fresh() {
     scene.open(1, "old", RDWR, 4);
     scene.call(1, "creat", &[0, 0o644], &["cut"], 5);
     scene.call(1, "rename", &[0, 0], &["new", "final"], 0);
-    let mut paths = scene.changes.finish();
+    let mut paths = scene.changes.finish().paths;
     let fresh = |(path, marks): (Box<[u8]>, u8)| (marks & mark::FRESH != 0).then_some(path);
     let mut all: Vec<_> = paths.take().into_iter().filter_map(fresh).collect();
     all.sort();

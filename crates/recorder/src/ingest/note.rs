@@ -51,7 +51,7 @@ impl Stream {
             args: call.args,
             ret,
             texts,
-            existed: !self.identities.is_empty(),
+            existed: self.identities.last().map(|(_, identity)| (identity.dev, identity.ino)),
         });
     }
 }

@@ -168,7 +168,9 @@ impl Fold<'_> {
         Ok(())
     }
 
-    fn read_piece(
+    /// Some bytes of a file were read, which hold what they held before, as far as nobody has written
+    /// them.
+    pub fn read_piece(
         &mut self,
         node: NodeId,
         range: Range<u64>,

@@ -17,7 +17,15 @@ pub fn of(nr: u16) -> Role {
         | Role::Spawn
         | Role::Unshare
         | Role::EnterNamespace
-        | Role::Map => Role::Plain,
+        | Role::Map
+        | Role::Unmap
+        | Role::Protect
+        | Role::AttachMemory
+        | Role::SetUpRing
+        | Role::SubmitToRing
+        | Role::SetUpAio
+        | Role::SubmitToAio
+        | Role::ReapFromAio => Role::Plain,
         role => role,
     }
 }

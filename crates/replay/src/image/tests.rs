@@ -296,6 +296,37 @@ fn copies_made_by_the_kernel_tell_about_their_source() {
     assert_eq!(unknown.iter().collect::<Vec<_>>(), [0..2, 4..8]);
 }
 
+/// A file of 8 bytes is opened, and copied to another one as a whole.
+fn with_a_copy() -> Recording {
+    let mut r = Recording::new("/w");
+    r.open("from", 0, 3).told(stat(1, 10, 0o100644).size(8));
+    r.open("to", O_RDWR | O_CREAT | O_EXCL, 4);
+    r.numbers("copy_file_range", &[3, 0, 4, 0, 8, 0], 8);
+    r
+}
+
+#[test]
+fn what_the_kernel_copied_from_is_what_was_there() {
+    let mut r = with_a_copy();
+    r.ends_with_source("/w/from", 0, b"original");
+    let image = r.image();
+    assert_eq!(content(&image, "w/from"), b"original");
+    assert_eq!(image.built.unknown.of(b"/w/to").map(|ranges| ranges.count()), None);
+}
+
+#[test]
+fn what_it_was_copied_to_tells_as_much() {
+    let mut r = with_a_copy();
+    r.lseek(4, 3);
+    r.write(4, b"XX");
+    r.paths("unlink", &["from"], 0);
+    r.ends_with_source("/w/to", 0, b"oriXXnal");
+    // Other files, and what is not there, tell nothing.
+    r.ends_with_source("/w/none", 0, b"nothing");
+    r.ends_with_source("/proc/self/maps", 0, b"nothing");
+    assert_eq!(content(&r.image(), "w/from"), b"ori\0\0nal");
+}
+
 #[test]
 fn what_overlaps_with_a_change_is_no_fact() {
     let mut r = Recording::new("/w");

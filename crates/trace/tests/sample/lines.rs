@@ -80,6 +80,17 @@ fn files(trace: &Trace) -> Vec<Value> {
         let (scope, kind) = (scope as u8, "manifest");
         lines.push(json!({ "type": kind, "scope": scope, "left_out": left_out }));
     }
+    lines.extend(trace.sources().map_while(Result::ok).map(|source| {
+        json!({
+            "type": "source", "path": base64(&source.path), "fate": source.fate as u8,
+            "names": source.names.iter().map(|name| base64(name)).collect::<Vec<_>>(),
+            "pieces": source.pieces.iter().map(|piece| json!({
+                "offset": piece.offset, "len": piece.len,
+                "hash": piece.hash.map_or_else(String::new, |hash| hex(&hash)),
+                "bytes": base64(&trace.content(&piece.content()).unwrap()),
+            })).collect::<Vec<_>>(),
+        })
+    }));
     lines
 }
 

@@ -3,6 +3,7 @@
 
 pub mod lines;
 pub mod manifest;
+pub mod sources;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -96,6 +97,23 @@ pub fn write_with_gaps(
 
 pub fn open(bytes: &[u8]) -> Trace {
     Trace::from_stream(std::io::Cursor::new(bytes.to_vec())).unwrap()
+}
+
+/// The first block of a kind gets up to three other bytes in its payload, and checksums that agree.
+pub fn scribble(sound: &[u8], kind: u8, random: &mut Random) -> Vec<u8> {
+    let mut bytes = sound.to_vec();
+    let at = bytes.windows(5).position(|five| five == [0xb1, b'R', b'N', b'B', kind]).unwrap();
+    let stored = u32::from_le_bytes(bytes[at + 12..at + 16].try_into().unwrap()) as usize;
+    let payload = at + trace::format::HEAD_BYTES..at + trace::format::HEAD_BYTES + stored;
+    for _ in 0..1 + random.below(3) {
+        let place = payload.start + random.below(stored);
+        bytes[place] = random.next() as u8;
+    }
+    let crc = crc32fast::hash(&bytes[payload]).to_le_bytes();
+    bytes[at + 24..at + 28].copy_from_slice(&crc);
+    let crc = crc32fast::hash(&bytes[at..at + 76]).to_le_bytes();
+    bytes[at + 76..at + 80].copy_from_slice(&crc);
+    bytes
 }
 
 pub fn events(trace: &Trace) -> Vec<Event> {

@@ -15,6 +15,7 @@ use trace::event::{
     StartHow, Totals,
 };
 use trace::manifest;
+use trace::sources::{Piece, Source, SourcesWriter};
 use trace::{Trace, Writer, WriterOptions};
 
 use super::super::{Built, build};
@@ -77,6 +78,7 @@ pub struct Recording {
     thread: u32,
     tsc: u64,
     links: Vec<manifest::Entry>,
+    sources: Vec<(Vec<u8>, u64, Vec<u8>)>,
 }
 
 /// What was built from one.
@@ -138,8 +140,13 @@ impl Recording {
             fds: fds.collect(),
             ..ProcessState::default()
         };
-        let mut recording =
-            Recording { events: Vec::new(), thread: 1, tsc: 100, links: Vec::new() };
+        let mut recording = Recording {
+            events: Vec::new(),
+            thread: 1,
+            tsc: 100,
+            links: Vec::new(),
+            sources: Vec::new(),
+        };
         recording.started(1, 0);
         let kind = EventKind::State(Box::new(state));
         recording.events.push(Event { thread: 0, tsc: 150, kind });
@@ -373,6 +380,11 @@ impl Recording {
         self.links.push(manifest::Entry { path, kind, target, ..manifest::Entry::default() });
     }
 
+    /// When all was over, the recorder read this in a file from which the kernel had copied.
+    pub fn ends_with_source(&mut self, path: &str, offset: u64, bytes: &[u8]) {
+        self.sources.push((path.into(), offset, bytes.to_vec()));
+    }
+
     /// All that happened.
     pub fn events(&self) -> impl Iterator<Item = Event> {
         self.events.clone().into_iter()
@@ -392,6 +404,15 @@ impl Recording {
         for event in sorted.values().flatten() {
             writer.event(event).expect("memory takes all");
         }
+        let mut sources = SourcesWriter::default();
+        for (path, offset, bytes) in &self.sources {
+            let blobs = bytes.chunks(1000).map(|part| writer.blob(part).expect("memory takes all"));
+            let (offset, len, blobs) = (*offset, bytes.len() as u64, blobs.collect());
+            let pieces = vec![Piece { offset, len, hash: None, blobs }];
+            let mut source = Source { path: path.clone(), pieces, ..Source::default() };
+            sources.add(&mut writer, &mut source).expect("memory takes all");
+        }
+        sources.close(&mut writer).expect("memory takes all");
         let mut manifest = manifest::ManifestWriter::default();
         for link in &self.links {
             manifest.add(&mut writer, &mut link.clone()).expect("memory takes all");

@@ -1,0 +1,226 @@
+//! Data that moves beside the calls is named in `info` and in the summary of `record`, and nothing is
+//! that does no harm.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use acceptance::place::{Place, Who};
+use acceptance::program;
+use acceptance::stage::Stage;
+use acceptance::{Complaint, ensure, trials};
+use serde_json::Value;
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        let python = trials::missing(&["python3"]);
+        trials.add_for_both("plain_programs", python, plain_programs);
+        trials.add_for_both("mapped_files", python, mapped_files);
+        trials.add_for_both("linux_aio", None, linux_aio);
+        trials.add_for_both("old_calls", None, old_calls);
+        trials.add_for_both("copies_of_what_is_still_there", python, kept_copies);
+        trials.add_for_both("copies_of_what_is_gone", python, lost_copies);
+        trials.add_for_both("copies_obey_data_rules", None, copies_obey_rules);
+        Ok(())
+    })
+}
+
+/// A recording of a command, and what `record` and `info` say of it.
+struct Recorded {
+    trace: PathBuf,
+    summary: String,
+    text: String,
+    json: Value,
+}
+
+impl Recorded {
+    fn new(
+        stage: &Stage,
+        place: &Place,
+        options: &[&str],
+        words: &[&str],
+    ) -> Result<Recorded, Complaint> {
+        let trace = place.trace("not_seen.rnt");
+        let mut record = place.command(&stage.reenact);
+        record.args(["record", "--force", "--output"]).arg(&trace).args(options).arg("--");
+        let summary = place.run(record.args(words))?.success("record")?.errors();
+        let info = |options: &[&str]| {
+            let mut info: Command = place.command(&stage.reenact);
+            info.arg("info").args(options).arg(&trace);
+            Ok::<_, Complaint>(place.run(&mut info)?.success("info")?.text())
+        };
+        let (text, json) = (info(&["--verify"])?, info(&["--json"])?);
+        let json = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+        Ok(Recorded { trace, summary, text, json })
+    }
+
+    /// What moved unseen: kind and the end of the name of each.
+    fn blind(&self) -> Vec<(String, String)> {
+        let blind = self.json["blind"].as_array().map_or(&[][..], Vec::as_slice);
+        let name = |entry: &Value| {
+            let name = entry["file"].as_str().or(entry["descriptor"].as_str()).unwrap_or_default();
+            name.rsplit('/').next().unwrap_or_default().to_string()
+        };
+        let kind = |entry: &Value| entry["kind"].as_str().unwrap_or_default().to_string();
+        blind.iter().map(|entry| (kind(entry), name(entry))).collect()
+    }
+
+    /// Complains unless exactly this moved unseen, and is told in all places where it matters.
+    fn is_told(&self, expected: &[(&str, &str)]) -> Result<(), Complaint> {
+        let found = self.blind();
+        let same =
+            found.iter().map(|(kind, name)| (&kind[..], &name[..])).eq(expected.iter().copied());
+        ensure!(same, "told: {found:?}, not {expected:?}; {}", self.json["blind"]);
+        for entry in self.json["blind"].as_array().map_or(&[][..], Vec::as_slice) {
+            let said = |key: &str| entry[key].as_str().is_some_and(|text| !text.is_empty());
+            ensure!(said("why") && said("what_to_do"), "not explained: {entry}");
+        }
+        let plain = self.text.contains("complete     yes (");
+        ensure!(plain == expected.is_empty(), "info says:\n{}", self.text);
+        let sections = self.text.contains("\nnot seen: ");
+        ensure!(sections != expected.is_empty(), "info says:\n{}", self.text);
+        let dangers = expected.iter().any(|(kind, _)| *kind != "mapped-reads");
+        let warned = self.summary.contains("data not seen: ");
+        ensure!(warned == dangers, "record says:\n{}", self.summary);
+        Ok(())
+    }
+
+    /// How often something harmless was met.
+    fn note(&self, kind: &str) -> u64 {
+        let notes = self.json["notes"].as_array().map_or(&[][..], Vec::as_slice);
+        let found = notes.iter().find(|note| note["kind"] == kind);
+        found.and_then(|note| note["count"].as_u64()).unwrap_or(0)
+    }
+}
+
+const PYTHON: &str = "/usr/bin/python3";
+
+fn plain_programs(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("file", b"content\n")?;
+    for words in [
+        &["ls", "-l"][..],
+        &["cat", "file"],
+        &["sh", "-c", "cat file | sort > sorted; rm sorted"],
+        &[PYTHON, "-S", "-c", "print(open('file').read())"],
+    ] {
+        let recorded = Recorded::new(stage, &place, &[], words)?;
+        recorded.is_told(&[]).map_err(|complaint| format!("{words:?}: {complaint}"))?;
+        ensure!(recorded.note("vdso") > 0, "{words:?}: no programs with a vDSO are counted");
+        ensure!(recorded.note("program-files") > 0, "{words:?}: no libraries are counted");
+    }
+    Ok(())
+}
+
+fn mapped_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    for name in ["read", "stored", "later"] {
+        place.write(name, &[b'x'; 8192])?;
+    }
+    let script = "\
+import ctypes, mmap, os
+mmap.mmap(os.open('read', os.O_RDONLY), 4096, prot=mmap.PROT_READ)
+mmap.mmap(os.open('stored', os.O_RDWR), 8192)[:5] = b'other'
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+at = libc.mmap(None, 8192, 1, 1, os.open('later', os.O_RDWR), 0)
+assert libc.mprotect(ctypes.c_void_p(at), 4096, 3) == 0
+mmap.mmap(-1, 4096)
+memory = os.memfd_create('x')
+os.ftruncate(memory, 4096)
+mmap.mmap(memory, 4096)
+";
+    let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", script])?;
+    let expected = [
+        ("mapped-writes", "later"),
+        ("mapped-writes", "stored"),
+        ("mapped-reads", "later"),
+        ("mapped-reads", "read"),
+    ];
+    recorded.is_told(&expected)?;
+    ensure!(recorded.note("shared-memory") >= 2, "no shared memory: {}", recorded.json["notes"]);
+    let stored = &recorded.json["blind"][1];
+    ensure!(stored["count"] == 1 && stored["bytes"] == 8192, "counted: {stored}");
+    Ok(())
+}
+
+/// A test program, recorded.
+fn of_program(stage: &Stage, place: &Place, name: &str) -> Result<Recorded, Complaint> {
+    let binary = program::named(name)?.build(stage)?;
+    Recorded::new(stage, place, &[], &[&binary.to_string_lossy(), "1"])
+}
+
+fn linux_aio(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let recorded = of_program(stage, &place, "async_io")?;
+    recorded.is_told(&[("linux-aio", "async_io")])?;
+    let told = &recorded.json["blind"][0];
+    ensure!(told["count"] == 1 && told["bytes"] == 5000, "counted: {told}");
+    Ok(())
+}
+
+fn old_calls(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let recorded = of_program(stage, &place, "int80")?;
+    ensure!(recorded.blind().iter().any(|(kind, _)| kind == "int80-calls"), "{}", recorded.json);
+    Ok(())
+}
+
+/// Copies by all calls that make them.
+const COPIES: &str = "\
+import os, sys
+source = os.open('source', os.O_RDONLY)
+target = os.open('target', os.O_RDWR | os.O_CREAT, 0o600)
+assert os.copy_file_range(source, target, 1000, 0, 0) == 1000
+assert os.sendfile(target, source, 1000, 500) == 500
+out, into = os.pipe()
+assert os.splice(source, into, 300, 4000) == 300
+assert os.splice(out, target, 300) == 300
+if len(sys.argv) > 1:
+    for name in sys.argv[1:]: os.unlink(name)
+";
+
+fn kept_copies(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("source", &[b'x'; 8192])?;
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", COPIES])?;
+    recorded.is_told(&[])?;
+    ensure!(recorded.note("kept-copies") == 4, "kept: {}", recorded.json["notes"]);
+    // Where the source is gone, the target tells.
+    let words = [PYTHON, "-S", "-c", COPIES, "source"];
+    Recorded::new(stage, &place, &[], &words)?.is_told(&[])
+}
+
+fn lost_copies(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("source", &[b'x'; 8192])?;
+    let words = [PYTHON, "-S", "-c", COPIES, "source", "target"];
+    let recorded = Recorded::new(stage, &place, &[], &words)?;
+    recorded.is_told(&[("kernel-copies", "source")])?;
+    let told = &recorded.json["blind"][0];
+    ensure!(told["count"] == 3 && told["bytes"] == 1800, "counted: {told}");
+    ensure!(told["why"].as_str().is_some_and(|why| why.contains("gone")), "why: {told}");
+    Ok(())
+}
+
+/// A recording without contents has none of what was copied, one with hashes their hashes.
+fn copies_obey_rules(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let secret = b"a line that no compression can make away with: 0123456789\n";
+    for (options, is_there) in [
+        (&["--compress", "none"][..], true),
+        (&["--compress", "none", "--data", "hash"], false),
+        (&["--compress", "none", "--data", "none"], false),
+        (&["--compress", "none", "--data-for", "*/source=none"], false),
+    ] {
+        place.clear()?;
+        place.write("source", &secret.repeat(100))?;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let recorded = Recorded::new(stage, &place, options, &["cp", "source", "target"])?;
+        recorded.is_told(&[]).map_err(|complaint| format!("{options:?}: {complaint}"))?;
+        let bytes = std::fs::read(&recorded.trace).map_err(|error| error.to_string())?;
+        let found = bytes.windows(secret.len()).any(|window| window == secret);
+        ensure!(found == is_there, "{options:?}: the content is there: {found}");
+    }
+    Ok(())
+}

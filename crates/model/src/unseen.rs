@@ -1,0 +1,566 @@
+//! What the trace does not hold though every call is in it: data that moves beside the calls, and data
+//! that the kernel moves between files.
+//!
+//! A pure fold. The recorder counts with it what its summary tells, without names; over a trace, names
+//! and bytes are known too.
+
+mod words;
+
+use std::collections::{BTreeMap, HashSet};
+
+use events::Act;
+use events::layout::IO_EVENT;
+use events::mapping::Mapping;
+use events::record::{OLD_NUMBERS, part};
+use trace::Trace;
+use trace::event::{Call, Event, EventKind, Identity, Outcome};
+use trace::sources::Fate;
+
+use crate::contents::{Contents, latest};
+use crate::descriptors::{Description, Origin};
+use crate::mappings::ReadOnly;
+use crate::path;
+use crate::realm;
+use crate::world::World;
+pub use words::{Note, Way};
+
+/// Files and descriptors that are told apart; what comes after counts together.
+const NAMES_MAX: usize = 10_000;
+/// Most bytes of completed operations that are looked at in one call.
+const REAPED_BYTES_MAX: usize = 1 << 20;
+/// Where the result of a completed operation stands.
+const RESULT_AT: usize = 16;
+/// Longest auxiliary vector that is looked at.
+const AUXILIARY_BYTES_MAX: usize = 4 << 10;
+/// In the parameters of a ring: where its flags stand, and the one for a kernel thread that looks at
+/// the ring by itself.
+const RING_FLAGS_AT: usize = 8;
+const RING_POLLED: u32 = 2;
+
+/// What a descriptor refers to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Its path, or what /proc would call it.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: OpenedKind,
+}
+
+/// What is behind a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenedKind {
+    /// A file on a disk.
+    File,
+    /// Memory that is a file.
+    Memory,
+    /// A pipe, or a socket pair, between recorded processes.
+    Pipe,
+    /// A socket, a device, a view of the kernel, or what only the kernel knows.
+    Other,
+}
+
+impl OpenedKind {
+    /// Of what has this path.
+    pub fn of_path(path: &[u8]) -> OpenedKind {
+        match path {
+            _ if realm::is_memory(path) => OpenedKind::Memory,
+            [b'/', ..] if realm::is_stored(path) => OpenedKind::File,
+            _ => OpenedKind::Other,
+        }
+    }
+}
+
+/// A call that returned without an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Made<'a> {
+    /// Its number.
+    pub nr: u16,
+    /// Its arguments.
+    pub args: &'a [u64; 6],
+    /// What it returned.
+    pub ret: i64,
+    /// The process that made it.
+    pub process: u32,
+}
+
+/// What is known of the calling process and the call's memory.
+pub trait Look {
+    /// What a descriptor refers to.
+    fn opened(&self, fd: i32) -> Option<Opened>;
+
+    /// What the process runs; empty where that is not known.
+    fn program(&self) -> Vec<u8>;
+
+    /// The first bytes of the memory behind an argument.
+    fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>>;
+}
+
+/// How much moved one way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    count: u64,
+    bytes: u64,
+    /// There was more, of which nobody knows how much.
+    count_unknown: bool,
+    bytes_unknown: bool,
+}
+
+/// What became of the content of a file that the kernel copied from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// It is in the trace, as bytes or as hashes.
+    Yes,
+    /// It is not, for this reason.
+    No(&'static str),
+}
+
+impl Kept {
+    /// By what the trace says of it, if anything.
+    pub fn of(fate: Option<Fate>) -> Kept {
+        Kept::No(match fate {
+            Some(Fate::Read | Fate::Written | Fate::Withheld) => return Kept::Yes,
+            Some(Fate::Gone) => "the file was gone when the recording ended",
+            Some(Fate::Changed) => "the file was changed by others before the recording ended",
+            Some(Fate::Unreadable) => "the file could not be read when the recording ended",
+            Some(Fate::TooLong) => "the file is too long to be read for a part of it",
+            Some(Fate::NoRoom) => "the trace had no room for it, or the recorder no time",
+            Some(Fate::Partly) => "only a part of it could be read when the recording ended",
+            None => "the bytes never pass through the program, and nobody read them afterwards",
+        })
+    }
+}
+
+/// What became of the files from which the kernel copied, by the path under which each was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Fates(BTreeMap<Vec<u8>, Fate>);
+
+impl Fates {
+    /// As a trace tells.
+    pub fn of(trace: &Trace) -> Fates {
+        let mut fates = Fates::default();
+        for source in trace.sources().map_while(Result::ok) {
+            source.names.iter().for_each(|name| fates.add(name, source.fate));
+        }
+        fates
+    }
+
+    /// What became of one more, or of one more part of it.
+    pub fn add(&mut self, name: &[u8], fate: Fate) {
+        let known = self.0.entry(path::resolve(b"/", name)).or_insert(fate);
+        if *known == Fate::Read {
+            *known = fate;
+        }
+    }
+
+    /// Whether what was copied from a file is in the trace.
+    pub fn kept(&self, name: &[u8]) -> Kept {
+        Kept::of(self.0.get(&path::resolve(b"/", name)).copied())
+    }
+}
+
+/// One thing that moved data unseen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Blind {
+    /// How.
+    pub way: Way,
+    /// The file, where it is one.
+    pub file: Option<Vec<u8>>,
+    /// What it is where it is no file.
+    pub descriptor: Option<Vec<u8>>,
+    /// Requests, mappings or calls; nothing where their number is not known.
+    pub count: Option<u64>,
+    /// Bytes: of mappings as many as are mapped, which is the most that moved.
+    pub bytes: Option<u64>,
+    /// Why the trace does not have it.
+    pub why: &'static str,
+}
+
+/// All that a trace does not hold though it has every call.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NotSeen {
+    /// What moved data, what endangers a replay first.
+    pub blind: Vec<Blind>,
+    /// What does no harm, and how often it was met.
+    pub notes: Vec<(Note, u64)>,
+}
+
+impl NotSeen {
+    /// The ways by which data moved, with how many files or descriptors each concerns.
+    pub fn ways(&self) -> BTreeMap<Way, u64> {
+        let mut ways = BTreeMap::new();
+        self.blind.iter().for_each(|blind| *ways.entry(blind.way).or_default() += 1);
+        ways
+    }
+
+    /// In a few words, what may make a replay come out otherwise; nothing if there is none of it.
+    pub fn dangers(&self) -> Option<String> {
+        self.in_words(Way::endangers_replay)
+    }
+
+    /// In a few words, by which of these ways data moved; nothing if by none.
+    pub fn in_words(&self, which: impl Fn(Way) -> bool) -> Option<String> {
+        let ways = self.ways().into_iter().filter(|(way, _)| which(*way));
+        let words: Vec<String> = ways.map(|(way, files)| in_words(way, files)).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+fn in_words(way: Way, files: u64) -> String {
+    match way {
+        Way::Stores | Way::Loads | Way::Copies if files == 1 => format!("{} (1 file)", way.title()),
+        Way::Stores | Way::Loads | Way::Copies => format!("{} ({files} files)", way.title()),
+        _ => way.title().to_string(),
+    }
+}
+
+/// The fold.
+#[derive(Default)]
+pub struct Unseen {
+    found: BTreeMap<(Way, Vec<u8>), Amount>,
+    /// By what is copied from: whether that is a file.
+    copies: BTreeMap<(bool, Vec<u8>), Amount>,
+    notes: BTreeMap<Note, u64>,
+    /// Rings, and requests to them, by what the process runs.
+    rings: BTreeMap<Vec<u8>, Amount>,
+    /// Requests and completed requests, by what the process runs.
+    aio: BTreeMap<Vec<u8>, (Amount, u64)>,
+    read_only: ReadOnly<Vec<u8>>,
+    /// Files that are mapped to be executed, or by libraries for themselves.
+    executed: HashSet<Vec<u8>>,
+    /// Files to which stores may go that were not known before.
+    stored: Vec<Vec<u8>>,
+}
+
+impl Unseen {
+    /// Nothing found yet.
+    pub fn new() -> Unseen {
+        Unseen::default()
+    }
+
+    /// Whether calls of a number and with these arguments matter.
+    #[inline]
+    pub fn follows(nr: u16, args: &[u64; 6]) -> bool {
+        if nr & OLD_NUMBERS != 0 {
+            return true;
+        }
+        let row = events::by_number(u64::from(nr));
+        row.is_some_and(|row| is_followed(row.act) || is_followed(row.act_of(args)))
+    }
+
+    /// Takes an event in, before the world has finished it.
+    pub fn event(&mut self, event: &Event, world: &World, contents: &mut dyn Contents) {
+        let thread = world.thread(event.thread);
+        match &event.kind {
+            EventKind::Call(call) if Unseen::follows(call.nr, &call.args) => {
+                let Outcome::Returned { ret, .. } = call.outcome else { return };
+                if (-4095..0).contains(&ret) {
+                    return;
+                }
+                let process = thread.map_or(0, |thread| thread.process);
+                let made = Made { nr: call.nr, args: &call.args, ret, process };
+                let thread = event.thread;
+                self.call(&made, &mut InWorld { world, thread, process, call, contents });
+            }
+            EventKind::Image { data, .. } => {
+                let Some(thread) = thread else { return };
+                let vector = data.iter().find(|data| data.part == part::AUXV);
+                let vector = vector.map(|data| contents.read(&data.content, AUXILIARY_BYTES_MAX));
+                self.program(thread.process, &vector.and_then(Result::ok).unwrap_or_default());
+            }
+            EventKind::Exit { process, .. } => self.gone(*process),
+            _ => {}
+        }
+    }
+
+    /// A program begins, with this auxiliary vector.
+    pub fn program(&mut self, process: u32, auxiliary: &[u8]) {
+        const VDSO: u64 = 33;
+        self.read_only.forget(process);
+        let (words, _) = auxiliary.as_chunks::<8>();
+        let keys = words.iter().step_by(2).map(|key| u64::from_le_bytes(*key));
+        if keys.into_iter().any(|key| key == VDSO) {
+            *self.notes.entry(Note::Vdso).or_default() += 1;
+        }
+    }
+
+    /// A process is gone.
+    pub fn gone(&mut self, process: u32) {
+        self.read_only.forget(process);
+    }
+
+    /// Files to which stores go, as far as they became known since this was asked last.
+    pub fn take_stored(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.stored)
+    }
+
+    /// Whether files may have been written by requests that no call tells of.
+    pub fn has_requests(&self) -> bool {
+        let asked = |amount: &Amount| amount.count > 0 || amount.count_unknown;
+        self.rings.values().any(asked) || self.aio.values().any(|(amount, _)| asked(amount))
+    }
+
+    /// Takes a call in.
+    pub fn call(&mut self, made: &Made<'_>, look: &mut dyn Look) {
+        if made.nr & OLD_NUMBERS != 0 {
+            return add(&mut self.found, (Way::OldCalls, look.program()), 1, None);
+        }
+        let Some(row) = events::by_number(u64::from(made.nr)) else { return };
+        let args = made.args;
+        let returned = u64::try_from(made.ret).unwrap_or(0);
+        match row.act_of(args) {
+            Act::Map => self.mapped(made, look),
+            Act::Unmap => self.read_only.unmapped(made.process, range(args)),
+            Act::Protect if Mapping::allows_stores(args[2]) => {
+                for (file, bytes) in self.read_only.made_writable(made.process, range(args)) {
+                    self.stores_to(file, bytes);
+                }
+            }
+            Act::AttachMemory => self.note(Note::SharedMemory),
+            Act::SetUpRing => {
+                let flags = look.memory(1, RING_FLAGS_AT + 4).unwrap_or_default();
+                let flags = flags.get(RING_FLAGS_AT..).and_then(|flags| flags.first_chunk());
+                let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0);
+                let ring = self.rings.entry(look.program()).or_default();
+                ring.count_unknown |= polled;
+            }
+            Act::SubmitToRing => self.rings.entry(look.program()).or_default().count += returned,
+            Act::SubmitToAio => self.aio.entry(look.program()).or_default().0.count += returned,
+            Act::ReapFromAio => self.reaped(returned, look),
+            Act::Copy { from, .. } => self.copied(args[usize::from(from)], returned, look),
+            Act::CloneFile { from } => self.cloned(args[usize::from(from)], None, look),
+            Act::CloneRange => {
+                let words = look.memory(2, 24).unwrap_or_default();
+                let (words, _) = words.as_chunks::<8>();
+                if let [fd, _, length] = words {
+                    let length = u64::from_le_bytes(*length);
+                    let length = Some(length).filter(|length| *length != 0);
+                    self.cloned(u64::from_le_bytes(*fd), length, look);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        *self.notes.entry(note).or_default() += 1;
+    }
+
+    fn mapped(&mut self, made: &Made<'_>, look: &dyn Look) {
+        let mapping = Mapping::of(made.args);
+        let opened = mapping.fd.and_then(|fd| look.opened(fd));
+        let name = || opened.as_ref().map_or_else(Vec::new, |opened| opened.name.clone());
+        self.read_only.mapped(made.process, made.ret as u64, &mapping, name);
+        let Some(fd) = mapping.fd else {
+            if mapping.is_shared {
+                self.note(Note::SharedMemory);
+            }
+            return;
+        };
+        let unknown = || Opened { name: format!("descriptor {fd}").into(), kind: OpenedKind::File };
+        let opened = opened.unwrap_or_else(unknown);
+        match opened.kind {
+            OpenedKind::Memory => self.note(Note::SharedMemory),
+            OpenedKind::Pipe | OpenedKind::Other => self.note(Note::DeviceMemory),
+            OpenedKind::File if mapping.changes_file() => {
+                self.stores_to(opened.name, mapping.length);
+            }
+            OpenedKind::File => {
+                if mapping.is_executable || realm::is_of_libraries(&opened.name) {
+                    self.executed.insert(opened.name.clone());
+                }
+                add(&mut self.found, (Way::Loads, opened.name), 1, Some(mapping.length));
+            }
+        }
+    }
+
+    fn stores_to(&mut self, file: Vec<u8>, bytes: u64) {
+        self.stored.push(file.clone());
+        add(&mut self.found, (Way::Stores, file), 1, Some(bytes));
+    }
+
+    fn reaped(&mut self, events: u64, look: &mut dyn Look) {
+        let bytes = look.memory(3, REAPED_BYTES_MAX);
+        let (sum, reaped) = self.aio.entry(look.program()).or_default();
+        *reaped += events;
+        let bytes = bytes.unwrap_or_default();
+        let size = IO_EVENT.size as usize;
+        let results = bytes.chunks_exact(size).map(|event| {
+            event[RESULT_AT..].first_chunk().map_or(0, |result| i64::from_le_bytes(*result))
+        });
+        sum.bytes_unknown |= (bytes.len() / size) as u64 != events;
+        let moved = results.fold(0u64, |sum, result| sum.saturating_add(result.max(0) as u64));
+        sum.bytes = sum.bytes.saturating_add(moved);
+    }
+
+    fn copied(&mut self, fd: u64, bytes: u64, look: &dyn Look) {
+        self.cloned(fd, Some(bytes), look);
+    }
+
+    fn cloned(&mut self, fd: u64, bytes: Option<u64>, look: &dyn Look) {
+        if bytes == Some(0) {
+            return;
+        }
+        let fd = fd as i32;
+        let Some(opened) = look.opened(fd) else {
+            return add(&mut self.copies, (false, format!("descriptor {fd}").into()), 1, bytes);
+        };
+        match opened.kind {
+            OpenedKind::File => add(&mut self.copies, (true, opened.name), 1, bytes),
+            OpenedKind::Other => add(&mut self.copies, (false, opened.name), 1, bytes),
+            // What is in there came by a call that tells of it.
+            OpenedKind::Memory | OpenedKind::Pipe => self.note(Note::KeptCopies),
+        }
+    }
+
+    /// What was found. `kept` tells what became of the content of a file that was copied from.
+    pub fn finish(mut self, kept: &dyn Fn(&[u8]) -> Kept) -> NotSeen {
+        let mut blind = Vec::new();
+        let mut push = |way, name: Vec<u8>, is_file, amount: Amount, why| {
+            let named = Some(name).filter(|name| !name.is_empty());
+            let (file, descriptor) = if is_file { (named, None) } else { (None, named) };
+            let count = Some(amount.count).filter(|_| !amount.count_unknown);
+            let bytes = Some(amount.bytes).filter(|_| !amount.bytes_unknown);
+            blind.push(Blind { way, file, descriptor, count, bytes, why });
+        };
+        for (program, mut ring) in self.rings {
+            if ring.count == 0 && !ring.count_unknown {
+                *self.notes.entry(Note::UnusedRings).or_default() += 1;
+                continue;
+            }
+            ring.bytes_unknown = true;
+            push(Way::Ring, of_program("io_uring", &program), false, ring, Way::Ring.why());
+        }
+        for (program, (mut sum, reaped)) in
+            self.aio.into_iter().filter(|(_, (sum, _))| sum.count > 0)
+        {
+            sum.bytes_unknown |= reaped != sum.count;
+            push(Way::Aio, of_program("Linux AIO", &program), false, sum, Way::Aio.why());
+        }
+        for ((is_file, name), amount) in self.copies {
+            match if is_file { kept(&name) } else { Kept::No(Way::Copies.why()) } {
+                Kept::Yes => *self.notes.entry(Note::KeptCopies).or_default() += amount.count,
+                Kept::No(why) => push(Way::Copies, name, is_file, amount, why),
+            }
+        }
+        for ((way, name), amount) in self.found {
+            match way {
+                Way::Loads if self.executed.contains(&name) => {
+                    *self.notes.entry(Note::ProgramFiles).or_default() += 1;
+                }
+                Way::OldCalls => push(way, of_program("int 0x80", &name), false, amount, way.why()),
+                _ => push(way, name, true, amount, way.why()),
+            }
+        }
+        blind.sort_by(|a, b| (a.way, &a.file).cmp(&(b.way, &b.file)));
+        NotSeen { blind, notes: self.notes.into_iter().collect() }
+    }
+}
+
+fn of_program(what: &str, program: &[u8]) -> Vec<u8> {
+    if program.is_empty() {
+        return what.into();
+    }
+    [what.as_bytes(), b" of ", program].concat()
+}
+
+/// Whether calls that do this matter.
+pub const fn is_followed(act: Act) -> bool {
+    matches!(
+        act,
+        Act::Map
+            | Act::Unmap
+            | Act::Protect
+            | Act::AttachMemory
+            | Act::SetUpRing
+            | Act::SubmitToRing
+            | Act::SubmitToAio
+            | Act::ReapFromAio
+            | Act::Copy { .. }
+            | Act::CloneFile { .. }
+            | Act::CloneRange
+    )
+}
+
+/// A call of a thread of the world.
+struct InWorld<'a> {
+    world: &'a World,
+    thread: u32,
+    process: u32,
+    call: &'a Call,
+    contents: &'a mut dyn Contents,
+}
+
+impl Look for InWorld<'_> {
+    fn opened(&self, fd: i32) -> Option<Opened> {
+        let table = self.world.descriptors(self.thread)?;
+        let description = &table.get(fd)?.description;
+        Some(Opened { name: description.path.clone(), kind: kind_of(description) })
+    }
+
+    fn program(&self) -> Vec<u8> {
+        let process = self.world.process(self.process);
+        process.map_or_else(Vec::new, |process| process.exe.clone())
+    }
+
+    fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>> {
+        let data = latest(&self.call.data, arg, part::WHOLE, 0)?;
+        self.contents.read(&data.content, max).ok()
+    }
+}
+
+fn kind_of(description: &Description) -> OpenedKind {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFREG: u32 = 0o100_000;
+    const S_IFIFO: u32 = 0o010_000;
+    let by_mode = |identity: &Identity| match identity.mode & S_IFMT {
+        S_IFREG => None,
+        S_IFIFO => Some(OpenedKind::Pipe),
+        _ => Some(OpenedKind::Other),
+    };
+    match description.origin {
+        Origin::Memory => OpenedKind::Memory,
+        Origin::Pipe | Origin::SocketPair | Origin::Passed => OpenedKind::Pipe,
+        Origin::Socket | Origin::Anonymous => OpenedKind::Other,
+        Origin::Path | Origin::Outside | Origin::Unnamed => {
+            let by_mode = description.identity.as_ref().and_then(by_mode);
+            by_mode.unwrap_or_else(|| OpenedKind::of_path(&description.path))
+        }
+    }
+}
+
+/// Of calls whose first two arguments are an address and a length.
+fn range(args: &[u64; 6]) -> std::ops::Range<u64> {
+    args[0]..args[0].saturating_add(args[1])
+}
+
+/// What stands for all files beyond those told apart.
+const OTHERS: &[u8] = b"(others)";
+
+/// Names that something is counted under.
+trait Named: Ord {
+    /// The same for all that have no place of their own.
+    fn others(self) -> Self;
+}
+
+impl Named for (Way, Vec<u8>) {
+    fn others(self) -> Self {
+        (self.0, OTHERS.to_vec())
+    }
+}
+
+impl Named for (bool, Vec<u8>) {
+    fn others(self) -> Self {
+        (self.0, OTHERS.to_vec())
+    }
+}
+
+fn add<K: Named>(amounts: &mut BTreeMap<K, Amount>, key: K, count: u64, bytes: Option<u64>) {
+    let is_full = amounts.len() >= NAMES_MAX && !amounts.contains_key(&key);
+    let amount = amounts.entry(if is_full { key.others() } else { key }).or_default();
+    amount.count = amount.count.saturating_add(count);
+    amount.bytes = amount.bytes.saturating_add(bytes.unwrap_or(0));
+    amount.bytes_unknown |= bytes.is_none();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! What the kernel copied between files. No call holds it, and whoever copies is not kept waiting: the
+//! files are read when the recording has come to its end.
+//!
+//! A source that nobody has changed since holds what was copied; that is seen by its times, or, where
+//! the program itself changed it, known to readers of the trace, who follow what it wrote. Where a
+//! source is gone, what it was copied to tells the same.
+//!
+//! The program chose the paths: nothing but a regular file is opened, and without waiting; where the
+//! trace told which file was opened, it must be that one.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use events::record::SNAPSHOT_BYTES_MAX;
+use files::{Inode, Tree};
+use model::path;
+use model::unseen::Fates;
+use ring::DataMode;
+use rustix::fs::{Stat, fstat};
+use rustix::io::{Errno, pread};
+use trace::WriteError;
+use trace::event::{BLOB_BYTES_MAX, BlobId};
+use trace::sources::{Fate, PIECE_BYTES, Piece, Source, SourcesWriter};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::changes::{Paths, mark};
+use crate::output::Output;
+use crate::policy::DataRules;
+
+/// Most files from which the kernel copied that are remembered.
+const SOURCES_MAX: usize = 1 << 16;
+/// Most files that one of them was copied to that are.
+const TARGETS_MAX: usize = 4;
+/// Most stretches of one file that are told apart.
+const STRETCHES_MAX: usize = 4096;
+/// Pieces of one entry: a longer file has several.
+const PIECES_MAX: usize = 64;
+/// A file of which stretches were copied from places that are not known is read whole if it is no
+/// longer than this, or than twice as many bytes as were copied.
+const WHOLE_BYTES_MAX: u64 = 64 << 20;
+/// How long reading may take, besides as long as the recording itself took.
+const TIME_MAX: Duration = Duration::from_secs(10);
+/// File systems tell times that are this much old.
+const CLOCK_STEP: Duration = Duration::from_millis(10);
+
+/// What was copied of a file.
+pub(crate) enum Stretch {
+    /// These bytes.
+    At(Range<u64>),
+    /// So many, wherever its offset was.
+    Somewhere(u64),
+    /// All of it.
+    All,
+}
+
+/// A file from which the kernel copied.
+struct Copied {
+    inode: Option<Inode>,
+    /// When that began.
+    first: u64,
+    stretches: Vec<Range<u64>>,
+    /// Bytes copied from places that are not known.
+    somewhere: u64,
+    targets: Vec<Box<[u8]>>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Copies {
+    by_source: BTreeMap<Box<[u8]>, Copied>,
+}
+
+impl Copies {
+    /// Takes note of a copy that began at a time.
+    pub fn note(
+        &mut self,
+        source: &[u8],
+        inode: Option<Inode>,
+        target: Option<&[u8]>,
+        stretch: Stretch,
+        tsc: u64,
+    ) {
+        if !self.by_source.contains_key(source) && self.by_source.len() >= SOURCES_MAX {
+            return;
+        }
+        let copied = self.by_source.entry(source.into()).or_insert_with(|| Copied {
+            inode,
+            first: tsc,
+            stretches: Vec::new(),
+            somewhere: 0,
+            targets: Vec::new(),
+        });
+        copied.first = copied.first.min(tsc);
+        match stretch {
+            Stretch::At(range) => copied.add(range),
+            Stretch::Somewhere(bytes) => {
+                copied.somewhere = copied.somewhere.saturating_add(bytes);
+            }
+            Stretch::All => copied.somewhere = u64::MAX,
+        }
+        let new = |target: &&[u8]| copied.targets.iter().all(|known| **known != **target);
+        if copied.targets.len() < TARGETS_MAX
+            && let Some(target) = target.filter(new)
+        {
+            copied.targets.push(target.into());
+        }
+    }
+}
+
+impl Copied {
+    fn add(&mut self, range: Range<u64>) {
+        let is_full = self.stretches.len() >= STRETCHES_MAX;
+        match self.stretches.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            Some(last) if is_full => {
+                *last = last.start.min(range.start)..last.end.max(range.end);
+            }
+            _ => self.stretches.push(range),
+        }
+    }
+
+    /// What is to be read of a file of that size.
+    fn wanted(&self, size: u64) -> Option<Vec<Range<u64>>> {
+        if self.somewhere == 0 {
+            let mut sorted: Vec<Range<u64>> =
+                self.stretches.iter().map(|range| range.start..range.end.min(size)).collect();
+            sorted.retain(|range| !range.is_empty());
+            sorted.sort_unstable_by_key(|range| range.start);
+            sorted.dedup_by(|next, before| {
+                let joins = next.start <= before.end;
+                if joins {
+                    before.end = before.end.max(next.end);
+                }
+                joins
+            });
+            return Some(sorted);
+        }
+        let is_little = size <= WHOLE_BYTES_MAX || size / 2 <= self.somewhere;
+        is_little.then(|| std::iter::once(0..size).collect())
+    }
+}
+
+/// What holds for reading.
+pub(crate) struct Terms<'a> {
+    /// What is kept of the contents of which files.
+    pub rules: &'a DataRules,
+    /// Buffers are cut at this length.
+    pub data_max: u64,
+    /// A time stamp as nanoseconds since 1970.
+    pub clock: &'a dyn Fn(u64) -> u64,
+    /// How long the recording took.
+    pub took: Duration,
+    /// The trace itself.
+    pub own: Option<Inode>,
+    /// Files may have been written by requests that no call tells of.
+    pub has_requests: bool,
+}
+
+/// Reads what was copied, and puts it into the trace.
+pub(crate) fn keep(
+    out: &mut Output,
+    copies: Copies,
+    paths: &Paths,
+    terms: &Terms<'_>,
+) -> Result<Fates, WriteError> {
+    let mut fates = Fates::default();
+    let Ok(tree) = Tree::open("/".as_ref()) else { return Ok(fates) };
+    if copies.by_source.is_empty() {
+        return Ok(fates);
+    }
+    let until = Instant::now() + TIME_MAX + terms.took;
+    let mut keeper = Keeper { out, tree, paths, terms, until, sources: SourcesWriter::default() };
+    for (source, copied) in copies.by_source {
+        let fate = keeper.source(&source, &copied)?;
+        fates.add(&source, fate);
+    }
+    let Keeper { out, mut sources, .. } = keeper;
+    out.sources_end(&mut sources)?;
+    Ok(fates)
+}
+
+struct Keeper<'a> {
+    out: &'a mut Output,
+    tree: Tree,
+    paths: &'a Paths,
+    terms: &'a Terms<'a>,
+    until: Instant,
+    sources: SourcesWriter,
+}
+
+impl Keeper<'_> {
+    fn source(&mut self, opened: &[u8], copied: &Copied) -> Result<Fate, WriteError> {
+        let now = self.paths.last_name(opened);
+        if self.terms.rules.of_path(opened) == DataMode::None {
+            return self.tell(&now, opened, Fate::Withheld);
+        }
+        let marks = self.paths.marks(&now);
+        let is_told = !self.paths.is_mapped(&now) && !self.terms.has_requests;
+        if marks & mark::FRESH != 0 && is_told {
+            return self.tell(&now, opened, Fate::Written);
+        }
+        let is_ours = marks & mark::TOUCHED != 0;
+        let fate = match self.open(&now) {
+            Ok((_, stat)) if copied.is_other(&stat) => Fate::Changed,
+            Ok((_, stat)) if !is_ours && self.is_changed(&stat, copied.first) => Fate::Changed,
+            Ok((file, stat)) => match copied.wanted(stat.st_size as u64) {
+                Some(ranges) => return self.read(&now, opened, &file, &stat, ranges),
+                None => Fate::TooLong,
+            },
+            Err(Errno::NOENT | Errno::NOTDIR) => Fate::Gone,
+            Err(_) => Fate::Unreadable,
+        };
+        // What it was copied to tells as much, where nobody has written over it: who reads the trace
+        // knows.
+        for target in &copied.targets {
+            let target = self.paths.last_name(target);
+            if let Ok((file, stat)) = self.open(&target)
+                && (stat.st_size as u64) <= WHOLE_BYTES_MAX.max(copied.somewhere.saturating_mul(2))
+            {
+                let whole = std::iter::once(0..stat.st_size as u64).collect();
+                return self.read(&target, opened, &file, &stat, whole);
+            }
+        }
+        self.tell(&now, opened, fate)
+    }
+
+    fn open(&self, path: &[u8]) -> Result<(OwnedFd, Stat), Errno> {
+        let file = self.tree.open_regular(&path::resolve(b"/", path))?;
+        let stat = fstat(&file)?;
+        match self.terms.own == Some((stat.st_dev, stat.st_ino)) {
+            true => Err(Errno::INVAL),
+            false => Ok((file, stat)),
+        }
+    }
+
+    /// Whether somebody has changed a file since a time.
+    fn is_changed(&self, stat: &Stat, since: u64) -> bool {
+        let at = |seconds: i64, nanoseconds: u64| {
+            Duration::new(u64::try_from(seconds).unwrap_or(0), 0)
+                + Duration::from_nanos(nanoseconds)
+        };
+        let since = Duration::from_nanos((self.terms.clock)(since));
+        at(stat.st_ctime, stat.st_ctime_nsec) + CLOCK_STEP > since
+    }
+
+    /// Says what became of a source of which nothing was read.
+    fn tell(&mut self, path: &[u8], opened: &[u8], fate: Fate) -> Result<Fate, WriteError> {
+        let names = vec![opened.to_vec()];
+        let mut source = Source { path: path.to_vec(), names, fate, pieces: Vec::new() };
+        self.out.source(&mut self.sources, &mut source)?;
+        Ok(fate)
+    }
+
+    fn read(
+        &mut self,
+        path: &[u8],
+        opened: &[u8],
+        file: &OwnedFd,
+        stat: &Stat,
+        ranges: Vec<Range<u64>>,
+    ) -> Result<Fate, WriteError> {
+        let mut fate = Fate::Read;
+        let mut pieces = Vec::new();
+        let mut buffer = vec![0; PIECE_BYTES as usize];
+        let mut total = 0;
+        'ranges: for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let len = PIECE_BYTES.min(range.end - at) as usize;
+                fate = match fill(file, &mut buffer[..len], at) {
+                    _ if Instant::now() >= self.until => Fate::NoRoom,
+                    _ if total >= SNAPSHOT_BYTES_MAX => Fate::TooLong,
+                    Ok(true) => match self.piece(opened, at, &buffer[..len]) {
+                        Some(piece) => {
+                            pieces.push(piece);
+                            Fate::Read
+                        }
+                        None => Fate::NoRoom,
+                    },
+                    Ok(false) => Fate::Changed,
+                    Err(_) => Fate::Unreadable,
+                };
+                if fate != Fate::Read {
+                    break 'ranges;
+                }
+                (at, total) = (at + len as u64, total + len as u64);
+            }
+        }
+        let times = |stat: &Stat| {
+            (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
+        };
+        if fstat(file.as_fd()).is_ok_and(|now| times(&now) != times(stat)) {
+            (fate, pieces) = (Fate::Changed, Vec::new());
+        }
+        let names = vec![opened.to_vec()];
+        let mut source = Source { path: path.to_vec(), names, fate, pieces: Vec::new() };
+        // Files that are empty have no pieces, and are told all the same.
+        let mut some = pieces.chunks(PIECES_MAX);
+        source.pieces = some.next().unwrap_or_default().to_vec();
+        self.out.source(&mut self.sources, &mut source)?;
+        for more in some {
+            source.pieces = more.to_vec();
+            self.out.source(&mut self.sources, &mut source)?;
+        }
+        Ok(fate)
+    }
+
+    /// What is kept of a stretch; nothing where the trace has no room for it.
+    fn piece(&mut self, opened: &[u8], offset: u64, bytes: &[u8]) -> Option<Piece> {
+        let len = bytes.len() as u64;
+        let is_stored = self.terms.rules.of_path(opened) == DataMode::Full;
+        if !is_stored || self.terms.data_max < len {
+            let hash = Some(xxh3_128(bytes));
+            return Some(Piece { offset, len, hash, blobs: Vec::new() });
+        }
+        let blobs: Option<Vec<BlobId>> =
+            bytes.chunks(BLOB_BYTES_MAX).map(|part| self.out.blob_if_room(part)).collect();
+        Some(Piece { offset, len, hash: None, blobs: blobs? })
+    }
+}
+
+impl Copied {
+    /// Whether another file has its path now.
+    fn is_other(&self, stat: &Stat) -> bool {
+        self.inode.is_some_and(|inode| inode != (stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Reads as much as the buffer takes. False where the file ends before that.
+fn fill(file: &OwnedFd, buffer: &mut [u8], mut at: u64) -> Result<bool, Errno> {
+    let mut left = buffer;
+    while !left.is_empty() {
+        match pread(file, &mut *left, at) {
+            Ok(0) => return Ok(false),
+            Ok(read) => {
+                at += read as u64;
+                left = &mut left[read..];
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(stretches: Vec<Stretch>) -> Copies {
+        let mut copies = Copies::default();
+        for stretch in stretches {
+            copies.note(b"/a", Some((1, 2)), Some(b"/b"), stretch, 7);
+        }
+        copies
+    }
+
+    fn wanted(copies: &Copies, size: u64) -> Option<Vec<Range<u64>>> {
+        copies.by_source[&b"/a"[..]].wanted(size)
+    }
+
+    #[test]
+    fn stretches_are_read_as_far_as_they_are_known() {
+        let at = |range| Stretch::At(range);
+        let copies = noted(vec![at(10..20), at(20..30), at(5..12), at(100..200), at(500..600)]);
+        assert_eq!(wanted(&copies, 150), Some(vec![5..30, 100..150]));
+        assert_eq!(copies.by_source[&b"/a"[..]].targets.len(), 1);
+        let whole = |size| Some(std::iter::once(0..size).collect::<Vec<_>>());
+        assert_eq!(wanted(&noted(vec![at(10..20), Stretch::Somewhere(1)]), 150), whole(150));
+        assert_eq!(wanted(&noted(vec![Stretch::All]), 150), whole(150));
+        // A little of an enormous file, from wherever its offset was.
+        assert_eq!(wanted(&noted(vec![Stretch::Somewhere(1 << 20)]), 1 << 40), None);
+        let much = noted(vec![Stretch::Somewhere(1 << 40)]);
+        assert_eq!(wanted(&much, 1 << 40), whole(1 << 40));
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room() {
+        let scattered = (0..10_000).map(|n| Stretch::At(n * 10..n * 10 + 1)).collect();
+        let copies = noted(scattered);
+        let copied = &copies.by_source[&b"/a"[..]];
+        assert_eq!(copied.stretches.len(), STRETCHES_MAX);
+        assert_eq!(copied.stretches.last().map(|last| last.end), Some(99_991));
+        let mut copies = Copies::default();
+        for number in 0..SOURCES_MAX + 10 {
+            copies.note(format!("/{number}").as_bytes(), None, None, Stretch::All, 0);
+        }
+        assert_eq!(copies.by_source.len(), SOURCES_MAX);
+    }
+}
