@@ -131,7 +131,7 @@ fn shm_limits() -> Check {
     let all_bytes = all.saturating_mul(4096);
     let found =
         format!("shmmax {}, shmall {}, shmmni {count}", limit_text(max), limit_text(all_bytes));
-    // Each recording needs two segments: buffers, and the agent.
+    // Each recording needs three segments, and one more for each further user.
     let remedy =
         "sudo sysctl kernel.shmmax=18446744073692774399 kernel.shmall=18446744073692774399";
     if max.min(all_bytes) < 128 << 20 {

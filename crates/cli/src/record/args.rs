@@ -86,8 +86,8 @@ pub struct Args {
     #[arg(long, value_name = "HOW", value_parser = compression, default_value = "auto")]
     pub compress: Compression,
 
-    /// Memory between PROGRAM and the recorder, for all threads together; when it is full,
-    /// threads wait
+    /// Memory between PROGRAM and the recorder, for all threads of one user together; when it is
+    /// full, threads wait
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64M")]
     pub buffer: u64,
 
