@@ -30,8 +30,7 @@ static BEGINNING: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let memory = Memory::default();
     let options = WriterOptions { workers: 0, ..WriterOptions::default() };
     drop(Writer::new(Box::new(memory.clone()), &Preamble::default(), options).unwrap());
-    let bytes = memory.0.lock().unwrap().clone();
-    bytes
+    memory.0.lock().unwrap().clone()
 });
 
 fuzz_target!(|input: &[u8]| {

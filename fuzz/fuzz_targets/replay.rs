@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use events::record::data_flag;
 use libfuzzer_sys::fuzz_target;
-use replay::jail::{self, Exit, Powers};
+use replay::jail::{self, Directory, Exit, Powers};
 use replay::session::{Image, Session};
 use replay::Options;
 use trace::event::{
@@ -173,7 +173,9 @@ fuzz_target!(|input: &[u8]| {
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("secret"), "secret").unwrap();
     let inode = root.metadata().unwrap().ino();
-    let options = jail::Options { root: &root, binds: &[], identity: Some((0, 0)), readable: None };
+    let directory = Directory::open(&root).unwrap();
+    let options =
+        jail::Options { root: &directory, binds: &[], identity: Some((0, 0)), readable: None };
     let inmate = jail::spawn(&options, |_| {
         // Should the jail not hold, nothing is tried: the input could do anything.
         let is_root = Path::new("/").metadata().is_ok_and(|found| found.ino() == inode);
@@ -182,8 +184,19 @@ fuzz_target!(|input: &[u8]| {
         }
         let options = Options { powers: Powers::Files, ..Options::default() };
         let image = Image::Trace;
-        let session =
-            Session { trace: &trace, progress: &|_| {}, image, places: &[], options, ready: None, max_size: Some(256 << 20), compare: true, proc: None, log: None };
+        let session = Session {
+            trace: &trace,
+            progress: &|_| {},
+            image,
+            places: &[],
+            options,
+            ready: None,
+            max_size: Some(256 << 20),
+            memory: 256 << 20,
+            compare: true,
+            proc: None,
+            log: None,
+        };
         session.run();
         0
     });
