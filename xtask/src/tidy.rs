@@ -21,6 +21,7 @@ const RULES: &[Rule] = &[
     ("no file is long", long_files),
     ("system-call numbers stay in their room", call_numbers),
     ("no paths of one machine", machine_paths),
+    ("one place prints to people", printing),
     ("lines end cleanly", line_ends),
     ("every module is part of its crate", modules::orphans),
     ("every document, script and benchmark is referred to", modules::unreferred),
@@ -122,6 +123,22 @@ fn long_files(files: &Files) -> Vec<String> {
         .collect()
 }
 
+/// The macros that panic where the stream is broken. The binary writes to both streams itself.
+fn printing(files: &Files) -> Vec<String> {
+    let product = |path: &Path| {
+        let is_source = path.components().nth(2).is_some_and(|part| part.as_os_str() == "src");
+        path.starts_with("crates")
+            && is_source
+            && !path.starts_with("crates/acceptance")
+            && !path.ends_with("tests.rs")
+    };
+    const PRINTS: &[&str] = &[concat!("print", "ln!("), concat!("print", "!(")];
+    lines(files, product)
+        .filter(|(_, line)| PRINTS.iter().any(|print| line.contains(print)))
+        .map(|(at, _)| format!("{at}: prints by itself"))
+        .collect()
+}
+
 /// The crates whose business the numbers are.
 const NUMBER_ROOMS: &[&str] = &["crates/events", "crates/agent", "tests/programs"];
 
@@ -209,6 +226,15 @@ mod tests {
         assert!(
             call_numbers(&one("crates/cli/src/a.rs", "syscall(libc::SYS_getpid)\n")).is_empty()
         );
+    }
+
+    #[test]
+    fn the_product_prints_in_one_place() {
+        let line = concat!("    eprint", "ln!(\"{x}\");\n");
+        assert_eq!(printing(&one("crates/cli/src/a.rs", line)).len(), 1);
+        for elsewhere in ["crates/cli/tests/a.rs", "crates/acceptance/src/a.rs", "xtask/src/a.rs"] {
+            assert!(printing(&one(elsewhere, line)).is_empty());
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use files::Tree;
 use replay::compare::{self, FinalState, Scrutiny, all_seen};
 use trace::Trace;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::render::escape;
 use crate::render::json::{Json, text};
 use crate::source;
@@ -61,11 +61,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         (Side::Trace(a), Side::Trace(b)) => compare::manifests(&a, &b, scrutiny),
     };
     let state = state.map_err(|error| fail(&error))?;
-    if args.json {
-        println_all(&text(|json| write_json(json, &state)))?;
-    } else {
-        write_text(&state)?;
-    }
+    let printed = match args.json {
+        true => println_all(&text(|json| write_json(json, &state))),
+        false => write_text(&state),
+    };
+    failure::verdict(printed, equal(&args, &state))
+}
+
+/// Whether the two are equal, as far as they could be compared.
+fn equal(args: &Args, state: &FinalState) -> Result<ExitCode, Failure> {
+    let fail = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     if let Some(text) = state.limited.as_ref().filter(|_| state.compared == 0) {
         return Err(fail(text));
     }

@@ -12,7 +12,7 @@ use trace::event::{Event, EventKind, GapWhy, RECORDER};
 use trace::{Rewriter, Trace, WriteError};
 
 use crate::derived::{begin, preamble, written};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::{export, filter, output, source};
 use parts::Parts;
 
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let also = if context > 0 { format!(", {context} as context") } else { String::new() };
         let out = args.output.display();
-        eprintln!("reenact: {kept} calls kept{also}, {left_out} left out -> {out}");
+        failure::tell(&format!("reenact: {kept} calls kept{also}, {left_out} left out -> {out}"));
     }
     source::tell_unread(&args.trace, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)

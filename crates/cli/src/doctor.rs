@@ -76,10 +76,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     checks.extend(machine::all());
     let text = if args.json { json(&checks) } else { text(&checks) };
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    let missing = checks.iter().any(|check| check.verdict == Verdict::Missing);
-    Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    if checks.iter().any(|check| check.verdict == Verdict::Missing) {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(printed.map(|()| ExitCode::SUCCESS)?)
 }
 
 fn word(verdict: Verdict) -> &'static str {

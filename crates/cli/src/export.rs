@@ -17,7 +17,7 @@ use report::pass::Unread;
 use trace::Trace;
 use trace::event::EventKind;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::filter::{self, Filter};
 use crate::output::Pending;
 use crate::progress::Progress;
@@ -114,9 +114,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let job = Job::new(&args, &trace);
     let written = write(&job)?;
     if !args.quiet {
-        eprintln!("reenact: {} calls -> {}", written.calls, args.output.display());
+        failure::tell(&format!("reenact: {} calls -> {}", written.calls, args.output.display()));
         for what in &written.left_out {
-            eprintln!("reenact: left out: {what}");
+            failure::tell(&format!("reenact: left out: {what}"));
         }
     }
     source::tell_unread(&args.trace, &trace, &written.unread)?;

@@ -1,7 +1,8 @@
 //! What can go wrong, for users: one message, one exit code.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
 
 /// A failure that ends a command.
@@ -67,15 +68,40 @@ impl Failure {
             | Failure::Stuck(text)
             | Failure::Recorder(text)
             | Failure::NotExecutable(text)
-            | Failure::NotFound(text) => eprintln!("reenact: {text}"),
+            | Failure::NotFound(text) => tell(&format!("reenact: {text}")),
         }
         ExitCode::from(self.code())
     }
 }
 
+/// What a command ends with that has printed something and has a verdict besides. A verdict that is
+/// a failure is worth more than that it could not be printed.
+pub fn verdict(
+    printed: Result<(), Failure>,
+    verdict: Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let code = verdict?;
+    printed.map(|()| code)
+}
+
 /// Tells the user about something that does not end the command.
 pub fn warn(text: &str) {
-    eprintln!("reenact: warning: {text}");
+    tell(&format!("reenact: warning: {text}"));
+}
+
+/// How long standard error may take nothing: then nobody reads it, and what is to be told is lost.
+const STDERR_WAIT_MS: i32 = 2000;
+
+/// Prints lines to standard error. Where that is broken or full there is nobody to be told, and that
+/// changes nothing else.
+pub fn tell(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let mut state =
+        libc::pollfd { fd: stderr.as_fd().as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one struct, which is there.
+    if unsafe { libc::poll(&raw mut state, 1, STDERR_WAIT_MS) } == 1 {
+        let _ = stderr.write_all(format!("{text}\n").as_bytes());
+    }
 }
 
 /// Errors of writing output.

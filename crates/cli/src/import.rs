@@ -124,9 +124,12 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if !args.quiet {
         let (records, calls) = (imported.records, imported.calls);
-        eprintln!("reenact: {calls} calls of {records} records -> {}", args.output.display());
+        failure::tell(&format!(
+            "reenact: {calls} calls of {records} records -> {}",
+            args.output.display()
+        ));
         for what in &imported.not_told {
-            eprintln!("reenact: not told by {name}: {what}");
+            failure::tell(&format!("reenact: not told by {name}: {what}"));
         }
     }
     for damage in imported.damage.iter().take(DAMAGE_SHOWN) {

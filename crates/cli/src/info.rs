@@ -6,7 +6,7 @@ pub mod summary;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::source;
 pub use output::date;
 use summary::Summary;
@@ -43,12 +43,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let report = if args.verify { trace.verify() } else { trace.completeness() };
     let summary =
         Summary::of(&trace, report).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
-    if args.json {
-        output::json(&trace, &summary)?;
-    } else {
-        output::text(&trace, &summary, args.verify)?;
-    }
+    let printed = match args.json {
+        true => output::json(&trace, &summary),
+        false => output::text(&trace, &summary, args.verify),
+    };
+    failure::verdict(printed.map_err(Failure::from), proven(&args, &summary))
+}
+
+/// Whether all is as it should be, if somebody wants to know.
+fn proven(args: &Args, summary: &Summary) -> Result<ExitCode, Failure> {
     if args.verify && !summary.report.sound() {
+        let name = args.trace.display();
         let problems = summary.report.problems.len() as u64 + summary.report.problems_more;
         return Err(Failure::Incomplete(format!(
             "{name} is not complete: {problems} problems, {} gaps, {} calls lost",

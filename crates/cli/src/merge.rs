@@ -121,9 +121,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let (calls, out) = (finished.calls, args.output.display());
-        eprintln!("reenact: {calls} calls of {} traces, {order} -> {out}", traces.len());
+        failure::tell(&format!(
+            "reenact: {calls} calls of {} traces, {order} -> {out}",
+            traces.len()
+        ));
         if traces.iter().any(|(_, trace)| !matches!(trace.manifest_ending(), Ok(None))) {
-            eprintln!("reenact: left out: what the traces tell of the files in the end");
+            failure::tell("reenact: left out: what the traces tell of the files in the end");
         }
     }
     if whole {

@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use events::record::GapWhy;
+use model::names;
 use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
 use ring::DataMode;
-use supervisor::{ExecStop, LaunchError, Observer, Program, Supervisor};
+use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 
@@ -87,7 +88,16 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         ));
     }
     let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
-    supervisor.launch(program, &mut observer).map_err(|error| launch_failure(&error))?;
+    if let Err(error) = supervisor.launch(program, &mut observer) {
+        let failure = launch_failure(&error);
+        // As a shell does that has started it. No trace is left, as with any other failure.
+        if let LaunchError::Killed { status, .. } = error {
+            drop(observer);
+            failure.report();
+            return Ok(end_by(libc::WTERMSIG(status)));
+        }
+        return Err(failure);
+    }
     let done = Arc::new(AtomicBool::new(false));
     let waiting = {
         let done = Arc::clone(&done);
@@ -98,21 +108,29 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             result
         })
     };
-    let status = supervisor.serve(&mut observer, &done);
+    let outcome = supervisor.serve(&mut observer, &done);
+    if let Outcome::Abandoned(signal) = outcome {
+        failure::warn("told to end once more: the trace has no end");
+        return Ok(end_by(signal));
+    }
     let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
     match summary {
         Ok(summary) => {
             if !args.quiet {
                 let path = (!output.is_stdout).then(|| observer.output.path());
-                eprintln!("{}", summary::text(&summary, path));
+                failure::tell(&summary::text(&summary, path));
             }
         }
-        Err(error) => eprintln!("reenact: {error}"),
+        Err(error) => failure::tell(&format!("reenact: {error}")),
     }
     if let Some(text) = &observer.misplaced {
         failure::warn(text);
     }
-    Ok(end_as(status))
+    Ok(match outcome {
+        Outcome::Ended(status) if libc::WIFSIGNALED(status) => end_by(libc::WTERMSIG(status)),
+        Outcome::Ended(status) => ExitCode::from(libc::WEXITSTATUS(status) as u8),
+        Outcome::ToldToEnd(signal) | Outcome::Abandoned(signal) => end_by(signal),
+    })
 }
 
 /// Wakes the supervisor's loop.
@@ -190,7 +208,7 @@ fn launch_failure(error: &LaunchError) -> Failure {
         LaunchError::Program { .. } | LaunchError::Interpreter { .. } => {
             Failure::NotExecutable(text)
         }
-        LaunchError::Ours(_) => Failure::Recorder(text),
+        LaunchError::Killed { .. } | LaunchError::Ours(_) => Failure::Recorder(text),
     }
 }
 
@@ -273,6 +291,17 @@ impl Observer for Glue {
         self.handle.program_ended(pid, status);
     }
 
+    fn told_to_end(&mut self, signal: i32) {
+        let name = names::signal(signal).unwrap_or_default();
+        let text =
+            format!("reenact itself was told to end ({name}); what was left runs on unrecorded");
+        self.handle.stop(GapWhy::Interrupted, text);
+    }
+
+    fn is_recorded(&mut self, pid: i32) -> bool {
+        u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid))
+    }
+
     fn moved(&mut self, from: usize, to: usize, arena: ring::Arena) -> bool {
         if to / ring::SLOTS == self.arenas.len() {
             self.arenas.push(arena);
@@ -281,12 +310,8 @@ impl Observer for Glue {
     }
 }
 
-/// Ends as the program did.
-fn end_as(status: i32) -> ExitCode {
-    if !libc::WIFSIGNALED(status) {
-        return ExitCode::from(libc::WEXITSTATUS(status) as u8);
-    }
-    let signal = libc::WTERMSIG(status);
+/// Ends as the program did that a signal has ended.
+fn end_by(signal: i32) -> ExitCode {
     // SAFETY: dies of the signal, without a second core file.
     unsafe {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

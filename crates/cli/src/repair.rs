@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             failure::warn(&format!("{name}: {warning}"));
         }
         let (calls, out) = (finished.calls, args.output.display());
-        eprintln!("reenact: {calls} calls kept; lost: {lost} -> {out}");
+        failure::tell(&format!("reenact: {calls} calls kept; lost: {lost} -> {out}"));
     }
     Ok(ExitCode::SUCCESS)
 }

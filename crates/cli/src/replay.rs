@@ -79,12 +79,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         report.kept = root.keep_if(is_last && (args.keep || args.until.is_some()))?;
     }
     report.look_up(&trace);
-    if args.json {
-        report.json()?;
-    } else {
-        report.text()?;
-    }
-    report.verdict(&args.trace)
+    let printed = if args.json { report.json() } else { report.text() };
+    failure::verdict(printed, report.verdict(&args.trace))
 }
 
 fn is_root() -> bool {

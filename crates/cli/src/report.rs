@@ -11,7 +11,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::{output, source, units};
 use comparison::Comparison;
 
@@ -71,10 +71,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let name = args.output.display();
         let calls = gathered.calls();
-        eprintln!(
+        failure::tell(&format!(
             "reenact: {calls} calls -> {name} ({}): open it in a browser",
             units::show_size(bytes)
-        );
+        ));
     }
     source::tell_unread(&args.trace, &trace, &gathered.unread)?;
     Ok(ExitCode::SUCCESS)

@@ -179,6 +179,8 @@ pub enum GapWhy {
     Imported = 10,
     /// The trace was repaired: what was damaged or cut off is not in it.
     Repaired = 11,
+    /// The recorder was told to end while there was something to record.
+    Interrupted = 12,
 }
 
 impl GapWhy {
@@ -200,6 +202,7 @@ impl GapWhy {
             9 => GapWhy::Cut,
             10 => GapWhy::Imported,
             11 => GapWhy::Repaired,
+            12 => GapWhy::Interrupted,
             _ => return None,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use events::record::GapWhy;
@@ -68,6 +69,8 @@ pub(crate) struct Drain {
     epoch: (u64, u64),
     /// When the last two rounds began.
     rounds: [u64; 2],
+    /// Ids of which somebody wants to know whether they are or were those of our processes.
+    asked: Vec<(u32, Sender<bool>)>,
 }
 
 impl Drain {
@@ -96,6 +99,7 @@ impl Drain {
             own,
             epoch,
             rounds: [0; 2],
+            asked: Vec::new(),
         }
     }
 
@@ -110,6 +114,10 @@ impl Drain {
                 arena.control().clock.store(host::tsc(), Ordering::Relaxed);
             }
             let bytes = self.round();
+            for (pid, answer) in self.asked.drain(..) {
+                // Who asked may be gone.
+                let _ = answer.send(self.processes.have_had(pid));
+            }
             self.check_stop();
             if self.is_over(bytes) {
                 return self.finish();
@@ -148,6 +156,7 @@ impl Drain {
                         let _ = done.send(());
                     }
                 }
+                Message::IsRecorded { pid, answer } => self.asked.push((pid, answer)),
                 Message::Stop(why, text) => self.stop(why, text),
             }
         }

@@ -108,6 +108,9 @@ pub struct Summary {
     pub unfinished: Option<String>,
 }
 
+/// How long the draining thread may take to answer a question.
+const ANSWER_WAIT: Duration = Duration::from_millis(100);
+
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -164,11 +167,6 @@ impl Recorder {
         self.handle.clone()
     }
 
-    /// Stops recording; the program goes on.
-    pub fn stop(&self, why: GapWhy, text: String) {
-        self.handle.mailbox.send(Message::Stop(why, text));
-    }
-
     /// Whether the recording has come to its end.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
@@ -210,6 +208,19 @@ impl Handle {
         let (done, noted) = std::sync::mpsc::channel();
         self.mailbox.send(Message::Moved { from, to, arena, done });
         noted.recv().is_ok()
+    }
+
+    /// Whether a process that had this id in our namespace is recorded, or was. Who is asked has
+    /// other things to do, so there is not always an answer.
+    pub fn is_recorded(&self, pid: u32) -> bool {
+        let (answer, answered) = std::sync::mpsc::channel();
+        self.mailbox.send(Message::IsRecorded { pid, answer });
+        answered.recv_timeout(ANSWER_WAIT).unwrap_or(false)
+    }
+
+    /// Stops recording; the program goes on.
+    pub fn stop(&self, why: GapWhy, text: String) {
+        self.mailbox.send(Message::Stop(why, text));
     }
 
     /// The launched program has ended, with this wait status.

@@ -48,6 +48,13 @@ pub(crate) enum Message {
         /// Its wait status.
         status: i32,
     },
+    /// Whether a process that had this id is or was recorded.
+    IsRecorded {
+        /// The id.
+        pid: u32,
+        /// Told when what had been published is read.
+        answer: Sender<bool>,
+    },
     /// Record no more.
     Stop(GapWhy, String),
 }

@@ -58,8 +58,8 @@ pub(crate) struct Processes {
     pub seen: u32,
     /// The launched program's id and wait status, once it has ended.
     program: Option<(u32, i32)>,
-    /// Those taken leave of last: word of them may still be on its way.
-    buried: VecDeque<u32>,
+    /// Numbers and ids of those taken leave of last: word of them may still be on its way.
+    buried: VecDeque<(u32, u32)>,
 }
 
 /// How many of these are remembered.
@@ -140,7 +140,9 @@ impl Processes {
     /// Learns of a process from somebody who has it in his hands.
     pub fn add(&mut self, watched: Watched) {
         let process = watched.process;
-        if !self.table.contains_key(&process) && !self.buried.contains(&process) {
+        if !self.table.contains_key(&process)
+            && self.buried.iter().all(|&(buried, _)| buried != process)
+        {
             self.insert(watched);
         }
     }
@@ -221,14 +223,19 @@ impl Processes {
         if wait && death.more && death.status.is_none() && death.noticed.elapsed() < STATUS_WAIT {
             return None;
         }
-        if let Some(Process { pid, .. }) = self.table.remove(&process) {
-            self.kin.forget(process, pid.cast_signed());
-        }
+        let Process { pid, .. } = self.table.remove(&process)?;
+        self.kin.forget(process, pid.cast_signed());
         if self.buried.len() == BURIED_MAX {
             self.buried.pop_front();
         }
-        self.buried.push_back(process);
+        self.buried.push_back((process, pid));
         Some((death.tsc, death.status))
+    }
+
+    /// Whether one of ours has this id, or had.
+    pub fn have_had(&self, pid: u32) -> bool {
+        self.table.values().any(|process| process.pid == pid)
+            || self.buried.iter().any(|&(_, buried)| buried == pid)
     }
 
     /// Processes that are alive, and dead ones not yet taken leave of.

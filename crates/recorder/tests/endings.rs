@@ -205,7 +205,7 @@ fn the_recorder_ends_on_demand_and_takes_events_of_others() {
     let kind = EventKind::State(Box::new(state));
     let event = Event { thread: RECORDER, tsc: tsc(), kind };
     recorder.handle().event(event.clone());
-    recorder.stop(GapWhy::RecorderLost, "asked to".into());
+    recorder.handle().stop(GapWhy::RecorderLost, "asked to".into());
     let summary = recorder.join().unwrap();
     assert_eq!(summary.stopped, Some((GapWhy::RecorderLost, "asked to".into())));
     assert_eq!(file.events()[&RECORDER][0], event);

@@ -28,7 +28,7 @@ impl Analyst {
     pub fn start(catalog: Catalog) -> Result<Analyst, Error> {
         let (work, queue) = sync_channel::<Work>(WAITING_MAX);
         let run = move || {
-            signals::leave_to_others();
+            signals::block_all();
             let mut catalogs = vec![catalog];
             let mut known = HashSet::new();
             for work in queue {

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::{Error, program};
+use crate::{Error, program, signals};
 
 /// Why the program did not start.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,14 @@ pub enum LaunchError {
         interpreter: PathBuf,
         /// What the system says of that.
         source: io::Error,
+    },
+    /// It was killed before it was a program.
+    #[error("{} was killed before it began, by signal {}", shown(program), libc::WTERMSIG(*status))]
+    Killed {
+        /// What was to be run.
+        program: OsString,
+        /// How it ended.
+        status: i32,
     },
     /// Something of ours.
     #[error(transparent)]
@@ -100,9 +108,17 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
     let plan = plan(program.name, program.args)?;
     let (wait, go) = pipe()?;
     let (failure, report) = pipe()?;
+    // Until it is itself, the child has our handlers.
+    let before = signals::block_all();
     // SAFETY: the child makes system calls only.
     match unsafe { libc::fork() } {
-        -1 => Err(Error::last("fork").into()),
+        -1 => {
+            let error = Error::last(
+                "starting a process (ulimit -u, or a cgroup's pids.max, may forbid it)",
+            );
+            signals::block_only(&before);
+            Err(error.into())
+        }
         0 => {
             // SAFETY: raw system calls on descriptors that are open here.
             unsafe {
@@ -120,14 +136,17 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
                 libc::_exit(127)
             }
         }
-        pid => Ok(Held { pid, go, failure }),
+        pid => {
+            signals::block_only(&before);
+            Ok(Held { pid, go, failure })
+        }
     }
 }
 
 /// What we got from who started us, noted before the runtime changes it.
 struct Inherited {
-    pipe_ignored: bool,
-    child_ignored: bool,
+    /// Signals that are ignored, as a bit mask.
+    ignored: u64,
     /// Of the standard streams, which the runtime opens then.
     closed: [bool; 3],
     mask: libc::sigset_t,
@@ -137,19 +156,11 @@ struct Inherited {
 static mut INHERITED: Inherited = unsafe { std::mem::zeroed() };
 
 extern "C" fn note_inherited() {
-    let ignored = |signal| {
-        // SAFETY: asks for a disposition.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &raw mut action);
-            action.sa_sigaction == libc::SIG_IGN
-        }
-    };
+    let bit = |signal| u64::from(signals::is_ignored(signal)) << (signal - 1);
     // SAFETY: runs once, before main, in the only thread.
     unsafe {
         let inherited = &raw mut INHERITED;
-        (*inherited).pipe_ignored = ignored(libc::SIGPIPE);
-        (*inherited).child_ignored = ignored(libc::SIGCHLD);
+        (*inherited).ignored = (1..=64).map(bit).fold(0, |all, one| all | one);
         (*inherited).closed = [0, 1, 2].map(|fd| libc::fcntl(fd, libc::F_GETFD) < 0);
         libc::sigprocmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut (*inherited).mask);
     }
@@ -164,9 +175,10 @@ fn restore_inherited() {
     // SAFETY: `INHERITED` is written before main only.
     unsafe {
         let inherited = &raw const INHERITED;
-        let disposition = |ignored| if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
-        libc::signal(libc::SIGPIPE, disposition((*inherited).pipe_ignored));
-        libc::signal(libc::SIGCHLD, disposition((*inherited).child_ignored));
+        for signal in 1..=64 {
+            let ignored = (*inherited).ignored & 1 << (signal - 1) != 0;
+            signals::set_action(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+        }
         let closed = (0..).zip((*inherited).closed).filter(|&(_, closed)| closed);
         closed.for_each(|(fd, _)| {
             libc::close(fd);
@@ -200,8 +212,11 @@ impl Held {
         unsafe { libc::write(self.go.as_raw_fd(), (&raw const byte).cast(), 1) };
     }
 
-    /// After the child has ended without an exec: why.
-    pub fn failure(&self, program: &OsStr) -> LaunchError {
+    /// After the child has ended without an exec, with that wait status: why.
+    pub fn failure(&self, program: &OsStr, status: i32) -> LaunchError {
+        if libc::WIFSIGNALED(status) {
+            return LaunchError::Killed { program: program.to_owned(), status };
+        }
         let mut error = 0i32;
         // SAFETY: reads into a number; the writing end is closed by now.
         let n = unsafe { libc::read(self.failure.as_raw_fd(), (&raw mut error).cast(), 4) };

@@ -30,7 +30,7 @@ mod sleep;
 pub use image::Image;
 pub use launch::{LaunchError, Program};
 pub use program::{find, gains_rights};
-pub use serve::{ExecStop, Observer, Supervisor};
+pub use serve::{ExecStop, Observer, Outcome, Supervisor};
 
 /// What can go wrong with us, not with the program.
 #[derive(Debug, thiserror::Error)]

@@ -11,6 +11,7 @@ use crate::analyst::Analyst;
 use crate::domain::{Domain, Domains, Way};
 use crate::launch::{self, LaunchError, Program};
 use crate::published::{Published, Sendable};
+use crate::signals::Signal;
 use crate::{Error, Image, place, profiles, ptrace, signals, sleep};
 
 /// Who wants to know.
@@ -26,6 +27,10 @@ pub trait Observer {
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
     /// The program itself has ended, with this wait status.
     fn ended(&mut self, pid: u32, status: i32);
+    /// Recording is to end, by this signal.
+    fn told_to_end(&mut self, signal: i32);
+    /// Whether a process that had this id is or was recorded.
+    fn is_recorded(&mut self, pid: i32) -> bool;
     /// The thread that used slot `from` goes on in slot `to`, which is in this arena: each has
     /// [`SLOTS`] slots, counted on from those of the arenas before it. True once the recorder has
     /// taken note.
@@ -88,6 +93,33 @@ pub struct Supervisor {
     program_status: Option<i32>,
     pub(crate) kin: Kin,
     unplaced: Vec<Unplaced>,
+    /// The program stands or stood at its first instruction.
+    program_began: bool,
+    order: Option<Order>,
+}
+
+/// What somebody told us: to end. The first time that is passed on to the program, if it lives.
+struct Order {
+    times: u32,
+    /// By which signal.
+    signal: i32,
+    last: Option<Instant>,
+}
+
+/// So often it must be told before it means the recording.
+const TIMES_TO_END: u32 = 2;
+/// Signals that come so close to each other are one order.
+const BURST: Duration = Duration::from_millis(200);
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The program has ended, with this wait status.
+    Ended(i32),
+    /// We were told to end, by this signal; the program goes on.
+    ToldToEnd(i32),
+    /// The same, and not to wait for the trace's end.
+    Abandoned(i32),
 }
 
 /// How long to sleep at most: the end of the recording is told by a flag.
@@ -115,6 +147,8 @@ impl Supervisor {
             program_status: None,
             kin,
             unplaced: Vec::new(),
+            program_began: false,
+            order: None,
         })
     }
 
@@ -150,6 +184,10 @@ impl Supervisor {
         slot.process.store(process, Ordering::Relaxed);
         slot.pid_seen.store(held.pid as u32, Ordering::Release);
         if let Err(error) = ptrace::seize(held.pid) {
+            self.wait_for_news(observer);
+            if let Some(status) = self.program_status {
+                return Err(held.failure(program.name, status));
+            }
             // SAFETY: our own child, which waits for us.
             unsafe { libc::kill(held.pid, libc::SIGKILL) };
             let what = "attaching to the program (is ptrace forbidden here?)".to_owned();
@@ -158,39 +196,83 @@ impl Supervisor {
         self.kin.add(held.pid);
         self.tracees.insert(held.pid, Tracee::new(index, process));
         held.go();
-        while self.tracees.contains_key(&held.pid) && self.program_status.is_none() {
-            self.wait_for_news(observer, true);
-        }
-        if self.program_status.is_some() && self.tracees.remove(&held.pid).is_some() {
-            return Err(held.failure(program.name));
+        while !self.program_began {
+            self.turn(observer, |supervisor| {
+                supervisor.program_began || supervisor.program_status.is_some()
+            });
+            if let (false, Some(status)) = (self.program_began, self.program_status) {
+                return Err(held.failure(program.name, status));
+            }
         }
         Ok(held.pid as u32)
     }
 
-    /// Follows until `done` says so and the program has ended. Returns the program's status.
-    pub fn serve(&mut self, observer: &mut dyn Observer, done: &AtomicBool) -> i32 {
+    /// Follows until `done` says so, and the program has ended or we were told to end.
+    pub fn serve(&mut self, observer: &mut dyn Observer, done: &AtomicBool) -> Outcome {
         loop {
-            let seen = self.arenas().map(|arena| {
-                let word = &arena.control().requests.word;
-                (word, word.load(Ordering::SeqCst))
-            });
-            let seen: Vec<_> = seen.collect();
-            for signal in signals::take() {
-                // SAFETY: our child.
-                unsafe { libc::kill(self.program, signal) };
+            self.turn(observer, |_| done.load(Ordering::SeqCst));
+            let is_done = done.load(Ordering::SeqCst);
+            let order = self.order.as_ref().filter(|order| order.times >= TIMES_TO_END);
+            match (self.program_status, order) {
+                (Some(status), _) if is_done => return Outcome::Ended(status),
+                (None, Some(order)) if is_done => return Outcome::ToldToEnd(order.signal),
+                (_, Some(order)) if order.times > TIMES_TO_END => {
+                    return Outcome::Abandoned(order.signal);
+                }
+                _ => {}
             }
-            self.answer_requests(observer);
-            self.answer_unplaced(observer);
-            self.wait_for_news(observer, false);
-            if let Some(status) = self.program_status
-                && done.load(Ordering::SeqCst)
-            {
-                return status;
-            }
-            // An arena that was made meanwhile is looked at first.
-            if seen.len() == self.arenas().count() {
-                self.sleep(&seen);
-            }
+        }
+    }
+
+    /// Does all that is to be done, and sleeps until there is more, unless `enough` says that there is
+    /// no need to.
+    fn turn(&mut self, observer: &mut dyn Observer, enough: impl FnOnce(&Supervisor) -> bool) {
+        let seen = self.arenas().map(|arena| {
+            let word = &arena.control().requests.word;
+            (word, word.load(Ordering::SeqCst))
+        });
+        let seen: Vec<_> = seen.collect();
+        for signal in signals::take() {
+            self.signalled(signal, observer);
+        }
+        self.answer_requests(observer);
+        self.answer_unplaced(observer);
+        self.wait_for_news(observer);
+        // An arena that was made meanwhile is looked at first.
+        if !enough(self) && seen.len() == self.arenas().count() {
+            self.sleep(&seen);
+        }
+    }
+
+    /// A signal that was sent to us alone is meant for the program. Who repeats a request to end, or
+    /// makes one when the program has ended, means us.
+    fn signalled(&mut self, signal: Signal, observer: &mut dyn Observer) {
+        let Signal { number, sender } = signal;
+        let ended = self.program_status.is_some();
+        // A program that signals its process group or its parent does not mean us.
+        let by_program = sender.is_some_and(|pid| {
+            self.kin.relation(pid) == Relation::Ours || observer.is_recorded(pid)
+        });
+        if by_program || sender.is_none() && !ended {
+            return;
+        }
+        if !ended {
+            // SAFETY: our child, which was not waited for.
+            unsafe { libc::kill(self.program, number) };
+        }
+        if !matches!(number, libc::SIGTERM | libc::SIGINT) {
+            return;
+        }
+        let order = self.order.get_or_insert(Order { times: 0, signal: number, last: None });
+        let last = order.last.replace(Instant::now());
+        // Who tells a process and its group tells us twice at a time.
+        if last.is_some_and(|last| last.elapsed() < BURST) {
+            return;
+        }
+        order.signal = number;
+        order.times = if ended { order.times.max(1) + 1 } else { order.times + 1 };
+        if order.times == TIMES_TO_END {
+            observer.told_to_end(number);
         }
     }
 
@@ -359,28 +441,23 @@ impl Supervisor {
     }
 
     /// Takes what wait has to tell.
-    fn wait_for_news(&mut self, observer: &mut dyn Observer, block: bool) {
-        let mut flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    fn wait_for_news(&mut self, observer: &mut dyn Observer) {
         loop {
             let mut status = 0;
             // SAFETY: plain call.
-            let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
+            let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
             if pid <= 0 {
                 return;
             }
-            flags |= libc::WNOHANG;
             if libc::WIFSTOPPED(status) {
                 self.stopped(pid, status, observer);
-            } else if pid == self.program {
+                continue;
+            }
+            if pid == self.program {
                 self.program_status = Some(status);
                 observer.ended(pid as u32, status);
-                if block {
-                    return;
-                }
-                self.lose(pid, observer);
-            } else {
-                self.lose(pid, observer);
             }
+            self.lose(pid, observer);
         }
     }
 
@@ -392,6 +469,7 @@ impl Supervisor {
             if let Some(tracee) = self.tracees.remove(&former) {
                 self.tracees.remove(&pid);
                 self.kin.add(pid);
+                self.program_began |= pid == self.program;
                 self.executed(pid, tracee, observer);
             }
             if !self.tracees.contains_key(&pid) {

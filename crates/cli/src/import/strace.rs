@@ -47,18 +47,21 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     if args.quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
+    failure::tell(&format!(
         "reenact: {} calls, {} threads, {} processes -> {}",
         imported.calls,
         imported.threads,
         imported.processes,
         args.output.display()
-    );
+    ));
     if imported.untold > 0 {
-        eprintln!("reenact: not captured: {} arguments that {name} does not tell", imported.untold);
+        failure::tell(&format!(
+            "reenact: not captured: {} arguments that {name} does not tell",
+            imported.untold
+        ));
     }
     for what in &imported.assumed {
-        eprintln!("reenact: assumed: {what}");
+        failure::tell(&format!("reenact: assumed: {what}"));
     }
     if imported.unknown_calls > 0 {
         let names: Vec<&str> = imported.unknown.keys().map(String::as_str).collect();

@@ -12,6 +12,10 @@ use crate::units;
 /// PROGRAM runs unmodified and keeps its standard streams, its exit code and its signals. Nothing
 /// is printed while it runs; one line to standard error at the end sums the recording up, and more
 /// tell what is missing, if anything is.
+///
+/// Recording ends when all processes have ended that PROGRAM has left. Signals that are sent to
+/// reenact alone are passed on to PROGRAM. A second SIGTERM or SIGINT, or one that comes when PROGRAM
+/// has ended, ends the recording at once: what is left runs on unrecorded.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "reenact record [OPTIONS] [--] PROGRAM [ARGS...]",

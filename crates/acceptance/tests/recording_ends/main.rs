@@ -1,0 +1,59 @@
+//! A recording comes to its end, whatever the recorded programs are and do, and when it is told to;
+//! and it says what is not in it.
+
+mod namespaces;
+mod signals;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use acceptance::place::{PATIENCE, Place};
+use acceptance::stage::Stage;
+use acceptance::{Complaint, shown, trials};
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        signals::add(trials);
+        namespaces::add(trials);
+        Ok(())
+    })
+}
+
+/// `reenact record` of this command.
+fn record(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    trace: &Path,
+    command: &[&str],
+) -> Command {
+    let mut record = place.command(&stage.reenact);
+    record.arg("record").args(options).arg("--output").arg(trace).arg("--").args(command);
+    record
+}
+
+/// Waits until a file is there that a program writes.
+fn appears(path: &Path) -> Result<(), Complaint> {
+    let begun = Instant::now();
+    while !path.exists() {
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("{} does not appear", path.display()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// What a trace says of each of its gaps: why, and the text.
+fn gaps(stage: &Stage, trace: &Path) -> Result<Vec<(String, String)>, Complaint> {
+    let mut found = Vec::new();
+    shown::show(stage, trace, &["--data", "none"], |event| {
+        if event["type"] == "gap" {
+            let text = |name: &str| event[name].as_str().unwrap_or_default().to_string();
+            found.push((text("why"), text("text")));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
