@@ -8,7 +8,7 @@ use ring::{answer, exec_state, request};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, signal_bit};
-use crate::stream::Stream;
+use crate::stream::{self, Stream};
 use crate::{rights, signals, sys};
 
 /// Longest wait before looking whether the supervisor still lives.
@@ -98,7 +98,7 @@ pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
         if now != answer::PENDING {
             return now;
         }
-        if arena.recorder_lost() {
+        if arena.recorder_lost() || stream::is_disowned(context) {
             return answer::REFUSED;
         }
         sys::futex_wait(&slot.answer, answer::PENDING, ANSWER_WAIT_NS);

@@ -309,6 +309,9 @@ impl Stream {
                 context.silent = true;
                 break None;
             }
+            if is_disowned(context) {
+                break None;
+            }
         };
         if waiting_since != 0 {
             let hz = control.tsc_hz.load(Ordering::Relaxed).max(1);
@@ -382,4 +385,18 @@ pub fn wake_recorder(context: &Context) {
     if bell.sleeping.load(Ordering::SeqCst) != 0 {
         sys::futex_wake(&bell.word);
     }
+}
+
+/// Whether the slot is another thread's by now, or nobody's: the recorder took this one for dead, or
+/// a program has written over the arena. Then nobody reads what it writes, and nobody answers.
+#[cold]
+pub fn is_disowned(context: &mut Context) -> bool {
+    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+    if slot.tid.load(Ordering::Relaxed) == context.tid {
+        return false;
+    }
+    arena.control().disowned.fetch_add(1, Ordering::Relaxed);
+    context.silent = true;
+    context.slot = None;
+    true
 }

@@ -94,6 +94,7 @@ fn reserve(
     child.process.store(process, Ordering::Relaxed);
     child.parent.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
     child.how.store(how as u32, Ordering::Relaxed);
+    child.pid_seen.store(0, Ordering::Relaxed);
     child.foreign_pid.store(slot.foreign_pid.load(Ordering::Relaxed), Ordering::Relaxed);
     Ok(Reserved { index, generation: child.generation.load(Ordering::Relaxed) })
 }

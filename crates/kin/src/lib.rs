@@ -224,9 +224,8 @@ impl Kin {
         let told = clue.told.zip(depth);
         let fits = |pid: i32| {
             let status = status::read(pid)?;
-            let told = told.is_none_or(|(id, depth)| status.ids.get(depth - 1) == Some(&id));
             let inside = status.ids.len() > 1 && status.innermost() == Some(clue.inner);
-            (told && inside && status.process == pid && !taken(pid)).then_some(status)
+            (inside && status.process == pid && !taken(pid)).then_some(status)
         };
         let ours = |pid: i32| {
             let found = self.find(pid).filter(|found| found.relation != Relation::Stranger)?;
@@ -241,17 +240,20 @@ impl Kin {
         }
         let children = clue.maker.map(children).unwrap_or_default();
         let everybody = || numbers_in("/proc").filter(|pid| !children.contains(pid));
-        let maker = |pid: &i32, parent: i32| children.contains(pid) || clue.maker == Some(parent);
         let mut others = Vec::new();
         for pid in children.iter().copied().chain(everybody()) {
             let Some(status) = fits(pid) else { continue };
-            if !maker(&pid, status.parent) {
-                others.push(pid);
+            let is_child = children.contains(&pid) || clue.maker == Some(status.parent);
+            let is_told = told.is_some_and(|(id, depth)| status.ids.get(depth - 1) == Some(&id));
+            // What the maker was told may have been written over, or not be there yet.
+            if !(is_child && (is_told || told.is_none())) {
+                others.push((!is_told, !is_child, pid));
             } else if let Some(found) = ours(pid) {
                 return Some(found);
             }
         }
-        others.into_iter().find_map(ours)
+        others.sort_unstable();
+        others.into_iter().find_map(|(.., pid)| ours(pid))
     }
 
     /// The process with that number has that id in our namespace, and another one in its own.

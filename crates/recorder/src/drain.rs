@@ -130,6 +130,7 @@ impl Drain {
             if now - polled >= POLL_EVERY {
                 polled = now;
                 self.processes.poll();
+                self.processes.look_again(|process| self.slots.has(process));
             }
             let (slots, mailbox) = (&self.slots, &self.mailbox);
             let bells = slots.arenas().iter().map(|arena| &arena.control().doorbell);
@@ -325,8 +326,8 @@ impl Drain {
         let end_tsc = host::tsc();
         if disowned != 0 {
             let text = format!(
-                "{disowned} threads are not recorded: their rings were taken for those of threads \
-                 that had been killed before they began"
+                "{disowned} threads are not recorded, or not to their end: their rings were written \
+                 over, or taken for those of threads that had been killed"
             );
             self.out.last_gap(end_tsc, GapWhy::RecorderLost, disowned, text);
         }

@@ -14,6 +14,9 @@ use crate::watch::{ProcessHandle, Watch, Watched};
 
 /// How long a dead process's status is waited for.
 const STATUS_WAIT: Duration = Duration::from_millis(300);
+/// How long a process is looked for that was not found in its pid namespace, and how many at a time.
+const UNFOUND_WAIT: Duration = Duration::from_secs(1);
+const LOOKS_MAX: usize = 8;
 /// A START that was read later than this could speak of a process whose id is in use again.
 const REUSE_NS: u64 = 50_000_000;
 /// Resolution of the times that /proc tells ...
@@ -25,9 +28,37 @@ const BEGAN_SLACK_NS: u64 = 2 * TICK_NS;
 struct Process {
     /// In our namespace; 0 when it could not be found.
     pid: u32,
+    /// It was not found yet.
+    unfound: Option<Unfound>,
     /// Its death is noticed by looking; then, when it began.
     polled: Option<Option<u64>>,
     dead: Option<Death>,
+}
+
+/// What is known of a process in another pid namespace that was not found there.
+#[derive(Clone, Copy)]
+struct Unfound {
+    clue: Clue,
+    start_tsc: u64,
+    since: Instant,
+}
+
+impl Process {
+    /// Has its death noticed.
+    fn watch(&mut self, process: u32, handle: ProcessHandle, watch: &Watch) {
+        let is_watched = match handle {
+            ProcessHandle::Pidfd(pidfd) => watch.add(process, self.pid, pidfd).is_ok(),
+            ProcessHandle::Poll => false,
+            ProcessHandle::Gone => {
+                self.dead = Some(Death::now());
+                true
+            }
+            ProcessHandle::Unfound => true,
+        };
+        if !is_watched {
+            self.polled = Some(began(self.pid.cast_signed()).ok().flatten());
+        }
+    }
 }
 
 /// A death that was noticed.
@@ -92,26 +123,58 @@ impl Processes {
         if self.table.contains_key(&process) {
             return;
         }
-        let found = i32::try_from(pid).ok().and_then(|pid| match birth.foreign {
-            false => self.kin.find(pid),
-            true => self.find_inside(pid, birth.told, maker),
-        });
-        let nobody = Watched { process, pid: 0, handle: ProcessHandle::Gone };
-        let watched = found.map_or(nobody, |found| self.watched(process, found, tsc));
-        if birth.foreign && watched.pid != 0 {
-            self.kin.place(process, watched.pid.cast_signed());
+        let pid = i32::try_from(pid).unwrap_or(-1);
+        if !birth.foreign {
+            let found = self.kin.find(pid).map(|found| self.watched(process, found, tsc));
+            let gone = Watched { process, pid: 0, handle: ProcessHandle::Gone };
+            return self.insert(found.unwrap_or(gone));
         }
-        self.insert(watched);
+        let maker = maker.and_then(|number| self.table.get(&number));
+        let maker = maker.map(|maker| maker.pid.cast_signed()).filter(|&pid| pid != 0);
+        let told = i32::try_from(birth.told).ok().filter(|&told| told != 0);
+        let clue = Clue { inner: pid, maker, told };
+        match self.find_inside(process, &clue, tsc) {
+            Some(watched) => self.insert(watched),
+            None => self.insert(Watched { process, pid: 0, handle: ProcessHandle::Unfound }),
+        }
+        if let Some(entry) = self.table.get_mut(&process).filter(|entry| entry.pid == 0) {
+            entry.unfound = Some(Unfound { clue, start_tsc: tsc, since: Instant::now() });
+        }
     }
 
     /// Finds a process that has another id in our namespace.
-    fn find_inside(&self, inner: i32, told: u32, maker: Option<u32>) -> Option<Found> {
-        let maker = maker.and_then(|number| self.table.get(&number));
-        let maker = maker.map(|maker| maker.pid.cast_signed()).filter(|&pid| pid != 0);
-        let told = i32::try_from(told).ok().filter(|&told| told != 0);
-        let clue = Clue { inner, maker, told };
+    fn find_inside(&self, process: u32, clue: &Clue, start_tsc: u64) -> Option<Watched> {
         let taken = |pid| self.table.values().any(|process| process.pid.cast_signed() == pid);
-        self.kin.find_inside(&clue, taken)
+        let watched = self.watched(process, self.kin.find_inside(clue, taken)?, start_tsc);
+        if matches!(watched.handle, ProcessHandle::Gone) {
+            return None;
+        }
+        self.kin.place(process, watched.pid.cast_signed());
+        Some(watched)
+    }
+
+    /// Looks again for processes that were not found at first. Who has no threads left, or is not
+    /// found for long, is dead.
+    pub fn look_again(&mut self, has_threads: impl Fn(u32) -> bool) {
+        let unfound = |(&process, entry): (&u32, &Process)| {
+            entry.unfound.filter(|_| entry.dead.is_none()).map(|unfound| (process, unfound))
+        };
+        let unfound: Vec<(u32, Unfound)> = self.table.iter().filter_map(unfound).collect();
+        for (n, (process, Unfound { clue, start_tsc, since })) in unfound.into_iter().enumerate() {
+            // Rings may tell of any number of processes that never were.
+            let found = match n < LOOKS_MAX {
+                true => self.find_inside(process, &clue, start_tsc),
+                false => None,
+            };
+            let Some(entry) = self.table.get_mut(&process) else { continue };
+            if let Some(Watched { pid, handle, .. }) = found {
+                entry.pid = pid;
+                entry.unfound = None;
+                entry.watch(process, handle, &self.watch);
+            } else if since.elapsed() >= UNFOUND_WAIT || !has_threads(process) {
+                entry.dead = Some(Death::now());
+            }
+        }
     }
 
     /// A process that was found under the id that one of ours is said to have.
@@ -161,16 +224,8 @@ impl Processes {
         let Watched { process, pid, handle } = watched;
         let is_program = self.seen == 0;
         self.seen += 1;
-        let mut entry = Process { pid, polled: None, dead: None };
-        if let ProcessHandle::Pidfd(pidfd) = handle {
-            if self.watch.add(process, pid, pidfd).is_err() {
-                entry.polled = Some(began(pid.cast_signed()).ok().flatten());
-            }
-        } else if matches!(handle, ProcessHandle::Poll) {
-            entry.polled = Some(began(pid.cast_signed()).ok().flatten());
-        } else {
-            entry.dead = Some(Death::now());
-        }
+        let mut entry = Process { pid, unfound: None, polled: None, dead: None };
+        entry.watch(process, handle, &self.watch);
         if is_program {
             // Its parent will tell its status, or has told already.
             if let Some((_, status)) = self.program.filter(|&(program, _)| program == pid) {

@@ -372,6 +372,11 @@ impl Slots {
         starts.map(|(_, start)| start).find(|start| start.thread == thread).map(|s| s.process)
     }
 
+    /// Whether a thread of a process has a slot.
+    pub fn has(&self, process: u32) -> bool {
+        self.each_in_use(|index| self.process(index) == process)
+    }
+
     /// Reads all that a stopped thread has published.
     pub fn read_rest(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) {
         self.read(index, out, news);

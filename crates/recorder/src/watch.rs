@@ -35,6 +35,8 @@ pub(crate) enum ProcessHandle {
     Pidfd(OwnedFd),
     /// There is no such process any more.
     Gone,
+    /// It could not be found yet.
+    Unfound,
     /// By looking from time to time: descriptors are short, or the kernel has no pidfds.
     Poll,
 }

@@ -417,16 +417,19 @@ impl Supervisor {
         // Else it is gone, or about to be.
         let (relation, pid) = self.who_asks(tid, index).ok_or(answer::REFUSED)?;
         let process = place::process_number(self.slot(index));
-        if relation == Relation::Stranger {
-            observer.not_followed(tid as u32, process, "it is no process of this recording");
-            return Err(answer::REFUSED);
-        }
         if relation == Relation::Ours && ptrace::seize(tid).is_ok() {
             self.tracees.insert(tid, Tracee::new(index, process));
             return Ok(pid);
         }
-        // In the second case the agent tells: only it learns whether the program is executed.
-        Err(if is_dead(tid) { answer::REFUSED } else { answer::NOT_ATTACHED })
+        if is_dead(tid) {
+            return Err(answer::REFUSED);
+        }
+        if relation == Relation::Stranger {
+            observer.not_followed(tid as u32, process, "it is no process of this recording");
+            return Err(answer::REFUSED);
+        }
+        // The agent tells: only it learns whether the program is executed.
+        Err(answer::NOT_ATTACHED)
     }
 
     /// While a thread executes its program: what an exec does not change.

@@ -156,9 +156,10 @@ fn told_when_ended(stage: &Stage, who: Who) -> Result<(), Complaint> {
 /// The trace goes into a pipe that nobody reads: no end can be written.
 fn told_a_third_time(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let script = "trap '' TERM; touch begun; head -c 50000000 /dev/urandom > noise; touch on";
+    let script = "trap '' TERM; touch begun; seq 6000000 > noise; touch on";
     let mut command = place.command(&stage.reenact);
-    command.args(["record", "--output", "-", "--buffer", "1M", "--", "bash", "-c", script]);
+    command.args(["record", "--output", "-", "--compress", "none", "--buffer", "1M"]);
+    command.args(["--", "bash", "-c", script]);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("cannot start reenact: {error}"))?;
     let _unread = child.stdout.take();
