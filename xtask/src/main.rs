@@ -36,6 +36,7 @@ cargo xtask TASK
     --seconds N             how long each is run (default 60)
     --keep                  add what was found to the corpus that is kept
   soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
+  soak wild [ARGS...]     150 behaviour programs and the big programs alone, recorded and replayed
 ";
 
 fn main() -> ExitCode {

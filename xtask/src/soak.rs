@@ -7,8 +7,19 @@ use crate::{Complaint, cargo, fuzz, tools};
 const MORE_TOOLS: &[&str] =
     &["java", "db_bench", "postgresql", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
 
-/// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each.
+/// What the big programs of `soak wild` need.
+const WILD_TOOLS: &[&str] =
+    &["bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync"];
+
+/// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each; or,
+/// with the word `wild`, the behaviour programs and the big programs alone.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
+    if let ["wild", rest @ ..] = args {
+        tools::provide(WILD_TOOLS);
+        cargo(&["build", "--release", "--package", "reenact"], &[])?;
+        let wild = [&["--package", "acceptance", "--test", "wild"], rest].concat();
+        return run_tests(&wild, &[("REENACT_SOAK", "1")]);
+    }
     tools::provide(&[TOOLS, MORE_TOOLS].concat());
     tools::provide_python(&[PYTHON, &["pyspark"]].concat());
     cargo(&["build", "--release", "--package", "reenact"], &[])?;

@@ -16,6 +16,7 @@ pub mod strace;
 pub mod tier;
 pub mod trials;
 pub mod twins;
+pub mod wild;
 pub mod works;
 
 /// Says what is wrong: the error of every check.

@@ -13,12 +13,28 @@ use crate::stage::{self, Stage};
 pub enum Need {
     /// To be run by root.
     Root,
+    /// To be run by an ordinary user.
+    User,
     /// New user namespaces.
     UserNamespaces,
     /// User attributes on the file system of its place.
     Xattrs,
     /// The Go compiler.
     Go,
+}
+
+impl Need {
+    /// What a program calls it.
+    pub fn named(word: &str) -> Option<Need> {
+        Some(match word {
+            "root" => Need::Root,
+            "user" => Need::User,
+            "userns" => Need::UserNamespaces,
+            "xattr" => Need::Xattrs,
+            "go" => Need::Go,
+            _ => return None,
+        })
+    }
 }
 
 /// A test program.
@@ -64,15 +80,8 @@ impl Program {
                 "count" if value.trim() == "off" => program.countable = false,
                 "needs" => {
                     for word in words() {
-                        program.needs.push(match word.as_str() {
-                            "root" => Need::Root,
-                            "userns" => Need::UserNamespaces,
-                            "xattr" => Need::Xattrs,
-                            "go" => Need::Go,
-                            _ => {
-                                return Err(format!("{}: unknown need '{word}'", source.display()));
-                            }
-                        });
+                        let unknown = || format!("{}: unknown need '{word}'", source.display());
+                        program.needs.push(Need::named(&word).ok_or_else(unknown)?);
                     }
                 }
                 _ => {}
@@ -118,7 +127,12 @@ impl Program {
 
 /// Every program in `tests/programs`, by name.
 pub fn all() -> Result<Vec<Program>, Complaint> {
-    let folder = stage::repository().join("tests/programs");
+    in_folder("tests/programs")
+}
+
+/// Every program in a folder of the repository, by name.
+pub fn in_folder(folder: &str) -> Result<Vec<Program>, Complaint> {
+    let folder = stage::repository().join(folder);
     let entries =
         fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut programs = Vec::new();

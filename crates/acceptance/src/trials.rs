@@ -15,6 +15,7 @@ use crate::stage::Stage;
 pub fn has(need: Need, who: Who) -> bool {
     match need {
         Need::Root => who == Who::Root,
+        Need::User => who == Who::User,
         Need::UserNamespaces => succeeds("unshare", &["--user", "--map-root-user", "true"]),
         Need::Xattrs => true,
         Need::Go => succeeds("go", &["version"]),
