@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         trials.add_for_both("kernel_makes_cores", no_cores, kernel_makes_cores);
         trials.add_for_both("eu_stack_attaches", trials::missing(&["eu-stack"]), eu_stack_attaches);
         trials.add_for_both("strace_attaches", trials::missing(&["strace"]), strace_attaches);
+        trials.add_for_both("strace_is_recorded", trials::missing(&["strace"]), strace_is_recorded);
+        trials.add_for_both("gdb_is_recorded", trials::missing(&["gdb"]), gdb_is_recorded);
         Ok(())
     })
 }
@@ -273,4 +275,84 @@ fn strace_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let seen = text.lines().filter(|line| line.starts_with("getppid(")).count();
     ensure!(seen == 50, "strace saw {seen} of 50 calls:\n{text}");
     Ok(())
+}
+
+/// Runs a tracer alone and recorded; both say the same. Gives what the two left in the working
+/// directory under this name.
+fn alone_and_recorded(
+    stage: &Stage,
+    who: Who,
+    command: &[&str],
+    left: &str,
+) -> Result<[String; 2], Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("tracer.rnt");
+    let without_numbers = |text: String| -> String {
+        let words = text.split(|letter: char| !letter.is_alphanumeric());
+        let is_number = |word: &&str| word.starts_with("0x") || word.parse::<u64>().is_ok();
+        words.filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ")
+    };
+    let read_left = || fs::read_to_string(place.work().join(left)).unwrap_or_default();
+    let alone = place.run(place.command(command[0]).args(&command[1..]))?;
+    let left_alone = read_left();
+    place.clear()?;
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").args(command);
+    let recorded = place.run(&mut record)?;
+    ensure!(
+        alone.status == recorded.status
+            && without_numbers(alone.text()) == without_numbers(recorded.text()),
+        "alone: {}\n{}\n{}\nrecorded: {}\n{}\n{}",
+        alone.status,
+        alone.text(),
+        alone.errors(),
+        recorded.status,
+        recorded.text(),
+        recorded.errors()
+    );
+    let info = Info::of(stage, &trace)?;
+    info.must_be_complete_but_for(stage, &trace, &["traced".into()])?;
+    ensure!(info.gaps > 0, "what is traced is not recorded, and no gap says so");
+    Ok([left_alone, read_left()])
+}
+
+fn strace_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let script = "trap 'echo usr1' USR1; kill -USR1 $$; (exit 3); echo a | cat; true & wait; ls /";
+    let calls = "trace=execve,kill,wait4,exit_group,pipe,pipe2,dup2,clone,vfork,fork,getdents64";
+    let command = ["strace", "-f", "-qq", "-e", calls, "-o", "lines", "sh", "-c", script];
+    let texts = alone_and_recorded(stage, who, &command, "lines")?;
+    // Each line begins with the process; what it is about ends where the arguments begin. Who waits
+    // or reads is interrupted by others now and then.
+    let events = texts.each_ref().map(|text| {
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        let about = lines.map(|(_, event)| event.trim_start().split(['(', '{']).next());
+        let whole = about.flatten().filter(|event| !event.starts_with('<'));
+        let mut events: Vec<String> = whole.map(str::to_string).collect();
+        events.sort();
+        events
+    });
+    ensure!(
+        events[0] == events[1] && !events[0].is_empty(),
+        "alone:\n{}\nrecorded:\n{}",
+        texts[0],
+        texts[1]
+    );
+    Ok(())
+}
+
+fn gdb_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let program = program::named("waits_for_line")?.build(stage)?.display().to_string();
+    let commands = [
+        "set startup-with-shell off",
+        "break wait_for_line",
+        "run",
+        "backtrace",
+        "print random_state",
+        "finish",
+        "continue",
+    ];
+    let command = ["gdb", "-nx", "-batch"].into_iter();
+    let command = command.chain(commands.iter().flat_map(|command| ["-ex", command]));
+    let command: Vec<&str> = command.chain(["--args", &program, "5"]).collect();
+    alone_and_recorded(stage, who, &command, "nothing").map(drop)
 }

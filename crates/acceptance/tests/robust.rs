@@ -189,8 +189,7 @@ fn program_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What the inner one attaches to cannot be attached to by the outer one. Its tries to execute a
-/// program that is elsewhere in PATH are no gaps.
+/// What the inner one attaches to is left alone by the outer one.
 fn recorder_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let (outer, inner) = (place.trace("outer.rnt"), place.trace("inner.rnt"));
@@ -202,9 +201,9 @@ fn recorder_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let recorded = recorded.success("the outer one")?;
     Info::of(stage, &inner)?.must_be_complete()?;
     let info = Info::of(stage, &outer)?;
-    info.must_be_complete_but_for(stage, &outer, &["not-followed".into()])?;
+    info.must_be_complete_but_for(stage, &outer, &["traced".into()])?;
     ensure!(info.gaps == 1, "{} gaps for one program; {}", info.gaps, recorded.errors());
-    ensure!(recorded.errors().contains("cannot be attached to"), "{}", recorded.errors());
+    ensure!(recorded.errors().contains("was traced by another"), "{}", recorded.errors());
     Ok(())
 }
 

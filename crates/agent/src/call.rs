@@ -6,11 +6,11 @@ use events::capture::{self, Row};
 use events::record::{Header, OLD_NUMBERS, RecordKind, enter_flag};
 use linux_raw_sys::general as raw;
 
-use crate::context::{Context, Frame, NO_CALL, phase, slow};
+use crate::context::{Context, Frame, NO_CALL, slow};
 use crate::stream::Stream;
 use crate::{
     capture as data, entry, exec, guards, identity, maps, sigcalls, signals, status, sys, tasks,
-    users,
+    tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`, and left without a `ret`,
@@ -58,6 +58,7 @@ fn record(frame: &mut Frame, context: &mut Context) {
         raw::__NR_rt_sigpending => sigcalls::sigpending(context, frame),
         raw::__NR_prctl | raw::__NR_seccomp | raw::__NR_arch_prctl => guards::call(context, frame),
         raw::__NR_setuid | raw::__NR_setreuid | raw::__NR_setresuid => users::call(context, frame),
+        raw::__NR_ptrace => tracing::call(context, frame),
         raw::__NR_sigaltstack => sigcalls::sigaltstack(context, frame),
         raw::__NR_rt_sigsuspend
         | raw::__NR_ppoll
@@ -170,7 +171,7 @@ pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     // SAFETY: set by `on_call` to the frame of the call that is ending.
     unsafe { (*context.frame).rax = ret as u64 };
     if context.silent {
-        context.phase = phase::RECORDED;
+        context.phase = context.running;
         return;
     }
     let tsc = sys::tsc();
@@ -183,7 +184,7 @@ pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     Stream::publish(context);
     context.call_start.store(NO_CALL, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
-    context.phase = phase::RECORDED;
+    context.phase = context.running;
 }
 
 /// Takes back a count of a call that was not made after all.

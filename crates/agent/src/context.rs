@@ -22,6 +22,8 @@ pub mod phase {
     pub const BEFORE: u32 = 1 << 8;
     /// The call is being made, or has returned and is not wholly recorded.
     pub const IN_CALL: u32 = 2 << 8;
+    /// The program runs, and its calls go past the agent; see [`crate::tracing`].
+    pub const LEFT_ALONE: u32 = 3 << 8;
 }
 
 /// See `Context::call_start`.
@@ -96,6 +98,8 @@ pub struct Context {
     pub seen_rsp: u64,
     /// See [`phase`].
     pub phase: u32,
+    /// The phase while the program runs: RECORDED or LEFT_ALONE.
+    pub running: u32,
     /// The current call came through SIGSYS: a [`slow`] value.
     pub slow: u32,
     /// What `int 0x80` preserves and the way into the agent does not.
@@ -233,6 +237,9 @@ pub struct Space {
     pub lock: SpinLock,
     /// `%gs` can be set without a system call.
     pub can_write_gs: bool,
+    /// Threads here make calls that the agent does not know of: no site is patched any more that one
+    /// of them may return to.
+    pub patched_enough: AtomicBool,
     /// What is known about executable files; no program can write it.
     pub catalog: Option<Catalog>,
     /// Arenas that are mapped: more than one while threads of several users share this memory.
@@ -300,6 +307,7 @@ impl ThreadArea {
         context.this = this;
         context.entry = crate::entry::entry();
         context.phase = phase::RECORDED;
+        context.running = phase::RECORDED;
         let frame = &raw const self.frame;
         context.frame_end = frame as u64 + size_of::<Frame>() as u64;
         context.seen_rsp = frame as u64;

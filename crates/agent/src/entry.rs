@@ -9,6 +9,7 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 use crate::context::{Context, Frame, phase};
+use crate::deliver::SignalFrame;
 
 global_asm!(
     // Debuggers find the code below in core files, which hold the image's first page.
@@ -331,19 +332,27 @@ global_asm!(
     "cld",
     "push %rbp",
     "call {on_sigsys}",
-    "pop %rbp",
-    "test %eax, %eax",
-    "jnz reenact_resume",
-    "ret",
+    "jmp 2f",
     ".balign 16",
     "reenact_on_signal:",
     "cld",
     "push %rbp",
     "call {on_signal}",
+    "2:",
     "pop %rbp",
-    "test %eax, %eax",
-    "jnz reenact_resume",
+    "cmp $1, %rax",
+    "je reenact_resume",
+    "ja reenact_pass_on",
     "ret",
+    //
+    // On to the program's own handler, with the kernel's frame. %rsp is at its pretcode.
+    "reenact_pass_on:",
+    "mov %rax, %rcx",
+    "lea 8(%rsp), %rdx",
+    "lea {info}(%rsp), %rsi",
+    "mov (%rsi), %edi",
+    "xor %eax, %eax",
+    "jmp *%rcx",
     // Goes on with the interrupted agent code while the kernel's frame stays where it is.
     // %rsp is at the frame's pretcode; the ucontext follows.
     "reenact_resume:",
@@ -426,6 +435,7 @@ global_asm!(
     frame = const offset_of!(Context, frame),
     rflags = const offset_of!(Frame, rflags),
     link = const offset_of!(Frame, link),
+    info = const offset_of!(SignalFrame, info),
     xmm = const offset_of!(Frame, xmm),
     // Single step, direction, nested task, alignment check, identification.
     rare_flags = const 0x24_4500,

@@ -28,9 +28,9 @@ const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 /// The program's own Syscall User Dispatch.
 #[derive(Clone, Copy)]
 pub struct Dispatch {
-    start: u64,
-    len: u64,
-    selector: u64,
+    pub start: u64,
+    pub len: u64,
+    pub selector: u64,
 }
 
 /// prctl, seccomp and arch_prctl.
@@ -179,7 +179,7 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
     context.phase = phase::IN_CALL;
     deliver::expose(context, raw::SIGSYS);
     queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
-    context.phase = phase::RECORDED;
+    context.phase = context.running;
     true
 }
 

@@ -44,4 +44,5 @@ mod status;
 mod stream;
 mod sys;
 mod tasks;
+mod tracing;
 mod users;

@@ -49,19 +49,8 @@ fn has_capabilities(context: &Context, dir: u64, path: u64) -> bool {
 /// `/proc/self/fd/DIR/PATH`, or without PATH when that is empty.
 fn path_from(context: &Context, dir: u32, path: u64, to: &mut [u8; PATH_MAX]) -> Option<()> {
     const FOLDER: &[u8] = b"/proc/self/fd/";
-    let mut digits = [0u8; 10];
-    let mut first = digits.len();
-    let mut left = dir;
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
     let mut len = 0;
-    for &byte in FOLDER.iter().chain(&digits[first..]) {
+    for &byte in FOLDER.iter().chain(sys::decimal(dir, &mut [0; 10])) {
         to[len] = byte;
         len += 1;
     }

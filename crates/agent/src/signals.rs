@@ -29,7 +29,7 @@ use crate::deliver::{
     SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, set_action,
 };
 use crate::stream::Stream;
-use crate::{call, entry, guards, sites, start, sys};
+use crate::{call, entry, guards, sites, start, sys, tracing};
 
 /// Signals whose kernel handler is ours, whatever the program wants.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
@@ -55,10 +55,13 @@ fn current() -> &'static mut Context {
     }
 }
 
-/// The kernel's handler for what the program handles. Returns 1 to resume the agent's code and
-/// keep the frame.
-pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u32 {
+/// The kernel's handler for what the program handles. Returns 0 to leave through the frame, 1 to
+/// resume the agent's code and keep it, or the address of a handler that it is for as it is.
+pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
     let context = current();
+    if context.running == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
+        return tracing::pass_on(context, signal, info, uc);
+    }
     // SAFETY: the kernel passes a siginfo.
     let code = unsafe { info.cast::<i32>().add(2).read() };
     let fault = code > 0 && (signal == raw::SIGSEGV || signal == raw::SIGBUS);
@@ -130,7 +133,7 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     } else {
         sites::show_original(&mut uc.regs);
     }
-    if context.phase != phase::RECORDED {
+    if matches!(context.phase, phase::BEFORE | phase::IN_CALL) {
         postpone(context, signal, info, uc);
         return 0;
     }
@@ -219,7 +222,7 @@ fn restarted(context: &mut Context) {
 fn set_at_site(context: &mut Context, uc: &mut UContext) {
     // SAFETY: the frame of the current call.
     let frame = unsafe { &*context.frame };
-    context.phase = phase::RECORDED;
+    context.phase = context.running;
     set_from_frame(frame, uc, context.site);
     if context.slow == slow::INT_80 {
         uc.regs.rcx = context.old_rcx;
@@ -230,8 +233,12 @@ fn set_at_site(context: &mut Context, uc: &mut UContext) {
 fn set_after_call(context: &mut Context, uc: &mut UContext) {
     // SAFETY: the frame of the current call.
     let frame = unsafe { &*context.frame };
-    context.phase = phase::RECORDED;
+    context.phase = context.running;
     set_from_frame(frame, uc, context.site + 2);
+    if context.running == phase::LEFT_ALONE {
+        // Nobody puts this right on the way back from the handler.
+        uc.regs.rip = sites::real_address(uc.regs.rip);
+    }
 }
 
 /// The program's registers into the kernel's frame.

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 use ring::Site;
 
-use crate::context::{Context, slow, space};
+use crate::context::{Context, phase, slow, space};
 use crate::deliver::{Registers, SYS_USER_DISPATCH, UContext, is_at_call};
 use crate::maps::{Known, Map};
 use crate::{entry, maps, profile, signals, start, sys};
@@ -75,7 +75,7 @@ pub struct Sites {
 }
 
 /// SIGSYS: a call from a site that is not patched, or a signal of the program's.
-pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u32 {
+pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
     // SAFETY: the kernel passes a siginfo.
     let code = unsafe { info.cast::<i32>().add(2).read() };
     let dispatched = code == SYS_USER_DISPATCH && is_at_call(info, uc.regs.rip);
@@ -90,6 +90,12 @@ pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UConte
         context = &mut *this;
     }
     let site = uc.regs.rip - 2;
+    if context.running == phase::LEFT_ALONE {
+        // Since a moment ago: the call is made again, without us.
+        context.phase = phase::LEFT_ALONE;
+        uc.regs.rip = site;
+        return 0;
+    }
     let mut back = site + 2;
     // Not from the bytes at the site: another thread may have patched them meanwhile.
     // SAFETY: si_arch, in the siginfo of the kernel.
@@ -168,7 +174,7 @@ fn entry_for(site: u64) -> Option<&'static Entry> {
 
 /// Patches a site if that is known to be safe and no thread is in its way.
 fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
-    if sys::is_quiet() {
+    if sys::is_quiet() || space().patched_enough.load(Ordering::Relaxed) {
         return;
     }
     let known = match maps::site(site) {

@@ -146,6 +146,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     signals::start_image(context);
     slot.pid.store(context.process().pid, Ordering::Relaxed);
     slot.tid.store(context.tid, Ordering::Relaxed);
+    slot.context.store(context.this as u64, Ordering::Relaxed);
     Stream::open(context);
     context.calls = slot.calls.load(Ordering::Relaxed);
     context.slow_calls = slot.slow_calls.load(Ordering::Relaxed);

@@ -55,6 +55,20 @@ pub fn gettid() -> u32 {
     call(raw::__NR_gettid, [0; 6]) as u32
 }
 
+/// A number in decimal.
+pub fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
+    let mut first = digits.len();
+    let mut left = number;
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            return &digits[first..];
+        }
+    }
+}
+
 /// Sets the thread's signal mask and returns the old one.
 pub fn set_mask(mask: u64) -> u64 {
     let mut old = 0u64;

@@ -143,7 +143,7 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         if wish.stack != 0 {
             frame.rsp = wish.stack;
         }
-        context.phase = phase::RECORDED;
+        context.phase = context.running;
         return 0;
     }
     settle(context, reserved, ret, true);
@@ -252,7 +252,7 @@ pub extern "C" fn on_child(context: &mut Context) {
     let reserved = (!context.silent).then_some(context.slot_index);
     let new_process = context.new_process;
     begin(context, reserved, new_process);
-    context.phase = phase::RECORDED;
+    context.phase = context.running;
     sys::set_mask(real_mask(context.mask));
 }
 
@@ -302,6 +302,7 @@ fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) 
     }
     slot.pid.store(context.process().pid, Ordering::Relaxed);
     slot.tid.store(context.tid, Ordering::Relaxed);
+    slot.context.store(context.this as u64, Ordering::Relaxed);
     // The first process of a pid namespace has no parent there.
     if new_process && sys::call(raw::__NR_getppid, [0; 6]) == 0 {
         slot.foreign_pid.store(1, Ordering::Relaxed);

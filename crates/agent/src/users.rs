@@ -122,7 +122,9 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
             context.silent = true;
         }
         context.arena = Some(arena);
-        context.slot = Some(arena.slot(index));
+        let slot = arena.slot(index);
+        slot.context.store(context.this as u64, Ordering::Relaxed);
+        context.slot = Some(slot);
         context.slot_index = index;
         unmap_unused(space, former.pool_chunks());
     });

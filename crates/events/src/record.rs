@@ -181,6 +181,8 @@ pub enum GapWhy {
     Repaired = 11,
     /// The recorder was told to end while there was something to record.
     Interrupted = 12,
+    /// A thread was traced by another program of the recording.
+    Traced = 13,
 }
 
 impl GapWhy {
@@ -203,6 +205,7 @@ impl GapWhy {
             10 => GapWhy::Imported,
             11 => GapWhy::Repaired,
             12 => GapWhy::Interrupted,
+            13 => GapWhy::Traced,
             _ => return None,
         })
     }

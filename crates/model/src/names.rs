@@ -14,6 +14,7 @@ pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
         GapWhy::TooManyThreads => ("too-many-threads", "more threads ran than can be recorded"),
         GapWhy::Cut => ("cut", "this is a part of another trace"),
         GapWhy::Imported => ("imported", "made from a file of another tool, which proves nothing"),
+        GapWhy::Traced => ("traced", "a program was traced by another one of the recording"),
         GapWhy::Repaired => ("repaired", "what was damaged or cut off is not here"),
         GapWhy::Interrupted => ("interrupted", "the recorder was told to end"),
     }

@@ -231,6 +231,8 @@ pub struct Slot {
     pub exec_blocked: AtomicU64,
     /// Signals that the program ignores though the kernel has a handler: handed over an exec.
     pub exec_ignored: AtomicU64,
+    /// Where its agent keeps what it knows of the thread: for agents in programs that trace it.
+    pub context: AtomicU64,
     /// What else a new image must know of its process: [`exec_state`] bits.
     pub exec_state: AtomicU64,
     /// Bytes published so far.

@@ -481,7 +481,10 @@ impl Supervisor {
             return;
         }
         let Some(tracee) = self.tracees.get(&pid).copied() else {
-            let _ = ptrace::detach(pid, 0);
+            // A child of ours that has asked to be traced by its parent goes on as if it had none. That
+            // trap is its exec's.
+            let signal = if event == 0 && signal != libc::SIGTRAP { signal } else { 0 };
+            let _ = ptrace::detach(pid, signal);
             return;
         };
         // A stop of ours carries no signal; one on the way to the thread goes on to it.

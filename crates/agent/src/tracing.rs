@@ -1,0 +1,317 @@
+//! Who traces a program that is recorded too is to see no stop, signal or call of ours in it.
+//!
+//! A thread that another program of the recording traces is *left alone*: its calls go past the
+//! agent, from sites that are patched by the `syscall` in the stub, from others without a signal.
+//! They are not recorded, nor is anything that the thread makes: threads, processes, programs. It
+//! stays so, because threads that it makes have its `%gs` and nothing tells when they are gone.
+//!
+//! A process of one thread that asks to be traced gets its own handlers, alternate stack and
+//! dispatch back. For others the kernel's handlers stay ours, and pass signals on as they are.
+
+use core::ffi::CStr;
+use core::mem::{MaybeUninit, offset_of};
+use core::sync::atomic::Ordering;
+
+use events::record::{GapWhy, Header, RecordKind};
+use linux_raw_sys::general as raw;
+use linux_raw_sys::{prctl, ptrace};
+use ring::{SLOTS, Slot, slot_state};
+
+use crate::call::{self, enter, exit};
+use crate::context::{Action, Context, Frame, mask_all, phase, real_mask, signal_bit, space};
+use crate::deliver::{UContext, install_ours, set_action};
+use crate::guards::{self, Dispatch};
+use crate::signals::{self, ALWAYS_OURS, SIG_DFL, SIG_IGN};
+use crate::stream::Stream;
+use crate::{entry, helper, start, sys};
+
+/// From linux/ptrace.h.
+const PTRACE_SEIZE: u32 = 0x4206;
+
+/// Looks at a thread that is about to start, or at a signal that is on its way: some milliseconds.
+const TRIES: usize = 1000;
+
+/// ptrace.
+pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let (nr, args) = (frame.rax, frame.args());
+    match u32::try_from(args[0]) {
+        Ok(ptrace::PTRACE_TRACEME) => be_traced(context, nr, &args),
+        Ok(ptrace::PTRACE_ATTACH | PTRACE_SEIZE) => attach(context, nr, &args),
+        _ => {
+            let row = enter(context, nr, &args, 0);
+            let ret = call::make(context, nr, &args);
+            exit(context, row, &args, ret);
+            ret
+        }
+    }
+}
+
+/// The program asks its parent to trace it.
+fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
+    let row = enter(context, nr, args, 0);
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let is_one_thread = context.process().users.load(Ordering::Relaxed) == 1;
+    let handed_over = is_one_thread && !sys::is_quiet();
+    if handed_over {
+        hand_over(context);
+    }
+    let ret = call::make(context, nr, args);
+    let traced = ret == 0;
+    if traced {
+        space().patched_enough.store(true, Ordering::Relaxed);
+        context.entry = entry::bypass();
+        context.running = phase::LEFT_ALONE;
+    } else if handed_over {
+        take_over(context);
+    }
+    exit(context, row, args, ret);
+    if traced {
+        tell(context, context.tid);
+    }
+    let own = traced && handed_over;
+    sys::set_mask(if own { context.mask } else { real_mask(context.mask) });
+    ret
+}
+
+fn tell(context: &mut Context, tid: u32) {
+    if !context.silent {
+        let head = Header::new(RecordKind::Gap, GapWhy::Traced as u8, 0, 0).to_word();
+        Stream::record(context, &[head, sys::tsc(), u64::from(tid)]);
+        Stream::publish(context);
+    }
+}
+
+/// The signals whose handler in the kernel is ours, with what the program wants of them.
+fn handled(context: &Context) -> impl Iterator<Item = (u32, Action)> {
+    let actions = context.process().actions.get();
+    (1..=64).filter_map(move |signal| {
+        // SAFETY: the process has one thread.
+        let action = unsafe { (*actions)[signal as usize] };
+        (action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal)).then_some((signal, action))
+    })
+}
+
+/// The kernel gets what the program believes that it has.
+fn hand_over(context: &mut Context) {
+    for (signal, action) in handled(context) {
+        set_action(signal, &action);
+    }
+    sys::call(raw::__NR_sigaltstack, [&raw const context.altstack as u64, 0, 0, 0, 0, 0]);
+    let op = u64::from(prctl::PR_SET_SYSCALL_USER_DISPATCH);
+    let (on, off) = (u64::from(prctl::PR_SYS_DISPATCH_ON), u64::from(prctl::PR_SYS_DISPATCH_OFF));
+    let args = match context.dispatch {
+        Some(Dispatch { start, len, selector }) => [op, on, start, len, selector, 0],
+        None => [op, off, 0, 0, 0, 0],
+    };
+    sys::call(raw::__NR_prctl, args);
+    if let Some(info) = context.pending_sigsys.take() {
+        guards::queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
+    }
+}
+
+/// All is ours again.
+fn take_over(context: &Context) {
+    for (signal, action) in handled(context) {
+        install_ours(signal, action.flags);
+    }
+    signals::install_altstack(context);
+    start::arm_dispatch(context);
+}
+
+/// The program attaches to another one.
+fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
+    let row = enter(context, nr, args, 0);
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let tid = args[1] as u32;
+    let tracee = Tracee::find(context, tid).filter(Tracee::leave_alone);
+    if let Some(tracee) = &tracee {
+        tracee.wait_for_signal(context);
+    }
+    let ret = call::make(context, nr, args);
+    exit(context, row, args, ret);
+    match tracee {
+        Some(tracee) if ret < 0 => tracee.take_back(),
+        Some(_) => tell(context, tid),
+        None => {}
+    }
+    sys::set_mask(real_mask(context.mask));
+    ret
+}
+
+/// Another thread of the recording, with an agent.
+struct Tracee {
+    tid: u32,
+    /// Its `Context`.
+    context: u64,
+    /// Its agent's addresses less ours.
+    distance: u64,
+}
+
+impl Tracee {
+    fn find(context: &Context, tid: u32) -> Option<Tracee> {
+        if sys::is_quiet() {
+            return None;
+        }
+        let (arena, own) = (context.arena?, context.slot?);
+        let is_foreign = |slot: &Slot| slot.foreign_pid.load(Ordering::Relaxed) != 0;
+        let bits = &arena.control().slot_bits;
+        let in_use = |index: &usize| bits[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1;
+        for _ in 0..TRIES {
+            let slots = (0..SLOTS).filter(|index| in_use(index) != 0);
+            let mut about_to_start = false;
+            for slot in slots.map(|index| arena.slot(index)) {
+                let state = slot.state.load(Ordering::Acquire);
+                if is_foreign(slot) != is_foreign(own) {
+                    continue;
+                }
+                if state == slot_state::ACTIVE && slot.tid.load(Ordering::Relaxed) == tid {
+                    return Tracee::at(slot.context.load(Ordering::Relaxed), tid);
+                }
+                about_to_start |=
+                    state == slot_state::RESERVED && slot.pid_seen.load(Ordering::Relaxed) == tid;
+            }
+            if !about_to_start {
+                break;
+            }
+            sys::call(raw::__NR_sched_yield, [0; 6]);
+        }
+        None
+    }
+
+    /// At this address, if that is what the thread itself has there.
+    fn at(context: u64, tid: u32) -> Option<Tracee> {
+        let tracee = Tracee { tid, context, distance: 0 };
+        let this: u64 = tracee.read(offset_of!(Context, this))?;
+        let its_entry: u64 = tracee.read(offset_of!(Context, entry))?;
+        let distance = its_entry.wrapping_sub(entry::entry());
+        (this == context && distance.is_multiple_of(4096)).then_some(Tracee { distance, ..tracee })
+    }
+
+    /// False: it is left alone already, or cannot be written to.
+    fn leave_alone(&self) -> bool {
+        let running: Option<u32> = self.read(offset_of!(Context, running));
+        let enough = &raw const space().patched_enough as u64;
+        running == Some(phase::RECORDED)
+            && self.write(enough.wrapping_add(self.distance), &true)
+            && self.direct(entry::bypass(), phase::RECORDED, phase::LEFT_ALONE)
+    }
+
+    /// A signal of ours may be on its way to the thread, which would stop for it if it were traced.
+    fn wait_for_signal(&self, context: &Context) {
+        const TITLE: &[u8] = b"\nSigPnd:\t";
+        const DIGITS: usize = 16;
+        const STATUS_MAX: u64 = 4096;
+        let mut path = [0u8; 32];
+        let mut digits = [0; 10];
+        let number = sys::decimal(self.tid, &mut digits);
+        let parts = b"/proc/".iter().chain(number).chain(b"/status");
+        path.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
+        let is_on_its_way = |status: &[u8]| {
+            let at = status.windows(TITLE.len()).position(|part| part == TITLE)? + TITLE.len();
+            let digits = core::str::from_utf8(status.get(at..at + DIGITS)?).ok()?;
+            let pending = u64::from_str_radix(digits, 16).ok()?;
+            Some(pending & signal_bit(raw::SIGSYS) != 0)
+        };
+        for _ in 0..TRIES {
+            let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
+            let found = helper::read_file(context, path, STATUS_MAX, is_on_its_way);
+            if found.flatten() != Some(true) {
+                break;
+            }
+            sys::call(raw::__NR_sched_yield, [0; 6]);
+        }
+        // It may just have come to the end of a call.
+        self.turn(phase::RECORDED, phase::LEFT_ALONE);
+    }
+
+    fn take_back(&self) {
+        self.direct(entry::entry(), phase::LEFT_ALONE, phase::RECORDED);
+    }
+
+    /// Its calls come in elsewhere from now on. It runs meanwhile: who is in a call changes the
+    /// phase at its end.
+    fn direct(&self, to: u64, from_phase: u32, phase: u32) -> bool {
+        let at = |offset: usize| self.context + offset as u64;
+        let done = self.write(at(offset_of!(Context, entry)), &to.wrapping_add(self.distance))
+            && self.write(at(offset_of!(Context, running)), &phase);
+        self.turn(from_phase, phase);
+        done
+    }
+
+    fn turn(&self, from_phase: u32, phase: u32) {
+        let at = offset_of!(Context, phase);
+        if self.read(at) == Some(from_phase) {
+            self.write(self.context + at as u64, &phase);
+        }
+    }
+
+    fn read<T: Copy>(&self, offset: usize) -> Option<T> {
+        let mut value = MaybeUninit::<T>::uninit();
+        let (at, len) = (self.context + offset as u64, size_of::<T>() as u64);
+        let done = self.copy(raw::__NR_process_vm_readv, value.as_mut_ptr() as u64, at, len);
+        // SAFETY: wholly written, for types of plain numbers.
+        done.then(|| unsafe { value.assume_init() })
+    }
+
+    fn write<T: Copy>(&self, at: u64, value: &T) -> bool {
+        let from = core::ptr::from_ref(value) as u64;
+        self.copy(raw::__NR_process_vm_writev, from, at, size_of::<T>() as u64)
+    }
+
+    fn copy(&self, nr: u32, ours: u64, theirs: u64, len: u64) -> bool {
+        let (local, remote) = ([ours, len], [theirs, len]);
+        let (local, remote) = (local.as_ptr() as u64, remote.as_ptr() as u64);
+        sys::call(nr, [u64::from(self.tid), local, 1, remote, 1, 0]) as u64 == len
+    }
+}
+
+/// Whether a thread was interrupted outside of the agent; on the way past it counts as outside.
+pub fn is_left_alone_at(uc: &mut UContext) -> bool {
+    if (entry::bypass()..entry::entry()).contains(&uc.regs.rip) {
+        uc.regs.rip = uc.regs.r11;
+    }
+    !start::in_agent_text(uc.regs.rip)
+}
+
+/// A signal for a thread that is left alone: into the program's handler with the kernel's frame.
+/// What is in the thread's context is not its own if another one that was left alone has made it.
+pub fn pass_on(context: &Context, signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
+    let process = context.process();
+    let actions = process.actions.get();
+    // SAFETY: under the lock.
+    let action = process.lock.with(|| unsafe {
+        let slot = &mut (*actions)[signal as usize];
+        let action = *slot;
+        if action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESETHAND) != 0 {
+            slot.handler = SIG_DFL;
+        }
+        action
+    });
+    let own = signal_bit(signal);
+    // SAFETY: a siginfo of the kernel.
+    let code = unsafe { info.cast::<i32>().add(2).read() };
+    match action.handler {
+        SIG_IGN if code <= 0 => return 0,
+        SIG_DFL | SIG_IGN => {
+            set_action(signal, &Action::default());
+            uc.sigmask &= !own;
+            if code <= 0 {
+                let (pid, tid) = (u64::from(sys::getpid()), u64::from(sys::gettid()));
+                sys::call(
+                    raw::__NR_rt_tgsigqueueinfo,
+                    [pid, tid, u64::from(signal), info as u64, 0, 0],
+                );
+            }
+            return 0;
+        }
+        _ => {}
+    }
+    if action.flags & u64::from(raw::SA_RESETHAND) != 0 {
+        set_action(signal, &Action { handler: SIG_DFL, ..action });
+    }
+    let deferred = if action.flags & u64::from(raw::SA_NODEFER) == 0 { own } else { 0 };
+    sys::set_mask(uc.sigmask | action.mask | deferred);
+    action.handler
+}
