@@ -114,6 +114,9 @@ pub enum Act {
     EndProcess,
     /// Waits for a process, and tells which.
     Reap,
+    /// Takes a copy of another process's descriptor: by a descriptor of that process, and its number
+    /// there.
+    TakeDescriptor,
     /// Stops sharing descriptors, directories or namespaces.
     Unshare,
     /// Enters another task's namespaces.

@@ -17,6 +17,8 @@ pub struct Description {
     pub identity: Option<Identity>,
     /// How it came to be.
     pub origin: Origin,
+    /// The id of the process that a pidfd is of.
+    pub pid: Option<u32>,
     /// For whoever folds: a mark of its own for each open file.
     pub mark: Cell<u64>,
     /// For whoever folds: where its offset is.
@@ -57,6 +59,8 @@ pub enum Origin {
     Anonymous,
     /// Passed over a pair of sockets.
     Passed,
+    /// Taken from another process: what that has open.
+    Taken,
 }
 
 /// Addresses of a socket.

@@ -488,8 +488,25 @@ impl Look<'_> {
                 .description(fd)
                 .unwrap_or_else(|| Description::of(Origin::Anonymous, "anon_inode:[signalfd]")),
             // A file whose name the call does not tell.
-            "open_by_handle_at" | "pidfd_getfd" => Description::at("unknown"),
+            "open_by_handle_at" => Description::at("unknown"),
+            _ if self.shape.act == Act::TakeDescriptor => self.taken(),
+            "pidfd_open" => {
+                let (path, origin) = (b"anon_inode:[pidfd]".to_vec(), Origin::Anonymous);
+                let pid = Some(call.args[0] as u32);
+                Rc::new(Description { path, origin, pid, ..Default::default() })
+            }
             _ => Description::of(Origin::Anonymous, format!("anon_inode:[{}]", anonymous(name))),
+        }
+    }
+
+    /// What another process has under a number, or this one.
+    fn taken(&self) -> Rc<Description> {
+        let of = self.description(self.call.args[0] as i32).and_then(|pidfd| pidfd.pid);
+        let theirs = of.and_then(|pid| self.world.descriptor_of(pid, self.call.args[1] as i32));
+        match theirs {
+            Some(same) if of == self.world.ids(self.thread).map(|(pid, _)| pid) => same,
+            Some(theirs) => Description::of(Origin::Taken, theirs.path.clone()),
+            None => Description::of(Origin::Taken, "unknown"),
         }
     }
 
@@ -560,7 +577,6 @@ fn anonymous(call: &str) -> &str {
         "signalfd" | "signalfd4" => "signalfd",
         "timerfd_create" => "timerfd",
         "inotify_init" | "inotify_init1" => "inotify",
-        "pidfd_open" => "pidfd",
         "io_uring_setup" => "io_uring",
         "perf_event_open" => "perf_event",
         other => other,

@@ -521,7 +521,7 @@ fn kind_of(description: &Description) -> OpenedKind {
         Origin::Memory => OpenedKind::Memory,
         Origin::Pipe | Origin::SocketPair | Origin::Passed => OpenedKind::Pipe,
         Origin::Socket | Origin::Anonymous => OpenedKind::Other,
-        Origin::Path | Origin::Outside | Origin::Unnamed => {
+        Origin::Path | Origin::Outside | Origin::Unnamed | Origin::Taken => {
             let by_mode = description.identity.as_ref().and_then(by_mode);
             by_mode.unwrap_or_else(|| OpenedKind::of_path(&description.path))
         }

@@ -178,6 +178,15 @@ impl World {
         }
     }
 
+    /// What a living process has open under a number.
+    pub(crate) fn descriptor_of(&self, pid: u32, fd: i32) -> Option<Rc<Description>> {
+        let is_its = |thread: &&Thread| {
+            self.processes.get(&thread.process).is_some_and(|process| process.pid == pid)
+        };
+        let files = self.threads.values().find(is_its)?.files.borrow();
+        Some(Rc::clone(&files.get(fd)?.description))
+    }
+
     /// The working directory of a thread; empty while unknown.
     pub fn cwd(&self, thread: u32) -> Vec<u8> {
         self.threads.get(&thread).map(|t| t.cwd.borrow().clone()).unwrap_or_default()

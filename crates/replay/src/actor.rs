@@ -2,6 +2,7 @@
 //! makes the call, and holds the result against the recorded one.
 
 mod begin;
+mod flow;
 mod portion;
 
 use std::cell::Cell;
@@ -109,6 +110,8 @@ impl Actor<'_> {
                 // SAFETY: numbers only.
                 unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };
             }
+            What::Pour { fd, bytes } => self.pour(action, *fd, *bytes),
+            What::Drain { fd, bytes } => self.drain(action, *fd, *bytes),
             What::Unlock(fd) => {
                 // SAFETY: numbers only.
                 unsafe { libc::flock(*fd, libc::LOCK_UN) };
@@ -222,6 +225,11 @@ impl Actor<'_> {
         }
         if call.attempt {
             self.attempt(batch, call);
+            return;
+        }
+        if asks_for_alignment(call) {
+            // What this file system asks for is another matter.
+            self.conclude(action, call, Made::Unknown);
             return;
         }
         if let Err(into) = self.may_take(call) {
@@ -343,9 +351,6 @@ impl Actor<'_> {
             _ if ret != call.ret => return Made::Return(ret),
             _ => {}
         }
-        if call.opens_pipe {
-            descriptors::widen(call.ret as i32);
-        }
         if let Some(made) = self.settle_descriptors(batch, action, call) {
             return made;
         }
@@ -377,7 +382,12 @@ impl Actor<'_> {
     /// Descriptors that came out in memory are moved to their numbers.
     fn settle_descriptors(&self, batch: &Batch, action: &Action, call: &Call) -> Option<Made> {
         let mut pairs = begin::given_descriptors(batch, call, self.maker.regions());
-        pairs.iter().for_each(|(found, _)| descriptors::widen(*found));
+        // Both ends of a new pipe are one.
+        if call.makes_pair
+            && let Some((found, _)) = pairs.first()
+        {
+            descriptors::narrow(*found);
+        }
         if pairs.iter().all(|(found, wanted)| found == wanted) {
             return None;
         }
@@ -573,6 +583,15 @@ fn moves_offset(call: &Call) -> bool {
 fn seek(call: &Call, by: i64, whence: i32) {
     // SAFETY: numbers only.
     unsafe { libc::lseek(call.values[0] as i32, by, whence) };
+}
+
+/// Whether a transfer past the page cache failed, because of where its memory or its bytes were.
+fn asks_for_alignment(call: &Call) -> bool {
+    call.ret == -i64::from(libc::EINVAL)
+        && call.ret_kind == Ret::Size
+        && call.args.first().is_some_and(|arg| matches!(arg.kind, Kind::Fd))
+        // SAFETY: numbers only.
+        && unsafe { libc::fcntl(call.values[0] as i32, libc::F_GETFL) } & libc::O_DIRECT != 0
 }
 
 fn is_directory(fd: i32) -> bool {

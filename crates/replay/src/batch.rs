@@ -47,6 +47,20 @@ pub enum What {
         /// By how much.
         by: i64,
     },
+    /// Puts filler where a call put bytes of what is not here.
+    Pour {
+        /// The file or pipe.
+        fd: i32,
+        /// How many.
+        bytes: u64,
+    },
+    /// Takes bytes out of a pipe that a call took out for what is not here.
+    Drain {
+        /// The pipe.
+        fd: i32,
+        /// How many.
+        bytes: u64,
+    },
     /// Closes numbers, as far as they are open.
     Close(Box<[i32]>),
     /// Gives up the lock of an open file.
@@ -117,8 +131,8 @@ pub struct Call {
     pub pieces: Range<u32>,
     /// It moves bytes through a pipe or socket pair, where they come as they come.
     pub stream: bool,
-    /// It opens a named pipe.
-    pub opens_pipe: bool,
+    /// It makes two descriptors that belong together.
+    pub makes_pair: bool,
     /// Bytes of the disk that it may take.
     pub takes: u64,
     /// The argument that says how many bytes it moves from file to file.
@@ -178,7 +192,7 @@ impl Call {
         ret: 0,
         pieces: 0..0,
         stream: false,
-        opens_pipe: false,
+        makes_pair: false,
         takes: 0,
         free: None,
         scan: 0,

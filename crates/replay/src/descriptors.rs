@@ -167,18 +167,52 @@ pub fn has_entries(dir: i32, path: &CStr) -> bool {
     }
 }
 
-/// Room in a pipe: twice what it has unless told otherwise.
+/// Room in a pipe: twice what it has unless told otherwise. How many pages bytes take depends on where
+/// reads came between the writes: what just fitted in the recording may not fit here.
 const PIPE_BYTES: libc::c_int = 128 << 10;
+/// The least room that a pipe can have.
+const PIPE_BYTES_MIN: libc::c_int = 4096;
 
-/// Gives a pipe more room. How many pages its bytes take depends on where reads came between the
-/// writes: what just fitted in the recording may not fit here. Other files stay as they are.
-pub fn widen(fd: i32) {
+/// Gives a pipe that is full more room. Whether it has more now; other files stay as they are.
+pub fn widen(fd: i32) -> bool {
+    // SAFETY: numbers only.
+    let set = |bytes: libc::c_int| unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes) };
+    // SAFETY: as above.
+    let room = unsafe { libc::fcntl(fd, libc::F_GETPIPE_SZ) };
+    (1..PIPE_BYTES).contains(&room)
+        && [PIPE_BYTES, 2 * room].into_iter().any(|more| set(more) > room)
+}
+
+/// Gives a pipe still more room, as its program may have done: it may hold more than pages of its own, too,
+/// where whole buffers were moved into it.
+fn widen_further(fd: i32) -> bool {
     // SAFETY: numbers only.
     unsafe {
-        if (1..PIPE_BYTES).contains(&libc::fcntl(fd, libc::F_GETPIPE_SZ)) {
-            libc::fcntl(fd, libc::F_SETPIPE_SZ, PIPE_BYTES);
-        }
+        let room = libc::fcntl(fd, libc::F_GETPIPE_SZ);
+        room > 0
+            && room <= libc::c_int::MAX / 2
+            && libc::fcntl(fd, libc::F_SETPIPE_SZ, 2 * room) > room
     }
+}
+
+/// How long a writer waits for readers before the pipe gets more room than pipes have.
+const PATIENCE_MS: libc::c_int = 20;
+
+/// Waits until a full pipe can take bytes, by more room or because somebody reads. `false`: nothing
+/// can be done but to wait.
+pub fn make_room(fd: i32) -> bool {
+    if widen(fd) {
+        return true;
+    }
+    let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one pollfd.
+    unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) > 0 || widen_further(fd) }
+}
+
+/// Takes room from a new pipe. A user's pipes share what they may have: it goes to those that need it.
+pub fn narrow(fd: i32) {
+    // SAFETY: numbers only.
+    unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, PIPE_BYTES_MIN) };
 }
 
 /// Puts a placeholder at a number.

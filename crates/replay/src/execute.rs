@@ -11,6 +11,7 @@ mod confine;
 mod message;
 mod names;
 mod peek;
+mod pipes;
 mod raise;
 mod share;
 mod value;
@@ -450,29 +451,6 @@ impl Maker {
         Value::Memory(span)
     }
 
-    /// Writes what a call may have written before it was cut off, as far as that does not block.
-    pub fn attempt(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
-        self.prepare(batch, call, fill);
-        if self.short {
-            return;
-        }
-        let vector = match self.go_on {
-            GoOn::Bytes { pointer, len } => {
-                let Some(bytes) = self.values[pointer].memory() else { return };
-                self.vector_of(bytes.first(self.number(len)))
-            }
-            GoOn::Vector { pointer } => {
-                let Some(vector) = self.values[pointer].memory() else { return };
-                vector
-            }
-            GoOn::No | GoOn::Len(_) => return,
-        };
-        let count = vector.len() / size_of::<libc::iovec>();
-        let (fd, vector) = (self.number(0) as i32, vector.address() as *const libc::iovec);
-        // SAFETY: the vector has so many elements, and what they point to was built by `prepare`.
-        unsafe { libc::pwritev2(fd, vector, count as i32, -1, libc::RWF_NOWAIT) };
-    }
-
     /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.
     fn perform(&mut self, call: &Call) -> i64 {
         if self.short {
@@ -482,15 +460,13 @@ impl Maker {
             peek::wait_for_bytes(self.number(0) as i32, call.ret);
             self.go_on = GoOn::No;
         }
-        if call.name == "vmsplice" {
-            self.copy_bytes();
-        }
+        self.make_way(call);
         let mut total = 0;
         loop {
-            let ret = self.once();
             if !call.stream {
-                return ret;
+                return self.once();
             }
+            let ret = self.once_with_room();
             match -ret {
                 EAGAIN => {
                     self.wait_until_ready(call);
@@ -507,13 +483,6 @@ impl Maker {
                 return total;
             }
         }
-    }
-
-    /// Of memory that vmsplice took the kernel keeps the pages, which others' bytes will lie in: the
-    /// bytes are copied.
-    fn copy_bytes(&mut self) {
-        let into_pipe = self.regions.is_empty();
-        self.nr = if into_pipe { libc::SYS_writev } else { libc::SYS_readv } as u16;
     }
 
     fn once(&self) -> i64 {

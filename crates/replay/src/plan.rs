@@ -73,6 +73,9 @@ pub struct Planner<'a> {
     doubts: Doubts,
     /// Descriptors that are being copied.
     copies: Copies,
+    /// Children that calls tell to be dead: when those return, the process that waited, and the child.
+    /// Until then one may still show up.
+    deaths: BinaryHeap<Reverse<(u64, u32, i64)>>,
     /// Calls that were opened so far.
     opened: u64,
     /// What processes are when their programs begin, until their first call.
@@ -110,6 +113,7 @@ impl<'a> Planner<'a> {
             lasting: 0,
             doubts: Doubts::default(),
             copies: Copies::default(),
+            deaths: BinaryHeap::new(),
             opened: 0,
             beginnings: HashMap::new(),
             scans: 0,
@@ -170,6 +174,7 @@ impl<'a> Planner<'a> {
         self.seq = next.seq.unwrap_or(self.seq);
         self.reached = event.tsc;
         self.settle_until(event.tsc);
+        self.bury_until(event.tsc);
         // A call has returned when its thread makes another one, whatever the clock says. What an
         // exec or an end closes is known only when it has happened; a signal may hit within a call.
         let goes_on = matches!(event.kind, EventKind::Call(_) | EventKind::Start { .. });

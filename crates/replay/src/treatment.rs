@@ -34,6 +34,16 @@ pub enum Treatment {
         /// The descriptor.
         fd: i32,
     },
+    /// Filler comes to the file or pipe to which the call moved bytes of what is not here.
+    Pour {
+        /// The descriptor.
+        to: i32,
+    },
+    /// What the call took out of a pipe, for what is not here, is taken out.
+    Drain {
+        /// The descriptor.
+        from: i32,
+    },
     /// It is left out, for a reason that users are told.
     Skip(&'static str),
     /// It would make something that could harm whoever finds it.
@@ -200,6 +210,9 @@ impl Judge {
                 false => Treatment::Simulate,
             };
         }
+        if ret < 0 && hides_its_reason(said, call, ret) {
+            return Treatment::Simulate;
+        }
         if ret > 0 && asks_for_length_of_list(said.args, call) {
             return Treatment::Simulate;
         }
@@ -244,8 +257,10 @@ impl Judge {
             }
             ([gone], classes) if moves_between_files(classes, said.args) && ret > 0 => {
                 let from = call.args[source(said.args)] as i32;
+                let to = || other_descriptor(said.args, call, from);
                 match *gone == from {
-                    true => Treatment::Skip("its source is not here"),
+                    true => Treatment::Pour { to: to() },
+                    false if stream => Treatment::Drain { from },
                     false if has_no_offset(said.args, call) => Treatment::Advance { fd: from },
                     false => Treatment::Simulate,
                 }
@@ -269,7 +284,7 @@ impl Judge {
             | Origin::Pipe
             | Origin::SocketPair
             | Origin::Passed => true,
-            Origin::Socket | Origin::Anonymous => false,
+            Origin::Socket | Origin::Anonymous | Origin::Taken => false,
         }
     }
 
@@ -376,6 +391,7 @@ impl Judge {
 const EACCES: i64 = libc::EACCES as i64;
 const EPERM: i64 = libc::EPERM as i64;
 const EAGAIN: i64 = libc::EAGAIN as i64;
+const EINVAL: i64 = libc::EINVAL as i64;
 const EPIPE: i64 = libc::EPIPE as i64;
 const ECONNRESET: i64 = libc::ECONNRESET as i64;
 
@@ -396,7 +412,9 @@ pub fn is_stream(description: &Description) -> bool {
         Origin::Path | Origin::Outside => {
             description.identity.is_some_and(|i| u64::from(i.mode) & S_IFMT == S_IFIFO)
         }
-        Origin::Unnamed | Origin::Memory | Origin::Socket | Origin::Anonymous => false,
+        Origin::Unnamed | Origin::Memory | Origin::Socket | Origin::Anonymous | Origin::Taken => {
+            false
+        }
     }
 }
 
@@ -483,6 +501,22 @@ fn moves_between_files(classes: Classes, args: &[Arg]) -> bool {
 fn source(args: &[Arg]) -> usize {
     let named = |name| args.iter().position(|arg| arg.name == name);
     named("in_fd").or_else(|| named("fd_in")).unwrap_or(0)
+}
+
+/// The descriptor of a call that is not this one.
+fn other_descriptor(args: &[Arg], call: &Call, one: i32) -> i32 {
+    let fds = args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+    fds.map(|(_, fd)| fd as i32).find(|fd| *fd != one).unwrap_or(one)
+}
+
+/// Whether the trace does not tell why a call failed: it holds no vector of a call that read none, and
+/// vmsplice is made in another way.
+fn hides_its_reason(said: &Said, call: &Call, ret: i64) -> bool {
+    let is_vector = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Iovec, _));
+    let Some(vector) = said.args.iter().position(is_vector) else { return false };
+    let both = [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
+    both == [true; 2]
+        || ret == -EINVAL && !call.data.iter().any(|data| usize::from(data.arg) == vector)
 }
 
 /// Whether the source is read at its own offset.

@@ -79,7 +79,7 @@ pub static ROWS: &[Syscall] = &[
         dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute),
     call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]),
     call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn),
-    call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]),
+    call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor),
 
     // Scheduling.
     call(140, "getpriority", NONE, IGNORED, Ret::Int, &[one("which", &f::PRIO), int("who")]),

@@ -35,7 +35,11 @@ impl Maker {
             .or_else(|| find(batch, call, number, part::WHOLE, 0, true));
         let given = given.filter(|piece| !(piece.fault && call.ret < 0));
         let Some(bytes) = given.and_then(|piece| batch.one_stretch(piece)) else {
-            return Value::Nowhere;
+            // One that failed before its vector was looked at still has one.
+            return match call.ret < 0 && call.ret != -i64::from(libc::EFAULT) {
+                true => Value::Memory(self.any_vector(asked)),
+                false => Value::Nowhere,
+            };
         };
         let lens: Vec<usize> = lens(bytes);
         let goes_in =
@@ -71,6 +75,16 @@ impl Maker {
         }
         self.go_on = super::GoOn::Vector { pointer: number };
         Value::Memory(vector)
+    }
+
+    /// A vector of so many elements, of a byte each.
+    fn any_vector(&mut self, count: usize) -> Span {
+        let vector = self.pointers.take(count * ELEMENT);
+        for at in 0..count {
+            let byte = self.contents.take(1);
+            put_element(vector, at, Value::Memory(byte), byte.len());
+        }
+        vector
     }
 
     /// The elements of a call that failed: their lengths may be why. Nothing lies behind them but what

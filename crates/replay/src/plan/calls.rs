@@ -116,7 +116,7 @@ impl Planner<'_> {
         }
         let changes = said.row.classes.intersects(Classes::CHANGE);
         let treatment = match treatment {
-            _ if links.reopens() => Treatment::Make { stream: false },
+            _ if links.give_a_copy() => Treatment::Make { stream: false },
             Treatment::Make { .. } if links.cannot_be_made() && changes => {
                 Treatment::Skip("its file has no name")
             }
@@ -150,12 +150,41 @@ impl Planner<'_> {
                 }
                 self.simulate(index, event, exit, step);
             }
+            Treatment::Pour { to } => self.pour(index, event, call, (exit, ret), to),
+            Treatment::Drain { from } => {
+                self.count_simulated();
+                let action = self.open_action(index, event.tsc, exit);
+                action.what = What::Drain { fd: from, bytes: ret as u64 };
+                action.may_block = true;
+                if let Some(flow) = flow {
+                    self.order_by_stream(index, flow);
+                }
+            }
             Treatment::Advance { fd } => {
                 self.count_simulated();
                 self.open_action(index, event.tsc, exit).what = What::Advance { fd, by: ret };
             }
             Treatment::Skip(why) => self.count_skipped(call.nr, why),
             Treatment::Withhold(what) => self.count_withheld(what),
+        }
+    }
+
+    /// Filler comes to a descriptor to which bytes of something came that is not here. Whoever waits for
+    /// them gets as many.
+    fn pour(&mut self, index: Index, event: &Event, call: &Call, (exit, ret): (u64, i64), to: i32) {
+        self.count_skipped(call.nr, "its source is not here, filler was put in its place");
+        let Some(file) = self.file(index, event.thread, to) else { return };
+        if let Some(table) = self.world.descriptors(event.thread)
+            && let Some(entry) = table.get(to)
+        {
+            self.judge.gets_other_bytes(&entry.description);
+        }
+        let action = self.open_action(index, event.tsc, exit);
+        action.what = What::Pour { fd: to, bytes: ret as u64 };
+        action.may_block = file.stream;
+        if file.stream && self.others_matter() {
+            let (_, queue) = file.queues;
+            self.order_by_stream(index, Flow { queue, writes: true, at: None, len: ret as u64 });
         }
     }
 
@@ -169,14 +198,13 @@ impl Planner<'_> {
         step: Option<model::Step>,
     ) {
         self.count_simulated();
-        if let Outcome::Returned { ret, .. } = call.outcome {
-            self.reaps(index, said, call, ret);
-            if maps_to_change(said, call)
-                && let Some(table) = self.world.descriptors(event.thread)
-                && let Some(entry) = table.get(call.args[4] as i32)
-            {
-                self.judge.gets_other_bytes(&entry.description);
-            }
+        self.reaps(index, said, call);
+        if matches!(call.outcome, Outcome::Returned { .. })
+            && maps_to_change(said, call)
+            && let Some(table) = self.world.descriptors(event.thread)
+            && let Some(entry) = table.get(call.args[4] as i32)
+        {
+            self.judge.gets_other_bytes(&entry.description);
         }
         if let Some(step) = step {
             self.world.finish(step);
@@ -219,6 +247,11 @@ impl Planner<'_> {
         file: File,
     ) {
         if !file.here {
+            if file.taken && moves.writes && ret > 0 {
+                self.count_skipped(call.nr, "it writes through another process's descriptor");
+                self.doubts.lose_file(file.hash);
+                return;
+            }
             self.count_simulated();
             return;
         }

@@ -22,7 +22,12 @@ struct Stretch {
     bytes: Range<u64>,
     /// Where the file ends is in doubt as well.
     ends: bool,
+    /// For people.
+    why: &'static str,
 }
+
+const TWO_WROTE: &str = "two calls wrote the same bytes at a time";
+const LOST: &str = "it was written through another process's descriptor";
 
 impl Stretch {
     fn covers(&self, other: &Stretch) -> bool {
@@ -66,7 +71,12 @@ impl Doubts {
             _ => return,
         };
         let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
-        self.remember(Stretch { file: a.file, bytes, ends });
+        self.remember(Stretch { file: a.file, bytes, ends, why: TWO_WROTE });
+    }
+
+    /// Nobody knows what is in a file any more, or where it ends.
+    pub fn lose_file(&mut self, file: u64) {
+        self.remember(Stretch { file, bytes: ALL, ends: true, why: LOST });
     }
 
     /// Nobody knows which bytes of a stream a call moved, so that others are where they seem to be no
@@ -167,7 +177,7 @@ impl Doubts {
     pub fn left(&self) -> HashMap<u64, Doubt> {
         let mut left = HashMap::new();
         for stretch in &self.stretches {
-            let why = "two calls wrote the same bytes at a time";
+            let why = stretch.why;
             left.entry(stretch.file).or_insert(Doubt { why, ends: false }).ends |= stretch.ends;
         }
         left

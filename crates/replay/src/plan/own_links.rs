@@ -2,6 +2,9 @@
 //! is no /proc in a replay: the call is made about the descriptor instead. So it is about the same
 //! file, whether that has a name, has another one by now, or never had one.
 
+use std::rc::Rc;
+
+use events::Act;
 use events::shape::{Arg, Classes, FlagSet, Kind, Of, Syscall};
 use model::path::{Own, own_descriptor};
 use model::{Contents, Origin, Step, Stored, Through};
@@ -23,6 +26,8 @@ pub struct OwnLinks {
     instead: Option<&'static Syscall>,
     /// The descriptor that is opened again, and with which flags.
     opens: Option<(i32, i32)>,
+    /// The descriptor that is copied.
+    copies: Option<i32>,
     /// There is no call that does it with a descriptor.
     none: bool,
 }
@@ -30,12 +35,13 @@ pub struct OwnLinks {
 impl OwnLinks {
     /// Whether there are any.
     pub fn any(&self) -> bool {
-        !(self.paths.is_empty() && self.values.is_empty() && self.opens.is_none()) || self.none
+        let no_others = self.opens.is_none() && self.copies.is_none() && !self.none;
+        !(self.paths.is_empty() && self.values.is_empty() && no_others)
     }
 
-    /// Whether the call opens a descriptor again.
-    pub fn reopens(&self) -> bool {
-        self.opens.is_some()
+    /// Whether all that the call does is to open or copy a descriptor again.
+    pub fn give_a_copy(&self) -> bool {
+        self.opens.is_some() || self.copies.is_some()
     }
 
     /// Whether it cannot be made.
@@ -52,6 +58,9 @@ impl OwnLinks {
             call.values[usize::from(*arg)] = *value;
         }
         call.reopens = self.opens;
+        if let Some(fd) = self.copies {
+            call.values = [fd as u64, libc::F_DUPFD_CLOEXEC as u64, 0, 0, 0, 0];
+        }
     }
 }
 
@@ -66,7 +75,9 @@ impl Planner<'_> {
         step: &Step,
         paths: &mut Vec<(u8, Vec<u8>)>,
     ) -> OwnLinks {
-        let mut links = OwnLinks::default();
+        let copies = self.own_copy(thread, said, call, step);
+        let instead = copies.and_then(|_| events::by_name("fcntl"));
+        let mut links = OwnLinks { copies, instead, ..OwnLinks::default() };
         let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
         if step.through.is_empty() && !paths.iter().any(|(_, path)| may_be(path)) {
             return links;
@@ -102,6 +113,19 @@ impl Planner<'_> {
             false
         });
         links
+    }
+}
+
+impl Planner<'_> {
+    /// The descriptor of its own that a process copies by way of the kernel (pidfd_getfd).
+    fn own_copy(&self, thread: u32, said: &Said, call: &Call, step: &Step) -> Option<i32> {
+        if said.row.act != Act::TakeDescriptor {
+            return None;
+        }
+        let fd = call.args[1] as i32;
+        let table = self.world.descriptors(thread)?;
+        let own = &table.get(fd)?.description;
+        step.gives().any(|(_, entry)| Rc::ptr_eq(&entry.description, own)).then_some(fd)
     }
 }
 

@@ -72,7 +72,8 @@ impl Line {
             let more = call.args[usize::from(free)].saturating_sub(packed.takes);
             packed.takes = packed.takes.saturating_add(more.min(FREE_SLACK as u64));
         }
-        packed.opens_pipe = opens_pipe(call, said);
+        packed.makes_pair =
+            said.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(_, Of::Fds, _)));
         Ok(packed)
     }
 }
@@ -116,12 +117,6 @@ fn free_length(said: &Said) -> Option<u8> {
         return None;
     }
     said.args.iter().position(|arg| matches!(arg.kind, Kind::Size)).map(|at| at as u8)
-}
-
-/// Whether the recorder found a named pipe behind what was opened.
-fn opens_pipe(call: &event::Call, said: &Said) -> bool {
-    let is_pipe = |mode: u32| mode & libc::S_IFMT == libc::S_IFIFO;
-    said.ret == Ret::Fd && call.identities.iter().any(|(_, identity)| is_pipe(identity.mode))
 }
 
 /// What came out is needed to make the call, or to go on: vectors, messages, descriptors.

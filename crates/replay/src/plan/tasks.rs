@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use events::Act;
 use model::{Contents, Stored, spawn_flags};
-use trace::event::{Call, Event, StartHow};
+use trace::event::{Call, Event, Outcome, StartHow};
 
 use super::Planner;
 use super::line::{Line, Spawned, Unborn, claim};
@@ -223,12 +223,22 @@ impl Planner<'_> {
         }
     }
 
-    /// A call told that a child is dead. If it has not shown up until now, it never will.
-    pub(super) fn reaps(&mut self, index: Index, said: &Said, call: &Call, ret: i64) {
+    /// A call tells, when it returns, that a child is dead.
+    pub(super) fn reaps(&mut self, index: Index, said: &Said, call: &Call) {
+        let Outcome::Returned { exit_tsc, ret } = call.outcome else { return };
         if said.row.act == Act::Reap
             && let Some(pid) = reaped(call, ret, &mut Stored(self.trace))
         {
-            let parent = self.lines[index].process;
+            self.deaths.push(Reverse((exit_tsc, self.lines[index].process, pid)));
+        }
+    }
+
+    /// Children that are known to be dead by now: one that has not shown up never will.
+    pub(super) fn bury_until(&mut self, tsc: u64) {
+        while let Some(&Reverse((exit, parent, pid))) = self.deaths.peek()
+            && exit < tsc
+        {
+            self.deaths.pop();
             self.dismiss_unborn(|unborn| {
                 !unborn.thread && unborn.process == parent && unborn.tid == Some(pid)
             });

@@ -33,6 +33,8 @@ pub struct Remembered {
 pub struct File {
     /// The replay has it.
     pub here: bool,
+    /// It is what another process has open.
+    pub taken: bool,
     /// Bytes come as they come.
     pub stream: bool,
     /// Nobody knows what it is: it may be a named pipe.
@@ -131,6 +133,7 @@ impl Planner<'_> {
         }
         let file = File {
             here: self.judge.is_here(description),
+            taken: description.origin == Origin::Taken,
             stream: is_stream(description),
             unknown: description.origin == Origin::Path && description.identity.is_none(),
             vague: self.judge.holds_other_bytes(description),

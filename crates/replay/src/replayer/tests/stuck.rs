@@ -152,6 +152,26 @@ fn a_child_that_was_killed_before_it_did_anything_is_gone_when_it_was_waited_for
     }
 }
 
+/// It is waited for from before it begins: its file is in the table that it shares.
+#[test]
+fn a_child_that_lives_while_it_is_waited_for_is_no_dead_one() {
+    const SHARES: u64 = (libc::CLONE_FILES | libc::SIGCHLD) as u64;
+    let mut r = threads_with_a_pipe();
+    r.by(1).numbers("clone", &[SHARES], 103);
+    r.lasting(10 * MS, 12 * MS);
+    r.call("wait4", &[103, 1, 0, 0], &[(1, &0_i32.to_le_bytes())], 103);
+    r.lasting(13 * MS, 60 * MS);
+    r.child(3, 20 * MS);
+    r.by(3).numbers("dup", &[3], 5);
+    r.lasting(30 * MS, 31 * MS);
+    r.numbers("exit_group", &[0], 0);
+    r.lasting(40 * MS, 41 * MS);
+    r.by(1).numbers("close", &[5], 0);
+    r.lasting(70 * MS, 71 * MS);
+    r.in_order();
+    agrees(&r);
+}
+
 #[test]
 fn a_thread_that_did_not_say_that_it_ended_ends_with_its_process() {
     let mut r = makes_a_task_that_never_shows_up(THREAD);

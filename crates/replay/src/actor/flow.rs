@@ -1,0 +1,77 @@
+//! Bytes that recorded calls moved between what is here and what is not: they flow all the same.
+
+use super::Actor;
+use crate::batch::Action;
+use crate::descriptors;
+use crate::lane::Mood;
+use crate::outcome::Stopped;
+
+/// Bytes moved at a time.
+const PORTION: usize = 64 << 10;
+
+/// A result of a call that moves bytes: how many, or an error.
+fn moved(ret: isize) -> Result<u64, i32> {
+    match ret {
+        -1 => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+        ret => Ok(ret as u64),
+    }
+}
+
+impl Actor<'_> {
+    /// Puts filler into a file or pipe.
+    pub(super) fn pour(&mut self, action: &Action, fd: i32, bytes: u64) {
+        let into = self.shared.space.place_of(fd);
+        if !self.shared.space.take(bytes, into) {
+            self.shared.stop(Stopped::Full(self.shared.space.used_up(into)));
+            return;
+        }
+        let mut filler = vec![0; PORTION.min(bytes as usize)];
+        self.shared.options.fill.write(&mut filler);
+        self.move_all(action, bytes, |most| {
+            let part = libc::iovec {
+                iov_base: filler.as_mut_ptr().cast(),
+                iov_len: filler.len().min(most as usize),
+            };
+            // SAFETY: the filler is as long as is said.
+            let at_once = unsafe { libc::pwritev2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
+            match moved(at_once) {
+                Err(libc::EAGAIN) if descriptors::make_room(fd) => Err(libc::EINTR),
+                Err(libc::EAGAIN | libc::EOPNOTSUPP) => {
+                    // SAFETY: as above.
+                    moved(unsafe { libc::writev(fd, &raw const part, 1) })
+                }
+                told => told,
+            }
+        });
+    }
+
+    /// Takes bytes out of a pipe.
+    pub(super) fn drain(&mut self, action: &Action, fd: i32, bytes: u64) {
+        let mut room = vec![0u8; PORTION.min(bytes as usize)];
+        self.move_all(action, bytes, |most| {
+            let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one pollfd; the room is as long as is said.
+            moved(unsafe {
+                libc::poll(&raw mut poll, 1, -1);
+                libc::read(fd, room.as_mut_ptr().cast(), room.len().min(most as usize))
+            })
+        });
+    }
+
+    /// Calls `once` until so many bytes have been moved, or no more can be.
+    fn move_all(&self, action: &Action, bytes: u64, mut once: impl FnMut(u64) -> Result<u64, i32>) {
+        if action.may_block {
+            self.lane.set_mood(Mood::Blocked);
+        }
+        let mut left = bytes;
+        while left > 0 && !self.shared.stopping() {
+            match once(left) {
+                Ok(0) => break,
+                Ok(some) => left -= some.min(left),
+                Err(libc::EINTR | libc::EAGAIN) => {}
+                Err(_) => break,
+            }
+        }
+        self.lane.set_mood(Mood::Busy);
+    }
+}
