@@ -9,8 +9,8 @@ use linux_raw_sys::general as raw;
 use crate::context::{Context, Frame, NO_CALL, slow};
 use crate::stream::Stream;
 use crate::{
-    capture as data, entry, exec, guards, identity, maps, sigcalls, signals, status, sys, tasks,
-    tracing, users,
+    capture as data, entry, exec, guards, identity, locking, maps, sigcalls, signals, status, sys,
+    tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`, and left without a `ret`,
@@ -58,6 +58,7 @@ fn record(frame: &mut Frame, context: &mut Context) {
         raw::__NR_rt_sigpending => sigcalls::sigpending(context, frame),
         raw::__NR_prctl | raw::__NR_seccomp | raw::__NR_arch_prctl => guards::call(context, frame),
         raw::__NR_setuid | raw::__NR_setreuid | raw::__NR_setresuid => users::call(context, frame),
+        raw::__NR_mlockall | raw::__NR_munlockall => locking::call(context, frame),
         raw::__NR_ptrace => tracing::call(context, frame),
         raw::__NR_sigaltstack => sigcalls::sigaltstack(context, frame),
         raw::__NR_rt_sigsuspend

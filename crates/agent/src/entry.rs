@@ -491,6 +491,8 @@ labels! {
     on_sigsys = "reenact_on_sigsys";
     on_signal = "reenact_on_signal";
     restorer = "reenact_restorer";
+    image_start = "reenact_image_start";
+    total_end = "reenact_total_end";
     text_start = "reenact_text_start";
     text_end = "reenact_text_end";
 }

@@ -95,6 +95,7 @@ const NEEDED: &[Need] = &[
     with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),
     may_fail(raw::__NR_getresuid),
     may_fail_with(raw::__NR_madvise, [None, None, DONT_DUMP, ZERO, ZERO, ZERO]),
+    may_fail(raw::__NR_munlock),
     may_fail(raw::__NR_sched_yield),
     may_fail(raw::__NR_getxattr),
     may_fail(raw::__NR_process_vm_readv),
@@ -111,6 +112,11 @@ const NEEDED_BY_HELPERS: &[Need] = &[
     may_fail_with(raw::__NR_close_range, [None, None, UNSHARE, ZERO, ZERO, ZERO]),
     may_fail(raw::__NR_openat),
     may_fail(raw::__NR_openat2),
+    may_fail(raw::__NR_read),
+    may_fail(raw::__NR_prlimit64),
+    may_fail(raw::__NR_mlock2),
+    may_fail(raw::__NR_mlockall),
+    may_fail(raw::__NR_munlockall),
     any(raw::__NR_exit),
 ];
 const UNSHARE: Option<u64> = Some(helper::CLOSE_RANGE_UNSHARE);

@@ -29,6 +29,7 @@ mod filter;
 mod guards;
 mod helper;
 mod identity;
+mod locking;
 mod maps;
 mod memory;
 mod profile;

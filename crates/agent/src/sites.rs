@@ -74,6 +74,14 @@ pub struct Sites {
     pub program: u64,
 }
 
+impl Sites {
+    pub fn each_stub_area(&self, mut found: impl FnMut(u64, u64)) {
+        for area in self.areas.iter().take_while(|area| area.base != 0) {
+            found(area.base, area.base + AREA_BYTES);
+        }
+    }
+}
+
 /// SIGSYS: a call from a site that is not patched, or a signal of the program's.
 pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
     // SAFETY: the kernel passes a siginfo.
@@ -282,6 +290,7 @@ fn map_near(near: u64) -> Option<u64> {
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS);
     let anywhere = sys::call(raw::__NR_mmap, [0, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]) as u64;
     if (anywhere as i64) > 0 && anywhere.abs_diff(near) < REACH {
+        sys::keep_unlocked(anywhere, AREA_BYTES);
         return Some(anywhere);
     }
     if (anywhere as i64) > 0 {
@@ -296,6 +305,7 @@ fn map_near(near: u64) -> Option<u64> {
         }
         let at = sys::call(raw::__NR_mmap, [hint, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]);
         if at as u64 == hint {
+            sys::keep_unlocked(hint, AREA_BYTES);
             return Some(hint);
         }
         distance += 1 << 20;

@@ -115,7 +115,24 @@ pub fn map_memory(len: usize) -> Option<*mut u8> {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE);
     let at = call(raw::__NR_mmap, [0, len as u64, prot, flags, u64::MAX, 0]);
+    if at > 0 {
+        keep_unlocked(at as u64, len as u64);
+    }
     (at > 0).then_some(at as *mut u8)
+}
+
+/// The program wants all memory locked that will be mapped.
+pub static LOCKS_FUTURE: AtomicBool = AtomicBool::new(false);
+
+/// Memory of ours that was just mapped is not to count as the program's locked memory.
+pub fn keep_unlocked(at: u64, len: u64) {
+    if LOCKS_FUTURE.load(Ordering::Relaxed) && !is_quiet() {
+        unlock(at, len);
+    }
+}
+
+pub fn unlock(at: u64, len: u64) {
+    call(raw::__NR_munlock, [at, len, 0, 0, 0, 0]);
 }
 
 /// Core files are to hold the program's memory, not ours.

@@ -155,6 +155,8 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
 fn forget_other_threads(context: &mut Context) {
     let space = space();
     space.lock.reset();
+    // The kernel unlocks all memory of a child.
+    sys::LOCKS_FUTURE.store(false, Ordering::Relaxed);
     context.process().lock.reset();
     let this = context.this as u64;
     let used = space.areas_used.load(Ordering::Relaxed) as usize;

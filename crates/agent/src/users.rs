@@ -117,6 +117,7 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
     }
     let space = space();
     sys::keep_out_of_cores(arena.base() as u64, bytes_of(arena));
+    sys::keep_unlocked(arena.base() as u64, bytes_of(arena));
     space.lock.with(|| {
         if !remember(arena) {
             context.silent = true;

@@ -1,0 +1,155 @@
+//! Memory that the program wants locked: its own, and none of ours.
+//!
+//! Of `mlockall` the kernel would make the arena a part: ordinary users may not lock that much, and
+//! all of it would be filled. So what is mapped is locked piece by piece, as /proc tells it, and what
+//! is ours is left out. Of what will be mapped the kernel takes care, and ours is unlocked again.
+
+use core::sync::atomic::Ordering;
+
+use linux_raw_sys::general as raw;
+
+use crate::call::{self, enter, exit};
+use crate::context::{Context, Frame, Space, mask_all, phase, real_mask, space};
+use crate::{entry, helper, sys};
+
+const MAPS: &core::ffi::CStr = c"/proc/self/maps";
+/// Room for the list of mappings; when it is full, for a longer one.
+const ROOMS: [u64; 2] = [256 << 10, 16 << 20];
+const PAGE_BYTES: u64 = 4096;
+const RLIMIT_MEMLOCK: u64 = 8;
+
+const EPERM: i64 = -1;
+const ENOMEM: i64 = -12;
+
+/// mlockall and munlockall.
+pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
+    let (nr, args) = (frame.rax, frame.args());
+    let row = enter(context, nr, &args, 0);
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let ours = (nr as u32 == raw::__NR_mlockall).then(|| lock_all(context, args[0])).flatten();
+    let ret = ours.unwrap_or_else(|| call::make(context, nr, &args));
+    if ret == 0 {
+        let future = nr as u32 == raw::__NR_mlockall && args[0] & u64::from(raw::MCL_FUTURE) != 0;
+        sys::LOCKS_FUTURE.store(future, Ordering::Relaxed);
+    }
+    exit(context, row, &args, ret);
+    sys::set_mask(real_mask(context.mask));
+    ret
+}
+
+/// `None`: the kernel is to do it, with all that there is.
+fn lock_all(context: &Context, flags: u64) -> Option<i64> {
+    let [current, future, on_fault] =
+        [raw::MCL_CURRENT, raw::MCL_FUTURE, raw::MCL_ONFAULT].map(u64::from);
+    if flags & current == 0 || flags & !(current | future | on_fault) != 0 {
+        return None;
+    }
+    let arena_len = context.arena.map_or(0, |arena| ring::arena_bytes(arena.pool_chunks()) as u64);
+    let ours = Ours { space: space(), arena_len: arena_len.next_multiple_of(PAGE_BYTES) };
+    for room in ROOMS {
+        let locked = helper::read_file(context, MAPS, room, |maps| {
+            ((maps.len() as u64) < room).then(|| lock_mapped(maps, flags, &ours))
+        })?;
+        if locked.is_some() {
+            return locked;
+        }
+    }
+    None
+}
+
+fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
+    let mut total = 0;
+    ours.each_other(maps, |from, to| total += to - from);
+    let mut limit = [0u64; 2];
+    let at = &raw mut limit as u64;
+    sys::call(raw::__NR_prlimit64, [0, RLIMIT_MEMLOCK, 0, at, 0, 0]);
+    let all_at_once = |flags: u32| sys::call(raw::__NR_mlockall, [u64::from(flags), 0, 0, 0, 0, 0]);
+    if total > limit[0] {
+        // Only who may lock more than his limit gets past this, and nothing is filled.
+        let ret = all_at_once(raw::MCL_CURRENT | raw::MCL_ONFAULT);
+        if ret != 0 {
+            return ret;
+        }
+        ours.each(|from, to| sys::unlock(from, to - from));
+    }
+    let on_fault = flags & u64::from(raw::MCL_ONFAULT);
+    let ret = if flags & u64::from(raw::MCL_FUTURE) != 0 {
+        all_at_once(raw::MCL_FUTURE | on_fault as u32)
+    } else if sys::LOCKS_FUTURE.load(Ordering::Relaxed) {
+        sys::call(raw::__NR_munlockall, [0; 6])
+    } else {
+        0
+    };
+    let how = if on_fault != 0 { u64::from(raw::MLOCK_ONFAULT) } else { 0 };
+    let mut refused = ret;
+    // What cannot be filled is locked all the same, as when the kernel does it.
+    ours.each_other(maps, |from, to| {
+        let ret = sys::call(raw::__NR_mlock2, [from, to - from, how, 0, 0, 0]);
+        if ret == EPERM {
+            refused = ret;
+        }
+    });
+    if total > limit[0] && refused == EPERM { ENOMEM } else { refused }
+}
+
+/// The first two numbers of a line of the list; what the kernel has at its own addresses is no
+/// mapping.
+fn range_of(line: &[u8]) -> Option<(u64, u64)> {
+    let mut ends = [0u64; 2];
+    let mut at = 0;
+    for &byte in line {
+        match byte {
+            b'-' if at == 0 => at = 1,
+            b' ' => break,
+            _ => ends[at] = ends[at] << 4 | u64::from(char::from(byte).to_digit(16)?),
+        }
+    }
+    (at == 1 && ends[0] < ends[1] && (ends[1] as i64) > 0).then_some((ends[0], ends[1]))
+}
+
+/// What the agent has mapped.
+struct Ours<'a> {
+    space: &'a Space,
+    arena_len: u64,
+}
+
+impl Ours<'_> {
+    fn each(&self, mut found: impl FnMut(u64, u64)) {
+        found(entry::image_start(), entry::total_end());
+        self.space.each_area(|area| {
+            let at = core::ptr::from_ref(area) as u64;
+            found(at, at + size_of_val(area) as u64);
+        });
+        self.space.sites.each_stub_area(&mut found);
+        if let Some(catalog) = self.space.catalog {
+            let at = core::ptr::from_ref(catalog.modules()) as u64;
+            found(at, at + (ring::CATALOG_BYTES as u64).next_multiple_of(PAGE_BYTES));
+        }
+        for arena in &self.space.arenas {
+            let at = arena.load(Ordering::Relaxed);
+            if at != 0 {
+                found(at, at + self.arena_len);
+            }
+        }
+    }
+
+    /// All else in this list of mappings.
+    fn each_other(&self, maps: &[u8], mut found: impl FnMut(u64, u64)) {
+        for line in maps.split(|&byte| byte == b'\n') {
+            let Some((mut from, to)) = range_of(line) else { continue };
+            while from < to {
+                let (mut next, mut behind) = (to, to);
+                self.each(|start, end| {
+                    if end > from && start < next {
+                        (next, behind) = (start.max(from), end.min(to));
+                    }
+                });
+                if from < next {
+                    found(from, next);
+                }
+                from = behind;
+            }
+        }
+    }
+}
