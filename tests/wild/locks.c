@@ -1,4 +1,5 @@
 // Locks: of ranges, of descriptors, of files, of memory; who holds them, who waits, who is told.
+// flags: -pthread
 #include "cases.h"
 #include <linux/futex.h>
 #include <pthread.h>
