@@ -183,6 +183,7 @@ pub fn each(trace: &Trace, filter: &Filter, take: &mut Take<'_>) -> Result<Unrea
         take(&moment, filter.accepts(&moment), &mut stored)?;
         world.finish(step);
     }
+    unread.left_out = world.left_out();
     Ok(unread)
 }
 

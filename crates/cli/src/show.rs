@@ -125,6 +125,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         more
     };
     printer.out.flush()?;
+    source::warn_of_left_out(&args.trace, printer.world.left_out());
     if !more {
         return Ok(ExitCode::SUCCESS);
     }

@@ -73,6 +73,17 @@ pub fn warn_of(path: &Path, trace: &Trace) {
     }
 }
 
+/// Tells of descriptors and tasks that were not followed.
+pub fn warn_of_left_out(path: &Path, count: u64) {
+    if count > 0 {
+        let name = path.display();
+        failure::warn(&format!(
+            "{name}: more is open, and more tasks live, than is followed: what {count} descriptors \
+             and tasks stand for is not known"
+        ));
+    }
+}
+
 /// Tells what is wrong with a trace that was read to the end; blocks that were left out are a
 /// failure.
 pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Failure> {
@@ -81,6 +92,7 @@ pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Fa
     for error in &unread.errors {
         failure::warn(&format!("{name}: {error}"));
     }
+    warn_of_left_out(path, unread.left_out);
     if unread.count == 0 {
         return Ok(());
     }

@@ -1,10 +1,14 @@
 //! Descriptor tables: which number means which open file, per process or shared.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+mod numbers;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use trace::event::Identity;
+
+use self::numbers::{Change, Numbers};
+use crate::budget::{Budget, Held};
 
 /// An open file: what several descriptors, in several processes, may refer to.
 #[derive(Debug, Default)]
@@ -23,6 +27,8 @@ pub struct Description {
     pub mark: Cell<u64>,
     /// For whoever folds: where its offset is.
     pub offset: Cell<Offset>,
+    /// What it takes of the memory for what is open.
+    pub(crate) held: OnceCell<Held>,
 }
 
 /// What is known of an open file's offset.
@@ -103,7 +109,7 @@ impl Description {
     }
 }
 
-/// One entry of a table.
+/// What a descriptor is to refer to.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
     /// What it refers to.
@@ -112,93 +118,123 @@ pub struct Descriptor {
     pub close_on_exec: bool,
 }
 
-/// The descriptors of a process, or of several that share them.
-#[derive(Debug, Clone, Default)]
+/// One entry of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// What it refers to.
+    pub description: &'a Rc<Description>,
+    /// Closed when another program is executed.
+    pub close_on_exec: bool,
+}
+
+/// The descriptors of a process, or of several that share them. Copies share what they have in
+/// common.
+#[derive(Debug, Clone)]
 pub struct DescriptorTable {
-    entries: BTreeMap<i32, Descriptor>,
+    /// Marked: those that are closed when another program is executed.
+    numbers: Numbers<Rc<Description>>,
+    budget: Budget,
 }
 
 impl DescriptorTable {
+    /// Nothing is open.
+    pub(crate) fn new(budget: Budget) -> DescriptorTable {
+        DescriptorTable { numbers: Numbers::new(budget.clone()), budget }
+    }
+
     /// What a number refers to.
-    pub fn get(&self, fd: i32) -> Option<&Descriptor> {
-        self.entries.get(&fd)
+    pub fn get(&self, fd: i32) -> Option<Entry<'_>> {
+        let (description, close_on_exec) = self.numbers.get(u32::try_from(fd).ok()?)?;
+        Some(Entry { description, close_on_exec })
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The entries of these numbers in order.
-    pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (i32, &Descriptor)> {
-        let number = |bound: u32| i32::try_from(bound).unwrap_or(i32::MAX);
-        let (first, last) = (number(first), number(last));
-        // An empty range has no end before its beginning.
-        let entries = (first <= last).then(|| self.entries.range(first..=last));
-        entries.into_iter().flatten().map(|(&fd, entry)| (fd, entry))
+    pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (i32, Entry<'_>)> {
+        self.numbers.within(first, last).map(|(fd, description, close_on_exec)| {
+            (fd as i32, Entry { description, close_on_exec })
+        })
     }
 
     /// All entries in order.
-    pub fn iter(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
-        self.entries.iter().map(|(&fd, entry)| (fd, entry))
+    pub fn iter(&self) -> impl Iterator<Item = (i32, Entry<'_>)> {
+        self.within(0, u32::MAX)
     }
 
-    pub(crate) fn install(&mut self, fd: i32, entry: Descriptor) {
-        if fd >= 0 {
-            self.entries.insert(fd, entry);
+    /// Whether there was room for it; what the number meant before, it does not mean any more.
+    pub(crate) fn install(&mut self, fd: i32, entry: Descriptor) -> bool {
+        let Ok(number) = u32::try_from(fd) else { return true };
+        if !self.budget.has_room() {
+            self.close(fd);
+            return false;
         }
+        let bytes = || size_of::<Description>() + entry.description.path.len();
+        entry.description.held.get_or_init(|| self.budget.hold(bytes()));
+        self.numbers.set(number, entry.description, entry.close_on_exec);
+        true
     }
 
     pub(crate) fn close(&mut self, fd: i32) {
-        self.entries.remove(&fd);
-    }
-
-    pub(crate) fn close_range(&mut self, first: u32, last: u32) {
-        self.entries.retain(|&fd, _| !(first..=last).contains(&(fd as u32)));
-    }
-
-    pub(crate) fn set_close_on_exec(&mut self, first: u32, last: u32, on: bool) {
-        for (&fd, entry) in &mut self.entries {
-            if (first..=last).contains(&(fd as u32)) {
-                entry.close_on_exec = on;
-            }
+        if let Ok(fd) = u32::try_from(fd) {
+            self.close_range(fd, fd);
         }
     }
 
+    pub(crate) fn close_range(&mut self, first: u32, last: u32) {
+        self.numbers.change(first, last, Change::REMOVE);
+    }
+
+    pub(crate) fn set_close_on_exec(&mut self, first: u32, last: u32, on: bool) {
+        self.numbers.change(first, last, Change::mark(on));
+    }
+
     pub(crate) fn exec(&mut self) {
-        self.entries.retain(|_, entry| !entry.close_on_exec);
+        self.numbers.change(0, u32::MAX, Change::REMOVE_MARKED);
     }
 
     /// Takes over what a trace says is open; what has the same label keeps its description.
     pub(crate) fn replace(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
-        let old = std::mem::take(&mut self.entries);
+        let old = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
-            let known = old.get(&open.fd).filter(|old| old.description.label() == open.target);
+            let known = old.get(open.fd).filter(|old| old.description.label() == open.target);
             let description = match known {
                 Some(known) => known.description.clone(),
                 None => Description::at(&open.target[..]),
             };
             let close_on_exec = open.flags & cloexec_bit != 0;
-            self.entries.insert(open.fd, Descriptor { description, close_on_exec });
+            self.install(open.fd, Descriptor { description, close_on_exec });
         }
     }
 
     /// Takes over what the kernel says is open; what agrees keeps its description, which other
     /// tables may share.
     pub(crate) fn correct(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
-        let mut entries = BTreeMap::new();
+        let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
-            let description = match self.entries.get(&open.fd) {
-                Some(old) if agrees(old, &open.target) => old.description.clone(),
+            let description = match known.get(open.fd) {
+                Some(old) if agrees(old.description, &open.target) => old.description.clone(),
                 // The same file by its other name.
                 Some(old) => Description::of(old.description.origin, &open.target[..]),
                 None => Description::at(&open.target[..]),
             };
             let close_on_exec = open.flags & cloexec_bit != 0;
-            entries.insert(open.fd, Descriptor { description, close_on_exec });
+            self.install(open.fd, Descriptor { description, close_on_exec });
         }
-        self.entries = entries;
     }
 }
 
 /// Sockets and pipes have other names here than in /proc: the kind must do.
-fn agrees(known: &Descriptor, target: &[u8]) -> bool {
-    let path = &known.description.path;
+fn agrees(known: &Description, target: &[u8]) -> bool {
+    let path = &known.path;
     path == target
         || [&b"socket:"[..], b"pipe:"]
             .iter()

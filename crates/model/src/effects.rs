@@ -15,7 +15,7 @@ use crate::decode::{message, sockaddr, symbols};
 use crate::descriptors::{Addresses, Description, Descriptor, Origin};
 use crate::filters;
 use crate::path::{self, Own};
-use crate::world::{CLONE_FILES, CLONE_FS, World};
+use crate::world::{CLONE_FILES, CLONE_FS, Directory, World};
 
 /// `AT_FDCWD`: relative to the working directory.
 pub const AT_FDCWD: i32 = -100;
@@ -29,7 +29,7 @@ pub(crate) enum Effect {
     Close { fd: i32 },
     CloseRange { first: u32, last: u32 },
     SetCloseOnExec { first: u32, last: u32, on: bool },
-    Chdir { path: Vec<u8> },
+    Chdir { directory: Rc<Directory> },
     Bound { description: Rc<Description>, local: String },
     Connected { description: Rc<Description>, peer: String },
     UnshareFiles,
@@ -67,6 +67,14 @@ pub struct Step {
 }
 
 impl Step {
+    /// The working directory that the call gives.
+    pub fn directory(&self) -> Option<&Rc<Directory>> {
+        self.at_exit.iter().find_map(|effect| match effect {
+            Effect::Chdir { directory } => Some(directory),
+            _ => None,
+        })
+    }
+
     /// The descriptors that the call gives.
     pub fn gives(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
         self.at_exit.iter().filter_map(|effect| match effect {
@@ -197,12 +205,15 @@ pub(crate) fn of_call(
                 None if by_number => look.description(call.args[0] as i32).map(|d| d.path.clone()),
                 None => None,
             };
-            step.at_exit.extend(path.map(|path| Effect::Chdir { path }));
+            let directory = path.map(|path| look.world.directory_at(path));
+            step.at_exit.extend(directory.map(|directory| Effect::Chdir { directory }));
         }
         Act::TellDirectory => {
             // Without recorded data it is empty.
-            if let Some(path) = look.text(0, true).filter(|path| path.starts_with(b"/")) {
-                step.at_exit.push(Effect::Chdir { path });
+            let told = look.text(0, true).filter(|path| path.starts_with(b"/"));
+            let known = look.world.directory(step.thread);
+            if let Some(path) = told.filter(|path| known.is_none_or(|known| known.path != *path)) {
+                step.at_exit.push(Effect::Chdir { directory: look.world.directory_at(path) });
             }
         }
         Act::Unshare => {
@@ -266,16 +277,18 @@ impl Look<'_> {
                 Kind::DirFd => dir = self.call.args[usize::from(number)] as i32,
                 Kind::Path => {
                     if let Some(text) = self.text(number, false) {
-                        let base = if dir == AT_FDCWD {
-                            self.world.cwd(self.thread)
+                        let path = if text.first() == Some(&b'/') {
+                            Some(path::resolve(b"", &text))
+                        } else if dir == AT_FDCWD {
+                            let cwd = self.world.directory(self.thread);
+                            seen_from(cwd.as_ref().map(|cwd| &cwd.path[..]), &text)
                         } else {
-                            self.description(dir).map(|d| d.path.clone()).unwrap_or_default()
+                            let directory = self.description(dir);
+                            seen_from(directory.as_ref().map(|d| &d.path[..]), &text)
                         };
-                        if !base.is_empty() || text.first() == Some(&b'/') {
-                            let path = path::resolve(&base, &text);
-                            let path = self.behind_own_directory(number, path, &mut through);
-                            paths.push((number, path));
-                        }
+                        paths.extend(path.map(|path| {
+                            (number, self.behind_own_directory(number, path, &mut through))
+                        }));
                     }
                 }
                 _ => {}
@@ -561,6 +574,12 @@ impl Look<'_> {
 
 fn has_tmpfile(set: &FlagSet) -> bool {
     set.members.iter().any(|(bits, _)| *bits == O_TMPFILE)
+}
+
+/// A path seen from a directory, if that is known.
+fn seen_from(directory: Option<&[u8]>, path: &[u8]) -> Option<Vec<u8>> {
+    let directory = directory.filter(|directory| !directory.is_empty())?;
+    Some(path::resolve(directory, path))
 }
 
 fn sets_cloexec(set: &FlagSet, value: u64) -> bool {

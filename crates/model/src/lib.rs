@@ -3,6 +3,7 @@
 //!
 //! Stored bytes come through [`Contents`], output is values.
 
+mod budget;
 pub mod contents;
 pub mod decode;
 mod descriptors;
@@ -20,7 +21,7 @@ pub mod world;
 
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
-pub use descriptors::{Description, Descriptor, DescriptorTable, Offset, Origin};
+pub use descriptors::{Description, Descriptor, DescriptorTable, Entry, Offset, Origin};
 pub use effects::{Step, Through, changes_nothing, spawn_flags};
 pub use moment::Moment;
-pub use world::{Process, Thread, View, World};
+pub use world::{Argv, Directory, Process, Thread, View, World};

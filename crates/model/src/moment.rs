@@ -68,6 +68,6 @@ impl<'a> Moment<'a> {
     pub fn is_last_thread(&self) -> bool {
         let thread = self.world.thread(self.event.thread);
         let process = thread.and_then(|thread| self.world.process(thread.process));
-        process.is_none_or(|process| process.threads <= 1)
+        process.is_none_or(|process| process.threads() <= 1)
     }
 }

@@ -23,53 +23,41 @@ pub struct Mount {
 #[derive(Default)]
 pub struct Mounts {
     all: Vec<Mount>,
-    /// Directories that were looked up already.
-    known: HashMap<Vec<u8>, Option<usize>>,
+    /// Of those with one mount point the last, which covers the others.
+    by_point: HashMap<Vec<u8>, usize>,
+    /// Of those of one device the first, and whether one of them was used.
+    by_dev: HashMap<(u64, u64), (usize, bool)>,
+    /// Bytes of the longest mount point.
+    longest: usize,
 }
-
-/// Directories that are remembered.
-const KNOWN_MAX: usize = 10_000;
 
 impl Mounts {
     /// From lines of /proc/self/mountinfo; lines that make no sense are left out.
     pub fn parse(lines: &[Vec<u8>]) -> Mounts {
-        let all = lines.iter().filter_map(|line| parse(line)).collect();
-        Mounts { all, known: HashMap::new() }
+        let mut mounts = Mounts::default();
+        for mount in lines.iter().filter_map(|line| parse(line)) {
+            let number = mounts.all.len();
+            mounts.longest = mounts.longest.max(mount.point.len());
+            mounts.by_point.insert(mount.point.clone(), number);
+            mounts.by_dev.entry(mount.dev).or_insert((number, false));
+            mounts.all.push(mount);
+        }
+        mounts
     }
 
     /// Takes note that the file of an absolute path was used.
     pub fn touch(&mut self, path: &[u8]) {
-        let Some(slash) = path.iter().rposition(|&c| c == b'/') else { return };
-        if path[0] != b'/' {
-            return;
+        if path.first() == Some(&b'/') {
+            self.mark(self.find(path));
         }
-        let directory = &path[..slash.max(1)];
-        if let Some(known) = self.known.get(directory) {
-            // A mount point's own parent directory lies on another mount.
-            let at = *known;
-            if !self.all.iter().any(|mount| mount.point == path) {
-                self.mark(at);
-                return;
-            }
-        }
-        let at = self.find(path);
-        if !self.all.iter().any(|mount| mount.point == path) {
-            if self.known.len() >= KNOWN_MAX {
-                self.known.clear();
-            }
-            self.known.insert(directory.to_vec(), at);
-        }
-        self.mark(at);
     }
 
     /// Takes note that a file of this device was used.
     pub fn touch_dev(&mut self, dev: (u64, u64)) {
         // Several mounts of one device: the path tells which, if any path was seen.
-        if self.all.iter().any(|mount| mount.dev == dev && mount.used) {
-            return;
+        if let Some((first, false)) = self.by_dev.get(&dev) {
+            self.mark(Some(*first));
         }
-        let at = self.all.iter().position(|mount| mount.dev == dev);
-        self.mark(at);
     }
 
     /// Those that were used.
@@ -78,8 +66,10 @@ impl Mounts {
     }
 
     fn mark(&mut self, at: Option<usize>) {
-        if let Some(at) = at {
-            self.all[at].used = true;
+        let Some(mount) = at.and_then(|at| self.all.get_mut(at)) else { return };
+        mount.used = true;
+        if let Some((_, used)) = self.by_dev.get_mut(&mount.dev) {
+            *used = true;
         }
     }
 
@@ -88,15 +78,21 @@ impl Mounts {
         self.find(path).map(|at| &self.all[at])
     }
 
-    /// The mount with the longest fitting path; of equal ones the last, which covers the others.
+    /// The mount with the longest fitting path.
     fn find(&self, path: &[u8]) -> Option<usize> {
-        let fits = |mount: &Mount| {
-            path.strip_prefix(&mount.point[..]).is_some_and(|rest| {
-                mount.point == b"/" || rest.is_empty() || rest.first() == Some(&b'/')
-            })
-        };
-        let fitting = self.all.iter().enumerate().filter(|(_, mount)| fits(mount));
-        fitting.max_by_key(|(at, mount)| (mount.point.len(), *at)).map(|(at, _)| at)
+        let mut end = path.len();
+        loop {
+            if end <= self.longest
+                && let Some(found) = self.by_point.get(&path[..end])
+            {
+                return Some(*found);
+            }
+            match path[..end].iter().rposition(|&c| c == b'/')? {
+                0 if end == 1 => return None,
+                0 => end = 1,
+                slash => end = slash,
+            }
+        }
     }
 }
 

@@ -1,5 +1,15 @@
 //! Paths as text: joined and tidied without looking at a file system.
 
+/// Longest path that is followed: the kernel takes none that is longer.
+pub const BYTES_MAX: usize = 4096;
+/// Stands for the directories at the beginning of a path that would be longer.
+pub const CUT: &[u8] = b"/[...]";
+
+/// Whether a path is only the end of a longer one.
+pub fn is_cut(path: &[u8]) -> bool {
+    path.strip_prefix(CUT).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
 /// `path` seen from `base`. `.` and empty components vanish and `..` takes its parent away, which
 /// is only right where no symbolic link is in between; the file system is not here to be asked.
 pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
@@ -11,12 +21,20 @@ pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
     for component in start.split(|&c| c == b'/').chain(path.split(|&c| c == b'/')) {
         match component {
             b"" | b"." => {}
+            // Where a path was cut off, nobody knows what is above.
+            b".." if out == CUT => {}
             b".." => out.truncate(out.iter().rposition(|&c| c == b'/').unwrap_or(0)),
             name => {
                 out.push(b'/');
                 out.extend_from_slice(name);
             }
         }
+    }
+    if out.len() > BYTES_MAX {
+        let end = &out[out.len() - (BYTES_MAX - CUT.len())..];
+        // A name that is longer than that is no name.
+        let whole = end.iter().position(|&c| c == b'/').unwrap_or(end.len());
+        out = [CUT, &end[whole..]].concat();
     }
     if out.is_empty() { b"/".to_vec() } else { out }
 }
@@ -90,7 +108,7 @@ pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Own, own_descriptor, own_link, resolve};
+    use super::{BYTES_MAX, CUT, Own, is_cut, own_descriptor, own_link, resolve};
 
     #[test]
     fn own_descriptors_are_known_by_all_their_names() {
@@ -128,6 +146,22 @@ mod tests {
         {
             check(none, None);
         }
+    }
+
+    #[test]
+    fn of_long_paths_the_end_is_kept() {
+        let mut path = b"/".to_vec();
+        for number in 0..10_000 {
+            path = resolve(&path, format!("directory-{number}").as_bytes());
+            assert!(path.len() <= BYTES_MAX);
+        }
+        assert!(is_cut(&path) && path.ends_with(b"/directory-9998/directory-9999"));
+        for _ in 0..10_000 {
+            path = resolve(&path, b"..");
+        }
+        assert_eq!((&path[..], resolve(&path, b"x")), (CUT, [CUT, b"/x"].concat()));
+        assert!(!is_cut(b"/[...]x") && !is_cut(b"/a"));
+        assert_eq!(resolve(b"/", &[b'x'; 5000]), CUT);
     }
 
     fn check(base: &str, path: &str, expected: &str) {

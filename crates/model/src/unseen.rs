@@ -499,7 +499,7 @@ impl Look for InWorld<'_> {
 
     fn program(&self) -> Vec<u8> {
         let process = self.world.process(self.process);
-        process.map_or_else(Vec::new, |process| process.exe.clone())
+        process.map_or_else(Vec::new, |process| process.exe.to_vec())
     }
 
     fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>> {

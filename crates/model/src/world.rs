@@ -1,14 +1,15 @@
 //! The state of all recorded processes at one point of the recording.
 
-use std::cell::{Ref, RefCell};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
 use events::record::part;
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
-use crate::contents::{self, Contents};
-use crate::descriptors::{Description, Descriptor, DescriptorTable};
+use crate::budget::{Budget, Held};
+use crate::contents::Contents;
+use crate::descriptors::{Description, DescriptorTable, Entry};
 use crate::effects::{self, Effect, Step};
 use crate::filters::Filters;
 
@@ -22,31 +23,71 @@ const O_CLOEXEC: u32 = 0o2_000_000;
 const ARGV_BYTES_MAX: usize = 64 << 10;
 
 /// A process that lives, or whose end was not seen yet.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub struct Process {
     /// Process id as the process sees it.
     pub pid: u32,
     /// The process that made it.
     pub parent: Option<u32>,
     /// Path of the program it runs, once known.
-    pub exe: Vec<u8>,
+    pub exe: Rc<[u8]>,
     /// Arguments of the program it runs, once known.
-    pub argv: Vec<Vec<u8>>,
+    pub argv: Argv,
     /// What it was when its program began, once known.
-    pub state: Option<Box<ProcessState>>,
+    pub state: Option<Rc<ProcessState>>,
     /// Threads of it that live.
-    pub threads: u32,
+    threads: BTreeSet<u32>,
+    /// What it takes of the memory for what lives: itself, and what it was told.
+    _held: Held,
+    held_state: Option<Held>,
+    held_argv: Option<Rc<Held>>,
 }
 
+/// The arguments of a program.
+#[derive(Debug, Clone, Default)]
+pub struct Argv {
+    /// One after the other, each with a NUL at its end.
+    bytes: Rc<[u8]>,
+}
+
+impl Argv {
+    /// The words.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let bytes =
+            self.bytes.strip_suffix(b"\0").or((!self.bytes.is_empty()).then_some(&self.bytes));
+        bytes.into_iter().flat_map(|bytes| bytes.split(|&byte| byte == 0))
+    }
+}
+
+impl Process {
+    /// How many threads of it live.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+}
+
+/// A working directory, as long as nobody goes elsewhere.
+#[derive(Debug, Default)]
+pub struct Directory {
+    /// Its absolute path; empty while unknown.
+    pub path: Vec<u8>,
+    /// For whoever folds: a mark of its own for each.
+    pub mark: Cell<u64>,
+    _held: Option<Held>,
+}
+
+/// A working directory that tasks may share.
+type Place = Rc<RefCell<Rc<Directory>>>;
+
 /// A thread that lives.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Thread {
     /// Its process's number.
     pub process: u32,
     /// Thread id as the process sees it.
     pub tid: u32,
     files: Rc<RefCell<DescriptorTable>>,
-    cwd: Rc<RefCell<Vec<u8>>>,
+    cwd: Place,
     /// Its seccomp filters.
     filters: Option<Rc<Filters>>,
     /// What its tasks were given that have not shown up yet.
@@ -55,18 +96,22 @@ pub struct Thread {
     fresh: bool,
     /// When its last call returns, while the effects of that call are outstanding.
     outstanding: Option<u64>,
+    _held: Held,
 }
 
 /// What a task gets from the one that makes it. It is set aside when the call begins: the maker may
 /// have gone on before the new task's first event.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 struct Spawned {
     /// The call's result, if it returned.
     tid: Option<i64>,
     files: Rc<RefCell<DescriptorTable>>,
-    cwd: Rc<RefCell<Vec<u8>>>,
+    cwd: Place,
     filters: Option<Rc<Filters>>,
 }
+
+/// Bytes that a task takes, with what it is given.
+const TASK_BYTES: usize = size_of::<Thread>() + 512;
 
 /// Makers that ended while tasks of theirs were on their way.
 const LATE_MAX: usize = 1024;
@@ -76,20 +121,30 @@ const SPAWNED_MAX: usize = 256;
 /// The fold. Events must come in the order of their time stamps.
 ///
 /// Calls overlap: what a call takes away is gone when it begins, what it gives is there when it
-/// returns. Memory is bounded by what lives at the same time.
+/// returns. Memory is bounded by what lives at the same time, and where that is more than a
+/// [`Budget`] allows, what comes on top is not known.
 #[derive(Debug, Default)]
 pub struct World {
     processes: BTreeMap<u32, Process>,
     threads: BTreeMap<u32, Thread>,
     outstanding: BTreeMap<(u64, u32), Vec<Effect>>,
     /// What processes will be when their next program begins: told as the program is set up.
-    announced: HashMap<u32, Box<ProcessState>>,
+    announced: HashMap<u32, (Rc<ProcessState>, Held)>,
     pipes: u64,
     /// Some thread has seccomp filters.
     filtered: bool,
     /// Of threads that ended, by number: their process, and what their tasks were given that have
     /// not shown up yet.
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
+    budget: Budget,
+    /// Descriptors and tasks for which there was no room.
+    left_out: u64,
+}
+
+/// What is kept of a state takes so many bytes.
+fn bytes_of(state: &ProcessState) -> usize {
+    let open: usize = state.fds.iter().map(|open| size_of_val(open) + open.target.len()).sum();
+    size_of_val(state) + open + state.exe.len() + state.cwd.len() + state.root.len()
 }
 
 fn copy<T: Clone>(shared: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
@@ -171,7 +226,7 @@ impl World {
 
     /// Every descriptor of a living thread, with the id of its process; shared ones come several
     /// times.
-    pub fn descriptors_of_all(&self, each: &mut dyn FnMut(u32, &Descriptor)) {
+    pub fn descriptors_of_all(&self, each: &mut dyn FnMut(u32, Entry<'_>)) {
         for thread in self.threads.values() {
             let pid = self.processes.get(&thread.process).map_or(0, |process| process.pid);
             thread.files.borrow().iter().for_each(|(_, entry)| each(pid, entry));
@@ -184,12 +239,22 @@ impl World {
             self.processes.get(&thread.process).is_some_and(|process| process.pid == pid)
         };
         let files = self.threads.values().find(is_its)?.files.borrow();
-        Some(Rc::clone(&files.get(fd)?.description))
+        Some(Rc::clone(files.get(fd)?.description))
     }
 
-    /// The working directory of a thread; empty while unknown.
+    /// The working directory of a thread.
+    pub fn directory(&self, thread: u32) -> Option<Rc<Directory>> {
+        Some(self.threads.get(&thread)?.cwd.borrow().clone())
+    }
+
+    /// The path of the working directory of a thread; empty while unknown.
     pub fn cwd(&self, thread: u32) -> Vec<u8> {
-        self.threads.get(&thread).map(|t| t.cwd.borrow().clone()).unwrap_or_default()
+        self.directory(thread).map(|directory| directory.path.clone()).unwrap_or_default()
+    }
+
+    /// Descriptors and tasks that are not known, because too many lived at one time.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Whether some thread has seccomp filters.
@@ -280,6 +345,18 @@ impl World {
         self.filtered = true;
     }
 
+    /// A table in which nothing is known to be open.
+    fn no_files(&self) -> Rc<RefCell<DescriptorTable>> {
+        Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone())))
+    }
+
+    /// A working directory that somebody has gone to.
+    pub(crate) fn directory_at(&self, path: impl Into<Vec<u8>>) -> Rc<Directory> {
+        let path = path.into();
+        let _held = Some(self.budget.hold(path.len()));
+        Rc::new(Directory { path, mark: Cell::new(0), _held })
+    }
+
     pub(crate) fn next_pipe(&mut self) -> u64 {
         self.pipes += 1;
         self.pipes
@@ -316,7 +393,10 @@ impl World {
     fn effect(&mut self, thread: u32, effect: Effect) {
         let Some(thread) = self.threads.get_mut(&thread) else { return };
         match effect {
-            Effect::Install { fd, entry } => thread.files.borrow_mut().install(fd, entry),
+            Effect::Install { fd, entry } => {
+                let has_room = thread.files.borrow_mut().install(fd, entry);
+                self.left_out += u64::from(!has_room);
+            }
             Effect::Close { fd } => thread.files.borrow_mut().close(fd),
             Effect::CloseRange { first, last } => {
                 thread.files.borrow_mut().close_range(first, last);
@@ -324,7 +404,7 @@ impl World {
             Effect::SetCloseOnExec { first, last, on } => {
                 thread.files.borrow_mut().set_close_on_exec(first, last, on);
             }
-            Effect::Chdir { path } => *thread.cwd.borrow_mut() = path,
+            Effect::Chdir { directory } => *thread.cwd.borrow_mut() = directory,
             Effect::Bound { description, local } => {
                 description.addresses.borrow_mut().local = Some(local);
             }
@@ -345,35 +425,54 @@ impl World {
     }
 
     fn start(&mut self, number: u32, how: StartHow, process: u32, parent: u32, pid: u32, tid: u32) {
-        let mut given = Spawned::default();
+        self.end(number);
+        if !self.budget.has_room() {
+            self.left_out += 1;
+            return;
+        }
+        let mut given = None;
         if let Some(maker) = self.threads.get_mut(&parent) {
             // A task whose making was not recorded gets what its maker has now.
             let usual = if how == StartHow::Thread { CLONE_FILES | CLONE_FS } else { 0 };
-            given = claim(&mut maker.spawned, tid).unwrap_or_else(|| maker.give(usual, None));
+            given = claim(&mut maker.spawned, tid).or_else(|| Some(maker.give(usual, None)));
         } else if let Some((_, spawned)) = self.late.get_mut(&parent) {
-            given = claim(spawned, tid).unwrap_or_default();
+            given = claim(spawned, tid);
         } else if how == StartHow::Thread {
             // Nobody saw its maker: threads of one process share, most likely.
-            let other = self.threads.values().find(|other| other.process == process);
-            given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None)).unwrap_or_default();
+            let other = self.processes.get(&process).and_then(|p| p.threads.first());
+            let other = other.and_then(|other| self.threads.get(other));
+            given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None));
         }
-        let Spawned { files, cwd, filters, .. } = given;
+        let (files, cwd, filters) = match given {
+            Some(Spawned { files, cwd, filters, .. }) => (files, cwd, filters),
+            None => (self.no_files(), Place::default(), None),
+        };
         let maker = self.threads.get(&parent);
         let late = self.late.get(&parent).map(|late| late.0);
         let maker_process = maker.map(|m| m.process).or(late);
         let inherited = maker_process
             .and_then(|m| self.processes.get(&m))
-            .map(|m| (m.exe.clone(), m.argv.clone()));
-        self.end(number);
+            .map(|m| (m.exe.clone(), m.argv.clone(), m.held_argv.clone()));
         let entry = self.processes.entry(process).or_insert_with(|| {
-            let (exe, argv) = inherited.unwrap_or_default();
-            Process { pid, parent: maker_process, exe, argv, ..Process::default() }
+            let (exe, argv, held_argv) = inherited.unwrap_or_default();
+            Process {
+                pid,
+                parent: maker_process,
+                exe,
+                argv,
+                state: None,
+                threads: BTreeSet::new(),
+                _held: self.budget.hold(size_of::<Process>()),
+                held_state: None,
+                held_argv,
+            }
         });
-        entry.threads += 1;
+        entry.threads.insert(number);
         let fresh = how != StartHow::Thread;
         let spawned = VecDeque::new();
+        let (_held, outstanding) = (self.budget.hold(TASK_BYTES), None);
         let thread =
-            Thread { process, tid, files, cwd, filters, spawned, fresh, outstanding: None };
+            Thread { process, tid, files, cwd, filters, spawned, fresh, outstanding, _held };
         self.threads.insert(number, thread);
         if fresh {
             self.state(process);
@@ -388,15 +487,21 @@ impl World {
         thread.files.borrow_mut().exec();
         thread.cwd = copy(&thread.cwd);
         let process = thread.process;
-        self.threads.retain(|&other, thread| other == number || thread.process != process);
         if let Some(process) = self.processes.get_mut(&process) {
-            process.threads = 1;
+            for other in std::mem::replace(&mut process.threads, BTreeSet::from([number])) {
+                if other != number {
+                    self.threads.remove(&other);
+                }
+            }
             let argv = data.iter().find(|d| d.part == part::ARGV);
+            let has_room = self.budget.has_room();
+            let argv = argv.filter(|_| has_room);
             if let Some(Ok(bytes)) = argv.map(|d| contents.read(&d.content, ARGV_BYTES_MAX)) {
-                process.argv = contents::strings(&bytes);
+                process.held_argv = Some(Rc::new(self.budget.hold(bytes.len())));
+                process.argv = Argv { bytes: bytes.into() };
                 // What a launched process runs was told at its start.
                 if !(launched && process.state.is_some()) {
-                    process.exe = process.argv.first().cloned().unwrap_or_default();
+                    process.exe = process.argv.iter().next().unwrap_or_default().into();
                 }
             }
         }
@@ -406,33 +511,61 @@ impl World {
     /// The state is read while the program is set up: most often before its first event, but the
     /// clocks of two CPUs decide.
     fn announce(&mut self, state: &ProcessState) {
-        self.announced.insert(state.process, Box::new(state.clone()));
-        if self.threads.values().any(|t| t.process == state.process && t.fresh) {
+        if !self.budget.has_room() {
+            self.left_out += 1;
+            return;
+        }
+        let held = self.budget.hold(bytes_of(state));
+        self.announced.insert(state.process, (Rc::new(state.clone()), held));
+        if self.tasks(state.process).any(|thread| thread.fresh) {
             self.state(state.process);
         }
     }
 
+    /// The threads of a process.
+    fn tasks(&self, process: u32) -> impl Iterator<Item = &Thread> {
+        let threads = self.processes.get(&process).map(|process| process.threads.iter());
+        threads.into_iter().flatten().filter_map(|number| self.threads.get(number))
+    }
+
     /// Among a thread's own events, a state is what holds from there on.
     fn correct(&mut self, state: &ProcessState) {
-        for thread in self.threads.values().filter(|t| t.process == state.process) {
-            *thread.cwd.borrow_mut() = state.cwd.clone();
-            thread.files.borrow_mut().replace(&state.fds, O_CLOEXEC);
-        }
+        self.take_over(state, DescriptorTable::replace);
         if let Some(process) = self.processes.get_mut(&state.process) {
-            process.exe = state.exe.clone();
-            process.state = Some(Box::new(state.clone()));
+            process.exe = state.exe[..].into();
+            process.state = Some(Rc::new(state.clone()));
+            process.held_state = Some(self.budget.hold(bytes_of(state)));
         }
     }
 
     fn state(&mut self, process: u32) {
-        let Some(state) = self.announced.remove(&process) else { return };
-        for thread in self.threads.values().filter(|t| t.process == state.process) {
-            *thread.cwd.borrow_mut() = state.cwd.clone();
-            thread.files.borrow_mut().correct(&state.fds, O_CLOEXEC);
-        }
-        if let Some(process) = self.processes.get_mut(&state.process) {
-            process.exe = state.exe.clone();
+        let Some((state, held)) = self.announced.remove(&process) else { return };
+        self.take_over(&state, DescriptorTable::correct);
+        if let Some(process) = self.processes.get_mut(&process) {
+            process.exe = state.exe[..].into();
             process.state = Some(state);
+            process.held_state = Some(held);
+        }
+    }
+
+    /// All threads of a process get what a state says of it: one table, of which they have copies.
+    fn take_over(
+        &self,
+        state: &ProcessState,
+        by: fn(&mut DescriptorTable, &[trace::event::OpenFd], u32),
+    ) {
+        let directory = self.directory_at(&state.cwd[..]);
+        let mut files: Option<DescriptorTable> = None;
+        for thread in self.tasks(state.process) {
+            *thread.cwd.borrow_mut() = directory.clone();
+            let mut table = thread.files.borrow_mut();
+            match &files {
+                Some(files) => *table = files.clone(),
+                None => {
+                    by(&mut table, &state.fds, O_CLOEXEC);
+                    files = Some(table.clone());
+                }
+            }
         }
     }
 
@@ -446,15 +579,17 @@ impl World {
             }
         }
         if let Some(process) = self.processes.get_mut(&thread.process) {
-            process.threads = process.threads.saturating_sub(1);
+            process.threads.remove(&number);
         }
     }
 
     /// A killed process may leave threads that never said that they ended.
     fn exit(&mut self, number: u32) {
-        self.processes.remove(&number);
         self.announced.remove(&number);
-        self.threads.retain(|_, thread| thread.process != number);
+        let threads = self.processes.remove(&number).map(|process| process.threads);
+        for thread in threads.into_iter().flatten() {
+            self.threads.remove(&thread);
+        }
     }
 }
 

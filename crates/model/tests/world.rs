@@ -274,7 +274,7 @@ fn what_the_kernel_says_at_exec_counts() {
     story.check(2, &[(0, "/dev/null"), (3, "/a")]);
     story.check_cwd(2, "/right");
     story.check_cwd(1, "/wrong");
-    assert_eq!(story.world.process(2).unwrap().exe, b"/bin/true");
+    assert_eq!(story.world.process(2).unwrap().exe[..], *b"/bin/true");
 }
 
 #[test]
@@ -330,11 +330,11 @@ fn a_launched_process_runs_what_was_told_at_its_start() {
         content: Content::Inline(name.to_vec()),
     };
     story.event(1, EventKind::Image { tid: 100, data: vec![image(b"python3\0")] });
-    assert_eq!(story.world.process(1).unwrap().exe, exe);
+    assert_eq!(story.world.process(1).unwrap().exe[..], exe[..]);
     // Another program, of which only its arguments are known.
     story.call(1, "execve", &[1, 2, 3], 0, &[(0, false, b"/bin/true")]);
     story.event(1, EventKind::Image { tid: 100, data: vec![image(b"true\0")] });
-    assert_eq!(story.world.process(1).unwrap().exe, b"true");
+    assert_eq!(story.world.process(1).unwrap().exe[..], *b"true");
 }
 
 #[test]

@@ -409,7 +409,7 @@ impl Changes {
         if !realm::is_stored(path) {
             return false;
         }
-        if self.tasks.is_foreign(thread) {
+        if self.tasks.is_foreign(thread) || model::path::is_cut(path) {
             self.paths.left_out += 1;
             return false;
         }
@@ -437,7 +437,8 @@ impl Changes {
 
     fn kept(&mut self, thread: u32, named: [Option<Box<[u8]>>; 2]) -> [Option<Box<[u8]>>; 2] {
         let stored = named.map(|path| path.filter(|path| realm::is_stored(path)));
-        if self.tasks.is_foreign(thread) {
+        let is_too_long = stored.iter().flatten().any(|path| model::path::is_cut(path));
+        if is_too_long || self.tasks.is_foreign(thread) {
             self.paths.left_out += stored.iter().flatten().count() as u64;
             return [None, None];
         }

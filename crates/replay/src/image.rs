@@ -169,6 +169,12 @@ pub fn build(
     if fold.seen.too_large > 0 {
         built.left_out.insert(assemble::left_out::SIZE, fold.seen.too_large);
     }
+    if fold.tree.too_deep > 0 {
+        built.left_out.insert(assemble::left_out::DEEP, fold.tree.too_deep);
+    }
+    if fold.world.left_out() > 0 {
+        built.left_out.insert(assemble::left_out::NOT_FOLLOWED, fold.world.left_out());
+    }
     fold.staging.finish().map_err(|e| ImageError::write(b"/", e))?;
     let (seen_bytes, given_up) = (fold.seen.bytes, fold.seen.given_up);
     Ok(Built { seen_bytes, given_up, unknown, untold, ..built })

@@ -167,6 +167,11 @@ impl<'a> Planner<'a> {
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
         self.tally.count_into(outcome);
+        if self.world.left_out() > 0 {
+            let what = "descriptors and tasks that are too many to be followed";
+            let not_followed = &mut outcome.unsupported_here;
+            outcome::Outcome::count(not_followed, what, self.world.left_out());
+        }
     }
 
     fn event(&mut self, next: &Sequenced) {

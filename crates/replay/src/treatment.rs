@@ -232,6 +232,9 @@ impl Judge {
                 false => not_here.push(value as i32),
             }
         }
+        if not_here.is_empty() && paths.iter().any(|(_, path)| model::path::is_cut(path)) {
+            return Treatment::Skip("it is in directories too deep to be followed");
+        }
         // An empty path is that of the descriptor, which may be no path.
         let here = |path: &[u8]| path.first() == Some(&b'/') && self.is_real(path);
         let paths_here = paths.iter().all(|(_, path)| here(path));
@@ -277,6 +280,7 @@ impl Judge {
                 path.first() == Some(&b'/')
                     && !path.ends_with(b" (deleted)")
                     && !path.starts_with(b"/memfd:")
+                    && !model::path::is_cut(path)
                     && self.is_real(path)
             }
             Origin::Unnamed
@@ -402,7 +406,7 @@ fn files<'a>(
     table: &'a DescriptorTable,
 ) -> impl Iterator<Item = &'a Description> {
     let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
-    fds.filter_map(|(_, fd)| Some(&*table.get(fd as i32)?.description))
+    fds.filter_map(|(_, fd)| Some(&**table.get(fd as i32)?.description))
 }
 
 /// Whether bytes come out of it as they come, not where an offset says.

@@ -65,6 +65,8 @@ pub struct Unread {
     pub count: u64,
     /// The first of them.
     pub errors: Vec<ReadError>,
+    /// Descriptors and tasks that were not followed, see [`World::left_out`].
+    pub left_out: u64,
 }
 
 impl Unread {
@@ -175,6 +177,7 @@ pub fn in_order(
         watch.add(&moment, accept(&moment), contents);
         world.finish(step);
     }
+    unread.left_out = world.left_out();
     unread
 }
 

@@ -1,9 +1,10 @@
 //! The table `processes`: a row for each process, written when it ends.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use model::Moment;
-use trace::event::{EventKind, StartHow};
+use model::{Argv, Moment};
+use trace::event::{EventKind, ProcessState, StartHow};
 
 use crate::batch::{Batch, Row};
 use crate::column::Column;
@@ -44,17 +45,9 @@ struct Life {
     parent: Option<u32>,
     how: &'static str,
     start_ns: u64,
-    exe: Vec<u8>,
-    argv: Vec<Vec<u8>>,
-    state: Option<State>,
-}
-
-struct State {
-    cwd: Vec<u8>,
-    root: Vec<u8>,
-    uid: u32,
-    gid: u32,
-    umask: u32,
+    exe: Rc<[u8]>,
+    argv: Argv,
+    state: Option<Rc<ProcessState>>,
 }
 
 /// How a process ended.
@@ -111,14 +104,8 @@ impl Processes {
         let known = moment.world.process(number);
         if let (Some(life), Some(process)) = (self.lives.get_mut(&number), known) {
             life.exe.clone_from(&process.exe);
-            life.argv.clone_from(&process.argv);
-            life.state = process.state.as_ref().map(|state| State {
-                cwd: state.cwd.clone(),
-                root: state.root.clone(),
-                uid: state.uids[0],
-                gid: state.gids[0],
-                umask: state.umask,
-            });
+            life.argv = process.argv.clone();
+            life.state.clone_from(&process.state);
         }
     }
 
@@ -153,13 +140,13 @@ fn row(mut row: Row<'_>, epoch_ns: u64, number: u32, life: &Life, end: End) {
     row.number(end.status.filter(|_| killed.is_some()).map(|status| (status >> 7 & 1).into()));
     let text = |text: &[u8]| (!text.is_empty()).then(|| text.to_vec());
     row.text(text(&life.exe).as_deref());
-    let put = |column: &mut Column, place, word: &Vec<u8>| column.text(place, word);
+    let put = |column: &mut Column, place, word: &[u8]| column.text(place, word);
     row.column().list(crate::column::Place::default(), life.argv.iter(), put);
     let state = life.state.as_ref();
     row.text(state.and_then(|state| text(&state.cwd)).as_deref());
     row.text(state.and_then(|state| text(&state.root)).as_deref());
-    row.number(state.map(|state| id(state.uid)));
-    row.number(state.map(|state| id(state.gid)));
+    row.number(state.map(|state| id(state.uids[0])));
+    row.number(state.map(|state| id(state.gids[0])));
     row.number(state.map(|state| id(state.umask)));
     row.end();
 }

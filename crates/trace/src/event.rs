@@ -225,6 +225,29 @@ pub struct ProcessState {
     pub fds_left_out: u64,
 }
 
+impl ProcessState {
+    /// A copy that has none of the open descriptors.
+    pub fn without_fds(&self) -> ProcessState {
+        ProcessState {
+            process: self.process,
+            pid: self.pid,
+            ppid: self.ppid,
+            exe: self.exe.clone(),
+            cwd: self.cwd.clone(),
+            root: self.root.clone(),
+            uids: self.uids,
+            gids: self.gids,
+            groups: self.groups.clone(),
+            umask: self.umask,
+            sig_blocked: self.sig_blocked,
+            sig_ignored: self.sig_ignored,
+            limits: self.limits.clone(),
+            fds: Vec::new(),
+            fds_left_out: self.fds_left_out,
+        }
+    }
+}
+
 /// An open descriptor at the start of a program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OpenFd {

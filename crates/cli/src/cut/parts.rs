@@ -1,7 +1,7 @@
 //! What a part of a trace must tell beside its calls: how their threads began, and what their
 //! descriptors mean, where the calls that tell are left out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use events::shape::{Classes, Kind, Ret};
 use model::decode::shape::shape_of;
@@ -33,6 +33,10 @@ struct Part {
     /// Up to when descriptors and directories may change by what was left out; `None`: the part
     /// tells what they are.
     untold: Option<u64>,
+    /// How many descriptors there were too many to be told, when last they were counted.
+    too_many: u64,
+    /// All its threads that live.
+    living: HashSet<u32>,
 }
 
 struct Thread {
@@ -49,6 +53,7 @@ impl Parts {
                 let part = self.processes.entry(*process).or_default();
                 part.births.start(event);
                 part.untold.get_or_insert(event.tsc);
+                part.living.insert(event.thread);
                 let thread = Thread { process: *process, start: event.clone() };
                 self.threads.insert(event.thread, thread);
             }
@@ -97,14 +102,19 @@ impl Parts {
     pub fn ended(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Exit { process, .. } => {
-                self.processes.remove(process);
-                self.threads.retain(|_, thread| thread.process != *process);
+                let living = self.processes.remove(process).map(|part| part.living);
+                for number in living.into_iter().flatten() {
+                    if self.threads.get(&number).is_some_and(|t| t.process == *process) {
+                        self.threads.remove(&number);
+                    }
+                }
             }
             EventKind::End { .. } => {
                 if let Some(thread) = self.threads.remove(&event.thread)
                     && let Some(part) = self.processes.get_mut(&thread.process)
                 {
                     part.threads.remove(&event.thread);
+                    part.living.remove(&event.thread);
                 }
             }
             _ => {}
@@ -130,7 +140,8 @@ impl Parts {
         }
         let now = moment.event.tsc;
         if let Some(call) = call.filter(|call| part.untold.is_some() && names_files(call)) {
-            let state = state(moment, thread.process, call);
+            let state = state(moment, thread.process, call, part.too_many);
+            part.too_many = state.fds_left_out;
             part.untold = match state.fds_left_out {
                 // Other calls need others.
                 1.. => Some(u64::MAX),
@@ -162,51 +173,61 @@ fn names_files(call: &Call) -> bool {
     shape_of(call).args.iter().any(|arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path))
 }
 
-/// What a process is as a call of it begins.
-fn state(moment: &Moment<'_>, number: u32, call: &Call) -> ProcessState {
-    let mut state = inherited_state(moment, number);
+/// What a process is as a call of it begins. Where there are too many descriptors to be told, those
+/// of this call are told, and the first time others as far as there is room; `too_many` is how many
+/// were left out then.
+fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> ProcessState {
+    let known = known_state(moment, number);
+    let mut state = known.map_or_else(ProcessState::default, |(_, known)| known.without_fds());
+    if known.is_some_and(|(of, _)| of != number) {
+        // Its own numbers are not known.
+        (state.pid, state.ppid) = (0, 0);
+    }
     state.process = number;
     if let Some(process) = moment.world.process(number) {
-        state.exe = process.exe.clone();
+        state.exe = process.exe.to_vec();
     }
     state.cwd = moment.world.cwd(moment.event.thread);
-    let before = std::mem::take(&mut state.fds);
-    state.fds_left_out = 0;
+    state.fds_left_out = too_many;
     let Some(table) = moment.world.descriptors(moment.event.thread) else { return state };
-    let named: Vec<i32> = {
+    let before = known.map_or(&[][..], |(_, known)| &known.fds);
+    let open = |(fd, entry): (i32, model::Entry<'_>)| {
+        let target = entry.description.label();
+        // The kernel lists them in order.
+        let at = before.binary_search_by_key(&fd, |open| open.fd).ok();
+        let known = at.map(|at| &before[at]).filter(|open| open.target == target);
+        let mut open = known.cloned().unwrap_or(OpenFd { fd, target, offset: 0, flags: 0 });
+        open.flags = open.flags & !O_CLOEXEC | if entry.close_on_exec { O_CLOEXEC } else { 0 };
+        open
+    };
+    let named: BTreeSet<i32> = {
         let shape = shape_of(call);
         let args = shape.args.iter().zip(call.args);
         let fds = args.filter(|(arg, _)| matches!(arg.kind, Kind::Fd | Kind::DirFd));
         fds.map(|(_, value)| value as i32).collect()
     };
-    let all = table.iter().count();
-    for (fd, entry) in table.iter() {
-        let room = TOLD_MAX.saturating_sub(named.len());
-        if all > TOLD_MAX && state.fds.len() >= room && !named.contains(&fd) {
-            state.fds_left_out += 1;
-            continue;
-        }
-        let target = entry.description.label();
-        let known = before.iter().find(|open| open.fd == fd && open.target == target);
-        let mut open = known.cloned().unwrap_or(OpenFd { fd, target, offset: 0, flags: 0 });
-        open.flags = open.flags & !O_CLOEXEC | if entry.close_on_exec { O_CLOEXEC } else { 0 };
-        state.fds.push(open);
+    let named_open = named.iter().filter_map(|fd| Some((*fd, table.get(*fd)?)));
+    if too_many > 0 {
+        state.fds.extend(named_open.map(open));
+        return state;
     }
+    let all = table.len();
+    let others = table.iter().filter(|(fd, _)| all <= TOLD_MAX || !named.contains(fd));
+    let room = if all <= TOLD_MAX { all } else { TOLD_MAX - named.len() };
+    state.fds.extend(others.take(room).map(open));
+    if all > TOLD_MAX {
+        state.fds.extend(named_open.map(open));
+    }
+    state.fds_left_out = (all - state.fds.len()) as u64;
+    state.fds.sort_by_key(|open| open.fd);
     state
 }
 
-/// What a process was when its program began, or had from the one that made it: mask, ids, limits.
-fn inherited_state(moment: &Moment<'_>, number: u32) -> ProcessState {
+/// What is known of a process's state when its program began, or of that of the one that made it;
+/// and of which process.
+fn known_state<'a>(moment: &Moment<'a>, number: u32) -> Option<(u32, &'a ProcessState)> {
     let process = |number| moment.world.process(number).map(|process| (number, process));
     let mut ancestors = std::iter::successors(process(number), |(_, at)| process(at.parent?));
     let known = ancestors.by_ref().take(ANCESTORS_MAX).find(|(_, at)| at.state.is_some());
-    let Some((of, state)) = known.and_then(|(of, at)| Some((of, at.state.as_deref()?))) else {
-        return ProcessState::default();
-    };
-    let mut state = state.clone();
-    if of != number {
-        // Its own numbers are not known.
-        (state.pid, state.ppid) = (0, 0);
-    }
-    state
+    known.and_then(|(of, at)| Some((of, at.state.as_deref()?)))
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 
 use export::perfetto::{Detail, Event, Kind, Pipes, Writer};
 use model::decode::siginfo;
-use model::{Contents, Moment, Origin, names, spawn_flags};
+use model::{Argv, Contents, Moment, Origin, names, spawn_flags};
 use report::role::{self, Role};
 use trace::Trace;
 use trace::event::{Call, EventKind, RECORDER};
@@ -50,7 +50,7 @@ struct UnderWay {
 struct Program {
     pid: u32,
     name: String,
-    command: Vec<String>,
+    command: Argv,
     /// The reader knows its track.
     shown: bool,
 }
@@ -330,16 +330,11 @@ impl<W: Write> Picture<W> {
     /// Takes note of what a process runs.
     fn name(&mut self, moment: &Moment<'_>, number: u32) {
         let Some(process) = moment.world.process(number) else { return };
-        let shown = |bytes: &[u8]| {
-            let mut text = String::new();
-            escape(&mut text, bytes, &[]);
-            text
-        };
         let file = process.exe.rsplit(|c| *c == b'/').next().unwrap_or_default();
         let program = self.programs.entry(number).or_default();
         program.pid = process.pid;
         program.name = shown(file);
-        program.command = process.argv.iter().map(|word| shown(word)).collect();
+        program.command = process.argv.clone();
     }
 
     fn exit(
@@ -383,13 +378,20 @@ impl<W: Write> Picture<W> {
     }
 }
 
+fn shown(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    escape(&mut text, bytes, &[]);
+    text
+}
+
 fn finish_process<W: Write>(out: &mut Writer<W>, number: u32, program: &Program) -> io::Result<()> {
     if !program.shown {
         return Ok(());
     }
     let unknown = format!("process {}", program.pid);
     let name = if program.name.is_empty() { &unknown } else { &program.name };
-    let about = (name.as_str(), &program.command[..]);
+    let command: Vec<String> = program.command.iter().map(shown).collect();
+    let about = (name.as_str(), &command[..]);
     out.process(track::process(number), program.pid, Some(about))
 }
 

@@ -95,7 +95,7 @@ fn one(call: &event::Call, moment: &Moment<'_>, trace: &Trace) -> Call {
 /// The processes that have another end of the pipe behind a descriptor.
 fn others(moment: &Moment<'_>, fd: i32) -> BTreeSet<u32> {
     let Some(table) = moment.world.descriptors(moment.event.thread) else { return BTreeSet::new() };
-    let Some(own) = table.get(fd).map(|entry| &entry.description) else { return BTreeSet::new() };
+    let Some(own) = table.get(fd).map(|entry| entry.description) else { return BTreeSet::new() };
     let mut others = BTreeSet::new();
     if own.path.starts_with(b"pipe:") {
         moment.world.descriptors_of_all(&mut |pid, entry| {

@@ -138,11 +138,12 @@ pub fn gather(trace: &Trace) -> Gathered {
         });
         (join(about_files), join(safety))
     });
-    let AboutFiles { files, plots, lanes } = about_files;
+    let AboutFiles { files, plots, lanes, left_out } = about_files;
     let (durability, findings) = safety;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
-    let (counts, unread) =
+    let (counts, mut unread) =
         pass::in_parallel(trace, workers, &|| Counts::new(interval_ns), &|_| true);
+    unread.left_out = left_out;
     Gathered {
         span_ns,
         interval_ns,
@@ -165,11 +166,16 @@ fn join<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
     handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn watch<W: Watch>(trace: &Trace, mut watch: W) -> W {
+fn watch<W: Watch>(trace: &Trace, watch: W) -> W {
+    watch_all(trace, watch).0
+}
+
+/// The same, and how many descriptors and tasks were not followed.
+fn watch_all<W: Watch>(trace: &Trace, mut watch: W) -> (W, u64) {
     let mut stored = source::Stored(trace);
     // What cannot be read is counted in the pass over all blocks.
-    pass::in_order(trace, &mut stored, &mut watch, &|_| true, &|_| false);
-    watch
+    let unread = pass::in_order(trace, &mut stored, &mut watch, &|_| true, &|_| false);
+    (watch, unread.left_out)
 }
 
 /// What two passes tell, of which the second needs the first.
@@ -177,11 +183,15 @@ struct AboutFiles {
     files: files::View,
     plots: Vec<(usize, Plot)>,
     lanes: BTreeMap<u32, Lane>,
+    /// Descriptors and tasks that were not followed.
+    left_out: u64,
 }
 
 /// The files, and then where in the busiest of them data was moved.
 fn about_files(trace: &Trace, interval_ns: u64) -> AboutFiles {
-    let files = watch(trace, Files::new(Mounts::parse(&trace.preamble().mounts))).finish();
+    let files = Files::new(Mounts::parse(&trace.preamble().mounts));
+    let (files, left_out) = watch_all(trace, files);
+    let files = files.finish();
     let mut busiest: Vec<usize> =
         (0..files.files.len()).filter(|place| files.files[*place].0.is_stored).collect();
     busiest.sort_by_key(|place| std::cmp::Reverse(moved_bytes(&files, *place)));
@@ -191,7 +201,7 @@ fn about_files(trace: &Trace, interval_ns: u64) -> AboutFiles {
     let offsets = Offsets::new(interval_ns, paths);
     let places = watch(trace, Places { offsets, lanes: Lanes::new(interval_ns) });
     let plots = busiest.into_iter().zip(places.offsets.finish()).collect();
-    AboutFiles { files, plots, lanes: places.lanes.finish() }
+    AboutFiles { files, plots, lanes: places.lanes.finish(), left_out }
 }
 
 /// Bytes that were read from and written to a file.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use events::record::{data_flag, part};
+use events::record::{Identity, data_flag, part};
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, Preamble, ProcessState, RECORDER,
     StartHow, Totals,
@@ -33,7 +33,12 @@ pub struct Made {
 impl Script {
     /// A trace of one program, thread 1 of process 1, started as the superuser in `/`.
     pub fn new(path: &Path) -> Script {
-        let mut script = Script::empty(path);
+        Script::empty(path).begun()
+    }
+
+    /// Its first program has begun.
+    pub fn begun(self) -> Script {
+        let mut script = self;
         script.start(1, StartHow::Launch, 1, 0);
         script.state(1, |_| {});
         script.push(1, EventKind::Image { tid: 1001, data: Vec::new() });
@@ -42,11 +47,13 @@ impl Script {
 
     /// A trace of nothing.
     pub fn empty(path: &Path) -> Script {
-        let preamble = Preamble {
-            tsc_hz: HZ,
-            mounts: vec![b"22 1 8:1 / / rw - ext4 /dev/sda1 rw".to_vec()],
-            ..Preamble::default()
-        };
+        Script::told(path, "", vec![b"22 1 8:1 / / rw - ext4 /dev/sda1 rw".to_vec()])
+    }
+
+    /// The same of a machine with a name and mounts.
+    pub fn told(path: &Path, host: &str, mounts: Vec<Vec<u8>>) -> Script {
+        let host = host.to_string();
+        let preamble = Preamble { tsc_hz: HZ, host, mounts, ..Preamble::default() };
         let file = Box::new(File::create(path).unwrap());
         let options = WriterOptions { workers: 0, ..WriterOptions::default() };
         Script { writer: Writer::new(file, &preamble, options).unwrap(), tsc: 0 }
@@ -186,6 +193,12 @@ impl Made {
     /// A string.
     pub fn text(self, arg: u8, text: &str) -> Made {
         self.bytes(arg, part::WHOLE, 0, text.as_bytes())
+    }
+
+    /// What a path argument leads to.
+    #[allow(dead_code, reason = "traces that are only read have it")]
+    pub fn identity(&mut self, arg: u8, identity: Identity) {
+        self.call.identities.push((arg, identity));
     }
 
     /// It never came back.

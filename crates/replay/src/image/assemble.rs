@@ -30,6 +30,8 @@ pub mod left_out {
     pub const NEW_LINK: &str = "further names of a file on another file system";
     pub const SPECIAL: &str = "fifos and sockets that this file system does not take";
     pub const SIZE: &str = "files larger than this file system takes";
+    pub const DEEP: &str = "names more than 500 directories deep";
+    pub const NOT_FOLLOWED: &str = "descriptors and tasks that are too many to be followed";
     pub const SECOND: &str = "second names of directories";
     pub const NAME: &str = "names that this file system does not take";
 }
@@ -38,7 +40,8 @@ pub mod left_out {
 struct Frame {
     node: NodeId,
     directory: OwnedFd,
-    path: Vec<u8>,
+    /// Bytes of its path, which does not end in a slash.
+    path_len: usize,
     left: Vec<(Name, NodeId)>,
     something: bool,
 }
@@ -58,16 +61,20 @@ pub fn assemble(
     assembly.made.insert(NodeId::ROOT);
     let directory = rustix::fs::openat(root, ".", DIRECTORY, Mode::empty())
         .map_err(|error| ImageError::write(b"/", error))?;
-    let mut frames = vec![assembly.frame(NodeId::ROOT, directory, b"/".to_vec())];
+    let mut frames = vec![assembly.frame(NodeId::ROOT, directory, 0)];
+    let mut path = Vec::new();
     while let Some(frame) = frames.last_mut() {
+        path.truncate(frame.path_len);
         match frame.left.pop() {
             Some((name, node)) => {
-                let below = assembly.child(frame, &name, node)?;
+                path.push(b'/');
+                path.extend_from_slice(&name);
+                let below = assembly.child(frame, &name, node, &path)?;
                 frames.extend(below);
             }
             None => {
                 if let Some(frame) = frames.pop() {
-                    assembly.done(&frame)?;
+                    assembly.done(&frame, &path)?;
                 }
             }
         }
@@ -164,12 +171,12 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    fn frame(&self, node: NodeId, directory: OwnedFd, path: Vec<u8>) -> Frame {
+    fn frame(&self, node: NodeId, directory: OwnedFd, path_len: usize) -> Frame {
         let known = self.tree.directory(node);
         let had = known.map(|known| &known.had).into_iter().flatten();
         let left = had.rev().map(|(name, id)| (name.clone(), self.tree.find(*id))).collect();
         let something = known.is_some_and(|known| known.had_something);
-        Frame { node, directory, path, left, something }
+        Frame { node, directory, path_len, left, something }
     }
 
     /// Makes one file; of a directory, the frame for what is in it.
@@ -178,13 +185,10 @@ impl Assembly<'_> {
         frame: &Frame,
         name: &Name,
         id: NodeId,
+        path: &[u8],
     ) -> Result<Option<Frame>, ImageError> {
-        let mut path = frame.path.clone();
-        if path.last() != Some(&b'/') {
-            path.push(b'/');
-        }
-        path.extend_from_slice(name);
-        if !is_built(&path) {
+        // The machine's own devices stand there, whatever the trace takes them for.
+        if !is_built(path) || DEVICES.contains(&path) {
             return Ok(None);
         }
         let node = self.tree.node(id);
@@ -200,24 +204,20 @@ impl Assembly<'_> {
                 return match self.directory(above, name) {
                     Ok(fd) => {
                         self.built.directories += 1;
-                        Ok(Some(self.frame(id, fd, path)))
+                        Ok(Some(self.frame(id, fd, path.len())))
                     }
-                    Err(error) => self.refused(&path, error).map(|()| None),
+                    Err(error) => self.refused(path, error).map(|()| None),
                 };
             }
             Kind::Link => self.link(above, name, id),
             Kind::Fifo | Kind::Socket => self.special(above, name, id, kind),
             Kind::Device => {
-                let from_machine = DEVICES.contains(&&path[..]);
-                if !from_machine {
-                    self.built.leave_out(left_out::DEVICE);
-                }
+                self.built.leave_out(left_out::DEVICE);
                 Ok(())
             }
-            Kind::File | Kind::Unknown if DEVICES.contains(&&path[..]) => Ok(()),
-            Kind::File | Kind::Unknown => self.file(above, name, id, &path),
+            Kind::File | Kind::Unknown => self.file(above, name, id, path),
         };
-        made.or_else(|error| self.refused(&path, error)).map(|()| None)
+        made.or_else(|error| self.refused(path, error)).map(|()| None)
     }
 
     /// What a file system does not take is counted; all else is an error.
@@ -374,9 +374,8 @@ impl Assembly<'_> {
     }
 
     /// Nothing more is put into a directory.
-    fn done(&mut self, frame: &Frame) -> Result<(), ImageError> {
-        let failed =
-            |error: io::Error| ImageError::Write { path: frame.path.clone(), source: error };
+    fn done(&mut self, frame: &Frame, path: &[u8]) -> Result<(), ImageError> {
+        let failed = |error: io::Error| ImageError::write(path, error);
         if frame.something {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
             rustix::fs::openat(&frame.directory, SOMETHING, flags, Mode::RUSR)

@@ -18,6 +18,9 @@ use super::tree::{NodeId, absolute};
 /// Stretches and ranges that are kept of all files together; beyond, a file's content is no longer
 /// followed.
 const KEPT_MAX: usize = 2 << 20;
+/// Stretches that are looked up in the whole pass, beyond the first of each read, before files of
+/// many stretches are no longer followed.
+const LOOKED_UP_MAX: usize = 64 << 20;
 /// `FICLONE` and `FICLONERANGE`.
 const FICLONE: u64 = 0x4004_9409;
 const FICLONERANGE: u64 = 0x4020_940d;
@@ -136,8 +139,7 @@ impl Fold<'_> {
             self.read_piece(node, start..end, data)?;
             if is_cut(data) {
                 let stored = start.saturating_add(data.content.len()).min(end);
-                let content = self.tree.content(node);
-                let sources = content.map_or_else(Vec::new, |c| c.sources(stored..end));
+                let sources = self.look_up(node, stored..end);
                 let owners = sources.into_iter().filter_map(|(_, source)| match source {
                     Source::Own => Some(node),
                     Source::Copied { node: from, .. } => Some(from),
@@ -168,6 +170,20 @@ impl Fold<'_> {
         Ok(())
     }
 
+    /// Where bytes of a file came from. To look up ever more stretches of a file again and again is
+    /// given up at some time.
+    fn look_up(&mut self, node: NodeId, range: Range<u64>) -> Vec<(Range<u64>, Source)> {
+        let Some(content) = self.tree.content(node) else { return Vec::new() };
+        let sources = content.sources(range);
+        self.looked_up += sources.len();
+        if self.looked_up > LOOKED_UP_MAX && sources.len() > 1 {
+            self.kept = self.kept.saturating_sub(content.stretches());
+            content.give_up();
+            self.seen.given_up += 1;
+        }
+        sources
+    }
+
     /// Some bytes of a file were read, which hold what they held before, as far as nobody has written
     /// them.
     pub fn read_piece(
@@ -180,8 +196,7 @@ impl Fold<'_> {
             return Ok(());
         }
         let stored = data.content.len();
-        let Some(content) = self.tree.content(node) else { return Ok(()) };
-        for (stretch, source) in content.sources(range.clone()) {
+        for (stretch, source) in self.look_up(node, range.clone()) {
             let (owner, at) = match source {
                 Source::Own => (node, stretch.start),
                 Source::Copied { node, offset } => (node, offset),
@@ -205,13 +220,13 @@ impl Fold<'_> {
         if !self.tree.node(owner).initial {
             return Ok(());
         }
-        let path = self.tree.path_at_first(owner).map_or(b"/".to_vec(), |names| absolute(&names));
         let Some(content) = self.tree.content(owner) else { return Ok(()) };
         let missing = content.seen.missing(range.clone());
         if missing.is_empty() {
             return Ok(());
         }
         let mut staged = content.staged;
+        let path = self.tree.path_at_first(owner).map_or(b"/".to_vec(), |names| absolute(&names));
         let (mut at, mut failed) = (0, None);
         let staging = &mut self.staging;
         let read = self.stored.each(&data.content, &mut |bytes| {
@@ -307,11 +322,10 @@ impl Fold<'_> {
             return Ok(());
         };
         let from = self.tree.find(from);
-        let (mut parts, mut blanks) = (Vec::new(), Vec::new());
-        if let Some(content) = self.tree.content(from) {
-            parts = content.sources(bytes.clone());
-            blanks = content.blank.within(bytes.clone()).collect();
-        }
+        let parts = self.look_up(from, bytes.clone());
+        let content = self.tree.content(from);
+        let blanks: Vec<_> =
+            content.into_iter().flat_map(|c| c.blank.within(bytes.clone())).collect();
         self.change(target, |content| {
             for (part, source) in parts {
                 let at = range.start.saturating_add(part.start - bytes.start);

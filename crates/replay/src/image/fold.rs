@@ -3,7 +3,7 @@
 //! read counts from the beginning, what is written from the end: bytes that were read while they
 //! were written do no harm, as they are written again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -11,8 +11,8 @@ use events::record::part;
 use events::shape::{Arg, Classes, Kind as ArgKind};
 use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
-use model::{Description, Step, World, path};
-use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
+use model::{Description, Directory, Step, World, path};
+use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
 use super::changes::open_flag;
 use super::foreign::Foreign;
@@ -74,8 +74,8 @@ pub struct Asked {
     /// The bytes of files that it moves: from where, to where.
     pub from: Option<Range<u64>>,
     pub to: Option<Range<u64>>,
-    /// The name by which the model knows the directory that the thread goes to.
-    pub directory: Option<Vec<u8>>,
+    /// The working directory that the call gives.
+    pub directory: Option<Rc<Directory>>,
 }
 
 impl Asked {
@@ -137,14 +137,16 @@ pub struct Fold<'a> {
     pub untold: Untold,
     /// Stretches and ranges that are kept of all files.
     pub kept: usize,
+    /// Stretches that were looked up.
+    pub looked_up: usize,
     /// Calls that have not returned, by the time when they do.
     pending: BTreeMap<(u64, u32), Box<Asked>>,
     due: BTreeMap<u32, u64>,
-    /// Directories that were gone to, by root and by the model's name for them.
-    pub directories: HashMap<(NodeId, Vec<u8>), NodeId>,
     pub roots: HashMap<u32, NodeId>,
     /// The thread with which each process's program began.
     leaders: HashMap<u32, u32>,
+    /// Long lists of directories that were taken in: the same ones need no second look.
+    pub listed: HashSet<(NodeId, Vec<BlobId>)>,
     foreign: Foreign,
 }
 
@@ -159,11 +161,12 @@ impl<'a> Fold<'a> {
             seen: Seen::default(),
             untold: Untold::default(),
             kept: 0,
+            looked_up: 0,
             pending: BTreeMap::new(),
             due: BTreeMap::new(),
-            directories: HashMap::new(),
             roots: HashMap::new(),
             leaders: HashMap::new(),
+            listed: HashSet::new(),
             foreign: Foreign::default(),
         }
     }
@@ -287,15 +290,7 @@ impl<'a> Fold<'a> {
             let given = step.gives().find(|(fd, _)| i64::from(*fd) == ret);
             asked.gives = given.map(|(_, descriptor)| descriptor.description.clone());
         }
-        if asked.role == Role::Directory {
-            asked.directory = match step.paths.first() {
-                Some((_, path)) => Some(path.clone()),
-                None => {
-                    let table = self.world.descriptors(thread)?;
-                    table.get(asked.call.args[0] as i32).map(|d| d.description.path.clone())
-                }
-            };
-        }
+        asked.directory = step.directory().filter(|_| asked.role == Role::Directory).cloned();
         Some(asked)
     }
 
@@ -350,15 +345,15 @@ impl<'a> Fold<'a> {
     }
 
     fn working_directory(&mut self, thread: u32, root: NodeId) -> Option<NodeId> {
-        let key = (root, self.world.cwd(thread));
-        if key.1.is_empty() {
-            return None;
-        }
-        if let Some(&node) = self.directories.get(&key) {
+        let directory = self.world.directory(thread)?;
+        if let Some(node) = NodeId::of_mark(directory.mark.get()) {
             return Some(self.tree.find(node));
         }
-        let node = self.canonical(root, &key.1, Kind::Directory).ok()??;
-        self.directories.insert(key, node);
+        if directory.path.is_empty() || path::is_cut(&directory.path) {
+            return None;
+        }
+        let node = self.canonical(root, &directory.path, Kind::Directory).ok()??;
+        directory.mark.set(node.mark());
         Some(node)
     }
 
@@ -462,7 +457,7 @@ impl<'a> Fold<'a> {
         let mut new: Vec<(usize, Rc<Description>)> = Vec::new();
         if let Some(table) = self.world.descriptors(thread) {
             for (at, open) in state.fds.iter().enumerate() {
-                let description = table.get(open.fd).map(|entry| &entry.description);
+                let description = table.get(open.fd).map(|entry| entry.description);
                 // The state may be that of an earlier program, and the number another file since.
                 let is_it = |d: &&Rc<Description>| d.mark.get() == 0 && d.path == open.target;
                 if let Some(description) = description.filter(is_it) {

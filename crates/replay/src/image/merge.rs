@@ -4,6 +4,10 @@
 use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, relative};
 use super::walk::Walk;
 
+/// How many of the names of one file are looked through for one: some files have thousands, and all
+/// of them are told one after the other.
+const NAMES_LOOKED_AT: usize = 256;
+
 impl Tree {
     /// Two names led to the same inode; `links` is how many names it has: if others are these, the
     /// newer one leads through a link. Gives the file that it leads to from now on.
@@ -75,6 +79,7 @@ impl Tree {
     fn holder(&self, id: NodeId, name: &Name) -> Option<NodeId> {
         let node = self.node(id);
         let names = node.home.iter().chain(&node.was);
+        let names = names.take(NAMES_LOOKED_AT);
         let same = names.filter(|(_, other)| other == name).map(|(directory, _)| *directory);
         let mut holders = same.filter(|d| self.entry(*d, name) == Some(Entry::There(id)));
         holders.next().map(|directory| self.find(directory))
@@ -253,7 +258,8 @@ impl Tree {
         let mut was: Vec<(NodeId, Name)> = self.node_mut(to).was.drain(..).collect();
         for (directory, name) in &old.was {
             let directory = self.find(*directory);
-            if !was.iter().any(|(d, n)| self.find(*d) == directory && n == name) {
+            let mut last = was.iter().rev().take(NAMES_LOOKED_AT);
+            if !last.any(|(d, n)| self.find(*d) == directory && n == name) {
                 was.push((directory, name.clone()));
             }
         }

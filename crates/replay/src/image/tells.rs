@@ -12,6 +12,7 @@ use super::fold::{Asked, Fold, O_APPEND};
 use super::roles::Role;
 use super::stat;
 use super::tree::{Entry, Kind, NodeId, Spot};
+use trace::event::Content;
 
 /// `X_OK`.
 const X_OK: u64 = 1;
@@ -19,6 +20,8 @@ const X_OK: u64 = 1;
 const F_SETFL: u64 = 4;
 /// Longest list of a directory, or of names of attributes, that one call gives.
 const LIST_BYTES_MAX: usize = 16 << 20;
+/// Long lists that are remembered.
+const LISTS_MAX: usize = 1 << 14;
 
 impl Fold<'_> {
     /// A call has returned.
@@ -106,8 +109,8 @@ impl Fold<'_> {
             }
             Role::Directory => {
                 self.tree.set_kind(node, Kind::Directory);
-                if let Some(path) = asked.directory.clone() {
-                    self.directories.insert((asked.root, path), node);
+                if let Some(directory) = &asked.directory {
+                    directory.mark.set(node.mark());
                 }
             }
             Role::Root => {
@@ -143,7 +146,7 @@ impl Fold<'_> {
             Role::ListXattr | Role::ListLinkXattr => self.attributes(asked, node),
             Role::ChangeXattr | Role::ChangeLinkXattr => {
                 if let Some(name) = self.attribute_name(asked) {
-                    self.tree.node_mut(node).changed.xattrs.push(name);
+                    self.tree.node_mut(node).changed.xattrs.insert(name);
                 }
             }
             Role::Plain => self.plain(asked, node)?,
@@ -194,6 +197,12 @@ impl Fold<'_> {
     fn listed(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
         self.tree.set_kind(node, Kind::Directory);
         let Some(data) = piece(&asked.call.data, 1, part::WHOLE, 0, true) else { return Ok(()) };
+        if let Content::Blobs { ids, .. } = &data.content
+            && self.listed.len() < LISTS_MAX
+            && !self.listed.insert((node, ids.clone()))
+        {
+            return Ok(());
+        }
         let Ok(bytes) = self.stored.read(&data.content, LIST_BYTES_MAX) else { return Ok(()) };
         let is_64 =
             asked.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Dirents64, _)));

@@ -137,6 +137,16 @@ fn what_the_program_made_was_not_there() {
 }
 
 #[test]
+fn devices_of_the_machine_are_not_made() {
+    let mut r = Recording::new("/w");
+    r.paths("mkdir", &["/dev/null"], EEXIST);
+    r.paths("mkdir", &["/dev/zero"], EEXIST);
+    r.readlink("/dev/full", b"elsewhere");
+    let image = r.image();
+    assert_eq!(image.names("dev"), Vec::<String>::new());
+}
+
+#[test]
 fn what_was_removed_was_there() {
     let mut r = Recording::new("/w");
     r.paths("unlink", &["file"], 0);

@@ -2,7 +2,7 @@
 //! before it. What is first heard of a name tells how it was before, unless its directory was made
 //! by the program.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map};
 use std::rc::Rc;
 
 use super::content::Content;
@@ -17,12 +17,27 @@ pub struct NodeId(u32);
 impl NodeId {
     /// The root directory.
     pub const ROOT: NodeId = NodeId(0);
+
+    /// As a mark of something that is known to be this file; 0 marks nothing.
+    pub fn mark(self) -> u64 {
+        u64::from(self.0) + 1
+    }
+
+    /// The file of a mark.
+    pub fn of_mark(mark: u64) -> Option<NodeId> {
+        Some(NodeId(u32::try_from(mark.checked_sub(1)?).ok()?))
+    }
 }
 
-/// Files and names that are followed; a real recording has far fewer.
-const NODES_MAX: usize = 4 << 20;
+/// Memory that files and names may take, with those names of which only is known that nothing has
+/// them: enough for two million files.
+const BYTES_MAX: usize = 1 << 30;
+/// What a file takes, a directory besides, and a name besides its text.
+const NODE_BYTES: usize = size_of::<Node>() + 48;
+const DIRECTORY_BYTES: usize = size_of::<Directory>() + 384;
+const NAME_BYTES: usize = 96;
 /// Directories within directories that are followed.
-const DEPTH_MAX: u32 = 500;
+pub const DEPTH_MAX: u32 = 500;
 
 /// More files or names than are followed.
 #[derive(Debug)]
@@ -92,7 +107,7 @@ pub struct Changed {
     pub mtime: bool,
     /// Names given minus names taken.
     pub links: i32,
-    pub xattrs: Vec<Vec<u8>>,
+    pub xattrs: BTreeSet<Vec<u8>>,
 }
 
 /// The names in a directory.
@@ -156,6 +171,10 @@ pub struct Spot {
 pub struct Tree {
     nodes: Vec<Node>,
     pub by_inode: HashMap<(u64, u64), NodeId>,
+    /// About how much memory it takes.
+    bytes: usize,
+    /// Files of before that lie deeper than is followed.
+    pub too_deep: u64,
 }
 
 impl Tree {
@@ -169,7 +188,7 @@ impl Tree {
             directory: Some(Box::default()),
             ..Node::default()
         };
-        Tree { nodes: vec![root], by_inode: HashMap::new() }
+        Tree { nodes: vec![root], by_inode: HashMap::new(), bytes: 0, too_deep: 0 }
     }
 
     /// The file that a number stands for by now.
@@ -197,9 +216,10 @@ impl Tree {
 
     /// A file without a name.
     pub fn add(&mut self, kind: Kind, initial: bool) -> Result<NodeId, TooMany> {
-        if self.nodes.len() >= NODES_MAX {
+        if self.bytes >= BYTES_MAX {
             return Err(TooMany);
         }
+        self.bytes += NODE_BYTES;
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { initial, ..Node::default() });
         self.set_kind(id, kind);
@@ -217,6 +237,7 @@ impl Tree {
             let home = node.home.as_ref().map(|(home, _)| *home);
             let depth = home.map_or(1, |home| self.depth(home) + 1);
             let directory = Directory { depth, ..Directory::default() };
+            self.bytes += DIRECTORY_BYTES;
             self.node_mut(id).directory = Some(Box::new(directory));
         }
     }
@@ -276,7 +297,9 @@ impl Tree {
         let found = self.entry(directory, &spot.name);
         let dangling = found == Some(Entry::Absent { firm: false }) && on_link;
         let deep = self.depth(directory) >= DEPTH_MAX;
-        let initial = self.node(directory).initial && (found.is_none() || dangling) && !deep;
+        let was_there = self.node(directory).initial && (found.is_none() || dangling);
+        let initial = was_there && !deep;
+        self.too_deep += u64::from(was_there && deep);
         let id = self.add(Kind::Unknown, initial)?;
         if initial {
             self.node_mut(id).was.push((directory, spot.name.clone()));
@@ -291,8 +314,15 @@ impl Tree {
 
     /// Nothing is at a spot.
     pub fn absent(&mut self, spot: &Spot, firm: bool) {
+        let has_room = self.bytes < BYTES_MAX;
         if let Some(directory) = spot.directory.and_then(|id| self.directory_mut(id)) {
-            directory.entries.entry(spot.name.clone()).or_insert(Entry::Absent { firm });
+            let entries = directory.entries.entry(spot.name.clone());
+            if let hash_map::Entry::Vacant(free) = entries
+                && has_room
+            {
+                free.insert(Entry::Absent { firm });
+                self.bytes += NAME_BYTES + spot.name.len();
+            }
         }
     }
 
@@ -302,7 +332,9 @@ impl Tree {
         let depth = self.depth(directory) + 1;
         let directory = self.find(directory);
         if let Some(directory) = self.directory_mut(directory) {
-            directory.entries.insert(name.clone(), Entry::There(id));
+            if directory.entries.insert(name.clone(), Entry::There(id)).is_none() {
+                self.bytes += NAME_BYTES + name.len();
+            }
         }
         let node = self.node_mut(id);
         node.names += 1;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::content::{Content, Source};
 use super::ranges::Ranges;
-use super::tree::{Entry, Kind, NodeId, Tree};
+use super::tree::{Entry, Kind, Name, NodeId, Tree};
 
 /// Bytes of paths that are kept.
 const PATH_BYTES_MAX: usize = 64 << 20;
@@ -37,35 +37,46 @@ pub fn find(tree: &Tree) -> Unknown {
     let mut unknown = Unknown::default();
     let mut bytes = 0;
     let mut visited = HashSet::from([NodeId::ROOT]);
-    let mut left = vec![(NodeId::ROOT, Vec::new())];
-    while let Some((id, path)) = left.pop() {
-        let Some(directory) = tree.directory(id) else { continue };
-        for (name, entry) in &directory.entries {
-            let Entry::There(child) = entry else { continue };
-            let child = tree.find(*child);
-            let path = [&path[..], b"/", name].concat();
-            if !crate::realm::is_real(&path) {
-                continue;
+    // One path, of which each entry that is still to be looked at knows how much is its directory's.
+    let mut path = Vec::new();
+    let mut left = entries(tree, NodeId::ROOT, 0);
+    while let Some((above_len, name, child)) = left.pop() {
+        path.truncate(above_len);
+        path.push(b'/');
+        path.extend_from_slice(name);
+        if !crate::realm::is_real(&path) {
+            continue;
+        }
+        match tree.node(child).kind {
+            Kind::Directory if visited.insert(child) => {
+                left.extend(entries(tree, child, path.len()));
             }
-            match tree.node(child).kind {
-                Kind::Directory if visited.insert(child) => left.push((child, path)),
-                Kind::File | Kind::Unknown => {
-                    let ranges = of_file(tree, child);
-                    if ranges.is_empty() {
-                        continue;
-                    }
-                    bytes += path.len();
-                    if bytes > PATH_BYTES_MAX {
-                        unknown.truncated = true;
-                        return unknown;
-                    }
-                    unknown.files.insert(path, ranges);
+            Kind::File | Kind::Unknown => {
+                let ranges = of_file(tree, child);
+                if ranges.is_empty() {
+                    continue;
                 }
-                _ => {}
+                bytes += path.len();
+                if bytes > PATH_BYTES_MAX {
+                    unknown.truncated = true;
+                    return unknown;
+                }
+                unknown.files.insert(path.clone(), ranges);
             }
+            _ => {}
         }
     }
     unknown
+}
+
+/// What is in a directory, whose path has so many bytes.
+fn entries(tree: &Tree, id: NodeId, path_len: usize) -> Vec<(usize, &Name, NodeId)> {
+    let entries = tree.directory(id).into_iter().flat_map(|directory| &directory.entries);
+    let there = entries.filter_map(|(name, entry)| match entry {
+        Entry::There(child) => Some((path_len, name, tree.find(*child))),
+        Entry::Absent { .. } => None,
+    });
+    there.collect()
 }
 
 fn of_file(tree: &Tree, id: NodeId) -> Ranges {

@@ -1,6 +1,6 @@
 //! From paths to files: component by component, through links as far as they are known.
 
-use super::tree::{Entry, Kind, NodeId, Spot, TooMany, Tree};
+use super::tree::{DEPTH_MAX, Entry, Kind, NodeId, Spot, TooMany, Tree};
 
 /// Links that are followed in one path, as in the kernel.
 const LINKS_MAX: usize = 40;
@@ -39,8 +39,13 @@ impl Tree {
                 continue;
             }
             self.set_kind(at, Kind::Directory);
-            if self.directory(at).is_none() {
-                return Ok(None);
+            match self.directory(at) {
+                Some(directory) if directory.depth > DEPTH_MAX => {
+                    self.too_deep += u64::from(self.node(at).initial);
+                    return Ok(None);
+                }
+                Some(_) => {}
+                None => return Ok(None),
             }
             let is_last = left.is_empty();
             let spot = Spot { directory: Some(at), name: name.into(), node: None };

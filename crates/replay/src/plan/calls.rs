@@ -481,7 +481,7 @@ fn peeks(said: &Said, call: &Call) -> bool {
 fn streams_of(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
     let moves = said.ret == events::Ret::Size && said.row.classes.intersects(Classes::WRITE);
     let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
-    let open = fds.filter_map(|(_, fd)| Some(&table.get(fd as i32)?.description));
+    let open = fds.filter_map(|(_, fd)| Some(table.get(fd as i32)?.description));
     let streams = open.filter(|description| moves && is_stream(description));
     streams.flat_map(|stream| [queue_of(stream, false), queue_of(stream, true)]).collect()
 }

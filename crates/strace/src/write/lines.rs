@@ -266,7 +266,7 @@ impl<W: Write> Lines<W> {
             (Some(Value::Text { bytes, .. }), _) if bytes.contains(&b'/') => bytes.clone(),
             (_, Some(process)) => match &process.state {
                 Some(state) => state.exe.clone(),
-                None => process.exe.clone(),
+                None => process.exe.to_vec(),
             },
             _ => Vec::new(),
         };

@@ -145,7 +145,7 @@ impl OpenDescriptors {
                 continue;
             }
             let Some(table) = moment.world.descriptors(thread) else { continue };
-            let count = table.iter().count();
+            let count = table.len();
             let open = self.processes.entry(process).or_default();
             if open.shown && open.count != Some(count) {
                 open.count = Some(count);
