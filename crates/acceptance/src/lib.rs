@@ -4,6 +4,7 @@
 //! A trial runs a program alone and recorded, with the same input at the same place, and compares.
 //! All that is known of a trace comes from `reenact show --json` and `reenact info --json`.
 
+pub mod big;
 pub mod conversation;
 pub mod expectation;
 pub mod ground;

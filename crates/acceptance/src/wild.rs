@@ -41,7 +41,7 @@ pub struct Known {
 
 impl Known {
     /// Reads `record|replay [root|user]: reason`.
-    fn parse(text: &str) -> Option<Known> {
+    pub fn parse(text: &str) -> Option<Known> {
         let (head, reason) = text.split_once(": ")?;
         let (what, who) = match head.split_once(' ') {
             Some((what, who)) => (what, Some(who.to_string())),
