@@ -115,7 +115,6 @@ pub const PROGRAMS: &[Big] = &[
                 file://$(realpath ../given)/page.html > dom 2> said
             grep -q '>42<' dom
         ",
-        ..PLAIN
     },
     Big {
         name: "mariadb",
