@@ -282,9 +282,13 @@ impl Observer for Glue {
         }
     }
 
+    fn placed(&mut self, process: u32) {
+        self.handle.placed(process);
+    }
+
     fn not_followed(&mut self, pid: u32, process: u32, why: &str) {
         let text = format!("process {pid} (number {process}) runs a program unrecorded: {why}");
-        self.tell(EventKind::Gap { why: GapWhy::NotFollowed, detail: u64::from(pid), text });
+        self.handle.not_followed(process, pid, text);
     }
 
     fn ended(&mut self, pid: u32, status: i32) {

@@ -42,6 +42,8 @@ pub enum Relation {
     Ours,
     /// It is not.
     Stranger,
+    /// It is no process any more, or about to be none: it has no memory.
+    Gone,
     /// It cannot be looked into: it hides from its own user, or its memory is being changed.
     Unproven,
 }
@@ -140,11 +142,11 @@ impl Kin {
         })
     }
 
-    /// What a process is to us; a stranger, if there is none.
+    /// What a process is to us.
     pub fn relation(&self, pid: i32) -> Relation {
         match pidfd::open(pid) {
             Ok(handle) => self.relation_of(&handle, pid),
-            Err(error) if is_gone(&error) => Relation::Stranger,
+            Err(error) if is_gone(&error) => Relation::Gone,
             // Descriptors are short.
             Err(_) => Relation::Unproven,
         }
@@ -166,7 +168,7 @@ impl Kin {
         };
         // Its id may have passed to another process while we looked.
         if pidfd::open(pid).ok().and_then(|now| pidfd::mark(&now, pid)) != mark {
-            return Relation::Stranger;
+            return Relation::Gone;
         }
         if let (Relation::Ours, Some(mark)) = (relation, mark) {
             self.remember(pid, mark);
@@ -199,8 +201,10 @@ impl Kin {
                 ControlFlow::Continue(())
             });
             match looked {
-                Err(error) if !is_gone(&error) => Relation::Unproven,
-                _ => found,
+                Err(error) if is_gone(&error) => Relation::Gone,
+                Err(_) => Relation::Unproven,
+                Ok(()) if found == Relation::Stranger && !maps::has_any(pid) => Relation::Gone,
+                Ok(()) => found,
             }
         };
         self.0.patience.within(MAPS_WAIT, look).unwrap_or(Relation::Unproven)
@@ -228,7 +232,8 @@ impl Kin {
             (inside && status.process == pid && !taken(pid)).then_some(status)
         };
         let ours = |pid: i32| {
-            let found = self.find(pid).filter(|found| found.relation != Relation::Stranger)?;
+            let strange = |relation| matches!(relation, Relation::Stranger | Relation::Gone);
+            let found = self.find(pid).filter(|found| !strange(found.relation))?;
             // What was looked at before is what was found, unless its id has changed hands.
             fits(pid).map(|_| found)
         };
@@ -330,7 +335,7 @@ mod tests {
         other.add(pid);
         assert_eq!(other.relation(pid), Relation::Ours);
         end(one);
-        assert_eq!(other.relation(pid), Relation::Stranger, "dead and waited for");
+        assert_eq!(other.relation(pid), Relation::Gone, "dead and waited for");
         other.forget(7, pid);
         assert!(lock(&other.0.known).is_empty());
     }

@@ -99,6 +99,13 @@ pub fn each(
     Ok(())
 }
 
+/// Whether a process has any memory: one that is ending has none.
+pub(crate) fn has_any(pid: i32) -> bool {
+    let maps = File::open(format!("/proc/{pid}/maps"));
+    // Where that cannot be told, it is not said that it has none.
+    maps.is_ok_and(|mut maps| maps.read(&mut [0]).map_or(true, |read| read == 1))
+}
+
 /// The kernel's `struct procmap_query`.
 #[repr(C)]
 #[derive(Default)]

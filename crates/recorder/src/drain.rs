@@ -71,6 +71,8 @@ pub(crate) struct Drain {
     rounds: [u64; 2],
     /// Ids of which somebody wants to know whether they are or were those of our processes.
     asked: Vec<(u32, Sender<bool>)>,
+    /// Arenas in which a program has stopped its recording.
+    tampered: Vec<usize>,
 }
 
 impl Drain {
@@ -100,6 +102,7 @@ impl Drain {
             epoch,
             rounds: [0; 2],
             asked: Vec::new(),
+            tampered: Vec::new(),
         }
     }
 
@@ -114,6 +117,7 @@ impl Drain {
                 arena.control().clock.store(host::tsc(), Ordering::Relaxed);
             }
             let bytes = self.round();
+            self.check_control();
             for (pid, answer) in self.asked.drain(..) {
                 // Who asked may be gone.
                 let _ = answer.send(self.processes.have_had(pid));
@@ -157,6 +161,8 @@ impl Drain {
                         let _ = done.send(());
                     }
                 }
+                Message::Placed { process, tsc } => self.processes.placed(process, tsc),
+                Message::Unrecorded(process) => self.processes.account(process),
                 Message::IsRecorded { pid, answer } => self.asked.push((pid, answer)),
                 Message::Stop(why, text) => self.stop(why, text),
             }
@@ -220,8 +226,13 @@ impl Drain {
         }
         let mut more = Vec::new();
         for item in news {
-            if let News::Image { slot, tsc } = item {
-                self.slots.image(slot, tsc, &mut self.out, &mut more);
+            match item {
+                News::Image { slot, process, tsc } => {
+                    self.processes.has_image(process, tsc);
+                    self.slots.image((slot, process), tsc, &mut self.out, &mut more);
+                }
+                News::Ended { process, accounted: true } => self.processes.account(process),
+                News::Ended { .. } | News::Started(_) => {}
             }
         }
         if !more.is_empty() {
@@ -231,12 +242,45 @@ impl Drain {
 
     fn bury(&mut self, dead: &[(u32, u64)], wait_for_status: bool) {
         for &(process, _) in dead {
+            let silence = self.processes.silence(process).filter(|_| self.stopped.is_none());
             if let Some((tsc, status)) = self.processes.bury(process, wait_for_status) {
                 // A stream is in order: what was told before the end stands before it.
                 self.read_mail();
+                if let Some((pid, text)) = silence {
+                    let text = format!("process {pid} (number {process}): {text}");
+                    let (why, detail) = (GapWhy::NotFollowed, pid.into());
+                    self.out.event(RECORDER, tsc, EventKind::Gap { why, detail, text });
+                }
                 // The ends of its threads bear the time itself, and come before.
                 self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
             }
+        }
+    }
+
+    /// Notices that a program has told agents to stop, which is for us to say: they do, but others
+    /// that begin later do not.
+    fn check_control(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let mut found = false;
+        for (number, arena) in self.slots.arenas().iter().enumerate() {
+            let control = arena.control();
+            let told = control.stopped.load(Ordering::Relaxed) != 0;
+            if told {
+                control.stopped.store(0, Ordering::SeqCst);
+            }
+            if (told || arena.recorder_lost()) && !self.tampered.contains(&number) {
+                self.tampered.push(number);
+                found = true;
+            }
+        }
+        if found {
+            let text = "a program has stopped its own recording, and that of others of its user, by \
+                        writing over the memory that it shares with the recorder";
+            let kind =
+                EventKind::Gap { why: GapWhy::RecorderLost, detail: 0, text: text.to_string() };
+            self.out.event(RECORDER, host::tsc(), kind);
         }
     }
 

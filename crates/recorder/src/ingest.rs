@@ -117,6 +117,8 @@ pub(crate) struct Stream {
     /// The open call executes a program that cannot be followed: when that was noted, and the errno
     /// of the try. It is a gap unless the call fails.
     unfollowed: Option<(u64, u64)>,
+    /// Something could not be followed: what comes after that may be missing.
+    gaps: bool,
     /// The IMAGE that items belong to: time and thread id.
     image: Option<(u64, u32)>,
     items: Vec<Item>,
@@ -159,6 +161,11 @@ impl Stream {
     /// Whether a call has begun and not returned.
     pub fn has_open_call(&self) -> bool {
         self.call.is_some()
+    }
+
+    /// Whether gaps of its own tell why something may be missing.
+    pub fn leaves_a_gap(&self) -> bool {
+        self.gaps || self.unfollowed.is_some()
     }
 
     /// Whether the thread has said goodbye.
@@ -457,6 +464,7 @@ impl Stream {
                     return Ok(());
                 }
                 self.close_gone_call(me.thread, out);
+                self.gaps = true;
                 out.event(me.thread, tsc, EventKind::Gap { why, detail, text: String::new() });
             }
             RecordKind::End => {
@@ -551,6 +559,7 @@ impl Stream {
     /// The call that executes a program has not returned.
     fn tell_unfollowed(&mut self, out: &mut Output) {
         let Some((tsc, errno)) = self.unfollowed.take() else { return };
+        self.gaps = true;
         let Some((_, start)) = self.start else { return };
         let text = match i32::try_from(errno) {
             Ok(errno @ 1..) => {

@@ -201,6 +201,17 @@ impl Handle {
         self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
     }
 
+    /// The agent was placed into the image that a process now executes: it will say so itself.
+    pub fn placed(&self, process: u32) {
+        self.mailbox.leave(Message::Placed { process, tsc: host::tsc() });
+    }
+
+    /// A process runs a program unrecorded, for this reason.
+    pub fn not_followed(&self, process: u32, pid: u32, text: String) {
+        self.tell(EventKind::Gap { why: GapWhy::NotFollowed, detail: pid.into(), text });
+        self.mailbox.leave(Message::Unrecorded(process));
+    }
+
     /// The thread that used slot `from`, and has stopped, goes on in slot `to`, which is in this
     /// arena: each has [`ring::SLOTS`] slots, counted on from those of the arenas before it. True
     /// once that is noted.

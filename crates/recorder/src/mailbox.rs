@@ -48,6 +48,15 @@ pub(crate) enum Message {
         /// Its wait status.
         status: i32,
     },
+    /// The agent was placed into a new image of a process.
+    Placed {
+        /// The process's number.
+        process: u32,
+        /// When.
+        tsc: u64,
+    },
+    /// A process runs a program unrecorded, and a gap says so.
+    Unrecorded(u32),
     /// Whether a process that had this id is or was recorded.
     IsRecorded {
         /// The id.

@@ -33,7 +33,16 @@ struct Process {
     /// Its death is noticed by looking; then, when it began.
     polled: Option<Option<u64>>,
     dead: Option<Death>,
+    /// When the agent was last placed into it ...
+    placed: Option<(u64, Instant)>,
+    /// ... and the last IMAGE that was read.
+    image_tsc: u64,
+    /// How it ended is told by a thread, or by a gap.
+    accounted: bool,
 }
+
+/// How long an agent may take to start when its process is killed meanwhile.
+const START_WAIT: Duration = Duration::from_secs(1);
 
 /// What is known of a process in another pid namespace that was not found there.
 #[derive(Clone, Copy)]
@@ -92,6 +101,11 @@ pub(crate) struct Processes {
     /// Numbers and ids of those taken leave of last: word of them may still be on its way.
     buried: VecDeque<(u32, u32)>,
 }
+
+const NO_START: &str = "the agent did not start in the program that it executed, which is not \
+                        recorded (is there no room for it, by ulimit -v?)";
+const HIDDEN: &str = "it exited by a call that is not recorded: it hid that and perhaps others, or \
+                      its records were written over";
 
 /// How many of these are remembered.
 const BURIED_MAX: usize = 4096;
@@ -183,7 +197,7 @@ impl Processes {
         let pid = pid.cast_unsigned();
         let is_it = match relation {
             Relation::Ours => !self.is_another(start_tsc, pid),
-            Relation::Stranger => false,
+            Relation::Stranger | Relation::Gone => false,
             // It hides, or descriptors are short.
             Relation::Unproven => !self.is_another(start_tsc, pid) && self.may_be_ours(pid),
         };
@@ -224,7 +238,15 @@ impl Processes {
         let Watched { process, pid, handle } = watched;
         let is_program = self.seen == 0;
         self.seen += 1;
-        let mut entry = Process { pid, unfound: None, polled: None, dead: None };
+        let mut entry = Process {
+            pid,
+            unfound: None,
+            polled: None,
+            dead: None,
+            placed: None,
+            image_tsc: 0,
+            accounted: false,
+        };
         entry.watch(process, handle, &self.watch);
         if is_program {
             // Its parent will tell its status, or has told already.
@@ -291,6 +313,49 @@ impl Processes {
     pub fn have_had(&self, pid: u32) -> bool {
         self.table.values().any(|process| process.pid == pid)
             || self.buried.iter().any(|&(_, buried)| buried == pid)
+    }
+
+    /// The agent was placed into a new image of a process.
+    pub fn placed(&mut self, process: u32, tsc: u64) {
+        if let Some(entry) = self.table.get_mut(&process) {
+            entry.placed = Some((tsc, Instant::now()));
+            // What was read already may tell of the new image.
+            entry.accounted &= entry.image_tsc >= tsc;
+        }
+    }
+
+    /// A process has said that it runs a new image.
+    pub fn has_image(&mut self, process: u32, tsc: u64) {
+        if let Some(entry) = self.table.get_mut(&process) {
+            entry.image_tsc = entry.image_tsc.max(tsc);
+        }
+    }
+
+    /// The end of a process will be no surprise.
+    pub fn account(&mut self, process: u32) {
+        if let Some(entry) = self.table.get_mut(&process) {
+            entry.accounted = true;
+        }
+    }
+
+    /// What a dead process has kept from us, by what the kernel says of its end. Its id comes with it.
+    pub fn silence(&self, process: u32) -> Option<(u32, &'static str)> {
+        let entry = self.table.get(&process)?;
+        let status = entry.dead?.status;
+        let exited = status.is_some_and(|status| libc::WIFEXITED(status));
+        if entry.accounted {
+            return None;
+        }
+        let awaited = entry.placed.filter(|&(tsc, _)| tsc > entry.image_tsc);
+        match awaited {
+            // Killed before it could start, nothing ran.
+            Some((_, since)) if exited || since.elapsed() >= START_WAIT => {
+                Some((entry.pid, NO_START))
+            }
+            // Nobody can exit without a call.
+            None if exited => Some((entry.pid, HIDDEN)),
+            _ => None,
+        }
     }
 
     /// Processes that are alive, and dead ones not yet taken leave of.

@@ -61,10 +61,19 @@ struct Thread {
 pub(crate) enum News {
     /// A thread has said what it is.
     Started(Birth),
+    /// It has ended, or all was read of it that will ever come.
+    Ended {
+        /// Its process.
+        process: u32,
+        /// It said so itself, or why there is no telling is in the trace.
+        accounted: bool,
+    },
     /// It runs a new program, and all other threads of its process are gone.
     Image {
         /// Its slot.
         slot: usize,
+        /// Its process.
+        process: u32,
         /// When.
         tsc: u64,
     },
@@ -337,13 +346,14 @@ impl Slots {
             let told = slot.pid_seen.load(Ordering::Acquire);
             news.push(News::Started(Birth { start, foreign, told }));
         }
-        if let Some(tsc) = thread.stream.last_image().filter(|&tsc| tsc != thread.image_told) {
+        let image = thread.stream.last_image().filter(|&tsc| tsc != thread.image_told);
+        if let (Some(tsc), Some((_, Start { process, .. }))) = (image, thread.stream.start()) {
             thread.image_told = tsc;
-            news.push(News::Image { slot: index, tsc });
+            news.push(News::Image { slot: index, process, tsc });
         }
         // A thread that has ended publishes no more, so what was unread is all there is.
         if state == slot_state::ENDED && (thread.adrift || wanted - left == unread) {
-            self.take_leave(index, out);
+            self.take_leave(index, out, news);
         }
         if unread > UNREAD_MAX { 0 } else { wanted - left }
     }
@@ -418,34 +428,20 @@ impl Slots {
         let slot = self.shared(index);
         match slot.state.load(Ordering::Acquire) {
             slot_state::FREE => return,
-            slot_state::RESERVED => {
-                // A child that was forked runs none of the program's code before its agent has
-                // started. A launched program does, if the agent could not.
-                if slot.how.load(Ordering::Relaxed) == 0 {
-                    let (why, detail) =
-                        (GapWhy::NotFollowed, slot.pid_seen.load(Ordering::Relaxed));
-                    let text = "the agent did not start in the program: nothing of it is recorded";
-                    let kind =
-                        EventKind::Gap { why, detail: detail.into(), text: text.to_string() };
-                    out.event(RECORDER, tsc, kind);
-                }
-                return self.free(index);
-            }
+            slot_state::RESERVED => return self.free(index),
             _ => slot.state.store(slot_state::ENDED, Ordering::Release),
-        }
-        let moved = self.threads[index].as_ref().is_some_and(|thread| thread.read_before != 0);
-        if moved && slot.published.load(Ordering::Acquire) == 0 {
-            let text = "the agent did not start in a program of another user or IPC namespace: that \
-                        program is not recorded";
-            let (why, text) = (GapWhy::NotFollowed, text.to_string());
-            out.event(RECORDER, tsc, EventKind::Gap { why, detail: 0, text });
         }
         self.read(index, out, news);
     }
 
     /// A thread runs a new program: those of its process that began before are gone.
-    pub fn image(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
-        let process = self.process(index);
+    pub fn image(
+        &mut self,
+        (index, process): (usize, u32),
+        tsc: u64,
+        out: &mut Output,
+        news: &mut Vec<News>,
+    ) {
         let mut others = self.in_use();
         others.retain(|&other| other != index && self.process(other) == process);
         // The exec may be told late: what began after it has its turn in the order of time.
@@ -486,10 +482,16 @@ impl Slots {
         self.counts
     }
 
-    fn take_leave(&mut self, index: usize, out: &mut Output) {
+    fn take_leave(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) {
         let Some(thread) = self.threads[index].take() else { return };
         let number = thread.stream.thread();
         let said_so = thread.stream.has_ended();
+        let broken = thread.broken || thread.adrift;
+        let process = thread.stream.start().map(|(_, start)| start.process);
+        let has_gaps = thread.stream.leaves_a_gap();
+        if let Some(process) = process {
+            news.push(News::Ended { process, accounted: said_so || broken || has_gaps });
+        }
         let ended = thread.killed.unwrap_or_else(host::tsc);
         let counted = self.shared(index).calls.load(Ordering::Relaxed);
         let calls = self.count(index, thread, counted, out);

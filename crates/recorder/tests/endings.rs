@@ -280,14 +280,23 @@ fn the_exit_of_a_child_is_learnt() {
     main.end();
     let summary = end_program(recorder);
     assert_eq!((summary.processes, summary.lost), (4, 0));
-    let mut exits: Vec<_> = file.events()[&RECORDER]
-        .iter()
-        .map(|event| match event.kind {
-            EventKind::Exit { process, status } => (process, status),
-            ref other => panic!("{other:?}"),
-        })
-        .collect();
+    let mut exits = Vec::new();
+    let mut hidden = Vec::new();
+    for event in &file.events()[&RECORDER] {
+        match &event.kind {
+            EventKind::Exit { process, status } => exits.push((*process, *status)),
+            EventKind::Gap { why: GapWhy::NotFollowed, detail, text } => {
+                assert!(text.contains("not recorded"), "{text}");
+                hidden.push(*detail as u32);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
     exits.sort_unstable();
+    // Who exits has made a call, and these did not tell of it. Who was killed need not have.
+    let silent = [children[0].id(), children[2].id()];
+    assert!(hidden.iter().all(|pid| silent.contains(pid)), "{hidden:?}");
+    assert!(hidden.contains(&silent[1]), "{hidden:?}");
     let mut first = exits.remove(1);
     // It may have been waited for before anybody could look; Linux 6.15 tells even then.
     first.1 = first.1.or(Some(3 << 8));

@@ -23,6 +23,8 @@ pub trait Observer {
     fn called_off(&mut self, process: u32);
     /// An image stands at its first instruction; its process can be looked at.
     fn image(&mut self, stop: &ExecStop);
+    /// The agent is in the image, and will start when its process goes on.
+    fn placed(&mut self, process: u32);
     /// An image runs unrecorded.
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
     /// The program itself has ended, with this wait status.
@@ -76,8 +78,9 @@ struct Unplaced {
     since: Instant,
 }
 
-/// How long the recorder may take to find such a process, and how often to look.
-const PLACE_WAIT: Duration = Duration::from_millis(200);
+/// How long the recorder may take to find such a process, and how often to look. It does so at once,
+/// but on a busy machine that is not soon, and nobody else waits for it.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
 const PLACE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Launches and follows.
@@ -359,6 +362,8 @@ impl Supervisor {
                 Some(tid) => self.answer_thread(index, what, tid, observer),
                 None if since.elapsed() < PLACE_WAIT => self.unplaced.push(request),
                 None if what == request::MODULE => {}
+                // The agent tells that its program runs unrecorded.
+                None if what == request::EXEC => reply_to(slot, answer::NOT_ATTACHED),
                 None => reply_to(slot, answer::REFUSED),
             }
         }
@@ -421,7 +426,7 @@ impl Supervisor {
             self.tracees.insert(tid, Tracee::new(index, process));
             return Ok(pid);
         }
-        if is_dead(tid) {
+        if relation == Relation::Gone || is_dead(tid) {
             return Err(answer::REFUSED);
         }
         if relation == Relation::Stranger {
@@ -526,10 +531,12 @@ impl Supervisor {
                 slot = self.move_to(domain, slot, observer)?;
                 self.place(pid, Tracee { slot, ..tracee })
             });
-        if let Err(refusal) = placed
-            && ptrace::is_stopped(pid)
-        {
-            self.refuse(pid, slot, &refusal, observer);
+        match placed {
+            Ok(()) => observer.placed(process),
+            Err(refusal) if ptrace::is_stopped(pid) => {
+                self.refuse(pid, slot, &refusal, observer);
+            }
+            Err(_) => {} // killed: nothing ran
         }
     }
 

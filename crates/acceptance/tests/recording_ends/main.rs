@@ -3,6 +3,7 @@
 
 mod namespaces;
 mod signals;
+mod silence;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,6 +16,7 @@ use acceptance::{Complaint, shown, trials};
 fn main() -> ExitCode {
     trials::main(|trials| {
         signals::add(trials);
+        silence::add(trials);
         namespaces::add(trials);
         Ok(())
     })
