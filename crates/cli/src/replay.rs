@@ -145,7 +145,8 @@ fn in_jail(
         Image::Trace | Image::None => None,
     };
     let readable = readable.as_ref().map(AsFd::as_fd);
-    let jail_options = jail::Options { root, binds: &opened.binds, identity: user, readable };
+    let jail_options =
+        jail::Options { root, binds: &opened.binds, identity: user, readable, filter: true };
     let memory = available_memory();
     let inmate = jail::spawn(&jail_options, |jail| {
         let passes = if matches!(image, Image::Trace) { 2 } else { 1 };

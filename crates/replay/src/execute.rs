@@ -32,7 +32,7 @@ use crate::memory::{Memory, Span};
 use crate::shared::Fill;
 use crate::space::Space;
 use crate::treatment::needs_privilege;
-use value::{Value, lower, put_word};
+use value::{Arguments, COUNT, Value, lower, put_word};
 
 /// Room beyond what the recording got, so that more can be noticed.
 const SLACK: usize = 64 << 10;
@@ -95,7 +95,7 @@ pub struct Maker {
     contents: Memory,
     pointers: Memory,
     nr: u16,
-    values: [Value; 6],
+    values: Arguments,
     /// Where the last call's results are.
     regions: Vec<Region>,
     go_on: GoOn,
@@ -123,7 +123,7 @@ impl Maker {
             pointers: Memory::new(POINTERS_BYTES, Arc::clone(&space))?,
             space,
             nr: 0,
-            values: [Value::Number(0); 6],
+            values: Arguments::NONE,
             regions: Vec::new(),
             go_on: GoOn::No,
             align: false,
@@ -179,7 +179,7 @@ impl Maker {
 
     fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
         self.regions.clear();
-        self.values = [Value::Number(0); 6];
+        self.values = Arguments::NONE;
         self.contents.clear();
         self.pointers.clear();
         self.go_on = GoOn::No;
@@ -189,8 +189,8 @@ impl Maker {
         self.only_directory = false;
         self.nr = call.nr;
         // What the row has no argument for stays zero, whatever the program had in that register.
-        for ((slot, value), _) in self.values.iter_mut().zip(call.values).zip(call.args) {
-            *slot = Value::Number(value as usize);
+        for (at, (value, _)) in call.values.iter().zip(call.args).enumerate() {
+            self.values.set(at, Value::Number(*value as usize));
         }
         if call.stream
             && let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Size))
@@ -216,7 +216,7 @@ impl Maker {
                 }
                 _ => continue,
             };
-            self.values[number] = value;
+            self.values.set(number, value);
         }
         self.confine(call);
         if self.only_directory {
@@ -226,8 +226,9 @@ impl Maker {
     }
 
     /// An argument that is a number.
+    #[inline]
     fn number(&self, at: usize) -> usize {
-        self.values.get(at).map_or(0, |value| value.number())
+        self.values.number(at)
     }
 
     /// Through a pipe go exactly the bytes that went.
@@ -310,7 +311,7 @@ impl Maker {
                 match len {
                     Len::Arg(n) if call.ret_kind == events::Ret::Size && is_content(of) => {
                         want = if call.attempt { stated } else { bounded(stated, call.ret) };
-                        self.values[usize::from(n)] = Value::Number(want);
+                        self.values.set(n.into(), Value::Number(want));
                         self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
                     }
                     Len::Fixed(bytes) => want = want.min(GIVEN_MAX).max(bytes as usize),
@@ -486,7 +487,7 @@ impl Maker {
     }
 
     fn once(&self) -> i64 {
-        let [a, b, c, d, e, f] = self.values.map(Value::register);
+        let [a, b, c, d, e, f] = self.values.registers();
         // SAFETY: what points is memory of ours, or nowhere, and no argument counts more of it than
         // there is; all others are numbers.
         let ret = unsafe { libc::syscall(libc::c_long::from(self.nr), a, b, c, d, e, f) };
@@ -503,18 +504,18 @@ impl Maker {
             GoOn::Len(len) => (None, len),
             GoOn::Bytes { pointer, len } => (Some(pointer), len),
             GoOn::Vector { pointer } => {
-                if let Some(vector) = self.values[pointer].memory() {
+                if let Some(vector) = self.values.memory(pointer) {
                     vector::skip(vector, bytes);
                 }
                 return true;
             }
         };
         let left = self.number(len).saturating_sub(bytes);
-        self.values[len] = Value::Number(left);
+        self.values.set(len, Value::Number(left));
         if let Some(pointer) = pointer
-            && let Value::Memory(span) = self.values[pointer]
+            && let Some(span) = self.values.memory(pointer)
         {
-            self.values[pointer] = Value::Memory(span.after(bytes));
+            self.values.set(pointer, Value::Memory(span.after(bytes)));
             self.at_most(len as u8, span.after(bytes).len());
         }
         self.number(len) > 0
@@ -525,10 +526,10 @@ impl Maker {
         let mut fds: Vec<libc::pollfd> = call
             .args
             .iter()
-            .zip(self.values)
-            .filter(|(arg, _)| matches!(arg.kind, Kind::Fd))
-            .map(|(_, fd)| libc::pollfd {
-                fd: fd.number() as i32,
+            .enumerate()
+            .filter(|(_, arg)| matches!(arg.kind, Kind::Fd))
+            .map(|(at, _)| libc::pollfd {
+                fd: self.number(at) as i32,
                 events: if call.reads() { libc::POLLIN } else { libc::POLLOUT },
                 revents: 0,
             })
@@ -542,7 +543,7 @@ impl Maker {
 /// The argument that counts what a pointer argument points to.
 fn counter(len: Len, number: usize) -> Option<usize> {
     match len.extent(number as u8) {
-        Extent::Argument { number: counter, .. } if usize::from(counter) < 6 => {
+        Extent::Argument { number: counter, .. } if usize::from(counter) < COUNT => {
             Some(counter.into())
         }
         _ => None,

@@ -4,8 +4,9 @@
 //! network or IPC object but its own. What protects, outermost first: a user namespace, so that no
 //! capability means anything to the rest of the system; mount, pid, network and IPC namespaces; the
 //! old root detached, not only changed; mounts without devices, set-user-id and execution; all
-//! capabilities dropped that file work does not need; `no_new_privs`; and Landlock, which refuses
-//! even files that come in as descriptors.
+//! capabilities dropped that file work does not need; `no_new_privs`; Landlock, which refuses
+//! even files that come in as descriptors; memory that never becomes executable; and a seccomp filter
+//! with the calls that rows are replayed with.
 //!
 //! ```text
 //! the command            keeper                            inmate (pid 1 of its pid namespace)
@@ -24,6 +25,7 @@ mod birth;
 mod clear;
 mod directory;
 mod error;
+mod filter;
 mod kernel_files;
 mod mounts;
 mod privileges;
@@ -59,6 +61,8 @@ pub struct Options<'a> {
     /// A directory outside that the body has opened and may read, and nobody who has no descriptor
     /// of it.
     pub readable: Option<BorrowedFd<'a>>,
+    /// Only calls that a replay needs can be made. (Without it, the walls behind can be tried.)
+    pub filter: bool,
 }
 
 /// What protects this jail, for the user.
@@ -68,6 +72,8 @@ pub struct Protection {
     pub user_namespace: bool,
     /// The version of Landlock that is in force.
     pub landlock: Option<u32>,
+    /// A seccomp filter is.
+    pub filter: bool,
 }
 
 impl fmt::Display for Protection {
@@ -75,9 +81,10 @@ impl fmt::Display for Protection {
         let user = if self.user_namespace { "user, " } else { "" };
         write!(f, "{user}mount, pid, network and IPC namespaces, pivot_root, ")?;
         match self.landlock {
-            Some(version) => write!(f, "Landlock {version}"),
-            None => write!(f, "no Landlock (this kernel has none)"),
+            Some(version) => write!(f, "Landlock {version}")?,
+            None => write!(f, "no Landlock (this kernel has none)")?,
         }
+        if self.filter { write!(f, ", seccomp") } else { Ok(()) }
     }
 }
 

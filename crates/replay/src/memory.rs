@@ -25,26 +25,31 @@ impl Span {
     const EMPTY: Span = Span { start: NonNull::dangling(), len: 0 };
 
     /// Of memory that the kernel only reads.
+    #[inline]
     pub fn reading(bytes: &[u8]) -> Span {
         Span { start: NonNull::from(bytes).cast(), len: bytes.len() }
     }
 
     /// Where it is.
+    #[inline]
     pub fn address(self) -> usize {
         self.start.as_ptr().addr()
     }
 
     /// Its length.
+    #[inline]
     pub fn len(self) -> usize {
         self.len
     }
 
     /// Its first bytes, as many as there are of those.
+    #[inline]
     pub fn first(self, len: usize) -> Span {
         Span { len: self.len.min(len), ..self }
     }
 
     /// What follows these first bytes.
+    #[inline]
     pub fn after(self, bytes: usize) -> Span {
         let bytes = bytes.min(self.len);
         // SAFETY: it ends within the stretch, or right behind it.

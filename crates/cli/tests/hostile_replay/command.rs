@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::world::World;
+use crate::world::{SHARED, World};
 
 /// Bytes of memory that a replay of anything may take, with room for what Rust's debug builds take.
 const MEMORY_MAX: i64 = 768 << 20;
@@ -33,6 +33,7 @@ pub fn replay(world: &World, reenact: &Path) -> Result<End, String> {
     let mut command = Command::new(reenact);
     command.arg("replay").arg(&world.trace).args(["--json", "--root"]).arg(&world.root);
     command.arg("--max-size").arg(DISK_MAX.to_string());
+    command.arg("--bind").arg(format!("{}={SHARED}", world.shared.display()));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file()?).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
     if !ends(&child) {
@@ -51,6 +52,14 @@ impl End {
     /// The machine allows no jail, so nothing was replayed.
     pub fn no_jail(&self) -> bool {
         self.status.code() == Some(1) && self.said.contains("namespace")
+    }
+
+    /// The command said this.
+    pub fn says(&self, words: &str) -> Result<(), String> {
+        if self.said.contains(words) {
+            return Ok(());
+        }
+        Err(format!("it did not say '{words}' but {}: {}", self.status, self.said))
     }
 
     /// The command came to its end as it documents, in bounded memory, and said why if it failed.

@@ -7,7 +7,7 @@ use trace::event::{EventKind, OpenFd, StartHow};
 
 use crate::Case;
 use crate::script::{CWD, POINTER, Script, made};
-use crate::world::{CANARY, World};
+use crate::world::{CANARY, SOCKET, World};
 
 pub const CASES: &[Case] = &[
     ("paths_out", paths_out),
@@ -23,6 +23,10 @@ pub const CASES: &[Case] = &[
     ("identities", identities),
     ("sockets_and_passed_descriptors", sockets_and_passed_descriptors),
     ("copies_from_outside", copies_from_outside),
+    ("sends_to_names", sends_to_names),
+    ("attributes_in_buffers", attributes_in_buffers),
+    ("modes_in_other_pieces", modes_in_other_pieces),
+    ("namespaces_in_structs", namespaces_in_structs),
 ];
 
 /// `fcntl` command that chooses the signal of asynchronous input and output.
@@ -386,5 +390,114 @@ fn copies_from_outside(world: &World) {
         script.plain(libc::SYS_close, &[3], 0);
         script.plain(libc::SYS_close, &[4], 0);
     }
+    script.finish();
+}
+
+/// Every way to send to a socket that somebody outside has bound, by every spelling of its name.
+fn sends_to_names(world: &World) {
+    let mut script = Script::new(&world.trace);
+    let pair = made(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 2, 0, POINTER], 0);
+    let out = events::record::data_flag::OUT;
+    let numbers = [3i32, 4].map(i32::to_ne_bytes).concat();
+    script.call(1, pair.bytes(3, part::WHOLE, out, &numbers));
+    script.paths(libc::SYS_symlink, &[POINTER, POINTER], [(0, SOCKET), (1, "/link")], 0);
+    let outside = world.shared.join("socket").display().to_string();
+    for name in [SOCKET, "shared/socket", "/link", "/../shared/./socket", &outside] {
+        let address = [&(libc::AF_UNIX as u16).to_ne_bytes(), name.as_bytes(), b"\0"].concat();
+        let len = address.len() as u64;
+        for claimed in [len, 110, 1 << 32, len | 1 << 32] {
+            let sent = made(libc::SYS_sendto, &[3, POINTER, 4, 0, POINTER, claimed], 4);
+            let sent = sent.bytes(1, part::WHOLE, 0, b"harm");
+            script.call(1, sent.bytes(4, part::WHOLE, 0, &address));
+        }
+        for (nr, ret) in [(libc::SYS_sendmsg, 4), (libc::SYS_sendmmsg, 1), (libc::SYS_sendmsg, -11)]
+        {
+            for named in [0, POINTER] {
+                let header = [named, len, POINTER, 1, 0, 0, 0, 0].map(u64::to_ne_bytes).concat();
+                let sent = made(nr, &[3, POINTER, 1, 0], ret);
+                let sent = sent.bytes(1, part::WHOLE, 0, &header);
+                let sent = sent.bytes(1, part::NAME, 0, &address);
+                let vector = [POINTER, 4].map(u64::to_ne_bytes).concat();
+                let sent = sent.bytes(1, part::VECTOR, 0, &vector);
+                script.call(1, sent.bytes(1, part::CONTENT, 0, b"harm"));
+            }
+        }
+        for nr in [libc::SYS_connect, libc::SYS_bind] {
+            let named = made(nr, &[3, POINTER, len], 0);
+            script.call(1, named.bytes(1, part::WHOLE, 0, &address));
+            script.write(3, b"harm");
+        }
+    }
+    script.finish();
+}
+
+/// Names that are long with what follows their end, or of which another piece says something else.
+fn attributes_in_buffers(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
+    let capability = [1u8, 0, 0, 2, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for name in ["security.capability", "security.selinux", "security.reenact", "trusted.reenact"] {
+        let long = [name.as_bytes(), &[0; 80]].concat();
+        let huge = [name.as_bytes(), &[0; 70_000]].concat();
+        for (nr, path) in [(libc::SYS_setxattr, true), (libc::SYS_fsetxattr, false)] {
+            let set = || {
+                let first = if path { POINTER } else { 3 };
+                let set = made(nr, &[first, POINTER, POINTER, 20, 0], 0);
+                let set = if path { set.text(0, "/file") } else { set };
+                set.bytes(2, part::WHOLE, 0, &capability)
+            };
+            script.call(1, set().bytes(1, part::WHOLE, 0, &long));
+            script.call(1, set().bytes(1, part::WHOLE, 0, &huge));
+            // The first piece is not the one that is used.
+            let other = set().bytes(1, part::CONTENT, 0, b"user.x");
+            script.call(1, other.bytes(1, part::WHOLE, 0, &long));
+            let out = events::record::data_flag::OUT;
+            let other = set().bytes(1, part::WHOLE, out, b"user.x");
+            script.call(1, other.bytes(1, part::WHOLE, 0, &long));
+        }
+    }
+    script.finish();
+}
+
+/// The mode of a file in a struct of which there are several, or in several buffers.
+fn modes_in_other_pieces(world: &World) {
+    let mut script = Script::new(&world.trace);
+    let create = (libc::O_CREAT | libc::O_RDWR) as u64;
+    let how = |mode: u64| [create, mode, 0].map(u64::to_ne_bytes).concat();
+    let out = events::record::data_flag::OUT;
+    for (at, len) in [24u64, 64, 4096, 1 << 20].into_iter().enumerate() {
+        let long = [how(0o6755), vec![0; 70_000]].concat();
+        let opened = |name: &str| {
+            made(libc::SYS_openat2, &[CWD, POINTER, POINTER, len], 3)
+                .text(1, &format!("/{name}-{at}"))
+        };
+        script.call(1, opened("long").bytes(2, part::WHOLE, 0, &long));
+        let twice = opened("twice").bytes(2, part::CONTENT, 0, &how(0o644));
+        script.call(1, twice.bytes(2, part::WHOLE, 0, &how(0o4755)));
+        let twice = opened("other").bytes(2, part::WHOLE, out, &how(0o644));
+        script.call(1, twice.bytes(2, part::WHOLE, 0, &how(0o2755)));
+    }
+    script.finish();
+}
+
+/// Tasks that are to be made in namespaces of their own, and to be given more than they had.
+fn namespaces_in_structs(world: &World) {
+    let mut script = Script::new(&world.trace);
+    let all = u64::from(u32::MAX);
+    for (number, flags) in (2..).zip([all, 0x7e02_0000, 0x1000_0000, 0x800, u64::MAX, 1 << 33]) {
+        let arguments = [flags; 11].map(u64::to_ne_bytes).concat();
+        let cloned = made(libc::SYS_clone3, &[POINTER, 88], i64::from(1000 + number));
+        script.call(1, cloned.bytes(0, part::WHOLE, 0, &arguments));
+        script.start(number, StartHow::Fork, number, 1);
+        for flags in [flags, libc::CLONE_NEWUSER as u64] {
+            script.call(number, made(libc::SYS_unshare, &[flags], 0));
+            script.call(number, made(libc::SYS_setns, &[3, flags], 0));
+        }
+        let sets = [u32::MAX; 6].map(u32::to_ne_bytes).concat();
+        let powers = made(libc::SYS_capset, &[POINTER, POINTER], 0);
+        script.call(number, powers.bytes(1, part::WHOLE, 0, &[sets, vec![0xff; 100]].concat()));
+        script.call(number, made(libc::SYS_setresuid, &[0, 0, 0], 0));
+    }
+    change_everything(&mut script, &world.secret(), &world.outside.display().to_string());
     script.finish();
 }

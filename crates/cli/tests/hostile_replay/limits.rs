@@ -15,6 +15,9 @@ pub const CASES: &[Case] = &[
     ("copies_from_file_to_file", copies_from_file_to_file),
     ("copies_more_than_it_did", copies_more_than_it_did),
     ("image_of_the_same_everywhere", image_of_the_same_everywhere),
+    ("memory_files_without_end", memory_files_without_end),
+    ("memory_files_by_copies", memory_files_by_copies),
+    ("memory_files_of_many_tasks", memory_files_of_many_tasks),
     ("huge_descriptors", huge_descriptors),
     ("limits_against_ourselves", limits_against_ourselves),
     ("hundreds_of_thousands_of_calls", hundreds_of_thousands_of_calls),
@@ -103,7 +106,7 @@ fn allocates_much(world: &World) {
 /// Bytes of a buffer that is stored once and named often, and how often: together far more than the
 /// disk that there may be.
 const REPEATED: usize = 64 << 10;
-const TIMES: u64 = 4000;
+const TIMES: u64 = 16_000;
 
 fn writes_the_same_everywhere(world: &World) {
     let mut script = Script::new(&world.trace);
@@ -151,6 +154,59 @@ fn image_of_the_same_everywhere(world: &World) {
         script.call(1, read.bytes(1, part::WHOLE, data_flag::OUT, &[b'x'; REPEATED]));
     }
     script.finish();
+}
+
+/// No disk ends this.
+fn memory_files_without_end(world: &World) {
+    let mut script = Script::new(&world.trace);
+    script.path(libc::SYS_memfd_create, &[POINTER, 0], 0, "memory", 3);
+    for at in 0..TIMES {
+        let len = REPEATED as u64;
+        let written = made(libc::SYS_pwrite64, &[3, POINTER, len, at * len], len as i64);
+        script.call(1, written.bytes(1, part::WHOLE, 0, &[b'x'; REPEATED]));
+    }
+    script.finish();
+    world.expect("in files that are in memory alone");
+}
+
+/// The same from file to file, by allocation, and under a number that the trace says is another file's.
+fn memory_files_by_copies(world: &World) {
+    const LEN: u64 = 1 << 20;
+    let mut script = Script::new(&world.trace);
+    script.path(libc::SYS_memfd_create, &[POINTER, 0], 0, "memory", 3);
+    script.open("/file", libc::O_CREAT | libc::O_RDWR, 4);
+    script.open("/other", libc::O_CREAT | libc::O_RDWR, 5);
+    script.write(4, &[b'x'; REPEATED]);
+    // The recording says that it failed, which it does not here.
+    script.plain(libc::SYS_dup2, &[3, 5], -9);
+    for at in 0..2000 {
+        script.plain(libc::SYS_lseek, &[4, 0, 0], 0);
+        script.plain(libc::SYS_lseek, &[5, at * LEN, 0], (at * LEN) as i64);
+        script.plain(libc::SYS_sendfile, &[5, 4, 0, REPEATED as u64], REPEATED as i64);
+        script.plain(libc::SYS_fallocate, &[3, 0, at * LEN, LEN], 0);
+        script.plain(libc::SYS_fallocate, &[5, 0, at * LEN, LEN], 0);
+    }
+    script.finish();
+    world.expect("in files that are in memory alone");
+}
+
+fn memory_files_of_many_tasks(world: &World) {
+    let mut script = Script::new(&world.trace);
+    for thread in 2..40 {
+        script.plain(libc::SYS_fork, &[], i64::from(1000 + thread));
+        script.start(thread, StartHow::Fork, thread, 1);
+        let file = made(libc::SYS_memfd_create, &[POINTER, 0], 3).text(0, "memory");
+        script.call(thread, file);
+    }
+    for at in 0..TIMES / 80 {
+        for thread in 2..40 {
+            let len = REPEATED as u64;
+            let written = made(libc::SYS_pwrite64, &[3, POINTER, len, at * len], len as i64);
+            script.call(thread, written.bytes(1, part::WHOLE, 0, &[b'x'; REPEATED]));
+        }
+    }
+    script.finish();
+    world.expect("in files that are in memory alone");
 }
 
 fn huge_descriptors(world: &World) {

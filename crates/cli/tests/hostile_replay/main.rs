@@ -8,6 +8,7 @@
 #[path = "../../../replay/tests/jail/user.rs"]
 mod user;
 
+mod borders;
 mod command;
 mod escapes;
 mod limits;
@@ -48,7 +49,7 @@ fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
             return 1;
         }
     }
-    let cases = [escapes::CASES, limits::CASES, nonsense::CASES].concat();
+    let cases = [escapes::CASES, limits::CASES, nonsense::CASES, borders::CASES].concat();
     let chosen = cases.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
     // Each in a process of its own, whose memory is measured. Most of them mostly wait.
     let running: Vec<_> = chosen
@@ -92,5 +93,6 @@ fn one(name: &str, write: fn(&World), reenact: &Path) -> Result<(), String> {
     }
     world.still_alive()?;
     world.harmless_root()?;
-    end.within_bounds()
+    end.within_bounds()?;
+    world.expected().map_or(Ok(()), |words| end.says(words))
 }

@@ -185,7 +185,7 @@ fn data_that_does_not_fit(world: &World) {
 }
 
 /// A generator of numbers that look random, the same for the same seed.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -195,11 +195,11 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[(self.next() % all.len() as u64) as usize]
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }

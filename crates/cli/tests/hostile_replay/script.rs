@@ -83,13 +83,16 @@ impl Script {
 
     pub fn state(&mut self, process: u32, change: impl FnOnce(&mut ProcessState)) {
         let standard = |fd| OpenFd { fd, target: b"/dev/null".to_vec(), offset: 0, flags: 2 };
+        let mut limits = vec![(1024, 4096); 16];
+        // Files may be as long as they like.
+        limits[libc::RLIMIT_FSIZE as usize] = (u64::MAX, u64::MAX);
         let mut state = ProcessState {
             process,
             pid: 1000 + process,
             cwd: b"/".to_vec(),
             root: b"/".to_vec(),
             umask: 0o22,
-            limits: vec![(1024, 4096); 16],
+            limits,
             fds: (0..3).map(standard).collect(),
             ..ProcessState::default()
         };
@@ -188,6 +191,11 @@ impl Made {
             content: Content::Inline(bytes.to_vec()),
         });
         self
+    }
+
+    /// Memory of which one buffer is stored, so many times over.
+    pub fn repeated(self, arg: u8, part: u8, flags: u8, byte: u8, times: usize) -> Made {
+        self.bytes(arg, part, flags, &vec![byte; times * 1024])
     }
 
     /// A string.

@@ -13,7 +13,8 @@ impl Maker {
         const X_OK: usize = libc::X_OK as usize;
         let mut dir = libc::AT_FDCWD;
         let mut path = None;
-        for (arg, value) in call.args.iter().zip(self.values) {
+        for (at, arg) in call.args.iter().enumerate() {
+            let value = self.values.get(at);
             match arg.kind {
                 Kind::DirFd => dir = value.number() as i32,
                 // SAFETY: the path was built by `prepare`, and nothing was since.
@@ -42,16 +43,17 @@ impl Maker {
         let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Path)) else {
             self.nr = libc::SYS_fchmodat as u16;
             let here = Value::Memory(self.contents.text(std::iter::once(&b"."[..]), 1));
-            let [fd, mode, ..] = self.values;
-            let none = Value::Number(0);
-            self.values = [fd, here, mode, none, none, none];
+            let mode = self.values.get(1);
+            self.values.set(1, here);
+            self.values.set(2, mode);
             return;
         };
         // SAFETY: the path was built by `prepare`, and nothing was since.
-        let Some(path) = (unsafe { self.values[at].text() }) else { return };
+        let Some(path) = (unsafe { self.values.get(at).text() }) else { return };
         let path = path.to_bytes();
         let inside: &[u8] = if path.is_empty() { b"." } else { b"/." };
         let len = path.len() + inside.len();
-        self.values[at] = Value::Memory(self.contents.text([path, inside].into_iter(), len));
+        let path = self.contents.text([path, inside].into_iter(), len);
+        self.values.set(at, Value::Memory(path));
     }
 }

@@ -8,7 +8,6 @@ use events::record::part;
 use events::shape::{Dir, Holder, Kind, Len, Of};
 use events::{Arg, Replay, Ret, Syscall};
 
-use super::value::Value;
 use super::{Maker, find};
 use crate::batch::{Batch, Call};
 use crate::shared::Fill;
@@ -301,7 +300,7 @@ fn no_count_leads_the_kernel_beyond_what_is_there() {
             if maker.short {
                 continue;
             }
-            with_memory += usize::from(maker.values.iter().any(|value| value.memory().is_some()));
+            with_memory += usize::from((0..6).any(|at| maker.values.memory(at).is_some()));
             reaches_only_ours(&maker, &batch, &call, row.0.name);
             goes_on_within(&mut maker, &batch, &call, row.0.name, &mut random);
         }
@@ -321,7 +320,7 @@ fn reaches_only_ours(maker: &Maker, batch: &Batch, call: &Call, name: &str) {
         spans.any(|(start, room)| within(start, room, at, len))
             || stored.any(|bytes| within(bytes.as_ptr().addr(), bytes.len(), at, len))
     };
-    let registers = maker.values.map(Value::register);
+    let registers = maker.values.registers();
     let reach = Reach { registers, ours: &ours };
     // A call may have become another one, of the same file.
     if maker.only_directory {

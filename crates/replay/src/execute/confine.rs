@@ -19,14 +19,15 @@ impl Maker {
     pub(super) fn confine(&mut self, call: &Call) {
         for (number, arg) in call.args.iter().enumerate() {
             let Kind::Buf(_, _, len) = arg.kind else { continue };
-            let Value::Memory(span) = self.values[number] else { continue };
+            let Some(span) = self.values.memory(number) else { continue };
             if !self.confine_one(span, len.extent(number as u8)) {
-                self.values[number] = Value::Nowhere;
+                self.values.set(number, Value::Nowhere);
             }
         }
     }
 
     /// The same of one pointer. Whether there is as much as it takes.
+    #[inline]
     fn confine_one(&mut self, span: Span, extent: Extent) -> bool {
         match extent {
             Extent::Fixed(bytes) => return span.len() >= bytes as usize,
@@ -36,11 +37,11 @@ impl Maker {
             }
             Extent::Bits(number) => return self.at_most(number, span.len() / 8 / 8 * WORD_BITS),
             Extent::Pages(number) => return self.at_most(number, span.len().saturating_mul(PAGE)),
-            Extent::Behind(number) => match self.values.get(usize::from(number)) {
-                Some(Value::Memory(length)) if length.len() >= LENGTH => {
-                    lower(*length, 0, LENGTH, span.len() as u64);
+            // Without a length the kernel goes nowhere.
+            Extent::Behind(number) => match self.values.memory(number.into()) {
+                Some(length) if length.len() >= LENGTH => {
+                    lower(length, 0, LENGTH, span.len() as u64);
                 }
-                // Without a length the kernel goes nowhere.
                 _ => {}
             },
             Extent::Within { at, unit, head } => {
@@ -57,12 +58,6 @@ impl Maker {
     /// An argument that counts what is in memory of ours counts no more than `most`. Whether it is
     /// there.
     pub(super) fn at_most(&mut self, number: u8, most: usize) -> bool {
-        match self.values.get_mut(usize::from(number)) {
-            Some(Value::Number(value)) => {
-                *value = (*value).min(most);
-                true
-            }
-            _ => false,
-        }
+        self.values.lower(number.into(), most)
     }
 }

@@ -58,7 +58,7 @@ impl Maker {
             }
         }
         if count > 0 {
-            self.values[counter] = Value::Number(count);
+            self.values.set(counter, Value::Number(count));
         }
         Value::Memory(all)
     }

@@ -41,7 +41,8 @@ impl Maker {
     fn names(&self, call: &Call) -> Vec<Name> {
         let mut dir = libc::AT_FDCWD;
         let mut names = Vec::new();
-        for (arg, value) in call.args.iter().zip(self.values) {
+        for (at, arg) in call.args.iter().enumerate() {
+            let value = self.values.get(at);
             match arg.kind {
                 Kind::DirFd => dir = value.number() as RawFd,
                 Kind::Path => {

@@ -26,10 +26,10 @@ impl Maker {
     fn vector_to_write(&mut self) -> Option<Span> {
         match self.go_on {
             GoOn::Bytes { pointer, len } => {
-                let bytes = self.values[pointer].memory()?;
+                let bytes = self.values.memory(pointer)?;
                 Some(self.vector_of(bytes.first(self.number(len))))
             }
-            GoOn::Vector { pointer } => self.values[pointer].memory(),
+            GoOn::Vector { pointer } => self.values.memory(pointer),
             GoOn::No | GoOn::Len(_) => None,
         }
     }
@@ -67,11 +67,9 @@ impl Maker {
         if call.name == "vmsplice" {
             self.copy_bytes(call);
         } else if call.stream {
-            let fds = call.args.iter().zip(&self.values);
-            let fds: Vec<i32> = fds
-                .filter(|(arg, _)| matches!(arg.kind, Kind::Fd))
-                .map(|(_, fd)| fd.register() as i32)
-                .collect();
+            let args = call.args.iter().enumerate();
+            let fds = args.filter(|(_, arg)| matches!(arg.kind, Kind::Fd));
+            let fds: Vec<i32> = fds.map(|(at, _)| self.number(at) as i32).collect();
             // What goes from one to another one waits as soon as it does not fit.
             if let [_, _, ..] = fds[..] {
                 fds.into_iter().for_each(|fd| _ = descriptors::widen(fd));
@@ -88,8 +86,8 @@ impl Maker {
         if flags & libc::O_ACCMODE == libc::O_RDONLY {
             self.nr = libc::SYS_read as u16;
             let room = self.contents.take(call.ret.clamp(0, TRANSFER_MAX as i64) as usize);
-            self.values[1] = Value::Memory(room);
-            self.values[2] = Value::Number(room.len());
+            self.values.set(1, Value::Memory(room));
+            self.values.set(2, Value::Number(room.len()));
             self.go_on = GoOn::Bytes { pointer: 1, len: 2 };
         }
     }

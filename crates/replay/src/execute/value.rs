@@ -19,8 +19,78 @@ pub enum Value {
     Memory(Span),
 }
 
+/// The arguments of a call. What is in the registers lies ready; what of that is memory, or nowhere, is
+/// kept beside it, so that no number is ever taken for memory.
+pub struct Arguments {
+    registers: [usize; COUNT],
+    memory: [Option<Span>; COUNT],
+    nowhere: [bool; COUNT],
+}
+
+/// Arguments of a call.
+pub const COUNT: usize = 6;
+
+impl Arguments {
+    /// All zeros.
+    pub const NONE: Arguments =
+        Arguments { registers: [0; COUNT], memory: [None; COUNT], nowhere: [false; COUNT] };
+
+    /// What is in the registers.
+    #[inline]
+    pub fn registers(&self) -> [usize; COUNT] {
+        self.registers
+    }
+
+    /// The argument at a place; beyond the last one there are zeros.
+    #[inline]
+    pub fn get(&self, at: usize) -> Value {
+        match self.memory(at) {
+            Some(span) => Value::Memory(span),
+            None if self.nowhere.get(at) == Some(&true) => Value::Nowhere,
+            None => Value::Number(self.number(at)),
+        }
+    }
+
+    /// The number at a place, if there is one.
+    #[inline]
+    pub fn number(&self, at: usize) -> usize {
+        if self.is_number(at) { self.registers[at] } else { 0 }
+    }
+
+    #[inline]
+    fn is_number(&self, at: usize) -> bool {
+        at < COUNT && self.memory[at].is_none() && !self.nowhere[at]
+    }
+
+    /// The memory that the argument at a place points to, if it does.
+    #[inline]
+    pub fn memory(&self, at: usize) -> Option<Span> {
+        *self.memory.get(at)?
+    }
+
+    /// Puts an argument at a place.
+    #[inline]
+    pub fn set(&mut self, at: usize, value: Value) {
+        if at < COUNT {
+            self.registers[at] = value.register();
+            self.memory[at] = value.memory();
+            self.nowhere[at] = matches!(value, Value::Nowhere);
+        }
+    }
+
+    /// Lowers a number to `most`. Whether there is one.
+    #[inline]
+    pub fn lower(&mut self, at: usize, most: usize) -> bool {
+        if self.is_number(at) {
+            self.registers[at] = self.registers[at].min(most);
+        }
+        self.is_number(at)
+    }
+}
+
 impl Value {
     /// What is in the register.
+    #[inline]
     pub fn register(self) -> usize {
         match self {
             Value::Number(number) => number,
@@ -30,6 +100,7 @@ impl Value {
     }
 
     /// The number, if it is one.
+    #[inline]
     pub fn number(self) -> usize {
         match self {
             Value::Number(number) => number,
@@ -38,6 +109,7 @@ impl Value {
     }
 
     /// The memory, if it points to some.
+    #[inline]
     pub fn memory(self) -> Option<Span> {
         match self {
             Value::Memory(span) => Some(span),

@@ -26,7 +26,7 @@ impl Maker {
     ) -> Value {
         // The kernel looks at 32 bits of it. What is too much for it stays so.
         let asked = self.number(counter) as u32 as usize;
-        self.values[counter] = Value::Number(asked.min(ELEMENTS_MAX + 1));
+        self.values.set(counter, Value::Number(asked.min(ELEMENTS_MAX + 1)));
         if asked > ELEMENTS_MAX {
             let len = (ELEMENTS_MAX + 1) * ELEMENT;
             return Value::Memory(self.pointers.copy(std::iter::empty(), len, &Fill::Zeros));

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use super::mounts::Trees;
 use super::words::Word;
-use super::{Jail, JailError, Options, Protection, mounts, privileges};
+use super::{Jail, JailError, Options, Protection, filter, mounts, privileges};
 
 /// How the jail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,6 +307,12 @@ fn lock_up(
     // No core files, and nobody traces us.
     // SAFETY: numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
-    let protection = Protection { user_namespace, landlock };
+    filter::keep_memory_as_it_is();
+    if options.filter {
+        // The last step: it forbids most of the others.
+        filter::install()
+            .map_err(|error| JailError::io("cannot install a seccomp filter", error))?;
+    }
+    let protection = Protection { user_namespace, landlock, filter: options.filter };
     Ok((Jail { protection, proc: mounts.proc }, mounts.made))
 }

@@ -30,7 +30,8 @@ impl Word {
             Word::Ready(protection, made) => {
                 let user = protection.user_namespace.to_string();
                 let landlock = protection.landlock.unwrap_or(0).to_string();
-                [vec!["ready".into(), user, landlock], made.clone()].concat()
+                let filter = protection.filter.to_string();
+                [vec!["ready".into(), user, landlock, filter], made.clone()].concat()
             }
             Word::Failed(error) => {
                 vec!["failed".into(), error.what.clone(), error.remedy.clone()]
@@ -57,10 +58,11 @@ impl Word {
         match fields[..] {
             ["map"] => Ok(Word::MapIds),
             ["mapped"] => Ok(Word::Mapped),
-            ["ready", user, landlock, ref made @ ..] => {
+            ["ready", user, landlock, filter, ref made @ ..] => {
                 let landlock: u32 = landlock.parse().map_err(|_| nonsense())?;
                 let landlock = (landlock > 0).then_some(landlock);
-                let protection = Protection { user_namespace: user == "true", landlock };
+                let (user_namespace, filter) = (user == "true", filter == "true");
+                let protection = Protection { user_namespace, landlock, filter };
                 Ok(Word::Ready(protection, made.iter().map(|path| path.to_string()).collect()))
             }
             ["failed", what, remedy] => {
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn words_arrive_as_they_were_said() {
-        let protection = Protection { user_namespace: true, landlock: Some(6) };
+        let protection = Protection { user_namespace: true, landlock: Some(6), filter: true };
         let failed = JailError { what: "no".into(), remedy: "yes".into() };
         let (mut one, mut other) = UnixStream::pair().unwrap();
         for word in [

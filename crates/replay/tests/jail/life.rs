@@ -55,6 +55,7 @@ fn what_protects_is_told(outside: &Outside) {
     let protection = inmate.protection.clone();
     let told = protection.to_string();
     assert!(told.contains("pivot_root") && told.contains("Landlock"), "{told}");
+    assert!(told.ends_with("seccomp"), "{told}");
     assert_eq!(told.contains("user"), protection.user_namespace, "{told}");
     let version = protection.landlock.unwrap_or(0) as u8;
     assert_eq!(inmate.wait().unwrap(), Exit::Code(version));
@@ -191,7 +192,13 @@ fn ids_are_as_asked(outside: &Outside) {
     // SAFETY: takes nothing.
     let own = unsafe { libc::geteuid() };
     let root = Directory::open(&outside.root).unwrap();
-    let options = Options { root: &root, binds: &[], identity: Some((4321, 1234)), readable: None };
+    let options = Options {
+        root: &root,
+        binds: &[],
+        identity: Some((4321, 1234)),
+        readable: None,
+        filter: true,
+    };
     let inmate = jail::spawn(&options, |_| {
         std::fs::write("/owned", "").unwrap();
         let owned = std::fs::metadata("/owned").unwrap();
@@ -225,7 +232,7 @@ fn what_is_readable_is_only_that(outside: &Outside) {
     let dir = File::open(outside.dir.join("precious")).unwrap();
     let readable = Some(dir.as_fd());
     let root = Directory::open(&outside.root).unwrap();
-    let options = Options { root: &root, binds: &[], identity: None, readable };
+    let options = Options { root: &root, binds: &[], identity: None, readable, filter: true };
     let inmate = jail::spawn(&options, |jail| {
         openat(&dir, "null", OFlags::RDONLY, Mode::empty()).expect("what may be read");
         if jail.protection.landlock.is_some() {
@@ -241,7 +248,7 @@ fn bad_roots_are_refused(outside: &Outside) {
     let missing = outside.dir.join("missing");
     let bad = ["/", "/proc", "/proc/self/root", "/sys/kernel", "/dev", "/etc/hostname"];
     let spawn = |root: &Directory, binds: &[jail::Bind]| {
-        let options = Options { root, binds, identity: None, readable: None };
+        let options = Options { root, binds, identity: None, readable: None, filter: true };
         jail::spawn(&options, |_| 0).map(|_| ())
     };
     for root in bad.iter().map(Path::new).chain([missing.as_path(), &outside.secret]) {

@@ -4,6 +4,7 @@
 //! nothing.
 
 mod attempts;
+mod calls;
 mod kernel;
 mod life;
 mod outside;

@@ -2,12 +2,12 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -26,7 +26,8 @@ pub struct Outside {
     pub dir_fd: File,
     pub secret_path_fd: RawFd,
     pub abstract_name: String,
-    pub tcp: TcpListener,
+    pub tcp: SocketAddr,
+    _tcp: TcpListener,
     pub key: i64,
     pub shm: i32,
     victim: Child,
@@ -51,11 +52,12 @@ impl Outside {
         let secret_path_fd = unsafe { libc::open(secret.as_ptr(), libc::O_PATH) };
         assert!(secret_path_fd >= 0);
         let abstract_name = format!("reenact-jail-{}", std::process::id());
-        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        let address = UnixAddr::from_abstract_name(&abstract_name).unwrap();
         let listeners = [
             UnixListener::bind_addr(&address).unwrap(),
             UnixListener::bind(path("socket")).unwrap(),
         ];
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         // Waits on a pipe of ours, so that it ends with us.
         let victim =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -66,7 +68,8 @@ impl Outside {
             dir_fd: File::open(dir).unwrap(),
             secret_path_fd,
             abstract_name,
-            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            tcp: tcp.local_addr().unwrap(),
+            _tcp: tcp,
             key: add_key(),
             // SAFETY: numbers only.
             shm: unsafe { libc::shmget(shm_key(), 4096, libc::IPC_CREAT | 0o600) },
@@ -78,10 +81,20 @@ impl Outside {
 
     /// A jail over the root, with the shared directory bound.
     pub fn jail(&self, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
+        self.jail_with(true, body)
+    }
+
+    /// The same, with the filter of calls or without it.
+    pub fn jail_with(
+        &self,
+        filter: bool,
+        body: impl FnOnce(Jail) -> u8,
+    ) -> Result<Inmate, JailError> {
         let directory = Directory::open(&self.shared)?;
         let binds = [Bind { directory, inside: "/mnt/shared".into() }];
         let root = Directory::open(&self.root)?;
-        let options = Options { root: &root, binds: &binds, identity: None, readable: None };
+        let options =
+            Options { root: &root, binds: &binds, identity: None, readable: None, filter };
         jail::spawn(&options, body)
     }
 

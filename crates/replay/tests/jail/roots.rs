@@ -22,7 +22,7 @@ pub const TESTS: &[Test] = &[
 const ROUNDS: u32 = 100;
 
 fn options<'a>(root: &'a Directory, binds: &'a [Bind]) -> Options<'a> {
-    Options { root, binds, identity: None, readable: None }
+    Options { root, binds, identity: None, readable: None, filter: true }
 }
 
 /// What the jail is about to see as `/` and as `/bound`: 0 if both are what was meant.

@@ -1,0 +1,375 @@
+//! The seccomp filter: of all system calls, those that rows of the table are replayed with, and those
+//! that the replay itself makes. The rest is refused, should a trace ever get a task to make it.
+//!
+//! What is allowed without a look at its arguments, reads and writes among them, the kernel answers out
+//! of a bitmap that it makes when the filter is installed; only the few others run the program.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use events::shape::{Replay, Syscall, Variant};
+use events::table::{NUMBER_LIMIT, ROWS};
+use libc::sock_filter;
+
+/// Bits of an argument that must be one of these values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Condition {
+    argument: u8,
+    /// Of its lower 32 bits: the kernel looks at no others of those arguments.
+    mask: u32,
+    values: Vec<u32>,
+}
+
+/// When a call is allowed: if one of these holds, or always if there are none.
+type When = Vec<Condition>;
+
+/// What the replay itself needs, of calls that no row is replayed with.
+const OWN: &[&str] = &[
+    // Memory and threads.
+    "brk",
+    "munmap",
+    "mremap",
+    "madvise",
+    "futex",
+    "set_robust_list",
+    "rseq",
+    "sched_yield",
+    "sched_getaffinity",
+    "sigaltstack",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "restart_syscall",
+    "exit",
+    "exit_group",
+    "wait4",
+    "tgkill",
+    "gettid",
+    "getpid",
+    "getrandom",
+    // Time.
+    "clock_gettime",
+    "clock_nanosleep",
+    "nanosleep",
+    "poll",
+    "ppoll",
+    // Who it is, and what there is.
+    "getuid",
+    "geteuid",
+    "getgid",
+    "getegid",
+    "getgroups",
+    "capget",
+    "capset",
+    "getrlimit",
+    "sysinfo",
+];
+
+/// The same, with conditions: name, argument, mask and values.
+const OWN_IF: &[(&str, u8, u32, &[u32])] = &[
+    // Nothing becomes executable.
+    ("mmap", 2, libc::PROT_EXEC as u32, &[0]),
+    ("mprotect", 2, libc::PROT_EXEC as u32, &[0]),
+    // No namespace, no tracing.
+    ("clone", 0, NAMESPACES | libc::CLONE_PTRACE as u32, &[0]),
+    ("unshare", 0, !((libc::CLONE_FILES | libc::CLONE_FS) as u32), &[0]),
+    ("prctl", 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
+    // Whether its own output goes to a terminal.
+    ("ioctl", 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
+    ("fcntl", 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),
+];
+
+const NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32
+    | libc::CLONE_NEWTIME as u32;
+
+/// Arguments that rows are never replayed with: name, argument, mask and values.
+const NARROWED: &[(&str, u8, u32, &[u32])] = &[
+    ("socketpair", 0, u32::MAX, &[libc::AF_UNIX as u32]),
+    // Large pages are the whole machine's.
+    ("memfd_create", 1, libc::MFD_HUGETLB, &[0]),
+    ("chmod", 1, libc::S_ISUID, &[0]),
+    ("fchmod", 1, libc::S_ISUID, &[0]),
+    ("fchmodat", 2, libc::S_ISUID, &[0]),
+    ("fchmodat2", 2, libc::S_ISUID, &[0]),
+];
+
+/// All that is allowed, by number.
+fn allowed() -> BTreeMap<u16, When> {
+    let mut all: BTreeMap<u16, When> = BTreeMap::new();
+    let number = |name: &str| events::by_name(name).map(|row| row.nr);
+    let condition =
+        |argument, mask, values: &[u32]| Condition { argument, mask, values: values.into() };
+    for row in ROWS.iter().flat_map(|rows| rows.iter()) {
+        if let Some(when) = of_row(row) {
+            all.insert(row.nr, when);
+        }
+    }
+    for nr in OWN.iter().filter_map(|name| number(name)) {
+        all.insert(nr, Vec::new());
+    }
+    for (name, argument, mask, values) in OWN_IF {
+        let Some(nr) = number(name) else { continue };
+        all.entry(nr).or_default().push(condition(*argument, *mask, values));
+    }
+    for (name, argument, mask, values) in NARROWED {
+        if let Some(when) = number(name).and_then(|nr| all.get_mut(&nr)) {
+            when.push(condition(*argument, *mask, values));
+        }
+    }
+    all
+}
+
+/// When calls of a row are made again; `None`: never.
+fn of_row(row: &Syscall) -> Option<When> {
+    let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
+    if row.variants.is_empty() {
+        return is_made(row.replay).then(Vec::new);
+    }
+    let replay = |variant: &Variant| variant.replay.unwrap_or(row.replay);
+    let made: Vec<_> = row.variants.iter().filter(|v| is_made(replay(v))).collect();
+    if made.len() == row.variants.len() && made.iter().any(|v| v.mask == 0) {
+        return Some(Vec::new());
+    }
+    let when = |variant: &&Variant| {
+        let (mask, value) = (variant.mask as u32, variant.value as u32);
+        Condition { argument: variant.key_arg, mask, values: vec![value] }
+    };
+    (!made.is_empty()).then(|| made.iter().map(when).collect())
+}
+
+/// Where the kernel tells a filter the number, the architecture and the arguments.
+const NUMBER_AT: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+const ARGUMENTS_AT: u32 = 16;
+/// AUDIT_ARCH_X86_64.
+const ARCHITECTURE: u32 = 0xc000_003e;
+
+const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
+const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const JUMP_IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+
+const fn refuse(error: i32) -> u32 {
+    libc::SECCOMP_RET_ERRNO | error as u32
+}
+
+fn step(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code: code as u16, jt, jf, k }
+}
+
+/// The filter as the kernel takes it.
+fn program(allowed: &BTreeMap<u16, When>) -> Vec<sock_filter> {
+    let mut program = vec![
+        step(LOAD, ARCHITECTURE_AT, 0, 0),
+        step(JUMP_IF_EQUAL, ARCHITECTURE, 1, 0),
+        step(RETURN, KILL, 0, 0),
+        step(LOAD, NUMBER_AT, 0, 0),
+    ];
+    for (nr, when) in allowed.iter().filter(|(_, when)| !when.is_empty()) {
+        let looks = looks_at(when);
+        program.push(step(JUMP_IF_EQUAL, u32::from(*nr), 0, looks.len() as u8));
+        program.extend(looks);
+    }
+    // The C library tries this one first, and then clone, whose flags can be looked at.
+    if let Some(clone3) = events::by_name("clone3") {
+        program.push(step(JUMP_IF_EQUAL, clone3.nr.into(), 0, 1));
+        program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
+    }
+    let always: Vec<u32> =
+        allowed.iter().filter(|(_, when)| when.is_empty()).map(|(nr, _)| (*nr).into()).collect();
+    for run in always.chunk_by(|a, b| a + 1 == *b) {
+        let (first, behind) = (run[0], run[run.len() - 1] + 1);
+        program.push(step(JUMP_IF_AT_LEAST, first, 0, 2));
+        program.push(step(JUMP_IF_AT_LEAST, behind, 1, 0));
+        program.push(step(RETURN, ALLOW, 0, 0));
+    }
+    // Of calls that nobody here knows, libraries know how to do without.
+    program.push(step(JUMP_IF_AT_LEAST, NUMBER_LIMIT as u32, 1, 0));
+    program.push(step(RETURN, refuse(libc::EPERM), 0, 0));
+    program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
+    program
+}
+
+/// The looks at arguments of one call, which end in a decision.
+fn looks_at(when: &When) -> Vec<sock_filter> {
+    let mut looks = Vec::new();
+    for Condition { argument, mask, values } in when {
+        looks.push(step(LOAD, ARGUMENTS_AT + 8 * u32::from(*argument), 0, 0));
+        looks.push(step(AND, *mask, 0, 0));
+        for value in values {
+            looks.push(step(JUMP_IF_EQUAL, *value, 0, 1));
+            looks.push(step(RETURN, ALLOW, 0, 0));
+        }
+    }
+    looks.push(step(RETURN, refuse(libc::EPERM), 0, 0));
+    looks
+}
+
+/// Puts the calling thread, and all that come from it, behind the filter. It needs `no_new_privs`.
+pub fn install() -> io::Result<()> {
+    let mut program = program(&allowed());
+    let told = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let (set, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
+    // SAFETY: the program is as long as is said, and lives through the call.
+    match unsafe { libc::syscall(libc::SYS_seccomp, set, flags, &raw const told) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Memory of this process that is not executable never becomes so, where the kernel can see to that.
+/// The filter forbids it as well.
+pub fn keep_memory_as_it_is() {
+    const PR_SET_MDWE: libc::c_int = 65;
+    const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
+    // SAFETY: numbers only.
+    unsafe { libc::prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program says of a call.
+    fn verdict(program: &[sock_filter], nr: u32, arguments: [u64; 6]) -> u32 {
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let jump = |holds| usize::from(if holds { jt } else { jf });
+            at += 1;
+            match u32::from(code) {
+                LOAD => {
+                    value = match k {
+                        NUMBER_AT => nr,
+                        ARCHITECTURE_AT => ARCHITECTURE,
+                        at => arguments[(at - ARGUMENTS_AT) as usize / 8] as u32,
+                    }
+                }
+                AND => value &= k,
+                JUMP_IF_EQUAL => at += jump(value == k),
+                JUMP_IF_AT_LEAST => at += jump(value >= k),
+                RETURN => return k,
+                code => panic!("code {code:#x}"),
+            }
+        }
+    }
+
+    fn nr(name: &str) -> u32 {
+        events::by_name(name).unwrap_or_else(|| panic!("{name}")).nr.into()
+    }
+
+    #[test]
+    fn the_program_says_what_is_allowed() {
+        let allowed = allowed();
+        let program = program(&allowed);
+        assert!(program.len() < 4096, "the kernel takes no more");
+        for nr in 0..NUMBER_LIMIT as u32 + 100 {
+            let when = allowed.get(&(nr as u16));
+            if when.is_none_or(When::is_empty) {
+                let said = verdict(&program, nr, [u64::MAX; 6]);
+                assert_eq!(said == ALLOW, when.is_some(), "{nr}");
+            }
+            for Condition { argument, mask, values } in when.into_iter().flatten() {
+                for value in values {
+                    let mut arguments = [u64::MAX; 6];
+                    arguments[usize::from(*argument)] = u64::from(*value | !mask) | 0xdead << 32;
+                    assert_eq!(verdict(&program, nr, arguments), ALLOW, "{nr}");
+                }
+            }
+        }
+        assert_eq!(verdict(&program, 0x4000_0001, [0; 6]), refuse(libc::ENOSYS));
+        assert_eq!(verdict(&program, nr("clone3"), [0; 6]), refuse(libc::ENOSYS));
+    }
+
+    /// Reads and writes are allowed whatever their arguments: only so does the kernel answer from its
+    /// bitmap.
+    #[test]
+    fn transfers_are_allowed_without_a_look() {
+        use events::Classes;
+        let allowed = allowed();
+        for row in ROWS.iter().flat_map(|rows| rows.iter()) {
+            let moves = row.classes.intersects(Classes::READ.or(Classes::WRITE));
+            if moves && row.replay == Replay::Real {
+                assert_eq!(allowed.get(&row.nr), Some(&Vec::new()), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_row_is_replayed_with_is_refused() {
+        let program = program(&allowed());
+        for name in [
+            "execve",
+            "execveat",
+            "ptrace",
+            "process_vm_writev",
+            "mount",
+            "move_mount",
+            "pivot_root",
+            "setns",
+            "bpf",
+            "io_uring_setup",
+            "userfaultfd",
+            "keyctl",
+            "socket",
+            "connect",
+            "bind",
+            "kill",
+            "tkill",
+            "pidfd_open",
+            "pidfd_getfd",
+            "open_by_handle_at",
+            "init_module",
+            "shmat",
+            "personality",
+            "pkey_mprotect",
+            "seccomp",
+            "perf_event_open",
+            "setsockopt",
+        ] {
+            assert_eq!(verdict(&program, nr(name), [0; 6]), refuse(libc::EPERM), "{name}");
+        }
+        let with = |name: &str, argument: usize, value: i32| {
+            let mut arguments = [0; 6];
+            arguments[argument] = value as u64;
+            verdict(&program, nr(name), arguments) == ALLOW
+        };
+        let code = libc::PROT_READ | libc::PROT_EXEC;
+        for (name, argument, good, bad) in [
+            ("mmap", 2, libc::PROT_READ | libc::PROT_WRITE, code),
+            ("mprotect", 2, libc::PROT_NONE, code),
+            ("clone", 0, libc::CLONE_VM | libc::CLONE_FILES, libc::CLONE_VM | libc::CLONE_NEWUSER),
+            ("unshare", 0, libc::CLONE_FS, libc::CLONE_FS | libc::CLONE_NEWNS),
+            ("prctl", 0, libc::PR_SET_TIMERSLACK, libc::PR_SET_SECCOMP),
+            ("fcntl", 1, libc::F_DUPFD, libc::F_SETOWN),
+            ("fcntl", 1, libc::F_OFD_SETLKW, libc::F_SETLEASE),
+            ("ioctl", 1, libc::FIONREAD as i32, libc::TIOCSTI as i32),
+            ("prlimit64", 1, libc::RLIMIT_NOFILE as i32, libc::RLIMIT_AS as i32),
+            ("socketpair", 0, libc::AF_UNIX, libc::AF_TIPC),
+            ("memfd_create", 1, libc::MFD_CLOEXEC as i32, libc::MFD_HUGETLB as i32),
+            ("fchmodat", 2, 0o2777, 0o4755),
+        ] {
+            assert!(with(name, argument, good) && !with(name, argument, bad), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_narrowed_had_no_conditions() {
+        for (name, ..) in NARROWED {
+            let row = events::by_name(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(of_row(row), Some(Vec::new()), "{name}");
+        }
+        let known = OWN.iter().chain(OWN_IF.iter().map(|(name, ..)| name));
+        known.for_each(|name| assert!(events::by_name(name).is_some(), "{name}"));
+    }
+}
