@@ -8,8 +8,10 @@ use ring::{Arena, Catalog, Slot};
 
 use crate::guards::Dispatch;
 use crate::maps::Maps;
+use crate::native::Native;
 use crate::sites::Sites;
 use crate::stream::Stream;
+use crate::waiting::Waiting;
 use crate::{status, sys};
 
 /// How far the thread's current call has come. The lowest byte is the selector of Syscall User
@@ -87,6 +89,10 @@ pub struct Context {
     pub this: *mut Context,
     /// Where stubs jump to. At a fixed offset: stubs are code.
     pub entry: u64,
+    /// 0; see [`Native`](crate::native::Native), which other threads have here.
+    pub native: u64,
+    /// At the same place in both as well.
+    pub process: *mut Process,
     pub app_rsp: u64,
     /// Where to go on after the call.
     pub resume: u64,
@@ -102,10 +108,6 @@ pub struct Context {
     pub running: u32,
     /// The current call came through SIGSYS: a [`slow`] value.
     pub slow: u32,
-    /// What `int 0x80` preserves and the way into the agent does not.
-    pub old_rcx: u64,
-    pub old_r11: u64,
-    pub scratch: u64,
     /// The current call's site.
     pub site: u64,
     /// The program's registers during a call.
@@ -113,6 +115,10 @@ pub struct Context {
     /// A slow call's site whose return does not go through a stub; 0: none. Other threads read it
     /// before they patch.
     pub slow_site: AtomicU64,
+    pub scratch: u64,
+    /// What `int 0x80` preserves and the way into the agent does not.
+    pub old_rcx: u64,
+    pub old_r11: u64,
     /// The arena, the slot, and the thread's number.
     pub arena: Option<Arena>,
     pub slot: Option<&'static Slot>,
@@ -130,9 +136,16 @@ pub struct Context {
     pub call_mask: Option<u64>,
     /// The stream or another shared thing is being changed: signals wait.
     pub busy: bool,
-    /// The kernel's frame of a signal that waits for the current call's record; 0: none.
+    /// The kernel's frame of a signal that waits for the current call's record, or that there are
+    /// signals in `waiting`: [`SOME_WAIT`](crate::waiting::SOME_WAIT); 0: none.
     pub held_frame: u64,
     pub held_signal: u32,
+    /// What `%gs` is to point to when this thread is left unrecorded.
+    pub next_native: u64,
+    /// While handlers are open: signals that wait for the current call's record, or for a handler
+    /// of ours, and the frame that such a handler returns by.
+    pub waiting: Waiting,
+    pub leaving: u64,
     /// A filter of the program's answers the current call with SIGSYS: the register of its number.
     pub trapped: Option<u64>,
     /// The current call is to be followed by the supervisor, which may be attached.
@@ -145,7 +158,8 @@ pub struct Context {
     pub dispatch: Option<Dispatch>,
     /// The program's alternate stack.
     pub altstack: AltStack,
-    pub process: *mut Process,
+    /// Mask and alternate stack before the last return from a handler: if it fails, they come back.
+    pub before_return: (u64, AltStack),
     pub tid: u32,
     /// Its process id, for those who want to know whether it still lives.
     pub tgid: u32,
@@ -192,6 +206,10 @@ pub struct Process {
     pub number: u32,
     /// The program has a seccomp filter, which may answer its calls with SIGSYS.
     pub filtered: AtomicBool,
+    /// What the program's filters deny the agent: bits of [`needed`](crate::sys::needed).
+    pub denied: AtomicU32,
+    /// What `%gs` of its threads points to that are not recorded because of that.
+    pub natives: [Native; 2],
     /// By signal number.
     pub actions: UnsafeCell<[Action; 65]>,
 }
@@ -313,6 +331,7 @@ impl ThreadArea {
         context.seen_rsp = frame as u64;
         context.stack_top = &raw const self.altstack as u64 - 8;
         self.frame.trampoline = crate::entry::restorer();
+        context.native = 0;
         context.altstack = NO_ALTSTACK;
         context.call_start = AtomicU64::new(NO_CALL);
         context.process = &raw mut self.process;
@@ -340,6 +359,16 @@ impl Context {
     /// Copies may take a page fault of the program's making only while that fault can be caught.
     pub fn update_fault_safety(&mut self) {
         self.fault_unsafe = self.held_frame != 0 || self.mask & FAULTS != 0;
+    }
+}
+
+/// The context of the thread that we are in.
+pub fn current() -> &'static mut Context {
+    let this: *mut Context;
+    // SAFETY: %gs points to the thread's context whenever code of ours runs for such a thread.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly));
+        &mut *this
     }
 }
 

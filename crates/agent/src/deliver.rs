@@ -6,13 +6,15 @@ use linux_raw_sys::general as raw;
 use crate::context::{Action, AltStack, Context, FAULTS, real_mask, signal_bit};
 use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN, SS_AUTODISARM};
 use crate::stream::Stream;
-use crate::{entry, memory, sites, start, sys};
+use crate::sys::needed;
+use crate::{entry, entry_quiet, memory, native, sites, start, sys};
 
 /// In siginfo: the kernel itself sent the signal.
-const SI_KERNEL: u32 = 0x80;
+const SI_KERNEL: u8 = 0x80;
 /// In siginfo: SIGSYS by a filter, and by user dispatch.
 pub const SYS_SECCOMP: i32 = 1;
 pub const SYS_USER_DISPATCH: i32 = 2;
+const SI_CODE_AT: usize = 8;
 /// Where a siginfo of SIGSYS has the address behind the call.
 const CALL_ADDRESS_AT: usize = 16;
 const SA_RESTORER: u64 = 0x0400_0000;
@@ -39,7 +41,7 @@ pub struct Registers {
     pub rsp: u64,
     pub rip: u64,
     pub rflags: u64,
-    segments: u64,
+    pub segments: u64,
     err: u64,
     trapno: u64,
     pub oldmask: u64,
@@ -52,7 +54,7 @@ pub struct Registers {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct UContext {
-    flags: u64,
+    pub flags: u64,
     link: u64,
     pub stack: AltStack,
     pub regs: Registers,
@@ -68,11 +70,15 @@ pub struct SignalFrame {
     pub info: [u8; 128],
 }
 
+/// What the floating-point state in a frame ends with.
+pub const MAGIC_END: u32 = 0x4650_5845;
+
 /// Field offsets in the floating-point state.
 pub mod fp {
     pub const MXCSR: u64 = 24;
     pub const XMM: u64 = 160;
-    pub const SW_MAGIC: u64 = 464;
+    /// What the kernel tells about what there is: the magic number, sizes, features.
+    pub const SOFTWARE: u64 = 464;
     pub const SW_SIZE: u64 = 468;
     pub const LEGACY_BYTES: u64 = 512;
     pub const XSTATE_BV: u64 = 512;
@@ -88,13 +94,12 @@ pub mod fp {
 pub fn deliver(
     context: &mut Context,
     signal: u32,
-    info: *const [u8; 128],
+    info: &[u8; 128],
     uc: &mut UContext,
     base_mask: u64,
 ) {
     context.call_mask = None;
-    // SAFETY: a siginfo of the kernel.
-    let mut info = unsafe { *info };
+    let mut info = *info;
     let forced = forced_by(signal, &info, uc.regs.rip);
     if forced == Some(Forced::BySystemCall) {
         info[CALL_ADDRESS_AT..][..8].copy_from_slice(&uc.regs.rip.to_ne_bytes());
@@ -121,7 +126,10 @@ pub fn deliver(
         die_of(context, signal, forced, uc);
         return;
     }
-    if action.flags & u64::from(raw::SA_RESETHAND) != 0 && !ALWAYS_OURS.contains(&signal) {
+    if action.flags & u64::from(raw::SA_RESETHAND) != 0
+        && !ALWAYS_OURS.contains(&signal)
+        && !sys::denies(needed::ACTIONS)
+    {
         set_action(signal, &Action { handler: SIG_DFL, ..action });
     }
     record_signal(context, signal, action.handler, &info);
@@ -134,6 +142,10 @@ pub fn deliver(
     context.mask = (base_mask | action.mask | own) & !unblockable;
     uc.sigmask = real_mask(context.mask);
     context.update_fault_safety();
+    if sys::is_quiet() && ALWAYS_OURS.contains(&signal) {
+        // For these the kernel has masked nothing, and our handler returns without it.
+        sys::set_mask(uc.sigmask);
+    }
 }
 
 /// As the kernel: a handler whose frame does not fit is a segmentation fault, and one of that
@@ -149,10 +161,10 @@ fn fail(context: &mut Context, signal: u32, uc: &mut UContext, base_mask: u64) {
         die_of(context, raw::SIGSEGV, None, uc);
         return;
     }
-    let mut fault = [0u32; 32];
-    fault[0] = raw::SIGSEGV;
-    fault[2] = SI_KERNEL;
-    deliver(context, raw::SIGSEGV, fault.as_ptr().cast(), uc, base_mask);
+    let mut fault = [0u8; 128];
+    fault[0] = raw::SIGSEGV as u8;
+    fault[SI_CODE_AT] = SI_KERNEL;
+    deliver(context, raw::SIGSEGV, &fault, uc, base_mask);
 }
 
 /// What made the kernel send a signal that can be neither blocked nor ignored.
@@ -165,7 +177,7 @@ enum Forced {
 }
 
 fn forced_by(signal: u32, info: &[u8; 128], rip: u64) -> Option<Forced> {
-    let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
+    let code = si_code(info);
     match signal {
         raw::SIGSEGV | raw::SIGBUS => (code > 0).then_some(Forced::ByFault),
         raw::SIGSYS if code == SYS_SECCOMP || code == SYS_USER_DISPATCH => {
@@ -177,9 +189,27 @@ fn forced_by(signal: u32, info: &[u8; 128], rip: u64) -> Option<Forced> {
     }
 }
 
-fn call_address(info: *const [u8; 128]) -> u64 {
-    // SAFETY: a siginfo, whose words are aligned.
-    unsafe { info.cast::<u64>().add(CALL_ADDRESS_AT / 8).read_unaligned() }
+/// Whether the signal can be neither blocked nor ignored.
+pub fn is_forced(signal: u32, info: &[u8; 128], rip: u64) -> bool {
+    forced_by(signal, info, rip).is_some()
+}
+
+pub fn si_code(info: &[u8; 128]) -> i32 {
+    word_of(info, SI_CODE_AT) as i32
+}
+
+/// Of a SIGSYS: the architecture that the call was made for.
+pub fn arch_of(info: &[u8; 128]) -> u32 {
+    word_of(info, CALL_ADDRESS_AT + 12)
+}
+
+fn call_address(info: &[u8; 128]) -> u64 {
+    let [low, high] = [0, 4].map(|at| u64::from(word_of(info, CALL_ADDRESS_AT + at)));
+    low | high << 32
+}
+
+fn word_of(info: &[u8; 128], at: usize) -> u32 {
+    u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]])
 }
 
 /// As the kernel before it sends a signal that can be neither blocked nor ignored: who does so
@@ -199,7 +229,7 @@ pub fn expose(context: &mut Context, signal: u32) {
 }
 
 /// Whether the SIGSYS is for the call right before this address: others may be sent by anybody.
-pub fn is_at_call(info: *const [u8; 128], rip: u64) -> bool {
+pub fn is_at_call(info: &[u8; 128], rip: u64) -> bool {
     call_address(info) == rip
 }
 
@@ -207,9 +237,28 @@ pub fn is_at_call(info: *const [u8; 128], rip: u64) -> bool {
 fn die_of(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
     uc.sigmask = real_mask(context.mask) & !signal_bit(signal);
     uc.regs.rip = sites::real_address(uc.regs.rip);
+    if sys::is_quiet() {
+        die_quietly(context, signal, forced, uc);
+        return;
+    }
     install_default(signal);
     if forced != Some(Forced::ByFault) {
         // A fault happens again by itself, at the right place; others are sent again.
+        send_self(context, signal);
+    }
+}
+
+/// The same where filters may deny what it takes. SIGSYS is what most of them answer with.
+fn die_quietly(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
+    let denied = sys::denies(needed::ACTIONS) && signal != raw::SIGSYS;
+    if denied || install_default(signal) != 0 {
+        native::crash(&mut uc.regs, uc.stack);
+        return;
+    }
+    sys::set_mask(uc.sigmask);
+    if signal == raw::SIGSEGV && forced.is_none() {
+        native::crash(&mut uc.regs, uc.stack);
+    } else if forced != Some(Forced::ByFault) {
         send_self(context, signal);
     }
 }
@@ -219,9 +268,8 @@ fn send_self(context: &Context, signal: u32) {
     sys::call(raw::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
 }
 
-fn install_default(signal: u32) {
-    let action = Action::default();
-    set_action(signal, &action);
+fn install_default(signal: u32) -> i64 {
+    set_action(signal, &Action::default())
 }
 
 pub fn set_action(signal: u32, action: &Action) -> i64 {
@@ -231,17 +279,45 @@ pub fn set_action(signal: u32, action: &Action) -> i64 {
 
 /// Makes the agent the kernel's handler of a signal, with the program's wishes that concern the
 /// kernel kept.
-pub fn install_ours(signal: u32, program_flags: u64) -> i64 {
-    let kept = u64::from(raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT);
-    let handler = if signal == raw::SIGSYS { entry::on_sigsys() } else { entry::on_signal() };
-    let action = Action {
-        handler,
-        flags: u64::from(raw::SA_SIGINFO | raw::SA_ONSTACK) | SA_RESTORER | program_flags & kept,
-        restorer: entry::restorer(),
+pub fn install_ours(signal: u32, wished: &Action) -> i64 {
+    let ours = if sys::is_quiet() { open_handler(signal, wished) } else { handler(signal, wished) };
+    set_action(signal, &Action { restorer: entry::restorer(), ..ours })
+}
+
+const KEPT: u32 = raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT;
+const OURS: u64 = raw::SA_SIGINFO as u64 | SA_RESTORER;
+
+fn handler(signal: u32, wished: &Action) -> Action {
+    Action {
+        handler: if signal == raw::SIGSYS { entry::on_sigsys() } else { entry::on_signal() },
+        flags: OURS | u64::from(raw::SA_ONSTACK) | wished.flags & u64::from(KEPT),
         // A fault of the handler's own copies must be caught.
         mask: !FAULTS,
-    };
-    set_action(signal, &action)
+        restorer: 0,
+    }
+}
+
+/// See [`crate::waiting`].
+fn open_handler(signal: u32, wished: &Action) -> Action {
+    if ALWAYS_OURS.contains(&signal) {
+        let flags = OURS | u64::from(raw::SA_ONSTACK | raw::SA_NODEFER);
+        let handler =
+            if signal == raw::SIGSYS { entry_quiet::on_sigsys() } else { entry_quiet::on_signal() };
+        return Action { handler, flags, mask: 0, restorer: 0 };
+    }
+    let kept = u64::from(KEPT | raw::SA_ONSTACK | raw::SA_NODEFER);
+    Action {
+        handler: entry_quiet::on_signal(),
+        flags: OURS | wished.flags & kept,
+        mask: real_mask(wished.mask),
+        restorer: 0,
+    }
+}
+
+/// Whether that is a handler of ours.
+pub fn is_ours(handler: u64) -> bool {
+    let open = [entry_quiet::on_signal(), entry_quiet::on_sigsys()];
+    open.contains(&handler) || handler == entry::on_signal() || handler == entry::on_sigsys()
 }
 
 fn record_signal(context: &mut Context, signal: u32, handler: u64, info: &[u8; 128]) {
@@ -312,13 +388,13 @@ fn push_frame(
     Some(())
 }
 
-fn fp_size(at: u64) -> u64 {
+pub fn fp_size(at: u64) -> u64 {
     if at == 0 {
         return 0;
     }
     // SAFETY: the kernel's floating-point state.
     unsafe {
-        if ((at + fp::SW_MAGIC) as *const u32).read() == fp::MAGIC {
+        if ((at + fp::SOFTWARE) as *const u32).read() == fp::MAGIC {
             u64::from(((at + fp::SW_SIZE) as *const u32).read())
         } else {
             fp::LEGACY_BYTES
@@ -335,7 +411,7 @@ fn reset_fp(at: u64) {
     unsafe {
         (at as *mut u16).write(fp::CONTROL_INIT);
         ((at + fp::MXCSR) as *mut u32).write(fp::MXCSR_INIT);
-        if ((at + fp::SW_MAGIC) as *const u32).read() == fp::MAGIC {
+        if ((at + fp::SOFTWARE) as *const u32).read() == fp::MAGIC {
             *((at + fp::XSTATE_BV) as *mut u64) &= fp::PKRU;
         }
     }

@@ -318,12 +318,18 @@ global_asm!(
     "ud2",
     //
     // ---- rt_sigreturn for the program: %rdi is the address of its ucontext --------------------
-    ".globl reenact_sigreturn",
+    ".globl reenact_sigreturn, reenact_sigreturn_refused",
     "reenact_sigreturn:",
+    "mov %gs:{running}, %eax",
+    "mov %eax, %gs:{phase}",
     "mov %rdi, %rsp",
     "mov ${nr_sigreturn}, %eax",
     "syscall",
-    "ud2",
+    // Only where a filter answers it.
+    "reenact_sigreturn_refused:",
+    "mov %rax, %rdi",
+    "mov %gs:{stack}, %rsp",
+    "jmp {on_refused}",
     //
     // ---- signal handlers: the kernel enters here on the agent's alternate stack -----------
     ".globl reenact_on_sigsys, reenact_on_signal",
@@ -331,12 +337,14 @@ global_asm!(
     "reenact_on_sigsys:",
     "cld",
     "push %rbp",
+    "xor %ecx, %ecx",
     "call {on_sigsys}",
     "jmp 2f",
     ".balign 16",
     "reenact_on_signal:",
     "cld",
     "push %rbp",
+    "xor %ecx, %ecx",
     "call {on_signal}",
     "2:",
     "pop %rbp",
@@ -430,6 +438,7 @@ global_asm!(
     stack = const offset_of!(Context, stack_top),
     seen_rsp = const offset_of!(Context, seen_rsp),
     phase = const offset_of!(Context, phase),
+    running = const offset_of!(Context, running),
     this = const offset_of!(Context, this),
     site = const offset_of!(Context, site),
     frame = const offset_of!(Context, frame),
@@ -450,6 +459,7 @@ global_asm!(
     on_child = sym crate::tasks::on_child,
     on_sigsys = sym crate::sites::on_sigsys,
     on_signal = sym crate::signals::on_signal,
+    on_refused = sym crate::sigcalls::on_refused,
     options(att_syntax),
 );
 
@@ -475,6 +485,8 @@ macro_rules! labels {
     };
 }
 
+pub(crate) use labels;
+
 labels! {
     bypass = "reenact_bypass";
     entry = "reenact_entry";
@@ -493,6 +505,8 @@ labels! {
     restorer = "reenact_restorer";
     image_start = "reenact_image_start";
     total_end = "reenact_total_end";
+    sigreturn_begin = "reenact_sigreturn";
+    sigreturn_refused = "reenact_sigreturn_refused";
     text_start = "reenact_text_start";
     text_end = "reenact_text_end";
 }
@@ -511,6 +525,8 @@ macro_rules! call {
         result
     }};
 }
+
+pub(crate) use call;
 
 /// Makes the program's call.
 ///

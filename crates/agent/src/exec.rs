@@ -7,7 +7,7 @@ use linux_raw_sys::general as raw;
 use ring::{answer, exec_state, request};
 
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, signal_bit};
+use crate::context::{Context, Frame, real_mask, signal_bit};
 use crate::stream::{self, Stream};
 use crate::{rights, signals, sys};
 
@@ -53,10 +53,17 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
         context.counted_early = true;
     }
     let alone = !context.exec_announced;
+    let blocked = alone && context.mask & signal_bit(raw::SIGSYS) != 0;
     if alone {
         signals::hand_over_ignored(context, true);
     }
+    if blocked {
+        sys::set_mask(context.mask);
+    }
     let ret = call::make(context, nr, &args);
+    if blocked {
+        sys::set_mask(real_mask(context.mask));
+    }
     if alone {
         signals::hand_over_ignored(context, false);
     } else {

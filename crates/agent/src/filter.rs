@@ -9,6 +9,7 @@ use linux_raw_sys::prctl;
 
 use crate::context::{Context, space};
 use crate::sites::AUDIT_ARCH_X86_64;
+use crate::sys::needed;
 use crate::{exec, helper, memory, snapshot, start, users};
 
 /// A call that the agent makes for itself.
@@ -18,22 +19,28 @@ struct Need {
     args: [Option<u64>; 6],
     /// It may be refused with an error, and the agent goes on without.
     may_fail: bool,
+    /// What is denied if it is refused.
+    what: u32,
+}
+
+const fn of(what: u32, nr: u32) -> Need {
+    Need { nr, args: [None; 6], may_fail: false, what }
 }
 
 const fn any(nr: u32) -> Need {
-    Need { nr, args: [None; 6], may_fail: false }
+    of(needed::OTHERS, nr)
 }
 
 const fn may_fail(nr: u32) -> Need {
-    Need { nr, args: [None; 6], may_fail: true }
+    Need { may_fail: true, ..any(nr) }
 }
 
 const fn with(nr: u32, args: [Option<u64>; 6]) -> Need {
-    Need { nr, args, may_fail: false }
+    Need { args, ..any(nr) }
 }
 
 const fn may_fail_with(nr: u32, args: [Option<u64>; 6]) -> Need {
-    Need { nr, args, may_fail: true }
+    Need { args, ..may_fail(nr) }
 }
 
 const ZERO: Option<u64> = Some(0);
@@ -60,10 +67,10 @@ const SET_GS: Option<u64> = Some(start::ARCH_SET_GS as u64);
 /// Everything that is made for new threads, signals, patching and execs, by the agent that goes
 /// into a new image included.
 const NEEDED: &[Need] = &[
-    any(raw::__NR_rt_sigprocmask),
-    any(raw::__NR_rt_sigaction),
+    of(needed::MASKS, raw::__NR_rt_sigprocmask),
+    of(needed::ACTIONS, raw::__NR_rt_sigaction),
     any(raw::__NR_rt_sigreturn),
-    any(raw::__NR_sigaltstack),
+    of(needed::STACKS, raw::__NR_sigaltstack),
     any(raw::__NR_futex),
     any(raw::__NR_getpid),
     any(raw::__NR_gettid),
@@ -75,7 +82,7 @@ const NEEDED: &[Need] = &[
     any(raw::__NR_newfstatat),
     any(raw::__NR_fstat),
     any(raw::__NR_shmat),
-    any(raw::__NR_munmap),
+    of(needed::UNMAPPING, raw::__NR_munmap),
     memory_of(RW, raw::MAP_NORESERVE),
     memory_of(RX, 0),
     memory_of(RX, raw::MAP_FIXED_NOREPLACE),
@@ -162,24 +169,19 @@ struct Filter<'a> {
     instructions: u64,
 }
 
-/// Whether the agent can work on as before under this `struct sock_fprog`.
-pub fn lets_agent_work(context: &Context, program: u64) -> bool {
+/// What this `struct sock_fprog` denies the agent: [`needed`] bits, 0 where it can work on as before.
+pub fn denied(context: &Context, program: u64) -> u32 {
     // One that cannot be read is refused by the kernel.
-    let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return true };
+    let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return 0 };
     let filter = Filter { context, len: len as u16, instructions };
     let with_helpers = snapshot::is_on(context) || users::may_change();
     let helpers = if with_helpers { NEEDED_BY_HELPERS } else { &[] };
-    NEEDED.iter().chain(helpers).all(|need| {
+    NEEDED.iter().chain(helpers).fold(0, |denied, need| {
         let not_needed = need.nr == raw::__NR_arch_prctl && space().can_write_gs;
-        not_needed || filter.lets_through(need).is_some()
+        let lets_through =
+            denied & need.what != 0 || not_needed || filter.lets_through(need).is_some();
+        if lets_through { denied } else { denied | need.what }
     })
-}
-
-/// Whether memory can be unmapped under this `struct sock_fprog`, whatever else it forbids.
-pub fn lets_unmap(context: &Context, program: u64) -> bool {
-    let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return true };
-    let filter = Filter { context, len: len as u16, instructions };
-    filter.lets_through(&any(raw::__NR_munmap)).is_some()
 }
 
 /// A number that may be unknown.

@@ -7,11 +7,12 @@ use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, phase, slow};
+use crate::context::{Context, Frame, area, mask_all, phase, slow, space};
 use crate::deliver::SYS_USER_DISPATCH;
 use crate::sites::AUDIT_ARCH_X86_64;
 use crate::stream::Stream;
-use crate::{deliver, filter, memory, signals, start, sys};
+use crate::sys::needed;
+use crate::{deliver, filter, memory, signals, start, sys, waiting};
 
 const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
@@ -22,6 +23,7 @@ const SECCOMP_SET_MODE_STRICT: u32 = 0;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
 const SECCOMP_MODE_STRICT: u32 = 1;
 const SECCOMP_MODE_FILTER: u32 = 2;
+const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
 const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 
@@ -49,22 +51,22 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         _ => None,
     };
     let filter = filter_of(nr as u32, &args);
-    let disturbs = match filter {
-        Some(Filter::Program(at)) => !sys::is_quiet() && !filter::lets_agent_work(context, at),
-        Some(Filter::Strict) => !sys::is_quiet(),
-        None => false,
+    let denied = match filter {
+        Some(Filter::Program(at)) => filter::denied(context, at),
+        Some(Filter::Strict) => needed::ALL,
+        None => 0,
     };
     let strict = matches!(filter, Some(Filter::Strict));
-    let keeps_memory = match filter {
-        Some(Filter::Program(at)) if disturbs => !filter::lets_unmap(context, at),
-        _ => strict,
-    };
     if strict || nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC {
         signals::note_time();
     }
-    if disturbs {
+    let denied_before = context.process().denied.load(Ordering::Relaxed);
+    if denied & !denied_before != 0 {
         // Before the call: a signal right after it must find us quiet.
-        sys::QUIET.store(true, Ordering::Relaxed);
+        deny(context, denied_before | denied);
+        if nr as u32 == raw::__NR_seccomp && args[1] & SECCOMP_FILTER_FLAG_TSYNC != 0 {
+            wait_for_handlers(context);
+        }
     }
     let ret = match virtual_result {
         Some(ret) => {
@@ -73,17 +75,54 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         }
         None => call::make(context, nr, &args),
     };
-    let installed = filter.is_some() && is_installed(nr as u32, args[1], ret);
-    if installed {
+    if filter.is_some() && is_installed(nr as u32, args[1], ret) {
         context.process().filtered.store(true, Ordering::Relaxed);
-    } else if disturbs {
-        sys::QUIET.store(false, Ordering::Relaxed);
-    }
-    if keeps_memory && installed {
-        sys::KEEPS_MEMORY.store(true, Ordering::Relaxed);
+    } else if denied & !denied_before != 0 {
+        deny(context, denied_before);
     }
     exit(context, row, &args, ret);
     ret
+}
+
+/// From now on filters deny the agent that, or do not. Handlers change with the first of them, while
+/// no filter can be against it.
+fn deny(context: &Context, denied: u32) {
+    let process = context.process();
+    let before = process.denied.load(Ordering::Relaxed);
+    if (before == 0) == (denied == 0) {
+        process.denied.store(denied, Ordering::Relaxed);
+        return;
+    }
+    let mask = sys::set_mask_whatever(mask_all(context));
+    process.denied.store(denied, Ordering::Relaxed);
+    signals::reinstall(context);
+    sys::set_mask_whatever(mask);
+}
+
+/// Before a filter that is for all threads: another one may be in a handler of ours that the kernel
+/// masks signals for, from which it could not return any more.
+fn wait_for_handlers(context: &Context) {
+    const TRIES: u32 = 20;
+    let millisecond = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    for _ in 0..TRIES {
+        let mut are_there = false;
+        let mut holds = false;
+        space().each_area(|other| {
+            let other = &other.context;
+            if !core::ptr::eq(other, context) && core::ptr::eq(other.process, context.process) {
+                are_there |= other.area_state.load(Ordering::Relaxed) == area::USED;
+                holds |= other.held_frame > waiting::SOME_WAIT;
+            }
+        });
+        if !are_there {
+            return;
+        }
+        let at = &raw const millisecond as u64;
+        sys::call(raw::__NR_nanosleep, [at, 0, 0, 0, 0, 0]);
+        if !holds {
+            return;
+        }
+    }
 }
 
 /// What the program wants its calls to be checked by.

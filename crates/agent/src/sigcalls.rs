@@ -3,10 +3,13 @@
 use linux_raw_sys::general as raw;
 
 use crate::call::{self, enter, exit};
-use crate::context::{Action, AltStack, Context, Frame, mask_all, phase, real_mask, signal_bit};
-use crate::deliver::{UContext, install_ours, on_altstack, set_action, shown_altstack};
-use crate::signals::{ALWAYS_OURS, SIG_IGN, SS_AUTODISARM};
-use crate::{entry, guards, memory, sites, sys};
+use crate::context::{
+    Action, AltStack, Context, Frame, Process, current, mask_all, phase, real_mask, signal_bit,
+};
+use crate::deliver::{UContext, install_ours, is_ours, on_altstack, set_action, shown_altstack};
+use crate::signals::{ALWAYS_OURS, SIG_IGN, SS_AUTODISARM, install_altstack};
+use crate::sys::needed;
+use crate::{entry, guards, memory, signals, sites, sys, waiting};
 
 const EFAULT: i64 = -14;
 const EINVAL: i64 = -22;
@@ -22,20 +25,47 @@ pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
     let row = enter(context, frame.rax, &args, 0);
     let old_mask = sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
-    let ret = change_action(context, args[0], args[1], args[2], args[3]);
+    let ret = change_action(context, args);
     exit(context, row, &args, ret);
     sys::set_mask(old_mask);
     ret
 }
 
-fn change_action(context: &Context, signal: u64, new: u64, old: u64, set_bytes: u64) -> i64 {
+fn change_action(context: &mut Context, [signal, new, old, set_bytes, ..]: [u64; 6]) -> i64 {
+    if sys::denies(needed::ACTIONS) {
+        // What the filter says to the program's own call; it changes nothing.
+        let mut kernel = Action::default();
+        let nr = u64::from(raw::__NR_rt_sigaction);
+        let args = [signal, 0, &raw mut kernel as u64, 8, 0, 0];
+        let ret = call::make(context, nr, &args);
+        core::hint::black_box(&kernel);
+        if ret < 0 {
+            return ret;
+        }
+    }
+    let context = &*context;
+    act(
+        context.process(),
+        [signal, new, old, set_bytes],
+        |at| memory::read(context, at),
+        |at, action| memory::write(context, at, action),
+    )
+}
+
+/// rt_sigaction, with what reads and writes the program's memory.
+pub fn act(
+    process: &Process,
+    [signal, new, old, set_bytes]: [u64; 4],
+    read: impl Fn(u64) -> Option<Action>,
+    write: impl Fn(u64, &Action) -> bool,
+) -> i64 {
     if set_bytes != 8 {
         return EINVAL;
     }
     let new_action = if new == 0 {
         None
     } else {
-        match memory::read::<Action>(context, new) {
+        match read(new) {
             Some(action) => Some(action),
             None => return EFAULT,
         }
@@ -46,29 +76,27 @@ fn change_action(context: &Context, signal: u64, new: u64, old: u64, set_bytes: 
         return EINVAL;
     }
     let always_ours = ALWAYS_OURS.contains(&number);
-    let process = context.process();
     let table = process.actions.get();
     let previous = process.lock.with(|| {
         let mut kernel = Action::default();
         let at = &raw mut kernel as u64;
         sys::call(raw::__NR_rt_sigaction, [u64::from(number), 0, at, 8, 0, 0]);
-        let ours = kernel.handler == entry::on_signal() || kernel.handler == entry::on_sigsys();
         // SAFETY: under the lock.
         let slot = unsafe { &mut (*table)[number as usize] };
-        let previous = if ours { *slot } else { kernel };
+        let previous = if is_ours(kernel.handler) { *slot } else { kernel };
         if let Some(mut action) = new_action {
             action.flags &= SA_KNOWN;
             action.mask &= !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
             *slot = action;
             if action.handler > SIG_IGN || always_ours {
-                install_ours(number, action.flags);
+                install_ours(number, &action);
             } else {
                 set_action(number, &action);
             }
         }
         previous
     });
-    if old != 0 && !memory::write(context, old, &previous) {
+    if old != 0 && !write(old, &previous) {
         return EFAULT;
     }
     0
@@ -141,6 +169,15 @@ pub fn sigaltstack(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
     context.phase = phase::IN_CALL;
+    if sys::denies(needed::STACKS) {
+        // What the filter says to the program's own call; where it lets it through, ours is put back.
+        let ret = call::make(context, frame.rax, &args);
+        if ret < 0 {
+            exit(context, row, &args, ret);
+            return ret;
+        }
+        install_altstack(context);
+    }
     let ret = change_altstack(context, args[0], args[1], frame.rsp);
     exit(context, row, &args, ret);
     ret
@@ -234,13 +271,17 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     let row = enter(context, frame.rax, &args, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
+    context.before_return = (context.mask, context.altstack);
     let Some(mut uc) = memory::read::<UContext>(context, frame.rsp) else {
         exit(context, row, &args, 0);
         context.slow = 0;
         // SAFETY: the program's own mistake.
         unsafe { entry::reenact_sigreturn(frame.rsp) }
     };
-    context.mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+    let mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+    exit(context, row, &args, uc.regs.rax as i64);
+    context.phase = phase::IN_CALL;
+    context.mask = mask;
     release_sigsys(context);
     // What the kernel would refuse changes nothing.
     set_altstack(context, uc.stack, frame.rsp);
@@ -249,12 +290,32 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
         flags: 0,
         size: crate::context::ALTSTACK_BYTES as u64,
     };
-    uc.sigmask = real_mask(uc.sigmask);
+    uc.sigmask = real_mask(mask);
     uc.regs.rip = sites::real_address(uc.regs.rip);
-    exit(context, row, &args, uc.regs.rax as i64);
     context.update_fault_safety();
+    if context.held_frame != 0 {
+        // Where signals cannot be masked: first that one, then this call once more.
+        (context.mask, context.altstack) = context.before_return;
+        waiting::leave_with_waiting(context, false);
+    }
     context.slow = 0;
     // SAFETY: the copy outlives the call, which does not return; the floating-point state that it
     // points to is the program's.
     unsafe { entry::reenact_sigreturn(&raw const uc as u64) }
+}
+
+/// A filter has answered rt_sigreturn, as any other call.
+pub extern "C" fn on_refused(ret: i64) -> ! {
+    let context = current();
+    (context.mask, context.altstack) = context.before_return;
+    context.phase = context.running;
+    sys::set_mask(real_mask(context.mask));
+    // SAFETY: the frame of the call, which is complete.
+    let frame = unsafe { &mut *context.frame };
+    frame.rax = ret as u64;
+    if context.held_frame != 0 {
+        signals::deliver_held(context);
+    }
+    // SAFETY: as above.
+    unsafe { entry::reenact_leave(frame) }
 }

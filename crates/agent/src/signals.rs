@@ -23,13 +23,14 @@ use events::record::{Header, RecordKind};
 use linux_raw_sys::general as raw;
 
 use crate::context::{
-    Action, AltStack, Context, Frame, NO_CALL, phase, real_mask, signal_bit, slow, space,
+    Action, AltStack, Context, Frame, NO_CALL, current, phase, real_mask, signal_bit, slow, space,
 };
 use crate::deliver::{
-    SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, set_action,
+    SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, set_action, si_code,
 };
 use crate::stream::Stream;
-use crate::{call, entry, guards, sites, start, sys, tracing};
+use crate::sys::needed;
+use crate::{call, entry, entry_quiet, guards, sites, start, sys, tracing, waiting};
 
 /// Signals whose kernel handler is ours, whatever the program wants.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
@@ -46,24 +47,15 @@ const ENOSYS: i64 = 38;
 /// In place of a held frame: signals wait, blocked, for the end of the current call.
 const POSTPONED: u64 = 1;
 
-fn current() -> &'static mut Context {
-    let this: *mut Context;
-    // SAFETY: %gs points to the thread's context whenever a handler of ours can run.
-    unsafe {
-        core::arch::asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly));
-        &mut *this
-    }
-}
-
 /// The kernel's handler for what the program handles. Returns 0 to leave through the frame, 1 to
 /// resume the agent's code and keep it, or the address of a handler that it is for as it is.
-pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
+/// `open`: signals are not masked, see [`waiting`].
+pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, open: bool) -> u64 {
     let context = current();
-    if context.running == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
+    if !open && context.running == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
         return tracing::pass_on(context, signal, info, uc);
     }
-    // SAFETY: the kernel passes a siginfo.
-    let code = unsafe { info.cast::<i32>().add(2).read() };
+    let code = si_code(info);
     let fault = code > 0 && (signal == raw::SIGSEGV || signal == raw::SIGBUS);
     let rip = uc.regs.rip;
     if fault && rip == entry::copy_insn() {
@@ -77,14 +69,24 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     if fault && start::in_agent_text(rip) && clock_is_forbidden(context, uc) {
         return 0;
     }
+    if open && waiting::hit_a_handler(context, uc) {
+        if signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip) {
+            // A call of our own.
+            uc.regs.rax = -ENOSYS as u64;
+        } else {
+            waiting::add(context, signal, info, uc);
+        }
+        return 0;
+    }
+    let rip = uc.regs.rip;
     if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && code <= 0 && on_own_stack(context, uc) {
         // Sent while another signal is being delivered: it waits until that is done.
         uc.sigmask |= signal_bit(signal);
-        guards::queue_to_self(context, signal, info as u64);
+        guards::queue_to_self(context, signal, core::ptr::from_ref(info) as u64);
         return 0;
     }
     let refused = signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip);
-    if refused {
+    if refused && start::in_agent_text(rip) {
         // A filter refuses the call. For us it has failed; the handler sees its number as result.
         context.trapped = Some(uc.regs.rax);
         context.call_mask = None;
@@ -92,19 +94,20 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
     }
     if signal == raw::SIGSYS && !refused && context.mask & signal_bit(signal) != 0 {
         // SAFETY: a siginfo of the kernel.
-        context.pending_sigsys = Some(unsafe { info.cast::<[u64; 16]>().read() });
+        context.pending_sigsys =
+            Some(unsafe { core::ptr::from_ref(info).cast::<[u64; 16]>().read() });
         return 0;
     }
     let base_mask = context.mask;
     if start::in_agent_text(rip) {
         if (entry::bypass()..entry::entry_end()).contains(&rip) {
-            if rip >= entry::entry_switched() {
-                uc.regs.rsp = context.app_rsp;
-            }
-            uc.regs.rip = uc.regs.r11;
-            if context.slow == slow::INT_80 {
-                uc.regs.rcx = context.old_rcx;
-                uc.regs.r11 = context.old_r11;
+            set_before_entry(context, uc);
+        } else if (entry::sigreturn_begin()..=entry::sigreturn_refused()).contains(&rip) {
+            (context.mask, context.altstack) = context.before_return;
+            if rip == entry::sigreturn_refused() {
+                set_after_call(context, uc);
+            } else {
+                set_at_site(context, uc);
             }
         } else if (entry::call_begin()..=entry::call_insn()).contains(&rip) {
             if rip == entry::call_insn() && uc.regs.rcx == rip + 2 {
@@ -116,7 +119,11 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
         } else if (entry::old_call_begin()..=entry::old_call_insn()).contains(&rip) {
             undo(context);
             set_at_site(context, uc);
-        } else if context.busy || context.phase == phase::IN_CALL {
+        } else if is_made_and_not_recorded(context, rip) {
+            if open {
+                waiting::add(context, signal, info, uc);
+                return 0;
+            }
             context.held_frame = core::ptr::from_ref(uc) as u64 - 8;
             context.held_signal = signal;
             context.update_fault_safety();
@@ -134,22 +141,51 @@ pub extern "C" fn on_signal(signal: u32, info: *const [u8; 128], uc: &mut UConte
         sites::show_original(&mut uc.regs);
     }
     if matches!(context.phase, phase::BEFORE | phase::IN_CALL) {
-        postpone(context, signal, info, uc);
+        if open {
+            waiting::add(context, signal, info, uc);
+        } else {
+            postpone(context, signal, info, uc);
+        }
         return 0;
     }
-    deliver(context, signal, info, uc, base_mask);
+    if open {
+        // Behind those that wait, for which there has been no chance yet.
+        waiting::add(context, signal, info, uc);
+        waiting::deliver_waiting(uc);
+    } else {
+        deliver(context, signal, info, uc, base_mask);
+    }
     0
 }
 
 /// A debugger has this thread run a function in the middle of a call: what hits it waits until the
 /// thread is back in that call, and the call has ended.
 #[cold]
-fn postpone(context: &mut Context, signal: u32, info: *const [u8; 128], uc: &mut UContext) {
+fn postpone(context: &mut Context, signal: u32, info: &[u8; 128], uc: &mut UContext) {
     uc.sigmask |= signal_bit(signal);
-    guards::queue_to_self(context, signal, info as u64);
+    guards::queue_to_self(context, signal, core::ptr::from_ref(info) as u64);
     if context.held_frame == 0 {
         context.held_frame = POSTPONED;
     }
+}
+
+fn is_made_and_not_recorded(context: &Context, rip: u64) -> bool {
+    context.busy
+        || context.phase == phase::IN_CALL
+        || context.phase == phase::BEFORE && entry_quiet::has_made_native(rip)
+}
+
+/// The entry code has hardly begun: as if the program had not reached the call yet.
+pub fn set_before_entry(context: &mut Context, uc: &mut UContext) {
+    if uc.regs.rip >= entry::entry_switched() {
+        uc.regs.rsp = context.app_rsp;
+    }
+    uc.regs.rip = uc.regs.r11;
+    if context.slow == slow::INT_80 {
+        uc.regs.rcx = context.old_rcx;
+        uc.regs.r11 = context.old_r11;
+    }
+    context.slow = 0;
 }
 
 /// The machine code of `rdtsc`.
@@ -181,7 +217,7 @@ fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
 }
 
 /// Whether the interrupted code was one of our handlers.
-fn on_own_stack(context: &Context, uc: &UContext) -> bool {
+pub fn on_own_stack(context: &Context, uc: &UContext) -> bool {
     let stack = context.area().altstack_address();
     (stack..stack + crate::context::ALTSTACK_BYTES as u64).contains(&uc.regs.rsp)
 }
@@ -219,7 +255,7 @@ fn restarted(context: &mut Context) {
     context.call_start.store(NO_CALL, Ordering::Relaxed);
 }
 
-fn set_at_site(context: &mut Context, uc: &mut UContext) {
+pub fn set_at_site(context: &mut Context, uc: &mut UContext) {
     // SAFETY: the frame of the current call.
     let frame = unsafe { &*context.frame };
     context.phase = context.running;
@@ -230,7 +266,7 @@ fn set_at_site(context: &mut Context, uc: &mut UContext) {
     }
 }
 
-fn set_after_call(context: &mut Context, uc: &mut UContext) {
+pub fn set_after_call(context: &mut Context, uc: &mut UContext) {
     // SAFETY: the frame of the current call.
     let frame = unsafe { &*context.frame };
     context.phase = context.running;
@@ -238,6 +274,9 @@ fn set_after_call(context: &mut Context, uc: &mut UContext) {
     if context.running == phase::LEFT_ALONE {
         // Nobody puts this right on the way back from the handler.
         uc.regs.rip = sites::real_address(uc.regs.rip);
+    }
+    if let Some(number) = context.trapped.take() {
+        uc.regs.rax = number;
     }
 }
 
@@ -270,7 +309,7 @@ fn set_from_frame(frame: &Frame, uc: &mut UContext, rip: u64) {
             for (i, &xmm) in frame.xmm.iter().enumerate() {
                 to.add(i).write_unaligned(xmm);
             }
-            if ((regs.fpstate + fp::SW_MAGIC) as *const u32).read() == fp::MAGIC {
+            if ((regs.fpstate + fp::SOFTWARE) as *const u32).read() == fp::MAGIC {
                 *((regs.fpstate + fp::XSTATE_BV) as *mut u64) |= fp::SSE;
             }
         }
@@ -286,11 +325,11 @@ pub fn deliver_held(context: &mut Context) {
         sys::set_mask(real_mask(context.mask));
         return;
     }
+    if context.held_frame == waiting::SOME_WAIT {
+        waiting::leave_with_waiting(context, true);
+    }
     let (uc, info) = take_held(context);
     set_after_call(context, uc);
-    if let Some(number) = context.trapped.take() {
-        uc.regs.rax = number;
-    }
     let base = context.call_mask.take().unwrap_or(context.mask);
     leave_held(context, uc, info, base);
 }
@@ -301,6 +340,10 @@ pub fn undo_and_deliver_held(context: &mut Context) {
     if context.held_frame == POSTPONED {
         return; // until the call has ended
     }
+    if context.held_frame == waiting::SOME_WAIT {
+        undo(context);
+        waiting::leave_with_waiting(context, false);
+    }
     let (uc, info) = take_held(context);
     undo(context);
     set_at_site(context, uc);
@@ -309,14 +352,14 @@ pub fn undo_and_deliver_held(context: &mut Context) {
     leave_held(context, uc, info, base);
 }
 
-fn take_held(context: &mut Context) -> (&'static mut UContext, *const [u8; 128]) {
+fn take_held(context: &mut Context) -> (&'static mut UContext, &'static [u8; 128]) {
     let frame = core::mem::take(&mut context.held_frame) as *mut SignalFrame;
     // SAFETY: the kernel's frame stays on the alternate stack while signals are masked.
     let frame = unsafe { &mut *frame };
-    (&mut frame.context, &raw const frame.info)
+    (&mut frame.context, &frame.info)
 }
 
-fn leave_held(context: &mut Context, uc: &mut UContext, info: *const [u8; 128], base: u64) -> ! {
+fn leave_held(context: &mut Context, uc: &mut UContext, info: &[u8; 128], base: u64) -> ! {
     let signal = context.held_signal;
     deliver(context, signal, info, uc, base);
     let frame = core::ptr::from_mut(uc) as u64 - 8;
@@ -336,7 +379,7 @@ pub fn start_image(context: &mut Context) {
         }
         // SAFETY: the process has one thread.
         unsafe { (*context.process().actions.get())[signal as usize] = kernel };
-        install_ours(signal, 0);
+        install_ours(signal, &Action::default());
     }
 }
 
@@ -353,17 +396,32 @@ pub fn ignored_by_program(context: &Context) -> u64 {
 /// For a program that is not followed: the kernel itself ignores these from now on, or our
 /// handlers are back.
 pub fn hand_over_ignored(context: &Context, over: bool) {
-    if sys::is_quiet() {
-        return; // a filter of the program's may forbid it
+    if sys::denies(needed::ACTIONS) {
+        return;
     }
     let ignored = ignored_by_program(context);
     for signal in ALWAYS_OURS.into_iter().filter(|&signal| ignored & signal_bit(signal) != 0) {
         if over {
             set_action(signal, &Action { handler: SIG_IGN, ..Action::default() });
         } else {
-            install_ours(signal, 0);
+            install_ours(signal, &Action::default());
         }
     }
+}
+
+/// Makes our handlers open, or lets the kernel mask signals for them again, as filters demand it.
+pub fn reinstall(context: &Context) {
+    let process = context.process();
+    let actions = process.actions.get();
+    process.lock.with(|| {
+        for signal in 1..=64 {
+            // SAFETY: under the lock.
+            let action = unsafe { &(*actions)[signal as usize] };
+            if action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal) {
+                install_ours(signal, action);
+            }
+        }
+    });
 }
 
 /// In a child whose handlers the kernel has reset.
@@ -377,7 +435,7 @@ pub fn clear_handlers(context: &mut Context) {
         return; // no calls of the child's raise SIGSYS, and a filter may forbid ours
     }
     for signal in ALWAYS_OURS {
-        install_ours(signal, 0);
+        install_ours(signal, &Action::default());
     }
 }
 

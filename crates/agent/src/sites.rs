@@ -8,7 +8,7 @@
 //! mov $site, %r11
 //! lea back(%rip), %rcx
 //! jmp *%gs:ENTRY             into the agent, which returns to `back`
-//! syscall                    for calls that pass the agent by
+//! syscall                    for calls that pass the agent by, see `native`
 //! back: instructions that the jump replaced after the syscall
 //! jmp site + their end
 //! ```
@@ -22,8 +22,8 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 use ring::Site;
 
-use crate::context::{Context, phase, slow, space};
-use crate::deliver::{Registers, SYS_USER_DISPATCH, UContext, is_at_call};
+use crate::context::{Context, current, phase, slow, space};
+use crate::deliver::{Registers, SYS_USER_DISPATCH, UContext, arch_of, is_at_call, si_code};
 use crate::maps::{Known, Map};
 use crate::{entry, maps, profile, signals, start, sys};
 
@@ -83,20 +83,12 @@ impl Sites {
 }
 
 /// SIGSYS: a call from a site that is not patched, or a signal of the program's.
-pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
-    // SAFETY: the kernel passes a siginfo.
-    let code = unsafe { info.cast::<i32>().add(2).read() };
-    let dispatched = code == SYS_USER_DISPATCH && is_at_call(info, uc.regs.rip);
+pub extern "C" fn on_sigsys(signal: u32, info: &[u8; 128], uc: &mut UContext, open: bool) -> u64 {
+    let dispatched = si_code(info) == SYS_USER_DISPATCH && is_at_call(info, uc.regs.rip);
     if !dispatched || start::in_agent_text(uc.regs.rip) {
-        return signals::on_signal(signal, info, uc);
+        return signals::on_signal(signal, info, uc, open);
     }
-    let context: &mut Context;
-    // SAFETY: %gs points to the thread's context whenever the program runs.
-    unsafe {
-        let this: *mut Context;
-        core::arch::asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly));
-        context = &mut *this;
-    }
+    let context = current();
     let site = uc.regs.rip - 2;
     if context.running == phase::LEFT_ALONE {
         // Since a moment ago: the call is made again, without us.
@@ -106,8 +98,7 @@ pub extern "C" fn on_sigsys(signal: u32, info: *const [u8; 128], uc: &mut UConte
     }
     let mut back = site + 2;
     // Not from the bytes at the site: another thread may have patched them meanwhile.
-    // SAFETY: si_arch, in the siginfo of the kernel.
-    let by_syscall = unsafe { info.cast::<u32>().add(7).read() } == AUDIT_ARCH_X86_64;
+    let by_syscall = arch_of(info) == AUDIT_ARCH_X86_64;
     if !by_syscall {
         context.old_rcx = uc.regs.rcx;
         context.old_r11 = uc.regs.r11;

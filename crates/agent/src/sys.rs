@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use linux_raw_sys::general as raw;
 
+use crate::context::current;
+
 /// A system call of the agent's own: not recorded, and allowed because it comes from agent text.
 #[inline(always)]
 pub fn call(nr: u32, args: [u64; 6]) -> i64 {
@@ -28,20 +30,29 @@ pub fn call(nr: u32, args: [u64; 6]) -> i64 {
     result
 }
 
-/// The program has a seccomp filter, which might kill it for a call that it does not make itself:
-/// the agent makes none any more, but those that stand for the program's own, and one sigaltstack
-/// in each new thread.
-pub static QUIET: AtomicBool = AtomicBool::new(false);
+/// What the agent needs and a filter of the program's may deny. It might kill the program for a call
+/// that this does not make itself: where anything is denied, the agent is *quiet* and makes none but
+/// those that stand for the program's own, and those that are known to be let through.
+pub mod needed {
+    /// rt_sigprocmask.
+    pub const MASKS: u32 = 1;
+    /// rt_sigaction.
+    pub const ACTIONS: u32 = 1 << 1;
+    /// sigaltstack.
+    pub const STACKS: u32 = 1 << 2;
+    /// munmap.
+    pub const UNMAPPING: u32 = 1 << 3;
+    pub const OTHERS: u32 = 1 << 4;
+    pub const ALL: u32 = (1 << 5) - 1;
+}
 
-/// The program has a seccomp filter under which memory cannot be unmapped.
-pub static KEEPS_MEMORY: AtomicBool = AtomicBool::new(false);
-
-pub fn may_unmap() -> bool {
-    !KEEPS_MEMORY.load(Ordering::Relaxed)
+/// Whether the filters of this process deny any of these: [`needed`] bits.
+pub fn denies(what: u32) -> bool {
+    current().process().denied.load(Ordering::Relaxed) & what != 0
 }
 
 pub fn is_quiet() -> bool {
-    QUIET.load(Ordering::Relaxed)
+    denies(needed::ALL)
 }
 
 /// Looks at a word that are worth a short wait without a call.
@@ -71,10 +82,15 @@ pub fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
 
 /// Sets the thread's signal mask and returns the old one.
 pub fn set_mask(mask: u64) -> u64 {
-    let mut old = 0u64;
-    if is_quiet() {
+    if denies(needed::MASKS) {
         return mask;
     }
+    set_mask_whatever(mask)
+}
+
+/// The same, while it is allowed still.
+pub fn set_mask_whatever(mask: u64) -> u64 {
+    let mut old = 0u64;
     let how = u64::from(raw::SIG_SETMASK);
     call(raw::__NR_rt_sigprocmask, [how, &raw const mask as u64, &raw mut old as u64, 8, 0, 0]);
     old

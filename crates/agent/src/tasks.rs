@@ -11,7 +11,8 @@ use crate::context::{
     AREAS, Context, Frame, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
 };
 use crate::stream::{self, Stream};
-use crate::{entry, memory, signals, start, sys, users};
+use crate::sys::needed;
+use crate::{entry, memory, native, signals, start, sys, users};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const ESRCH: i64 = -3;
@@ -28,8 +29,9 @@ pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     // Signals wait: the child must not meet one before it knows who it is.
     sys::set_mask(mask_all(context));
-    // Where they cannot be masked, under a filter, they are held instead.
-    context.phase = phase::IN_CALL;
+    if !sys::denies(needed::MASKS) {
+        context.phase = phase::IN_CALL;
+    }
     let wish = wish(context, frame.rax as u32, &args);
     if let Some(arena) = context.arena
         && wish.flags & u64::from(raw::CLONE_FILES | raw::CLONE_FS) != 0
@@ -38,11 +40,16 @@ pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
         arena.control().state_shared.store(1, Ordering::Relaxed);
     }
     let ret = if wish.flags & u64::from(raw::CLONE_VM) != 0 {
-        share(context, frame, &wish)
+        if sys::is_quiet() && space().can_write_gs {
+            share_natively(context, frame, &wish)
+        } else {
+            share(context, frame, &wish)
+        }
     } else {
         fork(context, frame, &wish)
     };
-    sys::set_mask(real_mask(context.mask));
+    let is_native = context.next_native != 0;
+    sys::set_mask(if is_native { context.mask } else { real_mask(context.mask) });
     ret
 }
 
@@ -144,6 +151,9 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
             frame.rsp = wish.stack;
         }
         context.phase = context.running;
+        if sys::is_quiet() && space().can_write_gs {
+            native::become_one(context);
+        }
         return 0;
     }
     settle(context, reserved, ret, true);
@@ -179,6 +189,7 @@ fn forget_other_threads(context: &mut Context) {
         // SAFETY: plain data, in an area that is ours; no other thread exists here.
         unsafe { core::ptr::copy_nonoverlapping(context.process, own, 1) };
         context.process = own;
+        native::forget(context.process());
     }
     context.process().users.store(1, Ordering::Relaxed);
 }
@@ -220,6 +231,8 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
             child.context.slot.map_or(0, |slot| slot.process.load(Ordering::Relaxed));
         let filtered = ours.filtered.load(Ordering::Relaxed);
         child.process.filtered.store(filtered, Ordering::Relaxed);
+        child.process.denied.store(ours.denied.load(Ordering::Relaxed), Ordering::Relaxed);
+        native::forget(&mut child.process);
         // SAFETY: the child's table is not in use yet; ours is changed under the lock.
         ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
     }
@@ -239,6 +252,19 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         child.context.area_state.store(area::FREE, Ordering::Release);
         users::forget_unused(context);
     }
+    record_exit(context, row, &args, ret);
+    ret
+}
+
+/// The same under a filter: it is not recorded, and nothing of ours is in its way.
+fn share_natively(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
+    let args = frame.args();
+    let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
+    let reserved = reserve(context, StartHow::Thread, !thread);
+    let row = enter(context, frame.rax, &args, 0);
+    let which = if thread { native::BESIDE_US } else { native::ALONE };
+    let ret = native::make(context, frame, wish.stack, which);
+    settle(context, reserved, ret, !thread);
     record_exit(context, row, &args, ret);
     ret
 }
@@ -265,6 +291,7 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
     context.slow = 0;
     context.held_frame = 0;
     context.trapped = None;
+    context.waiting.clear();
     context.busy = false;
     context.exec_announced = false;
     context.pending_sigsys = None;

@@ -19,7 +19,7 @@ use ring::{SLOTS, Slot, slot_state};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Action, Context, Frame, mask_all, phase, real_mask, signal_bit, space};
-use crate::deliver::{UContext, install_ours, set_action};
+use crate::deliver::{UContext, install_ours, set_action, si_code};
 use crate::guards::{self, Dispatch};
 use crate::signals::{self, ALWAYS_OURS, SIG_DFL, SIG_IGN};
 use crate::stream::Stream;
@@ -113,7 +113,7 @@ fn hand_over(context: &mut Context) {
 /// All is ours again.
 fn take_over(context: &Context) {
     for (signal, action) in handled(context) {
-        install_ours(signal, action.flags);
+        install_ours(signal, &action);
     }
     signals::install_altstack(context);
     start::arm_dispatch(context);
@@ -277,7 +277,7 @@ pub fn is_left_alone_at(uc: &mut UContext) -> bool {
 
 /// A signal for a thread that is left alone: into the program's handler with the kernel's frame.
 /// What is in the thread's context is not its own if another one that was left alone has made it.
-pub fn pass_on(context: &Context, signal: u32, info: *const [u8; 128], uc: &mut UContext) -> u64 {
+pub fn pass_on(context: &Context, signal: u32, info: &[u8; 128], uc: &mut UContext) -> u64 {
     let process = context.process();
     let actions = process.actions.get();
     // SAFETY: under the lock.
@@ -290,8 +290,7 @@ pub fn pass_on(context: &Context, signal: u32, info: *const [u8; 128], uc: &mut 
         action
     });
     let own = signal_bit(signal);
-    // SAFETY: a siginfo of the kernel.
-    let code = unsafe { info.cast::<i32>().add(2).read() };
+    let code = si_code(info);
     match action.handler {
         SIG_IGN if code <= 0 => return 0,
         SIG_DFL | SIG_IGN => {
@@ -301,7 +300,7 @@ pub fn pass_on(context: &Context, signal: u32, info: *const [u8; 128], uc: &mut 
                 let (pid, tid) = (u64::from(sys::getpid()), u64::from(sys::gettid()));
                 sys::call(
                     raw::__NR_rt_tgsigqueueinfo,
-                    [pid, tid, u64::from(signal), info as u64, 0, 0],
+                    [pid, tid, u64::from(signal), info.as_ptr() as u64, 0, 0],
                 );
             }
             return 0;

@@ -13,6 +13,7 @@ use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, Space, area, mask_all, phase, real_mask, space};
 use crate::helper::{self, Helper};
 use crate::stream::Stream;
+use crate::sys::needed;
 use crate::{exec, sys};
 
 /// setuid, setreuid and setresuid by `int 0x80`, with ids of two bytes and of four.
@@ -141,7 +142,7 @@ pub fn leave(context: &mut Context) {
         slot.state.store(slot_state::ENDED, Ordering::Release);
     }
     context.silent = true;
-    if !sys::is_quiet() || sys::may_unmap() {
+    if !sys::denies(needed::UNMAPPING) {
         let space = space();
         space.lock.with(|| unmap_unused(space, arena.pool_chunks()));
     }

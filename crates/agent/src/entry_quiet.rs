@@ -1,0 +1,441 @@
+//! More machine code at the agent's edges, for processes whose filters deny what it needs: handlers
+//! that the kernel masks nothing for and that return without it ([`crate::waiting`]), and threads
+//! that are not recorded ([`crate::native`]).
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use crate::context::{ALTSTACK_BYTES, Context, Frame, phase};
+use crate::deliver::{Registers, SignalFrame, UContext, fp};
+use crate::entry::{call, labels};
+use crate::native::{Native, WORDS_BELOW};
+use crate::waiting::BELOW_FRAME;
+
+global_asm!(
+    // ---- open handlers: %rsp is at the kernel's frame, whose ucontext follows ------------------
+    ".globl reenact_on_sigsys_open, reenact_on_signal_open",
+    ".balign 16",
+    "reenact_on_sigsys_open:",
+    "lea {on_sigsys}(%rip), %rax",
+    "jmp 1f",
+    ".balign 16",
+    "reenact_on_signal_open:",
+    "lea {on_signal}(%rip), %rax",
+    "1:",
+    "cld",
+    "cmpq $0, %gs:{native}",
+    "jne 4f",
+    "cmpl ${left_alone}, %gs:{running}",
+    "je 9f",
+    "2:",
+    "lea -8(%rsp), %rcx",
+    "sub %gs:{stack}, %rcx",
+    "cmp ${altstack_bytes}, %rcx",
+    "jae 3f",
+    "5:",
+    "push %rbp",
+    "mov $1, %ecx",
+    "call *%rax",
+    "pop %rbp",
+    "jmp reenact_return",
+    // The frame is not on our stack: it is moved there.
+    "3:",
+    "mov %rax, %rbx",
+    "mov %rsp, %rdi",
+    "mov %gs:{stack}, %rsp",
+    "lea {below_frame}+8(%rsp), %rsp",
+    "call {move_frame}",
+    "mov %rax, %rsp",
+    "lea {context}(%rsp), %rdx",
+    "lea {info}(%rsp), %rsi",
+    "mov (%rsi), %edi",
+    "mov %rbx, %rax",
+    "jmp 5b",
+    // A thread that a program of the recording traces, unless it is in its last call.
+    "9:",
+    "push %rax",
+    "push %rdi",
+    "push %rsi",
+    "push %rdx",
+    "push %rdx",
+    "mov %rdx, %rdi",
+    "call {is_left_alone}",
+    "mov %eax, %ecx",
+    "pop %rdx",
+    "pop %rdx",
+    "pop %rsi",
+    "pop %rdi",
+    "pop %rax",
+    "test %ecx, %ecx",
+    "jz 2b",
+    "jmp 4f",
+    "reenact_open_end:",
+    // A thread that is not recorded: on to the program's handler.
+    "4:",
+    "push %rdi",
+    "push %rsi",
+    "push %rdx",
+    "call {on_native}",
+    "pop %rdx",
+    "pop %rsi",
+    "pop %rdi",
+    "test %rax, %rax",
+    "jz reenact_return_plain",
+    "jmp *%rax",
+    //
+    // ---- the way back, to what the frame at %rsp says, by nobody's help -----------------------
+    ".globl reenact_return_begin, reenact_return_end",
+    "reenact_return:",
+    "mov %rsp, %gs:{leaving}",
+    // From here on a handler that interrupts us takes our frame for its own.
+    "reenact_return_begin:",
+    "cmpq $0, %gs:{held_frame}",
+    "jne 8f",
+    "reenact_return_plain:",
+    "lea {context}(%rsp), %rsi",
+    "movzwl {segments}+6(%rsi), %eax", // %ss
+    "push %rax",
+    "push {rsp}(%rsi)",
+    "push {flags}(%rsi)",
+    "movzwl {segments}(%rsi), %eax", // %cs
+    "push %rax",
+    "push {rip}(%rsi)",
+    "mov {fpstate}(%rsi), %rdi",
+    "test %rdi, %rdi",
+    "jz 6f",
+    "cmpl ${magic}, {software}(%rdi)",
+    "jne 5f",
+    "mov {software}+8(%rdi), %eax",
+    "mov {software}+12(%rdi), %edx",
+    "xrstor64 (%rdi)",
+    "jmp 6f",
+    "5:",
+    "fxrstor64 (%rdi)",
+    "6:",
+    "push $2", // iretq would fail with some flags that the program may have set
+    "popfq",
+    "mov {r8}(%rsi), %r8",
+    "mov {r9}(%rsi), %r9",
+    "mov {r10}(%rsi), %r10",
+    "mov {r11}(%rsi), %r11",
+    "mov {r12}(%rsi), %r12",
+    "mov {r13}(%rsi), %r13",
+    "mov {r14}(%rsi), %r14",
+    "mov {r15}(%rsi), %r15",
+    "mov {rdi}(%rsi), %rdi",
+    "mov {rbp}(%rsi), %rbp",
+    "mov {rbx}(%rsi), %rbx",
+    "mov {rdx}(%rsi), %rdx",
+    "mov {rax}(%rsi), %rax",
+    "mov {rcx}(%rsi), %rcx",
+    "mov {rsi}(%rsi), %rsi",
+    "iretq",
+    "reenact_return_end:",
+    "8:",
+    "lea {context}(%rsp), %rdi",
+    "push %rbp",
+    "call {deliver_waiting}",
+    "pop %rbp",
+    "test %eax, %eax",
+    "jnz reenact_return",
+    "jmp reenact_return_plain",
+    //
+    // reenact_leave_with_waiting(made): to the program's handlers, from the end of a call.
+    "reenact_leave_with_waiting:",
+    "mov %gs:{stack}, %rsp",
+    "lea {below_frame}+8(%rsp), %rsp",
+    "call {build_frame}",
+    "mov %rax, %rsp",
+    "jmp reenact_return",
+    //
+    // ---- threads that are not recorded -------------------------------------------------------
+    // Where stubs of theirs lead to: to the instruction before the one to go on with.
+    ".balign 16",
+    "reenact_native_alone:",
+    "lea -2(%rcx), %rcx",
+    "jmp *%rcx",
+    // The same beside threads that are recorded: all actions are in our table.
+    ".balign 16",
+    "reenact_native_beside_us:",
+    "cmp ${nr_sigaction}, %rax",
+    "jne reenact_native_alone",
+    "lea -128(%rsp), %rsp",
+    "push %rcx",
+    "push %rbp",
+    "mov %rsp, %rbp",
+    "push %rdi",
+    "push %rsi",
+    "push %rdx",
+    "push %r8",
+    "push %r9",
+    "push %r10",
+    "sub $256, %rsp",
+    "and $-16, %rsp",
+    "movaps %xmm0, (%rsp)",
+    "movaps %xmm1, 16(%rsp)",
+    "movaps %xmm2, 32(%rsp)",
+    "movaps %xmm3, 48(%rsp)",
+    "movaps %xmm4, 64(%rsp)",
+    "movaps %xmm5, 80(%rsp)",
+    "movaps %xmm6, 96(%rsp)",
+    "movaps %xmm7, 112(%rsp)",
+    "movaps %xmm8, 128(%rsp)",
+    "movaps %xmm9, 144(%rsp)",
+    "movaps %xmm10, 160(%rsp)",
+    "movaps %xmm11, 176(%rsp)",
+    "movaps %xmm12, 192(%rsp)",
+    "movaps %xmm13, 208(%rsp)",
+    "movaps %xmm14, 224(%rsp)",
+    "movaps %xmm15, 240(%rsp)",
+    "mov %r10, %rcx",
+    "cld",
+    "call {on_sigaction}",
+    "movaps (%rsp), %xmm0",
+    "movaps 16(%rsp), %xmm1",
+    "movaps 32(%rsp), %xmm2",
+    "movaps 48(%rsp), %xmm3",
+    "movaps 64(%rsp), %xmm4",
+    "movaps 80(%rsp), %xmm5",
+    "movaps 96(%rsp), %xmm6",
+    "movaps 112(%rsp), %xmm7",
+    "movaps 128(%rsp), %xmm8",
+    "movaps 144(%rsp), %xmm9",
+    "movaps 160(%rsp), %xmm10",
+    "movaps 176(%rsp), %xmm11",
+    "movaps 192(%rsp), %xmm12",
+    "movaps 208(%rsp), %xmm13",
+    "movaps 224(%rsp), %xmm14",
+    "movaps 240(%rsp), %xmm15",
+    "lea -48(%rbp), %rsp",
+    "pop %r10",
+    "pop %r9",
+    "pop %r8",
+    "pop %rdx",
+    "pop %rsi",
+    "pop %rdi",
+    "pop %rbp",
+    "pop %rcx",
+    "lea 128(%rsp), %rsp",
+    "jmp *%rcx",
+    //
+    // A recorded thread becomes such a one, with all registers as the program is to see them.
+    "reenact_go_native:",
+    "mov %gs:{scratch}, %r11",
+    "mov %gs:{next_native}, %rcx",
+    "wrgsbase %rcx",
+    "jmp *%r11",
+    //
+    // reenact_make_native(frame, has a stack of its own) -> result: a clone whose child finds all
+    // registers as the program has them, and what else it needs below its stack (`Words`).
+    "reenact_make_native:",
+    "push %rbx",
+    "push %rbp",
+    "push %r12",
+    "push %r13",
+    "push %r14",
+    "push %r15",
+    "mov %esi, %gs:{scratch}",
+    "movaps {f_xmm}(%rdi), %xmm0",
+    "movaps {f_xmm}+16(%rdi), %xmm1",
+    "movaps {f_xmm}+32(%rdi), %xmm2",
+    "movaps {f_xmm}+48(%rdi), %xmm3",
+    "movaps {f_xmm}+64(%rdi), %xmm4",
+    "movaps {f_xmm}+80(%rdi), %xmm5",
+    "movaps {f_xmm}+96(%rdi), %xmm6",
+    "movaps {f_xmm}+112(%rdi), %xmm7",
+    "movaps {f_xmm}+128(%rdi), %xmm8",
+    "movaps {f_xmm}+144(%rdi), %xmm9",
+    "movaps {f_xmm}+160(%rdi), %xmm10",
+    "movaps {f_xmm}+176(%rdi), %xmm11",
+    "movaps {f_xmm}+192(%rdi), %xmm12",
+    "movaps {f_xmm}+208(%rdi), %xmm13",
+    "movaps {f_xmm}+224(%rdi), %xmm14",
+    "movaps {f_xmm}+240(%rdi), %xmm15",
+    "mov {f_rax}(%rdi), %rax",
+    "mov {f_rbx}(%rdi), %rbx",
+    "mov {f_rdx}(%rdi), %rdx",
+    "mov {f_rsi}(%rdi), %rsi",
+    "mov {f_rbp}(%rdi), %rbp",
+    "mov {f_r8}(%rdi), %r8",
+    "mov {f_r9}(%rdi), %r9",
+    "mov {f_r10}(%rdi), %r10",
+    "mov {f_r12}(%rdi), %r12",
+    "mov {f_r13}(%rdi), %r13",
+    "mov {f_r14}(%rdi), %r14",
+    "mov {f_r15}(%rdi), %r15",
+    "mov {f_rdi}(%rdi), %rdi",
+    "cmpl $0, %gs:{scratch}",
+    "je 2f",
+    "syscall",
+    "reenact_native_made:",
+    "test %rax, %rax",
+    "jz 4f",
+    "3:",
+    "movl ${in_call}, %gs:{phase}",
+    "jmp 7f",
+    "reenact_native_waits:",
+    "2:",
+    "syscall",
+    "test %rax, %rax",
+    "jnz 3b",
+    "mov %gs:{app_rsp}, %rsp", // its maker waits
+    "jmp 4f",
+    "reenact_native_made_end:",
+    "7:",
+    "pop %r15",
+    "pop %r14",
+    "pop %r13",
+    "pop %r12",
+    "pop %rbp",
+    "pop %rbx",
+    "ret",
+    // In the child, which has its maker's %gs still.
+    "4:",
+    "mov {words}+{w_native}(%rsp), %rcx",
+    "wrgsbase %rcx",
+    "cmpq $0, {words}+{w_sets_mask}(%rsp)",
+    "je 6f",
+    "lea -256(%rsp), %rsp",
+    "push %rdi",
+    "push %rsi",
+    "push %rdx",
+    "push %r10",
+    "mov ${nr_procmask}, %eax",
+    "mov ${set_mask}, %edi",
+    "lea 256+32+{words}+{w_mask}(%rsp), %rsi",
+    "xor %edx, %edx",
+    "mov $8, %r10d",
+    "syscall",
+    "pop %r10",
+    "pop %rdx",
+    "pop %rsi",
+    "pop %rdi",
+    "mov 256+{words}+{w_resume}(%rsp), %r11",
+    "lea 256(%rsp), %rsp",
+    "xor %eax, %eax",
+    "jmp *%r11",
+    "6:",
+    "jmp *{words}+{w_resume}(%rsp)",
+    //
+    // A fault, for who is to die of it.
+    "reenact_fault:",
+    "hlt",
+    native = const offset_of!(Context, native),
+    stack = const offset_of!(Context, stack_top),
+    leaving = const offset_of!(Context, leaving),
+    held_frame = const offset_of!(Context, held_frame),
+    scratch = const offset_of!(Context, scratch),
+    next_native = const offset_of!(Context, next_native),
+    app_rsp = const offset_of!(Context, app_rsp),
+    phase = const offset_of!(Context, phase),
+    running = const offset_of!(Context, running),
+    left_alone = const phase::LEFT_ALONE,
+    is_left_alone = sym crate::native::is_left_alone,
+    in_call = const phase::IN_CALL,
+    altstack_bytes = const ALTSTACK_BYTES,
+    below_frame = const BELOW_FRAME,
+    context = const offset_of!(SignalFrame, context),
+    info = const offset_of!(SignalFrame, info),
+    r8 = const REGISTERS + offset_of!(Registers, r8),
+    r9 = const REGISTERS + offset_of!(Registers, r9),
+    r10 = const REGISTERS + offset_of!(Registers, r10),
+    r11 = const REGISTERS + offset_of!(Registers, r11),
+    r12 = const REGISTERS + offset_of!(Registers, r12),
+    r13 = const REGISTERS + offset_of!(Registers, r13),
+    r14 = const REGISTERS + offset_of!(Registers, r14),
+    r15 = const REGISTERS + offset_of!(Registers, r15),
+    rdi = const REGISTERS + offset_of!(Registers, rdi),
+    rsi = const REGISTERS + offset_of!(Registers, rsi),
+    rbp = const REGISTERS + offset_of!(Registers, rbp),
+    rbx = const REGISTERS + offset_of!(Registers, rbx),
+    rdx = const REGISTERS + offset_of!(Registers, rdx),
+    rax = const REGISTERS + offset_of!(Registers, rax),
+    rcx = const REGISTERS + offset_of!(Registers, rcx),
+    rsp = const REGISTERS + offset_of!(Registers, rsp),
+    rip = const REGISTERS + offset_of!(Registers, rip),
+    flags = const REGISTERS + offset_of!(Registers, rflags),
+    segments = const REGISTERS + offset_of!(Registers, segments),
+    fpstate = const REGISTERS + offset_of!(Registers, fpstate),
+    software = const fp::SOFTWARE,
+    magic = const fp::MAGIC,
+    f_xmm = const offset_of!(Frame, xmm),
+    f_rax = const offset_of!(Frame, rax),
+    f_rbx = const offset_of!(Frame, rbx),
+    f_rdx = const offset_of!(Frame, rdx),
+    f_rsi = const offset_of!(Frame, rsi),
+    f_rdi = const offset_of!(Frame, rdi),
+    f_rbp = const offset_of!(Frame, rbp),
+    f_r8 = const offset_of!(Frame, r8),
+    f_r9 = const offset_of!(Frame, r9),
+    f_r10 = const offset_of!(Frame, r10),
+    f_r12 = const offset_of!(Frame, r12),
+    f_r13 = const offset_of!(Frame, r13),
+    f_r14 = const offset_of!(Frame, r14),
+    f_r15 = const offset_of!(Frame, r15),
+    words = const -(WORDS_BELOW as i64),
+    w_mask = const 0,
+    w_sets_mask = const 8,
+    w_native = const 16,
+    w_resume = const 24,
+    nr_sigaction = const linux_raw_sys::general::__NR_rt_sigaction,
+    nr_procmask = const linux_raw_sys::general::__NR_rt_sigprocmask,
+    set_mask = const linux_raw_sys::general::SIG_SETMASK,
+    on_sigsys = sym crate::sites::on_sigsys,
+    on_signal = sym crate::signals::on_signal,
+    on_native = sym crate::native::on_signal,
+    on_sigaction = sym crate::native::on_sigaction,
+    move_frame = sym crate::waiting::move_frame,
+    build_frame = sym crate::waiting::build_frame,
+    deliver_waiting = sym crate::waiting::deliver_waiting,
+    options(att_syntax),
+);
+
+const REGISTERS: usize = offset_of!(UContext, regs);
+const _: () = assert!(offset_of!(Context, native) == offset_of!(Native, native));
+const _: () = assert!(offset_of!(Context, process) == offset_of!(Native, process));
+const _: () = assert!(offset_of!(Context, entry) == offset_of!(Native, entry));
+
+labels! {
+    on_sigsys = "reenact_on_sigsys_open";
+    on_signal = "reenact_on_signal_open";
+    open_end = "reenact_open_end";
+    return_begin = "reenact_return_begin";
+    return_end = "reenact_return_end";
+    native_alone = "reenact_native_alone";
+    native_beside_us = "reenact_native_beside_us";
+    native_made = "reenact_native_made";
+    native_waits = "reenact_native_waits";
+    native_made_end = "reenact_native_made_end";
+    go_native = "reenact_go_native";
+    fault = "reenact_fault";
+}
+
+/// Whether a clone that is made there has been made.
+pub fn has_made_native(rip: u64) -> bool {
+    (native_made()..=native_made_end()).contains(&rip) && rip != native_waits()
+}
+
+/// To the program's handlers, from the end of a call or from before it.
+///
+/// # Safety
+/// The call must be recorded, or forgotten.
+pub unsafe fn leave_with_waiting(made: bool) -> ! {
+    // SAFETY: see above.
+    unsafe {
+        core::arch::asm!(
+            "jmp reenact_leave_with_waiting",
+            in("rdi") u64::from(made),
+            options(noreturn),
+        )
+    }
+}
+
+/// Makes a clone that shares our memory, as the frame's registers ask for it.
+///
+/// # Safety
+/// The call must be the program's own, and what the child needs must be below its stack.
+pub unsafe fn make_native(frame: &Frame, own_stack: bool) -> i64 {
+    let frame = core::ptr::from_ref(frame);
+    // SAFETY: see above.
+    unsafe { call!("reenact_make_native", "rdi" = frame, "rsi" = u64::from(own_stack)) as i64 }
+}
