@@ -1,23 +1,21 @@
 // The calls that `cargo xtask bench replay` records and replays:
 //
-//     replay SIZE COUNT THREADS FILE
+//     replay SIZE COUNT THREADS CONTENTS FILE
 //
-// Each thread writes and reads COUNT times SIZE bytes in a file of its own, content repeating, and
-// the seconds that this took are printed.
+// Each thread writes and reads COUNT times SIZE bytes in a file of its own. The contents repeat after
+// CONTENTS times; with 0 no two are alike.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PLACES 1024
-#define CONTENTS 16
 
 static size_t size;
-static long count;
+static long count, contents;
 static const char *name;
 
 static void need(int held, const char *what) {
@@ -35,7 +33,8 @@ static void *work(void *number) {
     need(buffer != NULL, "calloc");
     for (long i = 0; i < count; i++) {
         off_t at = (off_t)(i % PLACES) * (off_t)size;
-        buffer[0] = (char)(i % CONTENTS);
+        long content = contents ? i % contents : i;
+        memcpy(buffer, &content, sizeof content);
         need(pwrite(fd, buffer, size, at) == (ssize_t)size, "pwrite");
         need(pread(fd, buffer + size, size, at) == (ssize_t)size, "pread");
     }
@@ -43,20 +42,17 @@ static void *work(void *number) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) return 2;
+    if (argc != 6) return 2;
     size = strtoul(argv[1], NULL, 0);
     count = atol(argv[2]);
     long threads = atol(argv[3]);
-    name = argv[4];
+    contents = atol(argv[4]);
+    name = argv[5];
     pthread_t others[64];
-    if (threads < 1 || threads > 64) return 2;
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (threads < 1 || threads > 64 || size < sizeof contents) return 2;
     for (long i = 1; i < threads; i++)
         need(pthread_create(&others[i], NULL, work, (void *)i) == 0, "pthread_create");
     work(0);
     for (long i = 1; i < threads; i++) pthread_join(others[i], NULL);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    printf("%.6f\n", (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     return 0;
 }

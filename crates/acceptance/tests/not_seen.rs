@@ -20,6 +20,13 @@ fn main() -> ExitCode {
         trials.add_for_both("copies_of_what_is_still_there", python, kept_copies);
         trials.add_for_both("copies_of_what_is_gone", python, lost_copies);
         trials.add_for_both("copies_obey_data_rules", None, copies_obey_rules);
+        trials.add_for_both("io_uring", None, io_uring);
+        for (name, program) in [("linux_aio", "async_io"), ("io_uring", "io_uring")] {
+            let check = move |stage: &Stage, who| replayed_requests(stage, who, program);
+            trials.add_for_both(&format!("replayed/{name}"), None, check);
+        }
+        trials.add_for_both("replayed/mapped_files", python, replayed_stores);
+        trials.add_for_both("replayed/what_was_checked", None, replayed_hashes);
         Ok(())
     })
 }
@@ -155,6 +162,106 @@ fn linux_aio(stage: &Stage, who: Who) -> Result<(), Complaint> {
     recorded.is_told(&[("linux-aio", "async_io")])?;
     let told = &recorded.json["blind"][0];
     ensure!(told["count"] == 1 && told["bytes"] == 5000, "counted: {told}");
+    Ok(())
+}
+
+/// Whether this user may make rings: where not, the test program does without.
+fn has_rings() -> bool {
+    let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    disabled.is_ok_and(|disabled| disabled.trim() == "0")
+}
+
+fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let recorded = of_program(stage, &place, "io_uring")?;
+    if !has_rings() {
+        return Ok(());
+    }
+    recorded.is_told(&[("io_uring", "io_uring")])?;
+    let told = &recorded.json["blind"][0];
+    ensure!(told["count"] == 2 && told["bytes"].is_null(), "counted: {told}");
+    ensure!(recorded.note("device-memory") == 3, "mapped rings: {}", recorded.json["notes"]);
+    Ok(())
+}
+
+/// A replay, with the note before it and the result for people and for programs.
+fn replayed(
+    stage: &Stage,
+    place: &Place,
+    trace: &std::path::Path,
+) -> Result<(String, String, Value), Complaint> {
+    place.clear()?;
+    let mut replay = place.command(&stage.reenact);
+    let outcome = place.run(replay.arg("replay").arg(trace))?.success("replay")?;
+    let (note, text) = (outcome.errors(), outcome.text());
+    let mut replay = place.command(&stage.reenact);
+    let json = place.run(replay.arg("replay").arg("--json").arg(trace))?.success("replay")?.text();
+    let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    Ok((note, text, json))
+}
+
+/// What follows from requests that the trace does not hold is not verifiable, and no mismatch.
+fn replayed_requests(stage: &Stage, who: Who, program: &str) -> Result<(), Complaint> {
+    if program == "io_uring" && !has_rings() {
+        return Ok(());
+    }
+    let place = Place::new(stage, who)?;
+    let recorded = of_program(stage, &place, program)?;
+    let (note, text, json) = replayed(stage, &place, &recorded.trace)?;
+    ensure!(note.contains("the trace does not hold all data that moved"), "no note:\n{note}");
+    ensure!(text.contains("not in the trace: "), "not in the result:\n{text}");
+    ensure!(text.contains("final state: identical as far as checked: "), "it says:\n{text}");
+    ensure!(json["unseen"].as_u64() > Some(0), "nothing differs: {json}");
+    ensure!(json["blind"] == recorded.json["blind"], "told otherwise: {}", json["blind"]);
+    ensure!(json["final_state"]["verdict"] == "identical as far as checked", "{json}");
+    Ok(())
+}
+
+/// Stores to a file by another way than a mapping that is writable from its beginning.
+fn replayed_stores(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("later", &[b'x'; 8192])?;
+    let script = "\
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+fd = os.open('later', os.O_RDWR)
+assert os.read(fd, 100) == b'x' * 100
+at = libc.mmap(None, 8192, 1, 1, fd, 0)
+assert libc.mprotect(ctypes.c_void_p(at), 4096, 3) == 0
+ctypes.memset(ctypes.c_void_p(at), ord('y'), 50)
+assert os.pread(fd, 60, 0) == b'y' * 50 + b'x' * 10
+";
+    let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", script])?;
+    let (note, _, json) = replayed(stage, &place, &recorded.trace)?;
+    ensure!(note.contains("stores to mapped files (1 file)"), "no note:\n{note}");
+    ensure!(json["unverified"].as_u64() > Some(0), "nothing is told: {json}");
+    ensure!(json["final_state"]["verdict"] == "identical as far as checked", "{json}");
+    Ok(())
+}
+
+/// The verdict names what could not be checked before it says that the rest is identical.
+fn replayed_hashes(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("source", &[b'x'; 8192])?;
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let words = ["sh", "-c", "cp source target; echo more > other"];
+    let (_, text, _) =
+        replayed(stage, &place, &Recorded::new(stage, &place, &["--data", "none"], &words)?.trace)?;
+    let verdict = text.lines().find(|line| line.starts_with("final state: "));
+    let verdict = verdict.unwrap_or_default();
+    ensure!(verdict.starts_with("final state: identical as far as checked: "), "{text}");
+    ensure!(verdict.contains(" paths; ") && verdict.contains(" not verifiable: "), "{text}");
+    place.write("source", &[b'x'; 8192])?;
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let recorded = Recorded::new(stage, &place, &[], &words)?;
+    let (note, text, json) = replayed(stage, &place, &recorded.trace)?;
+    ensure!(note.is_empty(), "a note about nothing:\n{note}");
+    ensure!(text.contains("final state: identical, "), "{text}");
+    let parts = ["image_s", "calls_s", "comparison_s"].map(|part| json[part].as_f64());
+    let whole = json["elapsed_s"].as_f64();
+    let sum: f64 = parts.iter().flatten().sum();
+    ensure!(parts.iter().all(Option::is_some) && whole >= Some(sum), "{parts:?} of {whole:?}");
     Ok(())
 }
 

@@ -22,12 +22,6 @@ struct Beyond {
 }
 
 const BEYOND: &[Beyond] = &[
-    // Writes through Linux AIO, whose data the trace does not hold.
-    Beyond {
-        program: "async_io",
-        causes: &["pread64: another result"],
-        files: &[("file", "size")],
-    },
     // A read ends where the program's memory does; the replay's goes on to the end of the file.
     Beyond { program: "bad_pointers", causes: &["pread64: another result"], files: &[] },
     // A file is made by children under a filter that forbids recording them.

@@ -105,7 +105,7 @@ fn with_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let trace = record(stage, &place, &whole(work.script).replace("$1", "2000"))?;
     // What a replay prints depends on the machine: this is what it prints in one place.
     let replay = r#"{"replayed":7,"simulated":1,"verified":7,"unverified":0,"ok":false,"elapsed_s":0.5,
-        "recorded_s":0.7,"mismatches":{"return":1,"data":0,"causes":[{"cause":"<b>\u001b","count":1}]},
+        "calls_s":0.4,"recorded_s":0.7,"mismatches":{"return":1,"data":0,"causes":[{"cause":"<b>\u001b","count":1}]},
         "final_state":null,"latencies_ns":{"pwrite64":{
             "recorded":{"count":5,"median":2000,"p99":9000,"max":9500},
             "replayed":{"count":5,"median":1500,"p99":7000,"max":8000}}}}"#;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::failure::{self, Failure};
 use crate::source;
-pub use output::date;
+pub use output::{date, not_seen_json};
 use summary::Summary;
 
 /// Tell what a recording holds, and whether it is complete.

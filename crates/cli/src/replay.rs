@@ -7,11 +7,13 @@ mod log;
 mod report;
 mod root;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use replay::Options;
 use replay::jail::{self, Directory, Exit, Powers};
@@ -23,6 +25,7 @@ use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
 use crate::progress::Progress;
+use crate::render::escape::escape;
 use crate::source;
 pub use args::Args;
 use log::Log;
@@ -63,6 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let opened = Opened::once(&args)?;
     interrupt::listen();
     for number in 0..args.repeat {
+        let began = Instant::now();
         let root = Root::new(&args, number)?;
         let log = log.as_ref().map(|log| log.of_run(number)).transpose()?;
         let came = in_jail(&args, &trace, &options, user, (root.directory(), &opened), log);
@@ -77,6 +81,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         report.runs.push(findings);
         let is_last = number + 1 == args.repeat;
         report.kept = root.keep_if(is_last && (args.keep || args.until.is_some()))?;
+        if let Some(findings) = report.runs.last_mut() {
+            findings.elapsed_s = began.elapsed().as_secs_f64();
+        }
     }
     report.look_up(&trace);
     let printed = if args.json { report.json() } else { report.text() };
@@ -100,6 +107,8 @@ fn first_user(trace: &Trace) -> Option<(u32, u32)> {
 struct Opened {
     binds: Vec<jail::Bind>,
     image: Option<Directory>,
+    /// The user was told what the trace does not hold.
+    warned: Cell<bool>,
 }
 
 impl Opened {
@@ -116,7 +125,8 @@ impl Opened {
             "trace" | "none" => None,
             directory => Some(open(Path::new(directory))?),
         };
-        Ok(Opened { binds: args.bind.iter().map(bind).collect::<Result<_, _>>()?, image })
+        let binds = args.bind.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Opened { binds, image, warned: Cell::new(false) })
     }
 }
 
@@ -182,7 +192,13 @@ fn in_jail(
     let _ends = interrupt::ends(inmate.keeper());
     let protection = inmate.protection.to_string();
     // Without an answer the jail ends by itself, and says why.
-    if File::from(OwnedFd::from(ready)).read_exact(&mut [0]).is_ok() {
+    if let Ok(dangers) = heard(&mut File::from(OwnedFd::from(ready))) {
+        if !dangers.is_empty() && !opened.warned.replace(true) {
+            note(&format!(
+                "the trace does not hold all data that moved: {dangers}. What comes out otherwise \
+                 because of it is counted as not verifiable; `reenact info` tells more"
+            ));
+        }
         if args.cold {
             root::make_cold();
         }
@@ -202,6 +218,21 @@ fn in_jail(
             Err(fail(&format!("what ran in the jail was killed by signal {signal}")))
         }
     }
+}
+
+/// Longest text that the inmate tells before the replay.
+const HEARD_BYTES_MAX: u32 = 64 << 10;
+
+/// What the inmate tells when the image is there.
+fn heard(from: &mut File) -> io::Result<String> {
+    let mut len = [0; 4];
+    from.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len).min(HEARD_BYTES_MAX);
+    let mut text = Vec::new();
+    from.take(len.into()).read_to_end(&mut text)?;
+    let mut shown = String::new();
+    escape(&mut shown, &text, &[]);
+    Ok(shown)
 }
 
 /// Says what a user should know and cannot see in the result.

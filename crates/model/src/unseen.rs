@@ -6,17 +6,19 @@
 
 mod words;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use events::Act;
 use events::layout::IO_EVENT;
 use events::mapping::Mapping;
 use events::record::{OLD_NUMBERS, part};
-use trace::Trace;
+use serde::{Deserialize, Serialize};
 use trace::event::{Call, Event, EventKind, Identity, Outcome};
 use trace::sources::Fate;
+use trace::{ReadError, Trace};
 
-use crate::contents::{Contents, latest};
+use crate::contents::{Contents, Stored, latest};
 use crate::descriptors::{Description, Origin};
 use crate::mappings::ReadOnly;
 use crate::path;
@@ -26,6 +28,8 @@ pub use words::{Note, Way};
 
 /// Files and descriptors that are told apart; what comes after counts together.
 const NAMES_MAX: usize = 10_000;
+/// Processes that have handed requests over, and that nobody has asked for.
+const ASKERS_MAX: usize = 10_000;
 /// Most bytes of completed operations that are looked at in one call.
 const REAPED_BYTES_MAX: usize = 1 << 20;
 /// Where the result of a completed operation stands.
@@ -159,7 +163,7 @@ impl Fates {
 }
 
 /// One thing that moved data unseen.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blind {
     /// How.
     pub way: Way,
@@ -172,11 +176,11 @@ pub struct Blind {
     /// Bytes: of mappings as many as are mapped, which is the most that moved.
     pub bytes: Option<u64>,
     /// Why the trace does not have it.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 /// All that a trace does not hold though it has every call.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct NotSeen {
     /// What moved data, what endangers a replay first.
     pub blind: Vec<Blind>,
@@ -185,6 +189,18 @@ pub struct NotSeen {
 }
 
 impl NotSeen {
+    /// What a trace does not hold, in a pass over it.
+    pub fn of(trace: &Trace) -> Result<NotSeen, ReadError> {
+        let (mut world, mut unseen) = (World::new(), Unseen::new());
+        for next in trace.events() {
+            let event = next?.event;
+            let step = world.step(&event, &mut Stored(trace));
+            unseen.event(&event, &world, &mut Stored(trace));
+            world.finish(step);
+        }
+        Ok(unseen.finish_of(trace))
+    }
+
     /// The ways by which data moved, with how many files or descriptors each concerns.
     pub fn ways(&self) -> BTreeMap<Way, u64> {
         let mut ways = BTreeMap::new();
@@ -224,11 +240,22 @@ pub struct Unseen {
     rings: BTreeMap<Vec<u8>, Amount>,
     /// Requests and completed requests, by what the process runs.
     aio: BTreeMap<Vec<u8>, (Amount, u64)>,
-    read_only: ReadOnly<Vec<u8>>,
+    read_only: ReadOnly<Opened>,
     /// Files that are mapped to be executed, or by libraries for themselves.
     executed: HashSet<Vec<u8>>,
     /// Files to which stores may go that were not known before.
     stored: Vec<Vec<u8>>,
+    /// Processes that have handed requests over, since somebody asked.
+    askers: Vec<Asker>,
+}
+
+/// A process that has handed requests over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// Its number.
+    pub process: u32,
+    /// They may also be to open, make, rename and remove files.
+    pub may_name: bool,
 }
 
 impl Unseen {
@@ -293,6 +320,18 @@ impl Unseen {
         std::mem::take(&mut self.stored)
     }
 
+    /// Processes that have handed requests over, as far as they became known since this was asked last.
+    pub fn take_askers(&mut self) -> Vec<Asker> {
+        std::mem::take(&mut self.askers)
+    }
+
+    fn asks(&mut self, process: u32, may_name: bool) {
+        let asker = Asker { process, may_name };
+        if self.askers.last() != Some(&asker) && self.askers.len() < ASKERS_MAX {
+            self.askers.push(asker);
+        }
+    }
+
     /// Whether files may have been written by requests that no call tells of.
     pub fn has_requests(&self) -> bool {
         let asked = |amount: &Amount| amount.count > 0 || amount.count_unknown;
@@ -322,9 +361,19 @@ impl Unseen {
                 let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0);
                 let ring = self.rings.entry(look.program()).or_default();
                 ring.count_unknown |= polled;
+                if polled {
+                    self.asks(made.process, true);
+                }
             }
-            Act::SubmitToRing => self.rings.entry(look.program()).or_default().count += returned,
-            Act::SubmitToAio => self.aio.entry(look.program()).or_default().0.count += returned,
+            Act::SubmitToRing | Act::SubmitToAio if returned == 0 => {}
+            Act::SubmitToRing => {
+                self.rings.entry(look.program()).or_default().count += returned;
+                self.asks(made.process, true);
+            }
+            Act::SubmitToAio => {
+                self.aio.entry(look.program()).or_default().0.count += returned;
+                self.asks(made.process, false);
+            }
             Act::ReapFromAio => self.reaped(returned, look),
             Act::Copy { from, .. } => self.copied(args[usize::from(from)], returned, look),
             Act::CloneFile { from } => self.cloned(args[usize::from(from)], None, look),
@@ -348,23 +397,25 @@ impl Unseen {
     fn mapped(&mut self, made: &Made<'_>, look: &dyn Look) {
         let mapping = Mapping::of(made.args);
         let opened = mapping.fd.and_then(|fd| look.opened(fd));
-        let name = || opened.as_ref().map_or_else(Vec::new, |opened| opened.name.clone());
-        self.read_only.mapped(made.process, made.ret as u64, &mapping, name);
-        let Some(fd) = mapping.fd else {
+        let unknown = || Opened {
+            name: format!("descriptor {}", mapping.fd.unwrap_or(-1)).into(),
+            kind: OpenedKind::File,
+        };
+        let opened = opened.unwrap_or_else(unknown);
+        self.read_only.mapped(made.process, made.ret as u64, &mapping, || opened.clone());
+        if mapping.fd.is_none() {
             if mapping.is_shared {
                 self.note(Note::SharedMemory);
             }
             return;
-        };
-        let unknown = || Opened { name: format!("descriptor {fd}").into(), kind: OpenedKind::File };
-        let opened = opened.unwrap_or_else(unknown);
+        }
         match opened.kind {
-            OpenedKind::Memory => self.note(Note::SharedMemory),
             OpenedKind::Pipe | OpenedKind::Other => self.note(Note::DeviceMemory),
-            OpenedKind::File if mapping.changes_file() => {
-                self.stores_to(opened.name, mapping.length);
+            OpenedKind::Memory if !mapping.changes_file() => self.note(Note::SharedMemory),
+            OpenedKind::File | OpenedKind::Memory if mapping.changes_file() => {
+                self.stores_to(opened, mapping.length);
             }
-            OpenedKind::File => {
+            OpenedKind::File | OpenedKind::Memory => {
                 if mapping.is_executable || realm::is_of_libraries(&opened.name) {
                     self.executed.insert(opened.name.clone());
                 }
@@ -373,9 +424,13 @@ impl Unseen {
         }
     }
 
-    fn stores_to(&mut self, file: Vec<u8>, bytes: u64) {
-        self.stored.push(file.clone());
-        add(&mut self.found, (Way::Stores, file), 1, Some(bytes));
+    /// Stores go to a file, or to memory that is one: what is read of it by calls may be them.
+    fn stores_to(&mut self, opened: Opened, bytes: u64) {
+        self.stored.push(opened.name.clone());
+        match opened.kind {
+            OpenedKind::Memory => self.note(Note::SharedMemory),
+            _ => add(&mut self.found, (Way::Stores, opened.name), 1, Some(bytes)),
+        }
     }
 
     fn reaped(&mut self, events: u64, look: &mut dyn Look) {
@@ -412,6 +467,12 @@ impl Unseen {
         }
     }
 
+    /// What was found in a trace.
+    pub fn finish_of(self, trace: &Trace) -> NotSeen {
+        let fates = Fates::of(trace);
+        self.finish(&|path| fates.kept(path))
+    }
+
     /// What was found. `kept` tells what became of the content of a file that was copied from.
     pub fn finish(mut self, kept: &dyn Fn(&[u8]) -> Kept) -> NotSeen {
         let mut blind = Vec::new();
@@ -420,7 +481,7 @@ impl Unseen {
             let (file, descriptor) = if is_file { (named, None) } else { (None, named) };
             let count = Some(amount.count).filter(|_| !amount.count_unknown);
             let bytes = Some(amount.bytes).filter(|_| !amount.bytes_unknown);
-            blind.push(Blind { way, file, descriptor, count, bytes, why });
+            blind.push(Blind { way, file, descriptor, count, bytes, why: Cow::Borrowed(why) });
         };
         for (program, mut ring) in self.rings {
             if ring.count == 0 && !ring.count_unknown {

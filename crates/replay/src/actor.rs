@@ -275,7 +275,7 @@ impl Actor<'_> {
         if appeals && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
         }
-        if call.proof != Proof::Always {
+        if call.proof != Proof::Always || call.unseen {
             result = self.excuse(call, result);
         }
         self.conclude(action, call, result);
@@ -433,16 +433,20 @@ impl Actor<'_> {
     /// left it.
     fn excuse(&mut self, call: &Call, made: Made) -> Made {
         let ret = match made {
-            Made::Return(ret) if ret >= 0 => ret,
+            Made::Return(ret) if ret >= 0 || call.unseen => ret.max(0),
             Made::Data { .. } => call.ret,
             _ => return made,
         };
-        self.lane.counts.raced.add(1);
         if call.ret_kind == Ret::Offset {
             seek(call, call.ret, libc::SEEK_SET);
         } else if moves_offset(call) {
-            seek(call, call.ret - ret, libc::SEEK_CUR);
+            seek(call, call.ret.max(0) - ret, libc::SEEK_CUR);
         }
+        if call.proof == Proof::Always {
+            self.lane.counts.unseen.add(1);
+            return Made::Unseen(Box::new(made));
+        }
+        self.lane.counts.raced.add(1);
         Made::Raced(Box::new(made))
     }
 
@@ -460,6 +464,10 @@ impl Actor<'_> {
             Made::Raced(_) => {
                 counts.unverified.add(1);
                 Came::Raced
+            }
+            Made::Unseen(_) => {
+                counts.unverified.add(1);
+                Came::Unseen
             }
             Made::Return(ret) | Made::Moved(ret) if self.is_unsupported(call, *ret) => {
                 let name = format!("{}: {}", call.name, shown(*ret));
@@ -509,7 +517,7 @@ impl Actor<'_> {
                 (Differs::Return, cause)
             }
             Made::Data { what, .. } => (Differs::Data, format!("{}: {what}", call.name)),
-            Made::Same | Made::Unknown | Made::Raced(_) => return,
+            Made::Same | Made::Unknown | Made::Raced(_) | Made::Unseen(_) => return,
         };
         let [_, expected, found] = made.told(call);
         self.report(kind, cause, action, expected, found);
@@ -544,6 +552,8 @@ enum Made {
     Data { what: String, expected: String, found: String },
     /// Another result or other bytes, which prove nothing.
     Raced(Box<Made>),
+    /// The same, of a file that may have been written in ways of which the trace has nothing.
+    Unseen(Box<Made>),
 }
 
 impl Made {
@@ -554,14 +564,15 @@ impl Made {
             Made::Same | Made::Unknown => [nothing(), shown(call.ret), nothing()],
             Made::Return(ret) | Made::Moved(ret) => [nothing(), shown(call.ret), shown(*ret)],
             Made::Data { what, expected, found } => [what.clone(), expected.clone(), found.clone()],
-            Made::Raced(made) => made.told(call),
+            Made::Raced(made) | Made::Unseen(made) => made.told(call),
         }
     }
 
     /// Repeating the call may help, and does no harm: it failed, or it only looked.
     fn may_be_early(&self, call: &Call) -> bool {
         match self {
-            Made::Same | Made::Unknown | Made::Moved(_) | Made::Raced(_) => false,
+            Made::Same | Made::Unknown | Made::Moved(_) => false,
+            Made::Raced(_) | Made::Unseen(_) => false,
             Made::Return(ret) if *ret < 0 => true,
             Made::Return(_) if call.asks_for_end() => true,
             Made::Return(_) | Made::Data { .. } => {

@@ -144,6 +144,9 @@ pub struct Call {
     /// Data that differs proves nothing: stores to mapped memory changed the file as well, or what
     /// was written to it was filler.
     pub vague: bool,
+    /// Another result proves nothing either: the file may have been written by requests of which the
+    /// trace has nothing.
+    pub unseen: bool,
     /// Whether another result proves anything.
     pub proof: Proof,
     /// Data of which the trace has but a hash may be filler of the image.
@@ -198,6 +201,7 @@ impl Call {
         scan: 0,
         shared_table: false,
         vague: false,
+        unseen: false,
         proof: Proof::Always,
         untold: false,
         owners: true,

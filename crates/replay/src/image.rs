@@ -38,6 +38,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use model::unseen::NotSeen;
 use trace::{ReadError, Trace};
 
 use crate::shared::Fill;
@@ -113,6 +114,8 @@ pub struct Built {
     pub left_out: BTreeMap<&'static str, u64>,
     /// What of the files at the end of the recording was never seen.
     pub unknown: Unknown,
+    /// What the trace does not hold though it has every call.
+    pub not_seen: NotSeen,
     /// Names of open files from which the image may give filler where the trace has but a hash.
     pub untold: HashSet<Vec<u8>>,
 }
@@ -165,6 +168,7 @@ pub fn build(
     fold.tree.learn_links(trace)?;
     let unknown = unknown::find(&fold.tree);
     let untold = std::mem::take(&mut fold.untold).paths(&fold.tree);
+    let not_seen = std::mem::take(&mut fold.unseen).finish_of(trace);
     let mut built = assemble::assemble(&mut fold.tree, &mut fold.staging, root, fill)?;
     if fold.seen.too_large > 0 {
         built.left_out.insert(assemble::left_out::SIZE, fold.seen.too_large);
@@ -177,5 +181,5 @@ pub fn build(
     }
     fold.staging.finish().map_err(|e| ImageError::write(b"/", e))?;
     let (seen_bytes, given_up) = (fold.seen.bytes, fold.seen.given_up);
-    Ok(Built { seen_bytes, given_up, unknown, untold, ..built })
+    Ok(Built { seen_bytes, given_up, unknown, untold, not_seen, ..built })
 }

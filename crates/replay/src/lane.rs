@@ -46,6 +46,8 @@ pub struct Counts {
     /// See [`crate::Outcome`].
     pub raced: Count,
     /// See [`crate::Outcome`].
+    pub unseen: Count,
+    /// See [`crate::Outcome`].
     pub bytes: Count,
 }
 

@@ -19,6 +19,8 @@ pub enum Came {
     Mismatch,
     /// The same, but it depends on what others did at the time, and proves nothing.
     Raced,
+    /// The same, but the trace has nothing of what was written to the file.
+    Unseen,
     /// Its result was taken from the trace.
     Simulated,
     /// It was left out.
@@ -50,7 +52,7 @@ impl Level {
     fn tells(self, came: Came) -> bool {
         let most = match self {
             Level::Mismatch => Came::Mismatch,
-            Level::Raced => Came::Raced,
+            Level::Raced => Came::Unseen,
             Level::Simulated => Came::Unsupported,
             Level::All => Came::Verified,
         };

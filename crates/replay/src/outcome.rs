@@ -32,6 +32,9 @@ pub struct Outcome {
     pub unverified: u64,
     /// Of those: results that depend on what others wrote at the time, and came out otherwise.
     pub raced: u64,
+    /// Of those: results of calls on files that were written in ways of which the trace has nothing,
+    /// which came out otherwise.
+    pub unseen: u64,
     /// Results that were compared and agreed.
     pub verified: u64,
     /// Files of which the trace does not tell what is in them in the end, by hashes of their paths.
@@ -43,8 +46,8 @@ pub struct Outcome {
     pub withheld: BTreeMap<String, u64>,
     /// Places where the recording says that something is missing.
     pub gaps: u64,
-    /// Seconds that the replay took.
-    pub elapsed_s: f64,
+    /// Seconds from the first call to the end of the last.
+    pub calls_s: f64,
     /// Seconds that the recording took.
     pub recorded_s: f64,
     /// Why it came to a stop before its end, if it did.
@@ -234,6 +237,7 @@ impl Outcome {
         self.verified += counts.verified.take();
         self.unverified += counts.unverified.take();
         self.raced += counts.raced.take();
+        self.unseen += counts.unseen.take();
         self.bytes += counts.bytes.take();
     }
 

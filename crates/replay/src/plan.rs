@@ -17,12 +17,14 @@ mod streams;
 mod tally;
 mod tasks;
 mod transfers;
+mod unseen;
 mod waits;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
+use model::unseen::Unseen;
 use model::{Step, Stored, World};
 use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
@@ -80,6 +82,10 @@ pub struct Planner<'a> {
     opened: u64,
     /// What processes are when their programs begin, until their first call.
     beginnings: HashMap<u32, ProcessState>,
+    /// What moves data of which the trace has nothing.
+    unseen: Unseen,
+    /// Processes that hand requests over, and whether these may be about names.
+    askers: HashMap<u32, bool>,
     scans: u64,
     socket_pairs: u64,
     since_flush: u32,
@@ -116,6 +122,8 @@ impl<'a> Planner<'a> {
             deaths: BinaryHeap::new(),
             opened: 0,
             beginnings: HashMap::new(),
+            unseen: Unseen::new(),
+            askers: HashMap::new(),
             scans: 0,
             socket_pairs: 0,
             since_flush: 0,
@@ -163,6 +171,10 @@ impl<'a> Planner<'a> {
         let why = "stores to memory changed it, or the trace does not hold what was written to it";
         let others = self.judge.with_other_bytes().map(hash_of);
         outcome.doubted = others.map(|file| (file, Doubt { why, ends: false })).collect();
+        let why =
+            "requests (io_uring, Linux AIO) may have written it, of which the trace has nothing";
+        let unseen = self.judge.written_unseen().map(hash_of);
+        outcome.doubted.extend(unseen.map(|file| (file, Doubt { why, ends: true })));
         outcome.doubted.extend(self.doubts.left());
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
@@ -195,7 +207,10 @@ impl<'a> Planner<'a> {
                 self.world.apply(event, &mut Stored(self.trace));
                 self.start(event, *how, *process, *parent, *tid);
             }
-            EventKind::Image { .. } => self.image(event),
+            EventKind::Image { .. } => {
+                self.forget_unseen(self.world.thread(event.thread).map(|thread| thread.process));
+                self.image(event);
+            }
             EventKind::State(state) => {
                 self.world.apply(event, &mut Stored(self.trace));
                 self.beginnings.insert(state.process, (**state).clone());
@@ -203,6 +218,7 @@ impl<'a> Planner<'a> {
             EventKind::End { .. } => self.end(event),
             EventKind::Exit { process, .. } => {
                 self.beginnings.remove(process);
+                self.forget_unseen(Some(*process));
                 self.exit(*process, event.tsc);
                 self.world.apply(event, &mut Stored(self.trace));
             }
@@ -271,6 +287,12 @@ impl<'a> Planner<'a> {
             let exit = exit_tsc.max(event.tsc);
             self.transfer(index, event, call, &said, moves, (exit, ret), file);
             return;
+        }
+        if self.may_be_unseen(call) {
+            if step.is_none() {
+                self.world.pass(event);
+            }
+            self.learn_unseen(event);
         }
         if said.replay == events::Replay::Ignored {
             self.ignore(index, event, call, &said, step);

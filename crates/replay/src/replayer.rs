@@ -68,7 +68,7 @@ pub fn replay(
     });
     let mut outcome = shared.take_outcome();
     planner.count_into(&mut outcome);
-    outcome.elapsed_s = shared.start_clock().elapsed().as_secs_f64();
+    outcome.calls_s = shared.start_clock().elapsed().as_secs_f64();
     outcome
 }
 

@@ -8,8 +8,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use files::Tree;
+use model::unseen::NotSeen;
 use serde::{Deserialize, Serialize};
 use trace::Trace;
 
@@ -45,7 +47,8 @@ pub struct Session<'a> {
     pub places: &'a [Vec<u8>],
     /// How to replay.
     pub options: Options,
-    /// Told when the image is there; the replay starts when it answers.
+    /// Told when the image is there, and what may make the replay come out otherwise (the length of a
+    /// text as 4 bytes, and the text); the replay starts when it answers.
     pub ready: Option<(OwnedFd, OwnedFd)>,
     /// Bytes that may be taken of each file system.
     pub max_size: Option<u64>,
@@ -70,6 +73,14 @@ pub struct Findings {
     pub image_left_out: BTreeMap<String, u64>,
     /// Bytes of the image that the trace does not tell.
     pub image_unknown_bytes: u64,
+    /// What the trace does not hold though it has every call.
+    pub not_seen: NotSeen,
+    /// Seconds that it took to work out and make the files that were there before.
+    pub image_s: f64,
+    /// Seconds that the comparison of what was left took.
+    pub comparison_s: f64,
+    /// Seconds that all took, from before the jail to after it; for whoever made that.
+    pub elapsed_s: f64,
 }
 
 impl Findings {
@@ -89,6 +100,7 @@ impl Session<'_> {
     pub fn run(self) -> Findings {
         let mut findings = Findings::default();
         let failed = |what: String| Some(Stopped::Failed(what));
+        let began = Instant::now();
         let built = self.space().map_err(|error| error.to_string()).and_then(|space| {
             let built = self.build(&space).map_err(|error| format!("the image: {error}"))?;
             Ok((space, built))
@@ -100,11 +112,14 @@ impl Session<'_> {
                 return findings;
             }
         };
+        findings.image_s = began.elapsed().as_secs_f64();
         let left_out = built.left_out.iter().map(|(what, count)| ((*what).to_string(), *count));
         findings.image_left_out = left_out.collect();
         findings.image_unknown_bytes = built.unknown_bytes;
+        findings.not_seen = std::mem::take(&mut built.not_seen);
+        let dangers = findings.not_seen.dangers().unwrap_or_default();
         if let Some((tell, hear)) = self.ready
-            && let Err(error) = hand_shake(tell, hear)
+            && let Err(error) = hand_shake(tell, hear, &dangers)
         {
             findings.outcome.stopped = failed(format!("the command is gone: {error}"));
             return findings;
@@ -114,6 +129,7 @@ impl Session<'_> {
         let untold = std::mem::take(&mut built.untold);
         findings.outcome =
             replay(self.trace, self.options, space, untold, self.progress, proc, self.log);
+        let began = Instant::now();
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
                 Ok(mut state) => {
@@ -124,6 +140,7 @@ impl Session<'_> {
                 Err(error) => findings.outcome.stopped = failed(error),
             }
         }
+        findings.comparison_s = began.elapsed().as_secs_f64();
         findings
     }
 
@@ -154,14 +171,19 @@ impl Session<'_> {
                 let (fill, progress) = (&self.options.fill, self.progress);
                 image::build(self.trace, root.as_fd(), self.places, space, fill, progress)
             }
-            Image::Copy(from) => image::copy(from.as_fd(), root.as_fd(), &self.own()?, space),
-            Image::None => Ok(Built::default()),
+            Image::Copy(from) => {
+                let not_seen = NotSeen::of(self.trace)?;
+                let built = image::copy(from.as_fd(), root.as_fd(), &self.own()?, space)?;
+                Ok(Built { not_seen, ..built })
+            }
+            Image::None => Ok(Built { not_seen: NotSeen::of(self.trace)?, ..Built::default() }),
         }
     }
 }
 
-fn hand_shake(tell: OwnedFd, hear: OwnedFd) -> io::Result<()> {
-    File::from(tell).write_all(b"!")?;
+fn hand_shake(tell: OwnedFd, hear: OwnedFd, dangers: &str) -> io::Result<()> {
+    let len = u32::try_from(dangers.len()).unwrap_or(0).to_le_bytes();
+    File::from(tell).write_all(&[&len, dangers.as_bytes()].concat())?;
     File::from(hear).read_exact(&mut [0])
 }
 

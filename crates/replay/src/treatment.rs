@@ -5,10 +5,9 @@ mod other_bytes;
 use std::collections::HashSet;
 
 use events::layout::Layout;
-use events::mapping::Mapping;
 use events::record::part;
 use events::shape::{Dir, Of};
-use events::{Act, Arg, Classes, Kind, Replay, Syscall};
+use events::{Arg, Classes, Kind, Replay, Syscall};
 use model::contents::{is_cut, is_out, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
 use trace::event::{Call, Data, Identity, Preamble};
@@ -116,6 +115,9 @@ pub struct Judge {
     aliases: HashSet<Vec<u8>>,
     /// Files and pipes that hold bytes which no call tells.
     other_bytes: OtherBytes,
+    /// Files that requests may have written of which the trace has nothing: nobody knows how long they
+    /// are.
+    written_unseen: OtherBytes,
     /// Open files of which the image may have filler where the trace has but a hash.
     untold: HashSet<Vec<u8>>,
     /// Counts what was learnt.
@@ -156,8 +158,8 @@ impl Judge {
     /// image has filler.
     pub fn new(preamble: &Preamble, privileged: bool, untold: HashSet<Vec<u8>>) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
-        let (aliases, other_bytes) = Default::default();
-        Judge { privileged, views, aliases, other_bytes, untold, learnt: 0 }
+        let (aliases, other_bytes, written_unseen) = Default::default();
+        Judge { privileged, views, aliases, other_bytes, written_unseen, untold, learnt: 0 }
     }
 
     /// What to do with a call that returned `ret`, whose descriptors are in `table` and whose memory is
@@ -294,8 +296,36 @@ impl Judge {
 
     /// Takes note of a file that is mapped so that stores to memory change it, or to which filler is
     /// written, as the trace does not hold the bytes.
-    pub fn gets_other_bytes(&mut self, description: &Description) {
-        self.learnt += u64::from(self.other_bytes.add(&description.path));
+    pub fn gets_other_bytes(&mut self, path: &[u8]) {
+        self.learnt += u64::from(self.other_bytes.add(path));
+    }
+
+    /// Takes note of a file that requests may write of which the trace has nothing.
+    pub fn gets_written_unseen(&mut self, path: &[u8]) {
+        self.learnt += u64::from(self.written_unseen.add(path));
+    }
+
+    /// Whether such requests may have written a file.
+    pub fn is_written_unseen(&self, path: &[u8]) -> bool {
+        self.written_unseen.has(path)
+    }
+
+    /// The names of all files that they may have written.
+    pub fn written_unseen(&self) -> impl Iterator<Item = &[u8]> {
+        self.written_unseen.names()
+    }
+
+    /// Whether a call is about a file that they may have written.
+    pub fn has_unseen(
+        &self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> bool {
+        !self.written_unseen.is_empty()
+            && (files(said, call, table).any(|file| self.is_written_unseen(&file.path))
+                || paths.iter().any(|(_, path)| self.is_written_unseen(path)))
     }
 
     /// Whether a file holds bytes that no call tells.
@@ -310,28 +340,12 @@ impl Judge {
 
     /// Takes note of names that a call has given to files, or taken.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
-        let files = &mut self.other_bytes;
-        if files.is_empty() {
-            return;
+        for files in [&mut self.other_bytes, &mut self.written_unseen] {
+            if !files.is_empty() {
+                let exchanges = exchanges(said, call);
+                self.learnt += u64::from(files.learn_names(roles::of(call.nr), exchanges, paths));
+            }
         }
-        let new = match (roles::of(call.nr), paths) {
-            (Role::Remove, [(_, path)]) => {
-                files.gone(path);
-                false
-            }
-            (Role::Rename, [(_, a), (_, b)]) if exchanges(said, call) => {
-                files.also_named(a, b) | files.also_named(b, a)
-            }
-            (Role::Rename, [(_, from), (_, to)]) if from != to => {
-                files.gone(to);
-                let new = files.also_named(from, to);
-                files.gone(from);
-                new
-            }
-            (Role::HardLink, [(_, from), (_, to)]) => files.also_named(from, to),
-            _ => false,
-        };
-        self.learnt += u64::from(new);
     }
 
     /// Whether the image may have filler where the trace has but a hash of what was read.
@@ -364,7 +378,10 @@ impl Judge {
         let fills = call.data.iter().any(|data| !is_out(data) && is_cut(data));
         let copies = || moves_between_files(classes, said.args) && self.is_vague(said, call, table);
         if fills || copies() {
-            files(said, call, table).for_each(|file| self.gets_other_bytes(file));
+            files(said, call, table).for_each(|file| self.gets_other_bytes(&file.path));
+        }
+        if moves_between_files(classes, said.args) && self.has_unseen(said, call, table, &[]) {
+            files(said, call, table).for_each(|file| self.gets_written_unseen(&file.path));
         }
     }
 
@@ -479,11 +496,6 @@ pub fn exchanges(said: &Said, call: &Call) -> bool {
 /// prlimit for others: whom it concerns is another task's business.
 fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
     args.iter().zip(call.args).any(|(arg, value)| matches!(arg.kind, Kind::Pid) && value != 0)
-}
-
-/// Whether the call maps a file so that stores to memory change it.
-pub fn maps_to_change(said: &Said, call: &Call) -> bool {
-    said.row.act == Act::Map && Mapping::of(&call.args).changes_file()
 }
 
 fn makes_device(args: &[Arg], call: &Call) -> bool {

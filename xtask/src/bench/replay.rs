@@ -1,5 +1,6 @@
-//! `cargo xtask bench replay`: how long a replay takes. Loops of one call on tmpfs against the same
-//! loops in C, results verified; real work against itself; and how well a replay keeps the recorded
+//! `cargo xtask bench replay`: how long a replay takes, the whole command against the whole program.
+//! Loops of one call on tmpfs against the same loops in C, results verified, once with few distinct
+//! buffers and once with none alike; real work against itself; and how well a replay keeps the recorded
 //! times. Runs are interleaved, and the fastest of each is shown: others use the machine as well.
 
 use std::fs;
@@ -23,6 +24,8 @@ struct Loop {
     bytes: u32,
     rounds: u32,
     threads: u32,
+    /// Its buffers repeat after so many; 0: no two are alike.
+    contents: u32,
     /// More options of the replay.
     options: &'static [&'static str],
     /// How much longer than the loop the replay may take.
@@ -30,24 +33,23 @@ struct Loop {
 }
 
 const LOOPS: &[Loop] = &[
-    Loop {
-        name: "64 bytes",
-        bytes: 64,
-        rounds: 250_000,
-        threads: 1,
-        options: &[],
-        mark: Some(1.8),
-    },
-    Loop { name: "4 KiB", bytes: 4096, rounds: 250_000, threads: 1, options: &[], mark: Some(2.2) },
-    Loop {
-        name: "64 bytes, 2 threads",
-        bytes: 64,
-        rounds: 250_000,
-        threads: 2,
-        options: &["--order", "thread"],
-        mark: None,
-    },
+    Loop { name: "64 bytes", bytes: 64, mark: Some(1.8), ..LOOP },
+    Loop { name: "4 KiB", bytes: 4096, mark: Some(2.2), ..LOOP },
+    Loop { name: "64 bytes, none alike", bytes: 64, contents: 0, ..LOOP },
+    Loop { name: "4 KiB, none alike", bytes: 4096, contents: 0, ..LOOP },
+    Loop { name: TWO_THREADS, bytes: 64, threads: 2, options: &["--order", "thread"], ..LOOP },
 ];
+
+const LOOP: Loop = Loop {
+    name: "",
+    bytes: 0,
+    rounds: 250_000,
+    threads: 1,
+    contents: 16,
+    options: &[],
+    mark: None,
+};
+const TWO_THREADS: &str = "64 bytes, 2 threads";
 
 /// Two threads replay so many times the calls of one in the same time.
 const TWO_THREADS_MARK: f64 = 1.6;
@@ -65,15 +67,27 @@ const RENEWED: &[&str] = &["bench.0.0"];
 const PACE_MARK: f64 = 0.02;
 const START_NS_MARK: f64 = 100_000.0;
 
-/// What a loop or replay took.
+/// What a program or replay took, from its start to its end.
 #[derive(Clone, Copy)]
 struct Run {
     seconds: f64,
+    /// Of a replay: of that, the initial state, the calls and the comparison.
+    parts_s: [f64; 3],
     cpu_s: f64,
     peak_bytes: u64,
     /// Of a replay: what the recording took, and how late half of the calls started.
     recorded_s: f64,
     start_error_ns: f64,
+}
+
+/// The last column of the tables.
+const PARTS: &str = "image + calls + comparison";
+
+impl Run {
+    fn parts(&self) -> String {
+        let [image, calls, comparison] = self.parts_s;
+        format!("{image:.3} + {calls:.3} + {comparison:.3} s")
+    }
 }
 
 /// Runs the benchmark and prints the tables.
@@ -106,10 +120,10 @@ fn loops(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
         reenact: reenact.to_path_buf(),
         program: build(place.path())?,
     };
-    println!("on tmpfs, for one call; the fastest of {runs} runs");
+    println!("on tmpfs, for one call, the whole command; the fastest of {runs} runs");
     println!(
-        "{:<20} {:>9} {:>11} {:>11} {:>6} {:>6} {:>6} {:>8}",
-        "", "calls", "loop", "replay", "ratio", "mark", "CPU", "peak"
+        "{:<20} {:>9} {:>11} {:>11} {:>6} {:>6} {:>6} {:>8}  {}",
+        "", "calls", "loop", "replay", "ratio", "mark", "CPU", "peak", PARTS
     );
     let mut rates = Vec::new();
     for work in LOOPS {
@@ -118,13 +132,14 @@ fn loops(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
         let ratio = replayed.seconds / alone.seconds;
         rates.push([alone, replayed].map(|run| calls / run.seconds));
         println!(
-            "{:<20} {calls:>9} {:>8.3} us {:>8.3} us {ratio:>6.2} {:>6} {:>6.2} {:>4} MiB",
+            "{:<20} {calls:>9} {:>8.3} us {:>8.3} us {ratio:>6.2} {:>6} {:>6.2} {:>4} MiB  {}",
             work.name,
             alone.seconds / calls * 1e6,
             replayed.seconds / calls * 1e6,
             work.mark.map_or_else(|| "-".into(), |mark| format!("{mark:.2}")),
             replayed.cpu_s / alone.cpu_s,
-            replayed.peak_bytes >> 20
+            replayed.peak_bytes >> 20,
+            replayed.parts()
         );
         if work.mark.is_some_and(|mark| ratio > mark) {
             missed.push(format!("{}: {ratio:.2} times the loop", work.name));
@@ -133,7 +148,8 @@ fn loops(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
             missed.push(format!("{}: {} bytes of memory", work.name, replayed.peak_bytes));
         }
     }
-    let [of_loop, gain] = [0, 1].map(|which| rates[2][which] / rates[0][which]);
+    let two = LOOPS.iter().position(|work| work.name == TWO_THREADS).unwrap_or(0);
+    let [of_loop, gain] = [0, 1].map(|which| rates[two][which] / rates[0][which]);
     println!(
         "two threads: {gain:.2} times the rate of one (mark {TWO_THREADS_MARK}); the loop itself: \
          {of_loop:.2}\n"
@@ -163,7 +179,8 @@ impl Loops {
     /// The fastest of the loop alone and of its replay.
     fn compare(&self, work: &Loop, runs: usize) -> Result<(Run, Run), Complaint> {
         let trace = self.dir.join("loop.rnt");
-        let numbers = [work.bytes, work.rounds, work.threads].map(|number| number.to_string());
+        let numbers = [work.bytes, work.rounds, work.threads, work.contents];
+        let numbers = numbers.map(|number| number.to_string());
         let mut program = vec![shown(&self.program)];
         program.extend(numbers);
         program.push(shown(&self.dir.join("file")));
@@ -178,10 +195,9 @@ impl Loops {
                 let _ = fs::remove_file(self.dir.join(format!("file{thread}")));
             }
             let run = measured(&program, &self.dir)?;
-            let seconds = run.stdout.trim().parse();
-            let seconds = seconds.map_err(|_| format!("the loop said {}", run.stdout))?;
             alone.push(Run {
-                seconds,
+                seconds: run.wall_s,
+                parts_s: [0.0; 3],
                 cpu_s: run.cpu_s,
                 peak_bytes: 0,
                 recorded_s: 0.0,
@@ -197,10 +213,10 @@ fn works(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
     let place = directory(None)?;
     let dir = place.path().to_path_buf();
     let bench = Bench::new(dir.clone(), dir, reenact)?;
-    println!("real work on disk, in seconds; the fastest of {runs} runs");
+    println!("real work on disk, in seconds, the whole command; the fastest of {runs} runs");
     println!(
-        "{:<20} {:>9} {:>9} {:>9} {:>6} {:>6} {:>8}",
-        "", "untraced", "recorded", "replay", "ratio", "mark", "peak"
+        "{:<20} {:>9} {:>9} {:>9} {:>6} {:>6} {:>8}  {}",
+        "", "untraced", "recorded", "replay", "ratio", "mark", "peak", PARTS
     );
     for work in chosen(WORKS) {
         let Some(trace) = record(&bench, work, &[])? else { continue };
@@ -214,11 +230,12 @@ fn works(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
         let replayed = fastest(&replayed)?;
         let ratio = replayed.seconds / alone;
         println!(
-            "{:<20} {alone:>9.3} {:>9.3} {:>9.3} {ratio:>6.2} {WORK_MARK:>6.2} {:>4} MiB",
+            "{:<20} {alone:>9.3} {:>9.3} {:>9.3} {ratio:>6.2} {WORK_MARK:>6.2} {:>4} MiB  {}",
             work.name,
             replayed.recorded_s,
             replayed.seconds,
-            replayed.peak_bytes >> 20
+            replayed.peak_bytes >> 20,
+            replayed.parts()
         );
         if ratio > WORK_MARK {
             missed.push(format!("{}: {ratio:.2} times the program's time", work.name));
@@ -235,7 +252,7 @@ fn works(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
             .map(|_| replay(&bench.reenact, &trace, &bench.dir, &["--pace", "recorded"]))
             .collect::<Result<Vec<_>, _>>()?;
         let median = |of: &dyn Fn(&Run) -> f64| measure::middle(paced.iter().map(of).collect());
-        let off = median(&|run| (run.seconds / run.recorded_s - 1.0).abs());
+        let off = median(&|run| (run.parts_s[1] / run.recorded_s - 1.0).abs());
         let late_ns = median(&|run| run.start_error_ns);
         println!(
             "{:<20} {:>9.3} {:>6.1} % {:>9.1} us",
@@ -288,8 +305,10 @@ fn replay(reenact: &Path, trace: &Path, dir: &Path, options: &[&str]) -> Result<
     let said: serde_json::Value = serde_json::from_str(&run.stdout)
         .map_err(|error| format!("reenact replay: {error}: {}", run.stdout))?;
     let number = |value: &serde_json::Value| value.as_f64();
+    let part = |name: &str| number(&said[name]).ok_or(format!("reenact replay tells no {name}"));
     Ok(Run {
-        seconds: number(&said["elapsed_s"]).ok_or("reenact replay tells no time")?,
+        seconds: run.wall_s,
+        parts_s: [part("image_s")?, part("calls_s")?, part("comparison_s")?],
         cpu_s: run.cpu_s,
         peak_bytes: run.peak_bytes,
         recorded_s: number(&said["recorded_s"]).ok_or("reenact replay tells no recorded time")?,

@@ -180,8 +180,10 @@ fn not_seen(out: &mut String, found: &NotSeen) {
                 }
                 (_, Some(bytes)) => format!(", {}", show_size(bytes)),
             };
-            let why = if blind.why == way.why() { "" } else { blind.why };
-            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            let why = match &blind.why {
+                why if why == way.why() => String::new(),
+                why => format!(" ({why})"),
+            };
             let _ = writeln!(out, "    {count} {}{bytes}: {name}{why}", way.counted(blind.count));
         }
         if all.len() > UNSEEN_SHOWN {
@@ -325,7 +327,7 @@ pub fn not_seen_json(json: &mut Json<'_>, found: &NotSeen) {
                 json.key("count").optional_uint(blind.count);
                 json.key("bytes").optional_uint(blind.bytes);
                 json.key("endangers_replay").bool(blind.way.endangers_replay());
-                json.key("why").str(blind.why);
+                json.key("why").str(&blind.why);
                 json.key("what_to_do").str(blind.way.remedy());
             });
         }

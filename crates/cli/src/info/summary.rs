@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use events::record::enter_flag;
 use model::World;
 use model::mounts::Mounts;
-use model::unseen::{Fates, NotSeen, Unseen};
+use model::unseen::{NotSeen, Unseen};
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
@@ -172,8 +172,7 @@ impl Summary {
             }
             world.finish(step);
         }
-        let fates = Fates::of(trace);
-        self.not_seen = unseen.finish(&|path| fates.kept(path));
+        self.not_seen = unseen.finish_of(trace);
         for (number, count) in by_number {
             let name = events::by_number(number.into())
                 .map_or_else(|| format!("syscall_{number}"), |row| row.name.to_string());

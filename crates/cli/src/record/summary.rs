@@ -115,7 +115,7 @@ mod tests {
             descriptor: None,
             count: Some(3),
             bytes: None,
-            why: Way::why(way),
+            why: Way::why(way).into(),
         };
         let not_seen = NotSeen {
             blind: vec![blind(Way::Ring), blind(Way::Stores), blind(Way::Loads)],

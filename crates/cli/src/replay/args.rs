@@ -14,6 +14,10 @@ use crate::units;
 /// again by tasks that have the descriptors and working directories of the recorded processes.
 /// Everything happens inside one directory, which stands for `/`. What belongs to the recorded
 /// machine (sockets, terminals, devices, /proc, time, identity) is taken from the trace.
+///
+/// It ends with 0 if all that could be checked came out as recorded, and with 4 if something came out
+/// otherwise. 0 does not mean that all could be checked: the last lines say how many results and how
+/// many files could not be, and why (`unverified` and `final_state.verdict` in the JSON).
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:

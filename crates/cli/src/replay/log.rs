@@ -21,7 +21,7 @@ use crate::show::lines;
 pub enum Told {
     /// Those that came out otherwise.
     Mismatch,
-    /// And those that did because of races.
+    /// And those that did because of races, or of data that the trace does not hold.
     Raced,
     /// And those that were not made again.
     Simulated,
@@ -106,6 +106,7 @@ fn came(came: Came) -> &'static str {
     match came {
         Came::Mismatch => "mismatch",
         Came::Raced => "raced",
+        Came::Unseen => "unseen",
         Came::Simulated => "simulated",
         Came::Skipped => "skipped",
         Came::Withheld => "withheld",

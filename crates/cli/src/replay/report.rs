@@ -13,6 +13,7 @@ use trace::Trace;
 
 use super::calls;
 use crate::failure::Failure;
+use crate::info::not_seen_json;
 use crate::render::escape;
 use crate::render::json::{Json, text};
 use crate::units::{show_size, show_time};
@@ -116,7 +117,7 @@ impl Report {
 
     /// Median, lowest and highest time of the replays.
     fn spread(&self) -> (f64, f64, f64) {
-        let mut times: Vec<f64> = self.runs.iter().map(|run| run.outcome.elapsed_s).collect();
+        let mut times: Vec<f64> = self.runs.iter().map(|run| run.elapsed_s).collect();
         times.sort_by(f64::total_cmp);
         match (times.first(), times.last()) {
             (Some(low), Some(high)) => (times[times.len() / 2], *low, *high),
@@ -136,7 +137,7 @@ impl Report {
                     json.key("began_ns").uint(self.recording.1);
                 });
                 json.key("runs").array(|json| {
-                    self.runs.iter().for_each(|run| json.float(run.outcome.elapsed_s));
+                    self.runs.iter().for_each(|run| json.float(run.elapsed_s));
                 });
                 json.key("elapsed_median_s").float(median);
                 json.key("elapsed_min_s").float(low);
@@ -177,13 +178,19 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         write_counts(out, title, counts)?;
     }
     write_latencies(out, outcome)?;
-    let raced = match outcome.raced {
-        0 => String::new(),
-        raced => format!(" ({raced} as others wrote the same bytes at the time)"),
+    let reasons = [
+        (outcome.raced, "as others wrote the same bytes at the time"),
+        (outcome.unseen, "as data moved of which the trace has nothing"),
+    ];
+    let reasons = reasons.iter().filter(|(count, _)| *count > 0);
+    let reasons: Vec<String> = reasons.map(|(count, why)| format!("{count} {why}")).collect();
+    let reasons = match reasons.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", reasons.join(", ")),
     };
     writeln!(
         out,
-        "{} calls replayed, {} simulated; {} verified, {} not verifiable{raced}, {} came out otherwise",
+        "{} calls replayed, {} simulated; {} verified, {} not verifiable{reasons}, {} came out otherwise",
         outcome.replayed,
         outcome.simulated,
         outcome.verified,
@@ -192,14 +199,20 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "{} in {:.3} s; the recording took {:.3} s",
+        "{} in {:.3} s (image {:.3}, calls {:.3}, comparison {:.3} s); the recording took {:.3} s",
         show_size(outcome.bytes),
-        outcome.elapsed_s,
+        run.elapsed_s,
+        run.image_s,
+        outcome.calls_s,
+        run.comparison_s,
         outcome.recorded_s
     )?;
     if let Some(late) = &outcome.start_error {
         let [median, p99] = [500, 990].map(|permille| show_time(late.permille(permille)));
         writeln!(out, "calls started late by {median} (median), {p99} (p99)")?;
+    }
+    if let Some(dangers) = run.not_seen.dangers() {
+        writeln!(out, "not in the trace: {dangers}; `reenact info` tells more")?;
     }
     if outcome.gaps > 0 {
         let gaps = outcome.gaps;
@@ -216,23 +229,70 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     if let Some(limited) = &state.limited {
         writeln!(out, "{limited}")?;
     }
-    let verdict = match (state.different, state.compared) {
-        (_, 0) => "final state: nothing to compare".to_string(),
-        (0, compared) => format!("final state: identical, {compared} paths compared"),
-        (different, compared) => {
-            format!("final state: {different} of {compared} paths differ")
-        }
-    };
     for unverified in state.unverified.iter().take(UNVERIFIED_SHOWN) {
-        writeln!(out, "{}: not verified: {}", shown(&unverified.path), unverified.why)?;
+        writeln!(out, "{}: not verifiable: {}", shown(&unverified.path), unverified.why)?;
     }
-    writeln!(
-        out,
-        "{verdict}, {} not verified, {} bytes unknown{}",
-        state.unverified_count,
-        state.unknown_bytes,
-        unknown_files(state)
-    )
+    writeln!(out, "final state: {}", state_in_words(state))
+}
+
+/// How the files that were left are, and of what that cannot be told.
+fn state_in_words(state: &FinalState) -> String {
+    let FinalState { compared, different, unverified_count: unverified, .. } = *state;
+    let unknown = state.unknown_bytes;
+    let mut words = match Verdict::of(state) {
+        Verdict::Nothing => return "nothing to compare".into(),
+        Verdict::Identical => return format!("identical, {compared} paths compared"),
+        Verdict::AsFarAsChecked => {
+            let checked = compared.saturating_sub(unverified);
+            format!("identical as far as checked: {checked} of {compared} paths")
+        }
+        Verdict::Different => format!("{different} of {compared} paths differ"),
+    };
+    if unverified > 0 {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for one in &state.unverified {
+            *reasons.entry(&one.why).or_default() += 1;
+        }
+        let reasons: Vec<String> = match reasons.len() {
+            1 => reasons.into_keys().map(String::from).collect(),
+            _ => reasons.iter().map(|(why, count)| format!("{why} ({count})")).collect(),
+        };
+        words.push_str(&format!("; {unverified} not verifiable: {}", reasons.join(", ")));
+    }
+    if unknown > 0 {
+        let files = unknown_files(state);
+        words.push_str(&format!("; {unknown} bytes that no call shows{files}"));
+    }
+    words
+}
+
+/// What is said of the files that were left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Nothing,
+    Identical,
+    AsFarAsChecked,
+    Different,
+}
+
+impl Verdict {
+    fn of(state: &FinalState) -> Verdict {
+        match state {
+            FinalState { different: 1.., .. } => Verdict::Different,
+            FinalState { compared: 0, .. } => Verdict::Nothing,
+            FinalState { unverified_count: 0, unknown_bytes: 0, .. } => Verdict::Identical,
+            _ => Verdict::AsFarAsChecked,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Nothing => "nothing to compare",
+            Verdict::Identical => "identical",
+            Verdict::AsFarAsChecked => "identical as far as checked",
+            Verdict::Different => "different",
+        }
+    }
 }
 
 /// Where the unknown bytes are.
@@ -326,6 +386,8 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("verified").uint(outcome.verified);
     json.key("unverified").uint(outcome.unverified);
     json.key("raced").uint(outcome.raced);
+    json.key("unseen").uint(outcome.unseen);
+    not_seen_json(json, &run.not_seen);
     let unknown = run.final_state.as_ref().map_or(0, |state| state.unknown_bytes);
     json.key("unknown_bytes").uint(unknown);
     json.key("bytes").uint(outcome.bytes);
@@ -339,6 +401,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("final_state");
     match &run.final_state {
         Some(state) => json.object(|json| {
+            json.key("verdict").str(Verdict::of(state).name());
             json.key("compared").uint(state.compared);
             json.key("different").uint(state.different);
             json.key("unverified").uint(state.unverified_count);
@@ -364,7 +427,10 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
         }),
         None => json.null(),
     }
-    json.key("elapsed_s").float(outcome.elapsed_s);
+    json.key("elapsed_s").float(run.elapsed_s);
+    json.key("image_s").float(run.image_s);
+    json.key("calls_s").float(outcome.calls_s);
+    json.key("comparison_s").float(run.comparison_s);
     json.key("recorded_s").float(outcome.recorded_s);
     if let Some(late) = &outcome.start_error {
         json.key("start_error_ns").object(|json| write_latency(json, late));

@@ -60,7 +60,7 @@ impl Comparison {
             for key in ["replayed", "simulated", "verified", "unverified", "bytes"] {
                 json.key(key).uint(it[key].as_u64().unwrap_or(0));
             }
-            for key in ["elapsed_s", "recorded_s"] {
+            for key in ["elapsed_s", "calls_s", "recorded_s"] {
                 json.key(key).number(it[key].as_f64().unwrap_or(0.0));
             }
             json.key("ok").bool(it["ok"].as_bool().unwrap_or(false));

@@ -90,7 +90,8 @@ fn mapped_files_are_told_by_what_may_be_done_with_them() {
     bench.call("mmap", &map(SOCKET, READ_WRITE, SHARED), 0x50000);
     bench.call("mmap", &map(-1, READ_WRITE, SHARED_MEMORY), 0x60000);
     bench.call("shmat", &[7, 0, 0], 0x70000);
-    assert_eq!(bench.fold.take_stored(), [b"/file", b"/file"]);
+    let memory = b"/memfd:x (deleted)";
+    assert_eq!(bench.fold.take_stored(), [&b"/file"[..], b"/file", memory]);
     let found = bench.finish();
     let expected = [
         (Way::Stores, "/file".to_string(), Some(2), Some(16384)),

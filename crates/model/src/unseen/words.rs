@@ -1,7 +1,9 @@
 //! The ways in which data moves unseen, and what is said of each.
 
+use serde::{Deserialize, Serialize};
+
 /// How data moved unseen.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
 pub enum Way {
     /// Requests in a ring.
     Ring,
@@ -86,7 +88,7 @@ impl Way {
 }
 
 /// What is not recorded and does no harm.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Note {
     /// Programs that were started with a vDSO.
     Vdso,

@@ -11,6 +11,7 @@ use events::record::part;
 use events::shape::{Arg, Classes, Kind as ArgKind};
 use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
+use model::unseen::Unseen;
 use model::{Description, Directory, Step, World, path};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
@@ -135,6 +136,7 @@ pub struct Fold<'a> {
     pub opens: Opens,
     pub seen: Seen,
     pub untold: Untold,
+    pub unseen: Unseen,
     /// Stretches and ranges that are kept of all files.
     pub kept: usize,
     /// Stretches that were looked up.
@@ -160,6 +162,7 @@ impl<'a> Fold<'a> {
             opens: Opens::default(),
             seen: Seen::default(),
             untold: Untold::default(),
+            unseen: Unseen::new(),
             kept: 0,
             looked_up: 0,
             pending: BTreeMap::new(),
@@ -174,6 +177,7 @@ impl<'a> Fold<'a> {
     /// Takes one event in.
     pub fn event(&mut self, event: Event) -> Result<(), ImageError> {
         let step = self.world.step(&event, &mut self.stored);
+        self.unseen.event(&event, &self.world, &mut self.stored);
         self.settle(event.thread, event.tsc)?;
         let Event { thread, tsc, kind } = event;
         match kind {

@@ -25,13 +25,14 @@ use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
 use crate::scan::ANYWHERE;
-use crate::treatment::{Said, Treatment, exchanges, is_stream, maps_to_change};
+use crate::treatment::{Said, Treatment, exchanges, is_stream};
 
 /// What a call that is made again depends on, as [`crate::batch::Call`] has it.
 struct How {
     stream: bool,
     may_block: bool,
     vague: bool,
+    unseen: bool,
     untold: bool,
     scan: u64,
     shared_table: bool,
@@ -83,11 +84,13 @@ impl Planner<'_> {
         }
         let mut paths = step.paths.clone();
         let links = self.follow_own_links(event.thread, said, (call, ret), step, &mut paths);
-        let (treatment, vague, untold, end, turn, flow, numbers) = {
+        self.opens_unseen(event.thread, step);
+        let (treatment, vague, unseen, untold, end, turn, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
             number_ends(&mut self.socket_pairs, said, ret, step);
             let vague = self.judge.is_vague(said, call, &table);
+            let unseen = self.judge.has_unseen(said, call, &table, &paths);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
@@ -108,14 +111,18 @@ impl Planner<'_> {
             let learn = !links.any();
             let treatment =
                 self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
-            (treatment, vague, untold, end, turn, flow, numbers)
+            (treatment, vague, unseen, untold, end, turn, flow, numbers)
         };
         if ret == 0 {
             self.doubt_by_new_names(said, call, &paths);
             self.judge.learn_names(said, call, &paths);
         }
         let changes = said.row.classes.intersects(Classes::CHANGE);
+        let unseen = unseen || self.names_unseen(event.thread, said);
         let treatment = match treatment {
+            Treatment::Make { .. } if self.is_unknown_here(event.thread, said, call) => {
+                Treatment::Simulate
+            }
             _ if links.give_a_copy() => Treatment::Make { stream: false },
             Treatment::Make { .. } if links.cannot_be_made() && changes => {
                 Treatment::Skip("its file has no name")
@@ -129,7 +136,7 @@ impl Planner<'_> {
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let may_block = stream || may_block(said);
                 let vague = vague || stream && is_cut_short(call);
-                let how = How { stream, may_block, vague, untold, scan, shared_table };
+                let how = How { stream, may_block, vague, unseen, untold, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let names = match self.others_matter() {
                         true => Names::of(said, call, ret, &paths),
@@ -177,7 +184,7 @@ impl Planner<'_> {
         if let Some(table) = self.world.descriptors(event.thread)
             && let Some(entry) = table.get(to)
         {
-            self.judge.gets_other_bytes(&entry.description);
+            self.judge.gets_other_bytes(&entry.description.path);
         }
         let action = self.open_action(index, event.tsc, exit);
         action.what = What::Pour { fd: to, bytes: ret as u64 };
@@ -199,13 +206,6 @@ impl Planner<'_> {
     ) {
         self.count_simulated();
         self.reaps(index, said, call);
-        if matches!(call.outcome, Outcome::Returned { .. })
-            && maps_to_change(said, call)
-            && let Some(table) = self.world.descriptors(event.thread)
-            && let Some(entry) = table.get(call.args[4] as i32)
-        {
-            self.judge.gets_other_bytes(&entry.description);
-        }
         if let Some(step) = step {
             self.world.finish(step);
         } else if !model::changes_nothing(call) {
@@ -259,13 +259,14 @@ impl Planner<'_> {
         if cut_short && said.row.classes.intersects(Classes::WRITE) {
             let table = self.world.descriptors(event.thread);
             if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[0] as i32)) {
-                self.judge.gets_other_bytes(&entry.description);
+                self.judge.gets_other_bytes(&entry.description.path);
             }
         }
-        let File { stream, untold, .. } = file;
+        let File { stream, unseen, untold, .. } = file;
         let may_block = stream || file.unknown;
         let vague = file.vague || stream && cut_short;
-        let how = How { stream, may_block, vague, untold, scan: 0, shared_table: false };
+        let (scan, shared_table) = (0, false);
+        let how = How { stream, may_block, vague, unseen, untold, scan, shared_table };
         if !self.again(index, event, call, said, (exit, ret), how, &OwnLinks::default()) {
             return;
         }
@@ -314,6 +315,7 @@ impl Planner<'_> {
         packed.scan = how.scan;
         packed.shared_table = how.shared_table;
         packed.vague = how.vague;
+        packed.unseen = how.unseen;
         packed.untold = how.untold;
         packed.owners = !foreign;
         links.apply(packed);

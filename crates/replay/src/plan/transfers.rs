@@ -41,6 +41,8 @@ pub struct File {
     pub unknown: bool,
     /// It is changed by stores to memory as well, or filler is written to it.
     pub vague: bool,
+    /// Requests of which the trace has nothing may have written it.
+    pub unseen: bool,
     /// The image may have filler of it where the trace has but a hash.
     pub untold: bool,
     /// A hash of its path.
@@ -137,6 +139,7 @@ impl Planner<'_> {
             stream: is_stream(description),
             unknown: description.origin == Origin::Path && description.identity.is_none(),
             vague: self.judge.holds_other_bytes(description),
+            unseen: self.judge.is_written_unseen(&description.path),
             untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
             queues: (queue_of(description, false), queue_of(description, true)),

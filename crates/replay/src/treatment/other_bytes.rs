@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::image::roles::Role;
+
 /// Bytes of names that are remembered, and what each takes besides.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 const NAME_BYTES: usize = 64;
@@ -54,6 +56,28 @@ impl OtherBytes {
         names
             .take_while(|(path, _)| path.starts_with(&below))
             .for_each(|(_, there)| *there = false);
+    }
+
+    /// Takes note of names that a call has given to files, or taken. Whether that is new of any of
+    /// them.
+    pub fn learn_names(&mut self, role: Role, exchanges: bool, paths: &[(u8, Vec<u8>)]) -> bool {
+        match (role, paths) {
+            (Role::Remove, [(_, path)]) => {
+                self.gone(path);
+                false
+            }
+            (Role::Rename, [(_, a), (_, b)]) if exchanges => {
+                self.also_named(a, b) | self.also_named(b, a)
+            }
+            (Role::Rename, [(_, from), (_, to)]) if from != to => {
+                self.gone(to);
+                let new = self.also_named(from, to);
+                self.gone(from);
+                new
+            }
+            (Role::HardLink, [(_, from), (_, to)]) => self.also_named(from, to),
+            _ => false,
+        }
     }
 
     /// The names that they have now.

@@ -12,6 +12,7 @@ function replayParts(data) {
     ["data that differs", words.count(replay.wrong_data)],
     ["paths that differ at the end", replay.different === null ? "not compared" : words.count(replay.different) + " of " + words.count(replay.compared)],
     ["time of the replay", words.ns(replay.elapsed_s * 1e9)],
+    ["of it in calls", words.ns(replay.calls_s * 1e9)],
     ["time of the recording", words.ns(replay.recorded_s * 1e9)],
   ];
   if (replay.stopped) facts.push(["stopped", replay.stopped]);
