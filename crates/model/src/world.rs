@@ -220,7 +220,7 @@ impl World {
     /// Every open file that a living thread has a descriptor for; shared ones come several times.
     pub fn open_files(&self, each: &mut dyn FnMut(&Description)) {
         for thread in self.threads.values() {
-            thread.files.borrow().iter().for_each(|(_, entry)| each(&entry.description));
+            thread.files.borrow().iter().for_each(|(_, entry)| each(entry.description));
         }
     }
 

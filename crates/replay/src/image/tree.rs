@@ -331,10 +331,10 @@ impl Tree {
         self.unname(directory, &name);
         let depth = self.depth(directory) + 1;
         let directory = self.find(directory);
-        if let Some(directory) = self.directory_mut(directory) {
-            if directory.entries.insert(name.clone(), Entry::There(id)).is_none() {
-                self.bytes += NAME_BYTES + name.len();
-            }
+        if let Some(directory) = self.directory_mut(directory)
+            && directory.entries.insert(name.clone(), Entry::There(id)).is_none()
+        {
+            self.bytes += NAME_BYTES + name.len();
         }
         let node = self.node_mut(id);
         node.names += 1;

@@ -96,7 +96,7 @@ impl Planner<'_> {
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
             let turn = file.filter(|_| lock.is_some());
             let turn = turn.map(|entry| hash_of(&entry.description.path));
-            let flow = file.and_then(|entry| flow_of(said, call, ret, &entry.description));
+            let flow = file.and_then(|entry| flow_of(said, call, ret, entry.description));
             if flow.is_none() && ret > 0 && self.others_matter() {
                 self.doubts.lose_all(&streams_of(said, call, &table));
             }
