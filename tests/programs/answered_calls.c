@@ -1,3 +1,4 @@
+// count: off
 // Calls that the program's own seccomp filters answer: with errors, or by a handler that does something
 // else. None of them is made, whatever its arguments; what they return is what the filter or the handler
 // says.

@@ -1,3 +1,4 @@
+// count: off
 // A filter answers calls with SIGSYS. The handler sees the state that the call was made in, and
 // what it puts there is the result; who blocks or ignores the signal dies of it.
 // flags: -pthread

@@ -1,3 +1,4 @@
+// count: off
 // needs: userns
 // Processes of new pid namespaces that end before anybody has looked at them, and children that
 // outlive their makers there: nobody waits for others that have the same ids outside.

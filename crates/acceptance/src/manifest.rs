@@ -60,6 +60,9 @@ impl Manifest {
     }
 
     fn add(&mut self, line: &Value) -> Option<()> {
+        if line["type"] == "source" {
+            return Some(());
+        }
         let path = PathBuf::from(OsString::from_vec(base64(line["path"].as_str()?)?));
         let kind = line["kind"].as_u64()?;
         if kind == ABSENT {

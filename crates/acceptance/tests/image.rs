@@ -70,7 +70,7 @@ const BY_PYTHON: &[Known] = &[
     known("real/file", &[(0, 20), (1000, 1020)]), known("into", &[(30, 60)]),
     known("over", &[(0, 1000), (3000, 4000)]), known("cut", &[(0, 10)]), known("log", &[(4990, 5000)]),
     known("real/second", &[(4980, 5000)]), known("beside", &[(7, 14)]), known("real/third", &[(1, 2)]),
-    known("shared", &[(0, 40)]), known("source", &[(200, 300)]), known("vector", &[(0, 30)]),
+    known("shared", &[(0, 40)]), known("source", &[(0, 1000)]), known("vector", &[(0, 30)]),
     known("only-told", &[]),
 ];
 

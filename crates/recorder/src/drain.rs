@@ -242,7 +242,9 @@ impl Drain {
 
     fn bury(&mut self, dead: &[(u32, u64)], wait_for_status: bool) {
         for &(process, _) in dead {
-            let silence = self.processes.silence(process).filter(|_| self.stopped.is_none());
+            let silence = self.processes.silence(process).filter(|(pid, _)| {
+                self.stopped.is_none() && !self.out.traced.contains(&u64::from(*pid))
+            });
             if let Some((tsc, status)) = self.processes.bury(process, wait_for_status) {
                 // A stream is in order: what was told before the end stands before it.
                 self.read_mail();

@@ -465,6 +465,9 @@ impl Stream {
                 }
                 self.close_gone_call(me.thread, out);
                 self.gaps = true;
+                if why == GapWhy::Traced {
+                    out.note_traced(detail);
+                }
                 out.event(me.thread, tsc, EventKind::Gap { why, detail, text: String::new() });
             }
             RecordKind::End => {

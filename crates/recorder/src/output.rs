@@ -1,5 +1,6 @@
 //! The recorder's end of the writer: counts what passes, and knows when to write no more.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use events::record::{GapWhy, data_flag, enter_flag};
@@ -54,8 +55,22 @@ pub(crate) struct Output {
     pub gaps: u64,
     /// The first of them.
     pub first_gap: Option<(GapWhy, String)>,
+    /// Threads that others trace, as those tell: they are left alone, and so end without a word.
+    pub traced: HashSet<u64>,
     /// Files that were changed and could not be stored whole before, where that was asked for.
     pub files_not_whole: u64,
+}
+
+/// More are not remembered.
+const TRACED_MAX: usize = 64 << 10;
+
+impl Output {
+    /// A thread is traced by another one of the recording.
+    pub fn note_traced(&mut self, id: u64) {
+        if self.traced.len() < TRACED_MAX {
+            self.traced.insert(id);
+        }
+    }
 }
 
 impl Output {
@@ -81,6 +96,7 @@ impl Output {
             data_bytes: 0,
             gaps: 0,
             first_gap: None,
+            traced: HashSet::new(),
             files_not_whole: 0,
         }
     }

@@ -157,7 +157,8 @@ fn long_names(path: &Path, many: u64) {
 fn long_names_that_are_not_there(path: &Path, many: u64) {
     let mut script = Script::new(path);
     let long = ["a"; 1500].join("/");
-    for number in 0..many {
+    // An image makes five hundred directories of each that is there.
+    for number in 0..many / 50 {
         let name = format!("/{number:0>200}/{long}");
         script.path(libc::SYS_access, &[POINTER, 0], 0, &name, -i64::from(libc::ENOENT));
         script.path(libc::SYS_access, &[POINTER, 0], 0, &format!("/x{number}/{long}"), 0);
