@@ -38,7 +38,11 @@ fn main() -> ExitCode {
             let name = program.name.clone();
             for who in [Who::User, Who::Root] {
                 let missing = program.needs.iter().find(|need| !trials::has(**need, who));
-                let missing = missing.map(|need| format!("{need:?}"));
+                // Of who is traced by another program of the recording, that is all there is.
+                let traced = program.gaps.iter().any(|gap| gap == "traced");
+                let missing = missing
+                    .map(|need| format!("{need:?}"))
+                    .or(traced.then(|| "a whole recording".to_owned()));
                 let program = program.clone();
                 let check = move |stage: &Stage, who| replayed(stage, who, &program);
                 trials.add(&name, who, missing.as_deref(), check);
