@@ -102,6 +102,11 @@ impl Planner<'_> {
             if said.ret == events::Ret::Fd {
                 links.opens = open_flags(said, call, &mut Stored(self.trace)).map(|how| (fd, how));
                 links.none |= links.opens.is_none();
+            } else if named && changes && about_descriptor(said).is_some() {
+                // A descriptor that was opened for its path alone cannot be changed through.
+                *path = description.path.clone();
+                links.paths.push((*arg, path.clone()));
+                return true;
             } else if !links.be_about(said, *arg, fd, call) {
                 if named && changes {
                     *path = description.path.clone();
