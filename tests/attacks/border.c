@@ -2,6 +2,7 @@
 // recording has put into its memory. Run as `border ATTACK [ARGS]` by the user whom it is to be held
 // back from becoming more; it says "held" and ends with 0, or what it got.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -12,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +61,41 @@ static int can_store(volatile unsigned char *at) {
     return 1;
 }
 
+// Ways to store that do not ask what a mapping allows.
+static int force_a_store(void *at) {
+    char byte = *(char *)at;
+    int failed = 0, memory = open("/proc/self/mem", O_RDWR);
+    if (memory >= 0 && pwrite(memory, &byte, 1, (off_t)at) == 1) failed |= got("a store by /proc/self/mem");
+    if (memory >= 0) close(memory);
+    struct iovec from = {&byte, 1}, to = {at, 1};
+    if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) == 1) failed |= got("a store by process_vm_writev");
+    if (madvise(at, 4096, MADV_REMOVE) == 0) failed |= got("a hole in code or catalog");
+    int zero = open("/dev/zero", O_RDONLY);
+    if (read(zero, at, 1) == 1) failed |= got("a store by the kernel");
+    close(zero);
+    return failed;
+}
+
+// What can be done to a file by a descriptor that is for reading.
+static int change_file(int fd) {
+    if (fd < 0) return 0;
+    int failed = 0;
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int again = open(path, O_RDWR);
+    if (again >= 0 && write(again, "", 0) == 0) failed |= got("a descriptor for writing, of one for reading");
+    for (int i = 0; i < 2; i++) {
+        int of = i ? again : fd;
+        if (of >= 0 && fallocate(of, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0)
+            failed |= got("a hole in a file of ours");
+        if (of >= 0 && ftruncate(of, 0) == 0) failed |= got("a shorter file of ours");
+        if (of >= 0 && mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, of, 0) != MAP_FAILED)
+            failed |= got("a writable mapping of a file of ours");
+    }
+    close(fd);
+    return failed;
+}
+
 // All that is not an arena stays as it is, whatever the kernel is asked for.
 static int write_code(void) {
     int failed = 0;
@@ -87,6 +125,8 @@ static int write_code(void) {
         char path[100];
         snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", map->start, map->end);
         if (open(path, O_RDWR) >= 0) failed |= got("code or catalog opened for writing");
+        failed |= change_file(open(path, O_RDONLY));
+        if (!is_private) failed |= force_a_store(at);
     }
     return failed;
 }
@@ -136,6 +176,36 @@ static int attach_all(void) {
         for (size_t i = 0; i + 8 <= size && i < (24u << 20); i += 8) *(uint64_t *)(at + i) = ~0ull;
         shmdt(at);
     }
+    return failed;
+}
+
+// Processes of other users, those that record among them: their memory and descriptors.
+static int reach_others(void) {
+    DIR *all = opendir("/proc");
+    struct dirent *entry;
+    int failed = 0, others = 0;
+    while (all && (entry = readdir(all))) {
+        int pid = atoi(entry->d_name);
+        char path[64], byte;
+        struct stat state;
+        snprintf(path, sizeof path, "/proc/%d/maps", pid);
+        if (pid <= 0 || pid == getpid() || stat(path, &state) != 0 || state.st_uid == geteuid()) continue;
+        others++;
+        snprintf(path, sizeof path, "/proc/%d/mem", pid);
+        if (open(path, O_RDONLY) >= 0) failed |= got("memory of somebody else");
+        snprintf(path, sizeof path, "/proc/%d/fd", pid);
+        if (opendir(path)) failed |= got("descriptors of somebody else");
+        snprintf(path, sizeof path, "/proc/%d/map_files", pid);
+        if (opendir(path)) failed |= got("mapped files of somebody else");
+        if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0) failed |= got("somebody else as a tracee");
+        struct iovec into = {&byte, 1}, from = {maps[0].start ? (void *)maps[0].start : &byte, 1};
+        if (process_vm_readv(pid, &into, 1, &from, 1, 0) >= 0) failed |= got("bytes of somebody else");
+        int pidfd = syscall(SYS_pidfd_open, pid, 0);
+        for (int fd = 0; pidfd >= 0 && fd < 40; fd++)
+            if (syscall(SYS_pidfd_getfd, pidfd, fd, 0) >= 0) failed |= got("a descriptor of somebody else");
+        if (pidfd >= 0) close(pidfd);
+    }
+    if (others < 3) failed |= got("nobody else to reach: nothing was tried");
     return failed;
 }
 
@@ -221,6 +291,8 @@ static int fuzz(uint64_t seed, int milliseconds) {
     pid_t children[4];
     for (int i = 0; i < 4; i++) {
         children[i] = fork();
+        // A group of its own, so that nobody outlives the attack who waits in a spoilt arena.
+        setpgid(children[i], children[i]);
         if (children[i] == 0) {
             if (i < 2) work(seed + i);
             spoil(seed * 31 + i);
@@ -228,7 +300,7 @@ static int fuzz(uint64_t seed, int milliseconds) {
     }
     usleep(milliseconds * 1000);
     for (int i = 0; i < 4; i++)
-        if (children[i] > 0) kill(children[i], SIGKILL);
+        if (children[i] > 0) kill(-children[i], SIGKILL);
     for (int i = 0; i < 4; i++)
         if (children[i] > 0) waitpid(children[i], NULL, 0);
     return 0;
@@ -247,6 +319,7 @@ int main(int argc, char **argv) {
         failed = read_secret(secret);
     }
     if (!strcmp(argv[1], "attach-all")) failed = attach_all();
+    if (!strcmp(argv[1], "reach-others")) failed = reach_others();
     if (!strcmp(argv[1], "scribble")) failed = scribble(argv[2]);
     if (!strcmp(argv[1], "speak-for")) failed = speak_for(argv[2], argv[3]);
     if (!strcmp(argv[1], "fuzz")) failed = fuzz(strtoull(argv[2], NULL, 0), atoi(argv[3]));

@@ -33,6 +33,7 @@ fn attacks() -> Vec<(String, String)> {
         ("grows_arena", "grow-arena".to_owned()),
         ("reads_secret", format!("read-secret '{secret}'")),
         ("attaches_all", "attach-all".to_owned()),
+        ("reaches_others", "reach-others".to_owned()),
         ("scribbles", "scribble 1".to_owned()),
         ("scribbles_otherwise", "scribble 99".to_owned()),
         ("speaks_for_root_exec", "speak-for $$ 1".to_owned()),
@@ -49,7 +50,7 @@ fn attacks() -> Vec<(String, String)> {
             format!("unshare --ipc {AS_NOBODY} ./border {attack}"),
         ));
     }
-    for (name, attack) in &kinds[..6] {
+    for (name, attack) in &kinds[..7] {
         all.push((format!("two_users/{name}"), format!("{AS_TWO} ./border {attack}")));
         all.push((
             format!("another_user_namespace/{name}"),
