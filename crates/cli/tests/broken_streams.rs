@@ -73,6 +73,9 @@ impl Pipes {
         let streams = move || {
             // SAFETY: plain calls between fork and exec.
             unsafe {
+                // Out of the way first: either may have one of the two numbers already.
+                let away = |fd| libc::fcntl(fd, libc::F_DUPFD, 20);
+                let (broken, full) = (away(broken), away(full));
                 libc::dup2(broken, 8);
                 libc::dup2(full, 9);
                 // As a shell starts it.
