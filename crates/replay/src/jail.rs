@@ -35,6 +35,8 @@ use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use crate::reopen::Desk;
+
 pub use birth::{Exit, Inmate};
 pub use directory::Directory;
 pub use error::JailError;
@@ -95,7 +97,15 @@ pub struct Jail {
     pub protection: Protection,
     /// The processes inside as /proc shows them, on a file system that is mounted nowhere: no path
     /// leads to it. For the host's own use; not there where the machine hides /proc.
-    pub proc: Option<OwnedFd>,
+    pub proc: Option<Proc>,
+}
+
+/// The processes inside, and who opens their descriptors again by way of them.
+#[derive(Debug)]
+pub struct Proc {
+    /// As /proc shows them.
+    pub processes: OwnedFd,
+    pub(crate) desk: Option<Desk>,
 }
 
 /// Runs `body` in a jail, and returns once it is about to run. Its result is its exit code.

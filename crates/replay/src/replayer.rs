@@ -4,15 +4,14 @@
 mod tests;
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use trace::Trace;
 
+use crate::jail::Proc;
 use crate::log::{self, Log};
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::Planner;
-use crate::reopen::Desk;
 use crate::shared::{Host, Options, Shared};
 use crate::space::Space;
 use crate::watch::who_waits;
@@ -29,14 +28,14 @@ pub fn replay(
     space: Arc<Space>,
     untold: HashSet<Vec<u8>>,
     progress: &dyn Fn(u64),
-    proc: Option<OwnedFd>,
+    proc: Option<Proc>,
     wanted: Option<log::Wanted<'_>>,
 ) -> Outcome {
     ignore_signals();
     trace.keep_data(DATA_BYTES_MAX);
     crate::clock::to_ns(0);
     let log = wanted.as_ref().map(|wanted| Arc::new(Log::new(wanted.level)));
-    let desk = proc.as_ref().and_then(|proc| Desk::new(proc.as_fd()).ok());
+    let (proc, desk) = proc.map_or((None, None), |proc| (Some(proc.processes), proc.desk));
     let host = Host { proc, log: log.clone(), desk };
     let (hz, epoch) = (trace.tsc_hz(), trace.preamble().epoch_tsc);
     let shared = Shared::new(options, host, Arc::clone(&space), hz, epoch);

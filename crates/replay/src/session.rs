@@ -17,6 +17,7 @@ use trace::Trace;
 
 use crate::compare::{self, FinalState, Scrutiny};
 use crate::image::{self, Built, ImageError, Inode};
+use crate::jail::Proc;
 use crate::log::Wanted;
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::hash_of;
@@ -57,7 +58,7 @@ pub struct Session<'a> {
     /// Compare what is left with the recording's end.
     pub compare: bool,
     /// The processes of this jail.
-    pub proc: Option<OwnedFd>,
+    pub proc: Option<Proc>,
     /// What is told of single calls.
     pub log: Option<Wanted<'a>>,
 }

@@ -7,9 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::process::{Pid, Signal};
 
+use crate::reopen::Desk;
+
 use super::mounts::Trees;
 use super::words::Word;
-use super::{Jail, JailError, Options, Protection, filter, mounts, privileges};
+use super::{Jail, JailError, Options, Proc, Protection, filter, mounts, privileges};
 
 /// How the jail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,6 +309,10 @@ fn lock_up(
     // No core files, and nobody traces us.
     // SAFETY: numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    let proc = mounts.proc.map(|processes| {
+        let desk = Desk::new(processes.as_fd()).ok();
+        Proc { processes, desk }
+    });
     filter::keep_memory_as_it_is();
     if options.filter {
         // The last step: it forbids most of the others.
@@ -314,5 +320,5 @@ fn lock_up(
             .map_err(|error| JailError::io("cannot install a seccomp filter", error))?;
     }
     let protection = Protection { user_namespace, landlock, filter: options.filter };
-    Ok((Jail { protection, proc: mounts.proc }, mounts.made))
+    Ok((Jail { protection, proc }, mounts.made))
 }

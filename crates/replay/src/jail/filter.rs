@@ -48,8 +48,6 @@ const OWN: &[&str] = &[
     "getpid",
     "getrandom",
     // Asking who opens again what has no name: see `reopen`.
-    "bind",
-    "getsockname",
     "sendmsg",
     "recvmsg",
     "shutdown",
@@ -80,7 +78,6 @@ const OWN_IF: &[(&str, u8, u32, &[u32])] = &[
     ("clone", 0, NAMESPACES | libc::CLONE_PTRACE as u32, &[0]),
     ("unshare", 0, !((libc::CLONE_FILES | libc::CLONE_FS) as u32), &[0]),
     ("prctl", 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
-    ("socket", 0, u32::MAX, &[libc::AF_UNIX as u32]),
     // Whether its own output goes to a terminal.
     ("ioctl", 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
     ("fcntl", 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),

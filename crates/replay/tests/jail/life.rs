@@ -214,7 +214,7 @@ fn own_processes_are_seen(outside: &Outside) {
     inside(outside, |jail| {
         let Some(proc) = jail.proc else { return };
         let at = rustix::fs::openat(
-            &proc,
+            &proc.processes,
             "self/stat",
             rustix::fs::OFlags::RDONLY,
             rustix::fs::Mode::empty(),
@@ -223,7 +223,7 @@ fn own_processes_are_seen(outside: &Outside) {
         File::from(at.unwrap()).read_to_string(&mut stat).unwrap();
         assert!(stat.starts_with("1 ("), "{stat}");
         assert!(!Path::new("/proc").exists());
-        assert!(proc.as_raw_fd() > 2);
+        assert!(proc.processes.as_raw_fd() > 2);
     });
 }
 

@@ -26,7 +26,8 @@ fn reads_an_empty_pipe_for_a_file(dir: &Path) -> Recording {
 fn who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let r = reads_an_empty_pipe_for_a_file(dir.path());
-    let proc = OwnedFd::from(File::open("/proc").expect("it is mounted"));
+    let processes = OwnedFd::from(File::open("/proc").expect("it is mounted"));
+    let proc = crate::jail::Proc { processes, desk: None };
     let begun = Instant::now();
     let untold = HashSet::new();
     let outcome = crate::replayer::replay(
