@@ -121,7 +121,8 @@ pub const PROGRAMS: &[Big] = &[
         needs: &["mariadbd", "mariadb-install-db"],
         only: Some(Who::User),
         script: r#"
-            set -- --no-defaults --datadir=$PWD/data --innodb-use-native-aio=0
+            mkdir tmp
+            set -- --no-defaults --datadir=$PWD/data --innodb-use-native-aio=0 --tmpdir=$PWD/tmp
             mariadb-install-db "$@" --auth-root-authentication-method=normal --skip-test-db > said
             printf 'CREATE DATABASE w;\nCREATE TABLE w.t(id INT PRIMARY KEY, n INT);\n' > work.sql
             for i in $(seq 200); do echo "INSERT INTO w.t VALUES ($i, $i * $i);"; done >> work.sql
