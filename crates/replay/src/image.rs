@@ -1,6 +1,6 @@
 //! The files that were there before: rebuilt from a trace alone, or copied from a directory.
 //!
-//! One pass over the events follows names and contents ([`fold`]): what is first heard of a name or
+//! A pass over the events follows names and contents ([`fold`]): what is first heard of a name or
 //! a byte, before the program changes it, is what it was at first. Contents go to disk as they are
 //! found ([`staging`]); names, links and attributes follow at the end ([`assemble`]). Memory holds
 //! an entry for each name and file that the recording speaks of, and ranges, never contents.
@@ -36,6 +36,7 @@ pub(crate) mod tests;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use model::unseen::NotSeen;
@@ -44,9 +45,16 @@ use trace::{ReadError, Trace};
 use crate::shared::Fill;
 use crate::space::Space;
 
+use fold::Fold;
+use staging::Staging;
+use tree::Name;
+
 pub use copy::{Inode, copy};
 pub use ranges::Ranges;
 pub use unknown::Unknown;
+
+/// Passes over a trace, if guesses turn out to be wrong.
+const PASSES_MAX: usize = 3;
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
@@ -135,8 +143,37 @@ struct Seen {
     too_large: u64,
 }
 
+/// Follows the events once. `no_links`: paths that are not to be taken for links.
+fn pass<'a>(
+    trace: &'a Trace,
+    root: BorrowedFd<'_>,
+    places: &[Vec<u8>],
+    space: &Arc<Space>,
+    progress: &dyn Fn(u64),
+    no_links: &Rc<HashSet<Vec<Name>>>,
+) -> Result<Fold<'a>, ImageError> {
+    let staging =
+        Staging::new(root, places, Arc::clone(space)).map_err(|e| ImageError::write(b"/", e))?;
+    let mut fold = Fold::new(stored::Stored::new(trace), staging);
+    fold.tree.no_links = Rc::clone(no_links);
+    for next in trace.events() {
+        fold.event(next?.event)?;
+        progress(1);
+        // Bytes that cannot be read would be taken for bytes that nobody has seen.
+        if let Some(error) = fold.stored.error.take() {
+            return Err(ImageError::Data(error));
+        }
+    }
+    fold.finish()?;
+    fold.sources(trace)?;
+    match fold.stored.error.take() {
+        Some(error) => Err(ImageError::Data(error)),
+        None => Ok(fold),
+    }
+}
+
 /// Rebuilds the files that were there before the recording below `root`, in one pass over the
-/// trace. `places` are absolute paths in it that are on file systems of their own, of which no more
+/// trace, or another one if a guess turns out to be wrong when it is too late. `places` are absolute paths in it that are on file systems of their own, of which no more
 /// is taken than `space` has. `fill` is put where no call read. `progress` is told how many more events were read.
 ///
 /// Nothing outside `root` is touched, whatever the trace says: every file is made relative to the
@@ -149,21 +186,16 @@ pub fn build(
     fill: &Fill,
     progress: &dyn Fn(u64),
 ) -> Result<Built, ImageError> {
-    let staging = staging::Staging::new(root, places, Arc::clone(space))
-        .map_err(|e| ImageError::write(b"/", e))?;
-    let mut fold = fold::Fold::new(stored::Stored::new(trace), staging);
-    for next in trace.events() {
-        fold.event(next?.event)?;
-        progress(1);
-        // Bytes that cannot be read would be taken for bytes that nobody has seen.
-        if let Some(error) = fold.stored.error.take() {
-            return Err(ImageError::Data(error));
+    let mut fold = pass(trace, root, places, space, progress, &Rc::default())?;
+    for _ in 1..PASSES_MAX {
+        if fold.tree.denied.is_empty() {
+            break;
         }
-    }
-    fold.finish()?;
-    fold.sources(trace)?;
-    if let Some(error) = fold.stored.error.take() {
-        return Err(ImageError::Data(error));
+        let mut no_links = std::mem::take(&mut fold.tree.denied);
+        no_links.extend(fold.tree.no_links.iter().cloned());
+        // What it has put on the disk, and remembers, makes room first.
+        drop(fold);
+        fold = pass(trace, root, places, space, &|_| {}, &Rc::new(no_links))?;
     }
     fold.tree.learn_links(trace)?;
     let unknown = unknown::find(&fold.tree);

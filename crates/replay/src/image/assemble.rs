@@ -138,7 +138,7 @@ fn hidden_name(tree: &mut Tree, name: &str, id: NodeId) -> Result<(), TooMany> {
         directory = match tree.directory(directory).and_then(|d| d.had.get(part)) {
             Some(&known) => tree.find(known),
             None => {
-                let spot = Spot { directory: Some(directory), name: part.into(), node: None };
+                let spot = Spot::named(directory, part);
                 tree.there(&spot, Kind::Directory, true)?
             }
         };

@@ -64,8 +64,11 @@ impl Fold<'_> {
                 self.is_there(asked, first, Kind::Fifo, false).map(drop)
             }
             errno::EINVAL if asked.role == Role::ReadLink => {
-                if let Some(node) = self.is_there(asked, first, Kind::Unknown, true)? {
-                    self.tree.node_mut(node).firm = true;
+                let on_link = asked.means_link(first);
+                if let Some(node) = self.is_there(asked, first, Kind::Unknown, on_link)?
+                    && on_link
+                {
+                    self.tree.is_no_link(node);
                 }
                 Ok(())
             }

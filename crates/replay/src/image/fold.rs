@@ -23,7 +23,7 @@ use super::staging::Staging;
 use super::stored::Stored;
 use super::tree::{Kind, NodeId, Spot, Tree};
 use super::untold::Untold;
-use super::walk::Walk;
+use super::walk::{self, Walk};
 use super::{ImageError, Seen};
 
 /// `AT_FDCWD`.
@@ -118,7 +118,9 @@ impl Asked {
 
     /// Whether a link at the end of a path is meant itself.
     pub fn means_link(&self, path: &PathArg) -> bool {
-        events::paths::means_link(self.call.nr, path.arg, &self.call.args)
+        // Of a link with a slash behind it nobody speaks; only names are changed of no link then.
+        let leads_on = walk::is_directory(&path.text) && !self.role.changes_names();
+        !leads_on && events::paths::means_link(self.call.nr, path.arg, &self.call.args)
     }
 
     /// The mark of the open file behind an argument.
@@ -377,10 +379,7 @@ impl<'a> Fold<'a> {
         let how = Walk { root, follow: false, is_there: true, canonical: true };
         let Some(spot) = self.tree.walk(root, path, how)? else { return Ok(None) };
         let node = self.tree.there(&spot, kind, true)?;
-        if self.tree.node(node).kind != Kind::Link {
-            self.tree.node_mut(node).firm = true;
-        }
-        Ok(Some(node))
+        Ok(Some(self.tree.is_no_link(node)))
     }
 
     /// The file behind a path that names one of the process's own descriptors.
@@ -406,12 +405,11 @@ impl<'a> Fold<'a> {
         follow: bool,
         is_there: bool,
     ) -> Result<Option<Spot>, ImageError> {
-        let nameless = |node| Some(Spot { directory: None, name: [].into(), node: Some(node) });
         if let Some(node) = path.descriptor {
-            return Ok(if follow { nameless(node) } else { None });
+            return Ok(follow.then(|| Spot::of(node)));
         }
         if path.text.is_empty() {
-            return Ok(path.base.filter(|_| asked.has_flag("AT_EMPTY_PATH")).and_then(nameless));
+            return Ok(path.base.filter(|_| asked.has_flag("AT_EMPTY_PATH")).map(Spot::of));
         }
         let absolute = path.text[0] == b'/';
         if absolute && !crate::realm::is_real(&path::resolve(b"/", &path.text)) {
@@ -419,7 +417,10 @@ impl<'a> Fold<'a> {
         }
         let Some(base) = path.base.or(absolute.then_some(asked.root)) else { return Ok(None) };
         let how = Walk { root: asked.root, follow, is_there, canonical: false };
-        Ok(self.tree.walk(base, &path.text, how)?)
+        let spot = self.tree.walk(base, &path.text, how)?;
+        // Who fails to make or to take away a name need not have looked at what the slash says.
+        let is_sure = asked.success().is_some() || !asked.role.changes_names();
+        Ok(spot.map(|spot| Spot { is_directory: spot.is_directory && is_sure, ..spot }))
     }
 
     /// A program has begun: what it found open, and where.

@@ -58,14 +58,17 @@ impl Tree {
         while let Some((above_b, name)) = self.node(b).home.clone() {
             let above_b = self.find(above_b);
             let Some(above_a) = self.holder(a, &name) else { break };
-            let at_top = [above_a, above_b].contains(&NodeId::ROOT);
-            if above_a == above_b || at_top || !self.may_be_one(above_a, above_b) {
+            if above_a == above_b || !self.may_be_one(above_a, above_b) {
+                break;
+            }
+            // A link into what it is in itself: below it there are more likely links of their own.
+            if self.is_within(above_a, above_b) || self.is_within(above_b, above_a) {
                 break;
             }
             (a, b) = (above_a, above_b);
         }
         let fits =
-            |link: NodeId, real: NodeId| !self.node(link).firm && !self.is_within(real, link);
+            |link: NodeId, real: NodeId| self.may_be_link(link) && !self.is_within(real, link);
         if fits(b, a) {
             Some((a, b))
         } else if fits(a, b) {
@@ -86,9 +89,18 @@ impl Tree {
     }
 
     fn may_be_one(&self, a: NodeId, b: NodeId) -> bool {
+        if !self.may_be_link(a) && !self.may_be_link(b) {
+            return false;
+        }
         let (a, b) = (self.node(a), self.node(b));
         let same_inode = a.inode.is_none() || b.inode.is_none() || a.inode == b.inode;
-        same_inode && !(a.firm && b.firm) && a.initial && b.initial
+        same_inode && a.initial && b.initial
+    }
+
+    /// Nothing has told that a name is none of a link.
+    fn may_be_link(&self, id: NodeId) -> bool {
+        let denied = |path| self.no_links.contains(&path);
+        !self.node(id).firm && !self.path_at_first(id).is_some_and(denied)
     }
 
     /// Puts a symbolic link where a file or directory was believed to be.
@@ -125,10 +137,36 @@ impl Tree {
         }
     }
 
+    /// A name is none of a link, whatever was believed; gives the file.
+    pub fn is_no_link(&mut self, id: NodeId) -> NodeId {
+        let id = self.deny_guess(id);
+        let node = self.node_mut(id);
+        node.firm |= node.kind != Kind::Link;
+        id
+    }
+
+    /// The same where only a guess is in question. What cannot be put right any more, the next pass
+    /// will know.
+    pub fn deny_guess(&mut self, id: NodeId) -> NodeId {
+        let id = self.find(id);
+        if !self.node(id).guessed {
+            return id;
+        }
+        let found = self.swap(id);
+        if found == id {
+            let real = self.node(id).through.filter(|real| self.node(*real).firm);
+            let paths =
+                [Some(id), real].into_iter().flatten().filter_map(|id| self.path_at_first(id));
+            self.denied.extend(paths.collect::<Vec<_>>());
+        }
+        found
+    }
+
     /// What was taken for a link is the directory, and the other way round. Gives the directory.
-    pub fn swap(&mut self, link: NodeId) -> NodeId {
+    fn swap(&mut self, link: NodeId) -> NodeId {
         let Some(real) = self.node(link).through.map(|real| self.find(real)) else { return link };
-        let is_sure = !self.node(link).guessed || self.node(real).firm;
+        let node = self.node(link);
+        let is_sure = !node.guessed || node.firm || self.node(real).firm;
         let (Some(from), Some(to)) = (self.path_now(real), self.path_now(link)) else {
             return link;
         };

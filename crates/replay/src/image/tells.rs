@@ -171,7 +171,7 @@ impl Fold<'_> {
         let Some(description) = &asked.gives else { return };
         self.opens.add(description, node, 0, flags & O_APPEND != 0);
         if flags & open_flag::NOFOLLOW != 0 && flags & open_flag::PATH == 0 {
-            self.tree.node_mut(node).firm = true;
+            self.tree.is_no_link(node);
         }
         if flags & open_flag::PATH != 0 {
             return;
@@ -212,15 +212,15 @@ impl Fold<'_> {
                     self.tree.is_a_link(child)?;
                     continue;
                 }
-                Some(Entry::There(child)) if kind == Kind::Directory => {
-                    self.tree.swap(child);
+                Some(Entry::There(child)) if kind != Kind::Unknown => {
+                    self.tree.deny_guess(child);
                     continue;
                 }
                 // What the program has made or removed meanwhile tells nothing.
                 Some(_) => continue,
                 None => {}
             }
-            let spot = Spot { directory: Some(node), name: name.into(), node: None };
+            let spot = Spot::named(node, name);
             let child = self.tree.there(&spot, kind, true)?;
             self.tree.node_mut(child).firm = kind != Kind::Unknown;
         }
@@ -278,8 +278,8 @@ impl Fold<'_> {
         let kind = Kind::of_mode(told.mode);
         if kind == Kind::Link && on_link {
             node = self.tree.is_a_link(node)?;
-        } else if kind == Kind::Directory && on_link && self.tree.node(node).guessed {
-            node = self.tree.swap(node);
+        } else if kind != Kind::Link && on_link {
+            node = self.tree.deny_guess(node);
         }
         self.tree.set_kind(node, kind);
         if self.tree.node(node).kind != kind {

@@ -1,5 +1,6 @@
 //! Images of made-up recordings.
 
+mod guesses;
 mod hostile;
 pub(crate) mod recording;
 

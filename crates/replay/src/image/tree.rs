@@ -2,7 +2,7 @@
 //! before it. What is first heard of a name tells how it was before, unless its directory was made
 //! by the program.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map};
 use std::rc::Rc;
 
 use super::content::Content;
@@ -164,6 +164,21 @@ pub struct Spot {
     pub name: Name,
     /// What is known to be there.
     pub node: Option<NodeId>,
+    /// A slash behind the name says that what is there is a directory.
+    pub is_directory: bool,
+}
+
+impl Spot {
+    /// A name of which nobody knows what it stands for.
+    pub fn named(directory: NodeId, name: &[u8]) -> Spot {
+        let directory = Some(directory);
+        Spot { directory, name: name.into(), node: None, is_directory: false }
+    }
+
+    /// A file by itself.
+    pub fn of(node: NodeId) -> Spot {
+        Spot { directory: None, name: [].into(), node: Some(node), is_directory: false }
+    }
 }
 
 /// All files and names.
@@ -175,6 +190,10 @@ pub struct Tree {
     bytes: usize,
     /// Files of before that lie deeper than is followed.
     pub too_deep: u64,
+    /// Paths of before that an earlier pass took for links, and that are none.
+    pub no_links: Rc<HashSet<Vec<Name>>>,
+    /// Those of this pass.
+    pub denied: HashSet<Vec<Name>>,
 }
 
 impl Tree {
@@ -188,7 +207,14 @@ impl Tree {
             directory: Some(Box::default()),
             ..Node::default()
         };
-        Tree { nodes: vec![root], by_inode: HashMap::new(), bytes: 0, too_deep: 0 }
+        Tree {
+            nodes: vec![root],
+            by_inode: HashMap::new(),
+            bytes: 0,
+            too_deep: 0,
+            no_links: Rc::default(),
+            denied: HashSet::new(),
+        }
     }
 
     /// The file that a number stands for by now.
@@ -280,6 +306,7 @@ impl Tree {
     /// The file at a spot, which is known to be there: what nobody has heard of before was there
     /// before the recording. `on_link`: the name itself was looked at.
     pub fn there(&mut self, spot: &Spot, kind: Kind, on_link: bool) -> Result<NodeId, TooMany> {
+        let kind = if spot.is_directory { Kind::Directory } else { kind };
         let known = match (spot.node, spot.directory) {
             (Some(id), _) => Some(id),
             (None, Some(directory)) => match self.entry(directory, &spot.name) {

@@ -25,7 +25,7 @@ impl Tree {
     /// Where a path leads, seen from a directory. `None` where that cannot be told.
     pub fn walk(&mut self, base: NodeId, path: &[u8], how: Walk) -> Result<Option<Spot>, TooMany> {
         let mut at = self.find(if path.first() == Some(&b'/') { how.root } else { base });
-        let needs_directory = path.last() == Some(&b'/');
+        let mut needs_directory = is_directory(path);
         // What is left to walk, the last component first.
         let mut left: Vec<Vec<u8>> = components(path);
         let (mut links, mut steps) = (0, 0);
@@ -34,11 +34,11 @@ impl Tree {
             if steps > COMPONENTS_MAX {
                 return Ok(None);
             }
+            self.set_kind(at, Kind::Directory);
             if name == b".." {
                 at = if at == self.find(how.root) { at } else { self.parent(at) };
                 continue;
             }
-            self.set_kind(at, Kind::Directory);
             match self.directory(at) {
                 Some(directory) if directory.depth > DEPTH_MAX => {
                     self.too_deep += u64::from(self.node(at).initial);
@@ -48,7 +48,8 @@ impl Tree {
                 None => return Ok(None),
             }
             let is_last = left.is_empty();
-            let spot = Spot { directory: Some(at), name: name.into(), node: None };
+            let spot = Spot::named(at, &name);
+            let spot = Spot { is_directory: is_last && needs_directory && how.is_there, ..spot };
             let node = match self.entry(at, &spot.name) {
                 Some(Entry::There(node)) => Some(node),
                 _ => None,
@@ -63,9 +64,7 @@ impl Tree {
                 None if how.is_there => self.there(&spot, Kind::Directory, false)?,
                 None => return Ok(None),
             };
-            if how.canonical && self.node(node).kind == Kind::Directory {
-                self.node_mut(node).firm = true;
-            }
+            let node = if how.canonical { self.is_no_link(node) } else { node };
             if !self.is_link(node) {
                 at = node;
                 continue;
@@ -79,19 +78,19 @@ impl Tree {
                     if target.first() == Some(&b'/') {
                         at = self.find(how.root);
                     }
+                    needs_directory |= is_last && is_directory(&target);
                     left.extend(components(&target));
                 }
                 None => {
                     let beyond = self.beyond(node)?;
                     if is_last {
-                        let name = spot.name;
-                        return Ok(Some(Spot { directory: None, name, node: Some(beyond) }));
+                        return Ok(Some(Spot { directory: None, node: Some(beyond), ..spot }));
                     }
                     at = beyond;
                 }
             }
         }
-        Ok(Some(Spot { directory: None, name: [].into(), node: Some(at) }))
+        Ok(Some(Spot::of(at)))
     }
 
     fn is_link(&self, id: NodeId) -> bool {
@@ -112,6 +111,11 @@ impl Tree {
         self.node_mut(link).through = Some(node);
         Ok(node)
     }
+}
+
+/// Whether a path says of what it leads to that this is a directory, link or no link.
+pub fn is_directory(path: &[u8]) -> bool {
+    path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
 /// The components of a path, the last one first.
