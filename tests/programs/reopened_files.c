@@ -106,6 +106,17 @@ int main(int argc, char **argv) {
     CHECK(renamed >= 0 && rename("before", "after") == 0);
     reopened(renamed, S_IFREG);
 
+    // With descriptors of these kinds nothing can be changed, by their links it can.
+    int named = open("named", O_RDWR | O_CREAT | O_EXCL, 0666);
+    CHECK(named >= 0 && write(named, "hello", 5) == 5);
+    int alone = open("named", O_PATH);
+    CHECK(alone >= 0 && fchmod(alone, 0600) == -1 && errno == EBADF);
+    CHECK(chmod(own(0, alone), 0600) == 0 && truncate(own(0, alone), 4) == 0);
+    CHECK(fstat(named, &told) == 0 && (told.st_mode & 07777) == 0600 && told.st_size == 4);
+    int read_only = open("named", O_RDONLY);
+    CHECK(read_only >= 0 && ftruncate(read_only, 3) == -1 && errno == EINVAL);
+    CHECK(truncate(own(0, read_only), 3) == 0 && fstat(named, &told) == 0 && told.st_size == 3);
+
     // Directories: opened again, and the way to what is in them.
     CHECK(mkdir("here", 0755) == 0);
     int dir = open("here", O_RDONLY | O_DIRECTORY);

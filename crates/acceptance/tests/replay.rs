@@ -24,17 +24,6 @@ struct Beyond {
 const BEYOND: &[Beyond] = &[
     // A read ends where the program's memory does; the replay's goes on to the end of the file.
     Beyond { program: "bad_pointers", causes: &["pread64: another result"], files: &[] },
-    // What is changed by the link of a descriptor is changed by its file's name, which is gone here.
-    Beyond {
-        program: "reopened_files",
-        causes: &[
-            "chmod: ENOENT instead of success",
-            "fchmodat: ENOENT instead of success",
-            "truncate: ENOENT instead of success",
-            "newfstatat: st_mode",
-        ],
-        files: &[("after", "mode")],
-    },
     // A file is made by children under a filter that forbids recording them.
     Beyond {
         program: "seccomp_against_us",

@@ -5,7 +5,7 @@ mod numbers;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use trace::event::Identity;
+use trace::event::{Identity, OpenFd};
 
 use self::numbers::{Change, Numbers};
 use crate::budget::{Budget, Held};
@@ -21,6 +21,8 @@ pub struct Description {
     pub identity: Option<Identity>,
     /// How it came to be.
     pub origin: Origin,
+    /// The flags that it was opened with, where that was seen.
+    pub flags: Option<u64>,
     /// The id of the process that a pidfd is of.
     pub pid: Option<u32>,
     /// For whoever folds: a mark of its own for each open file.
@@ -87,6 +89,12 @@ impl Description {
     /// The same with its origin.
     pub(crate) fn of(origin: Origin, path: impl Into<Vec<u8>>) -> Rc<Description> {
         Rc::new(Description { path: path.into(), origin, ..Description::default() })
+    }
+
+    /// One that a program had open when it was looked at.
+    fn found(origin: Origin, open: &OpenFd) -> Rc<Description> {
+        let (path, flags) = (open.target.clone(), Some(open.flags.into()));
+        Rc::new(Description { path, origin, flags, ..Description::default() })
     }
 
     /// What to show behind a descriptor: the path, and a socket's addresses.
@@ -202,13 +210,13 @@ impl DescriptorTable {
     }
 
     /// Takes over what a trace says is open; what has the same label keeps its description.
-    pub(crate) fn replace(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
+    pub(crate) fn replace(&mut self, truth: &[OpenFd], cloexec_bit: u32) {
         let old = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
             let known = old.get(open.fd).filter(|old| old.description.label() == open.target);
             let description = match known {
                 Some(known) => known.description.clone(),
-                None => Description::at(&open.target[..]),
+                None => Description::found(Origin::Outside, open),
             };
             let close_on_exec = open.flags & cloexec_bit != 0;
             self.install(open.fd, Descriptor { description, close_on_exec });
@@ -217,14 +225,14 @@ impl DescriptorTable {
 
     /// Takes over what the kernel says is open; what agrees keeps its description, which other
     /// tables may share.
-    pub(crate) fn correct(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
+    pub(crate) fn correct(&mut self, truth: &[OpenFd], cloexec_bit: u32) {
         let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
             let description = match known.get(open.fd) {
                 Some(old) if agrees(old.description, &open.target) => old.description.clone(),
                 // The same file by its other name.
-                Some(old) => Description::of(old.description.origin, &open.target[..]),
-                None => Description::at(&open.target[..]),
+                Some(old) => Description::found(old.description.origin, open),
+                None => Description::found(Origin::Outside, open),
             };
             let close_on_exec = open.flags & cloexec_bit != 0;
             self.install(open.fd, Descriptor { description, close_on_exec });

@@ -242,6 +242,8 @@ const F_DUPFD: u64 = 0;
 const F_SETFD: u64 = 2;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const FD_CLOEXEC: u64 = 1;
+/// `O_WRONLY | O_CREAT | O_TRUNC`, which creat stands for.
+const CREAT: u64 = 0o1101;
 /// `O_TMPFILE`.
 const O_TMPFILE: u64 = 0o20_200_000;
 /// `FIONCLEX` and `FIOCLEX`.
@@ -437,19 +439,22 @@ impl Look<'_> {
             .then_some(same)
     }
 
-    /// Whether what is opened is a new file without a name, in the directory of the path.
-    fn makes_unnamed(&mut self) -> bool {
+    /// The flags of a call that opens a path.
+    fn open_flags(&mut self) -> Option<u64> {
+        if self.shape.act != Act::Open {
+            return None;
+        }
         let mut args = self.shape.args.iter().zip(self.call.args);
         let flags = args.find(|(arg, _)| matches!(arg.kind, Kind::Flags(set) if has_tmpfile(set)));
-        let flags = match flags {
-            Some((_, flags)) => flags,
-            // openat2 has them first in a struct.
-            None => piece(&self.call.data, 2, part::WHOLE, 0, false)
-                .and_then(|data| self.contents.read(&data.content, 8).ok())
-                .and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)))
-                .unwrap_or(0),
-        };
-        self.shape.act == Act::Open && flags & O_TMPFILE == O_TMPFILE
+        if let Some((_, flags)) = flags {
+            return Some(flags);
+        }
+        // openat2 has them first in a struct, creat has none.
+        let is_struct = |arg: &Arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(_), _));
+        let Some(how) = self.shape.args.iter().position(is_struct) else { return Some(CREAT) };
+        let data = piece(&self.call.data, how as u8, part::WHOLE, 0, false)?;
+        let bytes = self.contents.read(&data.content, 8).ok()?;
+        Some(u64::from_le_bytes(*bytes.first_chunk()?))
     }
 
     fn opened(&mut self, fd: i32, step: &Step) -> Rc<Description> {
@@ -461,16 +466,25 @@ impl Look<'_> {
             .find(|(a, _)| *a == RESULT || step.paths.iter().any(|(arg, _)| arg == a));
         let identity = identity.map(|(_, identity)| *identity);
         if let Some((_, path)) = step.paths.first() {
+            let flags = self.open_flags();
             if let Some(same) = self.behind_own_link(path) {
                 let (path, origin) = (same.path.clone(), same.origin);
                 let identity = identity.or(same.identity);
-                return Rc::new(Description { path, identity, origin, ..Default::default() });
+                return Rc::new(Description {
+                    path,
+                    identity,
+                    origin,
+                    flags,
+                    ..Default::default()
+                });
             }
-            let (path, origin) = match self.makes_unnamed() {
+            // A new file without a name, in the directory of the path.
+            let unnamed = flags.is_some_and(|flags| flags & O_TMPFILE == O_TMPFILE);
+            let (path, origin) = match unnamed {
                 true => ([path, &b"/# (deleted)"[..]].concat(), Origin::Unnamed),
                 false => (path.clone(), Origin::Path),
             };
-            return Rc::new(Description { path, identity, origin, ..Default::default() });
+            return Rc::new(Description { path, identity, origin, flags, ..Default::default() });
         }
         let name = self.shape.name.as_ref();
         match name {

@@ -5,9 +5,9 @@
 use std::rc::Rc;
 
 use events::Act;
-use events::shape::{Arg, Classes, FlagSet, Kind, Of, Syscall};
+use events::shape::{Arg, Classes, FlagSet, Kind, Syscall};
 use model::path::{Own, own_descriptor};
-use model::{Contents, Origin, Step, Stored, Through};
+use model::{Description, Origin, Step, Through};
 use trace::event::Call;
 
 use super::Planner;
@@ -100,14 +100,10 @@ impl Planner<'_> {
             let named = matches!(description.origin, Origin::Path | Origin::Outside);
             let changes = said.row.classes.intersects(Classes::CHANGE);
             if said.ret == events::Ret::Fd {
-                links.opens = open_flags(said, call, &mut Stored(self.trace)).map(|how| (fd, how));
+                let flags = step.gives().find_map(|(_, entry)| entry.description.flags);
+                links.opens = flags.map(|flags| (fd, flags as i32));
                 links.none |= links.opens.is_none();
-            } else if named && changes && about_descriptor(said).is_some() {
-                // A descriptor that was opened for its path alone cannot be changed through.
-                *path = description.path.clone();
-                links.paths.push((*arg, path.clone()));
-                return true;
-            } else if !links.be_about(said, *arg, fd, call) {
+            } else if !may_change(said, description) || !links.be_about(said, *arg, fd, call) {
                 if named && changes {
                     *path = description.path.clone();
                     links.paths.push((*arg, path.clone()));
@@ -213,25 +209,18 @@ fn about_descriptor(said: &Said) -> Option<&'static Syscall> {
     (matches!(first.kind, Kind::Fd) && row.variants.is_empty() && same).then_some(row)
 }
 
-/// The flags of a call that opens a file.
-fn open_flags(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option<i32> {
-    if roles::of(said.row.nr) != Role::Open {
-        return None;
-    }
-    for (number, arg) in said.args.iter().enumerate() {
-        match arg.kind {
-            Kind::Flags(_) => return Some(call.args[number] as i32),
-            // The first word of a struct.
-            Kind::Buf(_, Of::Struct(_), _) => {
-                let data = call.data.iter().find(|data| usize::from(data.arg) == number)?;
-                let bytes = stored.read(&data.content, 8).ok()?;
-                return Some(u64::from_le_bytes(*bytes.first_chunk()?) as i32);
-            }
-            _ => {}
-        }
-    }
-    // creat
-    Some(libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC)
+/// Whether the call that does with a descriptor what this one does with a path can do so with this
+/// one: not if it was opened for its path alone, and only what writes changes a file's length.
+fn may_change(said: &Said, open: &Description) -> bool {
+    const PATH_ALONE: u64 = libc::O_PATH as u64;
+    let has_none =
+        !said.row.classes.intersects(Classes::CHANGE) || about_descriptor(said).is_none();
+    has_none
+        || open.flags.is_none_or(|flags| match roles::of(said.row.nr) {
+            _ if flags & PATH_ALONE != 0 => false,
+            Role::Truncate => flags & libc::O_ACCMODE as u64 != libc::O_RDONLY as u64,
+            _ => true,
+        })
 }
 
 #[cfg(test)]
