@@ -28,6 +28,7 @@ mod tells;
 mod tree;
 mod unknown;
 mod untold;
+mod users;
 mod walk;
 
 #[cfg(test)]

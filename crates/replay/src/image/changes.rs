@@ -148,12 +148,14 @@ impl Fold<'_> {
             }
         } else {
             if let Some(replaced) = to.node {
+                self.taken_by(above_to, replaced, asked.who);
                 self.tree.unname(above_to, &to.name);
                 self.tree.node_mut(replaced).changed.links -= 1;
             }
             self.tree.name(above_to, to.name, node);
             self.tree.unname(above_from, &from.name);
         }
+        self.taken_by(above_from, node, asked.who);
         self.written_by(above_from, asked.who);
         self.written_by(above_to, asked.who);
         Ok(())
@@ -167,6 +169,7 @@ impl Fold<'_> {
         let kind = if is_directory { Kind::Directory } else { Kind::Unknown };
         let node = self.tree.there(&spot, kind, true)?;
         let Some(directory) = spot.directory else { return Ok(()) };
+        self.taken_by(directory, node, asked.who);
         self.tree.unname(directory, &spot.name);
         self.tree.node_mut(node).changed.links -= 1;
         self.written_by(directory, asked.who);
@@ -253,8 +256,16 @@ impl Fold<'_> {
     pub fn written_by(&mut self, directory: NodeId, who: (u32, u32)) {
         let node = self.tree.node_mut(directory);
         node.changed.mtime = true;
-        let about = &mut node.about;
-        about.writers |= about.writer.is_some_and(|first| first.0 != who.0);
-        about.writer.get_or_insert(who);
+        node.about.written_by(who);
+    }
+
+    /// Somebody takes a name away from a file of a directory: where all may write, and only owners take
+    /// away, it is his.
+    fn taken_by(&mut self, directory: NodeId, file: NodeId, who: (u32, u32)) {
+        let owner = self.tree.node(file).about.owner.or(self.tree.node(file).about.writer);
+        let made_it = !self.tree.node(file).initial;
+        if who.0 != 0 && !made_it && owner.is_none_or(|owner| owner.0 != who.0) {
+            self.tree.node_mut(directory).about.taken_from = true;
+        }
     }
 }

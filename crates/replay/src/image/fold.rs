@@ -23,6 +23,7 @@ use super::staging::Staging;
 use super::stored::Stored;
 use super::tree::{Kind, NodeId, Spot, Tree};
 use super::untold::Untold;
+use super::users::Users;
 use super::walk::{self, Walk};
 use super::{ImageError, Seen};
 
@@ -61,7 +62,7 @@ pub struct Asked {
     pub classes: Classes,
     /// The process is in a user namespace of its own: owners have other numbers there.
     pub foreign: bool,
-    /// File-system user and group of the process, when its program began.
+    /// User and group as whom the thread comes to files.
     pub who: (u32, u32),
     pub root: NodeId,
     pub process: u32,
@@ -152,6 +153,7 @@ pub struct Fold<'a> {
     /// Long lists of directories that were taken in: the same ones need no second look.
     pub listed: HashSet<(NodeId, Vec<BlobId>)>,
     foreign: Foreign,
+    users: Users,
 }
 
 impl<'a> Fold<'a> {
@@ -173,6 +175,7 @@ impl<'a> Fold<'a> {
             leaders: HashMap::new(),
             listed: HashSet::new(),
             foreign: Foreign::default(),
+            users: Users::default(),
         }
     }
 
@@ -186,6 +189,9 @@ impl<'a> Fold<'a> {
             EventKind::Call(call) => self.call(thread, tsc, call, step),
             EventKind::State(state) => {
                 self.world.finish(step);
+                if let Some(leader) = self.leaders.get(&state.process) {
+                    self.users.told(*leader, &state);
+                }
                 self.began(state.process)
             }
             EventKind::Start { process, parent, .. } => {
@@ -196,6 +202,11 @@ impl<'a> Fold<'a> {
                 }
                 self.world.finish(step);
                 self.leaders.entry(process).or_insert(thread);
+                self.users.started(thread, parent);
+                let told = self.world.process(process).and_then(|process| process.state.as_ref());
+                if let Some(state) = told.filter(|_| self.users.of(thread).is_none()) {
+                    self.users.told(thread, state);
+                }
                 self.began(process)
             }
             EventKind::Image { .. } => {
@@ -203,6 +214,7 @@ impl<'a> Fold<'a> {
                 let process = self.world.thread(thread).map(|thread| thread.process);
                 let Some(process) = process else { return Ok(()) };
                 self.leaders.insert(process, thread);
+                self.users.image(thread);
                 self.began(process)
             }
             EventKind::Exit { process, .. } => {
@@ -210,6 +222,11 @@ impl<'a> Fold<'a> {
                 self.roots.remove(&process);
                 self.leaders.remove(&process);
                 self.foreign.exited(process);
+                Ok(())
+            }
+            EventKind::End { .. } => {
+                self.world.finish(step);
+                self.users.ended(thread);
                 Ok(())
             }
             _ => {
@@ -248,6 +265,9 @@ impl<'a> Fold<'a> {
     fn call(&mut self, thread: u32, tsc: u64, call: Call, step: Step) -> Result<(), ImageError> {
         let process = self.world.thread(thread).map(|thread| thread.process);
         self.foreign.called(thread, process, &call, &mut self.stored);
+        if !step.answered {
+            self.users.called(thread, &call);
+        }
         let asked = self.ask(thread, tsc, call, &step);
         self.world.finish(step);
         let Some(mut asked) = asked.map(Box::new) else { return Ok(()) };
@@ -268,8 +288,7 @@ impl<'a> Fold<'a> {
             return None;
         }
         let process = self.world.thread(thread)?.process;
-        let state = self.world.process(process).and_then(|process| process.state.as_ref());
-        let who = state.map_or((0, 0), |state| (state.uids[3], state.gids[3]));
+        let who = self.users.of(thread).unwrap_or((0, 0));
         let root = self.roots.get(&process).copied().unwrap_or(NodeId::ROOT);
         let mut asked = Asked {
             thread,
@@ -483,8 +502,7 @@ impl<'a> Fold<'a> {
                 self.opens.add(description, node, open.offset, append);
                 if u64::from(open.flags) & open_flag::ACCESS_MODE != 0 {
                     // Most likely it is the file of who may write to it.
-                    let who = (state.uids[3], state.gids[3]);
-                    self.tree.node_mut(node).about.writer.get_or_insert(who);
+                    self.tree.node_mut(node).about.written_by((state.uids[3], state.gids[3]));
                 }
                 if open.offset > 0
                     && let Some(content) = self.tree.content(node)

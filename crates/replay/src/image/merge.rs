@@ -309,6 +309,11 @@ impl Tree {
         let (about, other) = (&mut node.about, old.about);
         about.mode = about.mode.or(other.mode);
         about.owner = about.owner.or(other.owner);
+        about.writers |= other.writers;
+        about.taken_from |= other.taken_from;
+        if let Some(who) = other.writer {
+            about.written_by(who);
+        }
         about.links = about.links.or(other.links);
         about.mtime_ns = about.mtime_ns.or(other.mtime_ns);
         about.xattrs.extend(other.xattrs);

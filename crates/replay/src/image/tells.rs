@@ -177,9 +177,7 @@ impl Fold<'_> {
             return;
         }
         if flags & open_flag::ACCESS_MODE != 0 {
-            let about = &mut self.tree.node_mut(node).about;
-            about.writers |= about.writer.is_some_and(|first| first.0 != asked.who.0);
-            about.writer.get_or_insert(asked.who);
+            self.tree.node_mut(node).about.written_by(asked.who);
         }
         if flags & open_flag::TRUNC != 0 && self.tree.node(node).kind == Kind::File {
             self.change(node, |content| content.truncate(0));

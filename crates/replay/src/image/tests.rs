@@ -2,6 +2,7 @@
 
 mod guesses;
 mod hostile;
+mod owners;
 pub(crate) mod recording;
 
 use std::fs;

@@ -89,14 +89,27 @@ pub struct About {
     /// User and group.
     pub owner: Option<(u32, u32)>,
     /// Whoever changes something in a directory may do so: the first and whether there are others.
+    /// Of root, who may do anything, nothing follows.
     pub writer: Option<(u32, u32)>,
     pub writers: bool,
+    /// Somebody took away what was another one's.
+    pub taken_from: bool,
     /// Number of links.
     pub links: Option<u32>,
     /// Last modification.
     pub mtime_ns: Option<i64>,
     /// Extended attributes; the value may be unknown.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl About {
+    /// Somebody may write to it.
+    pub fn written_by(&mut self, who: (u32, u32)) {
+        if who.0 != 0 {
+            self.writers |= self.writer.is_some_and(|first| first.0 != who.0);
+            self.writer.get_or_insert(who);
+        }
+    }
 }
 
 /// What the program has changed of a file so far.
