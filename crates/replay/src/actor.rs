@@ -259,6 +259,10 @@ impl Actor<'_> {
                 1,
             );
         }
+        if self.maker.stands_in {
+            let what = "device nodes not made: empty files are in their place";
+            Outcome::count(&mut self.tally.withheld, what, 1);
+        }
         if self.maker.limited {
             Outcome::count(&mut self.tally.withheld, "limits not raised so far", 1);
         }

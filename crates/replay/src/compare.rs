@@ -122,7 +122,7 @@ impl FinalState {
 pub struct Scrutiny {
     /// Owners and groups.
     pub owners: bool,
-    /// Set-user-id and set-group-id bits of files, device nodes, and attributes that need privileges.
+    /// Set-user-id and set-group-id bits of files, the first also of directories, device nodes, and attributes that need privileges.
     pub privileged: bool,
 }
 
@@ -337,8 +337,12 @@ impl Comparison {
     }
 
     fn modes(&mut self, expected: &Entry, found: &Entry) {
-        let regular = expected.kind == FileKind::Regular;
-        let kept = if regular && !self.scrutiny.privileged { 0o1777 } else { 0o7777 };
+        let kept = match expected.kind {
+            _ if self.scrutiny.privileged => 0o7777,
+            FileKind::Regular => 0o1777,
+            FileKind::Directory => 0o3777,
+            _ => 0o7777,
+        };
         if expected.mode & kept != found.mode & kept {
             let text = |entry: &Entry| format!("{:04o}", entry.mode & kept);
             self.different(&expected.path, "mode", text(expected), text(found));

@@ -31,7 +31,7 @@ use crate::image::roles::{self, Role};
 use crate::memory::{Memory, Span};
 use crate::shared::Fill;
 use crate::space::Space;
-use crate::treatment::needs_privilege;
+use crate::treatment::{is_device, needs_privilege};
 use value::{Arguments, COUNT, Value, lower, put_word};
 
 /// Room beyond what the recording got, so that more can be noticed.
@@ -50,7 +50,9 @@ pub const TRANSFER_MAX: usize = 0x7fff_f000;
 /// A transfer takes what it can without waiting for a disk.
 const NOWAIT: usize = libc::RWF_NOWAIT as usize;
 /// Set-user-id and set-group-id.
-pub const PRIVILEGE_BITS: usize = 0o6000;
+pub const PRIVILEGE_BITS: usize = SET_USER_ID | SET_GROUP_ID;
+const SET_USER_ID: usize = 0o4000;
+const SET_GROUP_ID: usize = 0o2000;
 /// Memory that is there for each call: for bytes, and for what points to them, which no overflow of
 /// the former may reach.
 const CONTENTS_BYTES: usize = 256 << 10;
@@ -107,6 +109,8 @@ pub struct Maker {
     only_directory: bool,
     /// Set-user-id or set-group-id bits were taken away.
     pub withheld: bool,
+    /// A plain file was made in the place of a device node.
+    pub stands_in: bool,
     /// A limit was raised less than in the recording.
     pub limited: bool,
     /// Content was copied that cannot be shared here.
@@ -130,6 +134,7 @@ impl Maker {
             strict: false,
             only_directory: false,
             withheld: false,
+            stands_in: false,
             limited: false,
             copied: false,
             short: false,
@@ -184,6 +189,7 @@ impl Maker {
         self.pointers.clear();
         self.go_on = GoOn::No;
         self.withheld = false;
+        self.stands_in = false;
         self.limited = false;
         self.copied = false;
         self.only_directory = false;
@@ -238,18 +244,25 @@ impl Maker {
         }
     }
 
-    /// Set-user-id and set-group-id are never given to files.
+    /// Set-user-id and set-group-id are never given to files, and no device is made.
     fn mode(&mut self, call: &Call, number: usize) -> usize {
-        let mode = self.number(number);
+        const TYPE: usize = libc::S_IFMT as usize;
+        let mut mode = self.number(number);
+        if roles::of(call.nr) == Role::MakeNode && is_device(mode as u64) {
+            // What is done to the name goes on as it went.
+            mode = mode & !TYPE | libc::S_IFREG as usize;
+            self.stands_in = call.ret == 0;
+        }
         if mode & PRIVILEGE_BITS == 0 || call.ret_kind == events::Ret::Mode {
             return mode;
         }
-        let to_directory = mode & PRIVILEGE_BITS == 0o2000 && call.ret == 0;
+        self.withheld = true;
+        let to_directory = mode & SET_GROUP_ID != 0 && call.ret == 0;
         if to_directory && !self.strict && roles::of(call.nr) == Role::Mode {
             self.only_directory = true;
-            return mode;
+            self.withheld = mode & SET_USER_ID != 0;
+            return mode & !SET_USER_ID;
         }
-        self.withheld = true;
         mode & !PRIVILEGE_BITS
     }
 

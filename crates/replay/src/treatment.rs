@@ -1,6 +1,7 @@
 //! Which recorded calls are made again, and which are answered from the trace.
 
-mod other_bytes;
+mod file_names;
+mod inode_flags;
 
 use std::collections::HashSet;
 
@@ -16,7 +17,7 @@ use model::realm;
 
 use crate::execute::TRANSFER_MAX;
 use crate::image::roles::{self, Role};
-use other_bytes::OtherBytes;
+use file_names::FileNames;
 
 /// What is done with a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,9 +57,6 @@ const S_IFCHR: u64 = 0o020_000;
 const S_IFBLK: u64 = 0o060_000;
 const S_IFIFO: u64 = 0o010_000;
 
-/// Paths behind which other files are than their names say: at most so many are remembered.
-const ALIASES_MAX: usize = 100_000;
-
 /// File systems that are views of the kernel.
 const KERNELS: &[&[u8]] = &[
     b"proc",
@@ -78,8 +76,8 @@ const KERNELS: &[&[u8]] = &[
     b"pstore",
 ];
 
-/// Device nodes that are alike everywhere: null, zero and full.
-const EVERYWHERE: &[u64] = &[0x103, 0x105, 0x107];
+/// The mark of an open file that has only a placeholder here: no scan of a directory has so great a number.
+const PLACEHOLDER: u64 = u64::MAX - 1;
 
 /// Errors that tell about the machine of the recording, not about its files. A failed call changed
 /// nothing, so leaving it out changes nothing either.
@@ -111,13 +109,15 @@ pub struct Judge {
     pub privileged: bool,
     /// Device numbers of views of the kernel in the recording.
     views: HashSet<u64>,
-    /// Paths that lead to such views, or to devices.
-    aliases: HashSet<Vec<u8>>,
+    /// Paths that lead to such views, or to devices, if a link at their end is followed.
+    aliases: FileNames,
+    /// Files that the recording made immutable, or to be appended to.
+    guarded: FileNames,
     /// Files and pipes that hold bytes which no call tells.
-    other_bytes: OtherBytes,
+    other_bytes: FileNames,
     /// Files that requests may have written of which the trace has nothing: nobody knows how long they
     /// are.
-    written_unseen: OtherBytes,
+    written_unseen: FileNames,
     /// Open files of which the image may have filler where the trace has but a hash.
     untold: HashSet<Vec<u8>>,
     /// Counts what was learnt.
@@ -158,8 +158,16 @@ impl Judge {
     /// image has filler.
     pub fn new(preamble: &Preamble, privileged: bool, untold: HashSet<Vec<u8>>) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
-        let (aliases, other_bytes, written_unseen) = Default::default();
-        Judge { privileged, views, aliases, other_bytes, written_unseen, untold, learnt: 0 }
+        Judge {
+            privileged,
+            views,
+            aliases: FileNames::default(),
+            guarded: FileNames::default(),
+            other_bytes: FileNames::default(),
+            written_unseen: FileNames::default(),
+            untold,
+            learnt: 0,
+        }
     }
 
     /// What to do with a call that returned `ret`, whose descriptors are in `table` and whose memory is
@@ -176,6 +184,9 @@ impl Judge {
         paths: &[(u8, Vec<u8>)],
         learn: bool,
     ) -> Treatment {
+        if let Some(treatment) = self.changes_guard(said, call, ret, stored, table) {
+            return treatment;
+        }
         match said.replay {
             Replay::Numbers => return Treatment::Make { stream: false },
             Replay::Real => {}
@@ -199,8 +210,8 @@ impl Judge {
         if concerns_another_process(said.args, call) {
             return Treatment::Simulate;
         }
-        if makes_device(said.args, call) {
-            return Treatment::Withhold("device nodes not made");
+        if -ret == EPERM && self.is_guarded(said, call, table, paths) {
+            return Treatment::Simulate;
         }
         if names_receiver(said.args, call) {
             return Treatment::Simulate;
@@ -215,11 +226,12 @@ impl Judge {
         if ret < 0 && hides_its_reason(said, call, ret) {
             return Treatment::Simulate;
         }
-        if ret > 0 && asks_for_length_of_list(said.args, call) {
+        if (ret > 0 || -ret == ERANGE) && asks_for_length_of_list(said.args, call, ret) {
             return Treatment::Simulate;
         }
         if learn {
             self.learn(call, paths);
+            self.learn_target(said, call, ret, stored, paths);
         }
         let mut stream = false;
         let mut not_here = Vec::new();
@@ -238,8 +250,14 @@ impl Judge {
             return Treatment::Skip("it is in directories too deep to be followed");
         }
         // An empty path is that of the descriptor, which may be no path.
-        let here = |path: &[u8]| path.first() == Some(&b'/') && self.is_real(path);
-        let paths_here = paths.iter().all(|(_, path)| here(path));
+        let here = |arg: u8, path: &[u8]| {
+            // What is done to a link, wherever it leads, is done to a name.
+            let itself = || events::paths::means_link(call.nr, arg, &call.args);
+            path.first() == Some(&b'/')
+                && realm::is_real(path)
+                && (!self.aliases.has_now(path) || itself())
+        };
+        let paths_here = paths.iter().all(|(arg, path)| here(*arg, path));
         let wanted = said.args.iter().filter(|arg| matches!(arg.kind, Kind::Path)).count();
         if wanted > 0 {
             let unknown = paths.len() < wanted;
@@ -279,11 +297,12 @@ impl Judge {
         match description.origin {
             Origin::Path | Origin::Outside => {
                 let path = &description.path[..];
-                path.first() == Some(&b'/')
+                description.mark.get() != PLACEHOLDER
+                    && path.first() == Some(&b'/')
                     && !path.ends_with(b" (deleted)")
                     && !path.starts_with(b"/memfd:")
                     && !model::path::is_cut(path)
-                    && self.is_real(path)
+                    && realm::is_real(path)
             }
             Origin::Unnamed
             | Origin::Memory
@@ -291,6 +310,13 @@ impl Judge {
             | Origin::SocketPair
             | Origin::Passed => true,
             Origin::Socket | Origin::Anonymous | Origin::Taken => false,
+        }
+    }
+
+    /// Takes note of an open file that has only a placeholder here, whatever else gets its name.
+    pub fn is_placeholder(&self, description: &Description) {
+        if matches!(description.origin, Origin::Path) {
+            description.mark.set(PLACEHOLDER);
         }
     }
 
@@ -340,7 +366,9 @@ impl Judge {
 
     /// Takes note of names that a call has given to files, or taken.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
-        for files in [&mut self.other_bytes, &mut self.written_unseen] {
+        let files =
+            [&mut self.other_bytes, &mut self.written_unseen, &mut self.aliases, &mut self.guarded];
+        for files in files {
             if !files.is_empty() {
                 let exchanges = exchanges(said, call);
                 self.learnt += u64::from(files.learn_names(roles::of(call.nr), exchanges, paths));
@@ -387,21 +415,44 @@ impl Judge {
 
     /// Whether a path is one that the replay has.
     pub fn is_real(&self, path: &[u8]) -> bool {
-        realm::is_real(path) && !self.aliases.contains(path)
+        realm::is_real(path) && !self.aliases.has_now(path)
     }
 
     /// Takes note of what the call tells about the files behind its paths.
     fn learn(&mut self, call: &Call, paths: &[(u8, Vec<u8>)]) {
         let Some((_, path)) = paths.first() else { return };
-        let told = call.identities.iter().any(|(_, identity)| self.is_view(identity));
-        if told && self.aliases.len() < ALIASES_MAX {
-            self.learnt += u64::from(self.aliases.insert(path.clone()));
+        if call.identities.iter().any(|(_, identity)| self.is_view(identity, path)) {
+            self.learnt += u64::from(self.aliases.add(path));
         }
     }
 
-    fn is_view(&self, identity: &Identity) -> bool {
+    /// Takes note of a link that is made and leads to such a view.
+    fn learn_target(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        ret: i64,
+        stored: &mut dyn Contents,
+        paths: &[(u8, Vec<u8>)],
+    ) {
+        let [(_, link)] = paths else { return };
+        if said.row.act != Role::MakeLink || ret != 0 {
+            return;
+        }
+        let Some(data) = piece(&call.data, 0, part::WHOLE, 0, false) else { return };
+        let Ok(target) = stored.read(&data.content, libc::PATH_MAX as usize) else { return };
+        let target = target.split(|&c| c == 0).next().unwrap_or_default();
+        let above =
+            link.iter().rposition(|&c| c == b'/').map_or(&link[..0], |slash| &link[..slash]);
+        if !self.is_real(&model::path::resolve(above, target)) {
+            self.learnt += u64::from(self.aliases.add(link));
+        }
+    }
+
+    fn is_view(&self, identity: &Identity, path: &[u8]) -> bool {
         let device = match u64::from(identity.mode) & S_IFMT {
-            S_IFCHR => return !EVERYWHERE.contains(&identity.rdev),
+            // A replay has null, zero and full, under these names alone.
+            S_IFCHR => return !realm::is_real(path) || realm::is_stored(path),
             S_IFBLK => return true,
             _ => identity.dev,
         };
@@ -410,6 +461,7 @@ impl Judge {
 }
 
 const EACCES: i64 = libc::EACCES as i64;
+const ERANGE: i64 = libc::ERANGE as i64;
 const EPERM: i64 = libc::EPERM as i64;
 const EAGAIN: i64 = libc::EAGAIN as i64;
 const EINVAL: i64 = libc::EINVAL as i64;
@@ -468,10 +520,11 @@ fn names_receiver(args: &[Arg], call: &Call) -> bool {
         || in_message.is_some_and(|number| call.data.iter().any(|data| is_name(data, number)))
 }
 
-/// Whether the result is just the length of a list of attributes: some of them may be the system's.
-fn asks_for_length_of_list(args: &[Arg], call: &Call) -> bool {
-    args.iter().any(|arg| arg.name == "list")
-        && args.iter().zip(call.args).any(|(arg, size)| arg.name == "size" && size == 0)
+/// Whether the result is just how long a list of attributes is, or that it is too long: some of them
+/// may be the system's.
+fn asks_for_length_of_list(args: &[Arg], call: &Call, ret: i64) -> bool {
+    let bare = || args.iter().zip(call.args).any(|(arg, size)| arg.name == "size" && size == 0);
+    args.iter().any(|arg| arg.name == "list") && (-ret == ERANGE || bare())
 }
 
 /// Whether a call was to make its last path: that nothing is there is no reason for it to fail.
@@ -498,13 +551,9 @@ fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
     args.iter().zip(call.args).any(|(arg, value)| matches!(arg.kind, Kind::Pid) && value != 0)
 }
 
-fn makes_device(args: &[Arg], call: &Call) -> bool {
-    if !args.iter().any(|arg| matches!(arg.kind, Kind::Dev)) {
-        return false;
-    }
-    args.iter().zip(call.args).any(|(arg, value)| {
-        matches!(arg.kind, Kind::Mode) && [S_IFCHR, S_IFBLK].contains(&(value & S_IFMT))
-    })
+/// Whether a mode is that of a device node.
+pub fn is_device(mode: u64) -> bool {
+    matches!(mode & S_IFMT, S_IFCHR | S_IFBLK)
 }
 
 /// sendfile, splice, copy_file_range: from one descriptor to another.

@@ -9,7 +9,7 @@ use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};
 use crate::execute::{self, Region};
-use crate::treatment::{comparable_fields, needs_privilege};
+use crate::treatment::{comparable_fields, is_device, needs_privilege};
 
 /// How the bytes of a call compare.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,8 +31,10 @@ pub enum Verdict {
 
 const S_IFMT: u64 = 0o170_000;
 const S_IFDIR: u64 = 0o040_000;
-/// Set-user-id and set-group-id are taken away from files.
+const S_IFREG: u64 = 0o100_000;
+/// Set-user-id and set-group-id are taken away from files, and the first of them from directories.
 const PRIVILEGE_BITS: u64 = 0o6000;
+const SET_USER_ID: u64 = 0o4000;
 
 /// Compares all that came out. `owners` tells whether owners are those of the recording.
 pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> Verdict {
@@ -153,13 +155,15 @@ fn same_names(a: &[u8], b: &[u8]) -> bool {
 fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bool) -> Verdict {
     let Some(expected) = batch.one_stretch(piece) else { return Verdict::Unknown };
     let names = comparable_fields(layout);
-    let is_directory = |bytes: &[u8]| {
-        layout.fields.iter().any(|field| {
-            matches!(field.kind, FieldKind::Mode(_))
-                && number(bytes, field.offset, size(field.kind)) & S_IFMT == S_IFDIR
-        })
+    let mode = layout.fields.iter().find(|field| matches!(field.kind, FieldKind::Mode(_)));
+    let type_of = |bytes: &[u8]| {
+        mode.map(|mode| number(bytes, mode.offset, size(mode.kind))).unwrap_or(0) & S_IFMT
     };
-    let directory = is_directory(expected);
+    if is_device(type_of(expected)) && type_of(room) == S_IFREG {
+        // It stands where the device was.
+        return Verdict::Unknown;
+    }
+    let directory = type_of(expected) == S_IFDIR;
     for field in layout.fields {
         let name = field.name;
         if names.is_some_and(|names| !names.contains(&name)) {
@@ -178,9 +182,10 @@ fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bo
         }
         let (mut want, mut have) =
             (number(expected, field.offset, bytes), number(room, field.offset, bytes));
-        if matches!(field.kind, FieldKind::Mode(_)) && !directory {
-            want &= !PRIVILEGE_BITS;
-            have &= !PRIVILEGE_BITS;
+        if matches!(field.kind, FieldKind::Mode(_)) {
+            let withheld = if directory { SET_USER_ID } else { PRIVILEGE_BITS };
+            want &= !withheld;
+            have &= !withheld;
         }
         if want != have {
             let show = |value: u64| match field.kind {

@@ -26,7 +26,7 @@ const DEVICES: [&[u8]; 3] = [b"/dev/null", b"/dev/zero", b"/dev/full"];
 
 /// Reasons why something is not as it was.
 pub mod left_out {
-    pub const DEVICE: &str = "device nodes";
+    pub const DEVICE: &str = "device nodes (empty files are in their place)";
     pub const NEW_LINK: &str = "further names of a file on another file system";
     pub const SPECIAL: &str = "fifos and sockets that this file system does not take";
     pub const SIZE: &str = "files larger than this file system takes";
@@ -210,11 +210,7 @@ impl Assembly<'_> {
                 };
             }
             Kind::Link => self.link(above, name, id),
-            Kind::Fifo | Kind::Socket => self.special(above, name, id, kind),
-            Kind::Device => {
-                self.built.leave_out(left_out::DEVICE);
-                Ok(())
-            }
+            Kind::Fifo | Kind::Socket | Kind::Device => self.special(above, name, id, kind),
             Kind::File | Kind::Unknown => self.file(above, name, id, path),
         };
         made.or_else(|error| self.refused(path, error)).map(|()| None)
@@ -262,7 +258,15 @@ impl Assembly<'_> {
         id: NodeId,
         kind: Kind,
     ) -> io::Result<()> {
-        let of = if kind == Kind::Fifo { FileType::Fifo } else { FileType::Socket };
+        let of = match kind {
+            Kind::Fifo => FileType::Fifo,
+            Kind::Socket => FileType::Socket,
+            _ => {
+                // So much for its name, which calls may be about.
+                self.built.leave_out(left_out::DEVICE);
+                FileType::RegularFile
+            }
+        };
         remove(above, name)?;
         match rustix::fs::mknodat(above, name, of, Mode::RUSR | Mode::WUSR, 0) {
             Err(Errno::PERM | Errno::OPNOTSUPP) => {

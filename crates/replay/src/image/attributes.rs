@@ -14,6 +14,8 @@ use super::tree::{Kind, Node};
 
 /// Bits that give a program the rights of its owner or group.
 const SET_IDS: u32 = 0o6000;
+/// The first of them, which directories do not get either.
+const SET_USER_ID: u32 = 0o4000;
 /// The bit of directories in which only owners remove.
 const STICKY: u32 = 0o1000;
 
@@ -49,8 +51,9 @@ pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> 
     }
     if kind != Kind::Link {
         let mut mode = permissions(node, kind);
-        if kind != Kind::Directory && mode & SET_IDS != 0 {
-            mode &= !SET_IDS;
+        let withheld = if kind == Kind::Directory { SET_USER_ID } else { SET_IDS };
+        if mode & withheld != 0 {
+            mode &= !withheld;
             built.leave_out(SET_ID_BITS);
         }
         let mode = Mode::from_raw_mode(mode);
@@ -81,6 +84,7 @@ fn permissions(node: &Node, kind: Kind) -> u32 {
     let about = &node.about;
     match (about.mode, kind) {
         (Some(mode), _) => mode,
+        (None, Kind::Directory) if about.writers && about.taken_from => 0o777,
         (None, Kind::Directory) if about.writers => 0o777 | STICKY,
         (None, Kind::Directory) => 0o755,
         (None, _) if about.writers => 0o666,

@@ -22,6 +22,8 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 400;
 /// Set-user-id and set-group-id.
 const SET_IDS: u32 = 0o6000;
+/// The first of them, which directories do not get either.
+const SET_USER_ID: u32 = 0o4000;
 /// What a name takes beyond its bytes.
 const FILE_BYTES: u64 = 256;
 
@@ -223,17 +225,30 @@ impl Copy<'_> {
                 ranges(from.as_fd(), to.as_fd(), data.into_iter())?;
                 self.attributes(from.as_fd(), to.as_fd(), &stat)?;
             }
-            FileType::Fifo | FileType::Socket => {
-                let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-                rustix::fs::mknodat(to, name, kind, mode, 0)?;
-                self.own_name(to, name, &stat)?;
-                // The umask has taken some of it.
-                rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
-                self.built.special += 1;
+            FileType::Fifo | FileType::Socket => self.special(to, name, kind, &stat)?,
+            _ => {
+                self.special(to, name, FileType::RegularFile, &stat)?;
+                self.built.leave_out(DEVICE);
             }
-            _ => self.built.leave_out(DEVICE),
         }
         Ok(None)
+    }
+
+    /// A file that nothing is in.
+    fn special(
+        &mut self,
+        to: &OwnedFd,
+        name: &[u8],
+        kind: FileType,
+        stat: &Stat,
+    ) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+        rustix::fs::mknodat(to, name, kind, mode, 0)?;
+        self.own_name(to, name, stat)?;
+        // The umask has taken some of it.
+        rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
+        self.built.special += 1;
+        Ok(())
     }
 
     /// Gives what cannot be opened to its owner.
@@ -268,8 +283,12 @@ impl Copy<'_> {
             (Uid::from_raw_unchecked(stat.st_uid), Gid::from_raw_unchecked(stat.st_gid));
         self.own(rustix::fs::fchown(to, Some(uid), Some(gid)))?;
         let mut mode = stat.st_mode & 0o7777;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && mode & SET_IDS != 0 {
-            mode &= !SET_IDS;
+        let withheld = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => SET_IDS,
+            _ => SET_USER_ID,
+        };
+        if mode & withheld != 0 {
+            mode &= !withheld;
             self.built.leave_out("set-user-id and set-group-id bits");
         }
         rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?;

@@ -92,11 +92,16 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u32
     | libc::CLONE_NEWTIME as u32;
 
+/// Types of what mknod makes: no devices.
+const NODES: &[u32] = &[0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK];
+
 /// Arguments that rows are never replayed with: name, argument, mask and values.
 const NARROWED: &[(&str, u8, u32, &[u32])] = &[
     ("socketpair", 0, u32::MAX, &[libc::AF_UNIX as u32]),
     // Large pages are the whole machine's.
     ("memfd_create", 1, libc::MFD_HUGETLB, &[0]),
+    ("mknod", 1, libc::S_IFMT, NODES),
+    ("mknodat", 2, libc::S_IFMT, NODES),
     ("chmod", 1, libc::S_ISUID, &[0]),
     ("fchmod", 1, libc::S_ISUID, &[0]),
     ("fchmodat", 2, libc::S_ISUID, &[0]),
@@ -362,6 +367,8 @@ mod tests {
             ("socketpair", 0, libc::AF_UNIX, libc::AF_TIPC),
             ("memfd_create", 1, libc::MFD_CLOEXEC as i32, libc::MFD_HUGETLB as i32),
             ("fchmodat", 2, 0o2777, 0o4755),
+            ("mknod", 1, 0o100_644, 0o020_644),
+            ("mknodat", 2, 0o010_644, 0o060_644),
         ] {
             assert!(with(name, argument, good) && !with(name, argument, bad), "{name}");
         }

@@ -331,6 +331,7 @@ impl Planner<'_> {
     /// A call whose result is taken as it is: only the numbers of its descriptors are taken up.
     fn simulate(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
         self.count_simulated();
+        step.gives().for_each(|(_, entry)| self.judge.is_placeholder(&entry.description));
         let placed: Box<[Placed]> = step
             .gives()
             .map(|(fd, entry)| Placed { fd, close_on_exec: entry.close_on_exec })

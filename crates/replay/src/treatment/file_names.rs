@@ -1,5 +1,5 @@
-//! Files that hold bytes which no call tells: stores to memory changed them, or filler was written to
-//! them. What is read of them, when it comes out otherwise, proves nothing, under whatever name.
+//! Files of which something is known that does not show here, such as bytes that no call tells, under
+//! whatever names they get.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ const NAME_BYTES: usize = 64;
 
 /// Their names.
 #[derive(Default)]
-pub struct OtherBytes {
+pub struct FileNames {
     /// All that they ever had: who has a file open knows it by an old one. Whether one is there still.
     paths: BTreeMap<Vec<u8>, bool>,
     bytes: usize,
 }
 
-impl OtherBytes {
+impl FileNames {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
@@ -26,6 +26,18 @@ impl OtherBytes {
     /// Whether a file is one.
     pub fn has(&self, path: &[u8]) -> bool {
         self.paths.contains_key(path)
+    }
+
+    /// Whether a file has this name now that is one.
+    pub fn has_now(&self, path: &[u8]) -> bool {
+        self.paths.get(path) == Some(&true)
+    }
+
+    /// A file is none any more.
+    pub fn forget(&mut self, path: &[u8]) {
+        if let Some(there) = self.paths.get_mut(path) {
+            *there = false;
+        }
     }
 
     /// Takes note of one. Whether that is new.
@@ -49,9 +61,7 @@ impl OtherBytes {
     /// A name is gone, with all that is below.
     pub fn gone(&mut self, path: &[u8]) {
         let below = [path, b"/"].concat();
-        if let Some(there) = self.paths.get_mut(path) {
-            *there = false;
-        }
+        self.forget(path);
         let names = self.paths.range_mut(below.clone()..);
         names
             .take_while(|(path, _)| path.starts_with(&below))
@@ -109,7 +119,7 @@ mod tests {
 
     #[test]
     fn names_are_kept_track_of() {
-        let mut files = OtherBytes::default();
+        let mut files = FileNames::default();
         assert!(
             files.add(b"/a/x") && files.add(b"/a/b/y") && files.add(b"/ab") && !files.add(b"/ab")
         );
@@ -126,7 +136,7 @@ mod tests {
 
     #[test]
     fn no_more_is_remembered_than_there_is_room() {
-        let mut files = OtherBytes::default();
+        let mut files = FileNames::default();
         files.add(b"/d/x");
         let long = [&b"/"[..], &[b'a'; 4000]].concat();
         for n in 0..20_000 {

@@ -1,0 +1,62 @@
+//! Files that nobody may change, or only append to (`chattr +i`, `+a`). No replay makes one, as it would
+//! be in the way of who clears the place; what was refused because of it is taken as recorded.
+
+use events::layout::{self, Layout};
+use events::record::part;
+use events::shape::{Dir, Kind, Of};
+use model::contents::piece;
+use model::{Contents, DescriptorTable};
+use trace::event::Call;
+
+use super::{Judge, Said, Treatment, files};
+
+/// The structs that set such flags in their first word, and the bits that mean these two.
+const SETTERS: [(&Layout, u32); 2] = [(&layout::INODE_FLAGS, 0x30), (&layout::FSXATTR, 0x18)];
+
+impl Judge {
+    /// What to do with a call if it sets or clears such flags.
+    pub(super) fn changes_guard(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        ret: i64,
+        stored: &mut dyn Contents,
+        table: &DescriptorTable,
+    ) -> Option<Treatment> {
+        let (number, bits) =
+            said.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
+                Kind::Buf(Dir::In, Of::Struct(of), _) => {
+                    let setter = SETTERS.iter().find(|(layout, _)| std::ptr::eq(*layout, of))?;
+                    Some((number, setter.1))
+                }
+                _ => None,
+            })?;
+        let file = files(said, call, table).next().filter(|_| ret == 0)?;
+        let data = piece(&call.data, number, part::WHOLE, 0, false)?;
+        let bytes = stored.read(&data.content, 4).ok()?;
+        if u32::from_le_bytes(*bytes.first_chunk()?) & bits == 0 {
+            self.guarded.forget(&file.path);
+            return None;
+        }
+        self.guarded.add(&file.path);
+        Some(Treatment::Withhold("files not made immutable or append-only"))
+    }
+
+    /// Whether such a file may be why a call was refused: it is one that the call is about, or the
+    /// directory of one.
+    pub(super) fn is_guarded(
+        &self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> bool {
+        let above = |path: &[u8]| {
+            let slash = path.iter().rposition(|&c| c == b'/').unwrap_or(0);
+            self.guarded.has_now(&path[..slash.max(1).min(path.len())])
+        };
+        !self.guarded.is_empty()
+            && (files(said, call, table).any(|file| self.guarded.has_now(&file.path))
+                || paths.iter().any(|(_, path)| self.guarded.has_now(path) || above(path)))
+    }
+}
