@@ -148,8 +148,6 @@ CASES(
     {.name = "ends_at_bad_piece", .function = ends_at_bad_piece},
     {.name = "from_another_process", .function = from_another_process},
     {.name = "mapped_by_pieces", .function = mapped_by_pieces},
-    {.name = "same_buffer_twice", .function = same_buffer_twice,
-     .known = "replay: pieces of a vector that share memory are replayed as if they did not"},
+    {.name = "same_buffer_twice", .function = same_buffer_twice},
     {.name = "big_and_odd", .function = big_and_odd},
-    {.name = "wrong_directions", .function = wrong_directions,
-     .known = "replay: a readv of a directory fails by its pieces first"}, )
+    {.name = "wrong_directions", .function = wrong_directions}, )

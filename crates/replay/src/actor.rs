@@ -3,6 +3,7 @@
 
 mod begin;
 mod flow;
+mod holes;
 mod portion;
 
 use std::cell::Cell;
@@ -278,6 +279,9 @@ impl Actor<'_> {
         let appeals = action.overlapped && call.proof != Proof::Never;
         if appeals && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
+        }
+        if holes::are_asked_for(call) {
+            result = holes::excuse(call, result);
         }
         if call.proof != Proof::Always || call.unseen {
             result = self.excuse(call, result);

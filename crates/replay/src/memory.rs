@@ -22,7 +22,7 @@ pub struct Span {
 
 impl Span {
     /// Of nothing.
-    const EMPTY: Span = Span { start: NonNull::dangling(), len: 0 };
+    pub const EMPTY: Span = Span { start: NonNull::dangling(), len: 0 };
 
     /// Of memory that the kernel only reads.
     #[inline]

@@ -11,6 +11,8 @@ use crate::shared::Fill;
 
 /// Elements that the kernel takes in one vector at most.
 const ELEMENTS_MAX: usize = 1024;
+/// Room for what a call that failed may read.
+const ROOM_MAX: usize = 64 << 10;
 /// Bytes of an element.
 const ELEMENT: usize = size_of::<libc::iovec>();
 
@@ -57,16 +59,21 @@ impl Maker {
             (false, true) => call.ret as usize,
             (false, false) => call.ret.max(0) as usize + SLACK,
         };
-        for (at, len) in lens.iter().enumerate() {
+        let bounded = |len: &usize| {
             let len = (*len).min(left);
             left -= len;
+            len
+        };
+        let lens: Vec<usize> = lens.iter().map(bounded).collect();
+        let room = if goes_in { Vec::new() } else { self.room_for(bytes, &lens) };
+        for (at, len) in lens.into_iter().enumerate() {
             let index = at as u16;
             let piece = find(batch, call, number, part::CONTENT, index, false);
             let span = match (goes_in, piece) {
                 (true, Some(piece)) => self.bytes_in(batch, piece, len, fill),
                 (true, None) => self.contents.copy(std::iter::empty(), len, fill),
                 (false, _) => {
-                    let span = self.contents.take(len);
+                    let span = room[at];
                     self.add_region(number, part::CONTENT, index, span);
                     span
                 }
@@ -75,6 +82,32 @@ impl Maker {
         }
         self.go_on = super::GoOn::Vector { pointer: number };
         Value::Memory(vector)
+    }
+
+    /// Room for what comes out, of so much for each element. What comes last is what is there in the end,
+    /// so elements that shared memory lie to each other as they did.
+    fn room_for(&mut self, elements: &[u8], lens: &[usize]) -> Vec<Span> {
+        let base = |element: &[u8]| element.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+        let bases = elements.chunks_exact(ELEMENT).map(base);
+        let mut sorted: Vec<(u64, usize)> = bases.zip(0..).collect();
+        sorted.sort_unstable();
+        let mut room = vec![Span::EMPTY; lens.len()];
+        let mut rest = &sorted[..];
+        while let Some(&(begin, first)) = rest.first() {
+            let mut end = begin.saturating_add(lens[first] as u64);
+            let mut size = 1;
+            while let Some(&(base, number)) = rest.get(size).filter(|(base, _)| *base < end) {
+                end = end.max(base.saturating_add(lens[number] as u64));
+                size += 1;
+            }
+            let (together, others) = rest.split_at(size);
+            let all = self.contents.take((end - begin) as usize);
+            for &(base, number) in together {
+                room[number] = all.after((base - begin) as usize).first(lens[number]);
+            }
+            rest = others;
+        }
+        room
     }
 
     /// A vector of so many elements, of a byte each.
@@ -87,8 +120,8 @@ impl Maker {
         vector
     }
 
-    /// The elements of a call that failed: their lengths may be why. Nothing lies behind them but what
-    /// is stored.
+    /// The elements of a call that failed: their lengths may be why. Behind them lies what is stored, and
+    /// room for a little to be read if it was not for the memory that it failed.
     fn vector_as_it_was(
         &mut self,
         batch: &Batch,
@@ -97,12 +130,15 @@ impl Maker {
         vector: Span,
         lens: &[usize],
     ) {
+        let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
+        let has_room = sum <= ROOM_MAX && call.ret != -i64::from(libc::EFAULT);
         for (index, &len) in lens.iter().enumerate() {
             let piece = find(batch, call, number, part::CONTENT, index as u16, false);
             let stored = piece.filter(|piece| batch.stored_len(piece) >= len);
             let at = match stored {
                 Some(piece) => Value::Memory(self.bytes_in(batch, piece, len, &Fill::Zeros)),
                 None if len == 0 => Value::Memory(self.contents.take(1)),
+                None if has_room => Value::Memory(self.contents.take(len)),
                 None => Value::Nowhere,
             };
             put_element(vector, index, at, len);

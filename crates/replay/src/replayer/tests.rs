@@ -24,6 +24,7 @@ const O_RDWR: u64 = 2;
 const O_CREAT: u64 = 0o100;
 const O_EXCL: u64 = 0o200;
 const ENOENT: i64 = -2;
+const ENXIO: i64 = -6;
 const EBADF: i64 = -9;
 const EAGAIN: i64 = -11;
 const EEXIST: i64 = -17;
@@ -450,4 +451,26 @@ fn results_tell_the_order_of_calls_on_one_name() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn where_holes_are_is_for_the_file_system_to_say() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let path = dir.path().join("file");
+    fs::write(&path, [b'a'; 5000]).expect("there is room");
+    let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
+    r.open(path.to_str().expect("text"), 0, 3);
+    let (data, hole) = (libc::SEEK_DATA as u64, libc::SEEK_HOLE as u64);
+    // It had data from 4096 on, and a hole behind 4999; the offset is where it was then.
+    r.numbers("lseek", &[3, 0, data], 4096);
+    r.read(3, &[b'a'; 900]);
+    r.numbers("lseek", &[3, 4999, data], ENXIO);
+    r.read(3, &[b'a'; 4]);
+    r.numbers("lseek", &[3, 0, hole], 10);
+    r.read(3, &[b'a'; 10]);
+    agrees(&r);
+    assert_eq!(replayed(&r).unverified, 2);
+    r.numbers("lseek", &[3, 9000, data], 9000);
+    r.numbers("lseek", &[3, 0, libc::SEEK_CUR as u64], 10);
+    assert_eq!(replayed(&r).mismatches.returned, 1, "the offset moved on");
 }
