@@ -162,6 +162,16 @@ impl Tree {
         found
     }
 
+    /// What was taken for one directory under two paths is two: they have different inodes.
+    pub fn deny_being_one(&mut self, id: NodeId) {
+        let node = self.node(id);
+        let Some(link) = node.guessed_by.filter(|_| node.initial) else { return };
+        if self.node(link).guessed {
+            let paths = [id, link].into_iter().filter_map(|id| self.path_at_first(id));
+            self.denied.extend(paths.collect::<Vec<_>>());
+        }
+    }
+
     /// What was taken for a link is the directory, and the other way round. Gives the directory.
     fn swap(&mut self, link: NodeId) -> NodeId {
         let Some(real) = self.node(link).through.map(|real| self.find(real)) else { return link };

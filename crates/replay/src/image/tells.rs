@@ -285,6 +285,9 @@ impl Fold<'_> {
         }
         self.tree.node_mut(node).firm |= on_link;
         let inode = (told.dev, told.ino);
+        if self.tree.node(node).inode.is_some_and(|known| known != inode) {
+            self.tree.deny_being_one(node);
+        }
         if self.tree.node(node).inode.is_none() {
             let known = self.tree.by_inode.get(&inode).copied().map(|id| self.tree.find(id));
             match known.filter(|known| *known != node && self.tree.node(*known).names > 0) {

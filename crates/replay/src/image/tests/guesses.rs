@@ -49,6 +49,22 @@ fn what_both_turn_out_to_be_directories_is_not_made_one() {
 }
 
 #[test]
+fn directories_with_different_inodes_are_not_made_one() {
+    let mut r = Recording::new("/");
+    // In truth the file in `etc` is a link, of which nobody told.
+    r.stat("/etc/os-release", stat(1, 10, 0o100644).size(3));
+    r.stat("/usr/lib/os-release", stat(1, 10, 0o100644).size(3));
+    r.stat("/usr/lib", stat(1, 20, 0o040755));
+    r.stat("/etc", stat(1, 21, 0o040755));
+    r.stat("/etc/xdg", stat(1, 22, 0o040755));
+    let image = r.image();
+    assert!(is_directory(&image, "etc") && is_directory(&image, "usr/lib"));
+    assert_eq!(image.names("etc"), ["os-release", "xdg"]);
+    assert_eq!(image.names("usr/lib"), ["os-release"]);
+    assert_eq!(target(&image, "usr/lib/os-release").as_deref(), Some("../../etc/os-release"));
+}
+
+#[test]
 fn of_two_paths_to_a_file_the_one_that_is_told_to_be_no_link_is_the_file() {
     let mut r = Recording::new("/");
     r.stat("/a/link", stat(1, 10, 0o100644).size(3));
