@@ -169,6 +169,5 @@ CASES(
     {.name = "teed", .function = teed},
     {.name = "chain_of_children", .function = chain_of_children},
     {.name = "polled", .function = polled},
-    {.name = "opened_by_link", .function = opened_by_link,
-     .known = "replay: a pipe's end that is opened again by its link has the mode it had"},
+    {.name = "opened_by_link", .function = opened_by_link},
     {.name = "both_ends_of_fifo", .function = both_ends_of_fifo}, )

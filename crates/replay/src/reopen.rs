@@ -29,6 +29,11 @@ const USE_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_PATH
     | libc::O_CLOEXEC;
 
+/// Null, zero and full, the devices of a jail.
+const DEVICES: [u64; 3] = [0x103, 0x105, 0x107];
+/// The file system of pipes without a name.
+const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
+
 /// Descriptors that come with a request: the file, and where the answer goes.
 const ASKED_WITH: usize = 2;
 
@@ -50,6 +55,11 @@ fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 fn file_type(file: impl AsFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
+}
+
+/// Whether a pipe has no name.
+fn is_pipe(file: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstatfs(file)?.f_type == PIPEFS)
 }
 
 /// Sends a number and descriptors.
@@ -115,8 +125,8 @@ impl Desk {
     }
 
     fn try_ask(&self, file: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
-        if file_type(file)? == FileType::Fifo {
-            // The ends of a pipe have no offset: a copy does as well.
+        if file_type(file)? == FileType::Fifo && !is_pipe(file)? {
+            // Who opens a named one waits for the other side; a copy does as well, as it has no offset.
             let new = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
             let kept = if flags & libc::O_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 };
             rustix::io::fcntl_setfd(&new, rustix::io::FdFlags::from_bits_retain(kept as u32))?;
@@ -152,7 +162,13 @@ impl Desk {
 
     /// Opens a file again, if that neither waits nor does anything else.
     fn open(&self, file: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
-        if !matches!(file_type(file)?, FileType::RegularFile | FileType::Directory) {
+        let opens_at_once = match file_type(file)? {
+            FileType::RegularFile | FileType::Directory => true,
+            FileType::Fifo => is_pipe(file)?,
+            FileType::CharacterDevice => DEVICES.contains(&rustix::fs::fstat(file)?.st_rdev),
+            _ => false,
+        };
+        if !opens_at_once {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
         let path = format!("self/fd/{}", file.as_raw_fd());
@@ -197,6 +213,31 @@ mod tests {
             let flags = libc::O_WRONLY | libc::O_TRUNC | libc::O_CREAT | libc::O_EXCL;
             desk.try_ask(file.as_fd(), flags).unwrap();
             assert_eq!(file.metadata().unwrap().len(), 0);
+        });
+    }
+
+    #[test]
+    fn ends_of_pipes_and_devices_are_opened_as_is_asked() {
+        with_desk(|desk| {
+            let (mut out, end) = std::io::pipe().unwrap();
+            drop(end);
+            let mut end = File::from(desk.try_ask(out.as_fd(), libc::O_WRONLY).unwrap());
+            end.write_all(b"hello").unwrap();
+            drop(end);
+            let mut text = String::new();
+            out.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "hello");
+            let null = File::open("/dev/null").unwrap();
+            let mut null = File::from(desk.try_ask(null.as_fd(), libc::O_WRONLY).unwrap());
+            null.write_all(b"x").unwrap();
+            // Named ones may have to wait for somebody.
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("fifo");
+            let all = Mode::RUSR | Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, all, 0).unwrap();
+            let fifo = File::options().read(true).write(true).open(&path).unwrap();
+            let again = desk.try_ask(fifo.as_fd(), libc::O_RDONLY).unwrap();
+            File::from(again).write_all(b"it is a copy").unwrap();
         });
     }
 
