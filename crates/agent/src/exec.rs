@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind, enter_flag};
+use events::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 use linux_raw_sys::general as raw;
 use ring::{answer, exec_state, request};
 
@@ -26,10 +26,14 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let row = enter(context, nr, &args, enter_flag::NO_RETURN);
     if !context.silent {
-        let quietly =
-            sys::is_quiet() || rights::are_gained(context, nr as u32, &args) || refuses_code();
-        let mut gap = quietly.then_some(0);
-        if !quietly {
+        let mut gap = if sys::is_quiet() {
+            Some(unfollowed::FILTER)
+        } else if rights::are_gained(context, nr as u32, &args) {
+            Some(unfollowed::GAINS_RIGHTS)
+        } else {
+            refuses_code().then_some(unfollowed::NO_CODE)
+        };
+        if gap.is_none() {
             if let Some(slot) = context.slot {
                 let sigsys = context.mask & signal_bit(raw::SIGSYS);
                 slot.exec_blocked.store(sigsys, Ordering::Relaxed);
@@ -43,9 +47,9 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
             gap = (reply == answer::NOT_ATTACHED).then_some(EPERM);
         }
         // If the call fails, the recorder forgets this.
-        if let Some(errno) = gap {
+        if let Some(why) = gap {
             let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-            Stream::record(context, &[head, sys::tsc(), errno]);
+            Stream::record(context, &[head, sys::tsc(), why]);
             Stream::publish(context);
         }
         // Counted now: a call that succeeds never comes back.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind};
+use events::record::{GapWhy, Header, RecordKind, unfollowed};
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 
@@ -135,6 +135,8 @@ enum Filter {
 
 fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
     match (nr, args[0] as u32, args[1] as u32) {
+        // By this programs find out whether there is such a call, with other threads beside them.
+        (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, flags) if (flags, args[2]) != (0, 0) => None,
         (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, _)
         | (raw::__NR_prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Filter::Strict),
         (raw::__NR_seccomp, SECCOMP_SET_MODE_FILTER, _)
@@ -185,7 +187,7 @@ fn set_gs(context: &mut Context, base: u64) -> i64 {
         return 0;
     }
     let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-    Stream::record(context, &[head, sys::tsc(), base]);
+    Stream::record(context, &[head, sys::tsc(), unfollowed::GS]);
     EPERM
 }
 

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag};
+use events::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 use linux_raw_sys::general as raw;
 use ring::slot_state;
 
@@ -117,7 +117,8 @@ fn settle(
         && ret > 0
     {
         let head = Header::new(RecordKind::Gap, why as u8, 0, 0).to_word();
-        Stream::record(context, &[head, sys::tsc(), 0]);
+        let detail = if why == GapWhy::NotFollowed { unfollowed::FILTER } else { 0 };
+        Stream::record(context, &[head, sys::tsc(), detail]);
     }
     let (Some(arena), Ok(Reserved { index, generation })) = (context.arena, reserved) else {
         return;

@@ -120,7 +120,10 @@ pub fn exit_code_help() -> String {
     for (code, meaning) in EXIT_CODES {
         let _ = writeln!(text, "  {code:>3}  {meaning}");
     }
-    text.push_str("Otherwise record ends as PROGRAM did: with its exit code, or by its signal.\n");
+    text.push_str("Otherwise record ends as PROGRAM did: with its exit code, or by its signal. That a trace\n");
+    text.push_str(
+        "is not complete, or was taken away, it says; info --verify tells by its exit code.\n",
+    );
     text
 }
 

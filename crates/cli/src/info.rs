@@ -1,6 +1,7 @@
 //! `reenact info`: what a trace holds, and the proof that nothing is missing.
 
 mod output;
+mod programs;
 pub mod summary;
 
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod summary;
+mod written;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,9 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 
 use events::record::GapWhy;
 use model::names;
+use recorder::start_thread;
 use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
 use ring::DataMode;
 use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
@@ -26,6 +29,8 @@ use trace::{Compress, WriterOptions};
 use crate::failure::{self, Failure};
 use crate::output;
 use crate::output::Pending;
+
+use written::Written;
 
 /// The agent, built for this very version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
@@ -87,6 +92,18 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
              only root can record it with them"
         ));
     }
+    let done = Arc::new(AtomicBool::new(false));
+    // While there is no program yet that would go on without us.
+    let waiting = {
+        let done = Arc::clone(&done);
+        let wait = move || {
+            let result = recorder.join();
+            done.store(true, Ordering::SeqCst);
+            ring_requests(arena);
+            result
+        };
+        start_thread("wait", wait).map_err(|error| ours(&error))?
+    };
     let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
     if let Err(error) = supervisor.launch(program, &mut observer) {
         let failure = launch_failure(&error);
@@ -98,24 +115,16 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         }
         return Err(failure);
     }
-    let done = Arc::new(AtomicBool::new(false));
-    let waiting = {
-        let done = Arc::clone(&done);
-        std::thread::spawn(move || {
-            let result = recorder.join();
-            done.store(true, Ordering::SeqCst);
-            ring_requests(arena);
-            result
-        })
-    };
     let outcome = supervisor.serve(&mut observer, &done);
     if let Outcome::Abandoned(signal) = outcome {
         failure::warn("told to end once more: the trace has no end");
         return Ok(end_by(signal));
     }
     let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
+    let mut len = None;
     match summary {
         Ok(summary) => {
+            len = summary.unfinished.is_none().then_some(summary.trace_bytes);
             if !args.quiet {
                 let path = (!output.is_stdout).then(|| observer.output.path());
                 failure::tell(&summary::text(&summary, path));
@@ -125,6 +134,9 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     }
     if let Some(text) = &observer.misplaced {
         failure::warn(text);
+    }
+    if let Some(text) = output.written.and_then(|file| file.lost(observer.output.path(), len)) {
+        failure::warn(&text);
     }
     Ok(match outcome {
         Outcome::Ended(status) if libc::WIFSIGNALED(status) => end_by(libc::WTERMSIG(status)),
@@ -149,6 +161,8 @@ struct Output {
     /// Nothing else may be written to our standard output.
     is_stdout: bool,
     pending: Pending,
+    /// The file, if it is one that has a name.
+    written: Option<Written>,
 }
 
 fn create(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
@@ -159,11 +173,12 @@ fn create(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
     let (file, pending) = output::create(&path, args.force, &[]).map_err(Failure::Recorder)?;
     if path.as_os_str() == "-" {
         let sink = Sink::Stream(Box::new(file));
-        return Ok(Output { sink, device: 0, is_stdout: true, pending });
+        return Ok(Output { sink, device: 0, is_stdout: true, pending, written: None });
     }
     let device = file.metadata().map_or(0, |meta| meta.dev());
     let is_stdout = is_standard_output(&file);
-    Ok(Output { sink: Sink::File(file), device, is_stdout, pending })
+    let written = Written::new(&file);
+    Ok(Output { sink: Sink::File(file), device, is_stdout, pending, written })
 }
 
 /// Whether a file that was opened by its name is our standard output, as /dev/stdout is. What is
@@ -287,7 +302,9 @@ impl Observer for Glue {
     }
 
     fn not_followed(&mut self, pid: u32, process: u32, why: &str) {
-        let text = format!("process {pid} (number {process}) runs a program unrecorded: {why}");
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+        let program = program.map_or("a program".into(), |path| path.display().to_string());
+        let text = format!("{program} runs unrecorded: {why}");
         self.handle.not_followed(process, pid, text);
     }
 
@@ -306,7 +323,7 @@ impl Observer for Glue {
         u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid))
     }
 
-    fn moved(&mut self, from: usize, to: usize, arena: ring::Arena) -> bool {
+    fn moved(&mut self, from: usize, to: usize, arena: ring::Arena) -> Receiver<()> {
         if to / ring::SLOTS == self.arenas.len() {
             self.arenas.push(arena);
         }

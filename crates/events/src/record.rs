@@ -185,6 +185,19 @@ pub enum GapWhy {
     Traced = 13,
 }
 
+/// What comes with a gap of the kind `NotFollowed` that an agent tells: one of these reasons, or the
+/// error of a try to attach.
+pub mod unfollowed {
+    /// The program's seccomp filter forbids what recording needs.
+    pub const FILTER: u64 = 0x1_0001;
+    /// The program gains rights when it starts.
+    pub const GAINS_RIGHTS: u64 = 0x1_0002;
+    /// The program's memory may not be made executable.
+    pub const NO_CODE: u64 = 0x1_0003;
+    /// The program wanted to set `%gs`.
+    pub const GS: u64 = 0x1_0004;
+}
+
 impl GapWhy {
     /// Whether it tells how a trace was made out of something else, and nothing went wrong.
     pub const fn is_on_purpose(self) -> bool {

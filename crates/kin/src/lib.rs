@@ -10,6 +10,7 @@ pub mod maps;
 mod patience;
 pub mod pidfd;
 pub mod status;
+mod threads;
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,6 +23,7 @@ use std::time::Duration;
 pub use patience::Patience;
 pub use pidfd::{Credentials, Identity, Mark, own_credentials};
 pub use status::proc_is_ours;
+pub use threads::start_thread;
 
 use maps::Which;
 

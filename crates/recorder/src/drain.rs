@@ -249,7 +249,7 @@ impl Drain {
                 // A stream is in order: what was told before the end stands before it.
                 self.read_mail();
                 if let Some((pid, text)) = silence {
-                    let text = format!("process {pid} (number {process}): {text}");
+                    let text = text.to_string();
                     let (why, detail) = (GapWhy::NotFollowed, pid.into());
                     self.out.event(RECORDER, tsc, EventKind::Gap { why, detail, text });
                 }

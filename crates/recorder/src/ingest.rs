@@ -4,6 +4,7 @@
 //! every word is read once and checked, and nothing grows without a bound.
 
 mod note;
+mod unfollowed;
 mod withhold;
 
 use std::rc::Rc;
@@ -468,7 +469,12 @@ impl Stream {
                 if why == GapWhy::Traced {
                     out.note_traced(detail);
                 }
-                out.event(me.thread, tsc, EventKind::Gap { why, detail, text: String::new() });
+                let text = if why == GapWhy::NotFollowed {
+                    unfollowed::text(detail)
+                } else {
+                    String::new()
+                };
+                out.event(me.thread, tsc, EventKind::Gap { why, detail, text });
             }
             RecordKind::End => {
                 self.close_any_call(out);
@@ -564,17 +570,7 @@ impl Stream {
         let Some((tsc, errno)) = self.unfollowed.take() else { return };
         self.gaps = true;
         let Some((_, start)) = self.start else { return };
-        let text = match i32::try_from(errno) {
-            Ok(errno @ 1..) => {
-                let error = std::io::Error::from_raw_os_error(errno);
-                let Start { pid, process, .. } = start;
-                format!(
-                    "process {pid} (number {process}) runs a program unrecorded: it cannot be \
-                     attached to: {error}"
-                )
-            }
-            _ => String::new(),
-        };
+        let text = unfollowed::text(errno);
         let kind = EventKind::Gap { why: GapWhy::NotFollowed, detail: errno, text };
         out.event(start.thread, tsc, kind);
     }

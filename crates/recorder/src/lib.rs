@@ -30,6 +30,7 @@ mod watch;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ pub use crate::policy::{DataRule, DataRules};
 use crate::processes::Processes;
 pub use crate::sink::Sink;
 use crate::watch::{Watch, Watched};
+pub use kin::start_thread;
 
 /// How to record.
 #[derive(Clone, Debug, Default)]
@@ -158,7 +160,7 @@ impl Recorder {
             let frame = Frame { options, own, epoch };
             Drain::new(arena, mailbox, out, processes, clock, frame).run()
         };
-        let thread = std::thread::Builder::new().name("drain".into()).spawn(drain)?;
+        let thread = kin::start_thread("drain", drain)?;
         Ok(Recorder { handle, thread })
     }
 
@@ -215,10 +217,10 @@ impl Handle {
     /// The thread that used slot `from`, and has stopped, goes on in slot `to`, which is in this
     /// arena: each has [`ring::SLOTS`] slots, counted on from those of the arenas before it. True
     /// once that is noted.
-    pub fn moved(&self, from: usize, to: usize, arena: Arena) -> bool {
+    pub fn moved(&self, from: usize, to: usize, arena: Arena) -> Receiver<()> {
         let (done, noted) = std::sync::mpsc::channel();
         self.mailbox.send(Message::Moved { from, to, arena, done });
-        noted.recv().is_ok()
+        noted
     }
 
     /// Whether a process that had this id in our namespace is recorded, or was. Who is asked has

@@ -17,6 +17,8 @@ use crate::sink::DiskSpace;
 const ROOM_CHECK_BYTES: u64 = 256 << 10;
 /// What a call without data counts towards that.
 const CALL_BYTES: u64 = 32;
+/// What an event of another kind does: with the head of its thread's block, twice.
+const EVENT_BYTES: u64 = 192;
 /// Room for an entry of the manifest, and for those that were not written yet.
 const MANIFEST_ROOM_BYTES: u64 = 2 << 20;
 /// How long the writer may take to catch up when the trace is about to reach its size limit.
@@ -164,11 +166,20 @@ impl Output {
         if self.discarding {
             return;
         }
+        let data_bytes = match &kind {
+            EventKind::Image { data, .. } => data.iter().map(|data| data.content.len()).sum(),
+            _ => 0u64,
+        };
+        self.unchecked += EVENT_BYTES + data_bytes;
+        if self.unchecked >= self.check_bytes {
+            self.check_room();
+            if self.discarding {
+                return;
+            }
+        }
+        self.data_bytes += data_bytes;
         if let EventKind::Gap { why, text, .. } = &kind {
             self.count_gap(*why, text);
-        }
-        if let EventKind::Image { data, .. } = &kind {
-            self.data_bytes += data.iter().map(|data| data.content.len()).sum::<u64>();
         }
         // The recorder's own events come from several threads; their order here is their order.
         let tsc = if thread == RECORDER { self.last_tsc.max(tsc) } else { tsc };
@@ -206,6 +217,7 @@ impl Output {
     fn check_room(&mut self) {
         self.unchecked = 0;
         let pending = self.writer.bytes_pending().saturating_add(self.check_bytes);
+        let for_end = self.writer.bytes_for_end();
         if let Some(free) = self.space.as_ref().and_then(|space| space.short_of(pending)) {
             self.stop(
                 GapWhy::WriteFailed,
@@ -214,7 +226,7 @@ impl Output {
                  record to one with more room, or set --max-size"
                 ),
             );
-        } else if self.writer.bytes_written().saturating_add(pending) >= self.size_max {
+        } else if self.writer.bytes_written().saturating_add(pending + for_end) >= self.size_max {
             self.check_size();
         }
     }
@@ -226,8 +238,8 @@ impl Output {
         while self.writer.bytes_pending() != 0 && start.elapsed() < CATCH_UP {
             std::thread::sleep(Duration::from_micros(200));
         }
-        // Room until the next check, and as much for the end.
-        let margin = (2 * self.check_bytes).max(self.size_max / 64);
+        // Room until the next check, as much for what is on the way then, and for the end.
+        let margin = (2 * self.check_bytes).max(self.size_max / 64) + self.writer.bytes_for_end();
         if self.writer.bytes_written().saturating_add(margin) >= self.size_max {
             let max = self.size_max;
             let which = "--max-size, or ulimit -f";

@@ -8,9 +8,9 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fcntl_getfl, open, openat};
-use rustix::fs::{readlink, readlinkat_raw, stat, statat, tell};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, open, openat};
+use rustix::fs::{readlinkat, readlinkat_raw, stat, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use trace::event::{OpenFd, ProcessState};
@@ -24,33 +24,47 @@ const KCMP_FILE: libc::c_long = 0;
 /// may not be read (another user's descriptors, say) stays empty; the error is for a process that
 /// is gone.
 pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
-    read(pid, process).map(|(state, _)| state)
+    let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
+    let (mut state, _, dir) = read(pid, process, &mut scratch)?;
+    state.fds = standard_streams(pid, dir.as_fd(), &mut scratch);
+    if count_of_descriptors(dir.as_fd()) != Some(state.fds.len()) {
+        add_descriptors(&mut state.fds, 0, dir.as_fd(), &mut scratch);
+    }
+    Ok(state)
 }
 
-/// The state, and how many threads the process has. Every name that is looked up below /proc/PID
-/// costs the process's parent time when it waits for its end, so there are few.
-fn read(pid: u32, process: u32) -> io::Result<(ProcessState, u64)> {
+/// The state but for descriptors, how many threads the process has, and where /proc has it. Every
+/// name that is looked up below /proc/PID costs the process's parent time when it waits for its end,
+/// so there are few.
+fn read(pid: u32, process: u32, scratch: &mut Scratch) -> io::Result<(ProcessState, u64, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = open(format!("/proc/{pid}"), flags, Mode::empty())?;
-    let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
     let mut state = ProcessState { process, pid, ..ProcessState::default() };
     let threads = parse_status(scratch.file(dir.as_fd(), "status")?, &mut state);
     state.exe = scratch.link(dir.as_fd(), "exe");
     state.cwd = scratch.link(dir.as_fd(), "cwd");
     state.root = scratch.link(dir.as_fd(), "root");
     state.limits = (0..LIMITS).map_while(|resource| limit(pid, resource)).collect();
-    state.fds = read_descriptors(pid, dir.as_fd(), &mut scratch);
-    Ok((state, threads))
+    Ok((state, threads, dir))
 }
 
-/// The state of a process that was about to execute a program.
+/// The state of a process that was about to execute a program, but for its standard streams: the
+/// kernel compares no descriptors of a process that executes a program until it has done so, which may
+/// be never.
 pub struct Before(ProcessState);
+
+/// The standard streams have the numbers below this one.
+const STREAMS: i32 = 3;
 
 impl Before {
     /// Reads it. `None`: another thread of it could change it, or it is gone.
     pub fn read(pid: u32, process: u32) -> Option<Before> {
-        let (before, threads) = read(pid, process).ok()?;
-        (threads == 1).then_some(Before(before))
+        let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
+        let (mut state, threads, dir) = read(pid, process, &mut scratch).ok()?;
+        if count_of_descriptors(dir.as_fd()).is_none_or(|count| count > STREAMS as usize) {
+            add_descriptors(&mut state.fds, STREAMS, dir.as_fd(), &mut scratch);
+        }
+        (threads == 1).then_some(Before(state))
     }
 
     /// The state now that it stands at the beginning of that program, with these ids of users and
@@ -58,13 +72,16 @@ impl Before {
     /// tells the number of descriptors (since Linux 6.2), and binfmt_misc opens one.
     pub fn after(self, uids: [u32; 4], gids: [u32; 4], blocked: u64) -> Option<ProcessState> {
         let Before(mut state) = self;
-        let dir = format!("/proc/{}", state.pid);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = open(format!("/proc/{}", state.pid), flags, Mode::empty()).ok()?;
+        let mut scratch = Scratch { bytes: Vec::new() };
         state.fds.retain(|open| open.flags & OFlags::CLOEXEC.bits() == 0);
-        let open_now = stat(format!("{dir}/fd")).ok()?.st_size;
-        if u64::try_from(open_now) != Ok(state.fds.len() as u64) {
+        state.fds.extend(standard_streams(state.pid, dir.as_fd(), &mut scratch));
+        state.fds.sort_unstable_by_key(|open| open.fd);
+        if count_of_descriptors(dir.as_fd()) != Some(state.fds.len()) {
             return None;
         }
-        state.exe = readlink(format!("{dir}/exe"), Vec::new()).ok()?.into_bytes();
+        state.exe = readlinkat(&dir, "exe", Vec::new()).ok()?.into_bytes();
         (state.uids, state.gids, state.sig_blocked) = (uids, gids, blocked);
         Some(state)
     }
@@ -200,31 +217,48 @@ fn limit(pid: u32, resource: u32) -> Option<(u64, u64)> {
     done.then_some((limit.rlim_cur, limit.rlim_max))
 }
 
-fn read_descriptors(pid: u32, process: BorrowedFd<'_>, scratch: &mut Scratch) -> Vec<OpenFd> {
-    let mut fds: Vec<OpenFd> = (0..3).filter_map(|fd| inherited(pid, fd, scratch)).collect();
+/// How many descriptors a process has, where the kernel tells: since Linux 6.2.
+fn count_of_descriptors(process: BorrowedFd<'_>) -> Option<usize> {
+    let size = statat(process, "fd", AtFlags::empty()).ok()?.st_size;
+    usize::try_from(size).ok().filter(|&count| count != 0)
+}
+
+/// The standard streams of a process that stands still: at ours, where it has inherited them.
+fn standard_streams(pid: u32, process: BorrowedFd<'_>, scratch: &mut Scratch) -> Vec<OpenFd> {
+    let stream = |fd| inherited(pid, fd, scratch).or_else(|| descriptor(process, fd, scratch));
+    (0..STREAMS).filter_map(stream).collect()
+}
+
+/// Adds all other descriptors of a process from this number on.
+fn add_descriptors(
+    fds: &mut Vec<OpenFd>,
+    first: i32,
+    process: BorrowedFd<'_>,
+    scratch: &mut Scratch,
+) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // The size tells the number of descriptors, since Linux 6.2; before, it is 0.
-    let count = statat(process, "fd", AtFlags::empty()).map_or(0, |fd| fd.st_size);
-    if count != 0 && count == fds.len() as i64 {
-        return fds;
-    }
-    let Ok(links) = openat(process, "fd", flags, Mode::empty()) else { return fds };
+    let Ok(links) = openat(process, "fd", flags, Mode::empty()) else { return };
     let mut buffer = [MaybeUninit::uninit(); 4 << 10];
     let mut entries = RawDir::new(links.as_fd(), &mut buffer);
     while let Some(Ok(entry)) = entries.next() {
-        let name = entry.file_name().to_str();
-        let Some((name, fd)) = name.ok().and_then(|name| Some((name, name.parse().ok()?))) else {
-            continue;
-        };
+        let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
+        let Some(fd) = number.filter(|&fd| fd >= first) else { continue };
         if fds.iter().all(|known| known.fd != fd) {
-            let target = scratch.link(links.as_fd(), name);
-            let info = scratch.file(process, format!("fdinfo/{name}"));
-            let (offset, flags) = info.map_or((0, 0), parse_fdinfo);
-            fds.push(OpenFd { fd, target, offset, flags });
+            fds.extend(descriptor(process, fd, scratch));
         }
     }
     fds.sort_unstable_by_key(|open| open.fd);
-    fds
+}
+
+/// A descriptor as /proc shows it; `None`: it is not open.
+fn descriptor(process: BorrowedFd<'_>, fd: i32, scratch: &mut Scratch) -> Option<OpenFd> {
+    let target = scratch.link(process, format!("fd/{fd}"));
+    let info = scratch.file(process, format!("fdinfo/{fd}"));
+    if target.is_empty() && info.is_err() {
+        return None;
+    }
+    let (offset, flags) = info.map_or((0, 0), parse_fdinfo);
+    Some(OpenFd { fd, target, offset, flags })
 }
 
 /// A descriptor of the process that is the same open file as ours with that number, read at ours:
@@ -236,11 +270,11 @@ fn inherited(pid: u32, fd: i32, scratch: &mut Scratch) -> Option<OpenFd> {
     if !same {
         return None;
     }
-    // SAFETY: it is open, the kernel has just compared it, and we never close those.
-    let ours = unsafe { BorrowedFd::borrow_raw(fd) };
-    let flags = fcntl_getfl(ours).ok()?.bits();
     let target = scratch.link(CWD, format!("/proc/self/fd/{fd}"));
-    Some(OpenFd { fd, target, offset: tell(ours).unwrap_or(0), flags })
+    // Whoever reads from the file holds its offset, for as long as that takes: lseek would wait.
+    let info = scratch.file(CWD, format!("/proc/self/fdinfo/{fd}"));
+    let (offset, flags) = info.map_or((0, 0), parse_fdinfo);
+    Some(OpenFd { fd, target, offset, flags })
 }
 
 /// Offset and flags.

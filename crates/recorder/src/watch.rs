@@ -82,8 +82,7 @@ impl Watch {
         epoll::add(&epoll, &stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
         let shared = Arc::new(Shared { epoll, stop, entries: Mutex::default(), mailbox });
         let inner = Arc::clone(&shared);
-        let thread =
-            std::thread::Builder::new().name("watch".into()).spawn(move || inner.watch())?;
+        let thread = kin::start_thread("watch", move || inner.watch())?;
         Ok(Watch { shared, thread: Some(thread) })
     }
 

@@ -41,8 +41,7 @@ impl Analyst {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("analyst".into()).spawn(run);
-        thread.map_err(|source| Error::System { what: "starting a thread".to_owned(), source })?;
+        kin::start_thread("analyst", run).map_err(Error::Thread)?;
         Ok(Analyst { work })
     }
 

@@ -8,6 +8,7 @@
 //! agent: EXEC request -> seize -> answer -> execve -> exec stop -> place -> detach
 //! ```
 
+mod alarm;
 mod analyst;
 mod domain;
 mod image;
@@ -18,6 +19,7 @@ mod message;
 mod modules;
 mod moves;
 mod place;
+mod placing;
 mod profiles;
 mod program;
 mod ptrace;
@@ -38,6 +40,15 @@ pub enum Error {
     /// The agent's image is not what we expect: a build gone wrong.
     #[error("the built-in agent is unusable: {0}")]
     Image(String),
+    /// Its numbers mean other processes, or nothing.
+    #[error(
+        "/proc does not show the process id namespace that reenact runs in: programs are found and \
+         recorded by it; mount one (unshare --pid --fork --mount-proc, or mount -t proc proc /proc)"
+    )]
+    ForeignProc,
+    /// There is no room for one.
+    #[error(transparent)]
+    Thread(std::io::Error),
     /// The system refused something.
     #[error("{what}: {source}")]
     System {

@@ -4,6 +4,12 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use kin::Patience;
+
+/// How long it may take to get a descriptor of a thread.
+const GET_WAIT: Duration = Duration::from_millis(500);
 
 /// Thread, not process: since Linux 6.9.
 const PIDFD_THREAD: c_int = libc::O_EXCL;
@@ -22,9 +28,12 @@ impl Message<'_> {
         self.send(&descriptor_of(pid, 0, socket)?)
     }
 
-    /// As above, where the sockets are a thread's own.
-    pub fn send_to_thread(&self, tid: i32, socket: c_int) -> io::Result<()> {
-        self.send(&descriptor_of(tid, PIDFD_THREAD, socket)?)
+    /// As above, where the sockets are a thread's own. The kernel has us wait while another one of its
+    /// process executes a program, which may take for ever.
+    pub fn send_to_thread(&self, tid: i32, socket: c_int, patience: &Patience) -> io::Result<()> {
+        let get = move || descriptor_of(tid, PIDFD_THREAD, socket);
+        let socket = patience.within(GET_WAIT, get).ok_or(io::ErrorKind::TimedOut)?;
+        self.send(&socket?)
     }
 
     fn send(&self, socket: &OwnedFd) -> io::Result<()> {

@@ -47,7 +47,8 @@ impl Supervisor {
         let index = arena.reserve_slot().ok_or_else(no_slot)?;
         copy_slot(self.slot(slot), arena.slot(index));
         let moved = domain * SLOTS + index;
-        if observer.moved(slot, moved, arena) {
+        let noted = observer.moved(slot, moved, arena);
+        if self.wait_for_recorder(&noted, observer) {
             return Ok(moved);
         }
         arena.slot(index).state.store(slot_state::FREE, Ordering::Release);
@@ -106,7 +107,9 @@ impl Supervisor {
                 return Err(stranger());
             }
             let moved = self.move_to(domain, index, observer)?;
-            let sent = self.message_to(moved).and_then(|m| m.send_to_thread(helper, socket));
+            let patience = self.patience.clone();
+            let sent = self.message_to(moved);
+            let sent = sent.and_then(|m| m.send_to_thread(helper, socket, &patience));
             return match sent {
                 Ok(()) => Ok(answer::DONE),
                 Err(error) => {

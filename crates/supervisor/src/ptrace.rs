@@ -2,15 +2,23 @@
 
 use std::io;
 
+use crate::alarm;
+
 fn request(what: libc::c_uint, tid: i32, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: callers pass what the request needs.
     let result = unsafe { libc::ptrace(what, tid, address, data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Attaches without stopping, to be told of exec.
+/// How long attaching may take.
+const SEIZE_WAIT_NS: i64 = 2_000_000;
+
+/// Attaches without stopping, to be told of exec. While another thread of the process executes a
+/// program the kernel has us wait, and that one may be waiting for us: then this is `Interrupted`.
 pub fn seize(tid: i32) -> io::Result<()> {
-    request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACEEXEC as usize)
+    alarm::within(SEIZE_WAIT_NS, || {
+        request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACEEXEC as usize)
+    })
 }
 
 /// Stops of this kind are at system calls, from then on: see [`to_next_call`].

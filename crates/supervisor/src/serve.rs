@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use kin::{Credentials, Kin, Relation, status};
+use kin::{Credentials, Kin, Patience, Relation, status};
 use ring::{Arena, SLOTS, Slot, answer, request};
 
 use crate::analyst::Analyst;
-use crate::domain::{Domain, Domains, Way};
+use crate::domain::Domains;
 use crate::launch::{self, LaunchError, Program};
 use crate::published::{Published, Sendable};
 use crate::signals::Signal;
@@ -34,9 +35,9 @@ pub trait Observer {
     /// Whether a process that had this id is or was recorded.
     fn is_recorded(&mut self, pid: i32) -> bool;
     /// The thread that used slot `from` goes on in slot `to`, which is in this arena: each has
-    /// [`SLOTS`] slots, counted on from those of the arenas before it. True once the recorder has
-    /// taken note.
-    fn moved(&mut self, from: usize, to: usize, arena: Arena) -> bool;
+    /// [`SLOTS`] slots, counted on from those of the arenas before it. Told once the recorder has taken
+    /// note; hung up if it does not.
+    fn moved(&mut self, from: usize, to: usize, arena: Arena) -> Receiver<()>;
 }
 
 /// A process that stands at the first instruction of a new image.
@@ -51,17 +52,17 @@ pub struct ExecStop {
 
 /// A thread that we are attached to for its exec.
 #[derive(Clone, Copy)]
-struct Tracee {
+pub(crate) struct Tracee {
     /// Counted over all arenas.
-    slot: usize,
+    pub(crate) slot: usize,
     /// Number of its process in the recording.
-    process: u32,
+    pub(crate) process: u32,
     /// It is to be let go at its next stop.
-    leaving: bool,
+    pub(crate) leaving: bool,
     /// It can attach segments. An exec does not change that.
-    same_ipc: bool,
+    pub(crate) same_ipc: bool,
     /// Its bootstrap is on the way to the call that we wait for, and has stopped so often.
-    bootstrap: Option<u32>,
+    pub(crate) bootstrap: Option<u32>,
 }
 
 impl Tracee {
@@ -70,35 +71,45 @@ impl Tracee {
     }
 }
 
-/// A request of a thread in another pid namespace, whose process was not found there yet.
+/// A request that cannot be answered yet: of a thread in another pid namespace, whose process was not
+/// found there, or of one whose process cannot be attached to just now.
 #[derive(Clone, Copy)]
-struct Unplaced {
+struct Waiting {
     index: usize,
     what: u32,
     since: Instant,
 }
 
-/// How long the recorder may take to find such a process, and how often to look. It does so at once,
-/// but on a busy machine that is not soon, and nobody else waits for it.
-const PLACE_WAIT: Duration = Duration::from_secs(5);
-const PLACE_PAUSE: Duration = Duration::from_millis(1);
+/// Why a thread is not attached to.
+enum NotAttached {
+    /// Another thread of its process is executing a program.
+    Yet,
+    /// It is told so.
+    Reply(u32),
+}
+
+/// How long such a request waits, and how often to look. The recorder looks for processes at once, but
+/// on a busy machine that is not soon, and nobody else waits for it.
+const REQUEST_WAIT: Duration = Duration::from_secs(5);
+const REQUEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Launches and follows.
 pub struct Supervisor {
-    image: Image,
-    published: Published,
+    pub(crate) image: Image,
+    pub(crate) published: Published,
     /// Once there was a thread that cannot attach segments.
     pub(crate) sendable: Option<Sendable>,
     pub(crate) domains: Domains,
-    analyst: Analyst,
-    tracees: HashMap<i32, Tracee>,
+    pub(crate) analyst: Analyst,
+    pub(crate) tracees: HashMap<i32, Tracee>,
     program: i32,
     program_status: Option<i32>,
     pub(crate) kin: Kin,
-    unplaced: Vec<Unplaced>,
+    waiting: Vec<Waiting>,
     /// The program stands or stood at its first instruction.
     program_began: bool,
     order: Option<Order>,
+    pub(crate) patience: Patience,
 }
 
 /// What somebody told us: to end. The first time that is passed on to the program, if it lives.
@@ -128,12 +139,12 @@ pub enum Outcome {
 /// How long to sleep at most: the end of the recording is told by a flag.
 const SLEEP: Duration = Duration::from_millis(200);
 
-/// Stops of a bootstrap on its way to `socketpair`: two per call, and some for signals.
-const BOOTSTRAP_STOPS: u32 = 64;
-
 impl Supervisor {
     /// Prepares the shared memory. `agent` is the agent's ELF file.
     pub fn new(agent: &[u8], pool_bytes: usize) -> Result<Supervisor, Error> {
+        if !status::proc_is_ours() {
+            return Err(Error::ForeignProc);
+        }
         let image = Image::parse(agent)?;
         let published = Published::new(&image)?;
         let domains = Domains::new(&kin::own_credentials(), pool_bytes)?;
@@ -149,9 +160,10 @@ impl Supervisor {
             program: 0,
             program_status: None,
             kin,
-            unplaced: Vec::new(),
+            waiting: Vec::new(),
             program_began: false,
             order: None,
+            patience: Patience::default(),
         })
     }
 
@@ -219,9 +231,7 @@ impl Supervisor {
             match (self.program_status, order) {
                 (Some(status), _) if is_done => return Outcome::Ended(status),
                 (None, Some(order)) if is_done => return Outcome::ToldToEnd(order.signal),
-                (_, Some(order)) if order.times > TIMES_TO_END => {
-                    return Outcome::Abandoned(order.signal);
-                }
+                (_, Some(order)) if self.is_abandoned() => return Outcome::Abandoned(order.signal),
                 _ => {}
             }
         }
@@ -235,15 +245,42 @@ impl Supervisor {
             (word, word.load(Ordering::SeqCst))
         });
         let seen: Vec<_> = seen.collect();
-        for signal in signals::take() {
-            self.signalled(signal, observer);
-        }
+        self.look_at_signals(observer);
         self.answer_requests(observer);
-        self.answer_unplaced(observer);
+        self.answer_waiting(observer);
         self.wait_for_news(observer);
         // An arena that was made meanwhile is looked at first.
         if !enough(self) && seen.len() == self.arenas().count() {
             self.sleep(&seen);
+        }
+    }
+
+    fn look_at_signals(&mut self, observer: &mut dyn Observer) {
+        for signal in signals::take() {
+            self.signalled(signal, observer);
+        }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.times > TIMES_TO_END)
+    }
+
+    /// Waits for the recorder, which may itself be waiting for whoever reads the trace. False: it will
+    /// not answer, or we were told not to wait.
+    pub(crate) fn wait_for_recorder(
+        &mut self,
+        noted: &Receiver<()>,
+        observer: &mut dyn Observer,
+    ) -> bool {
+        loop {
+            match noted.recv_timeout(SLEEP) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => self.look_at_signals(observer),
+            }
+            if self.is_abandoned() {
+                return false;
+            }
         }
     }
 
@@ -286,7 +323,7 @@ impl Supervisor {
         };
         set(1);
         if seen.iter().all(|(word, value)| word.load(Ordering::SeqCst) == *value) {
-            let longest = if self.unplaced.is_empty() { SLEEP } else { PLACE_PAUSE };
+            let longest = if self.waiting.is_empty() { SLEEP } else { REQUEST_PAUSE };
             sleep::while_unchanged(seen, longest);
         }
         set(0);
@@ -334,9 +371,21 @@ impl Supervisor {
         if what == request::EXEC_CANCEL {
             return self.call_off(index, observer);
         }
-        match self.thread_in(slot) {
-            Some(tid) => self.answer_thread(index, what, tid, observer),
-            None => self.unplaced.push(Unplaced { index, what, since: Instant::now() }),
+        self.try_to_answer(Waiting { index, what, since: Instant::now() }, observer);
+    }
+
+    fn try_to_answer(&mut self, request: Waiting, observer: &mut dyn Observer) {
+        let Waiting { index, what, since } = request;
+        let slot = self.slot(index);
+        let done =
+            self.thread_in(slot).is_some_and(|tid| self.answer_thread(index, what, tid, observer));
+        match what {
+            _ if done => {}
+            _ if since.elapsed() < REQUEST_WAIT => self.waiting.push(request),
+            request::MODULE => {}
+            // The agent tells that its program runs unrecorded.
+            request::EXEC => reply_to(slot, answer::NOT_ATTACHED),
+            _ => reply_to(slot, answer::REFUSED),
         }
     }
 
@@ -353,23 +402,21 @@ impl Supervisor {
         self.kin.placed_thread(slot.process.load(Ordering::Relaxed), tid.cast_signed())
     }
 
-    /// Answers requests of threads whose processes have been found meanwhile, or will not be.
-    fn answer_unplaced(&mut self, observer: &mut dyn Observer) {
-        for request in std::mem::take(&mut self.unplaced) {
-            let Unplaced { index, what, since } = request;
-            let slot = self.slot(index);
-            match self.thread_in(slot) {
-                Some(tid) => self.answer_thread(index, what, tid, observer),
-                None if since.elapsed() < PLACE_WAIT => self.unplaced.push(request),
-                None if what == request::MODULE => {}
-                // The agent tells that its program runs unrecorded.
-                None if what == request::EXEC => reply_to(slot, answer::NOT_ATTACHED),
-                None => reply_to(slot, answer::REFUSED),
-            }
+    /// Answers requests that could not be answered before, or will not be.
+    fn answer_waiting(&mut self, observer: &mut dyn Observer) {
+        for request in std::mem::take(&mut self.waiting) {
+            self.try_to_answer(request, observer);
         }
     }
 
-    fn answer_thread(&mut self, index: usize, what: u32, tid: i32, observer: &mut dyn Observer) {
+    /// False: it is to be tried again.
+    fn answer_thread(
+        &mut self,
+        index: usize,
+        what: u32,
+        tid: i32,
+        observer: &mut dyn Observer,
+    ) -> bool {
         let slot = self.slot(index);
         match what {
             request::EXEC => match self.attach(tid, index, observer) {
@@ -377,7 +424,8 @@ impl Supervisor {
                     reply_to(slot, answer::DONE);
                     self.look_ahead(tid, process, observer);
                 }
-                Err(reply) => reply_to(slot, reply),
+                Err(NotAttached::Reply(reply)) => reply_to(slot, reply),
+                Err(NotAttached::Yet) => return false,
             },
             // Nobody waits.
             request::MODULE if matches!(self.who_asks(tid, index), Some((Relation::Ours, _))) => {
@@ -390,6 +438,7 @@ impl Supervisor {
             }
             _ => {}
         }
+        true
     }
 
     /// What a thread that asks through a slot is to us, and its process. `None`: there is no such
@@ -405,6 +454,7 @@ impl Supervisor {
 
     /// The thread in a slot does not execute its program after all.
     fn call_off(&mut self, index: usize, observer: &mut dyn Observer) {
+        self.waiting.retain(|request| request.index != index);
         let attached = self.tracees.iter_mut().find(|(_, tracee)| tracee.slot == index);
         if let Some((&tid, tracee)) = attached {
             tracee.leaving = true;
@@ -418,23 +468,37 @@ impl Supervisor {
 
     /// Attaches to a thread for its exec, if it is one of those that we follow: the id comes from
     /// memory that the program can write. Gives its process, or what to reply.
-    fn attach(&mut self, tid: i32, index: usize, observer: &mut dyn Observer) -> Result<i32, u32> {
+    fn attach(
+        &mut self,
+        tid: i32,
+        index: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<i32, NotAttached> {
         // Else it is gone, or about to be.
-        let (relation, pid) = self.who_asks(tid, index).ok_or(answer::REFUSED)?;
+        let (relation, pid) =
+            self.who_asks(tid, index).ok_or(NotAttached::Reply(answer::REFUSED))?;
         let process = place::process_number(self.slot(index));
-        if relation == Relation::Ours && ptrace::seize(tid).is_ok() {
-            self.tracees.insert(tid, Tracee::new(index, process));
-            return Ok(pid);
+        if relation == Relation::Ours {
+            match ptrace::seize(tid) {
+                Ok(()) => {
+                    self.tracees.insert(tid, Tracee::new(index, process));
+                    return Ok(pid);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                    return Err(NotAttached::Yet);
+                }
+                Err(_) => {}
+            }
         }
         if relation == Relation::Gone || is_dead(tid) {
-            return Err(answer::REFUSED);
+            return Err(NotAttached::Reply(answer::REFUSED));
         }
         if relation == Relation::Stranger {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
-            return Err(answer::REFUSED);
+            return Err(NotAttached::Reply(answer::REFUSED));
         }
         // The agent tells: only it learns whether the program is executed.
-        Err(answer::NOT_ATTACHED)
+        Err(NotAttached::Reply(answer::NOT_ATTACHED))
     }
 
     /// While a thread executes its program: what an exec does not change.
@@ -476,6 +540,7 @@ impl Supervisor {
             let former = ptrace::former_tid(pid).unwrap_or(pid);
             if let Some(tracee) = self.tracees.remove(&former) {
                 self.tracees.remove(&pid);
+                self.forget_others(&tracee);
                 self.kin.add(pid);
                 self.program_began |= pid == self.program;
                 self.executed(pid, tracee, observer);
@@ -507,113 +572,44 @@ impl Supervisor {
         }
     }
 
+    /// The other threads of a process that has executed a program are gone. What they have asked for
+    /// would be taken for a request of the thread that has the first one's id now.
+    fn forget_others(&mut self, tracee: &Tracee) {
+        let &Tracee { slot: own, process, .. } = tracee;
+        let is_gone = |index, slot: &Slot| index != own && place::process_number(slot) == process;
+        let waiting = std::mem::take(&mut self.waiting);
+        let stay = |request: &Waiting| !is_gone(request.index, self.slot(request.index));
+        self.waiting = waiting.into_iter().filter(stay).collect();
+        for (number, arena) in self.arenas().enumerate() {
+            for (n, bits) in arena.control().request_bits.iter().enumerate() {
+                let open = bits.load(Ordering::Acquire);
+                if open == 0 {
+                    continue;
+                }
+                let asked = (0..64).filter(|bit| open & 1 << bit != 0);
+                let gone = asked.filter(|bit| {
+                    let index = n * 64 + bit;
+                    is_gone(number * SLOTS + index, arena.slot(index))
+                });
+                let gone = gone.fold(0, |gone, bit| gone | 1 << bit);
+                bits.fetch_and(!gone, Ordering::SeqCst);
+            }
+        }
+    }
+
     /// A thread that we were attached to executes no program.
     fn lose(&mut self, tid: i32, observer: &mut dyn Observer) {
         if let Some(tracee) = self.tracees.remove(&tid) {
             observer.called_off(tracee.process);
         }
     }
-
-    /// A traced thread runs a new program and stands at its first instruction.
-    fn executed(&mut self, pid: i32, tracee: Tracee, observer: &mut dyn Observer) {
-        let process = tracee.process;
-        let identity = self.kin.identify(pid);
-        let credentials = identity.as_ref().map(|identity| identity.credentials);
-        let known = credentials.zip(ptrace::blocked_signals(pid).ok());
-        observer.image(&ExecStop { pid: pid as u32, process, known });
-        let Some(credentials) = credentials else { return };
-        let now_in = tracee.slot / SLOTS;
-        let mut slot = tracee.slot;
-        let placed = self
-            .domain_of(&credentials, now_in, tracee.same_ipc)
-            .map_err(place::Refusal::NoArena)
-            .and_then(|domain| {
-                slot = self.move_to(domain, slot, observer)?;
-                self.place(pid, Tracee { slot, ..tracee })
-            });
-        match placed {
-            Ok(()) => observer.placed(process),
-            Err(refusal) if ptrace::is_stopped(pid) => {
-                self.refuse(pid, slot, &refusal, observer);
-            }
-            Err(_) => {} // killed: nothing ran
-        }
-    }
-
-    /// Places the agent into an image whose slot is where it belongs.
-    fn place(&mut self, pid: i32, tracee: Tracee) -> Result<(), place::Refusal> {
-        let Domain { arena, way, .. } = self.domains.get(tracee.slot / SLOTS);
-        let source = match way {
-            Way::Segment(segment) => {
-                place::Source::Segment { id: segment.id, slot: tracee.slot % SLOTS }
-            }
-            Way::Message { .. } => place::Source::Message,
-        };
-        place::place(pid, &source, arena.pool_chunks(), &self.image, &self.published)?;
-        // Segments cannot be attached there: the bootstrap is followed to where it can be sent all.
-        if matches!(source, place::Source::Message) {
-            ptrace::to_next_call(pid, 0).map_err(place::Refusal::NoArena)?;
-            self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
-        }
-        Ok(())
-    }
-
-    /// Image and catalog for those who cannot attach segments.
-    pub(crate) fn make_sendable(&mut self) -> std::io::Result<()> {
-        if self.sendable.is_none() {
-            let sendable = Sendable::new(&self.image)?;
-            self.analyst.mirror(sendable.catalog);
-            profiles::copy(&self.published.catalog(), &sendable.catalog);
-            self.sendable = Some(sendable);
-        }
-        Ok(())
-    }
-
-    /// The image of a thread that stands there runs unrecorded: its thread is at its end for us.
-    fn refuse(&self, pid: i32, slot: usize, refusal: &place::Refusal, observer: &mut dyn Observer) {
-        let slot = self.slot(slot);
-        observer.not_followed(pid as u32, place::process_number(slot), &refusal.to_string());
-        // Of a process that is gone the recorder knows; its slot may be another's by now.
-        if !is_dead(pid) {
-            slot.state.store(ring::slot_state::ENDED, Ordering::Release);
-        }
-    }
-
-    fn bootstrap_stopped(
-        &mut self,
-        pid: i32,
-        stops: u32,
-        signal: i32,
-        passed: i32,
-        observer: &mut dyn Observer,
-    ) {
-        let at_call = signal == ptrace::CALL_STOP;
-        let pair = if at_call { place::new_pair(pid) } else { None };
-        if pair.is_none() && stops < BOOTSTRAP_STOPS {
-            self.tracees.entry(pid).and_modify(|tracee| tracee.bootstrap = Some(stops + 1));
-            let _ = ptrace::to_next_call(pid, if at_call { 0 } else { passed });
-            return;
-        }
-        let Some(Tracee { slot, .. }) = self.tracees.remove(&pid) else { return };
-        let sent = match pair {
-            Some(Ok(pair)) => self.message_to(slot).and_then(|m| m.send_to_process(pid, pair[1])),
-            Some(Err(error)) => Err(error),
-            None => Err(std::io::ErrorKind::Other.into()),
-        };
-        if let Err(error) = sent
-            && ptrace::is_stopped(pid)
-        {
-            self.refuse(pid, slot, &place::Refusal::NoArena(error), observer);
-        }
-        let _ = ptrace::detach(pid, if at_call { 0 } else { passed });
-    }
 }
 
-fn is_dead(tid: i32) -> bool {
+pub(crate) fn is_dead(tid: i32) -> bool {
     status::read(tid).is_none_or(|status| status.dead)
 }
 
-fn reply_to(slot: &Slot, reply: u32) {
+pub(crate) fn reply_to(slot: &Slot, reply: u32) {
     slot.answer.store(reply, Ordering::Release);
     // SAFETY: wakes whoever waits on the word.
     unsafe {

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::alarm;
+
 /// Signals that came and were not looked at, as a bit mask.
 static PENDING: AtomicU64 = AtomicU64::new(0);
 /// Of those, the ones that the terminal or the kernel has sent.
@@ -41,7 +43,11 @@ pub struct Signal {
     pub sender: Option<i32>,
 }
 
-extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: as the kernel has passed it.
+    if unsafe { alarm::has_rung(signal, info, context) } {
+        return;
+    }
     // SAFETY: the kernel passes a siginfo.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
     // The terminal and the kernel tell the whole group; people and programs tell one process.

@@ -14,6 +14,14 @@ pub enum WriteError {
         /// What the system said.
         source: Arc<io::Error>,
     },
+    /// There is no room for the threads that pack blocks. Nothing was written.
+    #[error(
+        "a thread could not be started (ulimit -u, or a cgroup's pids.max, may forbid it): {source}"
+    )]
+    Thread {
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
     /// Something breaks a limit of the format. It was not written; the writer goes on.
     #[error("an event does not fit into a trace: {what} is {found}, at most {max} can be stored")]
     Limit {

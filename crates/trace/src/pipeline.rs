@@ -103,6 +103,8 @@ struct Shared {
     bytes_written: AtomicU64,
     /// A copy of the file's.
     writing: AtomicU64,
+    /// Bytes of heads that no INDEX has yet.
+    unindexed: AtomicU64,
     /// There is little room: packing is worth the time.
     tight: AtomicBool,
     failed: AtomicBool,
@@ -250,6 +252,7 @@ impl Pipeline {
             file: Mutex::new(file),
             turn: Condvar::new(),
             writing: AtomicU64::new(0),
+            unindexed: AtomicU64::new(0),
             tight: AtomicBool::new(false),
             spare: Mutex::default(),
             failed: AtomicBool::new(false),
@@ -262,7 +265,7 @@ impl Pipeline {
             let worker = std::thread::Builder::new()
                 .name("trace-writer".into())
                 .spawn(move || work(&shared, compressor))
-                .map_err(refused)?;
+                .map_err(|source| WriteError::Thread { source: Arc::new(source) })?;
             pipeline.workers.push(worker);
         }
         Ok(pipeline)
@@ -323,6 +326,12 @@ impl Pipeline {
     /// Bytes that wait for a worker.
     pub fn bytes_waiting(&self) -> usize {
         lock(&self.shared.queue).bytes
+    }
+
+    /// Bytes of heads that no INDEX has yet.
+    pub fn bytes_unindexed(&self) -> u64 {
+        let waiting = lock(&self.shared.queue).jobs.len() * HEAD_BYTES;
+        self.shared.unindexed.load(Ordering::Relaxed) + waiting as u64
     }
 
     /// Waits until all blocks are in the file and writes the last INDEX.
@@ -445,6 +454,7 @@ impl Shared {
         file.turn += 1;
         self.bytes_written.store(file.offset, Ordering::Relaxed);
         self.writing.store(file.writing.0, Ordering::Relaxed);
+        self.unindexed.store(file.heads.len() as u64, Ordering::Relaxed);
         self.failed.store(file.failed.is_some(), Ordering::Relaxed);
         drop(file);
         self.turn.notify_all();

@@ -14,7 +14,7 @@ use crate::described::{self, Counted};
 use crate::encode::{Encoder, Store};
 use crate::error::WriteError;
 use crate::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, Preamble, Totals};
-use crate::format::{Head, PAYLOAD_BYTES_MAX, kind};
+use crate::format::{HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, kind};
 use crate::pipeline::{Payload, Pipeline};
 use crate::wire::put;
 
@@ -264,6 +264,17 @@ impl Writer {
         let open: usize =
             streams.filter_map(|stream| stream.open.as_ref()).map(|open| open.len()).sum();
         (open + self.out.dedup.open_bytes() + self.out.pipeline.bytes_waiting()) as u64
+    }
+
+    /// Bytes that the trace's end needs besides those that wait: heads of blocks, a list of them, and
+    /// what is told last.
+    pub fn bytes_for_end(&self) -> u64 {
+        const LAST_WORDS: u64 = 3 << 10;
+        let streams = self.threads.values().chain(&self.current);
+        // Buffers have a block of their own.
+        let blocks = streams.filter(|stream| stream.open.is_some()).count() + 1;
+        // Each has a head, and has it in the list.
+        self.out.pipeline.bytes_unindexed() + (2 * blocks * HEAD_BYTES) as u64 + LAST_WORDS
     }
 
     /// Bytes of distinct buffers so far, before compression.

@@ -1,23 +1,27 @@
 //! A recording comes to its end, whatever the recorded programs are and do, and when it is told to;
 //! and it says what is not in it.
 
+mod limits;
 mod namespaces;
 mod signals;
 mod silence;
+mod trace_file;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use acceptance::place::{PATIENCE, Place};
-use acceptance::stage::Stage;
-use acceptance::{Complaint, shown, trials};
+use acceptance::stage::{self, Stage, open_to_all};
+use acceptance::{Complaint, ensure, shown, trials};
 
 fn main() -> ExitCode {
     trials::main(|trials| {
         signals::add(trials);
         silence::add(trials);
         namespaces::add(trials);
+        limits::add(trials);
+        trace_file::add(trials);
         Ok(())
     })
 }
@@ -33,6 +37,18 @@ fn record(
     let mut record = place.command(&stage.reenact);
     record.arg("record").args(options).arg("--output").arg(trace).arg("--").args(command);
     record
+}
+
+/// Builds one of the programs that do what no program should.
+fn attack(place: &Place, name: &str) -> Result<String, Complaint> {
+    let program = place.path(name);
+    let source = stage::repository().join(format!("tests/attacks/{name}.c"));
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
+    let built = cc.output().map_err(|error| format!("cannot run cc: {error}"))?;
+    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    open_to_all(&program)?;
+    Ok(program.display().to_string())
 }
 
 /// Waits until a file is there that a program writes.

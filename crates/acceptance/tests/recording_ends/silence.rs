@@ -1,14 +1,12 @@
 //! Programs of which calls are not recorded: the trace says so.
 
-use std::process::Command;
-
 use acceptance::place::{Place, Who};
 use acceptance::shown::Info;
-use acceptance::stage::{self, Stage, open_to_all};
+use acceptance::stage::Stage;
 use acceptance::trials::{self, Trials};
 use acceptance::{Complaint, ensure};
 
-use crate::{gaps, record};
+use crate::{attack, gaps, record};
 
 pub fn add(trials: &mut Trials) {
     let missing = trials::missing(&["cc"]);
@@ -18,19 +16,13 @@ pub fn add(trials: &mut Trials) {
         });
     }
     trials.add_for_both("no_room_for_the_agent", None, no_room);
+    trials.add_for_both("gaps_of_one_kind_are_told_together", None, are_told_together);
 }
 
 /// A program wrote over the memory that it shares with the recorder.
 fn is_told(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let program = place.path("silence");
-    let source = stage::repository().join("tests/attacks/silence.c");
-    let mut cc = Command::new("cc");
-    cc.args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-o"]).arg(&program).arg(source);
-    let built = cc.output().map_err(|error| format!("cannot run cc: {error}"))?;
-    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    open_to_all(&program)?;
-    let (name, trace) = (program.display().to_string(), place.trace("silence.rnt"));
+    let (name, trace) = (attack(&place, "silence")?, place.trace("silence.rnt"));
     let recorded = place.run(&mut record(stage, &place, &[], &trace, &[&name, how]))?;
     ensure!(recorded.status.code() == Some(3), "{}; {}", recorded.status, recorded.errors());
     ensure!(recorded.errors().contains("not complete"), "it said:\n{}", recorded.errors());
@@ -40,6 +32,22 @@ fn is_told(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let fine = place.trace("fine.rnt");
     place.run(&mut record(stage, &place, &["-q"], &fine, &["/bin/true"]))?.success("true")?;
     Info::of(stage, &fine)?.must_be_complete()
+}
+
+/// Many gaps of one kind are one line, which says how many they are, of which program and processes.
+fn are_told_together(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("many.rnt");
+    let script = "for i in 1 2 3 4 5 6; do (ulimit -v 100000; exec /bin/true); done; exec true";
+    let mut command = record(stage, &place, &["-q"], &trace, &["sh", "-c", script]);
+    place.run(&mut command)?.success("recorded")?;
+    let mut info = place.command(&stage.reenact);
+    let text = place.run(info.arg("info").arg(&trace))?.success("info")?.text();
+    let told: Vec<&str> = text.lines().filter(|line| line.starts_with("gap ")).collect();
+    let [line] = told[..] else { return Err(format!("it says:\n{}", told.join("\n"))) };
+    ensure!(line.contains("6 times") && line.contains("process"), "it says: {line}");
+    ensure!(line.contains("/bin/true"), "it names no program: {line}");
+    Ok(())
 }
 
 /// A program with less memory than the agent needs runs all the same.

@@ -7,7 +7,7 @@ use model::names;
 use model::unseen::{Blind, NotSeen, Way};
 use trace::Trace;
 
-use super::summary::Summary;
+use super::summary::{Gap, Summary};
 use crate::render::escape::escape;
 use crate::render::json::Json;
 use crate::render::text::major_minor;
@@ -128,12 +128,7 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
         line(out, "", &format!("the trace was not ended: the recorder was lost after {at}"));
     }
     for gap in &summary.gaps {
-        let mut text = format!("at {}: {}", show_time(gap.ns), names::gap(gap.why).1);
-        if !gap.text.is_empty() {
-            text.push_str(": ");
-            escape(&mut text, gap.text.as_bytes(), &[]);
-        }
-        line(out, "gap", &text);
+        line(out, "gap", &told(gap));
     }
     let problems = report.problems.iter();
     for problem in problems.take(PROBLEMS_SHOWN) {
@@ -191,6 +186,34 @@ fn not_seen(out: &mut String, found: &NotSeen) {
         }
         let _ = writeln!(out, "    to have it: {}", way.remedy());
     }
+}
+
+/// When, how often, why, in which program and process.
+fn told(gap: &Gap) -> String {
+    let mut text = format!("at {}", show_time(gap.ns));
+    if gap.count > 1 {
+        let _ = write!(text, ", {} times from then on", gap.count);
+    }
+    let _ = write!(text, ": {}", names::gap(gap.why).1);
+    if !gap.text.is_empty() {
+        text.push_str(": ");
+        escape(&mut text, gap.text.as_bytes(), &[]);
+    }
+    if let Some((first, others)) = gap.pids.split_first() {
+        let _ = write!(text, " (process {first}");
+        others.iter().for_each(|pid| {
+            let _ = write!(text, ", {pid}");
+        });
+        if gap.count > gap.pids.len() as u64 {
+            text.push_str(", ...");
+        }
+        // A text that names the program need not be told it again.
+        if !gap.program.is_empty() && !gap.text.contains(&*String::from_utf8_lossy(&gap.program)) {
+            let _ = write!(text, ": {}", escaped(&gap.program));
+        }
+        text.push(')');
+    }
+    text
 }
 
 fn mounts(out: &mut String, summary: &Summary) {
@@ -281,6 +304,11 @@ pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
                     json.key("time_ns").uint(gap.ns);
                     json.key("why").str(names::gap(gap.why).0);
                     json.key("text").str(&gap.text);
+                    json.key("count").uint(gap.count);
+                    json.key("program").bytes(&gap.program);
+                    json.key("pids").array(|json| {
+                        gap.pids.iter().for_each(|&pid| json.uint(pid.into()));
+                    });
                 });
             }
         });

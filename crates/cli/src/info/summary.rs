@@ -1,6 +1,6 @@
 //! One pass over a trace, counting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use events::record::enter_flag;
 use model::World;
@@ -9,11 +9,14 @@ use model::unseen::{NotSeen, Unseen};
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
+use crate::info::programs::Programs;
 use crate::render::text::major_minor;
 use crate::source;
 
 /// Gaps that are told one by one.
 const GAPS_MAX: usize = 1000;
+/// Processes that are told for gaps of one kind.
+const PIDS_MAX: usize = 8;
 /// Damaged blocks that are told one by one.
 const ERRORS_MAX: usize = 100;
 
@@ -28,14 +31,20 @@ pub struct Count {
     pub ns: u64,
 }
 
-/// A gap.
+/// Gaps for the same reason in the same program.
 pub struct Gap {
-    /// When, from the start.
+    /// When, from the start: the first of them.
     pub ns: u64,
     /// Why.
     pub why: GapWhy,
     /// More about it.
     pub text: String,
+    /// The program, where one is known.
+    pub program: Vec<u8>,
+    /// How many there are.
+    pub count: u64,
+    /// Their processes, as far as they are known: the first ones.
+    pub pids: Vec<u32>,
 }
 
 /// What a trace holds.
@@ -64,6 +73,8 @@ pub struct Summary {
     pub gap_count: u64,
     /// See `gap_count`.
     pub gaps: Vec<Gap>,
+    /// Where in `gaps` those of a reason, text and program are.
+    alike: HashMap<(u8, String, Vec<u8>), usize>,
     /// From the start to the end, or to the last thing that is known.
     pub span_ns: u64,
     /// Mounts, with those that were used marked.
@@ -92,6 +103,7 @@ impl Summary {
             stall_ns: 0,
             gap_count: 0,
             gaps: Vec::new(),
+            alike: HashMap::new(),
             span_ns: 0,
             mounts: Mounts::parse(&trace.preamble().mounts),
             errors: Vec::new(),
@@ -123,6 +135,7 @@ impl Summary {
         let mut unseen = Unseen::new();
         // Counted by number first: names are only made once.
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
+        let mut programs = Programs::default();
         for next in trace.events() {
             let event = match next {
                 Ok(next) => next.event,
@@ -136,6 +149,7 @@ impl Summary {
             let begin_ns = clock(event.tsc);
             self.span_ns = self.span_ns.max(begin_ns);
             let step = world.step(&event, &mut stored);
+            programs.follow(&event, &world, &step.paths);
             unseen.event(&event, &world, &mut stored);
             match &event.kind {
                 EventKind::Call(call) => {
@@ -161,12 +175,11 @@ impl Summary {
                     state.fds.iter().for_each(|open| self.mounts.touch(&open.target));
                 }
                 EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
-                EventKind::Gap { why, text, .. } => {
+                EventKind::Gap { why, detail, text } => {
                     self.gap_count += 1;
                     self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
-                    if self.gaps.len() < GAPS_MAX {
-                        self.gaps.push(Gap { ns: begin_ns, why: *why, text: text.clone() });
-                    }
+                    let (pid, program) = programs.behind(&world, event.thread, *why, *detail);
+                    self.gap(begin_ns, *why, text, program, pid);
                 }
                 _ => {}
             }
@@ -177,6 +190,21 @@ impl Summary {
             let name = events::by_number(number.into())
                 .map_or_else(|| format!("syscall_{number}"), |row| row.name.to_string());
             self.by_call.insert(name, count);
+        }
+    }
+
+    fn gap(&mut self, ns: u64, why: GapWhy, text: &str, program: Vec<u8>, pid: Option<u32>) {
+        let key = (why as u8, text.to_string(), program);
+        if let Some(gap) = self.alike.get(&key).and_then(|&at| self.gaps.get_mut(at)) {
+            gap.count += 1;
+            if gap.pids.len() < PIDS_MAX {
+                gap.pids.extend(pid.filter(|pid| !gap.pids.contains(pid)));
+            }
+        } else if self.gaps.len() < GAPS_MAX {
+            let (text, program) = (text.to_string(), key.2.clone());
+            self.alike.insert(key, self.gaps.len());
+            let pids = pid.into_iter().collect();
+            self.gaps.push(Gap { ns, why, text, program, count: 1, pids });
         }
     }
 

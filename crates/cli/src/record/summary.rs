@@ -1,5 +1,6 @@
 //! What is said when a recording has ended.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use events::record::SNAPSHOT_BYTES_MAX;
@@ -68,12 +69,15 @@ fn missing(summary: &Summary) -> Option<String> {
     if let Some((why, said)) = &summary.first_gap {
         // Of why the recording stopped there is a line already.
         let is_told = summary.stopped.as_ref().is_some_and(|(_, told)| told == said);
-        let said = if said.is_empty() { names::gap(*why).1 } else { said };
+        let mut reason = names::gap(*why).1.to_string();
+        if !said.is_empty() {
+            let _ = write!(reason, ": {said}");
+        }
         parts.push(match (summary.gaps, is_told) {
             (1, true) => "1 gap".to_string(),
-            (1, false) => format!("1 gap: {said}"),
+            (1, false) => format!("1 gap: {reason}"),
             (gaps, true) => format!("{gaps} gaps"),
-            (gaps, false) => format!("{gaps} gaps, the first: {said}"),
+            (gaps, false) => format!("{gaps} gaps, the first: {reason}"),
         });
     }
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -97,10 +101,10 @@ mod tests {
 
     #[test]
     fn gaps_are_told() {
-        let first_gap = Some((GapWhy::NotFollowed, "process 7 runs a program unrecorded".into()));
+        let first_gap = Some((GapWhy::NotFollowed, "it is a 32-bit program".into()));
         let one = Summary { gaps: 1, first_gap, ..Summary::default() };
-        let expected = "reenact: not complete: 1 gap: process 7 runs a program unrecorded; \
-                        `reenact info a.rnt` tells more";
+        let expected = "reenact: not complete: 1 gap: a program that cannot be followed was started: \
+                        it is a 32-bit program; `reenact info a.rnt` tells more";
         assert_eq!(lines(&one)[1..], [expected]);
         let nameless = Some((GapWhy::NotFollowed, String::new()));
         let two = Summary { gaps: 2, first_gap: nameless, ..Summary::default() };

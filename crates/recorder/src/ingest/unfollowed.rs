@@ -1,0 +1,20 @@
+//! Why something of a program is not recorded, as its agent tells.
+
+use events::record::unfollowed;
+
+/// The same for people. `detail` comes with the gap: a reason, or the error of a try to attach.
+pub fn text(detail: u64) -> String {
+    let known = match detail {
+        0 => return String::new(),
+        unfollowed::FILTER => "its own seccomp filter forbids what recording needs",
+        unfollowed::GAINS_RIGHTS => "it gains rights when it starts (set-user-id, capabilities)",
+        unfollowed::NO_CODE => "its memory may not be made executable (PR_SET_MDWE)",
+        unfollowed::GS => "it was refused to set %gs, which the recorder uses",
+        _ => {
+            let errno = i32::try_from(detail).unwrap_or(libc::EINVAL);
+            let error = std::io::Error::from_raw_os_error(errno);
+            return format!("it cannot be attached to: {error}");
+        }
+    };
+    known.to_string()
+}
