@@ -13,6 +13,7 @@ mod command;
 mod escapes;
 mod limits;
 mod nonsense;
+mod roots;
 mod script;
 mod world;
 
@@ -60,7 +61,16 @@ fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
             })
         })
         .collect();
-    running.into_iter().map(user::wait).sum()
+    let uses = roots::USES.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
+    let uses = uses.map(|(name, used)| {
+        let result = user::catch(|| {
+            let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+            used(&World::new(dir.path()), reenact)
+        });
+        user::report(user, name, result.and_then(|harm| harm))
+    });
+    let failures: usize = uses.sum();
+    failures + running.into_iter().map(user::wait).sum::<usize>()
 }
 
 /// Whether there is a jail here, and what a trace makes comes into being in it.
