@@ -1,5 +1,6 @@
 //! `reenact info`: what a trace holds, and the proof that nothing is missing.
 
+pub mod origin;
 mod output;
 mod programs;
 pub mod summary;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 
 use crate::failure::{self, Failure};
 use crate::source;
-pub use output::{date, not_seen_json};
+pub use output::not_seen_json;
 use summary::Summary;
 
 /// Tell what a recording holds, and whether it is complete.

@@ -173,6 +173,8 @@ fn main() -> ExitCode {
         let missing = trials::missing(&["strace", "tar"]);
         trials.add("import/short", Who::User, missing, short);
         trials.add("import/refused", Who::User, None, refused);
+        trials.add_for_both("import/late", None, late);
+        trials.add("import/unknown", Who::User, None, unknown);
         Ok(())
     })
 }
@@ -276,6 +278,53 @@ fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
     reenact(stage, &place, &["import"], &paths, &[0])?;
     let said = reenact(stage, &place, &["import"], &paths, &[1])?;
     ensure!(said.contains("--force"), "an existing trace is not kept:\n{said}");
+    Ok(())
+}
+
+/// A reader whose duration is told shorter than it slept: it came back when its second line was
+/// written, after the write that it waited for had begun.
+const LATE: &[u8] = b"\
+    7 1795000000.000100 execve(\"/bin/readers\", [\"readers\"], [\"A=b\"]) = 0 <0.000150>\n\
+    7 1795000000.000500 pipe2([3, 4], 0) = 0 <0.000010>\n\
+    7 1795000000.000600 clone(child_stack=NULL, flags=SIGCHLD) = 8 <0.000050>\n\
+    8 1795000000.000700 read(3,  <unfinished ...>\n\
+    7 1795000000.000780 write(4, \"a\", 1) = 1 <0.000004>\n\
+    8 1795000000.000796 <... read resumed>\"a\", 9) = 1 <0.000051>\n\
+    8 1795000000.000900 exit_group(0) = ?\n\
+    8 1795000000.000950 +++ exited with 0 +++\n\
+    7 1795000000.001000 exit_group(0) = ?\n\
+    7 1795000000.001100 +++ exited with 0 +++\n";
+
+fn late(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("text", LATE)?;
+    let (text, trace) = (place.work().join("text"), place.trace("late.rnt"));
+    reenact(stage, &place, &["import"], &[&text, Path::new("-o"), &trace], &[0])?;
+    let said = reenact(stage, &place, &["replay"], &[&trace], &[0])?;
+    ensure!(said.contains(" 0 came out otherwise"), "the replay went otherwise:\n{said}");
+    // The path is told though the first argument is none.
+    let paths = [Path::new("-"), &trace];
+    let again = reenact(stage, &place, &["export", "--to", "strace", "-o"], &paths, &[0])?;
+    let path: String = b"/bin/readers".iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    ensure!(again.contains(&format!("execve(\"{path}\", [")), "no {path} in:\n{again}");
+    Ok(())
+}
+
+/// What no text tells is not made up.
+fn unknown(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("text", b"7 12:00:01 getpid() = 7\n7 12:00:02 +++ exited with 0 +++\n")?;
+    let (text, trace) = (place.work().join("text"), place.trace("unknown.rnt"));
+    reenact(stage, &place, &["import"], &[&text, Path::new("-o"), &trace], &[0])?;
+    let info = reenact(stage, &place, &["info"], &[&trace], &[0])?;
+    for line in [
+        "command      not known\n",
+        "recorded     date not known, host not known, by strace\n",
+        "kernel       not known\n",
+        "machine      not known\n",
+    ] {
+        ensure!(info.contains(line), "no line '{line}' in:\n{info}");
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use model::names;
 use model::unseen::{Blind, NotSeen, Way};
 use trace::Trace;
 
+use super::origin::{self, escaped};
 use super::summary::{Gap, Summary};
 use crate::render::escape::escape;
 use crate::render::json::Json;
@@ -21,7 +22,7 @@ const UNSEEN_SHOWN: usize = 5;
 /// For people.
 pub fn text(trace: &Trace, summary: &Summary, verified: bool) -> io::Result<()> {
     let mut out = String::new();
-    origin(&mut out, trace, summary);
+    whence(&mut out, trace, summary);
     numbers(&mut out, trace, summary);
     proof(&mut out, trace, summary, verified);
     not_seen(&mut out, &summary.not_seen);
@@ -36,33 +37,15 @@ fn line(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<12} {value}");
 }
 
-fn escaped(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    escape(&mut out, bytes, &[]);
-    out
-}
-
-fn origin(out: &mut String, trace: &Trace, summary: &Summary) {
+fn whence(out: &mut String, trace: &Trace, summary: &Summary) {
     let preamble = trace.preamble();
-    let words = preamble.command.iter().map(|word| {
-        let plain = |c: &u8| c.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(c);
-        if !word.is_empty() && word.iter().all(plain) {
-            return escaped(word);
-        }
-        format!("'{}'", escaped(word).replace('\'', "'\\''"))
-    });
-    line(out, "command", &words.collect::<Vec<_>>().join(" "));
-    let version = escaped(preamble.recorder_version.as_bytes());
-    let host = escaped(preamble.host.as_bytes());
-    let date = date(preamble.epoch_ns / 1_000_000_000);
-    line(out, "recorded", &format!("{date} on {host} by reenact {version}"));
+    line(out, "command", &origin::command(preamble));
+    line(out, "recorded", &escaped(origin::recorded(preamble).as_bytes()));
     if !preamble.options.is_empty() {
         line(out, "options", &escaped(preamble.options.as_bytes()));
     }
-    line(out, "kernel", &escaped(preamble.kernel.as_bytes()));
-    let memory = show_size(preamble.memory_bytes);
-    let cpu = escaped(preamble.cpu.as_bytes());
-    line(out, "machine", &format!("{cpu}, {} CPUs, {memory} memory", preamble.cpus));
+    line(out, "kernel", &escaped(origin::kernel(preamble).as_bytes()));
+    line(out, "machine", &escaped(origin::machine(preamble).as_bytes()));
     line(out, "span", &show_time(summary.span_ns));
 }
 
@@ -248,23 +231,6 @@ fn calls(out: &mut String, summary: &Summary) {
     }
 }
 
-/// A date and time in UTC.
-/// `2026-01-31 23:59:59 UTC`.
-pub fn date(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Count years from March, so that the leap day is a year's last.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year + carry;
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{year}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
-}
-
 /// As JSON.
 pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -396,17 +362,4 @@ fn totals_json(json: &mut Json<'_>, trace: &Trace) {
         json.key("ring_bytes_published").uint(totals.ring_bytes_published);
         json.key("ring_bytes_read").uint(totals.ring_bytes_read);
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::date;
-
-    #[test]
-    fn dates() {
-        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(date(1_700_000_000), "2023-11-14 22:13:20 UTC");
-        assert_eq!(date(4_102_444_799), "2099-12-31 23:59:59 UTC");
-    }
 }

@@ -9,7 +9,7 @@ use trace::Trace;
 use super::comparison::Comparison;
 use super::gather::{Gathered, moved_bytes};
 use super::{pictures, tables};
-use crate::info;
+use crate::info::origin;
 use crate::render::json::Json;
 
 /// Files that are told apart: those with the most time, and among them these with the most bytes.
@@ -31,7 +31,7 @@ pub fn write(
     comparison: Option<&Comparison>,
 ) {
     json.object(|json| {
-        origin(json.key("trace"), trace);
+        whence(json.key("trace"), trace);
         soundness(json.key("sound"), trace, gathered);
         json.key("span_ns").uint(gathered.span_ns);
         json.key("interval_ns").uint(gathered.interval_ns);
@@ -60,22 +60,18 @@ pub fn write(
     });
 }
 
-fn origin(json: &mut Json<'_>, trace: &Trace) {
+fn whence(json: &mut Json<'_>, trace: &Trace) {
     let preamble = trace.preamble();
     json.object(|json| {
         json.key("command").str(&tables::shown_words(&preamble.command, WORDS_MAX));
-        json.key("recorded").str(&info::date(preamble.epoch_ns / 1_000_000_000));
         for (key, text) in [
-            ("host", &preamble.host),
-            ("kernel", &preamble.kernel),
-            ("cpu", &preamble.cpu),
+            ("recorded", &*origin::recorded(preamble)),
+            ("kernel", origin::kernel(preamble)),
+            ("machine", &origin::machine(preamble)),
             ("options", &preamble.options),
-            ("recorder", &preamble.recorder_version),
         ] {
             json.key(key).str(&tables::shown(text.as_bytes()));
         }
-        json.key("cpus").uint(preamble.cpus.into());
-        json.key("memory_bytes").uint(preamble.memory_bytes);
         json.key("trace_bytes").optional_uint(trace.file_bytes().ok());
         json.key("data_bytes").optional_uint(trace.totals().map(|totals| totals.data_bytes));
         json.key("version").str(env!("CARGO_PKG_VERSION"));

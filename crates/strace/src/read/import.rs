@@ -17,11 +17,9 @@ use super::error::{ImportError, Wrong};
 use super::node::{Cursor, Node};
 use super::ready;
 use super::survey::{Survey, survey};
-use super::tail::tail;
+use super::tail::result;
 use super::text::{Item, ItemKind, Text};
 
-/// Times are told to the microsecond: what a call's end may have been cut off by.
-const ROUNDED_NS: u64 = 999;
 /// Times of the trace are nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
 /// Threads of one text.
@@ -73,18 +71,24 @@ pub fn import<R: BufRead>(
     let survey = survey(open()?)?;
     let mut text = Text::new(open()?, survey.unnamed);
     let Some(first) = text.next()? else { return Err(ImportError::Nothing) };
+    let (path, command) = program(&first);
+    let exe = match &survey.cwd {
+        Some(cwd) if !path.is_empty() && path[0] != b'/' => [cwd, &b"/"[..], &path].concat(),
+        _ => path,
+    };
     let preamble = Preamble {
-        command: command(&first),
-        recorder_version: settings.version.into(),
+        command,
+        recorder_version: "(strace)".into(),
         page_bytes: 4096,
         epoch_ns: first.begin_ns,
         tsc_hz: TICKS_PER_SECOND,
-        options: "imported from the text of strace".into(),
+        options: format!("imported from the text of strace by reenact {}", settings.version),
         ..Preamble::default()
     };
     let mut import = Import {
         writer: Writer::new(sink()?, &preamble, settings.options)?,
         base_ns: first.begin_ns,
+        exe,
         survey,
         settings,
         threads: HashMap::new(),
@@ -107,14 +111,18 @@ pub fn import<R: BufRead>(
     import.finish(last)
 }
 
-/// The command line, from the exec that begins most texts.
-fn command(first: &Item) -> Vec<Vec<u8>> {
-    let ItemKind::Call { name, text } = &first.kind else { return Vec::new() };
+/// The path and the command line of the exec that begins most texts.
+fn program(first: &Item) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let ItemKind::Call { name, text } = &first.kind else { return Default::default() };
     let nodes = match Cursor::new(text).items(b')') {
         Ok((nodes, _)) if name == "execve" => nodes,
-        _ => return Vec::new(),
+        _ => return Default::default(),
     };
-    nodes.get(1).map_or_else(Vec::new, strings)
+    let path = match nodes.first() {
+        Some(Node::Text { bytes, cut: false, .. }) => bytes.clone(),
+        _ => Vec::new(),
+    };
+    (path, nodes.get(1).map_or_else(Vec::new, strings))
 }
 
 fn strings(list: &Node<'_>) -> Vec<Vec<u8>> {
@@ -164,6 +172,8 @@ struct Thread {
 struct Import {
     writer: Writer,
     base_ns: u64,
+    /// The file of the first program, as far as the text tells.
+    exe: Vec<u8>,
     survey: Survey,
     settings: Settings,
     /// Threads that live, by id.
@@ -184,7 +194,7 @@ struct Import {
 impl Import {
     fn item(&mut self, item: Item) -> Result<(), Problem> {
         let Item { tid, .. } = item;
-        let (begin, end) = (self.ticks(item.begin_ns), self.ticks(item.line_ns));
+        let (begin, end) = (self.ticks(item.begin_ns), self.ticks(item.end_ns));
         match item.kind {
             ItemKind::Call { name, text } => self.call(tid, &name, &text, begin, end, false),
             ItemKind::Lost { name, text } => self.call(tid, &name, &text, begin, end, true),
@@ -287,6 +297,7 @@ impl Import {
         let state = ProcessState {
             process,
             pid,
+            exe: self.exe.clone(),
             cwd: survey.cwd.clone().unwrap_or_else(|| b"/".to_vec()),
             root: b"/".to_vec(),
             uids: [uid, euid, euid, euid],
@@ -309,13 +320,12 @@ impl Import {
     ) -> Result<(), Problem> {
         let mut cursor = Cursor::new(text);
         let (nodes, _) = cursor.items(b')')?;
-        let tail = tail(cursor.rest())?;
+        let ret = result(cursor.rest())?;
         let first = self.done.threads == 0;
         let thread = self.thread(tid, begin)?;
         let number = thread.number;
         let begin = begin.max(thread.last);
-        let took = tail.took_ns.map(|ns| ns.saturating_add(ROUNDED_NS));
-        let exit = took.map_or(end.max(begin), |ns| begin.saturating_add(ns));
+        let exit = end.max(begin);
         thread.last = exit;
         let Some(row) = events::by_name(name) else {
             self.done.unknown_calls += 1;
@@ -324,9 +334,9 @@ impl Import {
             }
             return Ok(());
         };
-        let exec = row.ret == Ret::Never && row.name.starts_with("exec") && tail.ret == Some(0);
+        let exec = row.ret == Ret::Never && row.name.starts_with("exec") && ret == Some(0);
         if !(exec && first) {
-            let ret = tail.ret.filter(|_| !lost);
+            let ret = ret.filter(|_| !lost);
             let returns = row.ret != Ret::Never
                 || (ret.is_some_and(|ret| ret < 0) && row.name != "rt_sigreturn");
             let outcome = match ret.filter(|_| returns) {

@@ -9,7 +9,7 @@ use trace::event::StartHow;
 use super::error::ImportError;
 use super::node::{Cursor, Node, unescaped};
 use super::number;
-use super::tail::tail;
+use super::tail::result;
 use super::text::{Item, ItemKind, Text};
 
 /// Threads that one text may tell about.
@@ -105,7 +105,7 @@ impl Survey {
         }
         let mut cursor = Cursor::new(text);
         let (nodes, _) = cursor.items(b')')?;
-        let Some(ret) = tail(cursor.rest())?.ret.filter(|ret| *ret >= 0) else { return Ok(()) };
+        let Some(ret) = result(cursor.rest())?.filter(|ret| *ret >= 0) else { return Ok(()) };
         if labels {
             self.label(row.args, &nodes);
         }

@@ -5,44 +5,33 @@ use super::line::nanoseconds;
 use super::number;
 use crate::words;
 
-/// Result and duration.
-#[derive(Debug, PartialEq)]
-pub struct Tail {
-    /// The result; none when there is none to tell.
-    pub ret: Option<i64>,
-    /// How long it took.
-    pub took_ns: Option<u64>,
-}
-
-/// Reads what stands behind the closing bracket.
-pub fn tail(text: &[u8]) -> Result<Tail, Wrong> {
+/// The result of a call, from what stands behind the closing bracket; none when there is none to tell.
+pub fn result(text: &[u8]) -> Result<Option<i64>, Wrong> {
     let text = text.trim_ascii();
     let fail = || format!("a result was expected, not {}", shown(text));
     if text.is_empty() {
-        return Ok(Tail { ret: None, took_ns: None });
+        return Ok(None);
     }
     let rest = text.strip_prefix(b"=").ok_or_else(fail)?.trim_ascii_start();
-    let took_ns = duration(rest);
     let word = rest.split(|c| c.is_ascii_whitespace() || *c == b'<').next().unwrap_or_default();
     let word = std::str::from_utf8(word).map_err(|_| fail())?;
     let second = rest[word.len()..].trim_ascii_start();
     let second = second.split(|c| c.is_ascii_whitespace()).next().unwrap_or_default();
     let second = std::str::from_utf8(second).unwrap_or_default();
-    let ret = match word {
+    Ok(match word {
         "?" => words::RESTARTS.iter().find(|r| r.1 == second).map(|r| -i64::from(r.0)),
         "-1" if second.starts_with('E') => Some(-i64::from(errno(second).ok_or_else(fail)?)),
         _ => Some(number::any(word).ok_or_else(fail)? as i64),
-    };
-    Ok(Tail { ret, took_ns })
+    })
 }
 
 fn errno(name: &str) -> Option<i32> {
     (1..4096).find(|n| model::names::errno(*n).is_some_and(|(known, _)| known == name))
 }
 
-/// `<0.000123>` at the end.
-fn duration(text: &[u8]) -> Option<u64> {
-    let inner = text.strip_suffix(b">")?;
+/// How long a call took: `<0.000123>` at the end.
+pub fn duration(text: &[u8]) -> Option<u64> {
+    let inner = text.trim_ascii_end().strip_suffix(b">")?;
     let begin = inner.iter().rposition(|&c| c == b'<')?;
     let (seconds, fraction) = std::str::from_utf8(&inner[begin + 1..]).ok()?.split_once('.')?;
     let seconds: u64 = seconds.parse().ok()?;
@@ -55,7 +44,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, ret: Option<i64>, took_ns: Option<u64>) {
-        assert_eq!(tail(text.as_bytes()), Ok(Tail { ret, took_ns }), "{text}");
+        assert_eq!(result(text.as_bytes()), Ok(ret), "{text}");
+        assert_eq!(duration(text.as_bytes()), took_ns, "{text}");
     }
 
     #[test]
@@ -78,7 +68,7 @@ mod tests {
         check("= -1", Some(-1), None);
         check("", None, None);
         for bad in ["3", "= ", "= x", "= -1 ENOTHING"] {
-            assert!(tail(bad.as_bytes()).is_err(), "{bad}");
+            assert!(result(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 }

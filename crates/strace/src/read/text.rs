@@ -5,6 +5,7 @@ use std::io::{BufRead, Read};
 
 use super::error::{ImportError, Wrong};
 use super::line::{self, What};
+use super::tail::duration;
 
 /// The longest line: a buffer of a million bytes takes four million characters.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -15,6 +16,8 @@ const THREADS_MAX: usize = 1 << 16;
 const DAY_NS: u64 = 86_400_000_000_000;
 /// Where nothing tells the time, lines are as far apart.
 const LINE_NS: u64 = 1000;
+/// Times are told to the microsecond: what a call's end may have been cut off by.
+const ROUNDED_NS: u64 = 999;
 
 /// Something that happened.
 pub struct Item {
@@ -24,8 +27,8 @@ pub struct Item {
     pub tid: u32,
     /// When it began.
     pub begin_ns: u64,
-    /// When the line was written.
-    pub line_ns: u64,
+    /// When it ended: what follows in the text begins later.
+    pub end_ns: u64,
     /// What it was.
     pub kind: ItemKind,
 }
@@ -145,12 +148,14 @@ impl<R: BufRead> Text<R> {
         }
         let tid = line.tid.unwrap_or(self.main);
         self.advance(line.time_ns);
-        let (line_ns, number) = (self.now_ns, self.line);
-        let item = |kind| Item { line: number, tid, begin_ns: line_ns, line_ns, kind };
+        let (now_ns, number) = (self.now_ns, self.line);
+        let item = |kind| Item { line: number, tid, begin_ns: now_ns, end_ns: now_ns, kind };
         Ok(Some(match line.what {
             What::Nothing => return Ok(None),
             What::Call { name, rest } => {
-                item(ItemKind::Call { name: name.to_string(), text: rest.to_vec() })
+                let end_ns = self.end(now_ns, rest);
+                let kind = ItemKind::Call { name: name.to_string(), text: rest.to_vec() };
+                Item { end_ns, ..item(kind) }
             }
             What::Unfinished { name, rest } => {
                 self.keep(tid, name, rest)?;
@@ -166,8 +171,11 @@ impl<R: BufRead> Text<R> {
                 }
                 let mut text = half.text;
                 text.extend_from_slice(rest);
+                // The duration leaves out how long strace took to notice the end; what others did
+                // meanwhile, which may have been what this call waited for, stands before this line.
+                let end_ns = self.end(half.begin_ns, rest);
                 let kind = ItemKind::Call { name: half.name, text };
-                Item { begin_ns: half.begin_ns, ..item(kind) }
+                Item { begin_ns: half.begin_ns, end_ns, ..item(kind) }
             }
             What::Signal { name, rest } => {
                 let signal = super::number::signal(name);
@@ -219,10 +227,18 @@ impl<R: BufRead> Text<R> {
         let mut text = half.text;
         text.push(b')');
         let kind = ItemKind::Lost { name: half.name, text };
-        Some(Item { line: half.line, tid, begin_ns: half.begin_ns, line_ns: self.now_ns, kind })
+        Some(Item { line: half.line, tid, begin_ns: half.begin_ns, end_ns: self.now_ns, kind })
     }
 
-    /// The clock never goes back; at midnight, the clock of the day begins anew.
+    /// When a call ended that began then and whose line ends now. What the next line tells is later,
+    /// also where times are told to the second.
+    fn end(&mut self, begin_ns: u64, rest: &[u8]) -> u64 {
+        let took_ns = duration(rest).map_or(0, |took_ns| took_ns.saturating_add(ROUNDED_NS));
+        self.now_ns = self.now_ns.max(begin_ns.saturating_add(took_ns));
+        self.now_ns
+    }
+
+    /// The clock goes on with each line; at midnight, the clock of the day begins anew.
     fn advance(&mut self, time_ns: Option<u64>) {
         let time = match time_ns {
             None => self.now_ns.saturating_add(LINE_NS),
@@ -235,13 +251,43 @@ impl<R: BufRead> Text<R> {
             }
             Some(time) => time,
         };
-        self.now_ns = self.now_ns.max(time);
+        self.now_ns = self.now_ns.saturating_add(1).max(time);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// When things begin and end.
+    fn times(text: &str) -> Vec<(u64, u64)> {
+        let mut reader = Text::new(text.as_bytes(), 1);
+        let items = std::iter::from_fn(|| reader.next().expect("a text"));
+        items.map(|item| (item.begin_ns, item.end_ns)).collect()
+    }
+
+    #[test]
+    fn what_goes_on_ends_after_all_that_stands_before() {
+        let text = "1 0.000010 read(3,  <unfinished ...>\n\
+                    2 0.000080 write(4, \"a\", 1) = 1 <0.000004>\n\
+                    1 0.000096 <... read resumed>\"a\", 1) = 1 <0.000051>\n\
+                    1 0.000097 close(3) = 0 <0.000003>\n";
+        let write = (80_000, 84_999);
+        assert_eq!(times(text), [write, (10_000, 96_000), (97_000, 100_999)]);
+    }
+
+    #[test]
+    fn times_in_seconds_keep_the_order_of_lines() {
+        let text = "1 00:00:05 read(3,  <unfinished ...>\n\
+                    2 00:00:05 openat(AT_FDCWD, \"a\", O_RDONLY) = 5 <0.500000>\n\
+                    2 00:00:05 write(4, \"a\", 1) = 1 <0.000004>\n\
+                    1 00:00:05 <... read resumed>\"a\", 1) = 1 <0.500051>\n";
+        let times = times(text);
+        let [open, write, read] = times[..] else { panic!("{times:?}") };
+        assert!(open.1 < write.0, "a thread's calls come one after the other");
+        assert!(write.1 < read.1, "a read ends after the write that it waited for");
+        assert_eq!(open.1 - open.0, 500_000_999, "durations are kept");
+    }
 
     fn calls(text: &str) -> Vec<(u32, u64, String)> {
         let mut reader = Text::new(text.as_bytes(), 1);

@@ -15,13 +15,11 @@ function header() {
     ? element("span", { class: "chip good" }, "complete")
     : element("span", { class: "chip bad" }, "not complete: " + incomplete(sound));
   const machine = [
-    ["recorded", trace.recorded + " on " + trace.host],
+    ["recorded", trace.recorded],
     ["kernel", trace.kernel],
-    ["processor", trace.cpu + ", " + words.plural(trace.cpus, "CPU", "CPUs")],
-    ["memory", words.bytes(trace.memory_bytes)],
+    ["machine", trace.machine],
     ["trace", (trace.trace_bytes ? words.bytes(trace.trace_bytes) : "unknown size") + (trace.data_bytes ? " for " + words.bytes(trace.data_bytes) + " of data" : "")],
     ["options", trace.options || "none"],
-    ["recorder", "reenact " + trace.recorder],
     ["held up by the recorder", sound.stall_ns === null ? "unknown" : words.ns(sound.stall_ns)],
   ];
   const theme = element("button", { type: "button", class: "link", onclick: switchTheme }, "light / dark");
