@@ -4,14 +4,26 @@ use std::io::Read;
 
 /// Codes on disk.
 const NONE: u8 = 0;
+const LZO: u8 = 1;
 const ZLIB: u8 = 2;
 const BZIP2: u8 = 3;
 const LZF: u8 = 4;
-/// Those that are known by name alone.
-const OTHERS: &[(u8, &str)] = &[(1, "lzo"), (5, "snappy"), (6, "lz4"), (7, "lz4hc")];
+const SNAPPY: u8 = 5;
+const LZ4: u8 = 6;
+/// As LZ4, packed with more effort.
+const LZ4_HC: u8 = 7;
 
 /// What one packed byte may unpack to, at most: more is a lie. bzip2 has runs of 45 MB in 40 bytes.
-const RATIO_MAX: &[(u8, usize)] = &[(NONE, 1), (ZLIB, 1040), (BZIP2, 1 << 21), (LZF, 140)];
+const RATIO_MAX: &[(u8, usize)] = &[
+    (NONE, 1),
+    (LZO, 256),
+    (ZLIB, 1040),
+    (BZIP2, 1 << 21),
+    (LZF, 140),
+    (SNAPPY, 64),
+    (LZ4, 256),
+    (LZ4_HC, 256),
+];
 
 /// How a file is packed that is written. Every reader has these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,13 +62,7 @@ fn zlib(raw: &[u8]) -> Option<Vec<u8>> {
 /// Unpacks a section that is said to have `len` bytes, appending to `out`.
 pub fn unpack(code: u8, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let ratio = RATIO_MAX.iter().find(|(known, _)| *known == code).map(|(_, ratio)| *ratio);
-    let Some(ratio) = ratio else {
-        let name = OTHERS.iter().find(|(known, _)| *known == code).map(|(_, name)| *name);
-        return Err(match name {
-            Some(name) => format!("it is packed with {name}; only zlib, bzip2 and lzf are read"),
-            None => format!("it is packed in an unknown way, {code}"),
-        });
-    };
+    let ratio = ratio.ok_or_else(|| format!("it is packed in an unknown way, {code}"))?;
     if len > packed.len().saturating_mul(ratio) {
         return Err(format!("{} packed bytes cannot hold {len}", packed.len()));
     }
@@ -69,7 +75,10 @@ pub fn unpack(code: u8, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<
         // One byte more shows that there is more.
         ZLIB => read(flate2::read::ZlibDecoder::new(packed), len, out),
         BZIP2 => read(bzip2::read::BzDecoder::new(packed), len, out),
-        _ => lzf::decompress(packed, len).map(|unpacked| out.extend_from_slice(&unpacked)).is_ok(),
+        LZF => lzf::decompress(packed, len).map(|bytes| out.extend_from_slice(&bytes)).is_ok(),
+        LZO => write(len, out, |room| lzokay::decompress::decompress(packed, room).ok()),
+        SNAPPY => write(len, out, |room| snap::raw::Decoder::new().decompress(packed, room).ok()),
+        _ => write(len, out, |room| lz4_flex::block::decompress_into(packed, room).ok()),
     };
     if !unpacked {
         return Err("its packed bytes are damaged".into());
@@ -82,6 +91,15 @@ pub fn unpack(code: u8, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<
 
 fn read(from: impl Read, len: usize, out: &mut Vec<u8>) -> bool {
     from.take(len as u64 + 1).read_to_end(out).is_ok()
+}
+
+/// What wants room, and says how much of it was used.
+fn write(len: usize, out: &mut Vec<u8>, unpack: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+    let before = out.len();
+    out.resize(before + len, 0);
+    let used = unpack(&mut out[before..]);
+    out.truncate(before + used.unwrap_or(0));
+    used.is_some()
 }
 
 #[cfg(test)]
@@ -127,7 +145,59 @@ mod tests {
                 assert!(unpack(code, &packed, len, &mut Vec::new()).is_err(), "{codec:?} {len}");
             }
         }
-        assert!(unpack(1, &raw, 10, &mut Vec::new()).unwrap_err().contains("lzo"));
         assert!(unpack(99, &raw, 10, &mut Vec::new()).is_err());
+    }
+
+    /// What the libraries that the stock tools use (lzo 2.10, snappy 1.1.9, lz4 1.9.4) made of the
+    /// same bytes.
+    const PACKED: &[(u8, &[u8])] = &[
+        (LZO, include_bytes!("../../tests/packed/lzo")),
+        (SNAPPY, include_bytes!("../../tests/packed/snappy")),
+        (LZ4, include_bytes!("../../tests/packed/lz4")),
+        (LZ4_HC, include_bytes!("../../tests/packed/lz4hc")),
+    ];
+
+    /// Near and far repetitions, long runs, and what does not repeat.
+    fn packed_by_others() -> Vec<u8> {
+        let mut raw: Vec<u8> = (0..12)
+            .flat_map(|n| {
+                format!("read({}, \"{}\", 4096) = {}\n", n % 7, n * n, n % 5).into_bytes()
+            })
+            .collect();
+        raw.resize(raw.len() + 17_000, 0);
+        raw.extend(b"read(3, \"9\", 4096) = 3\nread(4");
+        raw.extend(0..40);
+        raw
+    }
+
+    #[test]
+    fn what_others_packed_is_unpacked() {
+        let raw = packed_by_others();
+        for (code, packed) in PACKED {
+            let mut out = b"before".to_vec();
+            unpack(*code, packed, raw.len(), &mut out).unwrap();
+            assert!(out[6..] == raw, "{code}");
+            for len in [0, raw.len() - 1, raw.len() + 1, usize::MAX] {
+                assert!(unpack(*code, packed, len, &mut Vec::new()).is_err(), "{code} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_errors_or_other_bytes() {
+        let len = packed_by_others().len();
+        for (code, packed) in PACKED {
+            for at in 0..packed.len() {
+                for byte in [0, 1, 0x10, 0x20, 0x7f, 0xff] {
+                    let mut damaged = packed.to_vec();
+                    damaged[at] ^= byte;
+                    let mut out = Vec::new();
+                    if unpack(*code, &damaged, len, &mut out).is_ok() {
+                        assert_eq!(out.len(), len);
+                    }
+                    assert!(unpack(*code, &packed[..at], len, &mut Vec::new()).is_err());
+                }
+            }
+        }
     }
 }
