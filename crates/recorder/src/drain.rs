@@ -189,6 +189,7 @@ impl Drain {
         let mut news = Vec::new();
         let began = host::tsc();
         let bytes = self.slots.round(&mut self.out, &mut news);
+        self.out.read_at_once(bytes);
         self.note(news);
         // Whoever took a time stamp before the last round has published since.
         if let Some(changes) = &mut self.out.changes {

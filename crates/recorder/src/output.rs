@@ -21,6 +21,8 @@ const CALL_BYTES: u64 = 32;
 const EVENT_BYTES: u64 = 192;
 /// Room for an entry of the manifest, and for those that were not written yet.
 const MANIFEST_ROOM_BYTES: u64 = 2 << 20;
+/// Unread bytes at which short buffers are not looked up any more: a thread waits at four times as many.
+const HASTE_BYTES: u64 = 2 << 20;
 /// How long the writer may take to catch up when the trace is about to reach its size limit.
 const CATCH_UP: Duration = Duration::from_secs(1);
 /// Buffers kept for data that arrives in pieces.
@@ -101,6 +103,11 @@ impl Output {
             traced: HashSet::new(),
             files_not_whole: 0,
         }
+    }
+
+    /// So many bytes were read at once: as many are unread by now if the program goes on like that.
+    pub fn read_at_once(&mut self, bytes: u64) {
+        self.writer.set_haste(bytes >= HASTE_BYTES);
     }
 
     /// Hands a call over.

@@ -13,6 +13,13 @@ use trace::{CallRef, Compress, ContentRef, DataRef, Finished, Trace, Writer, Wri
 const CALLS: u64 = 5_000_000;
 const BLOBS: u64 = 100_000;
 const BLOB_BYTES: usize = 4096;
+const SHORT_BYTES: usize = 64;
+/// Short buffers of how many contents.
+const SHORT: [(&str, usize); 3] = [
+    ("64-byte pwrite, distinct noise", CALLS as usize / 5),
+    ("64-byte pwrite, 16,256 contents", 16_256),
+    ("64-byte pwrite, 16 contents", 16),
+];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -30,6 +37,15 @@ fn main() {
         writer.call(1, tsc, &call(110, 0, outcome, &[])).unwrap();
         exit_tsc + 60 + (noise >> 8) % 64
     });
+
+    for (name, contents) in SHORT {
+        let all = noise_bytes(contents * SHORT_BYTES);
+        run(name, compress, workers, CALLS / 5, |writer, noise, tsc, i| {
+            let at = i as usize % contents * SHORT_BYTES;
+            let content = ContentRef::Bytes(&all[at..at + SHORT_BYTES]);
+            pwrite_of(writer, noise, tsc, i, content, SHORT_BYTES)
+        });
+    }
 
     let page = vec![7; BLOB_BYTES];
     run("4-KiB pwrite, one page", compress, workers, CALLS / 10, |writer, noise, tsc, i| {
@@ -162,19 +178,23 @@ fn call<'a>(nr: u16, offset: u64, outcome: Outcome, data: &'a [DataRef<'a>]) -> 
 }
 
 fn pwrite(writer: &mut Writer, noise: u64, tsc: u64, i: u64, id: BlobId) -> u64 {
+    let content = ContentRef::Blobs { len: BLOB_BYTES as u64, ids: &[id] };
+    pwrite_of(writer, noise, tsc, i, content, BLOB_BYTES)
+}
+
+fn pwrite_of(
+    writer: &mut Writer,
+    noise: u64,
+    tsc: u64,
+    i: u64,
+    content: ContentRef<'_>,
+    len: usize,
+) -> u64 {
     let exit_tsc = tsc + 900 + noise % 256;
-    let outcome = Outcome::Returned { exit_tsc, ret: BLOB_BYTES as i64 };
-    let ids = [id];
-    let data = [DataRef {
-        arg: 1,
-        part: 0,
-        index: 0,
-        flags: 0,
-        true_len: BLOB_BYTES as u64,
-        hash: None,
-        content: ContentRef::Blobs { len: BLOB_BYTES as u64, ids: &ids },
-    }];
-    writer.call(1, tsc, &call(18, i * BLOB_BYTES as u64, outcome, &data)).unwrap();
+    let outcome = Outcome::Returned { exit_tsc, ret: len as i64 };
+    let true_len = len as u64;
+    let data = [DataRef { arg: 1, part: 0, index: 0, flags: 0, true_len, hash: None, content }];
+    writer.call(1, tsc, &call(18, i * true_len, outcome, &data)).unwrap();
     exit_tsc + 100 + (noise >> 8) % 64
 }
 

@@ -3,12 +3,15 @@
 //! Invariants:
 //! - two buffers get the same number only when their fingerprints are equal;
 //! - what is remembered is bounded whatever the length of the recording.
+//!
+//! Short buffers stand where they are used, unless most come again from far (far.rs).
 
 use std::io;
 
 use twox_hash::XxHash3_128;
 
 use crate::event::{BLOB_BYTES_MAX, BlobId};
+use crate::far::Far;
 use crate::fingerprint::Fingerprints;
 use crate::format::BLOB_ENTRY_BYTES;
 use crate::known::Known;
@@ -88,6 +91,8 @@ impl DataBlock {
 pub struct Dedup {
     open: DataBlock,
     known: Known,
+    far: Far,
+    in_haste: bool,
     fingerprints: Fingerprints,
     stored_bytes: u64,
 }
@@ -98,6 +103,8 @@ impl Dedup {
         Ok(Dedup {
             open: DataBlock::new(0, Vec::new()),
             known: Known::new(remembered_max),
+            far: Far::new(),
+            in_haste: false,
             fingerprints: Fingerprints::new()?,
             stored_bytes: 0,
         })
@@ -112,6 +119,17 @@ impl Dedup {
         self.open.push(bytes);
         self.stored_bytes += bytes.len() as u64;
         (BlobId(id), self.open.is_full())
+    }
+
+    /// The same for a short buffer, if that is worth it.
+    #[inline]
+    pub fn add_short(&mut self, bytes: &[u8]) -> Option<(BlobId, bool)> {
+        (self.far.worth_it(bytes) && !self.in_haste).then(|| self.add(bytes))
+    }
+
+    /// While there is no time, short buffers are not looked up.
+    pub fn set_haste(&mut self, in_haste: bool) {
+        self.in_haste = in_haste;
     }
 
     /// The number that the next distinct buffer gets.

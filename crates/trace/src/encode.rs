@@ -23,10 +23,16 @@ const FD_BYTES_MAX: usize = 32;
 /// Enough for the fixed part of an item of memory.
 const DATA_BYTES_MAX: usize = 96;
 
+/// Of shorter buffers the bytes take hardly more than a reference.
+const SHORT_BYTES_MIN: usize = 32;
+
 /// Where long buffers go.
 pub trait Store {
     /// Takes at most `BLOB_BYTES_MAX` bytes.
     fn blob(&mut self, bytes: &[u8]) -> BlobId;
+
+    /// Takes a buffer that would find room in its event, if that is worth it.
+    fn short_blob(&mut self, bytes: &[u8]) -> Option<BlobId>;
 }
 
 /// What the head of an EVENTS block tells about its events.
@@ -295,7 +301,19 @@ impl Encoder {
             _ => data_tag::ARG_BYTE,
         };
         let part = item.part.min(data_tag::PART_BYTE);
-        let (content, stored) = match item.content {
+        let short = match item.content {
+            ContentRef::Bytes(bytes)
+                if (SHORT_BYTES_MIN..=INLINE_BYTES_MAX).contains(&bytes.len()) =>
+            {
+                store.short_blob(bytes).map(|id| ([id], bytes.len() as u64))
+            }
+            _ => None,
+        };
+        let held = match &short {
+            Some((ids, len)) => ContentRef::Blobs { len: *len, ids },
+            None => item.content,
+        };
+        let (content, stored) = match held {
             ContentRef::Bytes([]) | ContentRef::Blobs { len: 0, .. } => (data_tag::NOTHING, 0),
             ContentRef::Bytes(bytes) if bytes.len() <= INLINE_BYTES_MAX => {
                 (data_tag::INLINE, bytes.len() as u64)
@@ -338,7 +356,7 @@ impl Encoder {
             hash.to_le_bytes().iter().for_each(|byte| out.byte(*byte));
         }
         self.bytes.extend_from_slice(out.bytes());
-        match item.content {
+        match held {
             _ if content == data_tag::NOTHING => {}
             ContentRef::Bytes(bytes) if content == data_tag::INLINE => {
                 self.bytes.extend_from_slice(bytes);

@@ -12,6 +12,7 @@ mod described;
 mod encode;
 pub mod error;
 pub mod event;
+mod far;
 mod fingerprint;
 pub mod format;
 mod known;

@@ -253,6 +253,11 @@ impl Writer {
         self.out.pipeline.check()
     }
 
+    /// Whether events wait to be added, so that time is worth more than room.
+    pub fn set_haste(&mut self, in_haste: bool) {
+        self.out.dedup.set_haste(in_haste);
+    }
+
     /// Bytes of the trace that were written so far.
     pub fn bytes_written(&self) -> u64 {
         self.out.pipeline.bytes_written()
@@ -365,15 +370,24 @@ impl Out {
             self.pipeline.submit(head, Payload::Data(block));
         }
     }
-}
 
-impl Store for Out {
-    fn blob(&mut self, bytes: &[u8]) -> BlobId {
-        let (id, full) = self.dedup.add(bytes);
+    fn stored(&mut self, (id, full): (BlobId, bool)) -> BlobId {
         if full {
             self.close_data();
         }
         id
+    }
+}
+
+impl Store for Out {
+    fn blob(&mut self, bytes: &[u8]) -> BlobId {
+        let stored = self.dedup.add(bytes);
+        self.stored(stored)
+    }
+
+    fn short_blob(&mut self, bytes: &[u8]) -> Option<BlobId> {
+        let stored = self.dedup.add_short(bytes)?;
+        Some(self.stored(stored))
     }
 }
 

@@ -180,6 +180,30 @@ fn shortest(compress: Compress) -> Vec<u8> {
 }
 
 #[test]
+fn short_buffers_that_come_again_from_far_are_stored_once() {
+    const CONTENTS: u64 = 9000;
+    const CALLS: u64 = 100_000;
+    let content = |i: u64| sample::noise(i % CONTENTS, 64);
+    let bytes = write(options(Compress::None, 0), |writer| {
+        for i in 0..CALLS {
+            let mut call = call(18, [3, 4, 64, 64 * i, 0, 0], 10 * i, 64);
+            call.data.push(sample::data(1, 0, Content::Inline(content(i))));
+            writer.event(&event(1, 10 * i, EventKind::Call(call))).unwrap();
+        }
+    });
+    assert!((bytes.len() as u64) < CALLS * 40, "{} bytes", bytes.len());
+    let trace = open(&bytes);
+    assert!(trace.verify().complete);
+    let mut count = 0;
+    for (i, event) in (0..).zip(events(&trace)) {
+        let EventKind::Call(call) = event.kind else { panic!("only calls were written") };
+        assert_eq!(trace.content(&call.data[0].content).unwrap(), content(i), "call {i}");
+        count += 1;
+    }
+    assert_eq!(count, CALLS);
+}
+
+#[test]
 fn no_byte_of_a_trace_can_change_unnoticed() {
     for compress in [Compress::None, Compress::Lz4, Compress::Zstd(1)] {
         let sound = shortest(compress);
