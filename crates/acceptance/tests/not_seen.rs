@@ -1,7 +1,7 @@
 //! Data that moves beside the calls is named in `info` and in the summary of `record`, and nothing is
 //! that does no harm.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         trials.add_for_both("copies_of_what_is_still_there", python, kept_copies);
         trials.add_for_both("copies_of_what_is_gone", python, lost_copies);
         trials.add_for_both("copies_obey_data_rules", None, copies_obey_rules);
+        trials.add_for_both("copies_in_parts_and_merged", python, copies_in_parts);
         trials.add_for_both("io_uring", None, io_uring);
         for (name, program) in [("linux_aio", "async_io"), ("io_uring", "io_uring")] {
             let check = move |stage: &Stage, who| replayed_requests(stage, who, program);
@@ -296,6 +297,56 @@ fn kept_copies(stage: &Stage, who: Who) -> Result<(), Complaint> {
     // Where the source is gone, the target tells.
     let words = [PYTHON, "-S", "-c", COPIES, "source"];
     Recorded::new(stage, &place, &[], &words)?.is_told(&[])
+}
+
+/// What the kernel copied is in a part that has the copies, and in merged traces.
+fn copies_in_parts(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("source", &[b'x'; 8192])?;
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut traces = Vec::new();
+    for name in ["first.rnt", "second.rnt"] {
+        let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", COPIES])?;
+        let trace = place.trace(name);
+        std::fs::rename(&recorded.trace, &trace).map_err(|error| error.to_string())?;
+        traces.push(trace);
+    }
+    let made = |words: &[&str], inputs: &[PathBuf]| {
+        let out = place.trace(words[0]);
+        let mut command: Command = place.command(&stage.reenact);
+        command.args(words).args(["--force", "--output"]).arg(&out).args(inputs);
+        let said = place.run(&mut command)?.success(words[0])?.errors();
+        Ok::<_, Complaint>((out, said))
+    };
+    let info = |trace: &Path| {
+        let mut info: Command = place.command(&stage.reenact);
+        place.run(info.args(["info", "--verify"]).arg(trace))?.success("it is sound")?;
+        let mut info: Command = place.command(&stage.reenact);
+        let text = place.run(info.args(["info", "--json"]).arg(trace))?.success("info")?.text();
+        let json = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let summary = String::new();
+        Ok::<_, Complaint>(Recorded { trace: trace.into(), summary, text, json })
+    };
+    let (part, _) = made(&["cut", "--until", "1h"], &traces[..1])?;
+    let of_part = info(&part)?;
+    ensure!(of_part.blind().is_empty(), "the part does not hold {:?}", of_part.blind());
+    ensure!(of_part.note("kept-copies") == 4, "kept: {}", of_part.json["notes"]);
+    place.clear()?;
+    let (_, text, _) = replayed(stage, &place, &part)?;
+    ensure!(text.contains(" 0 not verifiable, 0 came out otherwise"), "replayed:\n{text}");
+    let (_, said) = made(&["export", "--to", "dataseries"], &traces[..1])?;
+    ensure!(said.contains("files from which the kernel copied"), "export says:\n{said}");
+    let (opens, _) = made(&["cut", "--call", "openat"], &traces[..1])?;
+    let (_, said) = made(&["export", "--to", "dataseries"], &[opens])?;
+    ensure!(
+        !said.contains("files from which the kernel copied"),
+        "nothing is copied there:\n{said}"
+    );
+    let (merged, _) = made(&["merge"], &traces)?;
+    let of_both = info(&merged)?;
+    ensure!(of_both.blind().is_empty(), "merged, it does not hold {:?}", of_both.blind());
+    ensure!(of_both.note("kept-copies") == 8, "kept: {}", of_both.json["notes"]);
+    Ok(())
 }
 
 fn lost_copies(stage: &Stage, who: Who) -> Result<(), Complaint> {

@@ -7,8 +7,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use model::Moment;
+use model::unseen::Unseen;
+use model::{Moment, Stored};
 use trace::event::{Event, EventKind, GapWhy, RECORDER};
+use trace::sources::Source;
 use trace::{Rewriter, Trace, WriteError};
 
 use crate::derived::{begin, preamble, written};
@@ -68,7 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
     let conditions = conditions(&args);
     let rewriter = begin(out, &preamble(&trace, &format!("cut {conditions}")))?;
-    let mut cut = Cut { trace: &trace, rewriter, parts: Parts::default(), kept: 0, context: 0 };
+    let mut cut = Cut::new(&trace, rewriter);
     let with_context = args.context;
     let unread = export::each(&trace, &filter, &mut |moment, wanted, _| {
         cut.event(moment, wanted, with_context).map_err(|error| written(&error))
@@ -105,9 +107,16 @@ struct Cut<'a> {
     kept: u64,
     /// Other calls that are kept.
     context: u64,
+    /// What is copied by the kernel in calls that are kept.
+    copies: Unseen,
 }
 
-impl Cut<'_> {
+impl<'a> Cut<'a> {
+    fn new(trace: &'a Trace, rewriter: Rewriter) -> Cut<'a> {
+        let (parts, copies) = (Parts::default(), Unseen::new());
+        Cut { trace, rewriter, parts, kept: 0, context: 0, copies }
+    }
+
     fn event(
         &mut self,
         moment: &Moment<'_>,
@@ -128,6 +137,7 @@ impl Cut<'_> {
                 for needed in self.parts.needed(moment, Some(call)) {
                     self.write(&needed)?;
                 }
+                self.copies.event(event, moment.world, &mut Stored(self.trace));
                 self.write(event)
             }
             EventKind::Start { .. } | EventKind::Image { .. } => {
@@ -166,6 +176,12 @@ impl Cut<'_> {
             text.push_str(&format!("; {unread} blocks could not be read"));
         }
         let kind = EventKind::Gap { why: GapWhy::Cut, detail: left_out, text };
+        // What these copies moved; of others it would tell what calls that are left out have changed.
+        if unread == 0 {
+            let is_copied =
+                |source: &Source| source.names.iter().any(|n| self.copies.copied_from(n));
+            self.rewriter.sources(&[(0, self.trace)], &is_copied)?;
+        }
         let tsc = self.rewriter.last_tsc();
         self.write(&Event { thread: RECORDER, tsc, kind })?;
         self.rewriter.finish(self.trace.tsc_hz())?;
@@ -182,7 +198,7 @@ pub mod tests {
     /// A part of a trace.
     pub fn part(trace: &Trace, filter: &Filter, with_context: bool) -> Trace {
         in_memory(trace, |rewriter| {
-            let mut cut = Cut { trace, rewriter, parts: Parts::default(), kept: 0, context: 0 };
+            let mut cut = Cut::new(trace, rewriter);
             let read = export::each(trace, filter, &mut |moment, wanted, _| {
                 cut.event(moment, wanted, with_context).map_err(|error| written(&error))
             });

@@ -117,6 +117,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             rewriter.event(trace, 0, &event).map_err(|error| written(&error))?;
         }
     }
+    // What files hold in the end tells what was copied only if nothing is missing in between.
+    let whole_ones =
+        traces.iter().zip(&unread).zip(0..).filter_map(|(((_, trace), unread), number)| {
+            missing(trace, *unread).is_none().then_some((number, trace))
+        });
+    let whole_ones: Vec<_> = whole_ones.collect();
+    rewriter.sources(&whole_ones, &|_| true).map_err(|error| written(&error))?;
     let finished = rewriter.finish(base.tsc_hz()).map_err(|error| written(&error))?;
     pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {

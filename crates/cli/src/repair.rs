@@ -98,7 +98,7 @@ fn rewrite(
     let calls = report.lost.saturating_add(unread_calls);
     // What files hold in the end tells of their beginning only if nothing is missing in between.
     if unread == 0 && calls == 0 {
-        rewriter.sources(trace, 0)?;
+        rewriter.sources(&[(0, trace)], &|_| true)?;
     }
     let buffers = rewriter.buffers_lost();
     let text = Lost { unread, calls, buffers, manifest: !manifest }.text(trace);

@@ -467,6 +467,11 @@ impl Unseen {
         }
     }
 
+    /// Whether the kernel copied from a file that was opened by that path.
+    pub fn copied_from(&self, name: &[u8]) -> bool {
+        self.copies.contains_key(&(true, path::resolve(b"/", name)))
+    }
+
     /// What was found in a trace.
     pub fn finish_of(self, trace: &Trace) -> NotSeen {
         let fates = Fates::of(trace);

@@ -11,7 +11,7 @@ use crate::event::{
 };
 use crate::manifest::ManifestWriter;
 use crate::reader::Trace;
-use crate::sources::{Fate, Piece, SourcesWriter};
+use crate::sources::{Fate, Piece, Source, SourcesWriter};
 use crate::writer::{Finished, Writer, WriterOptions};
 
 /// Buffers whose new numbers are remembered.
@@ -190,27 +190,50 @@ impl Rewriter {
         Ok(true)
     }
 
-    /// Takes over what files held from which the kernel copied, as far as it can be read.
-    pub fn sources(&mut self, trace: &Trace, number: u32) -> Result<(), WriteError> {
+    /// Takes over what files held from which the kernel copied, as far as it is wanted and can be
+    /// read; the number of each trace is as for its events. Tells how many sources were left out.
+    pub fn sources(
+        &mut self,
+        traces: &[(u32, &Trace)],
+        wanted: &dyn Fn(&Source) -> bool,
+    ) -> Result<u64, WriteError> {
         let mut sources = SourcesWriter::default();
-        for mut source in trace.sources().map_while(Result::ok) {
-            for piece in &mut source.pieces {
-                let mut blobs = Vec::with_capacity(piece.blobs.len());
-                for id in &piece.blobs {
-                    let Some(moved) = self.blob(trace, number, *id)? else { break };
-                    blobs.push(moved.new);
+        let mut left_out = 0;
+        for (number, trace) in traces {
+            for mut source in trace.sources().map_while(Result::ok) {
+                if !wanted(&source) {
+                    left_out += 1;
+                    continue;
                 }
-                if blobs.len() != piece.blobs.len() {
-                    self.buffers_lost += 1;
-                    (blobs, source.fate) = (Vec::new(), Fate::Partly);
-                }
-                piece.blobs = blobs;
+                self.source_moved(trace, *number, &mut source)?;
+                sources.add(&mut self.writer, &mut source)?;
             }
-            let lost = |piece: &Piece| piece.blobs.is_empty() && piece.hash.is_none();
-            source.pieces.retain(|piece| !lost(piece));
-            sources.add(&mut self.writer, &mut source)?;
         }
-        sources.close(&mut self.writer)
+        sources.close(&mut self.writer)?;
+        Ok(left_out)
+    }
+
+    fn source_moved(
+        &mut self,
+        trace: &Trace,
+        number: u32,
+        source: &mut Source,
+    ) -> Result<(), WriteError> {
+        for piece in &mut source.pieces {
+            let mut blobs = Vec::with_capacity(piece.blobs.len());
+            for id in &piece.blobs {
+                let Some(moved) = self.blob(trace, number, *id)? else { break };
+                blobs.push(moved.new);
+            }
+            if blobs.len() != piece.blobs.len() {
+                self.buffers_lost += 1;
+                (blobs, source.fate) = (Vec::new(), Fate::Partly);
+            }
+            piece.blobs = blobs;
+        }
+        let lost = |piece: &Piece| piece.blobs.is_empty() && piece.hash.is_none();
+        source.pieces.retain(|piece| !lost(piece));
+        Ok(())
     }
 
     /// Writes index and end. `tsc_hz` are the ticks per second of all time stamps.

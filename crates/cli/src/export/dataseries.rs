@@ -79,6 +79,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     }
     let exported = exporter.finish(&mut stored).map_err(fail)?;
     written.calls = exported.calls;
+    let copied = job.trace.sources().map_while(Result::ok).count();
     let mut told = |count: u64, what: &str| {
         if count > 0 {
             written.left_out.push(format!("{count} {what}"));
@@ -91,6 +92,10 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     told(
         exported.not_captured,
         "records lack bytes that were not recorded, or that are more than 16 MiB (those are in Reenact::Trace::Data)",
+    );
+    told(
+        copied as u64,
+        "files from which the kernel copied: what they held is not exported, so a trace made of this file cannot verify those copies",
     );
     Ok(written)
 }
