@@ -9,8 +9,8 @@ use linux_raw_sys::general as raw;
 use crate::context::{Context, Frame, NO_CALL, slow};
 use crate::stream::Stream;
 use crate::{
-    capture as data, entry, exec, guards, identity, locking, maps, sigcalls, signals, status, sys,
-    tasks, tracing, users,
+    capture as data, clock, entry, exec, guards, identity, locking, maps, sigcalls, signals,
+    status, sys, tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`, and left without a `ret`,
@@ -138,9 +138,40 @@ pub fn make(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
 #[inline(always)]
 pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'static Row {
     let (row, unknown) = capture::row(nr, args);
-    if context.silent {
+    // One test for both: they are rare.
+    if context.silent | context.clockless {
+        if !context.silent {
+            enter_without_counter(context, row, unknown, nr, args, flags);
+        }
         return row;
     }
+    enter_at(context, row, unknown, nr, args, flags, |_| sys::tsc());
+    row
+}
+
+#[cold]
+#[inline(never)]
+fn enter_without_counter(
+    context: &mut Context,
+    row: &Row,
+    unknown: bool,
+    nr: u64,
+    args: &[u64; 6],
+    flags: u8,
+) {
+    enter_at(context, row, unknown, nr, args, flags, clock::without_counter);
+}
+
+#[inline(always)]
+fn enter_at(
+    context: &mut Context,
+    row: &Row,
+    unknown: bool,
+    nr: u64,
+    args: &[u64; 6],
+    flags: u8,
+    now: impl FnOnce(&Context) -> u64,
+) {
     if context.stream.has_stalls() {
         Stream::tell_stalls(context);
     }
@@ -157,13 +188,13 @@ pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'st
     let nargs = usize::from(row.nargs);
     let number = if nr < 0xffff { nr as u16 } else { u16::MAX };
     let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
-    Stream::enter_record(context, head, sys::tsc(), args, nargs);
+    let now = now(context);
+    Stream::enter_record(context, head, now, args, nargs);
     if row.has_in {
         data::copy_in(context, row, args);
     }
     // Published together with what it takes in: a record that is seen is whole.
     Stream::publish(context);
-    row
 }
 
 /// Counts the call and records its result with the memory that came out.
@@ -171,11 +202,25 @@ pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'st
 pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     // SAFETY: set by `on_call` to the frame of the call that is ending.
     unsafe { (*context.frame).rax = ret as u64 };
-    if context.silent {
+    if context.silent | context.clockless {
+        if !context.silent {
+            exit_without_counter(context, row, args, ret);
+        }
         context.phase = context.running;
         return;
     }
-    let tsc = sys::tsc();
+    exit_at(context, row, args, ret, sys::tsc());
+}
+
+#[cold]
+#[inline(never)]
+fn exit_without_counter(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
+    let now = clock::without_counter(context);
+    exit_at(context, row, args, ret, now);
+}
+
+#[inline(always)]
+fn exit_at(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64, tsc: u64) {
     if row.has_out {
         data::copy_out(context, row, args, ret);
     }

@@ -128,6 +128,8 @@ pub struct Context {
     pub slow_calls: u64,
     /// Calls are made but not recorded.
     pub silent: bool,
+    /// It may not read the time stamp counter.
+    pub clockless: bool,
     /// A fault while we copy could not be handled now.
     pub fault_unsafe: bool,
     /// The mask that the program believes in.

@@ -7,7 +7,7 @@ use crate::context::{Action, AltStack, Context, FAULTS, real_mask, signal_bit};
 use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN, SS_AUTODISARM};
 use crate::stream::Stream;
 use crate::sys::needed;
-use crate::{entry, entry_quiet, memory, native, sites, start, sys};
+use crate::{clock, entry, entry_quiet, memory, native, sites, start, sys};
 
 /// In siginfo: the kernel itself sent the signal.
 const SI_KERNEL: u8 = 0x80;
@@ -326,7 +326,7 @@ fn record_signal(context: &mut Context, signal: u32, handler: u64, info: &[u8; 1
     }
     let mut words = [0u64; 3 + SIGINFO_BYTES / 8];
     words[0] = Header::new(RecordKind::Signal, signal as u8, 0, 0).to_word();
-    words[1] = sys::tsc();
+    words[1] = clock::now(context);
     words[2] = handler;
     for (word, bytes) in words[3..].iter_mut().zip(info.as_chunks().0) {
         *word = u64::from_ne_bytes(*bytes);

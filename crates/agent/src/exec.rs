@@ -9,7 +9,7 @@ use ring::{answer, exec_state, request};
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, real_mask, signal_bit};
 use crate::stream::{self, Stream};
-use crate::{rights, signals, sys};
+use crate::{clock, rights, signals, sys};
 
 /// Longest wait before looking whether the supervisor still lives.
 const ANSWER_WAIT_NS: u64 = 20_000_000;
@@ -49,7 +49,7 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
         // If the call fails, the recorder forgets this.
         if let Some(why) = gap {
             let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-            Stream::record(context, &[head, sys::tsc(), why]);
+            Stream::record(context, &[head, clock::now(context), why]);
             Stream::publish(context);
         }
         // Counted now: a call that succeeds never comes back.
@@ -83,7 +83,8 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
 /// What the next image cannot ask for.
 fn state_of(context: &Context) -> u64 {
     let filtered = context.process().filtered.load(Ordering::Relaxed);
-    if filtered { exec_state::FILTERED } else { 0 }
+    let filtered = if filtered { exec_state::FILTERED } else { 0 };
+    filtered | if context.clockless { exec_state::CLOCKLESS } else { 0 }
 }
 
 /// Whether the process may not make memory executable: the agent could not be placed.

@@ -12,7 +12,7 @@ use crate::deliver::SYS_USER_DISPATCH;
 use crate::sites::AUDIT_ARCH_X86_64;
 use crate::stream::Stream;
 use crate::sys::needed;
-use crate::{deliver, filter, memory, signals, start, sys, waiting};
+use crate::{clock, deliver, filter, memory, signals, start, sys, waiting};
 
 const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
@@ -57,8 +57,12 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         None => 0,
     };
     let strict = matches!(filter, Some(Filter::Strict));
-    if strict || nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC {
-        signals::note_time();
+    let sets_clock = nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC;
+    let clockless_before = context.clockless;
+    if strict || sets_clock && args[1] as u32 == prctl::PR_TSC_SIGSEGV {
+        // Before the call: right after it a look at the counter is a fault.
+        clock::note();
+        context.clockless = true;
     }
     let denied_before = context.process().denied.load(Ordering::Relaxed);
     if denied & !denied_before != 0 {
@@ -75,6 +79,11 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         }
         None => call::make(context, nr, &args),
     };
+    if (strict || sets_clock) && ret != 0 {
+        context.clockless = clockless_before;
+    } else if sets_clock && args[1] as u32 == prctl::PR_TSC_ENABLE {
+        context.clockless = false;
+    }
     if filter.is_some() && is_installed(nr as u32, args[1], ret) {
         context.process().filtered.store(true, Ordering::Relaxed);
     } else if denied & !denied_before != 0 {
@@ -187,7 +196,7 @@ fn set_gs(context: &mut Context, base: u64) -> i64 {
         return 0;
     }
     let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-    Stream::record(context, &[head, sys::tsc(), unfollowed::GS]);
+    Stream::record(context, &[head, clock::now(context), unfollowed::GS]);
     EPERM
 }
 

@@ -21,6 +21,7 @@
 mod bootstrap;
 mod call;
 mod capture;
+mod clock;
 mod context;
 mod deliver;
 mod entry;

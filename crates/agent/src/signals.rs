@@ -17,7 +17,7 @@
 //! have chosen, and leaves through the kernel's own frame into the handler. So no agent frame is
 //! ever left suspended, and handlers may jump away as they like.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use events::record::{Header, RecordKind};
 use linux_raw_sys::general as raw;
@@ -30,7 +30,7 @@ use crate::deliver::{
 };
 use crate::stream::Stream;
 use crate::sys::needed;
-use crate::{call, entry, entry_quiet, guards, sites, start, sys, tracing, waiting};
+use crate::{call, clock, entry, entry_quiet, guards, sites, start, sys, tracing, waiting};
 
 /// Signals whose kernel handler is ours, whatever the program wants.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
@@ -190,26 +190,14 @@ pub fn set_before_entry(context: &mut Context, uc: &mut UContext) {
 
 /// The machine code of `rdtsc`.
 const RDTSC: [u8; 2] = [0x0f, 0x31];
-/// The last time that was told before the counter was forbidden, or made up since.
-static LAST_TIME: AtomicU64 = AtomicU64::new(0);
-
-/// The counter may be forbidden from now on.
-pub fn note_time() {
-    LAST_TIME.fetch_max(sys::tsc(), Ordering::Relaxed);
-}
-
-/// Strict seccomp and PR_SET_TSC forbid the time stamp counter: the recorder's last look at it
-/// must do.
+/// The counter was forbidden since the thread's last look at what it may.
 #[cold]
 fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
     // SAFETY: text of ours, which was about to be executed.
     if unsafe { (uc.regs.rip as *const [u8; 2]).read() } != RDTSC {
         return false;
     }
-    let told = context.arena.map_or(0, |arena| arena.control().clock.load(Ordering::Relaxed));
-    let before = LAST_TIME.fetch_max(told, Ordering::Relaxed);
-    let now = before.max(told) + 1;
-    LAST_TIME.fetch_max(now, Ordering::Relaxed);
+    let now = clock::without_counter(context);
     uc.regs.rax = now & 0xffff_ffff;
     uc.regs.rdx = now >> 32;
     uc.regs.rip += RDTSC.len() as u64;
@@ -247,7 +235,7 @@ fn restarted(context: &mut Context) {
         return;
     }
     let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
-    Stream::record(context, &[head, sys::tsc(), (-ERESTARTSYS) as u64]);
+    Stream::record(context, &[head, clock::now(context), (-ERESTARTSYS) as u64]);
     if !core::mem::take(&mut context.counted_early) {
         call::count(context);
     }

@@ -10,7 +10,7 @@ use crate::capture::{self, Which};
 use crate::context::{Context, signal_bit, space};
 use crate::maps::Map;
 use crate::stream::Stream;
-use crate::{entry, maps, memory, profile, signals, sys, tasks, users};
+use crate::{clock, entry, maps, memory, profile, signals, sys, tasks, users};
 
 /// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
 pub const STAGE2_ROOM: usize = 1536;
@@ -137,6 +137,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.update_fault_safety();
     let state = slot.exec_state.load(Ordering::Relaxed);
     context.process().filtered.store(state & exec_state::FILTERED != 0, Ordering::Relaxed);
+    context.clockless = state & exec_state::CLOCKLESS != 0;
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);
     in_use.clone().for_each(|map| space.maps.add(*map));
@@ -205,7 +206,7 @@ fn restore_entry(parameters: &Parameters) {
 fn record_image(context: &mut Context, stack: u64) {
     let tid = context.tid;
     let head = Header::new(RecordKind::Image, 0, 0, tid).to_word();
-    Stream::record(context, &[head, sys::tsc()]);
+    Stream::record(context, &[head, clock::now(context)]);
     let argc = memory::read::<u64>(context, stack).unwrap_or(0);
     let argv = stack + 8;
     let envp = argv + 8 * (argc + 1);

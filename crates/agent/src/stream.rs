@@ -10,7 +10,7 @@ use events::record::{Header, RecordKind};
 use ring::{POOL_BYTES, QUEUE, SLOTS};
 
 use crate::context::{Context, NO_CALL, phase};
-use crate::{memory, signals, sys};
+use crate::{clock, memory, signals, sys};
 
 /// Unread bytes at which the recorder is woken.
 const WAKE_BYTES: u64 = 512 << 10;
@@ -294,7 +294,7 @@ impl Stream {
                     break Some(context.slot_index as u32);
                 }
             }
-            let now = sys::tsc();
+            let now = clock::now(context);
             if waiting_since == 0 {
                 waiting_since = now;
             }
@@ -315,7 +315,7 @@ impl Stream {
         };
         if waiting_since != 0 {
             let hz = control.tsc_hz.load(Ordering::Relaxed).max(1);
-            let ticks = u128::from(sys::tsc().saturating_sub(waiting_since));
+            let ticks = u128::from(clock::now(context).saturating_sub(waiting_since));
             let waited = (ticks * 1_000_000_000 / u128::from(hz)) as u64;
             slot.stall_ns.fetch_add(waited, Ordering::Relaxed);
             context.stream.stalled_ns += waited;
@@ -338,7 +338,7 @@ impl Stream {
         let ns = core::mem::take(&mut context.stream.stalled_ns);
         if ns != 0 {
             let head = Header::new(RecordKind::Stall, 0, 0, 0).to_word();
-            Self::record(context, &[head, sys::tsc(), ns]);
+            Self::record(context, &[head, clock::now(context), ns]);
             Self::publish(context);
         }
     }

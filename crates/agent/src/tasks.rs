@@ -12,7 +12,7 @@ use crate::context::{
 };
 use crate::stream::{self, Stream};
 use crate::sys::needed;
-use crate::{entry, memory, native, signals, start, sys, users};
+use crate::{clock, entry, memory, native, signals, start, sys, users};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const ESRCH: i64 = -3;
@@ -118,7 +118,7 @@ fn settle(
     {
         let head = Header::new(RecordKind::Gap, why as u8, 0, 0).to_word();
         let detail = if why == GapWhy::NotFollowed { unfollowed::FILTER } else { 0 };
-        Stream::record(context, &[head, sys::tsc(), detail]);
+        Stream::record(context, &[head, clock::now(context), detail]);
     }
     let (Some(arena), Ok(Reserved { index, generation })) = (context.arena, reserved) else {
         return;
@@ -216,6 +216,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     new.silent = index.is_none();
     new.mask = context.mask;
     new.fault_unsafe = context.fault_unsafe;
+    new.clockless = context.clockless;
     new.resume = context.resume;
     new.slow_site.store(context.slow_site.load(Ordering::Relaxed), Ordering::Relaxed);
     new.altstack = if vfork { context.altstack } else { NO_ALTSTACK };
@@ -354,7 +355,7 @@ pub fn record_start(context: &mut Context) {
     let Some(slot) = context.slot else { return };
     let how = slot.how.load(Ordering::Relaxed) as u8;
     let start = Start {
-        tsc: sys::tsc(),
+        tsc: clock::now(context),
         thread: slot.thread.load(Ordering::Relaxed),
         process: slot.process.load(Ordering::Relaxed),
         parent: slot.parent.load(Ordering::Relaxed),
@@ -432,7 +433,7 @@ pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
         count(context);
         let head = Header::new(RecordKind::End, 0, 0, 0).to_word();
         let calls = context.calls;
-        Stream::record(context, &[head, sys::tsc(), calls]);
+        Stream::record(context, &[head, clock::now(context), calls]);
         Stream::publish(context);
         if let Some(slot) = context.slot {
             slot.state.store(slot_state::ENDED, Ordering::Release);

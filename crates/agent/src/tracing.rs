@@ -23,7 +23,7 @@ use crate::deliver::{UContext, install_ours, set_action, si_code};
 use crate::guards::{self, Dispatch};
 use crate::signals::{self, ALWAYS_OURS, SIG_DFL, SIG_IGN};
 use crate::stream::Stream;
-use crate::{entry, helper, start, sys};
+use crate::{clock, entry, helper, start, sys};
 
 /// From linux/ptrace.h.
 const PTRACE_SEIZE: u32 = 0x4206;
@@ -77,7 +77,7 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
 fn tell(context: &mut Context, tid: u32) {
     if !context.silent {
         let head = Header::new(RecordKind::Gap, GapWhy::Traced as u8, 0, 0).to_word();
-        Stream::record(context, &[head, sys::tsc(), u64::from(tid)]);
+        Stream::record(context, &[head, clock::now(context), u64::from(tid)]);
         Stream::publish(context);
     }
 }

@@ -196,6 +196,8 @@ pub mod answer {
 pub mod exec_state {
     /// A filter of the program's own may answer its calls with SIGSYS.
     pub const FILTERED: u64 = 1;
+    /// The thread may not read the time stamp counter.
+    pub const CLOCKLESS: u64 = 2;
 }
 
 /// One traced thread.

@@ -1,0 +1,28 @@
+//! The time that records have, also in threads that may not read the time stamp counter.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::context::Context;
+use crate::sys;
+
+/// The last time that was told before the counter was forbidden, or made up since.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// The counter may be forbidden from now on.
+pub fn note() {
+    LAST.fetch_max(sys::tsc(), Ordering::Relaxed);
+}
+
+pub fn now(context: &Context) -> u64 {
+    if context.clockless { without_counter(context) } else { sys::tsc() }
+}
+
+/// Strict seccomp and PR_SET_TSC forbid the counter: the recorder's last look at it must do.
+#[cold]
+pub fn without_counter(context: &Context) -> u64 {
+    let told = context.arena.map_or(0, |arena| arena.control().clock.load(Ordering::Relaxed));
+    let before = LAST.fetch_max(told, Ordering::Relaxed);
+    let now = before.max(told) + 1;
+    LAST.fetch_max(now, Ordering::Relaxed);
+    now
+}
