@@ -184,7 +184,8 @@ pub(crate) fn of_call(
         return;
     }
     let Some(ret) = success(call) else { return };
-    if ret == 0
+    // Above 0 is the thread that could not be given it, unless it is the descriptor of a listener.
+    if (ret == 0 || shape.ret == Ret::Fd)
         && let Some((program, all_threads)) = filters::installed(call, look.contents)
     {
         look.world.expect_filters();
@@ -320,9 +321,15 @@ impl Look<'_> {
 
     /// Whether the call asked for close-on-exec: every family has a flag whose name ends so.
     fn close_on_exec(&self) -> bool {
-        if ["pidfd_open", "pidfd_getfd", "io_uring_setup", "clone"]
-            .contains(&self.shape.name.as_ref())
-        {
+        const ALWAYS: [&str; 6] = [
+            "pidfd_open",
+            "pidfd_getfd",
+            "io_uring_setup",
+            "clone",
+            "seccomp",
+            "landlock_create_ruleset",
+        ];
+        if ALWAYS.contains(&self.shape.name.as_ref()) {
             return true;
         }
         self.shape.args.iter().zip(self.call.args).any(|(arg, value)| match arg.kind {

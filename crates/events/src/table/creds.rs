@@ -39,8 +39,11 @@ pub static ROWS: &[Syscall] = &[
     family(250, "keyctl", NONE, SIMULATED, Ret::Int, &[
         one("operation", &f::KEYCTL), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], super::keyctl::VARIANTS),
 
-    family(317, "seccomp", NONE, SIMULATED, Ret::Int, &[
+    family(317, "seccomp", DESC, SIMULATED, Ret::Int, &[
         one("operation", &f::SECCOMP), bits("flags", &f::SECCOMP_FLAGS), addr("args")], &[
+        // NEW_LISTENER
+        when_set(1, 0x8, Ret::Fd, &[
+            one("operation", &f::SECCOMP), bits("flags", &f::SECCOMP_FLAGS), in_holder("args", &l::FILTER)]),
         when(0, 0, Ret::Int, &[one("operation", &f::SECCOMP), hex("flags"), addr("args")]),
         when(0, 1, Ret::Int, &[
             one("operation", &f::SECCOMP), bits("flags", &f::SECCOMP_FLAGS), in_holder("args", &l::FILTER)]),
