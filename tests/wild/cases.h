@@ -19,8 +19,12 @@ struct wild_case {
     // names them, with `; ` between.
     const char *otherwise;
     // A defect that shows here, as `replay: reason` (recorded right, replayed otherwise) or
-    // `record: reason`; `replay root: reason` if only root's runs show it, `replay user: ...`.
+    // `record: reason`; `replay root: reason` if only root's runs show it, `replay user: ...`;
+    // `replay sometimes: reason` if not every run shows it.
     const char *known;
+    // How it shows: the first mismatch of the replay, or what is said of the recording; others, of which
+    // each may be the one, with `; ` between. What shows otherwise is not what is known.
+    const char *shows;
 };
 
 __attribute__((unused)) static const char *or_nothing(const char *text) { return text ? text : ""; }
@@ -29,8 +33,8 @@ static int cases_main(int argc, char **argv, const struct wild_case *cases, size
     CHECK(argc == 2);
     if (strcmp(argv[1], "--list") == 0) {
         for (const struct wild_case *c = cases; c < cases + count; c++)
-            printf("%s\t%s\t%s\t%s\t%s\n", c->name, or_nothing(c->needs), or_nothing(c->gaps),
-                   or_nothing(c->otherwise), or_nothing(c->known));
+            printf("%s\t%s\t%s\t%s\t%s\t%s\n", c->name, or_nothing(c->needs), or_nothing(c->gaps),
+                   or_nothing(c->otherwise), or_nothing(c->known), or_nothing(c->shows));
         return 0;
     }
     setvbuf(stdout, everything_printed, _IOFBF, sizeof everything_printed);

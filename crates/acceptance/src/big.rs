@@ -18,8 +18,8 @@ pub struct Big {
     pub only: Option<Who>,
     /// Gaps that its trace may have.
     pub gaps: &'static [&'static str],
-    /// The defect that shows here, as in the table of a behaviour program.
-    pub known: Option<&'static str>,
+    /// The defect of the replay that shows here, and how, as in the table of a behaviour program.
+    pub known: Option<(&'static str, &'static str)>,
     /// Makes what is given.
     pub given: &'static str,
     /// What is recorded.
@@ -104,7 +104,7 @@ pub const PROGRAMS: &[Big] = &[
         only: Some(Who::User),
         // Its sandboxed processes go where nobody can follow.
         gaps: &["not-followed"],
-        known: Some("replay: it waits for a message that came without waiting"),
+        known: Some(("replay: it waits for a message that came without waiting", "recvmsg(")),
         given: r"
             echo '<p id=a>before</p><script>a.textContent = 6 * 7</script>' > page.html
         ",
@@ -150,7 +150,7 @@ pub const PROGRAMS: &[Big] = &[
     Big {
         name: "container",
         needs: &["bwrap", "/bin/dash"],
-        known: Some("replay: mounts are not made"),
+        known: Some(("replay: mounts are not made", "newfstatat: success instead of ENOENT")),
         given: r#"
             mkdir -p root/bin root/proc root/dev root/tmp root/etc root/work
             for p in /bin/dash /bin/ls /bin/cat /bin/mkdir; do

@@ -33,27 +33,42 @@ pub struct Case {
 pub struct Known {
     /// Of the replay alone: the recording must be right.
     pub of_replay: bool,
+    /// Not in every run.
+    pub sometimes: bool,
     /// As whom it shows, if not as both.
     pub who: Option<String>,
     /// What it is.
     pub reason: String,
+    /// How it shows: what the complaint about a recording says, or the first mismatch of a replay.
+    pub shows: Vec<String>,
 }
 
 impl Known {
-    /// Reads `record|replay [root|user]: reason`.
-    pub fn parse(text: &str) -> Option<Known> {
+    /// Reads `record|replay [sometimes] [root|user]: reason`, and how it shows with `; ` between.
+    pub fn parse(text: &str, shows: &str) -> Option<Known> {
         let (head, reason) = text.split_once(": ")?;
-        let (what, who) = match head.split_once(' ') {
-            Some((what, who)) => (what, Some(who.to_string())),
-            None => (head, None),
-        };
-        let of_replay = match what {
+        let mut words = head.split(' ').peekable();
+        let of_replay = match words.next()? {
             "record" => false,
             "replay" => true,
             _ => return None,
         };
-        Some(Known { of_replay, who, reason: reason.to_string() })
+        let sometimes = words.next_if_eq(&"sometimes").is_some();
+        let who = words.next().map(str::to_string);
+        let shows: Vec<String> = listed(shows);
+        let is_whole = words.next().is_none() && !shows.is_empty();
+        is_whole.then(|| Known { of_replay, sometimes, who, reason: reason.to_string(), shows })
     }
+
+    /// Whether that is what is known.
+    pub fn is_shown_by(&self, of_replay: bool, shown: &str) -> bool {
+        of_replay == self.of_replay && self.shows.iter().any(|known| shown.contains(known))
+    }
+}
+
+/// What stands in a list with `; ` between.
+fn listed(text: &str) -> Vec<String> {
+    text.split("; ").filter(|part| !part.is_empty()).map(str::to_string).collect()
 }
 
 /// Builds every topic's program and asks it for its cases.
@@ -85,7 +100,7 @@ fn of(stage: &Stage, program: &Program) -> Result<Vec<Case>, Complaint> {
 
 fn parse(line: &str) -> Option<Case> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let &[name, needs, gaps, otherwise, known] = fields.as_slice() else { return None };
+    let &[name, needs, gaps, otherwise, known, shows] = fields.as_slice() else { return None };
     let needs: Option<_> = needs.split_whitespace().map(Need::named).collect();
     Some(Case {
         name: String::new(),
@@ -94,10 +109,10 @@ fn parse(line: &str) -> Option<Case> {
         argument: name.to_string(),
         needs: needs?,
         gaps: gaps.split_whitespace().map(str::to_string).collect(),
-        otherwise: otherwise.split("; ").filter(|c| !c.is_empty()).map(str::to_string).collect(),
+        otherwise: listed(otherwise),
         known: match known {
             "" => None,
-            text => Some(Known::parse(text)?),
+            text => Some(Known::parse(text, shows)?),
         },
     })
 }
@@ -108,17 +123,30 @@ mod tests {
 
     #[test]
     fn a_case_says_what_is_special() {
-        let case = parse("name\troot userns\tkilled\ta: b; c: d\treplay user: why: so").unwrap();
+        let text = "name\troot userns\tkilled\ta: b; c: d\treplay user: why: so\topen: x; y";
+        let case = parse(text).unwrap();
         assert_eq!(case.argument, "name");
         assert_eq!(case.needs, [Need::Root, Need::UserNamespaces]);
         assert_eq!(case.gaps, ["killed"]);
         assert_eq!(case.otherwise, ["a: b", "c: d"]);
         let known = case.known.unwrap();
-        assert!(known.of_replay && known.who.as_deref() == Some("user"));
+        assert!(known.of_replay && !known.sometimes && known.who.as_deref() == Some("user"));
         assert_eq!(known.reason, "why: so");
-        assert!(parse("name\t\t\t\t").unwrap().known.is_none());
-        for wrong in ["name", "name\tmoon\t\t\t", "name\t\t\t\tsometimes: why"] {
+        assert_eq!(known.shows, ["open: x", "y"]);
+        assert!(parse("name\t\t\t\t\t").unwrap().known.is_none());
+        // Nobody says how it shows; the rest is no mark.
+        let wrong = ["name", "name\tmoon\t\t\t\t", "name\t\t\t\tsometimes: why\tx"];
+        for wrong in wrong.into_iter().chain(["name\t\t\t\treplay: why\t"]) {
             assert!(parse(wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_mark_hides_only_what_it_names() {
+        let known = Known::parse("record sometimes: why", "status: alone").unwrap();
+        assert!(known.sometimes && known.who.is_none());
+        assert!(known.is_shown_by(false, "status: alone 0, recorded 1"));
+        assert!(!known.is_shown_by(true, "status: alone 0, recorded 1"));
+        assert!(!known.is_shown_by(false, "standard output: alone ..."));
     }
 }
