@@ -60,6 +60,7 @@ const fn memory_of(prot: Option<u64>, more_flags: u32) -> Need {
 
 const DISPATCH: Option<u64> = Some(prctl::PR_SET_SYSCALL_USER_DISPATCH as u64);
 const DISPATCH_ON: Option<u64> = Some(prctl::PR_SYS_DISPATCH_ON as u64);
+const DISPATCH_OFF: Option<u64> = Some(prctl::PR_SYS_DISPATCH_OFF as u64);
 const DONT_DUMP: Option<u64> = Some(raw::MADV_DONTDUMP as u64);
 const NO_NEW_PRIVS: Option<u64> = Some(prctl::PR_GET_NO_NEW_PRIVS as u64);
 const SET_GS: Option<u64> = Some(start::ARCH_SET_GS as u64);
@@ -97,6 +98,7 @@ const NEEDED: &[Need] = &[
     with(raw::__NR_mprotect, [None, None, RX, ZERO, ZERO, ZERO]),
     with(raw::__NR_mprotect, [None, None, RWX, ZERO, ZERO, ZERO]),
     with(raw::__NR_prctl, [DISPATCH, DISPATCH_ON, None, None, None, ZERO]),
+    with(raw::__NR_prctl, [DISPATCH, DISPATCH_OFF, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_prctl, [Some(exec::PR_GET_MDWE), ZERO, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_arch_prctl, [SET_GS, None, ZERO, ZERO, ZERO, ZERO]),
     with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),

@@ -2,17 +2,16 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind, unfollowed};
+use events::capture::Row;
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, area, mask_all, phase, slow, space};
+use crate::context::{Context, Frame, area, mask_all, phase, real_mask, slow, space};
 use crate::deliver::SYS_USER_DISPATCH;
 use crate::sites::AUDIT_ARCH_X86_64;
-use crate::stream::Stream;
 use crate::sys::needed;
-use crate::{clock, deliver, filter, memory, signals, start, sys, waiting};
+use crate::{clock, deliver, filter, memory, own_gs, signals, start, sys, waiting};
 
 const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
@@ -44,7 +43,7 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         (raw::__NR_prctl, prctl::PR_SET_SYSCALL_USER_DISPATCH) => {
             Some(set_dispatch(context, &args))
         }
-        (raw::__NR_arch_prctl, start::ARCH_SET_GS) => Some(set_gs(context, args[1])),
+        (raw::__NR_arch_prctl, start::ARCH_SET_GS) => return set_gs(context, row, &args),
         (raw::__NR_arch_prctl, start::ARCH_GET_GS) => {
             Some(if memory::write(context, args[1], &0u64) { 0 } else { EFAULT })
         }
@@ -190,14 +189,25 @@ fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
     }
 }
 
-/// `%gs` is ours. Clearing it changes nothing that the program could see.
-fn set_gs(context: &mut Context, base: u64) -> i64 {
-    if base == 0 {
-        return 0;
+/// `%gs` is ours. Clearing it changes nothing that the program could see; who wants another one is left
+/// alone.
+fn set_gs(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
+    const USER_END: u64 = (1 << 47) - 4096;
+    let base = args[1];
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let is_wanted = base != 0 && base < USER_END;
+    let is_left = is_wanted && own_gs::prepare(context);
+    let ret = if base == 0 || is_left { 0 } else { EPERM };
+    exit(context, row, args, ret);
+    if is_wanted {
+        own_gs::tell(context, is_left);
     }
-    let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
-    Stream::record(context, &[head, clock::now(context), unfollowed::GS]);
-    EPERM
+    if is_left {
+        own_gs::leave(context, base);
+    }
+    sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
+    ret
 }
 
 /// Whether the program wants SIGSYS instead of this call; then it is on its way.

@@ -35,6 +35,7 @@ mod locking;
 mod maps;
 mod memory;
 mod native;
+mod own_gs;
 mod profile;
 mod rights;
 #[cfg(feature = "image")]

@@ -2,12 +2,13 @@
 
 use core::sync::atomic::Ordering;
 
+use events::capture::Row;
 use linux_raw_sys::general as raw;
 use ring::{Catalog, MODULES_MAX, Module, SITES_MAX, Site, request};
 
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, space};
-use crate::{exec, profile, sites, sys};
+use crate::context::{Context, Frame, mask_all, phase, real_mask, space};
+use crate::{exec, own_gs, profile, sites, sys};
 
 /// Mappings that are remembered; sites in others stay slow.
 const MAPS: usize = 512;
@@ -135,10 +136,15 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
+    if nr as u32 == raw::__NR_mmap
+        && let Some(text) = text_of(context, &args)
+    {
+        return map_text(context, row, &args, text);
+    }
     let ret = call::make(context, nr, &args);
-    if !(-4095..0).contains(&ret) {
+    if !is_error(ret) {
         match nr as u32 {
-            raw::__NR_mmap => mapped(context, &args, ret as u64),
+            raw::__NR_mmap => mapped(&args, ret as u64),
             raw::__NR_munmap => unmapped(args[0], args[1]),
             raw::__NR_mprotect | raw::__NR_pkey_mprotect => protected(&args),
             _ => unmapped(args[0], args[1].max(args[2])),
@@ -146,6 +152,10 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     }
     exit(context, row, &args, ret);
     ret
+}
+
+fn is_error(ret: i64) -> bool {
+    (-4095..0).contains(&ret)
 }
 
 fn unmapped(from: u64, len: u64) {
@@ -168,23 +178,28 @@ fn protected(args: &[u64; 6]) {
     }
 }
 
-fn mapped(context: &mut Context, args: &[u64; 6], at: u64) {
-    let [_, len, prot, flags, fd, offset] = *args;
-    if flags & u64::from(raw::MAP_FIXED) != 0 {
-        unmapped(at, len);
+/// What takes the place of others makes them go.
+fn mapped(args: &[u64; 6], at: u64) {
+    if args[3] & u64::from(raw::MAP_FIXED) != 0 {
+        unmapped(at, args[1]);
     }
+}
+
+/// A file's text that is to be mapped, not yet anywhere.
+fn text_of(context: &Context, args: &[u64; 6]) -> Option<Map> {
+    let [_, len, prot, flags, fd, offset] = *args;
     let executable = prot & u64::from(raw::PROT_EXEC) != 0;
     let writable = prot & u64::from(raw::PROT_WRITE) != 0;
     if !executable || writable || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
-        return;
+        return None;
     }
     if context.silent || sys::is_quiet() {
-        return;
+        return None;
     }
     // SAFETY: plain numbers.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     if sys::call(raw::__NR_fstat, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0 {
-        return;
+        return None;
     }
     let key = Key {
         dev: stat.st_dev,
@@ -192,7 +207,36 @@ fn mapped(context: &mut Context, args: &[u64; 6], at: u64) {
         mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
         size: stat.st_size as u64,
     };
-    let (space, map) = (space(), Map { start: at, end: at + len, offset, key });
-    space.lock.with(|| space.maps.add(map));
-    profile::patch(&map);
+    Some(Map { start: 0, end: len, offset, key })
+}
+
+/// Maps a file's text. If that may set `%gs`, signals wait until what follows is done.
+fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map) -> i64 {
+    let is_harmless = own_gs::known(context, &text) == Some(false);
+    if !is_harmless {
+        sys::set_mask(mask_all(context));
+        context.phase = phase::IN_CALL;
+    }
+    let ret = call::make(context, u64::from(raw::__NR_mmap), args);
+    let map = Map { start: ret as u64, end: (ret as u64).wrapping_add(text.end), ..text };
+    if !is_error(ret) {
+        mapped(args, map.start);
+        let space = space();
+        space.lock.with(|| space.maps.add(map));
+        profile::patch(&map);
+    }
+    exit(context, row, args, ret);
+    if is_harmless {
+        return ret;
+    }
+    let sets_gs = !is_error(ret) && own_gs::is_set_by(context, &map);
+    let is_left = sets_gs && own_gs::prepare(context);
+    if sets_gs {
+        own_gs::tell(context, is_left);
+    }
+    if is_left {
+        own_gs::leave(context, 0);
+    }
+    sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
+    ret
 }

@@ -10,7 +10,7 @@ use crate::capture::{self, Which};
 use crate::context::{Context, signal_bit, space};
 use crate::maps::Map;
 use crate::stream::Stream;
-use crate::{clock, entry, maps, memory, profile, signals, sys, tasks, users};
+use crate::{clock, entry, maps, memory, own_gs, profile, signals, sys, tasks, users};
 
 /// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
 pub const STAGE2_ROOM: usize = 1536;
@@ -157,6 +157,14 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         slot.state.store(slot_state::ACTIVE, Ordering::Release);
     }
     record_image(context, program_stack);
+    if in_use.clone().any(|map| own_gs::is_set_by(context, map)) {
+        let is_left = own_gs::prepare(context);
+        own_gs::tell(context, is_left);
+        if is_left {
+            own_gs::leave_at_start(context);
+            return program_entry;
+        }
+    }
     let program = auxiliary(program_stack, AT_ENTRY).and_then(maps::at);
     if let Some(program) = program {
         profile::begin(&program);

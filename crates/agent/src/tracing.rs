@@ -93,7 +93,7 @@ fn handled(context: &Context) -> impl Iterator<Item = (u32, Action)> {
 }
 
 /// The kernel gets what the program believes that it has.
-fn hand_over(context: &mut Context) {
+pub fn hand_over(context: &mut Context) {
     for (signal, action) in handled(context) {
         set_action(signal, &action);
     }

@@ -183,6 +183,16 @@ pub enum GapWhy {
     Interrupted = 12,
     /// A thread was traced by another program of the recording.
     Traced = 13,
+    /// A program came to code that sets `%gs`, which is ours.
+    OwnGs = 14,
+}
+
+/// What a gap of the kind `OwnGs` has beside its kind.
+pub mod own_gs {
+    /// The process is left alone from here on.
+    pub const LEFT_ALONE: u16 = 0;
+    /// It could not be, and goes on with ours.
+    pub const GOES_ON: u16 = 1;
 }
 
 /// What comes with a gap of the kind `NotFollowed` that an agent tells: one of these reasons, or the
@@ -194,8 +204,6 @@ pub mod unfollowed {
     pub const GAINS_RIGHTS: u64 = 0x1_0002;
     /// The program's memory may not be made executable.
     pub const NO_CODE: u64 = 0x1_0003;
-    /// The program wanted to set `%gs`.
-    pub const GS: u64 = 0x1_0004;
 }
 
 impl GapWhy {
@@ -219,6 +227,7 @@ impl GapWhy {
             11 => GapWhy::Repaired,
             12 => GapWhy::Interrupted,
             13 => GapWhy::Traced,
+            14 => GapWhy::OwnGs,
             _ => return None,
         })
     }

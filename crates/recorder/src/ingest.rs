@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use events::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    START_WORDS, Start, StartHow, data_flag, enter_flag, part,
+    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part,
 };
 use trace::event::{
     BLOB_BYTES_MAX, BlobId, Call, Content, Data, EventKind, INLINE_BYTES_MAX, Outcome,
@@ -466,13 +466,14 @@ impl Stream {
                 }
                 self.close_gone_call(me.thread, out);
                 self.gaps = true;
-                if why == GapWhy::Traced {
-                    out.note_traced(detail);
+                let goes_on = why == GapWhy::OwnGs && header.b == own_gs::GOES_ON;
+                if matches!(why, GapWhy::Traced | GapWhy::OwnGs) && !goes_on {
+                    out.note_left_alone(detail);
                 }
-                let text = if why == GapWhy::NotFollowed {
-                    unfollowed::text(detail)
-                } else {
-                    String::new()
+                let text = match why {
+                    GapWhy::NotFollowed => unfollowed::text(detail),
+                    GapWhy::OwnGs => unfollowed::with_own_gs(header.b).to_owned(),
+                    _ => String::new(),
                 };
                 out.event(me.thread, tsc, EventKind::Gap { why, detail, text });
             }

@@ -69,8 +69,8 @@ pub(crate) struct Output {
 const TRACED_MAX: usize = 64 << 10;
 
 impl Output {
-    /// A thread is traced by another one of the recording.
-    pub fn note_traced(&mut self, id: u64) {
+    /// A thread is not recorded from here on, and the trace says why.
+    pub fn note_left_alone(&mut self, id: u64) {
         if self.traced.len() < TRACED_MAX {
             self.traced.insert(id);
         }

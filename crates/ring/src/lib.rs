@@ -6,7 +6,7 @@
 //! written by none of them: see [`Catalog`].
 //!
 //! ```text
-//! | Control | Slot 0 .. SLOTS-1 | owners | notes | files | home chunks | pool chunks |
+//! | Control | Slot 0 .. SLOTS-1 | owners | notes | files | texts | home chunks | pool chunks |
 //! ```
 //!
 //! Every traced thread has a *slot*, and with it a stream of bytes cut into *chunks*. A stream
@@ -274,11 +274,15 @@ pub struct Consumed {
 /// Words in the table of files whose first content is told.
 pub const FILES: usize = 32 << 10;
 
+/// Words in the table of files whose code was looked at.
+pub const TEXTS: usize = 4 << 10;
+
 const OWNER_BYTES: usize = POOL_MAX * 4;
 const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();
 const NOTES_AT: usize = OWNERS_AT + OWNER_BYTES;
 const FILES_AT: usize = NOTES_AT + NOTES * 8;
-const HOMES_AT: usize = FILES_AT + FILES * 8;
+const TEXTS_AT: usize = FILES_AT + FILES * 8;
+const HOMES_AT: usize = TEXTS_AT + TEXTS * 8;
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
 /// Bytes of an arena with that many pool chunks.
@@ -348,6 +352,13 @@ impl Arena {
     pub fn files(&self) -> &'static [AtomicU64; FILES] {
         // SAFETY: the mapping holds them.
         unsafe { &*self.base.add(FILES_AT).cast::<[AtomicU64; FILES]>() }
+    }
+
+    /// Hashes of the executable mappings of files whose code was looked at, with the lowest bit set if
+    /// it sets `%gs`; 0: free. One may be forgotten for another.
+    pub fn texts(&self) -> &'static [AtomicU64; TEXTS] {
+        // SAFETY: the mapping holds them.
+        unsafe { &*self.base.add(TEXTS_AT).cast::<[AtomicU64; TEXTS]>() }
     }
 
     /// Where a chunk's bytes are and how many it has; `None`: there is no such chunk. Ids below

@@ -1,6 +1,6 @@
 //! Why something of a program is not recorded, as its agent tells.
 
-use events::record::unfollowed;
+use events::record::{own_gs, unfollowed};
 
 /// The same for people. `detail` comes with the gap: a reason, or the error of a try to attach.
 pub fn text(detail: u64) -> String {
@@ -9,7 +9,6 @@ pub fn text(detail: u64) -> String {
         unfollowed::FILTER => "its own seccomp filter forbids what recording needs",
         unfollowed::GAINS_RIGHTS => "it gains rights when it starts (set-user-id, capabilities)",
         unfollowed::NO_CODE => "its memory may not be made executable (PR_SET_MDWE)",
-        unfollowed::GS => "it was refused to set %gs, which the recorder uses",
         _ => {
             let errno = i32::try_from(detail).unwrap_or(libc::EINVAL);
             let error = std::io::Error::from_raw_os_error(errno);
@@ -17,4 +16,14 @@ pub fn text(detail: u64) -> String {
         }
     };
     known.to_string()
+}
+
+/// Of a process that uses `%gs` itself: how its agent says it goes on.
+pub fn with_own_gs(how: u16) -> &'static str {
+    match how {
+        own_gs::GOES_ON => {
+            "it has several threads and goes on with the recorder's: what sets it fails"
+        }
+        _ => "it is not recorded from there",
+    }
 }

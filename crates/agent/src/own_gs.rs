@@ -1,0 +1,151 @@
+//! Programs that use `%gs` themselves: it is ours, so they are left alone before they set it.
+//!
+//! Some set it by `arch_prctl`. Others by an instruction, of which nobody hears: so the code of each file
+//! is looked at when it is first mapped in a recording. A process of one thread gets all its own
+//! back, `%gs` with it, and is not recorded from there, nor is anything that it makes: a gap says so.
+//! With more threads nothing is done about it but the gap.
+
+use core::arch::x86_64::{
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+};
+use core::sync::atomic::Ordering;
+
+use events::record::{GapWhy, Header, RecordKind, own_gs};
+use ring::TEXTS;
+
+use crate::context::{Context, phase, space};
+use crate::maps::Map;
+use crate::stream::Stream;
+use crate::{clock, entry, entry_quiet, memory, sites, sys, tracing};
+
+/// Places that a file's code may be noted at.
+const PLACES: usize = 4;
+const SETS: u64 = 1;
+
+/// `wrgsbase` of a whole register: f3, 48 or 49, 0f ae, d8 to df.
+const INSTRUCTION_BYTES: usize = 5;
+const BLOCK: usize = 4096;
+const STEP: usize = size_of::<__m128i>();
+
+/// What is known of a mapping's code: whether it sets `%gs`.
+pub fn known(context: &Context, map: &Map) -> Option<bool> {
+    let name = name(map);
+    let places = &context.arena?.texts()[places(name)];
+    let words = places.iter().map(|place| place.load(Ordering::Relaxed));
+    words.filter(|word| word & !SETS == name).map(|word| word & SETS != 0).next()
+}
+
+/// Whether a mapping's code sets `%gs`.
+pub fn is_set_by(context: &Context, map: &Map) -> bool {
+    if let Some(sets) = known(context, map) {
+        return sets;
+    }
+    let Some(arena) = context.arena else { return false };
+    let sets = look(context, map);
+    let name = name(map);
+    let word = name | if sets { SETS } else { 0 };
+    let places = &arena.texts()[places(name)];
+    let order = Ordering::Relaxed;
+    if places.iter().all(|place| place.compare_exchange(0, word, order, order).is_err()) {
+        places[(name >> 8) as usize % PLACES].store(word, order);
+    }
+    sets
+}
+
+fn name(map: &Map) -> u64 {
+    let mixed = map.key.hash() ^ (map.offset >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed & !SETS | 2
+}
+
+fn places(name: u64) -> core::ops::Range<usize> {
+    let first = (name >> 40) as usize % (TEXTS / PLACES) * PLACES;
+    first..first + PLACES
+}
+
+/// Looks for the instruction. What cannot be read is not executed either.
+fn look(context: &Context, map: &Map) -> bool {
+    const BEFORE: usize = INSTRUCTION_BYTES - 1;
+    let mut block = [0u8; BEFORE + BLOCK + STEP];
+    let mut at = map.start;
+    while at < map.end {
+        let wanted = (map.end - at).min(BLOCK as u64);
+        // SAFETY: the block has room for it.
+        let missing = unsafe { memory::copy(context, block[BEFORE..].as_mut_ptr(), at, wanted) };
+        let len = BEFORE + (wanted - missing) as usize;
+        block[len..len + STEP].fill(0);
+        if has_instruction(&block, len) {
+            return true;
+        }
+        if missing != 0 {
+            return false;
+        }
+        block.copy_within(len - BEFORE..len, 0);
+        at += wanted;
+    }
+    false
+}
+
+/// Whether one ends within the first `len` bytes; behind them is one step more.
+fn has_instruction(block: &[u8], len: usize) -> bool {
+    // SAFETY: baseline instructions on every x86_64.
+    let [first, second] = unsafe { [_mm_set1_epi8(0x0f), _mm_set1_epi8(0xae_u8.cast_signed())] };
+    for from in (0..len).step_by(STEP) {
+        let Some(part) = block.get(from..=from + STEP) else { break };
+        // SAFETY: 17 bytes, of which these are the first and the last 16.
+        let mut pairs = unsafe {
+            let one = _mm_loadu_si128(part.as_ptr().cast());
+            let next = _mm_loadu_si128(part.as_ptr().add(1).cast());
+            let both = _mm_and_si128(_mm_cmpeq_epi8(one, first), _mm_cmpeq_epi8(next, second));
+            _mm_movemask_epi8(both).cast_unsigned()
+        };
+        while pairs != 0 {
+            let at = from + pairs.trailing_zeros() as usize;
+            pairs &= pairs - 1;
+            let around = at.checked_sub(2).and_then(|at| block.get(at..at + INSTRUCTION_BYTES));
+            if let Some([0xf3, 0x48 | 0x49, _, _, 0xd8..=0xdf]) = around {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Whether the process can be left alone. From then on its stubs make their calls themselves.
+pub fn prepare(context: &Context) -> bool {
+    context.process().users.load(Ordering::Relaxed) == 1
+        && context.held_frame == 0
+        && context.running == phase::RECORDED
+        && !sys::is_quiet()
+        && space().can_write_gs
+        && sites::make_calls_in_stubs()
+}
+
+/// Tells that the process uses `%gs` itself, and whether it is left alone.
+pub fn tell(context: &mut Context, is_left: bool) {
+    if !context.silent {
+        let how = if is_left { own_gs::LEFT_ALONE } else { own_gs::GOES_ON };
+        let head = Header::new(RecordKind::Gap, GapWhy::OwnGs as u8, how, 0).to_word();
+        let pid = u64::from(context.process().pid);
+        Stream::record(context, &[head, clock::now(context), pid]);
+        Stream::publish(context);
+    }
+}
+
+/// At the end of a call, with signals masked: the process goes on without us, once this is left.
+pub fn leave(context: &mut Context, base: u64) {
+    tracing::hand_over(context);
+    space().patched_enough.store(true, Ordering::Relaxed);
+    context.entry = entry::bypass();
+    context.running = phase::LEFT_ALONE;
+    context.phase = phase::LEFT_ALONE;
+    context.scratch = context.resume;
+    context.resume = entry_quiet::go_native();
+    context.next_native = base;
+}
+
+/// The same before the first instruction of a program.
+pub fn leave_at_start(context: &mut Context) {
+    tracing::hand_over(context);
+    // SAFETY: nothing of ours needs it any more.
+    unsafe { core::arch::asm!("wrgsbase {}", in(reg) 0u64, options(nostack)) };
+}
