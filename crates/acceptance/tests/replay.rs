@@ -24,6 +24,16 @@ struct Beyond {
 const BEYOND: &[Beyond] = &[
     // A read ends where the program's memory does; the replay's goes on to the end of the file.
     Beyond { program: "bad_pointers", causes: &["pread64: another result"], files: &[] },
+    // Another process puts descriptors into one that asks it.
+    Beyond {
+        program: "sandboxed_signals",
+        causes: &[
+            "fcntl: EBADF instead of success",
+            "read: EBADF instead of success",
+            "close: EBADF instead of success",
+        ],
+        files: &[],
+    },
     // A file is made by children under a filter that forbids recording them.
     Beyond {
         program: "seccomp_against_us",

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use events::layout;
 use events::record::part;
 use events::shape::{Kind, Of};
-use trace::event::Call;
+use trace::event::{Call, Outcome};
 
 use crate::contents::{Contents, piece};
 use crate::decode::shape::shape_of;
@@ -33,6 +33,8 @@ const ALL_THREADS: u64 = 1;
 const ACTION: u32 = 0xffff_0000;
 const TRAP: u32 = 0x0003_0000;
 const ERRNO: u32 = 0x0005_0000;
+const USER_NOTIF: u32 = 0x7fc0_0000;
+const TRACE: u32 = 0x7ff0_0000;
 const ALLOW: u32 = 0x7fff_0000;
 
 /// The filters of a thread; the last one first.
@@ -85,7 +87,8 @@ impl Filters {
     }
 
     /// Whether they answered a call, so that it was not made: with an error, or by a signal whose
-    /// handler did what was to be done.
+    /// handler did what was to be done. Where somebody else was asked, an error may be his: then it says
+    /// nothing, and a call that failed need not be made.
     pub fn answer(&self, call: &Call) -> bool {
         let known = self.known.borrow().get(&call.nr).copied();
         let action = known.unwrap_or_else(|| {
@@ -95,7 +98,11 @@ impl Filters {
             }
             verdict.action
         });
-        matches!(action & ACTION, TRAP | ERRNO)
+        match action & ACTION {
+            TRAP | ERRNO => true,
+            USER_NOTIF | TRACE => matches!(call.outcome, Outcome::Returned { ret, .. } if ret < 0),
+            _ => false,
+        }
     }
 
     fn verdict(&self, call: &Call) -> Verdict {
@@ -249,8 +256,6 @@ fn compute(what: u16, a: u32, with: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use trace::event::Outcome;
-
     use super::*;
 
     fn call(name: &str, args: [u64; 6]) -> Call {
@@ -307,6 +312,26 @@ mod tests {
         assert!(both.answer(&call("read", [0, 5 << 32, 0, 0, 0, 0])));
         assert!(!both.answer(&call("read", [0, 1 << 32, 0, 0, 0, 0])));
         assert!(both.answer(&call("read", [0, 4 << 32, 0, 0, 0, 0])), "it is not remembered");
+    }
+
+    #[test]
+    fn what_others_answer_is_known_by_its_failure() {
+        let program = bytes(&[
+            (LOAD, 0, 0, NUMBER_AT),
+            (IS, 0, 1, PIPE2),
+            (RETURN, 0, 0, USER_NOTIF),
+            (RETURN, 0, 0, TRACE),
+        ]);
+        let filters = Filters::add(&program, None).unwrap();
+        let with = |name, ret| Call {
+            outcome: Outcome::Returned { exit_tsc: 0, ret },
+            ..call(name, [0; 6])
+        };
+        for name in ["pipe2", "pipe"] {
+            assert!(filters.answer(&with(name, -13)));
+            assert!(!filters.answer(&with(name, 0)));
+            assert!(!filters.answer(&Call { outcome: Outcome::Unfinished, ..with(name, 0) }));
+        }
     }
 
     #[test]
