@@ -87,7 +87,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     };
     told(
         exported.own_calls,
-        "calls are of types that the SNIA schema does not have: they are in types Reenact::Trace::Syscall::*",
+        "calls for readers of the SNIA schema alone, which has no types for them (they are in Reenact::Trace::Syscall::*)",
     );
     told(
         exported.not_captured,
@@ -95,7 +95,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     );
     told(
         copied as u64,
-        "files from which the kernel copied: what they held is not exported, so a trace made of this file cannot verify those copies",
+        "contents of files from which the kernel copied: a trace made of this file cannot verify those copies",
     );
     Ok(written)
 }

@@ -199,12 +199,14 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "{} in {:.3} s (image {:.3}, calls {:.3}, comparison {:.3} s); the recording took {:.3} s",
+        "{} in {:.3} s (image {:.3}, calls {:.3}, comparison {:.3}, jail and cleaning up {:.3} s); \
+         the recording took {:.3} s",
         show_size(outcome.bytes),
         run.elapsed_s,
         run.image_s,
         outcome.calls_s,
         run.comparison_s,
+        rest_s(run),
         outcome.recorded_s
     )?;
     if let Some(late) = &outcome.start_error {
@@ -431,6 +433,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("image_s").float(run.image_s);
     json.key("calls_s").float(outcome.calls_s);
     json.key("comparison_s").float(run.comparison_s);
+    json.key("rest_s").float(rest_s(run));
     json.key("recorded_s").float(outcome.recorded_s);
     if let Some(late) = &outcome.start_error {
         json.key("start_error_ns").object(|json| write_latency(json, late));
@@ -456,4 +459,9 @@ fn write_latency(json: &mut Json<'_>, all: &Latencies) {
     json.key("median").uint(all.permille(500));
     json.key("p99").uint(all.permille(990));
     json.key("max").uint(all.max());
+}
+/// What none of the parts took: making the jail and leaving it, removing the files.
+fn rest_s(run: &Findings) -> f64 {
+    let parts = run.image_s + run.outcome.calls_s + run.comparison_s;
+    (run.elapsed_s - parts).max(0.0)
 }
