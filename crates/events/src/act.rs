@@ -106,6 +106,12 @@ pub enum Act {
     Root,
     /// Changes the root directory of all, and mounts the old one elsewhere.
     PivotRoot,
+    /// Mounts something at the second path, or changes what is mounted there.
+    Mount,
+    /// Moves a mount to the second path.
+    MoveMount,
+    /// Takes the mount at a path away.
+    Unmount,
 
     // Tasks and memory.
     /// Makes a task.
@@ -193,6 +199,7 @@ impl Act {
                 | Act::TellDirectory
                 | Act::Spawn
                 | Act::Unshare
+                | Act::EnterNamespace
         )
     }
 }

@@ -29,6 +29,8 @@ pub struct Description {
     pub mark: Cell<u64>,
     /// For whoever folds: where its offset is.
     pub offset: Cell<Offset>,
+    /// The mount through which it was opened.
+    pub(crate) mount: u32,
     /// What it takes of the memory for what is open.
     pub(crate) held: OnceCell<Held>,
 }
@@ -218,6 +220,17 @@ impl DescriptorTable {
                 Some(known) => known.description.clone(),
                 None => Description::found(Origin::Outside, open),
             };
+            let close_on_exec = open.flags & cloexec_bit != 0;
+            self.install(open.fd, Descriptor { description, close_on_exec });
+        }
+    }
+
+    /// Takes over which numbers the kernel says are open, and keeps what is known of them.
+    pub(crate) fn confirm(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
+        let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
+        for open in truth {
+            let known = known.get(open.fd).map(|known| known.description.clone());
+            let description = known.unwrap_or_else(|| Description::at(&open.target[..]));
             let close_on_exec = open.flags & cloexec_bit != 0;
             self.install(open.fd, Descriptor { description, close_on_exec });
         }

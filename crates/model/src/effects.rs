@@ -1,5 +1,7 @@
 //! What a call does to descriptors and directories, read off its row wherever a row can tell.
 
+mod mounting;
+
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -15,7 +17,8 @@ use crate::decode::{message, sockaddr, symbols};
 use crate::descriptors::{Addresses, Description, Descriptor, Origin};
 use crate::filters;
 use crate::path::{self, Own};
-use crate::world::{CLONE_FILES, CLONE_FS, Directory, World};
+use crate::places::Place;
+use crate::world::{CLONE_FILES, CLONE_FS, Directory, ViewChange, World};
 
 /// `AT_FDCWD`: relative to the working directory.
 pub const AT_FDCWD: i32 = -100;
@@ -34,6 +37,7 @@ pub(crate) enum Effect {
     Connected { description: Rc<Description>, peer: String },
     UnshareFiles,
     UnshareCwd,
+    View(ViewChange),
     Filter { program: Vec<u8>, all_threads: bool },
 }
 
@@ -57,8 +61,14 @@ pub struct Step {
     pub paths: Vec<(u8, Vec<u8>)>,
     /// Path arguments that go through the process's links to directories of its own.
     pub through: Vec<Through>,
+    /// Path arguments that mean something else than they would without the process's mounts, links and
+    /// root: what leads there without those.
+    pub aside: Vec<(u8, Vec<u8>)>,
+    /// A directory that stands for what was mounted empty, and its mode.
+    pub makes: Option<(Vec<u8>, u32)>,
     /// A seccomp filter of the program's own answered the call: it was not made.
     pub answered: bool,
+    pub(crate) places: Vec<(u8, Place)>,
     pub(crate) at_entry: Vec<Effect>,
     pub(crate) at_exit: Vec<Effect>,
     pub(crate) exit_tsc: Option<u64>,
@@ -67,6 +77,13 @@ pub struct Step {
 }
 
 impl Step {
+    /// Where the first path leads.
+    fn first_place(&self) -> Place {
+        let path = self.paths.first().map(|(_, path)| path.clone()).unwrap_or_default();
+        let mount = self.places.first().map_or(0, |(_, place)| place.mount);
+        Place { mount, path }
+    }
+
     /// The working directory that the call gives.
     pub fn directory(&self) -> Option<&Rc<Directory>> {
         self.at_exit.iter().find_map(|effect| match effect {
@@ -171,7 +188,7 @@ pub(crate) fn of_call(
 ) {
     let shape = shape_of(call);
     let mut look = Look { world, call, shape: &shape, contents, thread: step.thread };
-    (step.paths, step.through) = look.paths();
+    look.paths(step);
     if let Outcome::Returned { exit_tsc, .. } = call.outcome {
         step.exit_tsc = Some(exit_tsc);
     }
@@ -198,17 +215,21 @@ pub(crate) fn of_call(
         Act::Directory => {
             // A path that was not captured leaves only an address, which is no descriptor.
             let by_number = matches!(shape.args.first(), Some(Arg { kind: Kind::Fd, .. }));
-            let path = match step.paths.first() {
+            let of = |open: Rc<Description>| Place { mount: open.mount, path: open.path.clone() };
+            let place = match step.paths.first() {
                 Some((_, path)) => match look.behind_own_link(path) {
-                    Some(same) => Some(same.path.clone()),
-                    None => Some(path.clone()),
+                    Some(same) => Some(of(same)),
+                    None => Some(step.first_place()),
                 },
-                None if by_number => look.description(call.args[0] as i32).map(|d| d.path.clone()),
+                None if by_number => look.description(call.args[0] as i32).map(of),
                 None => None,
             };
-            let directory = path.map(|path| look.world.directory_at(path));
+            let root = look.world.directory(step.thread).and_then(|now| now.root.clone());
+            let directory = place.map(|place| look.world.directory_in(place, root));
             step.at_exit.extend(directory.map(|directory| Effect::Chdir { directory }));
         }
+        // Where a process has a root or mounts of its own, it is told by other names.
+        Act::TellDirectory if look.world.has_views() => {}
         Act::TellDirectory => {
             // Without recorded data it is empty.
             let told = look.text(0, true).filter(|path| path.starts_with(b"/"));
@@ -229,6 +250,9 @@ pub(crate) fn of_call(
         Act::Bind | Act::Connect => look.address(false, step),
         Act::TellAddress | Act::TellPeer => look.address(true, step),
         _ => {}
+    }
+    if look.world.follows_mounts {
+        look.mounts(step);
     }
     look.new_descriptors(ret, step);
 }
@@ -272,51 +296,64 @@ impl Look<'_> {
         Some(bytes)
     }
 
-    fn paths(&mut self) -> (Vec<(u8, Vec<u8>)>, Vec<Through>) {
+    fn paths(&mut self, step: &mut Step) {
         let mut dir = AT_FDCWD;
-        let (mut paths, mut through) = (Vec::new(), Vec::new());
+        let sees = self.world.has_views();
         for (arg, number) in self.shape.args.iter().zip(0u8..) {
             match arg.kind {
                 Kind::DirFd => dir = self.call.args[usize::from(number)] as i32,
                 Kind::Path => {
-                    if let Some(text) = self.text(number, false) {
-                        let path = if text.first() == Some(&b'/') {
-                            Some(path::resolve(b"", &text))
-                        } else if dir == AT_FDCWD {
-                            let cwd = self.world.directory(self.thread);
-                            seen_from(cwd.as_ref().map(|cwd| &cwd.path[..]), &text)
-                        } else {
-                            let directory = self.description(dir);
-                            seen_from(directory.as_ref().map(|d| &d.path[..]), &text)
-                        };
-                        paths.extend(path.map(|path| {
-                            (number, self.behind_own_directory(number, path, &mut through))
-                        }));
+                    let Some(text) = self.text(number, false) else { continue };
+                    if sees {
+                        self.place_path(number, dir, &text, step);
+                        continue;
+                    }
+                    let path = if text.first() == Some(&b'/') {
+                        Some(path::resolve(b"", &text))
+                    } else if dir == AT_FDCWD {
+                        let cwd = self.world.directory(self.thread);
+                        seen_from(cwd.as_ref().map(|cwd| &cwd.path[..]), &text)
+                    } else {
+                        let directory = self.description(dir);
+                        seen_from(directory.as_ref().map(|d| &d.path[..]), &text)
+                    };
+                    if let Some(path) = path {
+                        let path = self.behind_own_directory(number, path, step);
+                        step.paths.push((number, path));
                     }
                 }
                 _ => {}
             }
         }
-        (paths, through)
     }
 
     /// The path that one stands for which goes through the process's links to directories of its own.
-    fn behind_own_directory(&self, arg: u8, path: Vec<u8>, through: &mut Vec<Through>) -> Vec<u8> {
+    fn behind_own_directory(&self, arg: u8, path: Vec<u8>, step: &mut Step) -> Vec<u8> {
         if !path.starts_with(b"/proc/") && !path.starts_with(b"/dev/fd/") {
             return path;
         }
-        let pid = self.world.ids(self.thread).map_or(0, |(pid, _)| pid);
-        let Some((own, below)) = path::own_link(&path, pid) else { return path };
-        let is_meant = || events::paths::means_link(self.call.nr, arg, &self.call.args);
+        let Some((own, below)) = self.own_directory(arg, &path) else { return path };
         let base = match own {
-            Own::Descriptor(_) if below.is_empty() => return path,
-            Own::Cwd | Own::Root if below.is_empty() && is_meant() => return path,
             Own::Descriptor(fd) => self.description(fd).map(|d| d.path.clone()).unwrap_or_default(),
             Own::Cwd => self.world.cwd(self.thread),
             Own::Root => b"/".to_vec(),
         };
-        through.push(Through { arg, own, below: below.to_vec() });
-        if base.first() == Some(&b'/') { path::resolve(&base, below) } else { path }
+        let found =
+            if base.first() == Some(&b'/') { path::resolve(&base, below) } else { path.clone() };
+        step.through.push(Through { arg, own, below: below.to_vec() });
+        found
+    }
+
+    /// The directory of the process's own that a path goes through, and the way from there.
+    fn own_directory<'p>(&self, arg: u8, path: &'p [u8]) -> Option<(Own, &'p [u8])> {
+        let pid = self.world.ids(self.thread).map_or(0, |(pid, _)| pid);
+        let (own, below) = path::own_link(path, pid)?;
+        let is_meant = || events::paths::means_link(self.call.nr, arg, &self.call.args);
+        match own {
+            Own::Descriptor(_) if below.is_empty() => None,
+            Own::Cwd | Own::Root if below.is_empty() && is_meant() => None,
+            _ => Some((own, below)),
+        }
     }
 
     /// Whether the call asked for close-on-exec: every family has a flag whose name ends so.
@@ -475,13 +512,14 @@ impl Look<'_> {
         if let Some((_, path)) = step.paths.first() {
             let flags = self.open_flags();
             if let Some(same) = self.behind_own_link(path) {
-                let (path, origin) = (same.path.clone(), same.origin);
+                let (path, origin, mount) = (same.path.clone(), same.origin, same.mount);
                 let identity = identity.or(same.identity);
                 return Rc::new(Description {
                     path,
                     identity,
                     origin,
                     flags,
+                    mount,
                     ..Default::default()
                 });
             }
@@ -489,9 +527,19 @@ impl Look<'_> {
             let unnamed = flags.is_some_and(|flags| flags & O_TMPFILE == O_TMPFILE);
             let (path, origin) = match unnamed {
                 true => ([path, &b"/# (deleted)"[..]].concat(), Origin::Unnamed),
+                // A part of the tree with its mounts, taken out of it.
+                false if self.shape.name == "open_tree" => (path.clone(), Origin::Anonymous),
                 false => (path.clone(), Origin::Path),
             };
-            return Rc::new(Description { path, identity, origin, flags, ..Default::default() });
+            let mount = step.first_place().mount;
+            return Rc::new(Description {
+                path,
+                identity,
+                origin,
+                flags,
+                mount,
+                ..Default::default()
+            });
         }
         let name = self.shape.name.as_ref();
         match name {

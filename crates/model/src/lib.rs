@@ -15,6 +15,7 @@ mod moment;
 pub mod mounts;
 pub mod names;
 pub mod path;
+pub mod places;
 pub mod realm;
 pub mod unseen;
 pub mod world;

@@ -1,5 +1,7 @@
 //! The state of all recorded processes at one point of the recording.
 
+mod views;
+
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -12,11 +14,15 @@ use crate::contents::Contents;
 use crate::descriptors::{Description, DescriptorTable, Entry};
 use crate::effects::{self, Effect, Step};
 use crate::filters::Filters;
+use crate::places::{Links, Place, Space};
+pub(crate) use views::ViewChange;
 
 /// `CLONE_FILES`: the new task shares its maker's descriptors.
 pub(crate) const CLONE_FILES: u64 = 0x400;
 /// `CLONE_FS`: the new task shares its maker's working directory.
 pub(crate) const CLONE_FS: u64 = 0x200;
+/// `CLONE_NEWNS`: the new task has mounts of its own, those of its maker at first.
+const CLONE_NEWNS: u64 = 0x2_0000;
 /// `O_CLOEXEC`.
 const O_CLOEXEC: u32 = 0o2_000_000;
 /// Bytes of argument strings that are kept of each process.
@@ -73,11 +79,14 @@ pub struct Directory {
     pub path: Vec<u8>,
     /// For whoever folds: a mark of its own for each.
     pub mark: Cell<u64>,
+    pub(crate) mount: u32,
+    /// The root of who is there, if that is another one than at first.
+    pub(crate) root: Option<Rc<Place>>,
     _held: Option<Held>,
 }
 
 /// A working directory that tasks may share.
-type Place = Rc<RefCell<Rc<Directory>>>;
+type Cwd = Rc<RefCell<Rc<Directory>>>;
 
 /// A thread that lives.
 #[derive(Debug)]
@@ -87,7 +96,8 @@ pub struct Thread {
     /// Thread id as the process sees it.
     pub tid: u32,
     files: Rc<RefCell<DescriptorTable>>,
-    cwd: Place,
+    cwd: Cwd,
+    pub(crate) space: Space,
     /// Its seccomp filters.
     filters: Option<Rc<Filters>>,
     /// What its tasks were given that have not shown up yet.
@@ -106,7 +116,8 @@ struct Spawned {
     /// The call's result, if it returned.
     tid: Option<i64>,
     files: Rc<RefCell<DescriptorTable>>,
-    cwd: Place,
+    cwd: Cwd,
+    space: Space,
     filters: Option<Rc<Filters>>,
 }
 
@@ -133,6 +144,14 @@ pub struct World {
     pipes: u64,
     /// Some thread has seccomp filters.
     filtered: bool,
+    /// Mounts and roots are followed.
+    pub(crate) follows_mounts: bool,
+    /// There are such.
+    pub(crate) sees: bool,
+    /// The mounts that who was there first sees.
+    pub(crate) first_space: Space,
+    mounts: u32,
+    links: Links,
     /// Of threads that ended, by number: their process, and what their tasks were given that have
     /// not shown up yet.
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
@@ -169,7 +188,8 @@ impl Thread {
         let shares = |flag| flags & flag != 0;
         let files = if shares(CLONE_FILES) { self.files.clone() } else { copy(&self.files) };
         let cwd = if shares(CLONE_FS) { self.cwd.clone() } else { copy(&self.cwd) };
-        Spawned { tid, files, cwd, filters: self.filters.clone() }
+        let space = if shares(CLONE_NEWNS) { copy(&self.space) } else { self.space.clone() };
+        Spawned { tid, files, cwd, space, filters: self.filters.clone() }
     }
 }
 
@@ -352,9 +372,7 @@ impl World {
 
     /// A working directory that somebody has gone to.
     pub(crate) fn directory_at(&self, path: impl Into<Vec<u8>>) -> Rc<Directory> {
-        let path = path.into();
-        let _held = Some(self.budget.hold(path.len()));
-        Rc::new(Directory { path, mark: Cell::new(0), _held })
+        self.directory_in(Place { mount: 0, path: path.into() }, None)
     }
 
     pub(crate) fn next_pipe(&mut self) -> u64 {
@@ -391,8 +409,10 @@ impl World {
     }
 
     fn effect(&mut self, thread: u32, effect: Effect) {
-        let Some(thread) = self.threads.get_mut(&thread) else { return };
+        let number = thread;
+        let Some(thread) = self.threads.get_mut(&number) else { return };
         match effect {
+            Effect::View(change) => self.change_view(number, change),
             Effect::Install { fd, entry } => {
                 let has_room = thread.files.borrow_mut().install(fd, entry);
                 self.left_out += u64::from(!has_room);
@@ -443,9 +463,9 @@ impl World {
             let other = other.and_then(|other| self.threads.get(other));
             given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None));
         }
-        let (files, cwd, filters) = match given {
-            Some(Spawned { files, cwd, filters, .. }) => (files, cwd, filters),
-            None => (self.no_files(), Place::default(), None),
+        let (files, cwd, space, filters) = match given {
+            Some(Spawned { files, cwd, space, filters, .. }) => (files, cwd, space, filters),
+            None => (self.no_files(), Cwd::default(), Rc::clone(&self.first_space), None),
         };
         let maker = self.threads.get(&parent);
         let late = self.late.get(&parent).map(|late| late.0);
@@ -472,7 +492,7 @@ impl World {
         let spawned = VecDeque::new();
         let (_held, outstanding) = (self.budget.hold(TASK_BYTES), None);
         let thread =
-            Thread { process, tid, files, cwd, filters, spawned, fresh, outstanding, _held };
+            Thread { process, tid, files, cwd, space, filters, spawned, fresh, outstanding, _held };
         self.threads.insert(number, thread);
         if fresh {
             self.state(process);
@@ -557,10 +577,17 @@ impl World {
         let directory = self.directory_at(&state.cwd[..]);
         let mut files: Option<DescriptorTable> = None;
         for thread in self.tasks(state.process) {
-            *thread.cwd.borrow_mut() = directory.clone();
+            // Of who has mounts of its own the kernel tells other names than the fold has.
+            if !self.sees || thread.cwd.borrow().path.is_empty() {
+                *thread.cwd.borrow_mut() = directory.clone();
+            }
             let mut table = thread.files.borrow_mut();
             match &files {
                 Some(files) => *table = files.clone(),
+                None if self.sees => {
+                    table.confirm(&state.fds, O_CLOEXEC);
+                    files = Some(table.clone());
+                }
                 None => {
                     by(&mut table, &state.fds, O_CLOEXEC);
                     files = Some(table.clone());

@@ -107,6 +107,7 @@ impl Actor<'_> {
             What::Call(at) => self.call(batch, action, &batch.calls[*at as usize]),
             What::Place(all) => all.iter().for_each(|placed| self.place(action, *placed)),
             What::Socket(path) => begin::make_socket(path),
+            What::Directory { path, mode } => begin::make_directory(path, *mode),
             What::Advance { fd, by } => {
                 // SAFETY: numbers only.
                 unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };

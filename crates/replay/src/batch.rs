@@ -40,6 +40,13 @@ pub enum What {
     Place(Box<[Placed]>),
     /// Makes the node that binding a socket to a path makes.
     Socket(Box<[u8]>),
+    /// Makes a directory that stands for what was mounted.
+    Directory {
+        /// Its path.
+        path: Box<[u8]>,
+        /// Its mode, whatever the umask.
+        mode: u32,
+    },
     /// Moves a file's offset, as a call did whose other side is not here.
     Advance {
         /// The file.

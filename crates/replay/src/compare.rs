@@ -95,7 +95,7 @@ impl FinalState {
             doubt.is_some_and(|doubt| match &difference.what[..] {
                 "content" => true,
                 "size" => doubt.ends,
-                _ => false,
+                _ => doubt.all,
             })
         };
         let (excused, differences): (Vec<_>, Vec<_>) =

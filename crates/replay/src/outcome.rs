@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::lane::Counts;
 use crate::latency::ByCall;
 pub use crate::latency::Latencies;
+use crate::plan::hash_of;
+use model::realm::is_at_or_below;
 
 /// Groups of mismatches that are told apart; more are counted together.
 const GROUPS_MAX: usize = 200;
@@ -40,6 +42,9 @@ pub struct Outcome {
     /// Files of which the trace does not tell what is in them in the end, by hashes of their paths.
     #[serde(skip)]
     pub doubted: HashMap<u64, Doubt>,
+    /// Paths behind which other files were in the end than in the replay, and why.
+    #[serde(skip)]
+    pub hidden: Vec<(Vec<u8>, &'static str)>,
     /// Bytes that calls moved.
     pub bytes: u64,
     /// Set-user-id and set-group-id bits that were not set, device nodes that were not made.
@@ -65,6 +70,8 @@ pub struct Doubt {
     pub why: &'static str,
     /// Where it ends proves nothing either.
     pub ends: bool,
+    /// Nor does anything else about it.
+    pub all: bool,
 }
 
 /// Recorded against replayed.
@@ -216,6 +223,13 @@ fn shorten(text: &mut String) {
 }
 
 impl Outcome {
+    /// Why what is left of a file proves nothing, if it does not.
+    pub fn doubt_of(&self, path: &[u8]) -> Option<Doubt> {
+        let hidden = self.hidden.iter().find(|(above, _)| is_at_or_below(path, above));
+        let hidden = hidden.map(|(_, why)| Doubt { why, ends: true, all: true });
+        hidden.or_else(|| self.doubted.get(&hash_of(path)).copied())
+    }
+
     /// Whether everything that was verified agreed, and nothing stopped it.
     pub fn agrees(&self) -> bool {
         self.mismatches.count() == 0 && self.stopped.is_none()

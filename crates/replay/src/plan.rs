@@ -10,6 +10,7 @@ mod copies;
 mod doubts;
 mod line;
 mod locks;
+mod mounted;
 mod names;
 mod own_links;
 mod pack;
@@ -107,7 +108,7 @@ impl<'a> Planner<'a> {
         Planner {
             shared,
             trace,
-            world: World::new(),
+            world: World::following_mounts(),
             judge: Judge::new(trace.preamble(), shared.options.privileged, untold),
             lines: Vec::new(),
             free: Vec::new(),
@@ -170,12 +171,15 @@ impl<'a> Planner<'a> {
     pub fn count_into(self, outcome: &mut outcome::Outcome) {
         let why = "stores to memory changed it, or the trace does not hold what was written to it";
         let others = self.judge.with_other_bytes().map(hash_of);
-        outcome.doubted = others.map(|file| (file, Doubt { why, ends: false })).collect();
+        let in_doubt = |ends| Doubt { why, ends, all: false };
+        outcome.doubted = others.map(|file| (file, in_doubt(false))).collect();
         let why =
             "requests (io_uring, Linux AIO) may have written it, of which the trace has nothing";
         let unseen = self.judge.written_unseen().map(hash_of);
-        outcome.doubted.extend(unseen.map(|file| (file, Doubt { why, ends: true })));
+        outcome.doubted.extend(unseen.map(|file| (file, Doubt { why, ends: true, all: false })));
         outcome.doubted.extend(self.doubts.left());
+        let why = "it lies in a mount of the program's own";
+        outcome.hidden = self.world.hidden().into_iter().map(|path| (path, why)).collect();
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
         self.tally.count_into(outcome);

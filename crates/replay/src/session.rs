@@ -20,7 +20,6 @@ use crate::image::{self, Built, ImageError, Inode};
 use crate::jail::Proc;
 use crate::log::Wanted;
 use crate::outcome::{Outcome, Stopped};
-use crate::plan::hash_of;
 use crate::replayer::replay;
 use crate::shared::Options;
 use crate::space::Space;
@@ -134,8 +133,7 @@ impl Session<'_> {
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
                 Ok(mut state) => {
-                    let doubted = &findings.outcome.doubted;
-                    state.excuse(|path| doubted.get(&hash_of(path)).copied());
+                    state.excuse(|path| findings.outcome.doubt_of(path));
                     findings.final_state = Some(state);
                 }
                 Err(error) => findings.outcome.stopped = failed(error),

@@ -415,7 +415,7 @@ impl Judge {
 
     /// Whether a path is one that the replay has.
     pub fn is_real(&self, path: &[u8]) -> bool {
-        realm::is_real(path) && !self.aliases.has_now(path)
+        (realm::is_real(path) || model::places::is_fresh(path)) && !self.aliases.has_now(path)
     }
 
     /// Takes note of what the call tells about the files behind its paths.

@@ -47,7 +47,7 @@ pub static ROWS: &[Syscall] = &[
     call(136, "ustat", NONE, SIMULATED, Ret::Int, &[dev("dev"), out_struct("ubuf", &l::USTAT)]),
     call(137, "statfs", FILE, REAL, Ret::Int, &[path("path"), out_struct("buf", &l::STATFS)]),
     call(138, "fstatfs", DESC, REAL, Ret::Int, &[fd("fd"), out_struct("buf", &l::STATFS)]),
-    call(161, "chroot", FILE, REAL, Ret::Int, &[path("path")]).does(Act::Root),
+    call(161, "chroot", FILE, SIMULATED, Ret::Int, &[path("path")]).does(Act::Root),
     call(188, "setxattr", FILE.or(CHANGE), REAL, Ret::Int, &[
         path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr),
     call(189, "lsetxattr", FILE.or(CHANGE), REAL, Ret::Int, &[

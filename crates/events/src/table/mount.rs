@@ -21,15 +21,15 @@ pub static ROWS: &[Syscall] = &[
     call(155, "pivot_root", FILE, SIMULATED, Ret::Int, &[path("new_root"), path("put_old")]).does(Act::PivotRoot),
     call(163, "acct", FILE, SIMULATED, Ret::Int, &[path("filename")]),
     call(165, "mount", FILE, SIMULATED, Ret::Int, &[
-        path("source"), path("target"), text("filesystemtype"), bits("mountflags", &f::MS), text("data")]),
-    call(166, "umount2", FILE, SIMULATED, Ret::Int, &[path("target"), bits("flags", &f::UMOUNT)]),
+        path("source"), path("target"), text("filesystemtype"), bits("mountflags", &f::MS), text("data")]).does(Act::Mount),
+    call(166, "umount2", FILE, SIMULATED, Ret::Int, &[path("target"), bits("flags", &f::UMOUNT)]).does(Act::Unmount),
     call(167, "swapon", FILE, SIMULATED, Ret::Int, &[path("path"), bits("swapflags", &f::SWAP)]),
     call(168, "swapoff", FILE, SIMULATED, Ret::Int, &[path("path")]),
     family(179, "quotactl", FILE, SIMULATED, Ret::Int, &[
         one("op", &f::QUOTACTL), path("special"), int("id"), addr("addr")], super::quota::BY_PATH),
     call(428, "open_tree", FILE.or(DESC), SIMULATED, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE)]),
     call(429, "move_mount", FILE.or(DESC), SIMULATED, Ret::Int, &[
-        dirfd("from_dirfd"), path("from_pathname"), dirfd("to_dirfd"), path("to_pathname"), bits("flags", &f::MOVE_MOUNT)]),
+        dirfd("from_dirfd"), path("from_pathname"), dirfd("to_dirfd"), path("to_pathname"), bits("flags", &f::MOVE_MOUNT)]).does(Act::MoveMount),
     call(430, "fsopen", DESC, SIMULATED, Ret::Fd, &[text("fsname"), bits("flags", &f::FSOPEN)]),
     family(431, "fsconfig", DESC.or(FILE), SIMULATED, Ret::Int, &[
         fd("fd"), FSCONFIG, text("key"), addr("value"), int("aux")], &[

@@ -68,6 +68,16 @@ pub fn make_socket(path: &[u8]) {
     unsafe { libc::mknod(path.as_ptr(), libc::S_IFSOCK | 0o777, 0) };
 }
 
+/// Makes a directory of this very mode.
+pub fn make_directory(path: &[u8], mode: u32) {
+    let Ok(path) = CString::new(path) else { return };
+    // SAFETY: the path ends with a NUL.
+    unsafe {
+        libc::mkdir(path.as_ptr(), mode);
+        libc::chmod(path.as_ptr(), mode);
+    }
+}
+
 /// The limits that concern files.
 fn take_limits(all: &[(u64, u64)]) {
     for resource in [libc::RLIMIT_FSIZE, libc::RLIMIT_NOFILE] {

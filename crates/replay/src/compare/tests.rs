@@ -258,7 +258,7 @@ fn what_two_wrote_at_a_time_is_no_difference() {
         manifest_and_tree(&whole(&entries), &tree(place.path()), Scrutiny::default(), &all_seen)
             .unwrap();
     assert_eq!((state.different, state.unverified_count), (2, 0));
-    let doubt = |ends| Some(Doubt { why: "why", ends });
+    let doubt = |ends| Some(Doubt { why: "why", ends, all: false });
     state.excuse(|path| doubt(true).filter(|_| path == b"/dir/deep"));
     assert_eq!((state.different, state.unverified_count), (2, 0), "none of its own");
     state.excuse(|_| doubt(false));

@@ -65,7 +65,6 @@ pub struct Asked {
     /// User and group as whom the thread comes to files.
     pub who: (u32, u32),
     pub root: NodeId,
-    pub process: u32,
     pub paths: Vec<PathArg>,
     /// Argument numbers and marks of open files.
     pub fds: [Option<(u8, u64)>; 2],
@@ -160,7 +159,7 @@ impl<'a> Fold<'a> {
     pub fn new(stored: Stored<'a>, staging: Staging) -> Fold<'a> {
         Fold {
             stored,
-            world: World::new(),
+            world: World::following_mounts(),
             tree: Tree::new(),
             staging,
             opens: Opens::default(),
@@ -289,7 +288,11 @@ impl<'a> Fold<'a> {
         }
         let process = self.world.thread(thread)?.process;
         let who = self.users.of(thread).unwrap_or((0, 0));
-        let root = self.roots.get(&process).copied().unwrap_or(NodeId::ROOT);
+        // Paths of who sees other mounts are those that the files have without.
+        let root = match self.world.has_own_view(thread) {
+            true => NodeId::ROOT,
+            false => self.roots.get(&process).copied().unwrap_or(NodeId::ROOT),
+        };
         let mut asked = Asked {
             thread,
             tsc,
@@ -299,7 +302,6 @@ impl<'a> Fold<'a> {
             foreign: self.foreign.has(process),
             who,
             root,
-            process,
             paths: Vec::new(),
             fds: [None, None],
             gives: None,
@@ -310,7 +312,7 @@ impl<'a> Fold<'a> {
             call,
         };
         self.descriptors(&mut asked);
-        self.paths(&mut asked);
+        self.paths(&mut asked, step);
         if let Outcome::Returned { ret, .. } = asked.call.outcome {
             let given = step.gives().find(|(fd, _)| i64::from(*fd) == ret);
             asked.gives = given.map(|(_, descriptor)| descriptor.description.clone());
@@ -336,7 +338,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn paths(&mut self, asked: &mut Asked) {
+    fn paths(&mut self, asked: &mut Asked, step: &Step) {
         let mut directory = (AT_FDCWD, None);
         for (arg, number) in asked.args.iter().zip(0u8..) {
             match arg.kind {
@@ -346,6 +348,12 @@ impl<'a> Fold<'a> {
                     directory = (asked.call.args[usize::from(number)] as i32, node);
                 }
                 ArgKind::Path => {
+                    let aside = step.aside.iter().find(|(arg, _)| *arg == number);
+                    if let Some((_, text)) = aside {
+                        let (text, base, descriptor) = (text.clone(), None, None);
+                        asked.paths.push(PathArg { arg: number, text, base, descriptor });
+                        continue;
+                    }
                     let Some(text) = self.text(&asked.call, number, false) else { continue };
                     let base = if directory.0 == AT_FDCWD && text.first() != Some(&b'/') {
                         self.working_directory(asked.thread, asked.root)
@@ -374,7 +382,8 @@ impl<'a> Fold<'a> {
         if let Some(node) = NodeId::of_mark(directory.mark.get()) {
             return Some(self.tree.find(node));
         }
-        if directory.path.is_empty() || path::is_cut(&directory.path) {
+        let real = crate::realm::is_real(&directory.path);
+        if !real || directory.path.is_empty() || path::is_cut(&directory.path) {
             return None;
         }
         let node = self.canonical(root, &directory.path, Kind::Directory).ok()??;
@@ -448,6 +457,10 @@ impl<'a> Fold<'a> {
         else {
             return Ok(());
         };
+        let own_view = |thread: &u32| self.world.has_own_view(*thread);
+        if self.leaders.get(&process).is_some_and(own_view) {
+            return Ok(());
+        }
         let chrooted = ![&b""[..], b"/"].contains(&&state.root[..]);
         if chrooted
             && !self.roots.contains_key(&process)

@@ -14,6 +14,9 @@ pub fn of(nr: u16) -> Role {
         | Role::TellPeer
         | Role::TellDirectory
         | Role::PivotRoot
+        | Role::Mount
+        | Role::MoveMount
+        | Role::Unmount
         | Role::Spawn
         | Role::Unshare
         | Role::EnterNamespace

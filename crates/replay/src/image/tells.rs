@@ -113,9 +113,6 @@ impl Fold<'_> {
                     directory.mark.set(node.mark());
                 }
             }
-            Role::Root => {
-                self.roots.insert(asked.process, node);
-            }
             Role::Execute => self.is_executable(node),
             Role::List => self.listed(asked, node)?,
             Role::Seek => {

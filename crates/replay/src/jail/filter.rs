@@ -332,7 +332,6 @@ mod tests {
             "keyctl",
             "socket",
             "connect",
-            "bind",
             "kill",
             "tkill",
             "pidfd_open",

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use events::Act;
 use events::record::part;
 use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::{is_cut, piece};
@@ -83,7 +84,9 @@ impl Planner<'_> {
             return;
         }
         let mut paths = step.paths.clone();
-        let links = self.follow_own_links(event.thread, said, (call, ret), step, &mut paths);
+        let mut links = self.follow_own_links(event.thread, said, (call, ret), step, &mut paths);
+        let learn = !links.any();
+        links.also(&step.aside, &paths);
         self.opens_unseen(event.thread, step);
         let (treatment, vague, unseen, untold, end, turn, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
@@ -108,7 +111,6 @@ impl Planner<'_> {
                 true => Numbers::of(step, &table),
                 false => None,
             };
-            let learn = !links.any();
             let treatment =
                 self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
             (treatment, vague, unseen, untold, end, turn, flow, numbers)
@@ -128,6 +130,12 @@ impl Planner<'_> {
                 Treatment::Skip("its file has no name")
             }
             Treatment::Make { .. } if links.cannot_be_made() => Treatment::Simulate,
+            // By other names than a task's are.
+            Treatment::Make { .. }
+                if said.row.act == Act::TellDirectory && self.world.has_views() =>
+            {
+                Treatment::Simulate
+            }
             treatment => treatment,
         };
         match treatment {
@@ -155,7 +163,14 @@ impl Planner<'_> {
                 if said.row.name == "bind" && ret == 0 {
                     self.bind(index, event, call, exit);
                 }
-                self.simulate(index, event, exit, step);
+                match self.lies_elsewhere(event.thread, said, call, &paths) {
+                    Some(what) => self.count_unsupported(what),
+                    None => self.count_simulated(),
+                }
+                if let Some((path, mode)) = step.makes.clone().filter(|_| ret == 0) {
+                    self.make_fresh(index, event, exit, path, mode);
+                }
+                self.place(index, event, exit, step);
             }
             Treatment::Pour { to } => self.pour(index, event, call, (exit, ret), to),
             Treatment::Drain { from } => {
@@ -252,7 +267,10 @@ impl Planner<'_> {
                 self.doubts.lose_file(file.hash);
                 return;
             }
-            self.count_simulated();
+            match self.lies_elsewhere(event.thread, said, call, &[]) {
+                Some(what) => self.count_unsupported(what),
+                None => self.count_simulated(),
+            }
             return;
         }
         let cut_short = is_cut_short(call);
@@ -329,8 +347,7 @@ impl Planner<'_> {
     }
 
     /// A call whose result is taken as it is: only the numbers of its descriptors are taken up.
-    fn simulate(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
-        self.count_simulated();
+    fn place(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
         step.gives().for_each(|(_, entry)| self.judge.is_placeholder(&entry.description));
         let placed: Box<[Placed]> = step
             .gives()
@@ -349,9 +366,10 @@ impl Planner<'_> {
         let Some(Ok(bytes)) = bytes else { return };
         let Some(name) = bytes.strip_prefix(FAMILY_UNIX) else { return };
         let name = name.split(|&c| c == 0).next().unwrap_or_default();
-        let path = model::path::resolve(&self.world.cwd(event.thread), name);
+        let path = self.world.locate(event.thread, name);
         if !name.is_empty() && self.judge.is_real(&path) {
-            self.open_action(index, event.tsc, exit).what = What::Socket(name.into());
+            let path = if self.world.has_views() { path } else { name.to_vec() };
+            self.open_action(index, event.tsc, exit).what = What::Socket(path.into());
         }
     }
 

@@ -178,7 +178,8 @@ impl Doubts {
         let mut left = HashMap::new();
         for stretch in &self.stretches {
             let why = stretch.why;
-            left.entry(stretch.file).or_insert(Doubt { why, ends: false }).ends |= stretch.ends;
+            left.entry(stretch.file).or_insert(Doubt { why, ends: false, all: false }).ends |=
+                stretch.ends;
         }
         left
     }

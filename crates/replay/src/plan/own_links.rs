@@ -39,6 +39,14 @@ impl OwnLinks {
         !(self.paths.is_empty() && self.values.is_empty() && no_others)
     }
 
+    /// Takes other texts in place of paths that are left.
+    pub fn also(&mut self, texts: &[(u8, Vec<u8>)], left: &[(u8, Vec<u8>)]) {
+        let has = |paths: &[(u8, Vec<u8>)], arg: u8| paths.iter().any(|(of, _)| *of == arg);
+        let new = |(arg, _): &&(u8, Vec<u8>)| has(left, *arg) && !has(&self.paths, *arg);
+        let texts: Vec<_> = texts.iter().filter(new).cloned().collect();
+        self.paths.extend(texts);
+    }
+
     /// Whether all that the call does is to open or copy a descriptor again.
     pub fn give_a_copy(&self) -> bool {
         self.opens.is_some() || self.copies.is_some()
@@ -147,9 +155,8 @@ impl OwnLinks {
                 here()
             }
             (Own::Cwd, None) => here(),
-            (Own::Root, _) => [b"/", &below[..]].concat(),
-            // It may have had another name since.
-            (Own::Descriptor(_), None) => {
+            // A descriptor may have had another name since.
+            (Own::Root, _) | (Own::Descriptor(_), None) => {
                 let path = paths.iter().find(|(of, _)| of == arg);
                 path.map(|(_, path)| path.clone()).unwrap_or_default()
             }

@@ -11,12 +11,16 @@ use crate::latency::ByCall;
 use crate::log::{About, Came, Describe, Line};
 use crate::outcome::{self, shown};
 
+/// Kinds of what a replay cannot have that are told apart.
+const UNSUPPORTED_MAX: usize = 100;
+
 /// What the planner counts.
 #[derive(Default)]
 pub struct Tally {
     simulated: u64,
     skipped: HashMap<(u16, &'static str), u64>,
     withheld: HashMap<&'static str, u64>,
+    unsupported: HashMap<String, u64>,
     /// Places where something is missing in the recording.
     pub gaps: u64,
     /// How long calls took.
@@ -55,6 +59,9 @@ impl Tally {
         for (what, count) in self.withheld {
             outcome::Outcome::count(&mut outcome.withheld, what, count);
         }
+        for (what, count) in self.unsupported {
+            outcome::Outcome::count(&mut outcome.unsupported_here, &what, count);
+        }
         for (nr, latencies) in self.recorded.into_calls() {
             let pair = outcome.latencies.entry(name_of(nr).to_string()).or_default();
             pair.recorded.add(&latencies);
@@ -73,6 +80,15 @@ impl Planner<'_> {
     pub(super) fn count_answered(&mut self) {
         self.tally.simulated += 1;
         self.at_hand.came = (Came::Simulated, "answered by the program's seccomp filter");
+    }
+
+    /// The call at hand is about what a replay cannot have.
+    pub(super) fn count_unsupported(&mut self, what: String) {
+        let is_new = !self.tally.unsupported.contains_key(&what);
+        let many = is_new && self.tally.unsupported.len() >= UNSUPPORTED_MAX;
+        let what = if many { "other mounts".to_string() } else { what };
+        *self.tally.unsupported.entry(what).or_default() += 1;
+        self.at_hand.came = (Came::Unsupported, "in a mount that is not followed");
     }
 
     /// The call at hand is left out.
