@@ -200,8 +200,6 @@ CASES(
     {.name = "whole_files", .function = whole_files},
     {.name = "waits_its_turn", .function = waits_its_turn},
     {.name = "deadlock_is_told", .function = deadlock_is_told},
-    {.name = "leases", .function = leases,
-     .known = "replay: leases are not taken, so nobody is held up by one",
-     .shows = "openat: success instead of EAGAIN"},
+    {.name = "leases", .function = leases},
     {.name = "robust_and_futex", .function = robust_and_futex},
     {.name = "lockf_and_wrong_uses", .function = lockf_and_wrong_uses}, )

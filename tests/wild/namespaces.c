@@ -202,9 +202,7 @@ static void nested(void) {
 }
 
 CASES(
-    {.name = "user_ids", .function = user_ids, .needs = "userns",
-     .known = "replay root: a user that the namespace does not map is taken on",
-     .shows = "setuid: success instead of EINVAL"},
+    {.name = "user_ids", .function = user_ids, .needs = "userns"},
     {.name = "first_of_its_pids", .function = first_of_its_pids, .needs = "userns"},
     {.name = "ends_with_its_first", .function = ends_with_its_first, .needs = "userns"},
     {.name = "orphans_go_to_its_first", .function = orphans_go_to_its_first, .needs = "userns"},

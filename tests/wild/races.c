@@ -188,6 +188,29 @@ static void directories_come_and_go(void) {
     CHECK(rmdir("dir") == 0 || errno == ENOENT);
 }
 
+static void rename_or_unlink(int i) {
+    char name[20], byte;
+    snprintf(name, sizeof name, "new%d", i);
+    for (int round = 0; round < ROUNDS; round++) {
+        if (i % 2) {
+            CHECK(unlink("one") == 0 || errno == ENOENT);
+            continue;
+        }
+        close(new_file(name, name + 3));
+        CHECK(rename(name, "one") == 0);
+        int fd = open("one", O_RDONLY);
+        CHECK(fd >= 0 || errno == ENOENT);
+        if (fd >= 0) CHECK(read(fd, &byte, 1) == 1 && close(fd) == 0);
+        CHECK(rename("one", name) == 0 || errno == ENOENT);
+        CHECK(unlink(name) == 0 || errno == ENOENT);
+    }
+}
+
+static void one_name(void) {
+    children(rename_or_unlink);
+    CHECK(unlink("one") == 0 || errno == ENOENT);
+}
+
 static void end_at_random(int i) {
     close(new_file(i % 2 ? "odd" : "even", "x"));
     if (i % 3 == 0) kill(getpid(), SIGKILL);
@@ -230,8 +253,7 @@ CASES(
     {.name = "shared_offset", .function = shared_offset},
     {.name = "reused_descriptors", .function = reused_descriptors},
     {.name = "tokens", .function = tokens},
-    {.name = "directories_come_and_go", .function = directories_come_and_go,
-     .known = "replay sometimes: names that several make and remove at once are not put in order",
-     .shows = "mkdir: ; rmdir: ; openat: ; unlink: "},
+    {.name = "directories_come_and_go", .function = directories_come_and_go},
+    {.name = "one_name", .function = one_name},
     {.name = "deaths", .function = deaths},
     {.name = "forks_of_threads", .function = forks_of_threads}, )

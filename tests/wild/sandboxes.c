@@ -159,7 +159,5 @@ CASES(
     {.name = "answered_by_another", .function = answered_by_another},
     {.name = "for_all_threads", .function = for_all_threads},
     {.name = "follows_exec", .function = follows_exec},
-    {.name = "landlocked", .function = landlocked,
-     .known = "replay root: what Landlock refused is made",
-     .shows = "openat: success instead of EACCES"},
+    {.name = "landlocked", .function = landlocked},
     {.name = "filters_stack", .function = filters_stack}, )

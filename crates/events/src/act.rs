@@ -127,6 +127,8 @@ pub enum Act {
     Unshare,
     /// Enters another task's namespaces.
     EnterNamespace,
+    /// Gives the thread rules of its own about what it may do (Landlock).
+    Confine,
     /// Maps a file or memory.
     Map,
     /// Takes mappings away.

@@ -284,8 +284,19 @@ impl Actor<'_> {
         if holes::are_asked_for(call) {
             result = holes::excuse(call, result);
         }
-        if call.proof != Proof::Always || call.unseen {
-            result = self.excuse(call, result);
+        if call.proof != Proof::Always || call.unseen || call.contested {
+            result = self.excuse(action, call, result);
+        }
+        if call.own_root
+            && result.is_otherwise()
+            // What others found under a name, and this one did not, may be a link.
+            && (call.ret == -i64::from(libc::ENOENT)
+                || self.maker.follows_from_root(batch, call, &self.shared.options.fill))
+        {
+            let what = "links that begin at a root of the program's own";
+            Outcome::count(&mut self.tally.unsupported, what, 1);
+            self.tell(action, Came::Unsupported, || result.told(call));
+            return;
         }
         self.conclude(action, call, result);
     }
@@ -340,6 +351,10 @@ impl Actor<'_> {
     /// Holds the result against the recorded one.
     fn examine(&mut self, batch: &Batch, action: &Action, call: &Call, ret: i64) -> Made {
         if call.ret < 0 || ret < 0 {
+            if call.ret_kind == Ret::Fd && ret >= 0 {
+                // No number is taken that was free.
+                descriptors::close(ret as i32);
+            }
             return if call.ret == ret { Made::Same } else { Made::Return(ret) };
         }
         match call.ret_kind {
@@ -440,9 +455,9 @@ impl Actor<'_> {
 
     /// A result that proves nothing if it differs. The file's offset is put where the recorded call
     /// left it.
-    fn excuse(&mut self, call: &Call, made: Made) -> Made {
+    fn excuse(&mut self, action: &Action, call: &Call, made: Made) -> Made {
         let ret = match made {
-            Made::Return(ret) if ret >= 0 || call.unseen => ret.max(0),
+            Made::Return(ret) if ret >= 0 || call.unseen || call.contested => ret.max(0),
             Made::Data { .. } => call.ret,
             _ => return made,
         };
@@ -451,7 +466,13 @@ impl Actor<'_> {
         } else if moves_offset(call) {
             seek(call, call.ret.max(0) - ret, libc::SEEK_CUR);
         }
-        if call.proof == Proof::Always {
+        let is_missing = matches!(made, Made::Return(ret) if ret < 0) && call.ret >= 0;
+        if call.ret_kind == Ret::Fd && is_missing {
+            // Its number is taken all the same.
+            let fd = call.ret as i32;
+            self.place(action, Placed { fd, close_on_exec: false });
+        }
+        if call.proof == Proof::Always && !call.contested {
             self.lane.counts.unseen.add(1);
             return Made::Unseen(Box::new(made));
         }
@@ -575,6 +596,11 @@ impl Made {
             Made::Data { what, expected, found } => [what.clone(), expected.clone(), found.clone()],
             Made::Raced(made) | Made::Unseen(made) => made.told(call),
         }
+    }
+
+    /// It came out otherwise, and that is no excuse.
+    fn is_otherwise(&self) -> bool {
+        matches!(self, Made::Return(_) | Made::Data { .. })
     }
 
     /// Repeating the call may help, and does no harm: it failed, or it only looked.

@@ -154,12 +154,16 @@ pub struct Call {
     /// Another result proves nothing either: the file may have been written by requests of which the
     /// trace has nothing.
     pub unseen: bool,
+    /// The same: nobody knows what its names stand for.
+    pub contested: bool,
     /// Whether another result proves anything.
     pub proof: Proof,
     /// Data of which the trace has but a hash may be filler of the image.
     pub untold: bool,
     /// Owners are those of the recording, not of a namespace of the program's.
     pub owners: bool,
+    /// It is of a process with a root of its own: absolute links begin elsewhere.
+    pub own_root: bool,
     /// The descriptor that it opens again, and with which flags: it is made in another way.
     pub reopens: Option<(i32, i32)>,
     /// It had not returned: what it may have written is written as far as that does not block.
@@ -209,6 +213,8 @@ impl Call {
         shared_table: false,
         vague: false,
         unseen: false,
+        contested: false,
+        own_root: false,
         proof: Proof::Always,
         untold: false,
         owners: true,

@@ -8,7 +8,6 @@ use crate::lane::Counts;
 use crate::latency::ByCall;
 pub use crate::latency::Latencies;
 use crate::plan::hash_of;
-use model::realm::is_at_or_below;
 
 /// Groups of mismatches that are told apart; more are counted together.
 const GROUPS_MAX: usize = 200;
@@ -42,9 +41,9 @@ pub struct Outcome {
     /// Files of which the trace does not tell what is in them in the end, by hashes of their paths.
     #[serde(skip)]
     pub doubted: HashMap<u64, Doubt>,
-    /// Paths behind which other files were in the end than in the replay, and why.
+    /// Paths behind which, and below which, other files may be in the end than in the replay, and why.
     #[serde(skip)]
-    pub hidden: Vec<(Vec<u8>, &'static str)>,
+    pub hidden: BTreeMap<Vec<u8>, &'static str>,
     /// Bytes that calls moved.
     pub bytes: u64,
     /// Set-user-id and set-group-id bits that were not set, device nodes that were not made.
@@ -225,8 +224,10 @@ fn shorten(text: &mut String) {
 impl Outcome {
     /// Why what is left of a file proves nothing, if it does not.
     pub fn doubt_of(&self, path: &[u8]) -> Option<Doubt> {
-        let hidden = self.hidden.iter().find(|(above, _)| is_at_or_below(path, above));
-        let hidden = hidden.map(|(_, why)| Doubt { why, ends: true, all: true });
+        let slashes = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+        let mut ends = slashes.map(|(end, _)| end).chain([path.len()]);
+        let hidden = ends.find_map(|end| self.hidden.get(&path[..end]));
+        let hidden = hidden.map(|why| Doubt { why, ends: true, all: true });
         hidden.or_else(|| self.doubted.get(&hash_of(path)).copied())
     }
 

@@ -14,6 +14,7 @@ mod mounted;
 mod names;
 mod own_links;
 mod pack;
+mod refusals;
 mod streams;
 mod tally;
 mod tasks;
@@ -43,6 +44,7 @@ use names::Names;
 use tally::{AtHand, Tally};
 use transfers::transfer_of;
 
+pub use pack::is_directory_entries;
 pub use transfers::hash_of;
 
 /// Actions of a lane that are handed over together.
@@ -178,8 +180,10 @@ impl<'a> Planner<'a> {
         let unseen = self.judge.written_unseen().map(hash_of);
         outcome.doubted.extend(unseen.map(|file| (file, Doubt { why, ends: true, all: false })));
         outcome.doubted.extend(self.doubts.left());
+        let why = "calls changed its name at one time";
+        outcome.hidden = self.judge.contested().map(|name| (name.to_vec(), why)).collect();
         let why = "it lies in a mount of the program's own";
-        outcome.hidden = self.world.hidden().into_iter().map(|path| (path, why)).collect();
+        outcome.hidden.extend(self.world.hidden().into_iter().map(|path| (path, why)));
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
         self.tally.count_into(outcome);
@@ -359,10 +363,25 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Has calls that are open wait for each other where their results tell their order.
+    /// Has calls that are open wait for each other where their results tell their order. Where several
+    /// changed a name, and nothing tells it, nobody knows what that stands for.
     fn order_by_names(&mut self, index: Index, names: Option<Names>) {
         let Some(names) = names else { return };
-        for other in self.others_open(index) {
+        let others = self.others_open(index);
+        for other in &others {
+            let Some(theirs) = &self.lines[*other].told.names else { continue };
+            let contested = names.contests(theirs);
+            contested.iter().for_each(|name| self.judge.is_contested(name));
+            if !contested.is_empty() {
+                self.lines[*other].race_for_names();
+                self.lines[index].race_for_names();
+            }
+        }
+        for other in others {
+            let Some(theirs) = &self.lines[other].told.names else { continue };
+            if theirs.touched().any(|name| self.judge.may_be_another(name)) {
+                self.lines[other].race_for_names();
+            }
             let Some(theirs) = &self.lines[other].told.names else { continue };
             if names.must_follow(theirs) {
                 self.follow(index, other);

@@ -1,5 +1,6 @@
 //! Which recorded calls are made again, and which are answered from the trace.
 
+mod contested;
 mod file_names;
 mod inode_flags;
 
@@ -17,6 +18,8 @@ use model::realm;
 
 use crate::execute::TRANSFER_MAX;
 use crate::image::roles::{self, Role};
+use crate::plan::is_directory_entries;
+use contested::Contested;
 use file_names::FileNames;
 
 /// What is done with a call.
@@ -118,6 +121,8 @@ pub struct Judge {
     /// Files that requests may have written of which the trace has nothing: nobody knows how long they
     /// are.
     written_unseen: FileNames,
+    /// Names of which nobody knows what they stand for.
+    contested: Contested,
     /// Open files of which the image may have filler where the trace has but a hash.
     untold: HashSet<Vec<u8>>,
     /// Counts what was learnt.
@@ -165,6 +170,7 @@ impl Judge {
             guarded: FileNames::default(),
             other_bytes: FileNames::default(),
             written_unseen: FileNames::default(),
+            contested: Contested::default(),
             untold,
             learnt: 0,
         }
@@ -352,6 +358,47 @@ impl Judge {
         !self.written_unseen.is_empty()
             && (files(said, call, table).any(|file| self.is_written_unseen(&file.path))
                 || paths.iter().any(|(_, path)| self.is_written_unseen(path)))
+    }
+
+    /// Takes note of a name that calls changed at one time.
+    pub fn is_contested(&mut self, name: &[u8]) {
+        self.learnt += u64::from(self.contested.add(name));
+    }
+
+    /// Whether nobody knows which file is behind a path.
+    pub fn may_be_another(&self, path: &[u8]) -> bool {
+        self.contested.concern(path)
+    }
+
+    /// All names of which nobody knows what they stand for.
+    pub fn contested(&self) -> impl Iterator<Item = &[u8]> {
+        self.contested.names()
+    }
+
+    /// Whether nobody knows which files a call is about, or which names it lists. Names that it changes
+    /// with those are known no better.
+    pub fn has_contested(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> bool {
+        if self.contested.is_empty() {
+            return false;
+        }
+        let role = roles::of(call.nr);
+        let lists = said.args.iter().any(|arg| is_directory_entries(arg.kind));
+        let is = |path: &[u8]| {
+            let in_it = lists || role == Role::Remove;
+            self.contested.concern(path) || in_it && self.contested.any_in(path)
+        };
+        let has = files(said, call, table).any(|file| is(&file.path))
+            || paths.iter().any(|(_, path)| is(path));
+        if has && matches!(role, Role::Rename | Role::HardLink) {
+            paths.iter().for_each(|(_, path)| self.is_contested(path));
+        }
+        has
     }
 
     /// Whether a file holds bytes that no call tells.

@@ -1,6 +1,7 @@
 //! User and group ids, capabilities, keys, and what a process forbids itself.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, Fixed, Pointee, RetAtMost};
@@ -63,7 +64,7 @@ pub static ROWS: &[Syscall] = &[
             fd("ruleset_fd"), one("rule_type", &f::LANDLOCK_RULE), in_struct("rule_attr", &l::LANDLOCK_NET_PORT),
             bits("flags", &f::NO_FLAGS)]),
     ]),
-    call(446, "landlock_restrict_self", DESC, SIMULATED, Ret::Int, &[fd("ruleset_fd"), bits("flags", &f::LANDLOCK_RESTRICT)]),
+    call(446, "landlock_restrict_self", DESC, SIMULATED, Ret::Int, &[fd("ruleset_fd"), bits("flags", &f::LANDLOCK_RESTRICT)]).does(Act::Confine),
     call(459, "lsm_get_self_attr", NONE, SIMULATED, Ret::Int, &[
         one("attr", &f::LSM_ATTR), output("ctx", Bytes, Pointee(2)), inout("size", U32, Fixed(4)), bits("flags", &f::LSM_FLAGS)]),
     call(460, "lsm_set_self_attr", NONE, SIMULATED, Ret::Int, &[

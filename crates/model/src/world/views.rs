@@ -50,6 +50,11 @@ impl World {
         !Rc::ptr_eq(&of.space, &self.first_space) || self.root_of(thread) != Place::root()
     }
 
+    /// Whether a thread has a root of its own.
+    pub fn has_own_root(&self, thread: u32) -> bool {
+        self.sees && self.root_of(thread) != Place::root()
+    }
+
     /// The file that a path means for a thread.
     pub fn locate(&self, thread: u32, text: &[u8]) -> Vec<u8> {
         let cwd = self.directory(thread).unwrap_or_default();

@@ -38,6 +38,12 @@ impl Maker {
         }
     }
 
+    /// Whether a path of the call goes through a link that begins at the root.
+    pub fn follows_from_root(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> bool {
+        self.prepare(batch, call, fill);
+        self.names(call).iter().any(Name::follows_from_root)
+    }
+
     fn names(&self, call: &Call) -> Vec<Name> {
         let mut dir = libc::AT_FDCWD;
         let mut names = Vec::new();
@@ -62,6 +68,21 @@ impl Name {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: the path ends with a NUL.
         unsafe { libc::faccessat(self.dir, self.path.as_ptr(), libc::F_OK, flags) == 0 }
+    }
+
+    /// Whether it goes through a link that begins at the root.
+    fn follows_from_root(&self) -> bool {
+        let path = self.path.as_bytes();
+        let ends = (1..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'));
+        let begins_at_root = |part: &[u8]| {
+            let mut first = 0u8;
+            let Ok(part) = CString::new(part) else { return false };
+            // SAFETY: the path ends with a NUL, and there is room for one byte.
+            let got =
+                unsafe { libc::readlinkat(self.dir, part.as_ptr(), (&raw mut first).cast(), 1) };
+            got == 1 && first == b'/'
+        };
+        ends.map(|end| &path[..end]).any(begins_at_root)
     }
 
     /// Whether it is a directory with entries.

@@ -25,7 +25,8 @@ pub enum Powers {
 impl Powers {
     /// What a replay needs of root's powers. Left out on purpose: DAC_READ_SEARCH (opens any file of
     /// the disk by handle; DAC_OVERRIDE covers the rest of it), SETFCAP (files that would be
-    /// dangerous outside), MKNOD, LINUX_IMMUTABLE (files that cannot be removed), SYS_ADMIN.
+    /// dangerous outside), MKNOD, LINUX_IMMUTABLE (files that cannot be removed), SYS_CHROOT (paths
+    /// are translated instead), SYS_ADMIN.
     fn set(self) -> CapabilitySet {
         match self {
             Powers::Files => {
@@ -35,7 +36,6 @@ impl Powers {
                     | CapabilitySet::FSETID
                     | CapabilitySet::SETUID
                     | CapabilitySet::SETGID
-                    | CapabilitySet::SYS_CHROOT
             }
             Powers::None => CapabilitySet::empty(),
         }

@@ -34,6 +34,8 @@ struct How {
     may_block: bool,
     vague: bool,
     unseen: bool,
+    /// Nobody knows what its names stand for.
+    contested: bool,
     untold: bool,
     scan: u64,
     shared_table: bool,
@@ -88,12 +90,13 @@ impl Planner<'_> {
         let learn = !links.any();
         links.also(&step.aside, &paths);
         self.opens_unseen(event.thread, step);
-        let (treatment, vague, unseen, untold, end, turn, flow, numbers) = {
+        let (treatment, vague, unseen, contested, untold, end, turn, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
             number_ends(&mut self.socket_pairs, said, ret, step);
             let vague = self.judge.is_vague(said, call, &table);
             let unseen = self.judge.has_unseen(said, call, &table, &paths);
+            let contested = self.judge.has_contested(said, call, &table, &paths);
             let untold = self.judge.has_untold(said, call, &table);
             self.judge.learn_filled(said, call, &table);
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
@@ -113,16 +116,20 @@ impl Planner<'_> {
             };
             let treatment =
                 self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
-            (treatment, vague, unseen, untold, end, turn, flow, numbers)
+            (treatment, vague, unseen, contested, untold, end, turn, flow, numbers)
         };
         if ret == 0 {
             self.doubt_by_new_names(said, call, &paths);
             self.judge.learn_names(said, call, &paths);
         }
+        self.follow_rules(index, said, ret);
         let changes = said.row.classes.intersects(Classes::CHANGE);
         let unseen = unseen || self.names_unseen(event.thread, said);
         let treatment = match treatment {
             Treatment::Make { .. } if self.is_unknown_here(event.thread, said, call) => {
+                Treatment::Simulate
+            }
+            Treatment::Make { .. } if self.was_refused(index, said, ret, &paths) => {
                 Treatment::Simulate
             }
             _ if links.give_a_copy() => Treatment::Make { stream: false },
@@ -144,7 +151,8 @@ impl Planner<'_> {
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let may_block = stream || may_block(said);
                 let vague = vague || stream && is_cut_short(call);
-                let how = How { stream, may_block, vague, unseen, untold, scan, shared_table };
+                let how =
+                    How { stream, may_block, vague, unseen, contested, untold, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let names = match self.others_matter() {
                         true => Names::of(said, call, ret, &paths),
@@ -280,11 +288,11 @@ impl Planner<'_> {
                 self.judge.gets_other_bytes(&entry.description.path);
             }
         }
-        let File { stream, unseen, untold, .. } = file;
+        let File { stream, unseen, contested, untold, .. } = file;
         let may_block = stream || file.unknown;
         let vague = file.vague || stream && cut_short;
         let (scan, shared_table) = (0, false);
-        let how = How { stream, may_block, vague, unseen, untold, scan, shared_table };
+        let how = How { stream, may_block, vague, unseen, contested, untold, scan, shared_table };
         if !self.again(index, event, call, said, (exit, ret), how, &OwnLinks::default()) {
             return;
         }
@@ -322,6 +330,7 @@ impl Planner<'_> {
         self.make_way(index);
         let line = &mut self.lines[index];
         let foreign = line.foreign;
+        let own_root = self.world.has_own_root(event.thread);
         let packed = match line.pack(self.trace, call, said, ret, verifies, &links.paths) {
             Ok(packed) => packed,
             Err(error) => {
@@ -334,6 +343,8 @@ impl Planner<'_> {
         packed.shared_table = how.shared_table;
         packed.vague = how.vague;
         packed.unseen = how.unseen;
+        packed.contested = how.contested;
+        packed.own_root = own_root;
         packed.untold = how.untold;
         packed.owners = !foreign;
         links.apply(packed);

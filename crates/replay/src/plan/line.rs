@@ -107,6 +107,8 @@ pub struct Line {
     pub spawned: Spawned,
     /// It is in a user namespace of its own: owners have other numbers there.
     pub foreign: bool,
+    /// It has rules of its own about what it may do.
+    pub confined: bool,
     /// Nothing more comes.
     pub ended: bool,
 }
@@ -218,6 +220,15 @@ impl Line {
             && call.proof != Proof::Never
         {
             call.proof = proof;
+        }
+    }
+
+    /// The call that is open is about names that others changed at the same time.
+    pub fn race_for_names(&mut self) {
+        if self.open_call().is_some()
+            && let Some(call) = self.batch.calls.last_mut()
+        {
+            call.contested = true;
         }
     }
 

@@ -14,6 +14,8 @@ use crate::treatment::{Said, exchanges, makes_name};
 pub struct Names {
     made: Option<Vec<u8>>,
     removed: Option<Vec<u8>>,
+    /// What it made may have been in the place of something else.
+    replaced: Option<Vec<u8>>,
     found: Vec<Found>,
 }
 
@@ -64,6 +66,7 @@ impl Names {
             }
             Role::Rename => {
                 names.made = Some(last.clone());
+                names.replaced = Some(last.clone());
                 names.removed = Some(first.clone());
                 names.found = vec![above(first), above(last)];
             }
@@ -76,6 +79,38 @@ impl Names {
             }
         }
         Some(names)
+    }
+
+    /// Names that one of two calls changed and the other one changed or found as well, if nothing tells
+    /// what they stood for in between.
+    pub fn contests<'a>(&'a self, other: &'a Names) -> Vec<&'a [u8]> {
+        let of_one = |one: &'a Names, other: &'a Names| {
+            let there = one.found.iter().filter_map(|found| match found {
+                Found::There(path) => Some(&path[..]),
+                _ => None,
+            });
+            let found_other =
+                there.filter(|path| other.replaced.as_deref().is_some_and(|new| new == *path));
+            // Something came into a directory that was removed.
+            let into = one.made.as_deref().map(parent);
+            let into = into.filter(|into| other.removed.as_deref() == Some(*into));
+            found_other.chain(into)
+        };
+        let changed = |names: &'a Names| [names.made.as_deref(), names.removed.as_deref()];
+        let theirs = changed(other);
+        let both = changed(self).into_iter().filter(|name| theirs.contains(name)).flatten();
+        both.chain(of_one(self, other)).chain(of_one(other, self)).collect()
+    }
+
+    /// All names that it has to do with.
+    pub fn touched(&self) -> impl Iterator<Item = &[u8]> {
+        let changed = [&self.made, &self.removed].into_iter().flatten();
+        let found = self.found.iter().map(|found| match found {
+            Found::There(path) | Found::Above(path) | Found::Absent(path) | Found::Filled(path) => {
+                path
+            }
+        });
+        changed.chain(found).map(|path| &path[..])
     }
 
     /// Whether this call changed what the other one had found before.
@@ -188,6 +223,28 @@ mod tests {
             assert!(!follows("creat", &["/a/b"], 3), "nobody can tell");
             assert!(!follows("unlink", &["/a/b"], 0), "nobody can tell");
         }
+    }
+
+    #[test]
+    fn names_that_two_changed_are_contested() {
+        let contested = |a: (&str, &[&str], i64), b: (&str, &[&str], i64)| {
+            let (a, b) = (names(a.0, a.1, a.2), names(b.0, b.1, b.2));
+            let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+            let all: Vec<String> = a.contests(&b).into_iter().map(text).collect();
+            assert_eq!(all.len(), b.contests(&a).len());
+            all
+        };
+        let rename = ("rename", &["/t", "/x"][..], 0);
+        assert_eq!(contested(rename, ("unlink", &["/x"], 0)), ["/x"]);
+        assert_eq!(contested(rename, ("rename", &["/u", "/x"], 0)), ["/x"]);
+        assert_eq!(contested(rename, ("open", &["/x"], 3)), ["/x"], "which one was opened?");
+        assert_eq!(contested(("creat", &["/d/a"], 3), ("rmdir", &["/d"], 0)), ["/d"]);
+        let told: [(&str, &[&str], i64); 3] =
+            [("unlink", &["/x"], ENOENT), ("open", &["/y"], 3), ("unlink", &["/y"], 0)];
+        for told in told {
+            assert!(contested(rename, told).is_empty(), "{told:?}");
+        }
+        assert!(contested(("mkdir", &["/d"], 0), ("mkdir", &["/d"], EEXIST)).is_empty());
     }
 
     #[test]

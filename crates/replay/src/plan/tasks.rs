@@ -308,6 +308,7 @@ impl Planner<'_> {
         self.begin_copy((index, child), flags, event, exit);
         let foreign = self.lines[index].foreign || flags & CLONE_NEWUSER != 0;
         self.lines[child].foreign = foreign;
+        self.lines[child].confined = self.lines[index].confined;
         let line = &mut self.lines[index];
         let never = if line.spawned.len() >= SPAWNED_MAX { line.spawned.pop_front() } else { None };
         let (process, thread) = (line.process, flags & CLONE_THREAD != 0);

@@ -43,6 +43,8 @@ pub struct File {
     pub vague: bool,
     /// Requests of which the trace has nothing may have written it.
     pub unseen: bool,
+    /// It may be another one than recorded.
+    pub contested: bool,
     /// The image may have filler of it where the trace has but a hash.
     pub untold: bool,
     /// A hash of its path.
@@ -140,6 +142,7 @@ impl Planner<'_> {
             unknown: description.origin == Origin::Path && description.identity.is_none(),
             vague: self.judge.holds_other_bytes(description),
             unseen: self.judge.is_written_unseen(&description.path),
+            contested: self.judge.may_be_another(&description.path),
             untold: self.judge.is_untold(description),
             hash: hash_of(&description.path),
             queues: (queue_of(description, false), queue_of(description, true)),

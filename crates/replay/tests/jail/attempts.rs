@@ -170,10 +170,7 @@ fn a_chroot_in_the_jail_opens_no_way_out(outside: &Outside) -> Result<(), String
     unsafe { libc::chroot(c".".as_ptr()) };
     read(&outside.secret)?;
     std::fs::remove_dir("cell").map_err(|error| error.to_string())?;
-    // As root this was the real thing.
-    // SAFETY: takes nothing.
-    let root = unsafe { libc::geteuid() } == 0;
-    if root && changed != 0 { Err("chroot was not even possible".into()) } else { Ok(()) }
+    if changed == 0 { Err("chroot was possible".into()) } else { Ok(()) }
 }
 
 fn a_bind_has_no_way_up(_: &Outside) -> Result<(), String> {

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -22,8 +24,27 @@ fn reads_an_empty_pipe_for_a_file(dir: &Path) -> Recording {
     r
 }
 
+/// The task that is stuck stays for ever, as no jail ends with the replay: a process of its own has it,
+/// and all of its group end with that.
 #[test]
 fn who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts() {
+    const INNER: &str = "REENACT_TEST_STUCK";
+    const NAME: &str =
+        "who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts";
+    if std::env::var_os(INNER).is_some() {
+        return who_reads_what_never_comes_is_told();
+    }
+    let mut test = Command::new(std::env::current_exe().expect("this program"));
+    let name = format!("replayer::tests::stuck::{NAME}");
+    test.args(["--exact", &name, "--nocapture"]).env(INNER, "1").process_group(0);
+    let mut test = test.spawn().expect("this program runs again");
+    let status = test.wait().expect("it is a child");
+    // SAFETY: a number; the group is that of the child, with what it left.
+    unsafe { libc::kill(-(test.id() as i32), libc::SIGKILL) };
+    assert!(status.success(), "{status}");
+}
+
+fn who_reads_what_never_comes_is_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let r = reads_an_empty_pipe_for_a_file(dir.path());
     let processes = OwnedFd::from(File::open("/proc").expect("it is mounted"));
