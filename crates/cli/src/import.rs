@@ -59,13 +59,37 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| fail(&error))?;
     file.rewind().map_err(|error| fail(&error))?;
-    if head.starts_with(dataseries::file::MAGIC) {
-        return from_dataseries(&args, file);
+    match Kind::of(&head) {
+        Some(Kind::DataSeries) => from_dataseries(&args, file),
+        Some(Kind::Strace) => strace::import(&args, file),
+        None if head.starts_with(&trace::format::FILE_MAGIC) => Err(fail(&"it is a trace already")),
+        None => Err(fail(&"neither a DataSeries file nor the text of strace")),
     }
-    if ::strace::read::is_text(&head) {
-        return strace::import(&args, file);
+}
+
+/// What is imported.
+enum Kind {
+    DataSeries,
+    Strace,
+}
+
+impl Kind {
+    /// By the beginning of a file.
+    fn of(head: &[u8]) -> Option<Kind> {
+        let dataseries = head.starts_with(dataseries::file::MAGIC).then_some(Kind::DataSeries);
+        dataseries.or_else(|| ::strace::read::is_text(head).then_some(Kind::Strace))
     }
-    Err(fail(&"neither a DataSeries file nor the text of strace"))
+}
+
+/// What makes a trace of a file that is none, if anything does.
+pub fn advice(mut file: &File) -> Option<&'static str> {
+    let mut head = Vec::new();
+    file.rewind().ok()?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    Some(match Kind::of(&head)? {
+        Kind::DataSeries => "it is a DataSeries file: `reenact import` makes a trace of it",
+        Kind::Strace => "it is the text of strace: `reenact import` makes a trace of it",
+    })
 }
 
 /// A file that tells how much of it has been read.

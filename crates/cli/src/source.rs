@@ -6,16 +6,24 @@ use std::path::Path;
 
 pub use model::Stored;
 use report::pass::Unread;
-use trace::Trace;
+use trace::{ReadError, Trace};
 
 use crate::failure::{self, Failure};
+use crate::import;
 
 /// Opens a trace, `-` for standard input, or says which file could not be opened and why.
 pub fn open(path: &Path) -> Result<Trace, Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
     let file = file(path).map_err(|error| fail(&error))?;
-    Trace::from_file(file).map_err(|error| fail(&error))
+    let again = file.try_clone();
+    Trace::from_file(file).map_err(|error| {
+        let advice = match (&error, again) {
+            (ReadError::NotATrace { .. }, Ok(file)) => import::advice(&file),
+            _ => None,
+        };
+        advice.map_or_else(|| fail(&error), |advice| fail(&advice))
+    })
 }
 
 /// Opens a file that can be read back and forth, `-` for standard input.

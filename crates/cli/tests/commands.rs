@@ -238,6 +238,19 @@ fn what_is_no_trace_is_refused() {
         failure(&args, 1, "this is no trace: it begins with #!/bin/s");
     }
     failure(&["show", "/nowhere/at/all"], 1, "No such file or directory");
+    // What can be made a trace of is told so.
+    let text = traces.file("text", b"7 0.000001 getpid() = 7\n");
+    failure(&["show", &text], 1, "it is the text of strace: `reenact import` makes a trace of it");
+    let series = traces.file("series", b"DSv1 and more");
+    failure(&["info", &series], 1, "it is a DataSeries file: `reenact import` makes");
+}
+
+#[test]
+fn a_replay_into_the_whole_system_is_refused_before_anything_else() {
+    let traces = Traces::new();
+    let whole = traces.sample(End::Whole);
+    failure(&["replay", "--root", "/", &whole], 1, "/ is the whole system");
+    failure(&["import", &whole, "-o", "/nowhere/at/all"], 1, "it is a trace already");
 }
 
 #[test]

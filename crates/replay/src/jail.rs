@@ -40,6 +40,7 @@ use crate::reopen::Desk;
 pub use birth::{Exit, Inmate};
 pub use directory::Directory;
 pub use error::JailError;
+pub use kernel_files::refuse_whole_system;
 pub use privileges::Powers;
 
 /// A directory of the host that appears inside.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use replay::jail::Directory;
+use replay::jail::{Directory, refuse_whole_system};
 use tempfile::TempDir;
 
 use super::Args;
@@ -51,6 +51,7 @@ impl Root {
         };
         fs::create_dir_all(path).map_err(|error| fail(path, &error))?;
         let root = Directory::open(path).map_err(failed)?;
+        refuse_whole_system(&root).map_err(failed)?;
         let path = root.path().unwrap_or_else(|_| path.clone());
         if args.image != "none" {
             let empty = root.is_empty().map_err(|error| fail(&path, &error))?;

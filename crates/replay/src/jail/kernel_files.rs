@@ -39,20 +39,26 @@ const KERNELS: &[&str] = &[
     "tracefs",
 ];
 
+/// Refuses the root of the machine, or of what we see of it.
+pub fn refuse_whole_system(directory: &Directory) -> Result<(), JailError> {
+    let failed = |error| JailError::io(&directory.shown().to_string(), error);
+    let whole = Directory::open(Path::new("/"))?.identity().map_err(failed)?;
+    match directory.identity().map_err(failed)? == whole {
+        true => Err(JailError::plain(format!(
+            "{} is the whole system: give a directory of its own",
+            directory.shown()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Refuses roots and binds that hold the whole system, or file systems of the kernel as far as /proc
 /// tells.
 pub fn refuse(options: &Options) -> Result<(), JailError> {
     let mounts = std::fs::read("/proc/self/mountinfo").map(|table| parse(&table));
-    let whole = Directory::open(Path::new("/"))?;
     let hosts = options.binds.iter().map(|bind| &bind.directory);
     for directory in std::iter::once(options.root).chain(hosts) {
-        let failed = |error| JailError::io(&directory.shown().to_string(), error);
-        if directory.identity().map_err(failed)? == whole.identity().map_err(failed)? {
-            return Err(JailError::plain(format!(
-                "{} is the whole system: give a directory of its own",
-                directory.shown()
-            )));
-        }
+        refuse_whole_system(directory)?;
         if let (Ok(mounts), Ok(path)) = (&mounts, directory.path()) {
             refuse_at(&path, mounts)?;
         }
