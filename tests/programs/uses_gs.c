@@ -89,6 +89,23 @@ static void goes_on(void (*set)(unsigned long)) {
 static void by_call(void) { goes_on(set_by_call); }
 static void by_instruction(void) { goes_on(set_by_instruction); }
 
+// Memory that has a name, to be filled with code later: nobody else makes it take room.
+static void nothing_there_yet(void) {
+    char name[64];
+    snprintf(name, sizeof name, "/uses-gs-%d", getpid());
+    int named = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    int fds[] = {memfd_create("code", MFD_CLOEXEC), named};
+    for (int i = 0; i < 2; i++) {
+        struct stat now;
+        if (fds[i] < 0) continue;
+        CHECK(ftruncate(fds[i], 64 << 20) == 0);
+        char *code = mmap(NULL, 64 << 20, PROT_READ | PROT_EXEC, MAP_SHARED, fds[i], 0);
+        // Some systems let nothing of such a file be executed.
+        CHECK(code != MAP_FAILED || errno == EPERM);
+        CHECK(fstat(fds[i], &now) == 0 && now.st_blocks == 0);
+    }
+    if (named >= 0) CHECK(shm_unlink(name) == 0);
+}
 // What sets nothing changes nothing.
 static void not_set(void) {
     CHECK(base() == 0);
@@ -176,7 +193,7 @@ int main(int argc, char **argv) {
     write_program();
 #define CASE(f, by_instruction) {#f, f, by_instruction}
     static const struct { const char *name; void (*run)(void); int by_instruction; } cases[] = {
-        CASE(not_set, 0), CASE(by_call, 0), CASE(by_instruction, 1), CASE(never_executed, 0), CASE(beside_threads, 0),
+        CASE(nothing_there_yet, 0), CASE(not_set, 0), CASE(by_call, 0), CASE(by_instruction, 1), CASE(never_executed, 0), CASE(beside_threads, 0),
         CASE(dies_as_alone, 1), CASE(in_the_program, 1),
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -137,9 +137,9 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
     if nr as u32 == raw::__NR_mmap
-        && let Some(text) = text_of(context, &args)
+        && let Some((text, stat)) = text_of(context, &args)
     {
-        return map_text(context, row, &args, text);
+        return map_text(context, row, &args, text, &stat);
     }
     let ret = call::make(context, nr, &args);
     if !is_error(ret) {
@@ -186,7 +186,7 @@ fn mapped(args: &[u64; 6], at: u64) {
 }
 
 /// A file's text that is to be mapped, not yet anywhere.
-fn text_of(context: &Context, args: &[u64; 6]) -> Option<Map> {
+fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     let [_, len, prot, flags, fd, offset] = *args;
     let executable = prot & u64::from(raw::PROT_EXEC) != 0;
     let writable = prot & u64::from(raw::PROT_WRITE) != 0;
@@ -207,12 +207,13 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<Map> {
         mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
         size: stat.st_size as u64,
     };
-    Some(Map { start: 0, end: len, offset, key })
+    Some((Map { start: 0, end: len, offset, key }, stat))
 }
 
 /// Maps a file's text. If that may set `%gs`, signals wait until what follows is done.
-fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map) -> i64 {
-    let is_harmless = own_gs::known(context, &text) == Some(false);
+fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map, stat: &raw::stat) -> i64 {
+    let is_harmless =
+        own_gs::known(context, &text) == Some(false) || !own_gs::is_program(args[4], stat);
     if !is_harmless {
         sys::set_mask(mask_all(context));
         context.phase = phase::IN_CALL;

@@ -11,6 +11,7 @@ use core::arch::x86_64::{
 use core::sync::atomic::Ordering;
 
 use events::record::{GapWhy, Header, RecordKind, own_gs};
+use linux_raw_sys::general as raw;
 use ring::TEXTS;
 
 use crate::context::{Context, phase, space};
@@ -33,6 +34,16 @@ pub fn known(context: &Context, map: &Map) -> Option<bool> {
     let places = &context.arena?.texts()[places(name)];
     let words = places.iter().map(|place| place.load(Ordering::Relaxed));
     words.filter(|word| word & !SETS == name).map(|word| word & SETS != 0).next()
+}
+
+/// Whether it is a file as programs and libraries are. Others may do something when they are read, and
+/// memory that has a name takes room then where nothing was written yet.
+pub fn is_program(fd: u64, stat: &raw::stat) -> bool {
+    const MEMORY: [i64; 2] = [0x0102_1994, 0x9584_58f6]; // tmpfs, hugetlbfs
+    let is_whole = stat.st_blocks * 512 >= stat.st_size;
+    stat.st_mode & raw::S_IFMT == raw::S_IFREG
+        && stat.st_nlink > 0
+        && (is_whole || sys::file_system(fd).is_some_and(|kind| !MEMORY.contains(&kind)))
 }
 
 /// Whether a mapping's code sets `%gs`.

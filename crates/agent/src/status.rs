@@ -135,10 +135,7 @@ fn correct(context: &mut Context, nr: u32, args: &[u64; 6], read: u64) {
 }
 
 fn is_on_proc(fd: u64) -> bool {
-    // SAFETY: plain numbers.
-    let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
-    sys::call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) == 0
-        && stat.f_type == PROC_MAGIC
+    sys::file_system(fd) == Some(PROC_MAGIC)
 }
 
 impl Files {

@@ -151,6 +151,14 @@ pub fn unlock(at: u64, len: u64) {
     call(raw::__NR_munlock, [at, len, 0, 0, 0, 0]);
 }
 
+/// The magic number of the file system that a descriptor's file is on.
+pub fn file_system(fd: u64) -> Option<i64> {
+    // SAFETY: plain numbers.
+    let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
+    let told = call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) == 0;
+    told.then_some(stat.f_type)
+}
+
 /// Core files are to hold the program's memory, not ours.
 pub fn keep_out_of_cores(at: u64, len: u64) {
     call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_DONTDUMP), 0, 0, 0]);
