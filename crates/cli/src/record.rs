@@ -4,7 +4,6 @@ pub mod args;
 mod summary;
 mod written;
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -20,7 +19,7 @@ use std::sync::mpsc::Receiver;
 use events::record::GapWhy;
 use model::names;
 use recorder::start_thread;
-use recorder::{DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
+use recorder::{Ahead, DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
 use ring::DataMode;
 use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
 use trace::event::EventKind;
@@ -80,7 +79,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let mut observer = Glue {
         arenas: vec![arena],
         handle: recorder.handle(),
-        before: HashMap::new(),
+        ahead: Ahead::default(),
         outside,
         output: output.pending,
         misplaced: None,
@@ -232,16 +231,13 @@ struct Glue {
     /// All that there are.
     arenas: Vec<ring::Arena>,
     handle: Handle,
-    /// The state of processes that are executing a program, by their numbers.
-    before: HashMap<u32, state::Before>,
+    /// The state of processes that are executing a program.
+    ahead: Ahead,
     outside: state::Outside,
     output: Pending,
     /// The trace lies elsewhere than it was to.
     misplaced: Option<String>,
 }
-
-/// Most processes whose state is kept: that of others is read at the stop.
-const BEFORE_MAX: usize = 256;
 
 impl Glue {
     /// Whether processes share descriptors or directories that are no threads of each other.
@@ -267,22 +263,19 @@ impl Glue {
 impl Observer for Glue {
     fn announced(&mut self, pid: u32, process: u32) {
         self.handle.process_seen(process, pid);
-        if !self.is_state_shared()
-            && self.before.len() < BEFORE_MAX
-            && let Some(before) = state::Before::read(pid, process)
-        {
-            self.before.insert(process, before);
+        if !self.is_state_shared() {
+            self.ahead.look(pid, process);
         }
     }
 
     fn called_off(&mut self, process: u32) {
-        self.before.remove(&process);
+        self.ahead.take(process);
     }
 
     fn image(&mut self, stop: &ExecStop) {
         self.keep_output();
         let &ExecStop { pid, process, known } = stop;
-        let before = self.before.remove(&process);
+        let before = self.ahead.take(process);
         if before.is_none() {
             self.handle.process_seen(process, pid);
         }

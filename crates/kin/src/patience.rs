@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
+
+use crate::threads::start_thread;
 
 /// Threads that may be waiting for ever. With so many of them, nothing more is tried.
 const LOST_MAX: usize = 16;
@@ -23,6 +25,15 @@ impl Patience {
         limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
+        self.begin(work)?.recv_timeout(limit).ok()
+    }
+
+    /// Begins something on a thread of its own, and gives what will tell its result. `None`: too much
+    /// else is going on.
+    pub fn begin<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<Receiver<T>> {
         if self.lost.load(Ordering::SeqCst) >= LOST_MAX {
             return None;
         }
@@ -30,27 +41,16 @@ impl Patience {
         let lost = Arc::clone(&self.lost);
         lost.fetch_add(1, Ordering::SeqCst);
         let work = move || {
-            leave_signals_to_others();
             let result = work();
             lost.fetch_sub(1, Ordering::SeqCst);
             // Nobody waits any more if it took too long.
             let _ = done.send(result);
         };
-        if std::thread::Builder::new().name("patience".into()).spawn(work).is_err() {
+        if start_thread("patience", work).is_err() {
             self.lost.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        result.recv_timeout(limit).ok()
-    }
-}
-
-/// Signals are not for this thread.
-fn leave_signals_to_others() {
-    // SAFETY: blocks all signals in the calling thread.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        Some(result)
     }
 }
 

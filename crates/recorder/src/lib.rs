@@ -11,6 +11,7 @@
 //! One thread reads all rings in rounds. It trusts nothing that it finds in them. Rings are read
 //! one after the other; only where paths decide what is kept, all together in the order of time.
 
+mod ahead;
 mod changes;
 mod copies;
 mod drain;
@@ -41,6 +42,7 @@ use ring::Arena;
 use trace::event::{Event, EventKind, Preamble};
 use trace::{WriteError, Writer, WriterOptions};
 
+pub use crate::ahead::Ahead;
 use crate::changes::Changes;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;

@@ -111,8 +111,18 @@ impl Domain {
 pub struct Domains {
     list: Vec<Domain>,
     pool_chunks: usize,
-    /// The IPC namespace that the segments are in, as /proc names it.
-    namespace: Option<PathBuf>,
+    reach: Reach,
+}
+
+/// The IPC namespace that the segments are in, as /proc names it.
+#[derive(Clone)]
+pub struct Reach(Option<PathBuf>);
+
+impl Reach {
+    /// Whether a thread's IPC namespace is that one.
+    pub fn includes(&self, tid: i32) -> bool {
+        ipc_namespace(&tid.to_string()) == self.0
+    }
 }
 
 impl Domains {
@@ -123,7 +133,7 @@ impl Domains {
         let first = Domain::segment(users, None, pool_chunks)?;
         first.arena.control().data_max.store(u64::MAX, Ordering::Relaxed);
         prepare(&first, 0);
-        Ok(Domains { list: vec![first], pool_chunks, namespace: ipc_namespace("self") })
+        Ok(Domains { list: vec![first], pool_chunks, reach: Reach(ipc_namespace("self")) })
     }
 
     /// All of them.
@@ -140,9 +150,14 @@ impl Domains {
         &self.list[0]
     }
 
-    /// Whether a thread's IPC namespace is that of the segments.
-    pub fn are_within_reach_of(&self, tid: i32) -> bool {
-        ipc_namespace(&tid.to_string()) == self.namespace
+    /// From where the segments can be attached.
+    pub fn reach(&self) -> Reach {
+        self.reach.clone()
+    }
+
+    /// Whether that can be done by a process that stands still.
+    pub fn are_within_reach_of(&self, pid: i32) -> bool {
+        self.reach.includes(pid)
     }
 
     /// Where a thread with these ids belongs, which is now in that domain; made if need be.

@@ -17,6 +17,7 @@ mod mappings;
 mod memory_file;
 mod message;
 mod modules;
+mod mounts;
 mod moves;
 mod place;
 mod placing;

@@ -45,7 +45,22 @@ pub fn open_at(pid: i32, address: u64) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// The identity of the file behind a mapping, as a program sees it that asks for it.
+/// A file that was found without asking anybody.
+pub struct Found {
+    /// Only stands for it.
+    pub place: OwnedFd,
+    pub key: Key,
+    /// The mount that it was found by, if the kernel numbers them once and for all: since Linux 6.8.
+    pub mount: Option<u64>,
+}
+
+/// The file behind a mapping, if its path is in memory.
+pub fn in_memory(pid: i32, mapping: &Mapping) -> Option<Found> {
+    by_path(pid, mapping)
+}
+
+/// The identity of the file behind a mapping, as a program sees it that asks for it. That may take
+/// for ever.
 pub fn key(pid: i32, mapping: &Mapping) -> Option<Key> {
     locate(pid, mapping).map(|(_, key)| key)
 }
@@ -58,24 +73,26 @@ pub fn key_of(file: &File) -> Option<Key> {
 
 /// A descriptor that only stands for the mapped file, and the file's identity.
 fn locate(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
-    by_path(pid, mapping).or_else(|| by_mapping(pid, mapping))
+    let found = by_path(pid, mapping).map(|found| (found.place, found.key));
+    found.or_else(|| by_mapping(pid, mapping))
 }
 
 /// Nobody has to be asked for a path that is in memory, and where a file was just mapped its path is.
-fn by_path(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
+fn by_path(pid: i32, mapping: &Mapping) -> Option<Found> {
     let root = open_path(libc::AT_FDCWD, format!("/proc/{pid}/root").into_bytes(), 0).ok()?;
     let links = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
     let how = links | libc::RESOLVE_CACHED;
     let place = open_path(root.as_raw_fd(), mapping.path.clone(), how).ok()?;
-    let (dev, key) = identity(&place)?;
-    ((dev, key[1]) == (mapping.dev, mapping.ino)).then_some((place, key))
+    let Identity { device, key, mount } = identity(&place)?;
+    let is_it = (device, key[1]) == (mapping.dev, mapping.ino);
+    is_it.then_some(Found { place, key, mount })
 }
 
 /// For root alone; also finds what was removed.
 fn by_mapping(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
     let path = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     let place = open_path(libc::AT_FDCWD, path.into_bytes(), 0).ok()?;
-    let (_, key) = identity(&place)?;
+    let Identity { key, .. } = identity(&place)?;
     Some((place, key))
 }
 
@@ -93,14 +110,22 @@ fn open_path(directory: i32, path: Vec<u8>, resolve: u64) -> io::Result<OwnedFd>
     }
 }
 
-/// The device of a regular file, and its identity: as far as they are known without asking whoever
-/// serves its file system.
-fn identity(file: &OwnedFd) -> Option<((u64, u64), Key)> {
+/// What is known of a regular file without asking whoever serves its file system.
+struct Identity {
+    device: (u64, u64),
+    key: Key,
+    mount: Option<u64>,
+}
+
+/// That a mount's number is wanted, or there, which no other mount ever has.
+const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+
+fn identity(file: &OwnedFd) -> Option<Identity> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     // SAFETY: plain numbers, which the kernel fills in.
     let found = unsafe {
         let mut found: libc::statx = std::mem::zeroed();
-        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_BASIC_STATS);
+        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE);
         let done = libc::statx(fd, c"".as_ptr(), flags, wanted, &raw mut found) == 0;
         done.then_some(found)?
     };
@@ -110,7 +135,9 @@ fn identity(file: &OwnedFd) -> Option<((u64, u64), Key)> {
     let mtime_ns = found.stx_mtime.tv_sec * 1_000_000_000 + i64::from(found.stx_mtime.tv_nsec);
     let dev = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
     let device = (u64::from(found.stx_dev_major), u64::from(found.stx_dev_minor));
-    Some((device, [dev, found.stx_ino, mtime_ns as u64, found.stx_size]))
+    let key = [dev, found.stx_ino, mtime_ns as u64, found.stx_size];
+    let mount = (found.stx_mask & STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id);
+    Some(Identity { device, key, mount })
 }
 
 #[cfg(test)]
@@ -134,7 +161,7 @@ mod tests {
         let exe = File::open(std::env::current_exe().unwrap()).unwrap();
         let text = own_text();
         assert_eq!(key(own(), &text), key_of(&exe));
-        let (_, key) = by_path(own(), &text).unwrap();
+        let Found { key, .. } = in_memory(own(), &text).unwrap();
         assert_eq!(Some(key), key_of(&exe));
         // SAFETY: plain call.
         if unsafe { libc::geteuid() } == 0 {

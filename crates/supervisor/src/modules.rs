@@ -27,10 +27,9 @@ const MOVED_MAX: usize = 15;
 /// Larger files stay unpatched: looking at them takes longer than their calls are worth.
 const FILE_MAX: u64 = 128 << 20;
 
-/// Analyses a file and adds it to catalogs that hold the same, if there is room and it is not in
-/// there. Only one thread may do so.
-pub fn add(catalogs: &[Catalog], key: mappings::Key, file: &File) {
-    let Some(first) = catalogs.first() else { return };
+/// Whether catalogs that hold the same have room for a file that is not in there.
+pub fn has_room_for(catalogs: &[Catalog], key: mappings::Key) -> bool {
+    let Some(first) = catalogs.first() else { return false };
     let table = first.modules();
     let count = table.count.load(Ordering::Acquire) as usize;
     let known = table.modules[..count.min(MODULES_MAX)].iter().any(|module| {
@@ -41,12 +40,26 @@ pub fn add(catalogs: &[Catalog], key: mappings::Key, file: &File) {
             module.size.load(Ordering::Relaxed),
         ] == key
     });
-    if known || count >= MODULES_MAX {
-        return;
-    }
-    let [.., size] = key;
-    let sites = analyse(file, size);
+    !known && count < MODULES_MAX
+}
+
+/// Analyses a file of these bytes and adds it to catalogs that have room for it. Only one thread may do
+/// so.
+pub fn add(catalogs: &[Catalog], key: mappings::Key, bytes: &[u8]) {
+    let sites = analyse(bytes);
     catalogs.iter().for_each(|catalog| append(catalog, key, &sites));
+}
+
+/// What is in a file, if it is not too long.
+pub fn read(mut file: &File, [.., size]: mappings::Key) -> Option<Vec<u8>> {
+    if size > FILE_MAX {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    // It may grow meanwhile.
+    file.take(size).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// The modules of one catalog, in another one that has none. Only the thread that adds may do so.
@@ -91,27 +104,15 @@ fn append(catalog: &Catalog, [dev, ino, mtime_ns, size]: [u64; 4], sites: &[Site
 }
 
 /// The sites of a file that may be patched, by offset. A file that is no 64-bit ELF has none.
-fn analyse(file: &File, len: u64) -> Vec<Site> {
-    if len > FILE_MAX {
+fn analyse(bytes: &[u8]) -> Vec<Site> {
+    if relocates_text(bytes).unwrap_or(true) {
         return Vec::new();
     }
-    let mut bytes = Vec::new();
-    let mut reader = file;
-    if reader.seek(SeekFrom::Start(0)).is_err() {
-        return Vec::new();
-    }
-    // It may grow meanwhile.
-    if reader.take(len).read_to_end(&mut bytes).is_err() {
-        return Vec::new();
-    }
-    if relocates_text(&bytes).unwrap_or(true) {
-        return Vec::new();
-    }
-    let segments = segments(&bytes).unwrap_or_default();
+    let segments = segments(bytes).unwrap_or_default();
     let mut sites: Vec<Site> = segments
         .iter()
         .filter(|segment| segment.executable)
-        .flat_map(|segment| sites_in(&bytes, &segments, segment))
+        .flat_map(|segment| sites_in(bytes, &segments, segment))
         .collect();
     sites.sort_by_key(|site| site.offset);
     sites

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kin::{Credentials, Identity, Relation};
 use ring::{SLOTS, Slot, answer, slot_state};
@@ -11,6 +12,10 @@ use crate::message::Message;
 use crate::place;
 use crate::place::Refusal;
 use crate::serve::{Observer, Supervisor};
+
+/// How long the look at a thread's namespace may take: the kernel has us wait while another one of its
+/// process executes a program.
+const LOOK_WAIT: Duration = Duration::from_millis(500);
 
 impl Supervisor {
     /// Whether a thread may speak through a slot: what is there was written by programs of the
@@ -89,7 +94,9 @@ impl Supervisor {
         if self.kin.has_mapped(identity.process, here) != Relation::Ours {
             return Err(stranger());
         }
-        let same_ipc = self.domains.are_within_reach_of(tid);
+        let reach = self.domains.reach();
+        let look = move || reach.includes(tid);
+        let same_ipc = self.patience.within(LOOK_WAIT, look).unwrap_or(false);
         let now_in = index / SLOTS;
         let domain =
             self.domain_of(&identity.credentials, now_in, same_ipc).map_err(Refusal::NoArena)?;

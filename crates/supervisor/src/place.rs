@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use kin::maps::Mapping;
 use ring::Slot;
 
 use crate::published::Published;
@@ -30,6 +31,8 @@ pub enum Refusal {
     Stopped,
     #[error("its memory is not as expected: {0}")]
     Memory(io::Error),
+    #[error("its file is on a file system that does not answer, as those of many others are")]
+    NoAnswer,
 }
 
 /// Where the bootstrap gets its arena from.
@@ -40,14 +43,27 @@ pub enum Source {
     Message,
 }
 
-/// Writes the bootstrap. The thread is stopped right after its exec.
-pub fn place(
+/// All that is to be written into an image that stands at its first instruction.
+pub struct Plan {
+    pid: i32,
+    entry: u64,
+    stack: u64,
+    /// The words behind stage 2, but for those of mapped files.
+    words: Vec<u64>,
+    stage1: Vec<u8>,
+    stage2: Vec<u8>,
+    /// The files that are mapped, and mapped to be executed.
+    pub mappings: Vec<Mapping>,
+}
+
+/// Makes the plan. The thread is stopped right after its exec.
+pub fn plan(
     pid: i32,
     source: &Source,
     pool_chunks: usize,
     image: &Image,
     published: &Published,
-) -> Result<(), Refusal> {
+) -> Result<Plan, Refusal> {
     let registers = ptrace::registers(pid).map_err(Refusal::Memory)?;
     if registers.cs != CS_64 {
         return Err(Refusal::NotX86_64);
@@ -56,23 +72,16 @@ pub fn place(
         Source::Segment { id, slot } => (id as u64, slot, 0),
         Source::Message => (0, 0, ring::arena_bytes(pool_chunks)),
     };
-    let memory = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(format!("/proc/{pid}/mem"))
-        .map_err(Refusal::Memory)?;
     let entry = registers.rip;
-    let mut saved = [0u8; SAVED_MAX];
     let stage1_len = image.stage1.len();
     assert!(stage1_len <= SAVED_MAX, "stage 1 must fit its save area");
-    memory.read_exact_at(&mut saved[..stage1_len], entry).map_err(Refusal::Memory)?;
     let mappings = mappings::executable(pid).map_err(Refusal::Memory)?;
     let page = entry & !(PAGE - 1);
     // As it was, however unusual: packed programs have text that can be written.
     let writable = mappings.iter().any(|mapping| mapping.contains(entry) && mapping.writable);
     let page_prot = if writable { 7 } else { 5 };
     let page_len = (entry + stage1_len as u64).next_multiple_of(PAGE) - page;
-    let mut words = vec![
+    let words = vec![
         published.image.id as u64,
         published.catalog.id as u64,
         arena_id,
@@ -90,21 +99,46 @@ pub fn place(
         0,
         0,
     ];
-    let maps = mappings.iter().filter(|mapping| !mapping.writable).filter_map(|mapping| {
-        let key = mappings::key(pid, mapping)?;
-        Some([mapping.start, mapping.end, mapping.offset, key[0], key[1], key[2], key[3]])
-    });
-    let maps: Vec<[u64; MAP_WORDS]> = maps.take(MAPS_MAX).collect();
-    words.extend(maps.iter().flatten());
-    words.resize(words.len() + (MAPS_MAX - maps.len()) * MAP_WORDS, 0);
-    let mut stage2 = image.stage2.clone();
-    stage2.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    stage2.extend(saved);
-    assert!(stage2.len() <= STAGE2_ROOM, "stage 2 must fit its room");
-    memory
-        .write_all_at(&stage2, registers.rsp - STAGE2_BELOW)
-        .and_then(|()| memory.write_all_at(&image.stage1, entry))
-        .map_err(Refusal::Memory)
+    let (stage1, stage2) = (image.stage1.clone(), image.stage2.clone());
+    Ok(Plan { pid, entry, stack: registers.rsp, words, stage1, stage2, mappings })
+}
+
+impl Plan {
+    /// Whose image it is for.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Writes the bootstrap. `key` tells which file is mapped. Where the text lies on a file system
+    /// that somebody serves, this takes until he answers.
+    pub fn carry_out(
+        &self,
+        key: impl Fn(&Mapping) -> Option<mappings::Key>,
+    ) -> Result<(), Refusal> {
+        let &Plan { pid, entry, stack, ref stage1, ref mappings, .. } = self;
+        let (mut words, mut stage2) = (self.words.clone(), self.stage2.clone());
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{pid}/mem"))
+            .map_err(Refusal::Memory)?;
+        let mut saved = [0u8; SAVED_MAX];
+        memory.read_exact_at(&mut saved[..stage1.len()], entry).map_err(Refusal::Memory)?;
+        let maps = mappings.iter().filter(|mapping| !mapping.writable).filter_map(|mapping| {
+            let key = key(mapping)?;
+            Some([mapping.start, mapping.end, mapping.offset, key[0], key[1], key[2], key[3]])
+        });
+        let maps: Vec<[u64; MAP_WORDS]> = maps.take(MAPS_MAX).collect();
+        words.extend(maps.iter().flatten());
+        words.resize(words.len() + (MAPS_MAX - maps.len()) * MAP_WORDS, 0);
+        stage2.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        stage2.extend(saved);
+        assert!(stage2.len() <= STAGE2_ROOM, "stage 2 must fit its room");
+        memory
+            .write_all_at(&stage2, stack - STAGE2_BELOW)
+            .and_then(|()| memory.write_all_at(stage1, entry))
+            .map_err(Refusal::Memory)
+    }
 }
 
 /// At a stop of the bootstrap at a call: the descriptors that its `socketpair` has made, or why it

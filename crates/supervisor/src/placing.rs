@@ -1,16 +1,43 @@
 //! A traced thread at the first instruction of a new program: the agent is placed there.
 
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
 
 use ring::SLOTS;
 
 use crate::domain::{Domain, Way};
+use crate::place::Plan;
 use crate::published::Sendable;
 use crate::serve::{ExecStop, Observer, Supervisor, Tracee, is_dead};
-use crate::{place, profiles, ptrace};
+use crate::{mappings, place, profiles, ptrace};
 
 /// Stops of a bootstrap on its way to `socketpair`: two per call, and some for signals.
 const BOOTSTRAP_STOPS: u32 = 64;
+/// How long to wait until others that wait for an answer have had it.
+const BEGIN_WAIT: Duration = Duration::from_secs(20);
+
+/// An image that the agent is being placed into.
+pub(crate) struct Placing {
+    tracee: Tracee,
+    work: Work,
+}
+
+enum Work {
+    Goes(Receiver<Result<(), place::Refusal>>),
+    /// There are too many already.
+    Waits {
+        plan: Arc<Plan>,
+        since: Instant,
+    },
+}
+
+enum Progress {
+    Done,
+    Later(Work),
+}
 
 impl Supervisor {
     /// A traced thread runs a new program and stands at its first instruction.
@@ -21,26 +48,56 @@ impl Supervisor {
         let known = credentials.zip(ptrace::blocked_signals(pid).ok());
         observer.image(&ExecStop { pid: pid as u32, process, known });
         let Some(credentials) = credentials else { return };
+        let same_ipc = self.domains.are_within_reach_of(pid);
         let now_in = tracee.slot / SLOTS;
         let mut slot = tracee.slot;
         let placed = self
-            .domain_of(&credentials, now_in, tracee.same_ipc)
+            .domain_of(&credentials, now_in, same_ipc)
             .map_err(place::Refusal::NoArena)
             .and_then(|domain| {
                 slot = self.move_to(domain, slot, observer)?;
                 self.place(pid, Tracee { slot, ..tracee })
             });
+        self.end_placing(pid, Tracee { slot, ..tracee }, placed, observer);
+    }
+
+    /// The agent was placed, will be, or not.
+    fn end_placing(
+        &mut self,
+        pid: i32,
+        tracee: Tracee,
+        placed: Result<Progress, place::Refusal>,
+        observer: &mut dyn Observer,
+    ) {
+        let placed = placed.and_then(|progress| match progress {
+            Progress::Done if self.is_sent(&tracee) => {
+                // Segments cannot be attached there: the bootstrap is followed to where it can be sent
+                // all.
+                ptrace::to_next_call(pid, 0).map_err(place::Refusal::NoArena)?;
+                self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
+                Ok(Progress::Done)
+            }
+            progress => Ok(progress),
+        });
         match placed {
-            Ok(()) => observer.placed(process),
+            Ok(Progress::Done) => observer.placed(tracee.process),
+            Ok(Progress::Later(work)) => {
+                self.placings.insert(pid, Placing { tracee, work });
+            }
             Err(refusal) if ptrace::is_stopped(pid) => {
-                self.refuse(pid, slot, &refusal, observer);
+                self.refuse(pid, tracee.slot, &refusal, observer);
             }
             Err(_) => {} // killed: nothing ran
         }
     }
 
-    /// Places the agent into an image whose slot is where it belongs.
-    fn place(&mut self, pid: i32, tracee: Tracee) -> Result<(), place::Refusal> {
+    fn is_sent(&self, tracee: &Tracee) -> bool {
+        matches!(self.domains.get(tracee.slot / SLOTS).way, Way::Message { .. })
+    }
+
+    /// Places the agent into an image whose slot is where it belongs. Where somebody else has to answer
+    /// for its files, nobody but the program waits for him.
+    fn place(&mut self, pid: i32, tracee: Tracee) -> Result<Progress, place::Refusal> {
         let Domain { arena, way, .. } = self.domains.get(tracee.slot / SLOTS);
         let source = match way {
             Way::Segment(segment) => {
@@ -48,13 +105,55 @@ impl Supervisor {
             }
             Way::Message { .. } => place::Source::Message,
         };
-        place::place(pid, &source, arena.pool_chunks(), &self.image, &self.published)?;
-        // Segments cannot be attached there: the bootstrap is followed to where it can be sent all.
-        if matches!(source, place::Source::Message) {
-            ptrace::to_next_call(pid, 0).map_err(place::Refusal::NoArena)?;
-            self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
+        let chunks = arena.pool_chunks();
+        let plan = place::plan(pid, &source, chunks, &self.image, &self.published)?;
+        let mut keys = HashMap::new();
+        for mapping in &plan.mappings {
+            let found = mappings::in_memory(pid, mapping);
+            match found.filter(|found| self.mounts.need_nobody(pid, found)) {
+                Some(found) => keys.insert(mapping.start, found.key),
+                None => return Ok(Progress::Later(self.begin(Arc::new(plan), Instant::now()))),
+            };
         }
-        Ok(())
+        plan.carry_out(|mapping| keys.get(&mapping.start).copied())?;
+        Ok(Progress::Done)
+    }
+
+    /// Has a thread of its own carry out a plan.
+    fn begin(&self, plan: Arc<Plan>, since: Instant) -> Work {
+        let word = &self.arena().control().requests.word;
+        let begun = self.servants.begin({
+            let plan = Arc::clone(&plan);
+            move || {
+                let pid = plan.pid();
+                let result = plan.carry_out(|mapping| mappings::key(pid, mapping));
+                ring(word);
+                result
+            }
+        });
+        begun.map_or(Work::Waits { plan, since }, Work::Goes)
+    }
+
+    /// Looks after images whose files others have to answer for.
+    pub(crate) fn look_at_placings(&mut self, observer: &mut dyn Observer) {
+        for (pid, Placing { tracee, work }) in std::mem::take(&mut self.placings) {
+            let progress = match work {
+                Work::Goes(result) => match result.try_recv() {
+                    Ok(placed) => placed.map(|()| Progress::Done),
+                    Err(TryRecvError::Empty) => Ok(Progress::Later(Work::Goes(result))),
+                    Err(TryRecvError::Disconnected) => Err(place::Refusal::NoAnswer),
+                },
+                Work::Waits { since, .. } if since.elapsed() > BEGIN_WAIT => {
+                    Err(place::Refusal::NoAnswer)
+                }
+                Work::Waits { plan, since } => Ok(Progress::Later(self.begin(plan, since))),
+            };
+            let is_over = !matches!(progress, Ok(Progress::Later(_)));
+            self.end_placing(pid, tracee, progress, observer);
+            if is_over && !self.tracees.contains_key(&pid) {
+                let _ = ptrace::detach(pid, 0);
+            }
+        }
     }
 
     /// Image and catalog for those who cannot attach segments.
@@ -106,4 +205,11 @@ impl Supervisor {
         }
         let _ = ptrace::detach(pid, if at_call { 0 } else { passed });
     }
+}
+
+/// Wakes the supervisor's loop.
+fn ring(word: &AtomicU32) {
+    word.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: wakes whoever waits on the word.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }

@@ -11,6 +11,8 @@ use ring::{Arena, SLOTS, Slot, answer, request};
 use crate::analyst::Analyst;
 use crate::domain::Domains;
 use crate::launch::{self, LaunchError, Program};
+use crate::mounts::Mounts;
+use crate::placing::Placing;
 use crate::published::{Published, Sendable};
 use crate::signals::Signal;
 use crate::{Error, Image, place, profiles, ptrace, signals, sleep};
@@ -59,15 +61,13 @@ pub(crate) struct Tracee {
     pub(crate) process: u32,
     /// It is to be let go at its next stop.
     pub(crate) leaving: bool,
-    /// It can attach segments. An exec does not change that.
-    pub(crate) same_ipc: bool,
     /// Its bootstrap is on the way to the call that we wait for, and has stopped so often.
     pub(crate) bootstrap: Option<u32>,
 }
 
 impl Tracee {
     fn new(slot: usize, process: u32) -> Tracee {
-        Tracee { slot, process, leaving: false, same_ipc: true, bootstrap: None }
+        Tracee { slot, process, leaving: false, bootstrap: None }
     }
 }
 
@@ -90,7 +90,7 @@ enum NotAttached {
 
 /// How long such a request waits, and how often to look. The recorder looks for processes at once, but
 /// on a busy machine that is not soon, and nobody else waits for it.
-const REQUEST_WAIT: Duration = Duration::from_secs(5);
+const REQUEST_WAIT: Duration = Duration::from_secs(20);
 const REQUEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Launches and follows.
@@ -110,6 +110,10 @@ pub struct Supervisor {
     program_began: bool,
     order: Option<Order>,
     pub(crate) patience: Patience,
+    /// For images whose files somebody else has to answer for.
+    pub(crate) servants: Patience,
+    pub(crate) placings: HashMap<i32, Placing>,
+    pub(crate) mounts: Mounts,
 }
 
 /// What somebody told us: to end. The first time that is passed on to the program, if it lives.
@@ -164,6 +168,9 @@ impl Supervisor {
             program_began: false,
             order: None,
             patience: Patience::default(),
+            servants: Patience::default(),
+            placings: HashMap::new(),
+            mounts: Mounts::new(),
         })
     }
 
@@ -248,6 +255,7 @@ impl Supervisor {
         self.look_at_signals(observer);
         self.answer_requests(observer);
         self.answer_waiting(observer);
+        self.look_at_placings(observer);
         self.wait_for_news(observer);
         // An arena that was made meanwhile is looked at first.
         if !enough(self) && seen.len() == self.arenas().count() {
@@ -501,10 +509,9 @@ impl Supervisor {
         Err(NotAttached::Reply(answer::NOT_ATTACHED))
     }
 
-    /// While a thread executes its program: what an exec does not change.
+    /// While a thread executes its program: what an exec does not change, and can be looked at without
+    /// waiting for its end.
     fn look_ahead(&mut self, tid: i32, pid: i32, observer: &mut dyn Observer) {
-        let same_ipc = self.domains.are_within_reach_of(tid);
-        self.tracees.entry(tid).and_modify(|tracee| tracee.same_ipc = same_ipc);
         let process = self.tracees[&tid].process;
         // A thread that has got to its exec stop already is looked at there.
         if tid == pid && !ptrace::has_news(tid) {
@@ -545,7 +552,7 @@ impl Supervisor {
                 self.program_began |= pid == self.program;
                 self.executed(pid, tracee, observer);
             }
-            if !self.tracees.contains_key(&pid) {
+            if !self.tracees.contains_key(&pid) && !self.placings.contains_key(&pid) {
                 let _ = ptrace::detach(pid, 0);
             }
             return;
@@ -599,6 +606,7 @@ impl Supervisor {
 
     /// A thread that we were attached to executes no program.
     fn lose(&mut self, tid: i32, observer: &mut dyn Observer) {
+        self.placings.remove(&tid);
         if let Some(tracee) = self.tracees.remove(&tid) {
             observer.called_off(tracee.process);
         }

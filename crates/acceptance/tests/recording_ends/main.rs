@@ -5,6 +5,7 @@ mod limits;
 mod namespaces;
 mod signals;
 mod silence;
+mod silent_files;
 mod trace_file;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         namespaces::add(trials);
         limits::add(trials);
         trace_file::add(trials);
+        silent_files::add(trials);
         Ok(())
     })
 }
