@@ -2,6 +2,7 @@
 //! and it says what is not in it.
 
 mod limits;
+mod lives;
 mod namespaces;
 mod signals;
 mod silence;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         limits::add(trials);
         trace_file::add(trials);
         silent_files::add(trials);
+        lives::add(trials);
         Ok(())
     })
 }
