@@ -42,6 +42,7 @@ static void inside(void) {
     CHECK(access("m/below", F_OK) == -1 && errno == ENOENT);
     put("m/above", "in the mount");
     holds("m/above", "in the mount");
+    CHECK(stat("m/above", &told) == 0 && told.st_size == 12);
     CHECK(mkdir("m/dir", 0700) == 0 && rename("m/above", "m/dir/moved") == 0);
     // The working directory is in there for a while.
     CHECK(chdir("m/dir") == 0);

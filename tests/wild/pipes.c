@@ -160,6 +160,24 @@ static void both_ends_of_fifo(void) {
     CHECK(read(reader, text, 9) == 1 && text[0] == 'z');
 }
 
+// What a program writes that gains rights as it starts: nobody records it.
+static void from_one_not_followed(void) {
+    char text[200] = "";
+    int fds[2], len = 0;
+    CHECK(pipe(fds) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        CHECK(dup2(fds[1], 1) == 1);
+        execl("/bin/mount", "mount", "--version", (char *)NULL);
+        _exit(9);
+    }
+    close(fds[1]);
+    for (ssize_t got; (got = read(fds[0], text + len, sizeof text - 1 - (size_t)len)) > 0;) len += (int)got;
+    CHECK_CHILD(pid);
+    CHECK(strncmp(text, "mount", 5) == 0);
+}
+
 CASES(
     {.name = "sizes", .function = sizes},
     {.name = "ends_that_close", .function = ends_that_close},
@@ -170,4 +188,6 @@ CASES(
     {.name = "chain_of_children", .function = chain_of_children},
     {.name = "polled", .function = polled},
     {.name = "opened_by_link", .function = opened_by_link},
-    {.name = "both_ends_of_fifo", .function = both_ends_of_fifo}, )
+    {.name = "both_ends_of_fifo", .function = both_ends_of_fifo},
+    {.name = "from_one_not_followed", .function = from_one_not_followed, .needs = "user",
+     .gaps = "not-followed"}, )

@@ -126,6 +126,14 @@ static void landlocked(void) {
     struct landlock_ruleset_attr all = {.handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE};
     CHECK(mkdir("open", 0755) == 0 && mkdir("shut", 0755) == 0);
     close(new_file("shut/file", "kept"));
+    // The number of a version is no descriptor.
+    int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    int noted = new_file("noted", "");
+    if (version > 2) {
+        CHECK(dup2(noted, version) == version);
+        CHECK(syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) == version);
+        CHECK(write(version, "still a file", 12) == 12);
+    }
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
     if (rules < 0) return;
     struct landlock_path_beneath_attr path = {.allowed_access = all.handled_access_fs, .parent_fd = open("open", O_PATH)};

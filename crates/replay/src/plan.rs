@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use model::unseen::Unseen;
 use model::{Step, Stored, World};
-use trace::event::{Call, Event, EventKind, Outcome, ProcessState};
+use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
 use crate::batch::Action;
@@ -89,6 +89,10 @@ pub struct Planner<'a> {
     unseen: Unseen,
     /// Processes that hand requests over, and whether these may be about names.
     askers: HashMap<u32, bool>,
+    /// Processes beside which somebody is of whom the trace has nothing.
+    unfollowed: HashSet<u32>,
+    /// Files of which descriptors were sent in messages.
+    sent_files: HashSet<Vec<u8>>,
     scans: u64,
     socket_pairs: u64,
     since_flush: u32,
@@ -127,6 +131,8 @@ impl<'a> Planner<'a> {
             beginnings: HashMap::new(),
             unseen: Unseen::new(),
             askers: HashMap::new(),
+            unfollowed: HashSet::new(),
+            sent_files: HashSet::new(),
             scans: 0,
             socket_pairs: 0,
             since_flush: 0,
@@ -230,7 +236,13 @@ impl<'a> Planner<'a> {
                 self.exit(*process, event.tsc);
                 self.world.apply(event, &mut Stored(self.trace));
             }
-            EventKind::Gap { .. } => self.tally.gaps += 1,
+            EventKind::Gap { why, .. } => {
+                self.tally.gaps += 1;
+                if *why == GapWhy::NotFollowed {
+                    self.loses_sight(event.thread);
+                    self.doubt_sent_files();
+                }
+            }
             EventKind::Signal { .. } | EventKind::Stall { .. } => {}
         }
         self.since_flush += 1;

@@ -3,6 +3,7 @@
 mod contested;
 mod file_names;
 mod inode_flags;
+mod outside;
 
 use std::collections::HashSet;
 
@@ -18,9 +19,9 @@ use model::realm;
 
 use crate::execute::TRANSFER_MAX;
 use crate::image::roles::{self, Role};
-use crate::plan::is_directory_entries;
 use contested::Contested;
 use file_names::FileNames;
+use outside::Outside;
 
 /// What is done with a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +124,8 @@ pub struct Judge {
     written_unseen: FileNames,
     /// Names of which nobody knows what they stand for.
     contested: Contested,
+    /// Streams that somebody has who is not here.
+    pub outside: Outside,
     /// Open files of which the image may have filler where the trace has but a hash.
     untold: HashSet<Vec<u8>>,
     /// Counts what was learnt.
@@ -171,6 +174,7 @@ impl Judge {
             other_bytes: FileNames::default(),
             written_unseen: FileNames::default(),
             contested: Contested::default(),
+            outside: Outside::default(),
             untold,
             learnt: 0,
         }
@@ -308,20 +312,19 @@ impl Judge {
                     && !path.ends_with(b" (deleted)")
                     && !path.starts_with(b"/memfd:")
                     && !model::path::is_cut(path)
-                    && realm::is_real(path)
+                    && (realm::is_real(path) || model::places::is_fresh(path))
+                    && !self.outside.has(description)
             }
-            Origin::Unnamed
-            | Origin::Memory
-            | Origin::Pipe
-            | Origin::SocketPair
-            | Origin::Passed => true,
+            Origin::Unnamed | Origin::Memory => true,
+            Origin::Passed => description.mark.get() != PLACEHOLDER && !self.outside.has_received(),
+            Origin::Pipe | Origin::SocketPair => !self.outside.has(description),
             Origin::Socket | Origin::Anonymous | Origin::Taken => false,
         }
     }
 
     /// Takes note of an open file that has only a placeholder here, whatever else gets its name.
     pub fn is_placeholder(&self, description: &Description) {
-        if matches!(description.origin, Origin::Path) {
+        if matches!(description.origin, Origin::Path | Origin::Passed) {
             description.mark.set(PLACEHOLDER);
         }
     }
@@ -360,47 +363,6 @@ impl Judge {
                 || paths.iter().any(|(_, path)| self.is_written_unseen(path)))
     }
 
-    /// Takes note of a name that calls changed at one time.
-    pub fn is_contested(&mut self, name: &[u8]) {
-        self.learnt += u64::from(self.contested.add(name));
-    }
-
-    /// Whether nobody knows which file is behind a path.
-    pub fn may_be_another(&self, path: &[u8]) -> bool {
-        self.contested.concern(path)
-    }
-
-    /// All names of which nobody knows what they stand for.
-    pub fn contested(&self) -> impl Iterator<Item = &[u8]> {
-        self.contested.names()
-    }
-
-    /// Whether nobody knows which files a call is about, or which names it lists. Names that it changes
-    /// with those are known no better.
-    pub fn has_contested(
-        &mut self,
-        said: &Said,
-        call: &Call,
-        table: &DescriptorTable,
-        paths: &[(u8, Vec<u8>)],
-    ) -> bool {
-        if self.contested.is_empty() {
-            return false;
-        }
-        let role = roles::of(call.nr);
-        let lists = said.args.iter().any(|arg| is_directory_entries(arg.kind));
-        let is = |path: &[u8]| {
-            let in_it = lists || role == Role::Remove;
-            self.contested.concern(path) || in_it && self.contested.any_in(path)
-        };
-        let has = files(said, call, table).any(|file| is(&file.path))
-            || paths.iter().any(|(_, path)| is(path));
-        if has && matches!(role, Role::Rename | Role::HardLink) {
-            paths.iter().for_each(|(_, path)| self.is_contested(path));
-        }
-        has
-    }
-
     /// Whether a file holds bytes that no call tells.
     pub fn holds_other_bytes(&self, description: &Description) -> bool {
         self.other_bytes.has(&description.path)
@@ -430,7 +392,7 @@ impl Judge {
 
     /// Counts up whenever something was learnt that may change what was said of files.
     pub fn learnt(&self) -> u64 {
-        self.learnt
+        self.learnt + self.outside.learnt()
     }
 
     /// Whether what is read from one of the call's descriptors may be bytes that no call tells.

@@ -53,8 +53,12 @@ pub static ROWS: &[Syscall] = &[
         when(0, 3, Ret::Int, &[
             one("operation", &f::SECCOMP), hex("flags"), out_struct("args", &l::SECCOMP_NOTIF_SIZES)]),
     ]),
-    call(444, "landlock_create_ruleset", DESC, SIMULATED, Ret::Fd, &[
-        in_sized("attr", &l::LANDLOCK_RULESET_ATTR, Arg(1)), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
+    family(444, "landlock_create_ruleset", DESC, SIMULATED, Ret::Fd, &[
+        in_sized("attr", &l::LANDLOCK_RULESET_ATTR, Arg(1)), size("size"), bits("flags", &f::LANDLOCK_CREATE)], &[
+        // They ask for a number: of the version, of errata.
+        when(2, 1, Ret::Int, &[addr("attr"), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
+        when(2, 2, Ret::Int, &[addr("attr"), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
+    ]),
     family(445, "landlock_add_rule", DESC, SIMULATED, Ret::Int, &[
         fd("ruleset_fd"), one("rule_type", &f::LANDLOCK_RULE), addr("rule_attr"), bits("flags", &f::NO_FLAGS)], &[
         when(1, 1, Ret::Int, &[

@@ -118,6 +118,8 @@ impl Planner<'_> {
                 self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
             (treatment, vague, unseen, contested, untold, end, turn, flow, numbers)
         };
+        self.follow_outside(event.thread, said, call, step);
+        self.doubt_sent_files();
         if ret == 0 {
             self.doubt_by_new_names(said, call, &paths);
             self.judge.learn_names(said, call, &paths);

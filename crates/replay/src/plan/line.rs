@@ -232,6 +232,20 @@ impl Line {
         }
     }
 
+    /// The descriptor of the stream at which the call that is open waits.
+    pub fn at_stream(&self) -> Option<i32> {
+        let call = self.open_call()?;
+        let by_fd = call.args.first().is_some_and(|arg| matches!(arg.kind, Kind::Fd));
+        (call.stream && by_fd).then_some(call.values[0] as i32)
+    }
+
+    /// The call that is open is not made.
+    pub fn take_back(&mut self) {
+        if let Some(action) = self.open_mut() {
+            action.what = What::Place(Box::default());
+        }
+    }
+
     /// Whether what is open ends then.
     pub fn ends_at(&self, exit: u64) -> bool {
         self.open().is_some_and(|action| action.exit == exit) || self.returning == Some(exit)

@@ -1,7 +1,7 @@
 //! What refused calls in the recording and is not there in a replay: rules that a program gave itself
 //! (Landlock), leases of files, and users that a namespace of the program's does not know.
 
-use events::{Act, Classes};
+use events::{Act, Arg, Classes, Kind, Ret};
 
 use super::Planner;
 use crate::order::Index;
@@ -28,6 +28,11 @@ impl Planner<'_> {
             libc::EACCES | libc::EPERM => line.foreign || line.confined,
             // What is opened or cut off by its path waits for nothing else.
             libc::EAGAIN => !paths.is_empty(),
+            // What is made of flags alone (memory files) fails for those that the kernel does not know.
+            libc::EINVAL => {
+                let names_one = |arg: &Arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path);
+                said.ret == Ret::Fd && !said.args.iter().any(names_one)
+            }
             _ => false,
         }
     }

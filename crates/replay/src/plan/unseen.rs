@@ -1,15 +1,22 @@
 //! The planner's part about data that moves beside the calls: what follows from it proves nothing.
 
-use events::shape::Kind;
+use std::sync::atomic::Ordering;
+
+use events::record::part;
+use events::shape::{Classes, Kind};
+use model::contents::is_out;
+use model::decode::message;
 use model::unseen::Unseen;
-use model::{Step, Stored};
-use trace::event::{Call, Event};
+use model::{Contents, Step, Stored};
+use trace::event::{Call, Data, Event};
 
 use super::Planner;
-use crate::treatment::Said;
+use crate::treatment::{Said, is_stream};
 
 /// Descriptors relative to which nothing is looked up.
 const AT_FDCWD: i32 = -100;
+/// Files sent in messages that are remembered.
+const SENT_MAX: usize = 1 << 16;
 
 impl Planner<'_> {
     /// Takes note of an event that may move data unseen. The world is as it was when it began.
@@ -29,11 +36,79 @@ impl Planner<'_> {
         }
     }
 
+    /// Somebody goes on with what a thread has open, or beside it, of whom the trace has nothing.
+    pub(super) fn loses_sight(&mut self, thread: u32) {
+        let Some(process) = self.world.thread(thread).map(|thread| thread.process) else { return };
+        self.askers.insert(process, true);
+        self.unfollowed.insert(process);
+        let Some(table) = self.world.descriptors(thread) else { return };
+        for (_, entry) in table.iter() {
+            self.judge.gets_written_unseen(&entry.description.path);
+            self.judge.outside.add(entry.description);
+        }
+        drop(table);
+        self.take_back_outside();
+    }
+
+    /// Calls that are open, and wait at a stream that somebody has who is not here, are not made.
+    fn take_back_outside(&mut self) {
+        for index in self.busy.clone() {
+            let thread = self.lines[index].lane.thread.load(Ordering::Relaxed);
+            let Some(fd) = self.lines[index].at_stream() else { continue };
+            let Some(table) = self.world.descriptors(thread) else { continue };
+            if table.get(fd).is_some_and(|entry| self.judge.outside.has(entry.description)) {
+                drop(table);
+                self.lines[index].take_back();
+                self.count_simulated();
+            }
+        }
+    }
+
+    /// What a process gets, or sends to, beside which somebody is of whom the trace has nothing, has that
+    /// one as well.
+    pub(super) fn follow_outside(&mut self, thread: u32, said: &Said, call: &Call, step: &Step) {
+        let process = self.world.thread(thread).map(|thread| thread.process);
+        if process.is_some_and(|process| self.unfollowed.contains(&process)) {
+            step.gives().for_each(|(_, entry)| self.judge.outside.add(&entry.description));
+        }
+        let Some(table) = self.world.descriptors(thread) else { return };
+        if !said.row.classes.intersects(Classes::NETWORK) {
+            return;
+        }
+        let to = table.get(call.args[0] as i32);
+        let to_outside = to.is_some_and(|socket| !self.judge.is_here(socket.description));
+        let control = |data: &&Data| data.part == part::CONTROL && !is_out(data);
+        for data in call.data.iter().filter(control) {
+            let read = Stored(self.trace).read(&data.content, message::CONTROL_BYTES_MAX);
+            for fd in read.iter().flat_map(|bytes| message::passed_descriptors(bytes)) {
+                if let Some(passed) = table.get(fd) {
+                    if self.sent_files.len() < SENT_MAX && !is_stream(passed.description) {
+                        self.sent_files.insert(passed.description.path.clone());
+                    }
+                    match to_outside {
+                        true => self.judge.outside.add(passed.description),
+                        false => self.judge.outside.sent(passed.description),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was sent in messages may be written through what came in them, which is not here.
+    pub(super) fn doubt_sent_files(&mut self) {
+        if self.judge.outside.has_received() {
+            for path in std::mem::take(&mut self.sent_files) {
+                self.judge.gets_written_unseen(&path);
+            }
+        }
+    }
+
     /// A process runs another program, or is gone: with it, what it had mapped and asked for.
     pub(super) fn forget_unseen(&mut self, process: Option<u32>) {
         if let Some(process) = process {
             self.unseen.gone(process);
             self.askers.remove(&process);
+            self.unfollowed.remove(&process);
         }
     }
 

@@ -2,6 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use model::DescriptorTable;
+use trace::event::Call;
+
+use super::{Judge, Said, files};
+use crate::image::roles::{self, Role};
+use crate::plan::is_directory_entries;
+
 /// Bytes of names that are remembered, and what each takes besides.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 const NAME_BYTES: usize = 64;
@@ -46,6 +53,49 @@ impl Contested {
     /// All of them.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &name[..])
+    }
+}
+
+impl Judge {
+    /// Takes note of a name that calls changed at one time.
+    pub fn is_contested(&mut self, name: &[u8]) {
+        self.learnt += u64::from(self.contested.add(name));
+    }
+
+    /// Whether nobody knows which file is behind a path.
+    pub fn may_be_another(&self, path: &[u8]) -> bool {
+        self.contested.concern(path)
+    }
+
+    /// All names of which nobody knows what they stand for.
+    pub fn contested(&self) -> impl Iterator<Item = &[u8]> {
+        self.contested.names()
+    }
+
+    /// Whether nobody knows which files a call is about, or which names it lists. Names that it changes
+    /// with those are known no better.
+    pub fn has_contested(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> bool {
+        if self.contested.is_empty() {
+            return false;
+        }
+        let role = roles::of(call.nr);
+        let lists = said.args.iter().any(|arg| is_directory_entries(arg.kind));
+        let is = |path: &[u8]| {
+            let in_it = lists || role == Role::Remove;
+            self.contested.concern(path) || in_it && self.contested.any_in(path)
+        };
+        let has = files(said, call, table).any(|file| is(&file.path))
+            || paths.iter().any(|(_, path)| is(path));
+        if has && matches!(role, Role::Rename | Role::HardLink) {
+            paths.iter().for_each(|(_, path)| self.is_contested(path));
+        }
+        has
     }
 }
 

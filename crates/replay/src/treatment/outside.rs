@@ -1,0 +1,124 @@
+//! Streams of which somebody has an end, or may have, whom the trace does not follow: what goes through
+//! them is answered from the trace.
+
+use std::collections::HashSet;
+
+use model::{Description, Origin};
+
+use super::{PLACEHOLDER, is_stream};
+use crate::plan::hash_of;
+
+/// Streams that are remembered.
+const STREAMS_MAX: usize = 1 << 18;
+
+/// Which stream it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Stream {
+    /// A pipe, by its path.
+    Named(u64),
+    /// A pair of sockets, by its number.
+    Pair(u64),
+}
+
+/// Those streams.
+#[derive(Default)]
+pub struct Outside {
+    known: HashSet<Stream>,
+    /// Those of which an end was sent in a message: whoever gets one cannot tell which it is.
+    sent: HashSet<Stream>,
+    /// Somebody outside has one that came in a message.
+    has_received: bool,
+}
+
+impl Outside {
+    /// Counts up with what is known.
+    pub fn learnt(&self) -> u64 {
+        self.known.len() as u64 + u64::from(self.has_received)
+    }
+
+    /// Whether an open file is one of them.
+    pub fn has(&self, description: &Description) -> bool {
+        let is_known = |stream| self.known.contains(&stream);
+        !self.known.is_empty() && which(description).is_some_and(is_known)
+    }
+
+    /// Takes note that an open file is had outside, if it is a stream.
+    pub fn add(&mut self, description: &Description) {
+        if self.known.len() >= STREAMS_MAX {
+            return;
+        }
+        match which(description) {
+            Some(stream) => _ = self.known.insert(stream),
+            // It came in a message; nobody knows of which pair it is.
+            None if description.origin == Origin::Passed => {
+                description.mark.set(PLACEHOLDER);
+                self.has_received = true;
+                self.known.extend(self.sent.drain());
+            }
+            None => {}
+        }
+    }
+
+    /// Whether somebody outside has one that came in a message: then no other that came so has a peer
+    /// that is sure to be here.
+    pub fn has_received(&self) -> bool {
+        self.has_received
+    }
+
+    /// Takes note that an open file was sent in a message.
+    pub fn sent(&mut self, description: &Description) {
+        if self.has_received {
+            self.add(description);
+        } else if self.sent.len() < STREAMS_MAX {
+            self.sent.extend(which(description));
+        }
+    }
+}
+
+fn which(description: &Description) -> Option<Stream> {
+    match description.origin {
+        // The numbers of both ends differ in the last bit.
+        Origin::SocketPair => Some(Stream::Pair(description.mark.get() | 1)),
+        Origin::Passed => None,
+        _ => is_stream(description).then(|| Stream::Named(hash_of(&description.path))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn open(origin: Origin, path: &str, mark: u64) -> Description {
+        let mut open = Description::default();
+        (open.origin, open.path, open.mark) = (origin, path.into(), Cell::new(mark));
+        open
+    }
+
+    #[test]
+    fn both_ends_are_had_outside() {
+        let mut outside = Outside::default();
+        outside.add(&open(Origin::Pipe, "pipe:[3]", 0));
+        outside.add(&open(Origin::SocketPair, "socket:[]", 4));
+        outside.add(&open(Origin::Path, "/a/file", 0));
+        assert_eq!(outside.learnt(), 2);
+        for (origin, path, mark, is) in [
+            (Origin::Pipe, "pipe:[3]", 0, true),
+            (Origin::Pipe, "pipe:[4]", 0, false),
+            (Origin::SocketPair, "socket:[]", 5, true),
+            (Origin::SocketPair, "socket:[]", 6, false),
+            (Origin::Path, "/a/file", 0, false),
+        ] {
+            assert_eq!(outside.has(&open(origin, path, mark)), is, "{path} {mark}");
+        }
+        let passed = open(Origin::Passed, "received", 0);
+        let sent = [6, 8].map(|mark| open(Origin::SocketPair, "socket:[]", mark));
+        outside.sent(&sent[0]);
+        assert!(!outside.has(&sent[0]));
+        outside.add(&passed);
+        outside.sent(&sent[1]);
+        assert_eq!(passed.mark.get(), PLACEHOLDER);
+        assert!(outside.has(&sent[0]) && outside.has(&sent[1]));
+    }
+}
