@@ -34,6 +34,8 @@ fn attacks() -> Vec<(String, String)> {
         ("reads_secret", format!("read-secret '{secret}'")),
         ("attaches_all", "attach-all".to_owned()),
         ("reaches_others", "reach-others".to_owned()),
+        ("gains_by_exec", format!("gain-by-exec '{secret}' ./gained secret")),
+        ("names_roots_process", "name-others as-roots /bin/true".to_owned()),
         ("scribbles", "scribble 1".to_owned()),
         ("scribbles_otherwise", "scribble 99".to_owned()),
         ("speaks_for_root_exec", "speak-for $$ 1".to_owned()),
@@ -50,7 +52,7 @@ fn attacks() -> Vec<(String, String)> {
             format!("unshare --ipc {AS_NOBODY} ./border {attack}"),
         ));
     }
-    for (name, attack) in &kinds[..7] {
+    for (name, attack) in &kinds[..9] {
         all.push((format!("two_users/{name}"), format!("{AS_TWO} ./border {attack}")));
         all.push((
             format!("another_user_namespace/{name}"),
@@ -94,6 +96,10 @@ fn build(place: &Place) -> Result<PathBuf, Complaint> {
     Ok(target)
 }
 
+/// A program that its group lets read the secret, and that tells it.
+const GAINED: &str =
+    "cp /bin/cat gained; chgrp 4242 gained secret; chmod 2755 gained; chmod 640 secret";
+
 /// Root's own work, from beginning to end beside the attack.
 const WORK: &str = "i=0; while [ $i -lt 150 ]; do /bin/true || echo died; i=$((i+1)); done";
 
@@ -101,7 +107,7 @@ fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     build(&place)?;
     let script = format!(
-        "umask 077; echo '{SECRET}' > secret; {attack} > said & {WORK}; wait $!; echo $?; id -u; cat said"
+        "umask 077; echo '{SECRET}' > secret; {GAINED}; {attack} > said & {WORK}; wait $!; echo $?; id -u; cat said"
     );
     let trace = place.trace("attack.rnt");
     let mut record = place.command(&stage.reenact);
@@ -116,6 +122,19 @@ fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
     // Whatever was done to the attackers' own arena: root's execs are all there.
     let info = Info::of(stage, &trace)?;
     ensure!(info.count("execve") >= 150, "{} execs", info.count("execve"));
+    first_process_is_roots(stage, &place)
+}
+
+/// What the trace says of the first process is what is so of root's shell.
+fn first_process_is_roots(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let mut show = place.command(&stage.reenact);
+    show.args(["show", "--json", "--data", "none"]).arg(place.trace("attack.rnt"));
+    let shown = place.run(&mut show)?.success("show")?;
+    for line in shown.text().lines().filter(|line| line.contains("\"state\"")) {
+        let event: serde_json::Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let is_first = event["type"] == "state" && event["process"] == 1;
+        ensure!(!is_first || event["uids"][0] == 0, "root's first process is {}", event["uids"]);
+    }
     Ok(())
 }
 

@@ -55,6 +55,25 @@ pub(crate) fn parse(text: &[u8]) -> Option<Status> {
     None
 }
 
+/// The capabilities that a thread may use, as a bit mask. `None`: there is no such thread.
+pub fn permitted(tid: i32) -> Option<u64> {
+    let text = fs::read(format!("/proc/{tid}/status")).ok()?;
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let value = lines.find_map(|line| line.strip_prefix(b"CapPrm:"))?;
+    u64::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 16).ok()
+}
+
+/// Whether the kernel told the program of a process that it was started with other rights than who
+/// started it has.
+pub fn is_secure(pid: i32) -> io::Result<bool> {
+    let words = fs::read(format!("/proc/{pid}/auxv"))?;
+    let (pairs, _) = words.as_chunks::<16>();
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let found = pairs.iter().find(|pair| word(&pair[..8]) == libc::AT_SECURE);
+    // Who was not told so in our words may have been in others.
+    Ok(found.is_none_or(|pair| word(&pair[8..]) != 0))
+}
+
 fn four<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<[u32; 4]> {
     let mut ids = [0; 4];
     for id in &mut ids {
@@ -121,5 +140,6 @@ mod tests {
         let status = read(pid).unwrap();
         assert_eq!((status.process, status.innermost()), (pid, Some(pid)));
         assert!(!status.dead && proc_is_ours() && began(pid).unwrap().is_some());
+        assert!(!is_secure(pid).unwrap() && permitted(pid).is_some());
     }
 }

@@ -11,6 +11,7 @@
 mod alarm;
 mod analyst;
 mod domain;
+mod guests;
 mod image;
 mod launch;
 mod mappings;
@@ -25,6 +26,7 @@ mod profiles;
 mod program;
 mod ptrace;
 mod published;
+mod rights;
 mod segment;
 mod serve;
 mod signals;

@@ -25,6 +25,12 @@ impl Supervisor {
         crate::domain::Users::of(&identity.credentials) == Some(users)
     }
 
+    /// The number of the process that a slot's thread says it is of, if it may say so; else none's.
+    pub(crate) fn process_in(&self, slot: usize) -> u32 {
+        let process = place::process_number(self.slot(slot));
+        if self.guests.may_name(slot / SLOTS, process) { process } else { 0 }
+    }
+
     /// The domain where a thread with these ids belongs.
     pub(crate) fn domain_of(
         &mut self,
@@ -42,15 +48,19 @@ impl Supervisor {
         &mut self,
         domain: usize,
         slot: usize,
+        pid: i32,
         observer: &mut dyn Observer,
     ) -> Result<usize, Refusal> {
         if slot / SLOTS == domain {
             return Ok(slot);
         }
+        let process = self.process_in(slot);
         let arena = self.domains.get(domain).arena;
         let no_slot = || Refusal::NoArena(io::ErrorKind::StorageFull.into());
         let index = arena.reserve_slot().ok_or_else(no_slot)?;
         copy_slot(self.slot(slot), arena.slot(index));
+        arena.slot(index).process.store(process, Ordering::Relaxed);
+        self.guests.admit(domain, process, pid);
         let moved = domain * SLOTS + index;
         let noted = observer.moved(slot, moved, arena);
         if self.wait_for_recorder(&noted, observer) {
@@ -70,7 +80,7 @@ impl Supervisor {
     ) -> u32 {
         let slot = self.slot(index);
         let [socket, helper] = [1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
-        let process = place::process_number(slot);
+        let process = self.process_in(index);
         let helper = if helper == 0 { None } else { self.global_tid(slot, helper) };
         match self.follow(tid, index, helper.zip(i32::try_from(socket).ok()), observer) {
             Ok(reply) => reply,
@@ -113,7 +123,7 @@ impl Supervisor {
             if !of_same {
                 return Err(stranger());
             }
-            let moved = self.move_to(domain, index, observer)?;
+            let moved = self.move_to(domain, index, identity.process, observer)?;
             let patience = self.patience.clone();
             let sent = self.message_to(moved);
             let sent = sent.and_then(|m| m.send_to_thread(helper, socket, &patience));
@@ -125,7 +135,7 @@ impl Supervisor {
                 }
             };
         };
-        let moved = self.move_to(domain, index, observer)?;
+        let moved = self.move_to(domain, index, identity.process, observer)?;
         let slot = self.slot(index);
         slot.request_args[0].store(segment, Ordering::Relaxed);
         slot.request_args[1].store((moved % SLOTS) as u64, Ordering::Relaxed);

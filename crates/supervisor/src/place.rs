@@ -27,6 +27,8 @@ pub enum Refusal {
     NotX86_64,
     #[error("no memory could be shared with it: {0}")]
     NoArena(io::Error),
+    #[error("it gains rights when it starts")]
+    GainsRights,
     #[error("it needs memory of its own, and the recorder has stopped")]
     Stopped,
     #[error("its memory is not as expected: {0}")]

@@ -54,8 +54,13 @@ impl Supervisor {
         let placed = self
             .domain_of(&credentials, now_in, same_ipc)
             .map_err(place::Refusal::NoArena)
+            .and_then(|domain| match tracee.rights.are_exceeded(pid, &credentials) {
+                Ok(false) => Ok(domain),
+                Ok(true) => Err(place::Refusal::GainsRights),
+                Err(error) => Err(place::Refusal::Memory(error)),
+            })
             .and_then(|domain| {
-                slot = self.move_to(domain, slot, observer)?;
+                slot = self.move_to(domain, slot, pid, observer)?;
                 self.place(pid, Tracee { slot, ..tracee })
             });
         self.end_placing(pid, Tracee { slot, ..tracee }, placed, observer);
@@ -169,8 +174,8 @@ impl Supervisor {
 
     /// The image of a thread that stands there runs unrecorded: its thread is at its end for us.
     fn refuse(&self, pid: i32, slot: usize, refusal: &place::Refusal, observer: &mut dyn Observer) {
+        observer.not_followed(pid as u32, self.process_in(slot), &refusal.to_string());
         let slot = self.slot(slot);
-        observer.not_followed(pid as u32, place::process_number(slot), &refusal.to_string());
         // Of a process that is gone the recorder knows; its slot may be another's by now.
         if !is_dead(pid) {
             slot.state.store(ring::slot_state::ENDED, Ordering::Release);

@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use kin::{Credentials, Kin, Patience, Relation, status};
+use kin::{Credentials, Identity, Kin, Patience, Relation, status};
 use ring::{Arena, SLOTS, Slot, answer, request};
 
 use crate::analyst::Analyst;
 use crate::domain::Domains;
+use crate::guests::Guests;
 use crate::launch::{self, LaunchError, Program};
 use crate::mounts::Mounts;
 use crate::placing::Placing;
 use crate::published::{Published, Sendable};
+use crate::rights::Rights;
 use crate::signals::Signal;
 use crate::{Error, Image, place, profiles, ptrace, signals, sleep};
 
@@ -59,6 +61,8 @@ pub(crate) struct Tracee {
     pub(crate) slot: usize,
     /// Number of its process in the recording.
     pub(crate) process: u32,
+    /// What it may do before its exec.
+    pub(crate) rights: Rights,
     /// It is to be let go at its next stop.
     pub(crate) leaving: bool,
     /// Its bootstrap is on the way to the call that we wait for, and has stopped so often.
@@ -66,8 +70,8 @@ pub(crate) struct Tracee {
 }
 
 impl Tracee {
-    fn new(slot: usize, process: u32) -> Tracee {
-        Tracee { slot, process, leaving: false, bootstrap: None }
+    fn new(slot: usize, process: u32, rights: Rights) -> Tracee {
+        Tracee { slot, process, rights, leaving: false, bootstrap: None }
     }
 }
 
@@ -100,6 +104,7 @@ pub struct Supervisor {
     /// Once there was a thread that cannot attach segments.
     pub(crate) sendable: Option<Sendable>,
     pub(crate) domains: Domains,
+    pub(crate) guests: Guests,
     pub(crate) analyst: Analyst,
     pub(crate) tracees: HashMap<i32, Tracee>,
     program: i32,
@@ -160,6 +165,7 @@ impl Supervisor {
             published,
             sendable: None,
             domains,
+            guests: Guests::default(),
             tracees: HashMap::new(),
             program: 0,
             program_status: None,
@@ -216,7 +222,8 @@ impl Supervisor {
             return Err(Error::System { what, source: error }.into());
         }
         self.kin.add(held.pid);
-        self.tracees.insert(held.pid, Tracee::new(index, process));
+        let rights = Rights::before(held.pid, &kin::own_credentials());
+        self.tracees.insert(held.pid, Tracee::new(index, process, rights));
         held.go();
         while !self.program_began {
             self.turn(observer, |supervisor| {
@@ -436,7 +443,7 @@ impl Supervisor {
                 Err(NotAttached::Yet) => return false,
             },
             // Nobody waits.
-            request::MODULE if matches!(self.who_asks(tid, index), Some((Relation::Ours, _))) => {
+            request::MODULE if matches!(self.who_asks(tid, index), Some((Relation::Ours, ..))) => {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
                 self.analyst.look_at(tid, site);
             }
@@ -449,15 +456,15 @@ impl Supervisor {
         true
     }
 
-    /// What a thread that asks through a slot is to us, and its process. `None`: there is no such
-    /// thread.
-    fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, i32)> {
+    /// What a thread that asks through a slot is to us, and who it is. `None`: there is no such thread.
+    fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, Identity)> {
         let identity = self.kin.identify(tid)?;
-        let relation = match self.speaks_through(slot, &identity) {
+        let named = self.guests.may_name(slot / SLOTS, place::process_number(self.slot(slot)));
+        let relation = match named && self.speaks_through(slot, &identity) {
             true => self.kin.relation(identity.process),
             false => Relation::Stranger,
         };
-        Some((relation, identity.process))
+        Some((relation, identity))
     }
 
     /// The thread in a slot does not execute its program after all.
@@ -483,14 +490,15 @@ impl Supervisor {
         observer: &mut dyn Observer,
     ) -> Result<i32, NotAttached> {
         // Else it is gone, or about to be.
-        let (relation, pid) =
+        let (relation, identity) =
             self.who_asks(tid, index).ok_or(NotAttached::Reply(answer::REFUSED))?;
-        let process = place::process_number(self.slot(index));
+        let process = self.process_in(index);
         if relation == Relation::Ours {
             match ptrace::seize(tid) {
                 Ok(()) => {
-                    self.tracees.insert(tid, Tracee::new(index, process));
-                    return Ok(pid);
+                    let rights = Rights::before(tid, &identity.credentials);
+                    self.tracees.insert(tid, Tracee::new(index, process, rights));
+                    return Ok(identity.process);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
                     return Err(NotAttached::Yet);
