@@ -298,7 +298,7 @@ static int gain_by_exec(const char *secret, char **words) {
     }
     int status;
     waitpid(pid, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return got("nothing: the attack was not made");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) >= 3) return got("nothing: the attack was not made");
     sleep(1);
     return secret ? read_secret(secret) : 0;
 }
