@@ -331,6 +331,7 @@ mod tests {
             "userfaultfd",
             "keyctl",
             "socket",
+            "bind",
             "connect",
             "kill",
             "tkill",
