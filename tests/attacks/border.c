@@ -360,18 +360,162 @@ static int fuzz(uint64_t seed, int milliseconds) {
     return 0;
 }
 
+static int try_as_it_is(const char *kind, const char *spelled_otherwise) {
+    // The secret stands in our arguments, and so in our own arena, in another spelling.
+    char secret[64] = {0};
+    for (size_t i = 0; i < 63 && spelled_otherwise[i]; i++) secret[i] = spelled_otherwise[i] ^ 1;
+    return !strcmp(kind, "read-secret") ? read_secret(secret)
+           : !strcmp(kind, "write-code") ? write_code()
+           : !strcmp(kind, "scribble")   ? scribble("7")
+                                         : 2;
+}
+
+// Root gives up its rights without an exec, and tries the rest.
+static const char *kind, *secret_spelled_otherwise;
+
+static int become_and_try(int by_steps) {
+    look();
+    struct map before[16];
+    int count_before = count, failed = 0;
+    memcpy(before, maps, sizeof before);
+    int done = by_steps ? seteuid(0) == 0 && setuid(0) == 0 : syscall(SYS_setresuid, 65534, 65534, 65534) == 0;
+    if (!done) return got("nothing: the user did not change");
+    look();
+    for (int i = 0; i < count_before; i++)
+        for (int n = 0; n < count; n++)
+            if (before[i].rights[1] == 'w' && maps[n].rights[1] == 'w' && before[i].inode == maps[n].inode)
+                failed |= got("the arena of root's programs");
+    return failed | try_as_it_is(kind, secret_spelled_otherwise);
+}
+
+static volatile int turns, enough;
+static int ends[2];
+
+// What a process that shares our memory does meanwhile: execute, wait to be killed, or work on.
+static int beside(void *what) {
+    if (!strcmp(what, "executes")) execl("/bin/sleep", "sleep", "1", NULL);
+    while (!strcmp(what, "is-killed")) pause();
+    for (; !enough; turns++) getppid();
+    return 0;
+}
+
+static int become_beside(char *what) {
+    static char stack[64 << 10];
+    char byte;
+    if (pipe2(ends, O_CLOEXEC)) return 2;
+    pid_t other = clone(beside, stack + sizeof stack, CLONE_VM | SIGCHLD, what);
+    if (other < 0) return 2;
+    close(ends[1]);
+    siginfo_t info;
+    if (!strcmp(what, "executes") && read(ends[0], &byte, 1) != 0) return 2;
+    if (!strcmp(what, "is-killed") && (kill(other, SIGKILL) || waitid(P_PID, other, &info, WEXITED | WNOWAIT)))
+        return 2;
+    while (!strcmp(what, "works-on") && turns < 1000) usleep(1000);
+    int failed = become_and_try(0);
+    int after = turns + 1000;
+    int waits = strcmp(what, "works-on") ? 0 : 10000;
+    for (; waits && turns < after; waits--) usleep(1000);
+    if (!strcmp(what, "works-on") && !waits) failed |= got("the end of a process that shares our memory");
+    enough = 1;
+    return failed;
+}
+
+// In a child of its own; its result is ours.
+static int in_child(int (*work)(int), int argument, void (*meanwhile)(pid_t)) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        int failed = work(argument);
+        fflush(stdout);
+        _exit(failed);
+    }
+    if (meanwhile) meanwhile(child);
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return got("the end of a child");
+    return WEXITSTATUS(status);
+}
+
+static int to_child[2], to_maker[2];
+
+static int left_behind(void *unused) {
+    (void)unused;
+    char byte;
+    close(to_child[1]);
+    if (read(to_child[0], &byte, 1) != 0) _exit(2);
+    unsigned char failed = become_and_try(0);
+    fflush(stdout);
+    _exit(write(to_maker[1], &failed, 1) != 1);
+}
+
+// Its maker, with whom it shares memory, is gone.
+static int make_and_leave(int unused) {
+    static char stack[64 << 10];
+    (void)unused;
+    _exit(clone(left_behind, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL) < 0);
+}
+
+static int become_when_left(void) {
+    unsigned char failed = 2;
+    if (pipe2(to_child, O_CLOEXEC) || pipe2(to_maker, O_CLOEXEC)) return 2;
+    if (in_child(make_and_leave, 0, NULL)) return 2;
+    close(to_child[1]);
+    return read(to_maker[0], &failed, 1) == 1 ? failed : 2;
+}
+
+static int when_told(int by_steps) {
+    char byte;
+    if (read(to_child[0], &byte, 1) != 1) return 2;
+    return become_and_try(by_steps);
+}
+
+// A tracer that comes and goes again.
+static void trace(pid_t child) {
+    usleep(100000);
+    int done = ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0 && ptrace(PTRACE_INTERRUPT, child, NULL, NULL) == 0 &&
+               waitpid(child, NULL, __WALL) == child && ptrace(PTRACE_DETACH, child, NULL, NULL) == 0;
+    if (!done || write(to_child[1], "x", 1) != 1) kill(child, SIGKILL);
+}
+
+static int ask_to_be_traced(int unused) {
+    (void)unused;
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL)) return 2;
+    return become_and_try(0);
+}
+
+// Ids are others there than outside, and root's are none.
+static int in_user_namespace(int by_steps) {
+    if (unshare(CLONE_NEWUSER) || write(to_maker[1], "x", 1) != 1) return 2;
+    return when_told(by_steps);
+}
+
+static void map_users(pid_t child) {
+    char path[40], byte;
+    if (read(to_maker[0], &byte, 1) != 1) return;
+    snprintf(path, sizeof path, "/proc/%d/uid_map", child);
+    int fd = open(path, O_WRONLY);
+    const char map[] = "0 100000 65536";
+    if (write(fd, map, strlen(map)) < 0 || write(to_child[1], "x", 1) != 1) kill(child, SIGKILL);
+    close(fd);
+}
+
+static int become(char *way) {
+    if (!strcmp(way, "at-once")) return become_and_try(0);
+    if (!strncmp(way, "beside-", 7)) return become_beside(way + 7);
+    if (!strcmp(way, "when-left")) return become_when_left();
+    if (!strcmp(way, "asking-to-be-traced")) return in_child(ask_to_be_traced, 0, NULL);
+    if (pipe2(to_child, O_CLOEXEC) || pipe2(to_maker, O_CLOEXEC)) return 2;
+    if (!strcmp(way, "traced-before")) return in_child(when_told, 0, trace);
+    if (!strcmp(way, "unmapped")) return in_child(in_user_namespace, 0, map_users);
+    if (!strcmp(way, "unmapped-by-steps")) return in_child(in_user_namespace, 1, map_users);
+    return 2;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     look();
     int failed = 2;
     if (!strcmp(argv[1], "write-code")) failed = count < 3 ? got("too little memory of ours") : write_code();
     if (!strcmp(argv[1], "grow-arena")) failed = grow_arena();
-    if (!strcmp(argv[1], "read-secret")) {
-        // The secret stands in our arguments, and so in our own arena, in another spelling.
-        char secret[64] = {0};
-        for (size_t i = 0; i < 63 && argv[2][i]; i++) secret[i] = argv[2][i] ^ 1;
-        failed = read_secret(secret);
-    }
+    if (!strcmp(argv[1], "read-secret")) failed = try_as_it_is(argv[1], argv[2]);
     if (!strcmp(argv[1], "attach-all")) failed = attach_all();
     if (!strcmp(argv[1], "gain-by-exec")) {
         char secret[64] = {0};
@@ -383,16 +527,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "scribble")) failed = scribble(argv[2]);
     if (!strcmp(argv[1], "speak-for")) failed = speak_for(argv[2], argv[3]);
     if (!strcmp(argv[1], "fuzz")) failed = fuzz(strtoull(argv[2], NULL, 0), atoi(argv[3]));
-    if (!strcmp(argv[1], "become-and")) {
-        // Root gives up its rights without an exec, then tries the rest.
-        if (argc < 4 || syscall(SYS_setresuid, 65534, 65534, 65534) != 0) return 2;
-        look();
-        char secret[64] = {0};
-        for (size_t i = 0; i < 63 && argv[3][i]; i++) secret[i] = argv[3][i] ^ 1;
-        failed = !strcmp(argv[2], "read-secret") ? read_secret(secret)
-                 : !strcmp(argv[2], "write-code") ? write_code()
-                 : !strcmp(argv[2], "scribble")   ? scribble("7")
-                                                  : 2;
+    if (!strcmp(argv[1], "become") && argc == 5) {
+        kind = argv[3], secret_spelled_otherwise = argv[4];
+        failed = become(argv[2]);
     }
     if (failed == 0) printf("held\n");
     return failed;

@@ -25,6 +25,18 @@ const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
 /// The same with the user ids of two users, and for a while.
 const AS_TWO: &str = "setpriv --ruid=65533 --euid=65534 --regid=65534 --clear-groups";
 
+/// How else root becomes nobody without an exec: beside a process that shares its memory, after its end,
+/// where a tracer is or was, and where ids are others.
+const BECOME: [&str; 7] = [
+    "beside-executes",
+    "beside-is-killed",
+    "beside-works-on",
+    "when-left",
+    "asking-to-be-traced",
+    "unmapped",
+    "unmapped-by-steps",
+];
+
 /// A name, and the attack as the shell starts it in the background.
 fn attacks() -> Vec<(String, String)> {
     let secret = spelled_otherwise();
@@ -59,13 +71,15 @@ fn attacks() -> Vec<(String, String)> {
             format!("{AS_NOBODY} unshare --user --map-root-user ./border {attack}"),
         ));
     }
-    for (name, kind) in
-        [("reads_secret", "read-secret"), ("writes_code", "write-code"), ("scribbles", "scribble")]
-    {
+    let kinds =
+        [("reads_secret", "read-secret"), ("writes_code", "write-code"), ("scribbles", "scribble")];
+    let at_once = kinds.map(|(name, kind)| (name.to_owned(), "at-once", kind));
+    let otherwise = BECOME.map(|how| (format!("reads_secret_{how}"), how, "read-secret"));
+    for (name, how, kind) in at_once.into_iter().chain(otherwise) {
         for (way, before) in [("", ""), ("_in_another_ipc_namespace", "unshare --ipc ")] {
             all.push((
                 format!("without_exec/{name}{way}"),
-                format!("{before}./border become-and {kind} '{secret}'"),
+                format!("{before}./border become {how} {kind} '{secret}'"),
             ));
         }
     }

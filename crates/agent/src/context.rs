@@ -171,6 +171,8 @@ pub struct Context {
     /// For a child that shares memory: its handlers are reset; it is a process of its own.
     pub clear_handlers: bool,
     pub new_process: bool,
+    /// Processes that share our memory and wait until this one leaves it, the next one first.
+    pub waiting_makers: Makers,
     /// This thread's area is in use; see `ThreadArea`.
     pub area_state: AtomicU32,
 }
@@ -249,6 +251,10 @@ pub const AREAS: usize = 8192;
 /// Most arenas that are mapped in one address space at the same time.
 pub const ARENAS: usize = 8;
 
+/// Of the makers of a vfork child that was made by vfork children, so many are known.
+pub const MAKERS: usize = 4;
+pub type Makers = [*mut Process; MAKERS];
+
 /// What all that share the memory share.
 #[repr(C, align(4096))]
 pub struct Space {
@@ -264,6 +270,8 @@ pub struct Space {
     pub catalog: Option<Catalog>,
     /// Arenas that are mapped: more than one while threads of several users share this memory.
     pub arenas: [AtomicU64; ARENAS],
+    /// The size of each.
+    pub arena_bytes: AtomicU64,
     pub sites: Sites,
     pub maps: Maps,
     pub statuses: status::Files,

@@ -17,7 +17,7 @@ use ring::TEXTS;
 use crate::context::{Context, phase, space};
 use crate::maps::Map;
 use crate::stream::Stream;
-use crate::{clock, entry, entry_quiet, memory, sites, sys, tracing};
+use crate::{clock, entry, entry_quiet, memory, sites, sys, tracing, users};
 
 /// Places that a file's code may be noted at.
 const PLACES: usize = 4;
@@ -144,6 +144,7 @@ pub fn tell(context: &mut Context, is_left: bool) {
 
 /// At the end of a call, with signals masked: the process goes on without us, once this is left.
 pub fn leave(context: &mut Context, base: u64) {
+    users::give_up(context);
     tracing::hand_over(context);
     space().patched_enough.store(true, Ordering::Relaxed);
     context.entry = entry::bypass();
@@ -156,6 +157,7 @@ pub fn leave(context: &mut Context, base: u64) {
 
 /// The same before the first instruction of a program.
 pub fn leave_at_start(context: &mut Context) {
+    users::give_up(context);
     tracing::hand_over(context);
     // SAFETY: nothing of ours needs it any more.
     unsafe { core::arch::asm!("wrgsbase {}", in(reg) 0u64, options(nostack)) };

@@ -8,7 +8,7 @@ use ring::slot_state;
 
 use crate::call::{count, enter, exit as record_exit, make};
 use crate::context::{
-    AREAS, Context, Frame, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
+    AREAS, Context, Frame, MAKERS, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
 };
 use crate::stream::{self, Stream};
 use crate::sys::needed;
@@ -142,7 +142,8 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let ret = unsafe { entry::reenact_fork(frame.rax, &args) };
     if ret == 0 {
         forget_other_threads(context);
-        users::forget_unused(context);
+        context.tgid = 0;
+        users::forget_unused();
         if wish.flags & CLONE_CLEAR_SIGHAND != 0 {
             signals::clear_handlers(context);
         }
@@ -222,6 +223,14 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     new.altstack = if vfork { context.altstack } else { NO_ALTSTACK };
     new.clear_handlers = wish.flags & CLONE_CLEAR_SIGHAND != 0;
     new.new_process = !thread;
+    new.waiting_makers = match (vfork, thread) {
+        (true, _) => {
+            let [first, second, third, _] = context.waiting_makers;
+            [context.process, first, second, third]
+        }
+        (false, true) => context.waiting_makers,
+        (false, false) => [core::ptr::null_mut(); MAKERS],
+    };
     new.tgid = 0;
     if wish.flags & u64::from(raw::CLONE_SIGHAND) != 0 && thread {
         new.process = context.process;
@@ -252,7 +261,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         // A vfork child has left this memory, or never was.
         child.context.process().users.fetch_sub(1, Ordering::AcqRel);
         child.context.area_state.store(area::FREE, Ordering::Release);
-        users::forget_unused(context);
+        users::forget_unused();
     }
     record_exit(context, row, &args, ret);
     ret
@@ -417,6 +426,7 @@ fn new_area() -> Option<&'static mut ThreadArea> {
 /// Makes an area somebody's, before another thread looks: neither free, nor of a process that is
 /// gone, as what its last user left there may tell.
 fn claim(context: &mut Context) {
+    context.arena = None;
     context.new_process = false;
     context.tgid = 0;
     context.area_state.store(area::USED, Ordering::Release);
@@ -441,7 +451,9 @@ pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
     }
     if nr as u32 == raw::__NR_exit {
         context.process().users.fetch_sub(1, Ordering::AcqRel);
+        (context.arena, context.slot, context.silent) = (None, None, true);
         context.area_state.store(area::LEAVING, Ordering::Release);
+        users::forget_unused();
     }
     make(context, nr, &args)
 }

@@ -23,7 +23,7 @@ use crate::deliver::{UContext, install_ours, set_action, si_code};
 use crate::guards::{self, Dispatch};
 use crate::signals::{self, ALWAYS_OURS, SIG_DFL, SIG_IGN};
 use crate::stream::Stream;
-use crate::{clock, entry, helper, start, sys};
+use crate::{clock, entry, helper, start, sys, users};
 
 /// From linux/ptrace.h.
 const PTRACE_SEIZE: u32 = 0x4206;
@@ -68,6 +68,7 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     exit(context, row, args, ret);
     if traced {
         tell(context, context.tid);
+        users::give_up(context);
     }
     let own = traced && handed_over;
     sys::set_mask(if own { context.mask } else { real_mask(context.mask) });

@@ -1,25 +1,35 @@
 //! Calls that change the user.
 //!
 //! An arena is shared by programs of one user. A thread that becomes another one gets another
-//! arena, and the former goes from its memory as soon as no thread is left there that could still
-//! be the former user: such a thread's memory is open to it anyway.
+//! arena, and the former goes from its memory as soon as no thread of its process is left there that
+//! could still be the former user: such a thread's memory is open to it anyway.
+//!
+//! Other processes that share the memory may be dead or execute another program at any time, and
+//! nobody would hear of it. So they do not keep an arena there, unless they wait for us as the makers
+//! of vfork children do: what is mapped in its place is memory that nobody reads, and they go quiet.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
+use events::record::{GapWhy, Header, RecordKind, unfollowed};
 use linux_raw_sys::general as raw;
 use ring::{Arena, SLOTS, answer, request, slot_state};
 
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, Space, area, mask_all, phase, real_mask, space};
+use crate::context::{
+    Context, Frame, Makers, Process, Space, area, mask_all, phase, real_mask, space,
+};
 use crate::helper::{self, Helper};
 use crate::stream::Stream;
 use crate::sys::needed;
-use crate::{exec, sys};
+use crate::{clock, exec, sys};
 
 /// setuid, setreuid and setresuid by `int 0x80`, with ids of two bytes and of four.
 pub const OLD_CALLS: [u64; 6] = [23, 70, 164, 203, 208, 213];
 
 const ESRCH: i64 = -3;
+
+/// What the kernel shows for users that have no id in the program's user namespace.
+const OVERFLOW_UID: u32 = 65534;
 
 /// Real, effective and saved user.
 type Ids = [u32; 3];
@@ -41,7 +51,7 @@ pub fn watched(
     may_change: bool,
     make: impl FnOnce(&mut Context) -> i64,
 ) -> i64 {
-    if !may_change || context.arena.is_none() {
+    if !may_change {
         return make(context);
     }
     let before = ids();
@@ -51,8 +61,8 @@ pub fn watched(
     let ret = make(context);
     if ret == 0 {
         let after = ids();
-        if before.is_none() || before != after {
-            follow(context, before, after);
+        if !is_certainly_the_same(context, before, after) {
+            follow(context);
         }
     }
     sys::set_mask(real_mask(context.mask));
@@ -71,20 +81,26 @@ fn ids() -> Option<Ids> {
 
 /// Whether this thread could still become another user.
 pub fn may_change() -> bool {
-    ids().is_none_or(|[real, effective, saved]| {
-        effective == 0 || real != effective || saved != effective
+    ids().is_none_or(|ids @ [real, effective, saved]| {
+        effective == 0 || real != effective || saved != effective || ids.contains(&OVERFLOW_UID)
     })
 }
 
-fn follow(context: &mut Context, before: Option<Ids>, after: Option<Ids>) {
-    let can_be_root = |ids: Option<Ids>| ids.is_some_and(|ids| ids.contains(&0));
-    let Some(arena) = context.arena else { return };
-    let of_root = arena.control().of_root.load(Ordering::Relaxed) != 0;
-    if of_root && can_be_root(before) && can_be_root(after) {
-        return;
+/// Whether the users belong where they belonged before. The ids are those of the program's own user
+/// namespace, whose root may be anybody, so little can be told by them.
+fn is_certainly_the_same(context: &Context, before: Option<Ids>, after: Option<Ids>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return false };
+    if before == after && !before.contains(&OVERFLOW_UID) {
+        return true;
     }
-    if context.silent || sys::is_quiet() {
-        return leave(context);
+    // Who was nobody else was root: then id 0 is root's, and who has it can become root.
+    let of_root = |arena: Arena| arena.control().of_root.load(Ordering::Relaxed) != 0;
+    before == [0; 3] && after.contains(&0) && context.arena.is_some_and(of_root)
+}
+
+fn follow(context: &mut Context) {
+    if context.arena.is_none() || context.silent || sys::is_quiet() {
+        return leave_as_another(context);
     }
     let tid = u64::from(context.tid);
     let found = match exec::ask(context, request::USER_CHANGED, [tid, 0, 0, 0, 0, 0]) {
@@ -95,7 +111,7 @@ fn follow(context: &mut Context, before: Option<Ids>, after: Option<Ids>) {
     };
     match found {
         Some((at, index)) => go_on_in(context, at, index),
-        None => leave(context),
+        None => leave_as_another(context),
     }
 }
 
@@ -110,11 +126,12 @@ fn attached(context: &Context) -> Option<(u64, usize)> {
 /// Goes on in another arena.
 fn go_on_in(context: &mut Context, at: u64, index: usize) {
     let Some(former) = context.arena else { return };
+    let mut others_quiet = false;
     // SAFETY: an arena of this recording: all are of the same size.
     let arena = unsafe { Arena::at(at as *mut u8, former.pool_chunks()) };
     if index >= SLOTS || arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC {
         sys::call(raw::__NR_munmap, [at, bytes_of(arena), 0, 0, 0, 0]);
-        return leave(context);
+        return leave_as_another(context);
     }
     let space = space();
     sys::keep_out_of_cores(arena.base() as u64, bytes_of(arena));
@@ -128,23 +145,49 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
         slot.context.store(context.this as u64, Ordering::Relaxed);
         context.slot = Some(slot);
         context.slot_index = index;
-        unmap_unused(space, former.pool_chunks());
+        others_quiet = unmap_unused(space, &Keep::of_process(context));
     });
     Stream::open(context);
+    if others_quiet && !context.silent {
+        let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
+        Stream::record(context, &[head, clock::now(context), unfollowed::SHARED_MEMORY]);
+        Stream::publish(context);
+    }
 }
 
 /// Ends the recording of this thread, and lets go of its arena.
 pub fn leave(context: &mut Context) {
-    let Some(arena) = context.arena.take() else { return };
+    end_slot(context);
+    drop_arena(context, Keep::All);
+}
+
+/// The same for one that has become another user.
+fn leave_as_another(context: &mut Context) {
+    end_slot(context);
+    drop_arena(context, Keep::of_process(context));
+}
+
+fn end_slot(context: &mut Context) {
     if let Some(slot) = context.slot.take()
         && !context.silent
     {
         slot.state.store(slot_state::ENDED, Ordering::Release);
     }
+}
+
+/// The same where nobody will hear of this process's calls any more. Its other threads are not
+/// recorded either. Its end is still told.
+pub fn give_up(context: &mut Context) {
+    context.slot = None;
+    drop_arena(context, Keep::OfMakers(context.waiting_makers));
+}
+
+fn drop_arena(context: &mut Context, keep: Keep) {
+    context.arena = None;
     context.silent = true;
     if !sys::denies(needed::UNMAPPING) {
         let space = space();
-        space.lock.with(|| unmap_unused(space, arena.pool_chunks()));
+        space.lock.with(|| unmap_unused(space, &keep));
     }
 }
 
@@ -154,41 +197,103 @@ fn bytes_of(arena: Arena) -> u64 {
 
 /// An arena was mapped. False: there is no place left to note it.
 pub fn remember(arena: Arena) -> bool {
-    let free = space().arenas.iter().find(|at| at.load(Ordering::Relaxed) == 0);
+    let space = space();
+    space.arena_bytes.store(bytes_of(arena), Ordering::Relaxed);
+    let free = space.arenas.iter().find(|at| at.load(Ordering::Relaxed) == 0);
     free.inspect(|place| place.store(arena.base() as u64, Ordering::Relaxed)).is_some()
 }
 
-/// In a process of which a part is gone: lets go of what only that has used.
-pub fn forget_unused(context: &Context) {
-    let (space, Some(arena)) = (space(), context.arena) else { return };
-    if space.arenas[1..].iter().any(|at| at.load(Ordering::Relaxed) != 0) {
-        space.lock.with(|| unmap_unused(space, arena.pool_chunks()));
+/// Where a thread or a process is gone: lets go of what only that has used.
+pub fn forget_unused() {
+    let space = space();
+    if space.arenas[1..].iter().any(|at| at.load(Ordering::Relaxed) != 0)
+        && !sys::denies(needed::UNMAPPING)
+    {
+        space.lock.with(|| unmap_unused(space, &Keep::All));
     }
 }
 
-/// Unmaps the arenas that no thread uses.
-fn unmap_unused(space: &Space, pool_chunks: usize) {
-    for place in &space.arenas {
-        let at = place.load(Ordering::Relaxed);
-        if at != 0 && !is_used(space, at) {
-            place.store(0, Ordering::Relaxed);
-            let len = ring::arena_bytes(pool_chunks) as u64;
-            sys::call(raw::__NR_munmap, [at, len, 0, 0, 0, 0]);
+/// Whose arenas stay mapped.
+enum Keep {
+    /// Those of all that are there.
+    All,
+    /// Of this process, and of those that wait for it.
+    OfProcess(*mut Process, Makers),
+    /// Of these.
+    OfMakers(Makers),
+}
+
+impl Keep {
+    fn of_process(context: &Context) -> Keep {
+        Keep::OfProcess(context.process, context.waiting_makers)
+    }
+
+    fn includes(&self, other: &Context) -> bool {
+        match self {
+            Keep::All => !is_gone(other),
+            Keep::OfProcess(process, makers) => {
+                let own = other.process == *process && other.running == phase::RECORDED;
+                own || makers.contains(&other.process)
+            }
+            Keep::OfMakers(makers) => makers.contains(&other.process),
         }
     }
 }
 
-fn is_used(space: &Space, at: u64) -> bool {
-    let mut used = false;
+/// Unmaps all arenas but those to keep. True: threads go quiet that may still have used them.
+fn unmap_unused(space: &Space, keep: &Keep) -> bool {
+    let mut others_quiet = false;
+    for place in &space.arenas {
+        let at = place.load(Ordering::Relaxed);
+        let (mut kept, mut in_use) = (false, false);
+        each_user(space, at, |context| {
+            kept |= keep.includes(context);
+            in_use |= !is_gone(context);
+        });
+        if at == 0 || kept || in_use && sys::denies(needed::OTHERS) {
+            continue;
+        }
+        place.store(0, Ordering::Relaxed);
+        let len = space.arena_bytes.load(Ordering::Relaxed);
+        if !in_use || !replace(at, len) {
+            sys::call(raw::__NR_munmap, [at, len, 0, 0, 0, 0]);
+        }
+        each_user(space, at, |context| {
+            // SAFETY: the thread may look at it meanwhile, and finds one or the other.
+            let silent = unsafe { AtomicBool::from_ptr((&raw const context.silent).cast_mut()) };
+            let was_silent = silent.swap(true, Ordering::Relaxed);
+            // Who is recorded as another program is not there any more.
+            others_quiet |= in_use && !was_silent && !context.exec_announced && !is_dead(context);
+        });
+    }
+    others_quiet
+}
+
+/// Calls `found` with the contexts of threads that have this arena.
+fn each_user(space: &Space, at: u64, mut found: impl FnMut(&Context)) {
     space.each_area(|area| {
         let context = &area.context;
         if context.area_state.load(Ordering::Acquire) == area::USED
             && context.arena.is_some_and(|arena| arena.base() as u64 == at)
         {
-            used |= !is_gone(context);
+            found(context);
         }
     });
-    used
+}
+
+/// Memory of nobody's in an arena's place, in one step: whoever writes there loses what he writes.
+fn replace(at: u64, len: u64) -> bool {
+    let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
+    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
+    let replaced =
+        sys::call(raw::__NR_mmap, [at, len, prot, u64::from(flags), u64::MAX, 0]) as u64 == at;
+    if replaced {
+        sys::keep_unlocked(at, len);
+        // SAFETY: an arena begins with its control block, and zeros are one.
+        let control = unsafe { &*(at as *const ring::Control) };
+        control.stopped.store(GapWhy::NotFollowed as u32, Ordering::SeqCst);
+    }
+    replaced
 }
 
 /// Processes that share our memory may have been killed.
@@ -198,6 +303,15 @@ fn is_gone(context: &Context) -> bool {
         && tgid != 0
         && !sys::is_quiet()
         && sys::call(raw::__NR_tgkill, [tgid, tid, 0, 0, 0, 0]) == ESRCH
+}
+
+/// Whether it is a child of ours that is dead and was not waited for.
+fn is_dead(context: &Context) -> bool {
+    let kinds = raw::WEXITED | raw::WNOWAIT | raw::WNOHANG | raw::__WALL;
+    let mut info = [0u32; 32];
+    let (pid, at) = (u64::from(context.tgid), info.as_mut_ptr() as u64);
+    let args = [u64::from(raw::P_PID), pid, at, u64::from(kinds), 0, 0];
+    !sys::is_quiet() && sys::call(raw::__NR_waitid, args) == 0 && info[0] != 0
 }
 
 /// What the helper needs, and what it brings.

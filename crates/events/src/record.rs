@@ -204,6 +204,8 @@ pub mod unfollowed {
     pub const GAINS_RIGHTS: u64 = 0x1_0002;
     /// The program's memory may not be made executable.
     pub const NO_CODE: u64 = 0x1_0003;
+    /// Nothing was started: a process has shared its memory with one that became another user.
+    pub const SHARED_MEMORY: u64 = 0x1_0004;
 }
 
 impl GapWhy {

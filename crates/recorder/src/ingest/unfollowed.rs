@@ -9,6 +9,9 @@ pub fn text(detail: u64) -> String {
         unfollowed::FILTER => "its own seccomp filter forbids what recording needs",
         unfollowed::GAINS_RIGHTS => "it gains rights when it starts (set-user-id, capabilities)",
         unfollowed::NO_CODE => "its memory may not be made executable (PR_SET_MDWE)",
+        unfollowed::SHARED_MEMORY => {
+            "a process shared its memory with one that became another user, and goes on unrecorded"
+        }
         _ => {
             let errno = i32::try_from(detail).unwrap_or(libc::EINVAL);
             let error = std::io::Error::from_raw_os_error(errno);
