@@ -32,6 +32,7 @@ pub struct Manifest {
 const ABSENT: u64 = 0;
 const REGULAR: u64 = 1;
 const DIRECTORY: u64 = 2;
+const UNREACHABLE: u64 = 8;
 const HASHED: u64 = 1;
 
 impl Manifest {
@@ -67,6 +68,10 @@ impl Manifest {
         let kind = line["kind"].as_u64()?;
         if kind == ABSENT {
             self.files.insert(path, "nothing".into());
+            return Some(());
+        }
+        if kind == UNREACHABLE {
+            self.files.insert(path, "out of reach".into());
             return Some(());
         }
         let number = |name: &str| line[name].as_u64();

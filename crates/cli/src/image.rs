@@ -1,15 +1,15 @@
 //! `reenact image`: the files that were there before the recording.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use replay::Fill;
 use replay::image::{self, Built};
+use replay::jail::Directory;
 use replay::space::Space;
 
 use crate::failure::Failure;
@@ -77,18 +77,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn empty_directory(path: &Path) -> Result<File, Failure> {
     let fail = |error: io::Error| Failure::Failed(format!("{}: {error}", path.display()));
-    match fs::DirBuilder::new().mode(0o755).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if fs::read_dir(path).map_err(fail)?.next().is_some() {
-                return Err(Failure::Failed(format!(
-                    "{}: the directory is not empty; name one that is, or a new one",
-                    path.display()
-                )));
-            }
-        }
-        made => made.map_err(fail)?,
+    let directory =
+        Directory::open_or_make(path).map_err(|error| Failure::Failed(error.to_string()))?;
+    if !directory.is_empty().map_err(fail)? {
+        return Err(Failure::Failed(format!(
+            "{}: the directory is not empty; name one that is, or a new one",
+            path.display()
+        )));
     }
-    File::open(path).map_err(fail)
+    Ok(directory.to_read().map_err(fail)?.into())
 }
 
 fn text(built: &Built, directory: &Path) -> String {

@@ -3,9 +3,9 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
@@ -102,12 +102,41 @@ fn replace(path: &Path, inputs: &[&Path]) -> io::Result<(File, State)> {
     {
         return Ok(beside);
     }
-    let file = OpenOptions::new().write(true).open(path)?;
-    if file.metadata()?.is_file() {
+    Ok((open_as_it_is(path)?, State::Settled))
+}
+
+/// Opens what cannot be replaced, to be written over. Whoever may have put it there is not to read what
+/// is written: it must be ours or root's, a device of the system, or what our own descriptors lead to.
+fn open_as_it_is(path: &Path) -> io::Result<File> {
+    let is_descriptor = path.symlink_metadata().is_ok_and(|found| found.is_symlink())
+        && is_made_by_the_system(path);
+    // Looked at before it is opened: a pipe would have us wait for whoever reads it.
+    let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let found = place.metadata()?;
+    let kind = found.file_type();
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::geteuid() };
+    let refused = match () {
+        () if is_descriptor => None,
+        () if kind.is_fifo() => Some("is a named pipe"),
+        () if kind.is_socket() => Some("is a socket"),
+        () if kind.is_block_device() => Some("is a block device"),
+        () if ![0, own].contains(&found.uid()) => Some("belongs to another user"),
+        () => None,
+    };
+    if let Some(what) = refused {
+        return Err(io::Error::other(format!(
+            "it {what}, and nothing is written into what is there; name a new file, or remove it"
+        )));
+    }
+    // The very file that was looked at, whatever has its path now.
+    let same = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_NOCTTY).open(same)?;
+    if kind.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
         file.set_len(0)?;
     }
-    Ok((file, State::Settled))
+    Ok(file)
 }
 
 /// Whether the name may lead to another file. Devices, pipes and mounted files are written to.
@@ -227,6 +256,33 @@ mod tests {
         write(Path::new("/dev/null"), true, b"anything").unwrap();
         let found = Path::new("/dev/null").metadata().unwrap();
         assert!(!found.is_file() && found.mode() & 0o777 != 0o600);
+    }
+
+    #[test]
+    fn what_others_may_read_is_not_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let pipe = std::ffi::CString::new(path("pipe").as_os_str().as_bytes()).unwrap();
+        // SAFETY: a path that ends with a NUL.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) }, 0);
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        symlink("pipe", path("link")).unwrap();
+        for (name, what) in
+            [("pipe", "a named pipe"), ("link", "a named pipe"), ("socket", "a socket")]
+        {
+            let refused = create(&path(name), true, &[]).map(drop).unwrap_err();
+            assert!(refused.contains(what), "{refused}");
+        }
+        // One's own descriptors are what the user has put there.
+        let (_reader, writer) = io::pipe().unwrap();
+        let descriptor = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        write(Path::new(&descriptor), true, b"new").unwrap();
+        fs::write(path("theirs"), b"theirs").unwrap();
+        if std::os::unix::fs::chown(path("theirs"), Some(65534), None).is_ok() {
+            assert!(open_as_it_is(&path("theirs")).is_err(), "another user's file is written to");
+            write(&path("theirs"), true, b"new").unwrap();
+            assert_ne!(path("theirs").metadata().unwrap().uid(), 65534);
+        }
     }
 
     #[test]

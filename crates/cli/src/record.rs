@@ -316,11 +316,11 @@ impl Observer for Glue {
         u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid))
     }
 
-    fn moved(&mut self, from: usize, to: usize, arena: ring::Arena) -> Receiver<()> {
+    fn moved(&mut self, from: usize, to: usize, arena: ring::Arena, user: u32) -> Receiver<()> {
         if to / ring::SLOTS == self.arenas.len() {
             self.arenas.push(arena);
         }
-        self.handle.moved(from, to, arena)
+        self.handle.moved(from, to, arena, user)
     }
 }
 

@@ -168,11 +168,17 @@ impl Tree {
         }
     }
 
-    /// Opens the regular file at a path for reading, links at its end followed. Nothing else is
-    /// opened, and nobody is waited for; fails with `EINVAL` where something else is there.
-    pub fn open_regular(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let found = self.resolve(path, OFlags::PATH)?;
-        if kind_of(&fstat(&found)?) != FileKind::Regular {
+    /// Opens the regular file at a path for reading, if it is this one: else that fails with `ESTALE`.
+    /// Where nobody knows which one it must be, no link is followed. Nothing else is opened, and nobody is
+    /// waited for; fails with `EINVAL` where something else is there.
+    pub fn open_regular(&self, path: &[u8], known: Option<Inode>) -> Result<OwnedFd, Errno> {
+        let links = if known.is_none() { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
+        let found = self.resolve_with(path, OFlags::PATH, links)?;
+        let stat = fstat(&found)?;
+        if known.is_some_and(|known| known != (stat.st_dev, stat.st_ino)) {
+            return Err(Errno::STALE);
+        }
+        if kind_of(&stat) != FileKind::Regular {
             return Err(Errno::INVAL);
         }
         // The very file that was looked at, whatever has its path now.
@@ -181,9 +187,18 @@ impl Tree {
     }
 
     fn resolve(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        self.resolve_with(path, flags, ResolveFlags::empty())
+    }
+
+    fn resolve_with(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        more: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
         let inside = path.iter().position(|&byte| byte != b'/').map_or(&b"."[..], |at| &path[at..]);
         let inside = CString::new(inside).map_err(|_| Errno::INVAL)?;
-        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
         let mut tries = 0;
         loop {
             match openat2(&self.root, &inside, flags | OFlags::CLOEXEC, Mode::empty(), how) {
@@ -346,17 +361,26 @@ mod tests {
         let tree = Tree::open(place.path()).unwrap();
         for name in ["/file", "/link"] {
             let mut bytes = [0; 16];
-            let file = tree.open_regular(name.as_bytes()).unwrap();
+            let known = inode_of(fs::File::open(path("file")).unwrap()).unwrap();
+            let file = tree.open_regular(name.as_bytes(), Some(known)).unwrap();
             let read = rustix::io::read(&file, &mut bytes).unwrap();
             assert_eq!(&bytes[..read], b"content", "{name}");
         }
         for (name, error) in [
+            // Which file that should be, nobody has said.
+            ("/link", Errno::LOOP),
             ("/pipe", Errno::INVAL),
             ("/", Errno::INVAL),
-            ("/dangling", Errno::NOENT),
-            ("/outside", Errno::NOENT),
+            ("/nothing", Errno::NOENT),
         ] {
-            assert_eq!(tree.open_regular(name.as_bytes()).unwrap_err(), error, "{name}");
+            assert_eq!(tree.open_regular(name.as_bytes(), None).unwrap_err(), error, "{name}");
+        }
+        tree.open_regular(b"/file", None).unwrap();
+        for (name, error) in
+            [("/dangling", Errno::NOENT), ("/outside", Errno::NOENT), ("/file", Errno::STALE)]
+        {
+            let other = Some((1, 1));
+            assert_eq!(tree.open_regular(name.as_bytes(), other).unwrap_err(), error, "{name}");
         }
     }
 

@@ -10,6 +10,7 @@ mod paths;
 mod roles;
 mod tasks;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use events::Act;
@@ -20,10 +21,12 @@ use model::unseen::{Look, Made, Opened, OpenedKind, Unseen};
 use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
 
 use crate::copies::{Copies, Stretch};
+use crate::rights;
 
-pub(crate) use self::paths::{PATHS_MAX, Paths, mark};
+pub(crate) use self::paths::{Changed, PATHS_MAX, Paths, mark};
 use self::roles::{Role, Roles, Shape};
-use self::tasks::{Held, Place, Shares, Tasks};
+pub(crate) use self::tasks::Held;
+use self::tasks::{Place, Shares, Tasks};
 
 /// The number that stands for the working directory in a call's directory argument.
 const AT_FDCWD: i32 = -100;
@@ -37,6 +40,8 @@ mod open_flag {
     pub const PATH: u64 = 0o10_000_000;
     pub const TMPFILE: u64 = 0o20_000_000;
 }
+/// Most paths of which is remembered which file they were.
+const KNOWN_MAX: usize = 1 << 16;
 /// `RENAME_EXCHANGE`.
 const RENAME_EXCHANGE: u64 = 2;
 /// `F_DUPFD` and `F_DUPFD_CLOEXEC`.
@@ -54,6 +59,8 @@ const AF_UNIX: [u8; 2] = [1, 0];
 /// A call that has returned, with what it was told.
 pub(crate) struct Note {
     pub thread: u32,
+    /// The user whose program it is.
+    pub user: u32,
     /// When it began and ended.
     pub enter: u64,
     pub exit: u64,
@@ -77,6 +84,8 @@ enum What {
 
 /// What a process's state tells of paths.
 struct Known {
+    /// The user that it can be.
+    user: u32,
     cwd: Vec<u8>,
     root: Vec<u8>,
     fds: Vec<OpenFd>,
@@ -89,6 +98,8 @@ pub(crate) struct Changes {
     paths: Paths,
     copies: Copies,
     unseen: Unseen,
+    /// Which file was opened by a path, where that was told: it is told once.
+    known: HashMap<Box<[u8]>, Inode>,
     /// What was read and is not yet followed, with the time at which it counts.
     pending: Vec<(u64, What)>,
 }
@@ -101,6 +112,7 @@ impl Changes {
             paths: Paths::default(),
             copies: Copies::default(),
             unseen: Unseen::new(),
+            known: HashMap::new(),
             pending: Vec::new(),
         }
     }
@@ -142,8 +154,13 @@ impl Changes {
             }
             EventKind::Image { .. } => What::Image { thread },
             EventKind::State(state) => {
-                let ProcessState { process, cwd, root, fds, .. } = &**state;
-                let known = Known { cwd: cwd.clone(), root: root.clone(), fds: fds.clone() };
+                let ProcessState { process, uids, cwd, root, fds, .. } = &**state;
+                let known = Known {
+                    user: rights::user_of(uids),
+                    cwd: cwd.clone(),
+                    root: root.clone(),
+                    fds: fds.clone(),
+                };
                 What::State { process: *process, state: Box::new(known) }
             }
             EventKind::End { .. } => What::End { thread },
@@ -197,6 +214,7 @@ impl Changes {
 
     fn state(&mut self, process: u32, tsc: u64, state: Box<Known>) {
         let foreign = state.root != b"/";
+        self.paths.user = state.user;
         for open in &state.fds {
             let writable = u64::from(open.flags) & open_flag::ACCESS_MODE != 0;
             let is_path_only = u64::from(open.flags) & open_flag::PATH != 0;
@@ -210,6 +228,7 @@ impl Changes {
     fn follow_call(&mut self, note: &Note) {
         let shape = self.roles.of(note.nr);
         let (thread, args) = (note.thread, &note.args);
+        self.paths.user = note.user;
         match shape.role {
             Role::None => self.unseen(note),
             Role::Open => self.open(&shape, note),
@@ -224,13 +243,19 @@ impl Changes {
             }
             Role::Remove => {
                 for path in self.changed(&shape, note) {
+                    self.known.remove(&path);
                     self.paths.removed(&path);
                 }
             }
             Role::Rename => {
                 let [Some(from), Some(to)] = self.both_kept(&shape, note) else { return };
+                let files = [self.known.remove(&from), self.known.remove(&to)];
+                self.know(&to, files[0]);
                 match shape.flags.is_some_and(|arg| note.arg(arg) & RENAME_EXCHANGE != 0) {
-                    true => self.paths.exchanged(&from, &to),
+                    true => {
+                        self.know(&from, files[1]);
+                        self.paths.exchanged(&from, &to);
+                    }
                     false => self.paths.renamed(&from, &to),
                 }
             }
@@ -346,8 +371,23 @@ impl Changes {
                 self.paths.mark(&path, mark::FRESH);
             }
         }
-        let held = Held { since: note.exit, path: Rc::from(path), inode: note.existed };
+        let made = flags & open_flag::CREAT != 0 && note.existed.is_none();
+        if made && flags & open_flag::EXCL != 0 {
+            self.known.remove(&path);
+        }
+        self.know(&path, note.existed);
+        let inode = self.known.get(&path).copied();
+        let held = Held { since: note.exit, path: Rc::from(path), inode, user: note.user };
         self.tasks.install(thread, fd, held);
+    }
+
+    /// Which file a path leads to was told, perhaps.
+    fn know(&mut self, path: &[u8], file: Option<Inode>) {
+        if let Some(file) = file
+            && (self.known.len() < KNOWN_MAX || self.known.contains_key(path))
+        {
+            self.known.insert(path.into(), file);
+        }
     }
 
     /// A call that may move data unseen.
@@ -399,8 +439,7 @@ impl Changes {
         let kept = |held: &Held| realm::is_stored(&held.path);
         if let Some(source) = held(from).filter(kept) {
             let target = held(to).filter(kept);
-            let target = target.as_ref().map(|held| &held.path[..]);
-            self.copies.note(&source.path, source.inode, target, stretch, note.enter);
+            self.copies.note(&source, target.as_ref(), stretch, note.enter);
         }
     }
 

@@ -5,12 +5,14 @@
 //! the program itself changed it, known to readers of the trace, who follow what it wrote. Where a
 //! source is gone, what it was copied to tells the same.
 //!
-//! The program chose the paths: nothing but a regular file is opened, and without waiting; where the
-//! trace told which file was opened, it must be that one.
+//! The program chose the paths, and may have put something else there since: files are opened with the
+//! rights of the user who opened them, nothing but a regular file is, and without waiting; it must be the
+//! one that the trace told of, or lie there without any link on the way. What may be kept of it is asked
+//! for each of its names, that where it really lies included.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use events::record::SNAPSHOT_BYTES_MAX;
@@ -18,16 +20,17 @@ use files::{Inode, Tree};
 use model::path;
 use model::unseen::Fates;
 use ring::DataMode;
-use rustix::fs::{Stat, fstat};
+use rustix::fs::{Stat, fstat, readlink};
 use rustix::io::{Errno, pread};
 use trace::WriteError;
 use trace::event::{BLOB_BYTES_MAX, BlobId};
 use trace::sources::{Fate, PIECE_BYTES, Piece, Source, SourcesWriter};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::changes::{Paths, mark};
+use crate::changes::{Held, Paths, mark};
 use crate::output::Output;
-use crate::policy::DataRules;
+use crate::policy::{DataRules, stricter};
+use crate::rights;
 
 /// Most files from which the kernel copied that are remembered.
 const SOURCES_MAX: usize = 1 << 16;
@@ -55,15 +58,30 @@ pub(crate) enum Stretch {
     All,
 }
 
+/// A file as a program opened it.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    path: Box<[u8]>,
+    /// Which one it was, if that was told.
+    inode: Option<Inode>,
+    user: u32,
+}
+
+impl Place {
+    fn of(held: &Held) -> Place {
+        Place { path: (*held.path).into(), inode: held.inode, user: held.user }
+    }
+}
+
 /// A file from which the kernel copied.
 struct Copied {
-    inode: Option<Inode>,
+    source: Place,
     /// When that began.
     first: u64,
     stretches: Vec<Range<u64>>,
     /// Bytes copied from places that are not known.
     somewhere: u64,
-    targets: Vec<Box<[u8]>>,
+    targets: Vec<Place>,
 }
 
 /// All of them.
@@ -74,19 +92,13 @@ pub(crate) struct Copies {
 
 impl Copies {
     /// Takes note of a copy that began at a time.
-    pub fn note(
-        &mut self,
-        source: &[u8],
-        inode: Option<Inode>,
-        target: Option<&[u8]>,
-        stretch: Stretch,
-        tsc: u64,
-    ) {
-        if !self.by_source.contains_key(source) && self.by_source.len() >= SOURCES_MAX {
+    pub fn note(&mut self, source: &Held, target: Option<&Held>, stretch: Stretch, tsc: u64) {
+        let path = &source.path[..];
+        if !self.by_source.contains_key(path) && self.by_source.len() >= SOURCES_MAX {
             return;
         }
-        let copied = self.by_source.entry(source.into()).or_insert_with(|| Copied {
-            inode,
+        let copied = self.by_source.entry(path.into()).or_insert_with(|| Copied {
+            source: Place::of(source),
             first: tsc,
             stretches: Vec::new(),
             somewhere: 0,
@@ -100,11 +112,9 @@ impl Copies {
             }
             Stretch::All => copied.somewhere = u64::MAX,
         }
-        let new = |target: &&[u8]| copied.targets.iter().all(|known| **known != **target);
-        if copied.targets.len() < TARGETS_MAX
-            && let Some(target) = target.filter(new)
-        {
-            copied.targets.push(target.into());
+        let target = target.map(Place::of).filter(|target| !copied.targets.contains(target));
+        if copied.targets.len() < TARGETS_MAX {
+            copied.targets.extend(target);
         }
     }
 }
@@ -173,12 +183,20 @@ pub(crate) fn keep(
     let until = Instant::now() + TIME_MAX + terms.took;
     let mut keeper = Keeper { out, tree, paths, terms, until, sources: SourcesWriter::default() };
     for (source, copied) in copies.by_source {
-        let fate = keeper.source(&source, &copied)?;
+        let fate = keeper.source(&copied)?;
         fates.add(&source, fate);
     }
     let Keeper { out, mut sources, .. } = keeper;
     out.sources_end(&mut sources)?;
     Ok(fates)
+}
+
+/// A file that was opened to be read.
+struct Found {
+    file: OwnedFd,
+    stat: Stat,
+    /// What may be kept of it, by all its names.
+    mode: DataMode,
 }
 
 struct Keeper<'a> {
@@ -191,7 +209,8 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    fn source(&mut self, opened: &[u8], copied: &Copied) -> Result<Fate, WriteError> {
+    fn source(&mut self, copied: &Copied) -> Result<Fate, WriteError> {
+        let opened = &copied.source.path[..];
         let now = self.paths.last_name(opened);
         if self.terms.rules.of_path(opened) == DataMode::None {
             return self.tell(&now, opened, Fate::Withheld);
@@ -202,37 +221,41 @@ impl Keeper<'_> {
             return self.tell(&now, opened, Fate::Written);
         }
         let is_ours = marks & mark::TOUCHED != 0;
-        let fate = match self.open(&now) {
-            Ok((_, stat)) if copied.is_other(&stat) => Fate::Changed,
-            Ok((_, stat)) if !is_ours && self.is_changed(&stat, copied.first) => Fate::Changed,
-            Ok((file, stat)) => match copied.wanted(stat.st_size as u64) {
-                Some(ranges) => return self.read(&now, opened, &file, &stat, ranges),
+        let fate = match self.open(&copied.source, &now) {
+            Ok(file) if !is_ours && self.is_changed(&file.stat, copied.first) => Fate::Changed,
+            Ok(file) => match copied.wanted(file.stat.st_size as u64) {
+                Some(ranges) => return self.read(&now, opened, &file, ranges),
                 None => Fate::TooLong,
             },
             Err(Errno::NOENT | Errno::NOTDIR) => Fate::Gone,
+            Err(Errno::STALE) => Fate::Changed,
             Err(_) => Fate::Unreadable,
         };
         // What it was copied to tells as much, where nobody has written over it: who reads the trace
         // knows.
         for target in &copied.targets {
-            let target = self.paths.last_name(target);
-            if let Ok((file, stat)) = self.open(&target)
-                && (stat.st_size as u64) <= WHOLE_BYTES_MAX.max(copied.somewhere.saturating_mul(2))
-            {
-                let whole = std::iter::once(0..stat.st_size as u64).collect();
-                return self.read(&target, opened, &file, &stat, whole);
+            let path = self.paths.last_name(&target.path);
+            let Ok(file) = self.open(target, &path) else { continue };
+            let size = file.stat.st_size as u64;
+            if size <= WHOLE_BYTES_MAX.max(copied.somewhere.saturating_mul(2)) {
+                return self.read(&path, opened, &file, std::iter::once(0..size).collect());
             }
         }
         self.tell(&now, opened, fate)
     }
 
-    fn open(&self, path: &[u8]) -> Result<(OwnedFd, Stat), Errno> {
-        let file = self.tree.open_regular(&path::resolve(b"/", path))?;
+    /// Opens what a program had opened, under the name that it has now.
+    fn open(&self, place: &Place, now: &[u8]) -> Result<Found, Errno> {
+        let tree = &self.tree;
+        let open = || tree.open_regular(&path::resolve(b"/", now), place.inode);
+        let file = rights::with(place.user, open).unwrap_or(Err(Errno::ACCESS))?;
         let stat = fstat(&file)?;
-        match self.terms.own == Some((stat.st_dev, stat.st_ino)) {
-            true => Err(Errno::INVAL),
-            false => Ok((file, stat)),
+        if self.terms.own == Some((stat.st_dev, stat.st_ino)) {
+            return Err(Errno::INVAL);
         }
+        let really = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+        let mode = self.terms.rules.of_paths([&place.path[..], now, really.as_bytes()]);
+        Ok(Found { file, stat, mode })
     }
 
     /// Whether somebody has changed a file since a time.
@@ -257,10 +280,14 @@ impl Keeper<'_> {
         &mut self,
         path: &[u8],
         opened: &[u8],
-        file: &OwnedFd,
-        stat: &Stat,
+        found: &Found,
         ranges: Vec<Range<u64>>,
     ) -> Result<Fate, WriteError> {
+        let Found { file, stat, mode } = found;
+        let mode = stricter(self.terms.rules.of_path(opened), *mode);
+        if mode == DataMode::None {
+            return self.tell(path, opened, Fate::Withheld);
+        }
         let mut fate = Fate::Read;
         let mut pieces = Vec::new();
         let mut buffer = vec![0; PIECE_BYTES as usize];
@@ -272,7 +299,7 @@ impl Keeper<'_> {
                 fate = match fill(file, &mut buffer[..len], at) {
                     _ if Instant::now() >= self.until => Fate::NoRoom,
                     _ if total >= SNAPSHOT_BYTES_MAX => Fate::TooLong,
-                    Ok(true) => match self.piece(opened, at, &buffer[..len]) {
+                    Ok(true) => match self.piece(mode, at, &buffer[..len]) {
                         Some(piece) => {
                             pieces.push(piece);
                             Fate::Read
@@ -308,23 +335,15 @@ impl Keeper<'_> {
     }
 
     /// What is kept of a stretch; nothing where the trace has no room for it.
-    fn piece(&mut self, opened: &[u8], offset: u64, bytes: &[u8]) -> Option<Piece> {
+    fn piece(&mut self, mode: DataMode, offset: u64, bytes: &[u8]) -> Option<Piece> {
         let len = bytes.len() as u64;
-        let is_stored = self.terms.rules.of_path(opened) == DataMode::Full;
-        if !is_stored || self.terms.data_max < len {
+        if mode != DataMode::Full || self.terms.data_max < len {
             let hash = Some(xxh3_128(bytes));
             return Some(Piece { offset, len, hash, blobs: Vec::new() });
         }
         let blobs: Option<Vec<BlobId>> =
             bytes.chunks(BLOB_BYTES_MAX).map(|part| self.out.blob_if_room(part)).collect();
         Some(Piece { offset, len, hash: None, blobs: blobs? })
-    }
-}
-
-impl Copied {
-    /// Whether another file has its path now.
-    fn is_other(&self, stat: &Stat) -> bool {
-        self.inode.is_some_and(|inode| inode != (stat.st_dev, stat.st_ino))
     }
 }
 
@@ -349,10 +368,14 @@ fn fill(file: &OwnedFd, buffer: &mut [u8], mut at: u64) -> Result<bool, Errno> {
 mod tests {
     use super::*;
 
+    fn held(path: &str) -> Held {
+        Held { since: 0, path: path.as_bytes().into(), inode: Some((1, 2)), user: 0 }
+    }
+
     fn noted(stretches: Vec<Stretch>) -> Copies {
         let mut copies = Copies::default();
         for stretch in stretches {
-            copies.note(b"/a", Some((1, 2)), Some(b"/b"), stretch, 7);
+            copies.note(&held("/a"), Some(&held("/b")), stretch, 7);
         }
         copies
     }
@@ -385,7 +408,7 @@ mod tests {
         assert_eq!(copied.stretches.last().map(|last| last.end), Some(99_991));
         let mut copies = Copies::default();
         for number in 0..SOURCES_MAX + 10 {
-            copies.note(format!("/{number}").as_bytes(), None, None, Stretch::All, 0);
+            copies.note(&held(&format!("/{number}")), None, Stretch::All, 0);
         }
         assert_eq!(copies.by_source.len(), SOURCES_MAX);
     }

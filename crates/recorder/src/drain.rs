@@ -155,8 +155,8 @@ impl Drain {
                     self.processes.program_ended(pid, status);
                     self.program_ended = true;
                 }
-                Message::Moved { from, to, arena, done } => {
-                    if self.moved(from, to, arena) {
+                Message::Moved { from, to, arena, user, done } => {
+                    if self.moved(from, to, arena, user) {
                         // Who asked may be gone.
                         let _ = done.send(());
                     }
@@ -170,9 +170,9 @@ impl Drain {
     }
 
     /// A stopped thread goes on in another slot; false if it has been killed meanwhile.
-    fn moved(&mut self, from: usize, to: usize, arena: Arena) -> bool {
+    fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> bool {
         if to / SLOTS == self.slots.arenas().len() {
-            self.slots.add(arena);
+            self.slots.add(arena, user);
             self.guards.push(PassThrough(arena, Arc::clone(&self.mailbox)));
             if let Some(stopped) = &self.stopped {
                 pass_through(&arena, stopped.why);

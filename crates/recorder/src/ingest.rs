@@ -104,6 +104,8 @@ struct Arriving {
 pub(crate) struct Stream {
     /// What the thread may say that it is; `None`: anything.
     numbers: Option<Rc<Numbers>>,
+    /// The user whose programs have the arena that it is in now.
+    pub user: u32,
     /// What the thread said of itself.
     start: Option<(StartHow, Start)>,
     /// The time of the last IMAGE.
@@ -141,7 +143,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// The stream of a thread that may have these numbers.
     pub fn of(numbers: &Rc<Numbers>) -> Stream {
-        Stream { numbers: Some(Rc::clone(numbers)), ..Stream::default() }
+        Stream { numbers: Some(Rc::clone(numbers)), user: numbers.user, ..Stream::default() }
     }
 
     /// What the thread said of itself, once that has arrived.

@@ -24,6 +24,7 @@ mod output;
 mod pace;
 mod policy;
 mod processes;
+mod rights;
 mod sink;
 mod slots;
 pub mod state;
@@ -217,11 +218,11 @@ impl Handle {
     }
 
     /// The thread that used slot `from`, and has stopped, goes on in slot `to`, which is in this
-    /// arena: each has [`ring::SLOTS`] slots, counted on from those of the arenas before it. True
-    /// once that is noted.
-    pub fn moved(&self, from: usize, to: usize, arena: Arena) -> Receiver<()> {
+    /// arena, which a user's programs have: each has [`ring::SLOTS`] slots, counted on from those of
+    /// the arenas before it. True once that is noted.
+    pub fn moved(&self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()> {
         let (done, noted) = std::sync::mpsc::channel();
-        self.mailbox.send(Message::Moved { from, to, arena, done });
+        self.mailbox.send(Message::Moved { from, to, arena, user, done });
         noted
     }
 

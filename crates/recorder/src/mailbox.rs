@@ -38,6 +38,8 @@ pub(crate) enum Message {
         to: usize,
         /// The arena that this is in.
         arena: Arena,
+        /// The user whose programs have that.
+        user: u32,
         /// Told when all that was left is read.
         done: Sender<()>,
     },
@@ -178,7 +180,7 @@ pub(crate) mod tests {
         let arena = crate::test_arena(1);
         let ask = || {
             let (done, answer) = std::sync::mpsc::channel();
-            mailbox.send(Message::Moved { from: 0, to: 1, arena, done });
+            mailbox.send(Message::Moved { from: 0, to: 1, arena, user: 0, done });
             answer
         };
         let before = ask();

@@ -1,8 +1,9 @@
 //! The manifest: looks, when the recording has ended, at every path that the program changed.
 //!
-//! What vanishes or changes meanwhile is a fact about the file system, not an error.
+//! What vanishes or changes meanwhile is a fact about the file system, not an error. A path is looked at
+//! with the rights of the user who changed it: what else lies there by now is none of his business.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use events::record::GapWhy;
@@ -11,8 +12,9 @@ use model::path;
 use trace::WriteError;
 use trace::manifest::{Content, Ending, Entry, FileKind, ManifestWriter, Scope};
 
-use crate::changes::{PATHS_MAX, Paths, mark};
+use crate::changes::{Changed, PATHS_MAX, Paths, mark};
 use crate::output::Output;
+use crate::rights;
 
 /// Paths that are looked at together, by several threads.
 const PATHS_AT_A_TIME: usize = 512;
@@ -24,8 +26,8 @@ struct Survey {
     tree: Tree,
     /// Files of our own, which no manifest has.
     own: Option<Inode>,
-    /// Paths that are to be looked at, and their marks.
-    wanted: HashMap<Box<[u8]>, u8>,
+    /// Paths that are to be looked at, their marks, and with whose rights.
+    wanted: HashMap<Box<[u8]>, (u8, u32)>,
     paths: Paths,
     /// Files with several names: the number that these share.
     same: HashMap<Inode, u64>,
@@ -35,14 +37,31 @@ impl Survey {
     /// Of a recording that has come to its end. `None` where the root cannot be opened.
     fn new(mut paths: Paths, own: Option<Inode>) -> Option<Survey> {
         let tree = Tree::open(Path::new("/")).ok()?;
-        let changed = paths.take();
-        let mut survey = Survey { tree, own, wanted: HashMap::new(), paths, same: HashMap::new() };
-        for (path, marks) in changed {
-            let settled = survey.settled(&path);
-            *survey.wanted.entry(settled).or_default() |= marks;
+        let mut by_user: BTreeMap<u32, Vec<Changed>> = BTreeMap::new();
+        for changed in paths.take() {
+            by_user.entry(changed.2).or_default().push(changed);
         }
-        survey.widen();
+        let mut survey = Survey { tree, own, wanted: HashMap::new(), paths, same: HashMap::new() };
+        for (user, changed) in by_user {
+            if rights::with(user, || survey.add(&changed, user)).is_none() {
+                // Nobody looks, so nothing is found there.
+                let bare = changed.into_iter().map(|(path, marks, user)| (path, (marks, user)));
+                survey.wanted.extend(bare);
+            }
+        }
         Some(survey)
+    }
+
+    /// Adds what a user has changed.
+    fn add(&mut self, changed: &[Changed], user: u32) {
+        let mut waiting = Vec::new();
+        for (path, marks, _) in changed {
+            let settled = self.settled(path);
+            let wanted = self.wanted.entry(settled.clone()).or_insert((0, user));
+            *wanted = (wanted.0 | marks, rights::lesser(wanted.1, user));
+            waiting.push(settled);
+        }
+        self.widen(waiting, user);
     }
 
     /// A path without `..`. Where links make a difference, it is what the kernel says.
@@ -62,19 +81,18 @@ impl Survey {
     }
 
     /// Adds what changed with a path: where a link leads through which it was changed, and what is in a directory that moved.
-    fn widen(&mut self) {
-        let mut waiting: Vec<Box<[u8]>> = self.wanted.keys().cloned().collect();
+    fn widen(&mut self, mut waiting: Vec<Box<[u8]>>, user: u32) {
         let mut links = HashSet::new();
         while let Some(path) = waiting.pop() {
             let entry = self.tree.look(&path, Want::Nothing).entry;
-            let marks = self.wanted.get(&path).copied().unwrap_or(0);
+            let marks = self.wanted.get(&path).map_or(0, |(marks, _)| *marks);
             let found: Vec<Box<[u8]>> = match entry.kind {
                 FileKind::Link
                     if marks & mark::THROUGH != 0
                         && links.len() < PATHS_MAX
                         && links.insert(path.clone()) =>
                 {
-                    self.destination(&path).into_iter().collect()
+                    self.destination(&path, user).into_iter().collect()
                 }
                 FileKind::Directory if marks & mark::MOVED != 0 => {
                     let names = self.tree.names(&path).unwrap_or_default();
@@ -88,9 +106,9 @@ impl Survey {
                     return;
                 }
                 let below = if entry.kind == FileKind::Directory { mark::MOVED } else { 0 };
-                let known = self.wanted.entry(new.clone()).or_insert_with(|| {
+                let (known, _) = self.wanted.entry(new.clone()).or_insert_with(|| {
                     waiting.push(new.clone());
-                    0
+                    (0, user)
                 });
                 if *known & below != below {
                     *known |= below;
@@ -100,13 +118,17 @@ impl Survey {
         }
     }
 
-    /// Where a link leads in the end, if that is a place of its own.
-    fn destination(&self, link: &[u8]) -> Option<Box<[u8]>> {
+    /// Where a link leads in the end, if that is a place of its own. One that neither root nor the user
+    /// has made may have been put there since, to lead elsewhere.
+    fn destination(&self, link: &[u8], user: u32) -> Option<Box<[u8]>> {
         let mut place = link.to_vec();
         for _ in 0..LINKS_MAX {
             let entry = self.tree.look(&place, Want::Nothing).entry;
             if entry.kind != FileKind::Link {
                 return model::realm::is_stored(&place).then(|| place.into());
+            }
+            if entry.uid != 0 && entry.uid != user {
+                return None;
             }
             let slash = place.iter().rposition(|&byte| byte == b'/')?;
             let absolute = entry.target.first() == Some(&b'/');
@@ -122,12 +144,11 @@ impl Survey {
     /// Looks at everything and writes it down.
     fn write(mut self, out: &mut Output) -> Result<(), WriteError> {
         let mut manifest = ManifestWriter::default();
-        let mut wanted: Vec<(Box<[u8]>, u8)> = self.wanted.drain().collect();
+        let all = self.wanted.drain().map(|(path, (marks, user))| (path, marks, user));
+        let mut wanted: Vec<Changed> = all.collect();
         wanted.sort_unstable();
         for some in wanted.chunks(PATHS_AT_A_TIME) {
-            let paths: Vec<(&[u8], Want)> =
-                some.iter().map(|(path, marks)| (&path[..], self.want(path, *marks))).collect();
-            for seen in self.tree.look_at_all(&paths) {
+            for seen in self.look(some) {
                 let Some(mut entry) = self.entry(seen) else { continue };
                 if !out.manifest_entry(&mut manifest, &mut entry)? {
                     self.paths.truncated = true;
@@ -140,6 +161,33 @@ impl Survey {
         }
         let scope = if self.paths.truncated { Scope::Truncated } else { Scope::Whole };
         out.manifest_end(manifest, Ending { scope, left_out: self.paths.left_out })
+    }
+
+    /// Looks at paths, with the rights of each one's user.
+    fn look(&self, paths: &[Changed]) -> Vec<Seen> {
+        let mut by_user: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (number, (_, _, user)) in paths.iter().enumerate() {
+            by_user.entry(*user).or_default().push(number);
+        }
+        let mut found = Vec::new();
+        for (user, numbers) in by_user {
+            let some = numbers.iter().map(|number| &paths[*number]);
+            let wanted: Vec<(&[u8], Want)> =
+                some.map(|(path, marks, _)| (&path[..], self.want(path, *marks))).collect();
+            let seen = rights::with(user, || self.tree.look_at_all(&wanted));
+            let unreachable = |(path, _): &(&[u8], Want)| Seen {
+                entry: Entry {
+                    path: path.to_vec(),
+                    kind: FileKind::Unreachable,
+                    ..Entry::default()
+                },
+                inode: (0, 0),
+            };
+            let seen = seen.unwrap_or_else(|| wanted.iter().map(unreachable).collect());
+            found.extend(numbers.into_iter().zip(seen));
+        }
+        found.sort_unstable_by_key(|(number, _)| *number);
+        found.into_iter().map(|(_, seen)| seen).collect()
     }
 
     /// What is looked at of a path.

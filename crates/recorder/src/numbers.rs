@@ -10,6 +10,8 @@ use events::record::Start;
 /// Numbers of one arena.
 pub(crate) struct Numbers {
     own: Range<u32>,
+    /// The user whose programs they are.
+    pub user: u32,
     guests: RefCell<Guests>,
 }
 
@@ -24,9 +26,9 @@ struct Guests {
 const GUESTS_MAX: usize = 64 << 10;
 
 impl Numbers {
-    /// Those of the arena in this place.
-    pub fn of(arena: usize) -> Numbers {
-        Numbers { own: ring::numbers(arena), guests: RefCell::default() }
+    /// Those of the arena in this place, which a user's programs have.
+    pub fn of(arena: usize, user: u32) -> Numbers {
+        Numbers { own: ring::numbers(arena), user, guests: RefCell::default() }
     }
 
     /// A thread of this process has moved here. `runs` tells which processes still have threads.
@@ -62,7 +64,7 @@ mod tests {
     #[test]
     fn nobody_speaks_for_another_arenas_programs() {
         let start = |thread, process| Start { tsc: 0, thread, process, parent: 0, pid: 1, tid: 1 };
-        let (first, second) = (Numbers::of(0), Numbers::of(1));
+        let (first, second) = (Numbers::of(0, 0), Numbers::of(1, 0));
         let own = ring::numbers(1).start;
         assert!(first.allow(&start(1, 1)) && second.allow(&start(own, own)));
         assert!(!first.allow(&start(own, 1)) && !first.allow(&start(1, own)));
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn those_that_are_gone_are_forgotten() {
-        let numbers = Numbers::of(1);
+        let numbers = Numbers::of(1, 0);
         (0..GUESTS_MAX as u32).for_each(|process| numbers.admit(process, |_| true));
         numbers.admit(99_999_999, |process| process == 5);
         assert_eq!(numbers.guests.borrow().processes.len(), 2);

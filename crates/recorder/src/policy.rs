@@ -68,13 +68,19 @@ impl DataRules {
         }
     }
 
+    /// For a file that has all these names.
+    pub(crate) fn of_paths<'a>(&self, names: impl IntoIterator<Item = &'a [u8]>) -> DataMode {
+        let modes = names.into_iter().map(|name| self.of_path(name));
+        modes.reduce(stricter).unwrap_or(self.usual)
+    }
+
     fn of_name(&self, path: &[u8]) -> DataMode {
         let rule = self.rules.iter().rfind(|rule| glob::matches(&rule.glob, path));
         rule.map_or(self.usual, |rule| rule.mode)
     }
 }
 
-fn stricter(a: DataMode, b: DataMode) -> DataMode {
+pub(crate) fn stricter(a: DataMode, b: DataMode) -> DataMode {
     if a as u32 >= b as u32 { a } else { b }
 }
 

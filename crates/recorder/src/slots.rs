@@ -131,13 +131,13 @@ impl Slots {
             counts: Counts::default(),
             behind: false,
         };
-        slots.add(arena);
+        slots.add(arena, rustix::process::geteuid().as_raw());
         slots
     }
 
-    /// One more arena.
-    pub fn add(&mut self, arena: Arena) {
-        self.numbers.push(Rc::new(Numbers::of(self.arenas.len())));
+    /// One more arena, which a user's programs have.
+    pub fn add(&mut self, arena: Arena, user: u32) {
+        self.numbers.push(Rc::new(Numbers::of(self.arenas.len(), user)));
         self.arenas.push(arena);
         self.threads.resize_with(self.arenas.len() * SLOTS, || None);
     }
@@ -410,6 +410,7 @@ impl Slots {
         let Some(mut thread) = self.threads[from].take_if(same) else { return false };
         thread.read_before = thread.read_before.saturating_add(thread.reader.consumed());
         thread.reader = Reader::new(to % SLOTS);
+        thread.stream.user = self.numbers[to / SLOTS].user;
         if let Some((_, start)) = thread.stream.start() {
             let in_use = self.in_use();
             let runs = |process| in_use.iter().any(|&index| self.process(index) == process);

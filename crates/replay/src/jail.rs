@@ -29,6 +29,7 @@ mod filter;
 mod kernel_files;
 mod mounts;
 mod privileges;
+mod walk;
 mod words;
 
 use std::fmt;

@@ -37,6 +37,11 @@ impl Users {
         }))
     }
 
+    /// One of them: root, if one is.
+    pub fn least(&self) -> u32 {
+        self.0[0]
+    }
+
     /// The only one.
     fn single(&self) -> Option<u32> {
         let Users([first, .., last]) = *self;

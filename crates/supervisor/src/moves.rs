@@ -55,14 +55,15 @@ impl Supervisor {
             return Ok(slot);
         }
         let process = self.process_in(slot);
-        let arena = self.domains.get(domain).arena;
+        let target = self.domains.get(domain);
+        let (arena, user) = (target.arena, target.users.least());
         let no_slot = || Refusal::NoArena(io::ErrorKind::StorageFull.into());
         let index = arena.reserve_slot().ok_or_else(no_slot)?;
         copy_slot(self.slot(slot), arena.slot(index));
         arena.slot(index).process.store(process, Ordering::Relaxed);
         self.guests.admit(domain, process, pid);
         let moved = domain * SLOTS + index;
-        let noted = observer.moved(slot, moved, arena);
+        let noted = observer.moved(slot, moved, arena, user);
         if self.wait_for_recorder(&noted, observer) {
             return Ok(moved);
         }

@@ -38,10 +38,10 @@ pub trait Observer {
     fn told_to_end(&mut self, signal: i32);
     /// Whether a process that had this id is or was recorded.
     fn is_recorded(&mut self, pid: i32) -> bool;
-    /// The thread that used slot `from` goes on in slot `to`, which is in this arena: each has
+    /// The thread that used slot `from` goes on in slot `to`, which is in this arena, of a user's programs: each has
     /// [`SLOTS`] slots, counted on from those of the arenas before it. Told once the recorder has taken
     /// note; hung up if it does not.
-    fn moved(&mut self, from: usize, to: usize, arena: Arena) -> Receiver<()>;
+    fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()>;
 }
 
 /// A process that stands at the first instruction of a new image.

@@ -107,6 +107,10 @@ fn runs(root: &Path, run: &str) -> Result<Vec<PathBuf>, Error> {
 
 /// Removes the files of a run; anything else that somebody put there stays, and is an error.
 fn clear(place: &Path) -> Result<(), Error> {
+    // What a link leads to is no run.
+    if place.is_symlink() {
+        return fs::remove_file(place).map_err(Error::io(place));
+    }
     for entry in fs::read_dir(place).map_err(Error::io(place))? {
         let path = entry.map_err(Error::io(place))?.path();
         if path.extension().is_some_and(|extension| extension == "parquet") {

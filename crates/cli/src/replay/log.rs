@@ -11,6 +11,7 @@ use trace::event::EventKind;
 
 use super::Args;
 use crate::failure::Failure;
+use crate::output;
 use crate::render::escape;
 use crate::render::json::Json;
 use crate::render::text::Style;
@@ -55,15 +56,17 @@ impl Log {
     /// Makes the file that the user named, if there is one.
     pub fn open(args: &Args) -> Result<Option<Log>, Failure> {
         let Some(path) = &args.log else { return Ok(None) };
-        let failed =
-            |error: io::Error| Failure::Failed(format!("--log {}: {error}", path.display()));
         if is_same_file(path, &args.trace) {
             let found = format!("--log {}: that is the trace itself", path.display());
             return Err(Failure::Usage(found));
         }
         let of_lines = ["json", "jsonl"];
         let named = path.extension().is_some_and(|name| of_lines.iter().any(|of| name == *of));
-        let out = BufWriter::new(File::create(path).map_err(failed)?);
+        let failed = |error: String| Failure::Failed(format!("--log: {error}"));
+        let (file, mut made) = output::create(path, true, &[&args.trace]).map_err(failed)?;
+        // It has its name from the beginning: somebody may want to look at it meanwhile.
+        made.keep().map_err(failed)?;
+        let out = BufWriter::new(file);
         Ok(Some(Log { out, json: args.json || named, run: 0 }))
     }
 

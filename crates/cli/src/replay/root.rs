@@ -49,8 +49,7 @@ impl Root {
             let root = above.make(NAME).map_err(failed)?;
             return Ok(Root::Fresh { around, above, root });
         };
-        fs::create_dir_all(path).map_err(|error| fail(path, &error))?;
-        let root = Directory::open(path).map_err(failed)?;
+        let root = Directory::open_or_make(path).map_err(failed)?;
         refuse_whole_system(&root).map_err(failed)?;
         let path = root.path().unwrap_or_else(|_| path.clone());
         if args.image != "none" {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 
+use crate::rights;
+
 /// Most paths in a manifest ...
 pub(crate) const PATHS_MAX: usize = 500_000;
 /// ... and most bytes of them together.
@@ -27,10 +29,16 @@ pub(crate) mod mark {
 /// What stays true of a file that gets another name.
 const STAYS: u8 = mark::FRESH | mark::THROUGH;
 
+/// A changed path, its marks, and the user with whose rights it is looked at.
+pub(crate) type Changed = (Box<[u8]>, u8, u32);
+
 /// Changed paths.
 #[derive(Default)]
 pub(crate) struct Paths {
-    marks: HashMap<Box<[u8]>, u8>,
+    /// The user who makes the changes that are noted now.
+    pub user: u32,
+    /// Marks and users.
+    marks: HashMap<Box<[u8]>, (u8, u32)>,
     bytes: usize,
     /// Written through shared mappings.
     mapped: BTreeSet<Box<[u8]>>,
@@ -47,8 +55,10 @@ pub(crate) struct Paths {
 impl Paths {
     /// Notes that a path was changed.
     pub fn touch(&mut self, path: &[u8]) {
-        self.touched_before = self.marks.contains_key(path);
-        if self.touched_before {
+        let known = self.marks.get_mut(path);
+        self.touched_before = known.is_some();
+        if let Some((_, user)) = known {
+            *user = rights::lesser(*user, self.user);
             return;
         }
         if self.marks.len() >= PATHS_MAX || self.bytes + path.len() > PATH_BYTES_MAX {
@@ -56,7 +66,7 @@ impl Paths {
             return;
         }
         self.bytes += path.len();
-        self.marks.insert(path.into(), 0);
+        self.marks.insert(path.into(), (0, self.user));
     }
 
     /// Whether the path that was touched last had been touched before.
@@ -66,7 +76,7 @@ impl Paths {
 
     /// Adds a mark to a path that was touched.
     pub fn mark(&mut self, path: &[u8], mark: u8) {
-        if let Some(marks) = self.marks.get_mut(path) {
+        if let Some((marks, _)) = self.marks.get_mut(path) {
             *marks |= mark;
         }
     }
@@ -107,7 +117,7 @@ impl Paths {
         self.take_marks(to);
         if let Some(from) = from {
             self.touch(from);
-            let marks = self.marks.get(from).copied().unwrap_or(0);
+            let marks = self.marks.get(from).map_or(0, |(marks, _)| *marks);
             self.mark(to, marks & STAYS);
             self.mapped_too(from, to);
         }
@@ -132,7 +142,7 @@ impl Paths {
 
     /// What is known of a path: nothing if it was not changed.
     pub fn marks(&self, path: &[u8]) -> u8 {
-        self.marks.get(path).map_or(0, |marks| marks | mark::TOUCHED)
+        self.marks.get(path).map_or(0, |(marks, _)| marks | mark::TOUCHED)
     }
 
     /// The name that a file has now which had this one.
@@ -152,14 +162,14 @@ impl Paths {
         self.mapped.contains(path)
     }
 
-    /// The paths and their marks.
-    pub fn take(&mut self) -> Vec<(Box<[u8]>, u8)> {
-        self.marks.drain().collect()
+    /// All paths.
+    pub fn take(&mut self) -> Vec<Changed> {
+        self.marks.drain().map(|(path, (marks, user))| (path, marks, user)).collect()
     }
 
     fn take_marks(&mut self, path: &[u8]) -> u8 {
         self.touch(path);
-        self.marks.get_mut(path).map(std::mem::take).unwrap_or(0)
+        self.marks.get_mut(path).map_or(0, |(marks, _)| std::mem::take(marks))
     }
 
     /// What was mapped under one name, or below it, is reached by another as well.
@@ -183,7 +193,7 @@ mod tests {
     use super::*;
 
     fn marks(paths: &Paths, path: &[u8]) -> Option<u8> {
-        paths.marks.get(path).copied()
+        paths.marks.get(path).map(|(marks, _)| *marks)
     }
 
     #[test]

@@ -48,12 +48,14 @@ pub(super) struct Shares {
 
 /// A file that was opened by path.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Since when the descriptor has its number.
     pub since: u64,
     pub path: Rc<[u8]>,
     /// Which file it was, where that was told.
     pub inode: Option<Inode>,
+    /// The user who opened it.
+    pub user: u32,
 }
 
 /// Descriptors of files that were opened by path.
@@ -176,11 +178,15 @@ impl Tasks {
             return;
         };
         let mut files = task.files.borrow_mut();
-        files.retain(|_, held| held.since >= tsc);
+        let all = std::mem::take(&mut *files).into_iter();
+        let (before, since): (Files, Files) = all.partition(|(_, held)| held.since < tsc);
+        *files = since;
         for open in &state.fds {
             if is_named(&open.target) {
+                let known = before.get(&open.fd).filter(|held| *held.path == *open.target);
                 let path = || Rc::from(&open.target[..]);
-                let held = || Held { since: tsc, path: path(), inode: None };
+                let new = || Held { since: tsc, path: path(), inode: None, user: state.user };
+                let held = || known.map_or_else(new, |held| Held { since: tsc, ..held.clone() });
                 files.entry(open.fd).or_insert_with(held);
             }
         }

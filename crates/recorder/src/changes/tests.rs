@@ -60,7 +60,17 @@ impl Scene {
             *to = Some((arg, boxed(text)));
         }
         let (enter, exit) = (self.now, self.now + 5);
-        Note { thread, enter, exit, nr: row.nr, args: all, ret, texts: told, existed: None }
+        Note {
+            thread,
+            enter,
+            exit,
+            nr: row.nr,
+            args: all,
+            ret,
+            texts: told,
+            existed: None,
+            user: 0,
+        }
     }
 
     fn open(&mut self, thread: u32, path: &str, flags: u64, fd: i64) {
@@ -69,7 +79,7 @@ impl Scene {
 
     fn changed(self) -> Vec<String> {
         let mut paths = self.changes.finish().paths;
-        let text = |(path, _): (Box<[u8]>, u8)| String::from_utf8(path.into()).unwrap();
+        let text = |(path, ..): Changed| String::from_utf8(path.into()).unwrap();
         let mut all: Vec<String> = paths.take().into_iter().map(text).collect();
         all.sort();
         all
@@ -194,7 +204,7 @@ fn shared_mappings_and_sockets() {
     scene.call(1, "bind", &[5, 0, 10], &["\u{1}\0s.sock"], 0);
     let mut paths = scene.changes.finish().paths;
     assert!(paths.is_mapped(b"/a/data") && !paths.is_mapped(b"/a/private"));
-    assert!(paths.take().iter().any(|(path, _)| **path == *b"/a/s.sock"));
+    assert!(paths.take().iter().any(|(path, ..)| **path == *b"/a/s.sock"));
 }
 
 #[test]
@@ -205,7 +215,7 @@ fn what_the_program_has_written_whole_is_fresh() {
     scene.call(1, "creat", &[0, 0o644], &["cut"], 5);
     scene.call(1, "rename", &[0, 0], &["new", "final"], 0);
     let mut paths = scene.changes.finish().paths;
-    let fresh = |(path, marks): (Box<[u8]>, u8)| (marks & mark::FRESH != 0).then_some(path);
+    let fresh = |(path, marks, _): Changed| (marks & mark::FRESH != 0).then_some(path);
     let mut all: Vec<_> = paths.take().into_iter().filter_map(fresh).collect();
     all.sort();
     assert_eq!(all, [b"/a/cut"[..].into(), b"/a/final"[..].into()]);

@@ -45,6 +45,7 @@ impl Stream {
         }
         changes.call(Note {
             thread,
+            user: self.user,
             enter: call.tsc,
             exit: exit_tsc,
             nr: call.nr,

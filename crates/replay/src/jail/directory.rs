@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags};
 use rustix::thread::UnshareFlags;
 
-use super::{JailError, attributes};
+use super::{JailError, attributes, walk};
 
 /// A directory that is open.
 #[derive(Debug)]
@@ -23,9 +23,13 @@ pub struct Directory {
 impl Directory {
     /// Follows a path, for the only time.
     pub fn open(path: &Path) -> Result<Directory, JailError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|error| JailError::io(&path.display().to_string(), error))?;
+        let fd = walk::walk(path, walk::Missing::Refused)?;
+        Ok(Directory { fd, shown: path.to_path_buf() })
+    }
+
+    /// The same; directories that are not there are made.
+    pub fn open_or_make(path: &Path) -> Result<Directory, JailError> {
+        let fd = walk::walk(path, walk::Missing::Made)?;
         Ok(Directory { fd, shown: path.to_path_buf() })
     }
 

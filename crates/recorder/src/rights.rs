@@ -1,0 +1,92 @@
+//! Whose rights hold where the recorder follows a path that a program has named: the program's. Who
+//! records as root could be led to what the program itself may not see.
+
+use std::thread::Builder;
+
+use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups};
+
+/// A group that gives nobody anything.
+const NO_GROUP: u32 = 65534;
+
+/// Of two users who have named a path, the one with whose rights it is looked at.
+pub(crate) fn lesser(one: u32, other: u32) -> u32 {
+    if one == geteuid().as_raw() { other } else { one }
+}
+
+/// The user that a program with these ids can be: root, if it can be root.
+pub(crate) fn user_of(uids: &[u32; 4]) -> u32 {
+    let [real, effective, saved, _] = *uids;
+    real.min(effective).min(saved)
+}
+
+/// Acts with the rights of a user, and of none of his groups; does nothing where that cannot be.
+pub(crate) fn with<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> Option<T> {
+    if user == geteuid().as_raw() {
+        return Some(act());
+    }
+    // Rights that are given up do not come back: the thread ends with them.
+    let act = || take(user).then(act);
+    std::thread::scope(|scope| {
+        let thread = Builder::new().spawn_scoped(scope, act).ok()?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Leaves this thread with what this user may do with files, and nothing else. Its user ids stay:
+/// nobody gets a right over the recorder.
+fn take(user: u32) -> bool {
+    let set = |call, id: u32| {
+        // SAFETY: takes a number, and gives what it was before: so the second call tells what it is.
+        unsafe {
+            libc::syscall(call, id);
+            libc::syscall(call, u32::MAX) == i64::from(id)
+        }
+    };
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_thread_groups(&[]).is_ok()
+        && set(libc::SYS_setfsgid, NO_GROUP)
+        && set(libc::SYS_setfsuid, user)
+        && set_capabilities(None, none).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn who_is_not_root_sees_what_he_may() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, "secret").unwrap();
+        let opens = || fs::File::open(&file).is_ok();
+        let own = geteuid().as_raw();
+        assert_eq!(with(own, opens), Some(true));
+        let other = own + 1;
+        let seen = with(other, opens);
+        if !geteuid().is_root() {
+            return assert_eq!(seen, None, "nobody can take the rights of others");
+        }
+        assert_eq!(seen, Some(false));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(with(other, opens), Some(false), "a group is left");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(with(other, opens), Some(true));
+        // Nor by threads that are begun there.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let further = || std::thread::scope(|scope| scope.spawn(opens).join().unwrap());
+        assert_eq!(with(other, further), Some(false));
+        assert!(opens(), "the recorder itself has lost its rights");
+    }
+
+    #[test]
+    fn who_can_be_root_is() {
+        assert_eq!(user_of(&[1000, 1000, 0, 1000]), 0);
+        assert_eq!(user_of(&[1000, 33, 33, 0]), 33);
+        let own = geteuid().as_raw();
+        assert_eq!((lesser(own, 7), lesser(7, own), lesser(7, 8)), (7, 7, 7));
+    }
+}
