@@ -27,11 +27,12 @@ const AS_TWO: &str = "setpriv --ruid=65533 --euid=65534 --regid=65534 --clear-gr
 
 /// How else root becomes nobody without an exec: beside a process that shares its memory, after its end,
 /// where a tracer is or was, and where ids are others.
-const BECOME: [&str; 7] = [
+const BECOME: [&str; 8] = [
     "beside-executes",
     "beside-is-killed",
     "beside-works-on",
     "when-left",
+    "traced-before",
     "asking-to-be-traced",
     "unmapped",
     "unmapped-by-steps",

@@ -316,6 +316,11 @@ global_asm!(
     "xor %edi, %edi",
     "syscall",
     "ud2",
+    // A call that the supervisor has a thread make.
+    ".globl reenact_call_for_others",
+    "reenact_call_for_others:",
+    "syscall",
+    "ud2",
     //
     // ---- rt_sigreturn for the program: %rdi is the address of its ucontext --------------------
     ".globl reenact_sigreturn, reenact_sigreturn_refused",

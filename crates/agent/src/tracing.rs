@@ -15,15 +15,17 @@ use core::sync::atomic::Ordering;
 use events::record::{GapWhy, Header, RecordKind};
 use linux_raw_sys::general as raw;
 use linux_raw_sys::{prctl, ptrace};
-use ring::{SLOTS, Slot, slot_state};
+use ring::{SLOTS, Slot, answer, request, slot_state};
 
 use crate::call::{self, enter, exit};
-use crate::context::{Action, Context, Frame, mask_all, phase, real_mask, signal_bit, space};
+use crate::context::{
+    Action, Context, Frame, Process, mask_all, phase, real_mask, signal_bit, space,
+};
 use crate::deliver::{UContext, install_ours, set_action, si_code};
 use crate::guards::{self, Dispatch};
 use crate::signals::{self, ALWAYS_OURS, SIG_DFL, SIG_IGN};
 use crate::stream::Stream;
-use crate::{clock, entry, helper, start, sys, users};
+use crate::{clock, entry, exec, helper, start, sys, users};
 
 /// From linux/ptrace.h.
 const PTRACE_SEIZE: u32 = 0x4206;
@@ -67,7 +69,7 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     }
     exit(context, row, args, ret);
     if traced {
-        tell(context, context.tid);
+        tell(context, context.tgid);
         users::give_up(context);
     }
     let own = traced && handed_over;
@@ -75,10 +77,11 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     ret
 }
 
-fn tell(context: &mut Context, tid: u32) {
+/// `id`: of a thread, or of a process that is left alone as a whole.
+fn tell(context: &mut Context, id: u32) {
     if !context.silent {
         let head = Header::new(RecordKind::Gap, GapWhy::Traced as u8, 0, 0).to_word();
-        Stream::record(context, &[head, clock::now(context), u64::from(tid)]);
+        Stream::record(context, &[head, clock::now(context), u64::from(id)]);
         Stream::publish(context);
     }
 }
@@ -127,13 +130,24 @@ fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     context.phase = phase::IN_CALL;
     let tid = args[1] as u32;
     let tracee = Tracee::find(context, tid).filter(Tracee::leave_alone);
+    let mut is_taken = false;
     if let Some(tracee) = &tracee {
         tracee.wait_for_signal(context);
+        // From there nobody hears of a change of its user.
+        let is_refused = args[0] as u32 == PTRACE_SEIZE && args[2] != 0;
+        is_taken = !is_refused && tracee.has_no_filter() && {
+            let asked = [u64::from(tid), 0, 0, 0, 0, 0];
+            exec::ask(context, request::LEFT_ALONE, asked) == answer::DONE
+        };
     }
     let ret = call::make(context, nr, args);
     exit(context, row, args, ret);
     match tracee {
-        Some(tracee) if ret < 0 => tracee.take_back(),
+        Some(tracee) if ret < 0 && !is_taken => tracee.take_back(),
+        Some(tracee) if is_taken => {
+            let process = tracee.read(offset_of!(Context, tgid));
+            tell(context, process.unwrap_or(tid));
+        }
         Some(_) => tell(context, tid),
         None => {}
     }
@@ -227,6 +241,13 @@ impl Tracee {
         self.turn(phase::RECORDED, phase::LEFT_ALONE);
     }
 
+    /// Whether it may be had make a call.
+    fn has_no_filter(&self) -> bool {
+        let process: Option<u64> = self.read(offset_of!(Context, process));
+        let at = process.map(|process| process + offset_of!(Process, filtered) as u64);
+        at.and_then(|at| self.read_at(at)) == Some(0u8)
+    }
+
     fn take_back(&self) {
         self.direct(entry::entry(), phase::LEFT_ALONE, phase::RECORDED);
     }
@@ -249,8 +270,12 @@ impl Tracee {
     }
 
     fn read<T: Copy>(&self, offset: usize) -> Option<T> {
+        self.read_at(self.context + offset as u64)
+    }
+
+    fn read_at<T: Copy>(&self, at: u64) -> Option<T> {
         let mut value = MaybeUninit::<T>::uninit();
-        let (at, len) = (self.context + offset as u64, size_of::<T>() as u64);
+        let len = size_of::<T>() as u64;
         let done = self.copy(raw::__NR_process_vm_readv, value.as_mut_ptr() as u64, at, len);
         // SAFETY: wholly written, for types of plain numbers.
         done.then(|| unsafe { value.assume_init() })

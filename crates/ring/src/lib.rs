@@ -172,6 +172,9 @@ pub mod request {
     /// The thread has changed its user: where does it belong now? The second argument is a socket
     /// of the thread that the third names, to which an arena can be sent; 0: none.
     pub const USER_CHANGED: u32 = 4;
+    /// The thread is about to trace the one that the first argument names, which is left alone from
+    /// there: its process is to have no arena any more.
+    pub const LEFT_ALONE: u32 = 5;
 }
 
 /// Answers of the supervisor, in `slot.answer`.

@@ -12,6 +12,8 @@ pub struct Image {
     pub total_len: usize,
     /// Offset of the first instruction.
     pub start: u64,
+    /// Offset of an instruction that makes a system call.
+    pub call: u64,
     /// The bootstrap's stages.
     pub stage1: Vec<u8>,
     /// See `stage1`.
@@ -23,7 +25,7 @@ impl Image {
     #[cfg(test)]
     pub fn for_tests(len: usize) -> Image {
         let (stage1, stage2) = (Vec::new(), Vec::new());
-        Image { bytes: vec![0xcc; len], total_len: len, start: 0, stage1, stage2 }
+        Image { bytes: vec![0xcc; len], total_len: len, start: 0, call: 0, stage1, stage2 }
     }
 
     /// Reads the agent's ELF file.
@@ -63,6 +65,7 @@ impl Image {
         let stage1 = part("reenact_stage1", "reenact_stage1_end")?;
         let stage2 = part("reenact_stage2", "reenact_stage2_end")?;
         let start = symbol("reenact_start")?;
-        Ok(Image { bytes, total_len, start, stage1, stage2 })
+        let call = symbol("reenact_call_for_others")?;
+        Ok(Image { bytes, total_len, start, call, stage1, stage2 })
     }
 }

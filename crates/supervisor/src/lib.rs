@@ -31,6 +31,7 @@ mod segment;
 mod serve;
 mod signals;
 mod sleep;
+mod taking;
 
 pub use image::Image;
 pub use launch::{LaunchError, Program};

@@ -85,3 +85,40 @@ pub fn blocked_signals(tid: i32) -> io::Result<u64> {
     request(libc::PTRACE_GETSIGMASK, tid, size_of_val(&mask), &raw mut mask as usize)?;
     Ok(mask)
 }
+
+/// Has a stopped thread go on elsewhere.
+pub fn set_registers(tid: i32, registers: &libc::user_regs_struct) -> io::Result<()> {
+    request(libc::PTRACE_SETREGS, tid, 0, core::ptr::from_ref(registers) as usize)
+}
+
+/// Sets the signals that a stopped thread blocks.
+pub fn block_signals(tid: i32, mask: u64) -> io::Result<()> {
+    request(libc::PTRACE_SETSIGMASK, tid, size_of_val(&mask), &raw const mask as usize)
+}
+
+/// Why a thread stands still.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It was interrupted, or its process is stopped.
+    Between,
+    /// At a call, see [`CALL_STOP`].
+    Call,
+    /// It is about to get this signal.
+    Signal(i32),
+    /// It has done something else.
+    Event,
+}
+
+/// `None`: it does not stand still.
+pub fn stop_of(tid: i32) -> Option<Stop> {
+    // SAFETY: plain numbers.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    match request(libc::PTRACE_GETSIGINFO, tid, 0, &raw mut info as usize) {
+        Ok(()) if info.si_code == CALL_STOP => Some(Stop::Call),
+        Ok(()) if info.si_code >> 8 == libc::PTRACE_EVENT_STOP => Some(Stop::Between),
+        Ok(()) if info.si_signo == libc::SIGTRAP && info.si_code >> 8 > 0 => Some(Stop::Event),
+        Ok(()) => Some(Stop::Signal(info.si_signo)),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some(Stop::Between),
+        Err(_) => None,
+    }
+}

@@ -5,8 +5,9 @@
 //! for where segments cannot be attached, as a sealed file.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
+use kin::Mapped;
 use ring::{CATALOG_BYTES, Catalog};
 
 use crate::segment::Segment;
@@ -52,6 +53,11 @@ impl Sendable {
         memory_file::seal(&file, memory_file::Seal::LengthAndContent)?;
         // SAFETY: zeroed, long enough, and never unmapped.
         Ok(Sendable { file, catalog: unsafe { Catalog::at(at) } })
+    }
+
+    /// What it is in the memory maps of processes.
+    pub fn mapped(&self) -> Option<Mapped> {
+        Some(Mapped { name: "/memfd:", inode: self.file.metadata().ok()?.ino() })
     }
 }
 

@@ -451,6 +451,10 @@ impl Supervisor {
                 let reply = self.user_changed(index, tid, observer);
                 reply_to(slot, reply);
             }
+            request::LEFT_ALONE => match self.who_asks(tid, index) {
+                Some((Relation::Ours, ..)) => self.left_alone(index),
+                _ => reply_to(slot, answer::REFUSED),
+            },
             _ => {}
         }
         true
