@@ -89,6 +89,18 @@ static void inside(void) {
     holds("d/sub/deep", "deep");
     CHECK(umount2("d/sub", MNT_DETACH) == 0 && rmdir("d/sub") == 0 && rmdir("d") == 0);
 
+    // By the link of a descriptor.
+    CHECK(mkdir("g", 0755) == 0);
+    int target = open("g", O_PATH | O_DIRECTORY);
+    char link[40];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", target);
+    CHECK(target >= 0 && mount("a", link, NULL, MS_BIND, NULL) == 0);
+    holds("g/f", "in a");
+    put("g/by link", "by link");
+    holds("a/by link", "by link");
+    CHECK(umount2("g", MNT_DETACH) == 0 && close(target) == 0);
+    CHECK(access("g/f", F_OK) == -1 && rmdir("g") == 0);
+
     // Another root.
     CHECK(mkdir("root", 0755) == 0 && mkdir("root/sub", 0755) == 0);
     int before = open(".", O_RDONLY | O_DIRECTORY);

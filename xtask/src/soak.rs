@@ -8,8 +8,9 @@ const MORE_TOOLS: &[&str] =
     &["java", "db_bench", "postgresql", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
 
 /// What the big programs of `soak wild` need.
-const WILD_TOOLS: &[&str] =
-    &["bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync"];
+const WILD_TOOLS: &[&str] = &[
+    "bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync", "runc",
+];
 
 /// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each; or,
 /// with the word `wild`, the behaviour programs and the big programs alone.

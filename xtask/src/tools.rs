@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("npm", "npm", None),
     ("pip3", "python3-pip", Some("/usr/bin/pip3")),
     ("rsync", "rsync", None),
+    ("runc", "runc", None),
     ("db_bench", "rocksdb-tools", None),
     ("postgresql", "postgresql", Some("/usr/lib/postgresql")),
     ("python3-venv", "python3-venv", Some("/usr/share/doc/python3-venv")),

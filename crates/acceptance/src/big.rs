@@ -54,6 +54,18 @@ const TREE: &str = r#"
     head -c 300000 /dev/zero | tr '\0' x > 'tree/with blank/big'
 "#;
 
+/// A root with a few programs.
+const CONTAINER: &str = r#"
+    mkdir -p root/bin root/proc root/dev root/tmp root/etc root/work
+    for p in /bin/dash /bin/ls /bin/cat /bin/mkdir; do
+        cp $p root/bin
+        for l in $(ldd $p | grep -o '/[^ ]*'); do
+            mkdir -p root$(dirname $l); cp -L $l root$l
+        done
+    done
+    echo inside > root/etc/where
+"#;
+
 /// All of them.
 pub const PROGRAMS: &[Big] = &[
     Big {
@@ -153,16 +165,7 @@ pub const PROGRAMS: &[Big] = &[
     Big {
         name: "container",
         needs: &["bwrap", "/bin/dash"],
-        given: r#"
-            mkdir -p root/bin root/proc root/dev root/tmp root/etc root/work
-            for p in /bin/dash /bin/ls /bin/cat /bin/mkdir; do
-                cp $p root/bin
-                for l in $(ldd $p | grep -o '/[^ ]*'); do
-                    mkdir -p root$(dirname $l); cp -L $l root$l
-                done
-            done
-            echo inside > root/etc/where
-        "#,
+        given: CONTAINER,
         script: "
             mkdir out
             bwrap --unshare-all --die-with-parent --ro-bind ../given/root / --proc /proc --dev /dev \
@@ -170,6 +173,20 @@ pub const PROGRAMS: &[Big] = &[
                 'cat /etc/where > a; echo $$ > pid; ls / > b; /bin/mkdir /tmp/d; ls /tmp > c'
             grep -q inside out/a
         ",
+        ..PLAIN
+    },
+    Big {
+        name: "runc",
+        needs: &["runc", "/bin/dash"],
+        only: Some(Who::Root),
+        given: CONTAINER,
+        script: r#"
+            cp -r ../given/root rootfs; mkdir rootfs/sys; runc spec
+            sed -i 's/"terminal": true/"terminal": false/; s/"readonly": true/"readonly": false/
+                s|"sh"|"/bin/dash", "-c", "cat /etc/where > /tmp/x; cat /tmp/x; ls /"|' config.json
+            runc --root $PWD/state run reenact-$$ < /dev/null > out
+            grep -q inside out
+        "#,
         ..PLAIN
     },
     Big {

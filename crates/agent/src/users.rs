@@ -141,6 +141,9 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
             context.silent = true;
         }
         context.arena = Some(arena);
+        if let Some(left) = context.slot {
+            left.state.store(slot_state::ENDED, Ordering::Release);
+        }
         let slot = arena.slot(index);
         slot.context.store(context.this as u64, Ordering::Relaxed);
         context.slot = Some(slot);

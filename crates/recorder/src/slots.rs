@@ -1,6 +1,7 @@
 //! The slots of an arena, as the recorder sees them: reads each thread's stream and gives slots
 //! and chunks back.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -116,6 +117,8 @@ pub(crate) struct Slots {
     /// Of each arena.
     numbers: Vec<Rc<Numbers>>,
     threads: Vec<Option<Box<Thread>>>,
+    /// Slots whose threads go on in others, and still read an answer here: they say when that is done.
+    left: HashSet<usize>,
     /// Of the threads that are gone.
     counts: Counts,
     /// The last round left something for the next.
@@ -128,6 +131,7 @@ impl Slots {
             arenas: vec![],
             numbers: vec![],
             threads: vec![],
+            left: HashSet::new(),
             counts: Counts::default(),
             behind: false,
         };
@@ -248,6 +252,9 @@ impl Slots {
     pub fn urgent(&self) -> bool {
         self.each_in_use(|index| {
             let slot = self.shared(index);
+            if self.left.contains(&index) {
+                return slot.state.load(Ordering::Acquire) == slot_state::ENDED;
+            }
             let unread = self.threads[index].as_ref().map_or(
                 slot.published.load(Ordering::Acquire),
                 |thread| match thread.adrift {
@@ -280,6 +287,11 @@ impl Slots {
         // there.
         let state = slot.state.load(Ordering::Acquire);
         match state {
+            slot_state::ENDED if self.left.contains(&index) => {
+                self.free(index);
+                return 0;
+            }
+            slot_state::ACTIVE if self.left.contains(&index) => return 0,
             slot_state::FREE => {
                 self.forget(index);
                 return 0;
@@ -417,7 +429,7 @@ impl Slots {
             self.numbers[to / SLOTS].admit(start.process, runs);
         }
         self.threads[to] = Some(thread);
-        self.free(from);
+        self.left.insert(from);
         true
     }
 
@@ -549,6 +561,7 @@ impl Slots {
     fn free(&mut self, index: usize) {
         let (arena, slot) = (self.arena(index), self.shared(index));
         self.threads[index] = None;
+        self.left.remove(&index);
         for chunk in 0..arena.pool_chunks() {
             if arena.owner(chunk).load(Ordering::Relaxed) as usize == index % SLOTS + 1 {
                 arena.free_chunk((SLOTS + chunk) as u32);

@@ -37,6 +37,8 @@ const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
 /// Descriptors that come with a request: the file, and where the answer goes.
 const ASKED_WITH: usize = 2;
 
+const OPENER_STACK_BYTES: usize = 64 << 10;
+
 /// Where descriptors are opened again.
 #[derive(Debug)]
 pub struct Desk {
@@ -102,6 +104,28 @@ fn receive(socket: impl AsFd) -> io::Result<(i32, Vec<OwnedFd>)> {
     Ok((i32::from_ne_bytes(bytes), files))
 }
 
+fn is_named_pipe(file: impl AsFd) -> io::Result<bool> {
+    Ok(file_type(&file)? == FileType::Fifo && !is_pipe(&file)?)
+}
+
+fn is_only_a_path(file: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fcntl_getfl(file)?.contains(OFlags::PATH))
+}
+
+fn open_by_link(proc: &OwnedFd, file: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
+    let path = format!("self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::from_bits_retain((flags & USE_FLAGS) as u32);
+    Ok(rustix::fs::openat(proc, path, flags | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Who has gone needs no answer.
+fn reply(to: &OwnedFd, opened: io::Result<OwnedFd>) {
+    let _ = match opened {
+        Ok(new) => send(to, None, 0, &[new.as_fd()]),
+        Err(error) => send(to, None, error.raw_os_error().unwrap_or(libc::EIO), &[]),
+    };
+}
+
 impl Desk {
     /// For a jail that shows its processes there.
     pub fn new(proc: BorrowedFd<'_>) -> io::Result<Desk> {
@@ -125,8 +149,8 @@ impl Desk {
     }
 
     fn try_ask(&self, file: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
-        if file_type(file)? == FileType::Fifo && !is_pipe(file)? {
-            // Who opens a named one waits for the other side; a copy does as well, as it has no offset.
+        if is_named_pipe(file)? && !is_only_a_path(file)? {
+            // Who opens one again waits for the other side; a copy does as well, as it has no offset.
             let new = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
             let kept = if flags & libc::O_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 };
             rustix::io::fcntl_setfd(&new, rustix::io::FdFlags::from_bits_retain(kept as u32))?;
@@ -151,12 +175,15 @@ impl Desk {
     pub fn serve(&self) {
         while !self.closed.load(Ordering::SeqCst) {
             let Ok((flags, files)) = receive(&self.socket) else { continue };
-            let [file, answer] = &files[..] else { continue };
-            // Who has gone needs no answer.
-            let _ = match self.open(file, flags) {
-                Ok(new) => send(answer, None, 0, &[new.as_fd()]),
-                Err(error) => send(answer, None, error.raw_os_error().unwrap_or(libc::EIO), &[]),
-            };
+            let Ok([file, answer]) = <[OwnedFd; 2]>::try_from(files) else { continue };
+            if !is_named_pipe(&file).is_ok_and(|named| named) {
+                reply(&answer, self.open(&file, flags));
+                continue;
+            }
+            // Whoever opens that waits for the other side: as many threads as there are tasks that do.
+            let Ok(proc) = self.proc.try_clone() else { continue };
+            let wait = move || reply(&answer, open_by_link(&proc, &file, flags));
+            let _ = std::thread::Builder::new().stack_size(OPENER_STACK_BYTES).spawn(wait);
         }
     }
 
@@ -164,16 +191,14 @@ impl Desk {
     fn open(&self, file: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
         let opens_at_once = match file_type(file)? {
             FileType::RegularFile | FileType::Directory => true,
-            FileType::Fifo => is_pipe(file)?,
+            FileType::Fifo => true,
             FileType::CharacterDevice => DEVICES.contains(&rustix::fs::fstat(file)?.st_rdev),
             _ => false,
         };
         if !opens_at_once {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
-        let path = format!("self/fd/{}", file.as_raw_fd());
-        let flags = OFlags::from_bits_retain((flags & USE_FLAGS) as u32);
-        Ok(rustix::fs::openat(&self.proc, path, flags | OFlags::CLOEXEC, Mode::empty())?)
+        open_by_link(&self.proc, file, flags)
     }
 
     /// Nobody asks any more.
@@ -238,6 +263,26 @@ mod tests {
             let fifo = File::options().read(true).write(true).open(&path).unwrap();
             let again = desk.try_ask(fifo.as_fd(), libc::O_RDONLY).unwrap();
             File::from(again).write_all(b"it is a copy").unwrap();
+        });
+    }
+
+    #[test]
+    fn who_opens_a_named_pipe_by_its_path_waits_for_the_other_side() {
+        with_desk(|desk| {
+            let dir = tempfile::tempdir().unwrap();
+            let name = dir.path().join("pipe");
+            rustix::fs::mkfifoat(rustix::fs::CWD, &name, Mode::RUSR | Mode::WUSR).unwrap();
+            let path = rustix::fs::open(&name, OFlags::PATH, Mode::empty()).unwrap();
+            let mut text = String::new();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut writes =
+                        File::from(desk.try_ask(path.as_fd(), libc::O_WRONLY).unwrap());
+                    writes.write_all(b"hello").unwrap();
+                });
+                File::open(&name).unwrap().read_to_string(&mut text).unwrap();
+            });
+            assert_eq!(text, "hello");
         });
     }
 

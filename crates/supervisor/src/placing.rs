@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use ring::SLOTS;
+use ring::{SLOTS, slot_state};
 
 use crate::domain::{Domain, Way};
 use crate::place::Plan;
@@ -61,6 +61,10 @@ impl Supervisor {
             })
             .and_then(|domain| {
                 slot = self.move_to(domain, slot, pid, observer)?;
+                if slot != tracee.slot {
+                    // Who has asked there is gone with its image.
+                    self.slot(tracee.slot).state.store(slot_state::ENDED, Ordering::Release);
+                }
                 self.place(pid, Tracee { slot, ..tracee })
             });
         self.end_placing(pid, Tracee { slot, ..tracee }, placed, observer);
@@ -178,7 +182,7 @@ impl Supervisor {
         let slot = self.slot(slot);
         // Of a process that is gone the recorder knows; its slot may be another's by now.
         if !is_dead(pid) {
-            slot.state.store(ring::slot_state::ENDED, Ordering::Release);
+            slot.state.store(slot_state::ENDED, Ordering::Release);
         }
     }
 

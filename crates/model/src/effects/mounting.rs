@@ -76,10 +76,11 @@ impl Look<'_> {
     /// Where a path argument leads.
     fn place(&self, arg: u8, step: &Step) -> Option<Place> {
         let place = step.places.iter().find(|(of, _)| *of == arg).map(|(_, place)| place.clone());
-        place.or_else(|| {
-            let path = step.paths.iter().find(|(of, _)| *of == arg).map(|(_, path)| path.clone());
-            path.map(|path| Place { mount: 0, path })
-        })
+        let path = || step.paths.iter().find(|(of, _)| *of == arg).map(|(_, path)| path.clone());
+        let place = place.or_else(|| Some(Place { mount: 0, path: path()? }))?;
+        // By the link of a descriptor, as container runtimes do, what that has open is meant.
+        let open = self.behind_own_link(&place.path);
+        Some(open.map_or(place, |open| Place { mount: open.mount, path: open.path.clone() }))
     }
 
     fn space(&self) -> Option<Space> {

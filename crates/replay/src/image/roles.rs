@@ -14,7 +14,6 @@ pub fn of(nr: u16) -> Role {
         | Role::TellPeer
         | Role::TellDirectory
         | Role::PivotRoot
-        | Role::Mount
         | Role::MoveMount
         | Role::Unmount
         | Role::Spawn

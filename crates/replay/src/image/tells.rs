@@ -18,6 +18,8 @@ use trace::event::Content;
 const X_OK: u64 = 1;
 /// `F_SETFL`.
 const F_SETFL: u64 = 4;
+/// `MS_BIND`, `MS_MOVE`.
+const MOUNTED_FILE: u64 = 0x3000;
 /// Longest list of a directory, or of names of attributes, that one call gives.
 const LIST_BYTES_MAX: usize = 16 << 20;
 /// Long lists that are remembered.
@@ -40,7 +42,9 @@ impl Fold<'_> {
 
     /// The file that a call is about, which is there.
     fn subject(&mut self, asked: &Asked) -> Result<Option<NodeId>, ImageError> {
-        let Some(path) = asked.paths.first() else {
+        // What is mounted is a file only where that is mounted again, or moved.
+        let is_file = asked.role != Role::Mount || asked.call.args[3] & MOUNTED_FILE != 0;
+        let Some(path) = asked.paths.iter().find(|path| is_file || path.arg != 0) else {
             let open = asked.fds[0].and_then(|(_, mark)| self.opens.get(mark));
             return Ok(open.map(|open| self.tree.find(open.node)));
         };
@@ -147,6 +151,7 @@ impl Fold<'_> {
                 }
             }
             Role::Plain => self.plain(asked, node)?,
+            Role::Mount => {}
             _ => self.moved(asked)?,
         }
         Ok(())
