@@ -226,6 +226,24 @@ static int scribble(const char *how) {
     return 0;
 }
 
+// The head of the arena is written by the recorder: it must not tell where that has its memory.
+static int read_addresses(void) {
+    int failed = 0;
+    for (int i = 0; i < count; i++) {
+        if (maps[i].rights[1] != 'w') continue;
+        for (volatile uint64_t *word = (uint64_t *)maps[i].start; word < (uint64_t *)(maps[i].start + 256); word++)
+            if (*word >> 40 && *word < 1ull << 47) failed |= got("an address of the recorder");
+    }
+    return failed;
+}
+
+// Forgets all that the head of its arena holds, and whatever the recorder has linked with it.
+static int wipe(void) {
+    for (int i = 0; i < count; i++)
+        if (maps[i].rights[1] == 'w') memset((void *)maps[i].start, 0, 4096);
+    return 0;
+}
+
 // Speaks for another process: writes its ids into all slots and asks for what agents ask for.
 static int speak_for(const char *pid_text, const char *request_text) {
     uint32_t pid = atoi(pid_text), request = atoi(request_text);
@@ -525,6 +543,8 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "name-others")) failed = gain_by_exec(NULL, argv + 2);
     if (!strcmp(argv[1], "reach-others")) failed = reach_others();
     if (!strcmp(argv[1], "scribble")) failed = scribble(argv[2]);
+    if (!strcmp(argv[1], "read-addresses")) failed = read_addresses();
+    if (!strcmp(argv[1], "wipe")) failed = wipe();
     if (!strcmp(argv[1], "speak-for")) failed = speak_for(argv[2], argv[3]);
     if (!strcmp(argv[1], "fuzz")) failed = fuzz(strtoull(argv[2], NULL, 0), atoi(argv[3]));
     if (!strcmp(argv[1], "become") && argc == 5) {

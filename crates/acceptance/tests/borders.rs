@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use acceptance::place::{Place, Who};
+use acceptance::place::{self, PATIENCE, Place, Who};
 use acceptance::shown::Info;
 use acceptance::stage::{self, Stage, open_to_all};
 use acceptance::tier::{self, Random};
@@ -46,6 +46,7 @@ fn attacks() -> Vec<(String, String)> {
         ("grows_arena", "grow-arena".to_owned()),
         ("reads_secret", format!("read-secret '{secret}'")),
         ("attaches_all", "attach-all".to_owned()),
+        ("reads_addresses", "read-addresses".to_owned()),
         ("reaches_others", "reach-others".to_owned()),
         ("gains_by_exec", format!("gain-by-exec '{secret}' ./gained secret")),
         ("names_roots_process", "name-others as-roots /bin/true".to_owned()),
@@ -65,7 +66,7 @@ fn attacks() -> Vec<(String, String)> {
             format!("unshare --ipc {AS_NOBODY} ./border {attack}"),
         ));
     }
-    for (name, attack) in &kinds[..9] {
+    for (name, attack) in &kinds[..10] {
         all.push((format!("two_users/{name}"), format!("{AS_TWO} ./border {attack}")));
         all.push((
             format!("another_user_namespace/{name}"),
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
             trials.add(&name, Who::Root, missing, move |stage, who| is_held(stage, who, &attack));
         }
         trials.add("outsider/attaches_all", Who::Root, missing, outsiders_are_held);
+        trials.add("recorder_killed/wiped", Who::Root, missing, all_outlive_the_recorder);
         trials.add_for_both("fuzzed_from_within", missing, recorders_outlive_spoilt_arenas);
         Ok(())
     })
@@ -182,6 +184,35 @@ fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(said == b"held\n", "{}", String::from_utf8_lossy(&said));
     ensure!(recorded.text() == "0\n", "it printed {}", recorded.text());
     Info::of(stage, &trace).map(|_| ())
+}
+
+/// The recorder is killed, and programs of a user have written over what tells them: those of other
+/// users learn it all the same, and do their work to its end.
+fn all_outlive_the_recorder(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    build(&place)?;
+    let script =
+        format!("{AS_NOBODY} ./border wipe > said; mv said wiped; sleep 1; {WORK}; touch done");
+    let trace = place.trace("killed.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);
+    let mut recorder = record.spawn().map_err(|error| format!("cannot start reenact: {error}"))?;
+    let appears = |name: &str| {
+        let begun = Instant::now();
+        while !place.work().join(name).exists() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        place.work().join(name).exists()
+    };
+    let wiped = appears("wiped");
+    place::signal(&recorder, libc::SIGKILL)?;
+    let done = wiped && appears("done");
+    // Whoever still waits for the recorder is in its group.
+    place::kill_group(&recorder);
+    recorder.wait().map_err(|error| error.to_string())?;
+    ensure!(wiped, "the attack did not come to its end");
+    ensure!(done, "root's program waits for a recorder that is gone");
+    Ok(())
 }
 
 /// How long a program spoils the arena that it is itself recorded in, and how long one such does.

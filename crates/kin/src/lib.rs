@@ -181,34 +181,8 @@ impl Kin {
     /// Whether a process has one of the arenas mapped. To see that needs rights that a stranger does
     /// not have.
     fn by_maps(&self, pid: i32) -> Relation {
-        self.has_one_of(pid, lock(&self.0.arenas).clone())
-    }
-
-    /// Whether a process has just this arena mapped.
-    pub fn has_mapped(&self, pid: i32, arena: Mapped) -> Relation {
-        self.has_one_of(pid, vec![arena])
-    }
-
-    fn has_one_of(&self, pid: i32, arenas: Vec<Mapped>) -> Relation {
-        let look = move || {
-            let mut found = Relation::Stranger;
-            let looked = maps::each(pid, Which::SharedAndWritable, |mapping| {
-                let is_it = |arena: &Mapped| {
-                    mapping.ino == arena.inode && mapping.path.starts_with(arena.name.as_bytes())
-                };
-                if arenas.iter().any(is_it) {
-                    found = Relation::Ours;
-                    return ControlFlow::Break(());
-                }
-                ControlFlow::Continue(())
-            });
-            match looked {
-                Err(error) if is_gone(&error) => Relation::Gone,
-                Err(_) => Relation::Unproven,
-                Ok(()) if found == Relation::Stranger && !maps::has_any(pid) => Relation::Gone,
-                Ok(()) => found,
-            }
-        };
+        let arenas = lock(&self.0.arenas).clone();
+        let look = move || has_one_of(pid, &arenas);
         self.0.patience.within(MAPS_WAIT, look).unwrap_or(Relation::Unproven)
     }
 
@@ -277,6 +251,27 @@ impl Kin {
             status.is_some_and(|s| s.innermost() == Some(inner) && s.process == pid)
         };
         is_it(&pid).then_some(pid).or_else(|| numbers_in(&format!("/proc/{pid}/task")).find(is_it))
+    }
+}
+
+/// Whether a process has one of these arenas mapped. That may take for ever.
+pub fn has_one_of(pid: i32, arenas: &[Mapped]) -> Relation {
+    let mut found = Relation::Stranger;
+    let looked = maps::each(pid, Which::SharedAndWritable, |mapping| {
+        let is_it = |arena: &Mapped| {
+            mapping.ino == arena.inode && mapping.path.starts_with(arena.name.as_bytes())
+        };
+        if arenas.iter().any(is_it) {
+            found = Relation::Ours;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    match looked {
+        Err(error) if is_gone(&error) => Relation::Gone,
+        Err(_) => Relation::Unproven,
+        Ok(()) if found == Relation::Stranger && !maps::has_any(pid) => Relation::Gone,
+        Ok(()) => found,
     }
 }
 

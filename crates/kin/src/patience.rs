@@ -11,7 +11,8 @@ use crate::threads::start_thread;
 /// Threads that may be waiting for ever. With so many of them, nothing more is tried.
 const LOST_MAX: usize = 16;
 
-/// Knows how much was begun and has not come to an end.
+/// Knows how much was begun and has not come to an end. A result should hold nothing that takes long to
+/// be dropped, as files do: nobody knows on which thread that happens.
 #[derive(Clone, Default)]
 pub struct Patience {
     lost: Arc<AtomicUsize>,
@@ -25,14 +26,15 @@ impl Patience {
         limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        self.begin(work)?.recv_timeout(limit).ok()
+        self.begin(work, || ())?.recv_timeout(limit).ok()
     }
 
-    /// Begins something on a thread of its own, and gives what will tell its result. `None`: too much
-    /// else is going on.
+    /// Begins something on a thread of its own, and gives what will tell its result. `then` is called
+    /// when that is there. `None`: too much else is going on.
     pub fn begin<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
     ) -> Option<Receiver<T>> {
         if self.lost.load(Ordering::SeqCst) >= LOST_MAX {
             return None;
@@ -45,6 +47,7 @@ impl Patience {
             lost.fetch_sub(1, Ordering::SeqCst);
             // Nobody waits any more if it took too long.
             let _ = done.send(result);
+            then();
         };
         if start_thread("patience", work).is_err() {
             self.lost.fetch_sub(1, Ordering::SeqCst);

@@ -30,7 +30,7 @@
 //! | `slot.consumed` | recorder | release, then `slot.room` is woken |
 //! | `owners[chunk]` 0 -> slot + 1 | agent of the thread | compare-exchange |
 //! | `owners[chunk]` slot + 1 -> 0 | recorder, when the chunk is read or its thread is gone | store |
-//! | `control.alive` owner died | the kernel, when the recorder ends in any way | robust futex |
+//! | `control.alive` owner died | the kernel, when the recorder ends in any way | futex that a thread names |
 //!
 //! A thread killed between any two steps leaves nothing that the recorder cannot take back: chunks
 //! are found by their owner, and what was not published was never there.
@@ -76,7 +76,7 @@ pub const NOTES: usize = 512;
 /// "REENACT" and the version of this layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"REENACT\x02");
 
-/// Set by the kernel in a robust futex whose owner has died.
+/// Set by the kernel in a futex whose owner has died.
 pub const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
 /// The head of the arena.
@@ -112,8 +112,8 @@ pub struct Control {
     pub of_root: AtomicU32,
     /// Ticks of the time stamp counter per second, for agents that measure waits.
     pub tsc_hz: AtomicU64,
-    /// A pthread robust mutex that the recorder holds while it lives; its first word is the futex.
-    pub alive: [AtomicU32; 16],
+    /// Marked by the kernel with [`FUTEX_OWNER_DIED`] when the recorder is gone.
+    pub alive: Line,
     /// Raised by agents that want the recorder to read now; a futex.
     pub doorbell: Line,
     /// Raised by agents that ask the supervisor for something; a futex.
@@ -435,6 +435,6 @@ impl Arena {
 
     /// Whether the recorder is gone.
     pub fn recorder_lost(&self) -> bool {
-        self.control().alive[0].load(Ordering::Relaxed) & FUTEX_OWNER_DIED != 0
+        self.control().alive.word.load(Ordering::Relaxed) & FUTEX_OWNER_DIED != 0
     }
 }

@@ -82,18 +82,25 @@ fn look_at(
     catalogs: &[Catalog],
     patience: &Patience,
 ) {
-    let open = move || {
-        let file = mappings::open_at(tid, site)?;
-        Some((mappings::key_of(&file)?, file))
-    };
-    let Some((key, file)) = patience.within(OPEN_WAIT, open).flatten() else { return };
+    // Opened twice: neither the file nor its end must come to this thread.
+    let find = move || mappings::key_of(&mappings::open_at(tid, site)?);
+    let Some(key) = patience.within(OPEN_WAIT, find).flatten() else { return };
     if known.len() >= KNOWN_MAX {
         known.clear();
     }
     if !known.insert(key) || !modules::has_room_for(catalogs, key) {
         return;
     }
-    // What cannot be read is known to have no sites, and nobody asks again.
-    let bytes = patience.within(READ_WAIT, move || modules::read(&file, key)).flatten();
-    modules::add(catalogs, key, &bytes.unwrap_or_default());
+    let read = move || {
+        let file = mappings::open_at(tid, site)?;
+        (mappings::key_of(&file)? == key).then(|| modules::read(&file, key).unwrap_or_default())
+    };
+    match patience.within(READ_WAIT, read) {
+        // Its process has ended meanwhile: the next one asks again.
+        Some(None) => {
+            known.remove(&key);
+        }
+        // What cannot be read is known to have no sites, and nobody asks again.
+        bytes => modules::add(catalogs, key, &bytes.flatten().unwrap_or_default()),
+    }
 }

@@ -10,11 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use kin::{Credentials, Mapped};
+use kin::{Credentials, Mapped, Patience};
 use ring::{ARENAS_MAX, Arena};
 
 use crate::segment::Segment;
-use crate::{Error, memory_file};
+use crate::{Error, alive, memory_file};
 
 /// The users that a program can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +79,17 @@ pub struct Domain {
     pub users: Users,
     pub arena: Arena,
     pub way: Way,
+    /// For what its programs can have take for ever. Who does that must not use up what others need.
+    pub patience: Patience,
+    /// The same for images whose files somebody else has to answer for.
+    pub servants: Patience,
 }
 
 impl Domain {
+    fn new(users: Users, arena: Arena, way: Way) -> Domain {
+        Domain { users, arena, way, patience: Patience::default(), servants: Patience::default() }
+    }
+
     fn segment(users: Users, owner: Option<u32>, pool_chunks: usize) -> Result<Domain, Error> {
         let segment = Segment::new(ring::arena_bytes(pool_chunks))?;
         if owner.is_some() {
@@ -89,7 +97,7 @@ impl Domain {
         }
         // SAFETY: attached for the life of this process, zeroed when created.
         let arena = unsafe { Arena::at(segment.at, pool_chunks) };
-        Ok(Domain { users, arena, way: Way::Segment(segment) })
+        Ok(Domain::new(users, arena, Way::Segment(segment)))
     }
 
     fn message(users: Users, pool_chunks: usize) -> io::Result<Domain> {
@@ -100,7 +108,7 @@ impl Domain {
         let inode = file.metadata()?.ino();
         // SAFETY: zeroed, long enough, and never unmapped.
         let arena = unsafe { Arena::at(at, pool_chunks) };
-        Ok(Domain { users, arena, way: Way::Message { file, inode } })
+        Ok(Domain::new(users, arena, Way::Message { file, inode }))
     }
 
     /// What the arena is in the memory maps of processes.
@@ -137,7 +145,7 @@ impl Domains {
         let users = Users::of(own).unwrap_or(Users([OVERFLOW_UID; 3]));
         let first = Domain::segment(users, None, pool_chunks)?;
         first.arena.control().data_max.store(u64::MAX, Ordering::Relaxed);
-        prepare(&first, 0);
+        prepare(&first, 0).map_err(Error::Thread)?;
         Ok(Domains { list: vec![first], pool_chunks, reach: Reach(ipc_namespace("self")) })
     }
 
@@ -201,7 +209,7 @@ impl Domains {
         to.data_max.store(from.data_max.load(Ordering::Relaxed), Ordering::Relaxed);
         to.snapshot.store(from.snapshot.load(Ordering::Relaxed), Ordering::Relaxed);
         to.tsc_hz.store(from.tsc_hz.load(Ordering::Relaxed), Ordering::Relaxed);
-        prepare(&domain, self.list.len());
+        prepare(&domain, self.list.len())?;
         self.list.push(domain);
         Ok(self.list.len() - 1)
     }
@@ -212,7 +220,7 @@ fn ipc_namespace(of: &str) -> Option<PathBuf> {
 }
 
 /// Makes an arena of zeros one that agents can use.
-fn prepare(domain: &Domain, number: usize) {
+fn prepare(domain: &Domain, number: usize) -> io::Result<()> {
     let arena = &domain.arena;
     let control = arena.control();
     let order = Ordering::Relaxed;
@@ -221,24 +229,9 @@ fn prepare(domain: &Domain, number: usize) {
     let first = ring::numbers(number).start;
     control.next_thread.store(first, order);
     control.next_process.store(first, order);
-    hold_alive(arena);
+    alive::mark_at_end(&control.alive.word)?;
     control.magic.store(ring::MAGIC, Ordering::Release);
-}
-
-/// Takes the robust mutex whose futex the kernel marks when this thread's process ends.
-fn hold_alive(arena: &Arena) {
-    let mutex = arena.control().alive.as_ptr() as *mut libc::pthread_mutex_t;
-    const { assert!(size_of::<libc::pthread_mutex_t>() <= 64) };
-    // SAFETY: the words are set aside for a mutex; it is initialised once, before anyone sees
-    // the arena, and never released.
-    unsafe {
-        let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
-        libc::pthread_mutexattr_init(&raw mut attributes);
-        libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED);
-        libc::pthread_mutexattr_setrobust(&raw mut attributes, libc::PTHREAD_MUTEX_ROBUST);
-        libc::pthread_mutex_init(mutex, &raw const attributes);
-        libc::pthread_mutex_lock(mutex);
-    }
+    Ok(())
 }
 
 #[cfg(test)]

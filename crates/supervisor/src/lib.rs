@@ -9,8 +9,10 @@
 //! ```
 
 mod alarm;
+mod alive;
 mod analyst;
 mod domain;
+mod errand;
 mod guests;
 mod image;
 mod launch;

@@ -4,39 +4,41 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
-
-use kin::Patience;
-
-/// How long it may take to get a descriptor of a thread.
-const GET_WAIT: Duration = Duration::from_millis(500);
 
 /// Thread, not process: since Linux 6.9.
 const PIDFD_THREAD: c_int = libc::O_EXCL;
 
 /// What an agent is sent when it cannot attach segments: its slot and two files.
-pub struct Message<'a> {
+pub struct Message {
     pub slot: usize,
-    pub arena: &'a File,
+    pub arena: File,
     /// The agent's image and the catalog.
-    pub published: &'a File,
+    pub published: File,
 }
 
-impl Message<'_> {
-    /// Sends it to a process through the end of a pair of sockets that it does not read from.
-    pub fn send_to_process(&self, pid: i32, socket: c_int) -> io::Result<()> {
-        self.send(&descriptor_of(pid, 0, socket)?)
+/// The end of a pair of sockets that an agent does not read from.
+#[derive(Clone, Copy)]
+pub enum Mailbox {
+    OfProcess { pid: i32, socket: c_int },
+    OfThread { tid: i32, socket: c_int },
+}
+
+impl Message {
+    /// Sends it. The descriptor may be any that the program has: then it takes as long as whoever
+    /// serves that file likes, even to close our copy. The kernel has us wait, too, while a thread of
+    /// that process executes a program.
+    pub fn send(&self, to: Mailbox) -> io::Result<()> {
+        let socket = match to {
+            Mailbox::OfProcess { pid, socket } => descriptor_of(pid, 0, socket),
+            Mailbox::OfThread { tid, socket } => descriptor_of(tid, PIDFD_THREAD, socket),
+        }?;
+        if domain_of(&socket)? != libc::AF_UNIX {
+            return Err(io::Error::other("it has named something else than its agent's socket"));
+        }
+        self.send_into(&socket)
     }
 
-    /// As above, where the sockets are a thread's own. The kernel has us wait while another one of its
-    /// process executes a program, which may take for ever.
-    pub fn send_to_thread(&self, tid: i32, socket: c_int, patience: &Patience) -> io::Result<()> {
-        let get = move || descriptor_of(tid, PIDFD_THREAD, socket);
-        let socket = patience.within(GET_WAIT, get).ok_or(io::ErrorKind::TimedOut)?;
-        self.send(&socket?)
-    }
-
-    fn send(&self, socket: &OwnedFd) -> io::Result<()> {
+    fn send_into(&self, socket: &OwnedFd) -> io::Result<()> {
         const FILES: usize = 2;
         let mut slot = self.slot as u64;
         let mut vector = libc::iovec { iov_base: (&raw mut slot).cast(), iov_len: 8 };
@@ -59,6 +61,17 @@ impl Message<'_> {
         };
         if sent == 8 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
+}
+
+/// What kind of socket it is. Nobody is asked for that.
+fn domain_of(socket: &OwnedFd) -> io::Result<c_int> {
+    let (mut domain, mut len) = (0, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: the kernel stores one number.
+    let done = unsafe {
+        let (level, what, fd) = (libc::SOL_SOCKET, libc::SO_DOMAIN, socket.as_raw_fd());
+        libc::getsockopt(fd, level, what, (&raw mut domain).cast(), &raw mut len)
+    };
+    if done == 0 { Ok(domain) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A descriptor of another task.

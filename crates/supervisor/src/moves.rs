@@ -2,20 +2,57 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
 
 use kin::{Credentials, Identity, Relation};
 use ring::{SLOTS, Slot, answer, slot_state};
 
 use crate::domain::Way;
-use crate::message::Message;
+use crate::errand::{Errand, TookTooLong};
+use crate::message::{Mailbox, Message};
 use crate::place;
 use crate::place::Refusal;
-use crate::serve::{Observer, Supervisor};
+use crate::serve::{Observer, Supervisor, is_dead, reply_to};
 
-/// How long the look at a thread's namespace may take: the kernel has us wait while another one of its
-/// process executes a program.
-const LOOK_WAIT: Duration = Duration::from_millis(500);
+/// A thread that has said that its user has changed, until it is told where to go on.
+pub(crate) struct Move {
+    tid: i32,
+    /// What its slot told when it asked: that is free before the thread goes on in another one.
+    process: u32,
+    generation: u32,
+    /// A socket, and the thread whose it is.
+    socket: Option<(i32, i32)>,
+    step: Step,
+}
+
+enum Step {
+    Look(Errand<Sight>),
+    Send(Delivery),
+}
+
+/// What is seen of a thread.
+struct Sight {
+    same_ipc: bool,
+    relation: Relation,
+}
+
+/// A message on its way to the agent that is to use a slot.
+pub(crate) struct Delivery {
+    slot: usize,
+    to: Mailbox,
+    errand: Errand<io::Result<()>>,
+}
+
+impl Delivery {
+    pub(crate) fn new(slot: usize, to: Mailbox) -> Delivery {
+        Delivery { slot, to, errand: Errand::new() }
+    }
+}
+
+enum Next {
+    Reply(u32),
+    Send(Delivery),
+}
 
 impl Supervisor {
     /// Whether a thread may speak through a slot: what is there was written by programs of the
@@ -71,87 +108,184 @@ impl Supervisor {
         Err(Refusal::Stopped)
     }
 
-    /// A thread says that its user has changed: gives what to reply. It waits, so it is moved as one
-    /// that has stopped.
-    pub(crate) fn user_changed(
-        &mut self,
-        index: usize,
-        tid: i32,
-        observer: &mut dyn Observer,
-    ) -> u32 {
+    /// A thread says that its user has changed. It waits, so it is moved as one that has stopped.
+    pub(crate) fn user_changed(&mut self, index: usize, tid: i32) {
         let slot = self.slot(index);
         let [socket, helper] = [1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
-        let process = self.process_in(index);
         let helper = if helper == 0 { None } else { self.global_tid(slot, helper) };
-        match self.follow(tid, index, helper.zip(i32::try_from(socket).ok()), observer) {
-            Ok(reply) => reply,
-            Err(refusal) => {
-                observer.not_followed(tid as u32, process, &refusal.to_string());
-                answer::REFUSED
+        let socket = helper.zip(i32::try_from(socket).ok());
+        let generation = slot.generation.load(Ordering::Relaxed);
+        let (process, step) = (self.process_in(index), Step::Look(Errand::new()));
+        let former = self.moves.insert(index, Move { tid, process, generation, socket, step });
+        self.give_up(former);
+    }
+
+    /// Looks after threads whose user has changed.
+    pub(crate) fn look_at_moves(&mut self, observer: &mut dyn Observer) {
+        for (index, mut moving) in std::mem::take(&mut self.moves) {
+            let slot = self.slot(index);
+            if slot.generation.load(Ordering::Relaxed) != moving.generation {
+                self.give_up(Some(moving)); // it was killed
+                continue;
+            }
+            match self.go_on(index, &mut moving, observer) {
+                None => {
+                    self.moves.insert(index, moving);
+                }
+                Some(Ok(reply)) => reply_to(slot, reply),
+                Some(Err(refusal)) => {
+                    // Of a thread that was killed there is nothing more to record.
+                    if !is_dead(moving.tid) {
+                        let (tid, why) = (moving.tid as u32, refusal.to_string());
+                        observer.not_followed(tid, moving.process, &why);
+                    }
+                    self.give_up(Some(moving));
+                    reply_to(slot, answer::REFUSED);
+                }
             }
         }
     }
 
+    /// Threads of a process that are gone, but for that in one slot, need not be told where to go on.
+    pub(crate) fn forget_moves(&mut self, process: u32, but: usize) {
+        for (index, moving) in std::mem::take(&mut self.moves) {
+            if moving.process == process && index != but {
+                self.give_up(Some(moving));
+            } else {
+                self.moves.insert(index, moving);
+            }
+        }
+    }
+
+    /// Nobody will use the slot that a thread was to go on in.
+    fn give_up(&self, moving: Option<Move>) {
+        if let Some(Move { step: Step::Send(delivery), .. }) = moving {
+            self.slot(delivery.slot).state.store(slot_state::ENDED, Ordering::Release);
+        }
+    }
+
+    /// `None`: it has to wait. Else what to reply.
+    fn go_on(
+        &mut self,
+        index: usize,
+        moving: &mut Move,
+        observer: &mut dyn Observer,
+    ) -> Option<Result<u32, Refusal>> {
+        if let Step::Look(errand) = &mut moving.step {
+            let sight = match errand.look(|| self.begin_look(index, moving.tid))? {
+                Ok(sight) => sight,
+                Err(TookTooLong) => return Some(Err(too_long())),
+            };
+            match self.follow(moving, index, &sight, observer) {
+                Ok(Next::Reply(reply)) => return Some(Ok(reply)),
+                Ok(Next::Send(delivery)) => moving.step = Step::Send(delivery),
+                Err(refusal) => return Some(Err(refusal)),
+            }
+        }
+        let Step::Send(delivery) = &mut moving.step else { return None };
+        let sent = self.deliver(delivery)?;
+        Some(sent.map(|()| answer::DONE))
+    }
+
+    /// Has a thread of its own look at one that asks.
+    fn begin_look(&self, index: usize, tid: i32) -> Option<Receiver<Sight>> {
+        let domain = self.domains.get(index / SLOTS);
+        let (reach, here) = (self.domains.reach(), domain.mapped());
+        let look = move || Sight {
+            same_ipc: reach.includes(tid),
+            relation: kin::has_one_of(tid, &[here]),
+        };
+        domain.patience.begin(look, self.bell())
+    }
+
     fn follow(
         &mut self,
-        tid: i32,
+        moving: &Move,
         index: usize,
-        socket: Option<(i32, i32)>,
+        sight: &Sight,
         observer: &mut dyn Observer,
-    ) -> Result<u32, Refusal> {
+    ) -> Result<Next, Refusal> {
+        let &Move { tid, socket, .. } = moving;
         let stranger = || Refusal::NoArena(io::Error::other("it is not who it says it is"));
         let identity = self.kin.identify(tid).ok_or(Refusal::Stopped)?;
-        let here = self.domains.get(index / SLOTS).mapped();
-        if self.kin.has_mapped(identity.process, here) != Relation::Ours {
+        if sight.relation != Relation::Ours {
             return Err(stranger());
         }
-        let reach = self.domains.reach();
-        let look = move || reach.includes(tid);
-        let same_ipc = self.patience.within(LOOK_WAIT, look).unwrap_or(false);
         let now_in = index / SLOTS;
-        let domain =
-            self.domain_of(&identity.credentials, now_in, same_ipc).map_err(Refusal::NoArena)?;
+        let domain = self
+            .domain_of(&identity.credentials, now_in, sight.same_ipc)
+            .map_err(Refusal::NoArena)?;
         if domain == now_in {
-            return Ok(answer::STAY);
+            return Ok(Next::Reply(answer::STAY));
         }
         let segment = match &self.domains.get(domain).way {
             Way::Segment(segment) => Some(segment.id as u64),
             Way::Message { .. } => None,
         };
         let Some(segment) = segment else {
-            let Some((helper, socket)) = socket else { return Ok(answer::NEEDS_SOCKET) };
+            let Some((helper, socket)) = socket else {
+                return Ok(Next::Reply(answer::NEEDS_SOCKET));
+            };
             let of_same = self.kin.identify(helper).is_some_and(|h| h.process == identity.process);
             if !of_same {
                 return Err(stranger());
             }
             let moved = self.move_to(domain, index, identity.process, observer)?;
-            let patience = self.patience.clone();
-            let sent = self.message_to(moved);
-            let sent = sent.and_then(|m| m.send_to_thread(helper, socket, &patience));
-            return match sent {
-                Ok(()) => Ok(answer::DONE),
-                Err(error) => {
-                    self.slot(moved).state.store(slot_state::ENDED, Ordering::Release);
-                    Err(Refusal::NoArena(error))
-                }
-            };
+            let to = Mailbox::OfThread { tid: helper, socket };
+            return Ok(Next::Send(Delivery::new(moved, to)));
         };
         let moved = self.move_to(domain, index, identity.process, observer)?;
         let slot = self.slot(index);
         slot.request_args[0].store(segment, Ordering::Relaxed);
         slot.request_args[1].store((moved % SLOTS) as u64, Ordering::Relaxed);
-        Ok(answer::SEGMENT)
+        Ok(Next::Reply(answer::SEGMENT))
+    }
+
+    /// Looks after a message. `None`: it was not sent yet.
+    pub(crate) fn deliver(&mut self, delivery: &mut Delivery) -> Option<Result<(), Refusal>> {
+        let &mut Delivery { slot, to, ref mut errand } = delivery;
+        let mut failed = None;
+        let sent = errand.look(|| {
+            let message = self.message_to(slot).map_err(|error| failed = Some(error)).ok()?;
+            let patience = &self.domains.get(slot / SLOTS).patience;
+            patience.begin(move || message.send(to), self.bell())
+        });
+        if let Some(error) = failed {
+            return Some(Err(Refusal::NoArena(error)));
+        }
+        Some(match sent? {
+            Ok(sent) => sent.map_err(Refusal::NoArena),
+            Err(TookTooLong) => Err(too_long()),
+        })
     }
 
     /// What the thread that is to use a slot is sent.
-    pub(crate) fn message_to(&mut self, slot: usize) -> io::Result<Message<'_>> {
+    fn message_to(&mut self, slot: usize) -> io::Result<Message> {
         self.make_sendable()?;
         let Way::Message { file, .. } = &self.domains.get(slot / SLOTS).way else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let published = self.sendable.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        Ok(Message { slot: slot % SLOTS, arena: file, published: &published.file })
+        Ok(Message {
+            slot: slot % SLOTS,
+            arena: file.try_clone()?,
+            published: published.file.try_clone()?,
+        })
     }
+
+    /// Wakes the loop, from another thread.
+    pub(crate) fn bell(&self) -> impl FnOnce() + Send + 'static {
+        let word = &self.arena().control().requests.word;
+        move || {
+            word.fetch_add(1, Ordering::SeqCst);
+            // SAFETY: wakes whoever waits on the word.
+            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+        }
+    }
+}
+
+fn too_long() -> Refusal {
+    Refusal::NoArena(io::ErrorKind::TimedOut.into())
 }
 
 /// A waiting thread's slot in one arena becomes one in another: all that its agent goes on with.

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use ring::{SLOTS, slot_state};
 
 use crate::domain::{Domain, Way};
+use crate::message::Mailbox;
+use crate::moves::Delivery;
 use crate::place::Plan;
 use crate::published::Sendable;
 use crate::serve::{ExecStop, Observer, Supervisor, Tracee, is_dead};
@@ -32,6 +34,8 @@ enum Work {
         plan: Arc<Plan>,
         since: Instant,
     },
+    /// Its bootstrap waits for what it is sent.
+    Sends(Delivery),
 }
 
 enum Progress {
@@ -121,7 +125,10 @@ impl Supervisor {
             let found = mappings::in_memory(pid, mapping);
             match found.filter(|found| self.mounts.need_nobody(pid, found)) {
                 Some(found) => keys.insert(mapping.start, found.key),
-                None => return Ok(Progress::Later(self.begin(Arc::new(plan), Instant::now()))),
+                None => {
+                    let work = self.begin(tracee.slot / SLOTS, Arc::new(plan), Instant::now());
+                    return Ok(Progress::Later(work));
+                }
             };
         }
         plan.carry_out(|mapping| keys.get(&mapping.start).copied())?;
@@ -129,17 +136,12 @@ impl Supervisor {
     }
 
     /// Has a thread of its own carry out a plan.
-    fn begin(&self, plan: Arc<Plan>, since: Instant) -> Work {
-        let word = &self.arena().control().requests.word;
-        let begun = self.servants.begin({
+    fn begin(&self, domain: usize, plan: Arc<Plan>, since: Instant) -> Work {
+        let carry_out = {
             let plan = Arc::clone(&plan);
-            move || {
-                let pid = plan.pid();
-                let result = plan.carry_out(|mapping| mappings::key(pid, mapping));
-                ring(word);
-                result
-            }
-        });
+            move || plan.carry_out(|mapping| mappings::key(plan.pid(), mapping))
+        };
+        let begun = self.domains.get(domain).servants.begin(carry_out, self.bell());
         begun.map_or(Work::Waits { plan, since }, Work::Goes)
     }
 
@@ -155,7 +157,19 @@ impl Supervisor {
                 Work::Waits { since, .. } if since.elapsed() > BEGIN_WAIT => {
                     Err(place::Refusal::NoAnswer)
                 }
-                Work::Waits { plan, since } => Ok(Progress::Later(self.begin(plan, since))),
+                Work::Waits { plan, since } => {
+                    Ok(Progress::Later(self.begin(tracee.slot / SLOTS, plan, since)))
+                }
+                Work::Sends(mut delivery) => {
+                    match self.deliver(&mut delivery) {
+                        None => {
+                            let work = Work::Sends(delivery);
+                            self.placings.insert(pid, Placing { tracee, work });
+                        }
+                        Some(sent) => self.end_sending(pid, tracee.slot, sent, 0, observer),
+                    }
+                    continue;
+                }
             };
             let is_over = !matches!(progress, Ok(Progress::Later(_)));
             self.end_placing(pid, tracee, progress, observer);
@@ -201,24 +215,35 @@ impl Supervisor {
             let _ = ptrace::to_next_call(pid, if at_call { 0 } else { passed });
             return;
         }
-        let Some(Tracee { slot, .. }) = self.tracees.remove(&pid) else { return };
-        let sent = match pair {
-            Some(Ok(pair)) => self.message_to(slot).and_then(|m| m.send_to_process(pid, pair[1])),
-            Some(Err(error)) => Err(error),
-            None => Err(std::io::ErrorKind::Other.into()),
+        let Some(tracee) = self.tracees.remove(&pid) else { return };
+        let slot = tracee.slot;
+        let failed = match pair {
+            Some(Ok([_, socket])) => {
+                let work = Work::Sends(Delivery::new(slot, Mailbox::OfProcess { pid, socket }));
+                self.placings.insert(pid, Placing { tracee, work });
+                return self.look_at_placings(observer);
+            }
+            Some(Err(error)) => error,
+            None => std::io::ErrorKind::Other.into(),
         };
-        if let Err(error) = sent
+        let passed = if at_call { 0 } else { passed };
+        self.end_sending(pid, slot, Err(place::Refusal::NoArena(failed)), passed, observer);
+    }
+
+    /// A bootstrap was sent all, or will not be: it goes on.
+    fn end_sending(
+        &self,
+        pid: i32,
+        slot: usize,
+        sent: Result<(), place::Refusal>,
+        signal: i32,
+        observer: &mut dyn Observer,
+    ) {
+        if let Err(refusal) = sent
             && ptrace::is_stopped(pid)
         {
-            self.refuse(pid, slot, &place::Refusal::NoArena(error), observer);
+            self.refuse(pid, slot, &refusal, observer);
         }
-        let _ = ptrace::detach(pid, if at_call { 0 } else { passed });
+        let _ = ptrace::detach(pid, signal);
     }
-}
-
-/// Wakes the supervisor's loop.
-fn ring(word: &AtomicU32) {
-    word.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: wakes whoever waits on the word.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }

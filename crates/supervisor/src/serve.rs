@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use kin::{Credentials, Identity, Kin, Patience, Relation, status};
+use kin::{Credentials, Identity, Kin, Relation, status};
 use ring::{Arena, SLOTS, Slot, answer, request};
 
 use crate::analyst::Analyst;
@@ -13,6 +13,7 @@ use crate::domain::Domains;
 use crate::guests::Guests;
 use crate::launch::{self, LaunchError, Program};
 use crate::mounts::Mounts;
+use crate::moves::Move;
 use crate::placing::Placing;
 use crate::published::{Published, Sendable};
 use crate::rights::Rights;
@@ -114,9 +115,8 @@ pub struct Supervisor {
     /// The program stands or stood at its first instruction.
     program_began: bool,
     order: Option<Order>,
-    pub(crate) patience: Patience,
-    /// For images whose files somebody else has to answer for.
-    pub(crate) servants: Patience,
+    /// By slot.
+    pub(crate) moves: HashMap<usize, Move>,
     pub(crate) placings: HashMap<i32, Placing>,
     pub(crate) mounts: Mounts,
 }
@@ -173,8 +173,7 @@ impl Supervisor {
             waiting: Vec::new(),
             program_began: false,
             order: None,
-            patience: Patience::default(),
-            servants: Patience::default(),
+            moves: HashMap::new(),
             placings: HashMap::new(),
             mounts: Mounts::new(),
         })
@@ -262,6 +261,7 @@ impl Supervisor {
         self.look_at_signals(observer);
         self.answer_requests(observer);
         self.answer_waiting(observer);
+        self.look_at_moves(observer);
         self.look_at_placings(observer);
         self.wait_for_news(observer);
         // An arena that was made meanwhile is looked at first.
@@ -447,10 +447,7 @@ impl Supervisor {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
                 self.analyst.look_at(tid, site);
             }
-            request::USER_CHANGED => {
-                let reply = self.user_changed(index, tid, observer);
-                reply_to(slot, reply);
-            }
+            request::USER_CHANGED => self.user_changed(index, tid),
             request::LEFT_ALONE => match self.who_asks(tid, index) {
                 Some((Relation::Ours, ..)) => self.left_alone(index),
                 _ => reply_to(slot, answer::REFUSED),
@@ -599,6 +596,7 @@ impl Supervisor {
         let waiting = std::mem::take(&mut self.waiting);
         let stay = |request: &Waiting| !is_gone(request.index, self.slot(request.index));
         self.waiting = waiting.into_iter().filter(stay).collect();
+        self.forget_moves(process, own);
         for (number, arena) in self.arenas().enumerate() {
             for (n, bits) in arena.control().request_bits.iter().enumerate() {
                 let open = bits.load(Ordering::Acquire);

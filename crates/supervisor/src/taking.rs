@@ -36,15 +36,16 @@ impl Supervisor {
     pub(crate) fn left_alone(&mut self, index: usize) {
         let slot = self.slot(index);
         let Some(taking) = self.taking(index) else { return reply_to(slot, answer::REFUSED) };
-        let began = self.patience.begin(move || {
+        let work = move || {
             // With a tracer's end it lets go, however far it came: the program is about to attach.
             let tracer = kin::start_thread("left-alone", move || taking.carry_out().is_ok());
             let done = tracer.is_ok_and(|tracer| tracer.join().unwrap_or(false));
             if slot.state.load(Ordering::Acquire) == slot_state::ACTIVE {
                 reply_to(slot, if done { answer::DONE } else { answer::REFUSED });
             }
-        });
-        if began.is_none() {
+        };
+        let patience = &self.domains.get(index / ring::SLOTS).patience;
+        if patience.begin(work, || ()).is_none() {
             reply_to(slot, answer::REFUSED);
         }
     }
