@@ -38,7 +38,7 @@ static void work(void) {
 int main(int argc, char **argv) {
     if (argc < 2 || !find_arena()) return 9;
     volatile uint32_t *stopped = (uint32_t *)(arena + 28);
-    volatile uint32_t *alive = (uint32_t *)(arena + 72);
+    volatile uint32_t *alive = (uint32_t *)(arena + 128);
     if (!strcmp(argv[1], "stop")) *stopped = 3;
     if (!strcmp(argv[1], "stop-for-a-moment")) {
         *stopped = 3;
