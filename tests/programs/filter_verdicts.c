@@ -200,7 +200,7 @@ int main(int argc, char **argv) {
             cases[i].run();
             syscall(SYS_exit_group, 0);
         }
-        printf("%s: %x\n", cases[i].name, wait_for(pid) & 0xff7f);
+        case_ended(cases[i].name, wait_for(pid) & 0xff7f);
     }
     return 0;
 }

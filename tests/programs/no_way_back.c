@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
             cases[i].run();
             CALL(SYS_exit_group, 0, 0, 0);
         }
-        printf("%s: %x\n", cases[i].name, wait_for(pid));
+        case_ended(cases[i].name, wait_for(pid));
     }
     return 0;
 }

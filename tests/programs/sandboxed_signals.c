@@ -347,13 +347,7 @@ int main(int argc, char **argv) {
         CASE(made_frame), CASE(wrong_frame), CASE(wrong_segment), CASE(signal_descriptors),
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fflush(stdout);
-        pid_t pid = fork();
-        if (pid == 0) {
-            cases[i].run();
-            _exit(0);
-        }
-        printf("%s: %x\n", cases[i].name, wait_for(pid));
+        run_case(cases[i].name, cases[i].run);
     }
     return 0;
 }

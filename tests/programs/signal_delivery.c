@@ -351,14 +351,7 @@ int main(int argc, char **argv) {
         CASE(stopped), CASE(exec_under_fire),
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fflush(stdout);
-        pid_t pid = fork();
-        if (pid == 0) {
-            cases[i].run();
-            fflush(stdout);
-            _exit(0);
-        }
-        printf("%s: %x\n", cases[i].name, wait_for(pid));
+        run_case(cases[i].name, cases[i].run);
     }
     return 0;
 }

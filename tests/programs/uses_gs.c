@@ -198,13 +198,7 @@ int main(int argc, char **argv) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].by_instruction && !has_instruction) continue;
-        fflush(stdout);
-        pid_t pid = fork();
-        if (pid == 0) {
-            cases[i].run();
-            _exit(0);
-        }
-        printf("%s: %x\n", cases[i].name, wait_for(pid));
+        run_case(cases[i].name, cases[i].run);
     }
     return 0;
 }

@@ -271,3 +271,16 @@ pub fn signal(child: &Child, number: i32) -> Result<(), Complaint> {
     ensure!(sent == 0, "kill: {}", io::Error::last_os_error());
     Ok(())
 }
+
+/// `reenact record` of this command.
+pub fn record(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    trace: &Path,
+    command: &[&str],
+) -> Command {
+    let mut record = place.command(&stage.reenact);
+    record.arg("record").args(options).arg("--output").arg(trace).arg("--").args(command);
+    record
+}

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use acceptance::conversation::Conversation;
-use acceptance::place::{self, PATIENCE, Place, Who};
+use acceptance::place::{self, PATIENCE, Place, Who, record};
 use acceptance::program;
 use acceptance::shown::{self, Info};
 use acceptance::stage::Stage;
@@ -39,19 +39,6 @@ fn main() -> ExitCode {
         trials.add_for_both("damaged_traces", None, damaged_traces);
         Ok(())
     })
-}
-
-/// `reenact record` of this command.
-fn record(
-    stage: &Stage,
-    place: &Place,
-    options: &[&str],
-    trace: &Path,
-    command: &[&str],
-) -> Command {
-    let mut record = place.command(&stage.reenact);
-    record.arg("record").args(options).arg("--output").arg(trace).arg("--").args(command);
-    record
 }
 
 fn build(stage: &Stage, name: &str) -> Result<String, Complaint> {

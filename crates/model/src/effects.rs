@@ -511,17 +511,12 @@ impl Look<'_> {
         let identity = identity.map(|(_, identity)| *identity);
         if let Some((_, path)) = step.paths.first() {
             let flags = self.open_flags();
+            let opened = |path, origin, mount, identity| {
+                Rc::new(Description { path, identity, origin, flags, mount, ..Default::default() })
+            };
             if let Some(same) = self.behind_own_link(path) {
                 let (path, origin, mount) = (same.path.clone(), same.origin, same.mount);
-                let identity = identity.or(same.identity);
-                return Rc::new(Description {
-                    path,
-                    identity,
-                    origin,
-                    flags,
-                    mount,
-                    ..Default::default()
-                });
+                return opened(path, origin, mount, identity.or(same.identity));
             }
             // A new file without a name, in the directory of the path.
             let unnamed = flags.is_some_and(|flags| flags & O_TMPFILE == O_TMPFILE);
@@ -531,15 +526,7 @@ impl Look<'_> {
                 false if self.shape.name == "open_tree" => (path.clone(), Origin::Anonymous),
                 false => (path.clone(), Origin::Path),
             };
-            let mount = step.first_place().mount;
-            return Rc::new(Description {
-                path,
-                identity,
-                origin,
-                flags,
-                mount,
-                ..Default::default()
-            });
+            return opened(path, origin, step.first_place().mount, identity);
         }
         let name = self.shape.name.as_ref();
         match name {

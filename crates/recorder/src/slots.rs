@@ -293,6 +293,7 @@ impl Slots {
             }
             slot_state::ACTIVE if self.left.contains(&index) => return 0,
             slot_state::FREE => {
+                self.left.remove(&index);
                 self.forget(index);
                 return 0;
             }

@@ -55,23 +55,29 @@ impl Supervisor {
         let same_ipc = self.domains.are_within_reach_of(pid);
         let now_in = tracee.slot / SLOTS;
         let mut slot = tracee.slot;
-        let placed = self
-            .domain_of(&credentials, now_in, same_ipc)
-            .map_err(place::Refusal::NoArena)
-            .and_then(|domain| match tracee.rights.are_exceeded(pid, &credentials) {
-                Ok(false) => Ok(domain),
-                Ok(true) => Err(place::Refusal::GainsRights),
-                Err(error) => Err(place::Refusal::Memory(error)),
-            })
-            .and_then(|domain| {
-                slot = self.move_to(domain, slot, pid, observer)?;
-                if slot != tracee.slot {
-                    // Who has asked there is gone with its image.
-                    self.slot(tracee.slot).state.store(slot_state::ENDED, Ordering::Release);
-                }
-                self.place(pid, Tracee { slot, ..tracee })
-            });
+        let placed = match tracee.rights.are_exceeded(pid, &credentials) {
+            Ok(false) => {
+                self.domain_of(&credentials, now_in, same_ipc).map_err(place::Refusal::NoArena)
+            }
+            Ok(true) => Err(place::Refusal::GainsRights),
+            Err(error) => Err(place::Refusal::Memory(error)),
+        };
+        let placed = placed.and_then(|domain| {
+            slot = self.move_to(domain, slot, pid, observer)?;
+            if slot != tracee.slot {
+                self.end_left(tracee.slot);
+            }
+            self.place(pid, Tracee { slot, ..tracee })
+        });
         self.end_placing(pid, Tracee { slot, ..tracee }, placed, observer);
+    }
+
+    /// Who has asked through a slot that its thread has left is gone with its image. That of the launched
+    /// program was nobody's yet, and is free by now.
+    fn end_left(&self, slot: usize) {
+        let (from, to) = (slot_state::ACTIVE, slot_state::ENDED);
+        let state = &self.slot(slot).state;
+        let _ = state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// The agent was placed, will be, or not.

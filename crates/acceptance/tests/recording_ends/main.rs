@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use acceptance::place::{PATIENCE, Place};
+use acceptance::place::{PATIENCE, Place, record};
 use acceptance::stage::{self, Stage, open_to_all};
 use acceptance::{Complaint, ensure, shown, trials};
 
@@ -28,19 +28,6 @@ fn main() -> ExitCode {
         lives::add(trials);
         Ok(())
     })
-}
-
-/// `reenact record` of this command.
-fn record(
-    stage: &Stage,
-    place: &Place,
-    options: &[&str],
-    trace: &Path,
-    command: &[&str],
-) -> Command {
-    let mut record = place.command(&stage.reenact);
-    record.arg("record").args(options).arg("--output").arg(trace).arg("--").args(command);
-    record
 }
 
 /// Builds one of the programs that do what no program should.
