@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use events::record::GapWhy;
 use model::names;
@@ -312,8 +313,8 @@ impl Observer for Glue {
         self.handle.stop(GapWhy::Interrupted, text);
     }
 
-    fn is_recorded(&mut self, pid: i32) -> bool {
-        u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid))
+    fn is_recorded(&mut self, pid: i32, wait: Duration) -> bool {
+        u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid, wait))
     }
 
     fn moved(&mut self, from: usize, to: usize, arena: ring::Arena, user: u32) -> Receiver<()> {

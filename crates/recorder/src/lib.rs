@@ -113,9 +113,6 @@ pub struct Summary {
     pub unfinished: Option<String>,
 }
 
-/// How long the draining thread may take to answer a question.
-const ANSWER_WAIT: Duration = Duration::from_millis(100);
-
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -227,11 +224,11 @@ impl Handle {
     }
 
     /// Whether a process that had this id in our namespace is recorded, or was. Who is asked has
-    /// other things to do, so there is not always an answer.
-    pub fn is_recorded(&self, pid: u32) -> bool {
+    /// other things to do, so there is not always an answer within this time.
+    pub fn is_recorded(&self, pid: u32, wait: Duration) -> bool {
         let (answer, answered) = std::sync::mpsc::channel();
         self.mailbox.send(Message::IsRecorded { pid, answer });
-        answered.recv_timeout(ANSWER_WAIT).unwrap_or(false)
+        answered.recv_timeout(wait).unwrap_or(false)
     }
 
     /// Stops recording; the program goes on.

@@ -37,8 +37,8 @@ pub trait Observer {
     fn ended(&mut self, pid: u32, status: i32);
     /// Recording is to end, by this signal.
     fn told_to_end(&mut self, signal: i32);
-    /// Whether a process that had this id is or was recorded.
-    fn is_recorded(&mut self, pid: i32) -> bool;
+    /// Whether a process that had this id is or was recorded, if that is known within this time.
+    fn is_recorded(&mut self, pid: i32, wait: Duration) -> bool;
     /// The thread that used slot `from` goes on in slot `to`, which is in this arena, of a user's programs: each has
     /// [`SLOTS`] slots, counted on from those of the arenas before it. Told once the recorder has taken
     /// note; hung up if it does not.
@@ -133,6 +133,12 @@ struct Order {
 const TIMES_TO_END: u32 = 2;
 /// Signals that come so close to each other are one order.
 const BURST: Duration = Duration::from_millis(200);
+/// How long the recorder is asked for a living process that has signalled us. It may be waiting for
+/// whoever reads the trace, and we may be told to end for just that.
+const ASKED_FOR_LIVING: Duration = Duration::from_millis(100);
+/// The same for one that is gone, of which nobody else can tell: on a busy machine the recorder may
+/// not yet have read that it lived.
+const ASKED_FOR_GONE: Duration = Duration::from_secs(2);
 
 /// How it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -305,8 +311,10 @@ impl Supervisor {
         let Signal { number, sender } = signal;
         let ended = self.program_status.is_some();
         // A program that signals its process group or its parent does not mean us.
-        let by_program = sender.is_some_and(|pid| {
-            self.kin.relation(pid) == Relation::Ours || observer.is_recorded(pid)
+        let by_program = sender.is_some_and(|pid| match self.kin.relation(pid) {
+            Relation::Ours => true,
+            Relation::Gone => observer.is_recorded(pid, ASKED_FOR_GONE),
+            _ => observer.is_recorded(pid, ASKED_FOR_LIVING),
         });
         if by_program || sender.is_none() && !ended {
             return;
