@@ -162,20 +162,30 @@ impl Kin {
         if pid == std::process::id() as i32 {
             return Relation::Stranger;
         }
-        let parent = || Some(status::read(pid)?.parent);
-        let parent = pidfd::identity(handle).map(|identity| identity.parent).or_else(parent);
-        let relation = match parent.is_some_and(|parent| self.is_known(parent)) {
+        let told = pidfd::identity(handle).map(|identity| identity.parent);
+        let relation = match told.is_some_and(|parent| self.is_known(parent)) {
             true => Relation::Ours,
-            false => self.by_maps(pid),
+            // Its id may have passed to another process while we looked.
+            false => match self.by_id(pid, told.is_none()) {
+                _ if pidfd::open(pid).ok().and_then(|now| pidfd::mark(&now, pid)) != mark => {
+                    return Relation::Gone;
+                }
+                relation => relation,
+            },
         };
-        // Its id may have passed to another process while we looked.
-        if pidfd::open(pid).ok().and_then(|now| pidfd::mark(&now, pid)) != mark {
-            return Relation::Gone;
-        }
         if let (Relation::Ours, Some(mark)) = (relation, mark) {
             self.remember(pid, mark);
         }
         relation
+    }
+
+    /// What the process is that has this id at this moment.
+    fn by_id(&self, pid: i32, ask_for_parent: bool) -> Relation {
+        let parent = || Some(status::read(pid)?.parent);
+        match ask_for_parent && parent().is_some_and(|parent| self.is_known(parent)) {
+            true => Relation::Ours,
+            false => self.by_maps(pid),
+        }
     }
 
     /// Whether a process has one of the arenas mapped. To see that needs rights that a stranger does

@@ -100,6 +100,19 @@ pub(crate) fn identity(fd: &OwnedFd) -> Option<Identity> {
     Some(Identity { process: info.process as i32, parent: info.parent as i32, credentials })
 }
 
+/// Whose process it is that has this id and that the descriptor stands for. `None`: it was waited for.
+pub fn owner(fd: &OwnedFd, pid: i32) -> Option<Credentials> {
+    if let Some(identity) = identity(fd) {
+        return (identity.process == pid).then_some(identity.credentials);
+    }
+    let owner = status::read(pid)?.credentials;
+    let info = status::contents(&format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
+    let mut lines = info.split(|&byte| byte == b'\n');
+    let still = lines.find_map(|line| line.strip_prefix(b"Pid:"))?.trim_ascii();
+    // Otherwise its id may have passed to another process before we looked.
+    (still == pid.to_string().as_bytes()).then_some(owner)
+}
+
 /// The wait status of a process that was waited for: Linux 6.15 remembers it.
 pub fn reaped_status(fd: &OwnedFd) -> Option<i32> {
     Some(ask(fd, PIDFD_INFO_EXIT)?.exit_code)

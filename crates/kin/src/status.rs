@@ -1,7 +1,7 @@
 //! What /proc/PID/status and /proc/PID/stat say of a process.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 
 use crate::Credentials;
 
@@ -29,7 +29,21 @@ impl Status {
 
 /// Looks a process or thread up. `None`: there is none.
 pub fn read(tid: i32) -> Option<Status> {
-    parse(&fs::read(format!("/proc/{tid}/status")).ok()?)
+    parse(&contents(&format!("/proc/{tid}/status")).ok()?)
+}
+
+/// A small file of /proc, which has no length to begin with: in as few reads as can be.
+pub fn contents(path: &str) -> io::Result<Vec<u8>> {
+    let (mut file, mut text) = (File::open(path)?, Vec::new());
+    loop {
+        let end = text.len();
+        text.resize(end + (4 << 10), 0);
+        let read = file.read(&mut text[end..])?;
+        text.truncate(end + read);
+        if read == 0 {
+            return Ok(text);
+        }
+    }
 }
 
 pub(crate) fn parse(text: &[u8]) -> Option<Status> {
@@ -57,7 +71,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<Status> {
 
 /// The capabilities that a thread may use, as a bit mask. `None`: there is no such thread.
 pub fn permitted(tid: i32) -> Option<u64> {
-    let text = fs::read(format!("/proc/{tid}/status")).ok()?;
+    let text = contents(&format!("/proc/{tid}/status")).ok()?;
     let mut lines = text.split(|&byte| byte == b'\n');
     let value = lines.find_map(|line| line.strip_prefix(b"CapPrm:"))?;
     u64::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 16).ok()
@@ -66,7 +80,7 @@ pub fn permitted(tid: i32) -> Option<u64> {
 /// Whether the kernel told the program of a process that it was started with other rights than who
 /// started it has.
 pub fn is_secure(pid: i32) -> io::Result<bool> {
-    let words = fs::read(format!("/proc/{pid}/auxv"))?;
+    let words = contents(&format!("/proc/{pid}/auxv"))?;
     let (pairs, _) = words.as_chunks::<16>();
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     let found = pairs.iter().find(|pair| word(&pair[..8]) == libc::AT_SECURE);
@@ -85,8 +99,16 @@ fn four<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<[u32; 4]> {
 /// Positions in /proc/PID/stat, counted from the state on.
 const START_TIME: usize = 19;
 
+/// The exit code that a zombie's /proc/PID/stat tells, at its position counted from the state on. To
+/// those who may not look it tells 0.
+pub fn zombie_exit_code(stat: &[u8]) -> Option<i32> {
+    const EXIT_CODE: usize = 49;
+    let fields = stat_fields(stat)?;
+    (*fields.first()? == "Z").then(|| fields.get(EXIT_CODE)?.parse().ok())?
+}
+
 /// The fields of a /proc/PID/stat, from the state on.
-pub fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
+fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
     Some(fields.split_ascii_whitespace().collect())
@@ -95,13 +117,13 @@ pub fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
 /// When a process began that is there, dead or alive, in hundredths of a second since the machine was
 /// started.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = contents(&format!("/proc/{pid}/stat")).ok()?;
     stat_fields(&stat)?.get(START_TIME)?.parse().ok()
 }
 
 /// The same of one that has not died. `Ok(None)`: there is none; an error: that cannot be told now.
 pub fn began(pid: i32) -> io::Result<Option<u64>> {
-    let stat = match fs::read(format!("/proc/{pid}/stat")) {
+    let stat = match contents(&format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
         Err(error) if crate::is_gone(&error) => return Ok(None),
         Err(error) => return Err(error),
@@ -114,7 +136,7 @@ pub fn began(pid: i32) -> io::Result<Option<u64>> {
 
 /// Whether /proc shows the pid namespace that we are in. Else its numbers mean other processes.
 pub fn proc_is_ours() -> bool {
-    let text = fs::read("/proc/self/status").ok();
+    let text = contents("/proc/self/status").ok();
     text.and_then(|text| parse(&text)).is_some_and(|status| status.ids.len() == 1)
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::state::Before;
@@ -12,13 +12,15 @@ use crate::state::Before;
 const KEPT_MAX: usize = 256;
 /// Who has looked for so long will not come back.
 const LOOK_MAX: Duration = Duration::from_millis(200);
+/// How long to wait for the end of a look at a process whose exec is over: nothing holds it up any more.
+const TAKE_WAIT: Duration = Duration::from_millis(2);
 /// Threads that may be looking for ever. With so many of them, nobody looks ahead any more.
 const LOST_MAX: usize = 16;
 
 /// What was seen, by the numbers of processes.
 #[derive(Default)]
 pub struct Ahead {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Shared>,
     /// Tells the thread that looks of a process: its id, and its number.
     wanted: Option<Sender<(u32, u32)>>,
     lost: usize,
@@ -26,22 +28,31 @@ pub struct Ahead {
 
 #[derive(Default)]
 struct Shared {
+    state: Mutex<State>,
+    /// A look that somebody waits for is over.
+    is_over: Condvar,
+}
+
+#[derive(Default)]
+struct State {
     /// `None`: not yet looked at.
     seen: HashMap<u32, Option<Before>>,
-    /// Since when it is being looked.
-    looks: Option<Instant>,
+    /// The process that is being looked at, and since when.
+    looks: Option<(u32, Instant)>,
+    /// Somebody waits for the end of that.
+    is_awaited: bool,
 }
 
 impl Ahead {
     /// A process is about to execute a program.
     pub fn look(&mut self, pid: u32, process: u32) {
         let is_lost = {
-            let mut shared = lock(&self.shared);
-            if shared.seen.len() >= KEPT_MAX {
+            let mut state = lock(&self.shared);
+            if state.seen.len() >= KEPT_MAX {
                 return;
             }
-            shared.seen.insert(process, None);
-            shared.looks.is_some_and(|since| since.elapsed() > LOOK_MAX)
+            state.seen.insert(process, None);
+            state.looks.is_some_and(|(_, since)| since.elapsed() > LOOK_MAX)
         };
         if is_lost {
             // What it still finds is nobody's.
@@ -58,36 +69,48 @@ impl Ahead {
 
     /// What was seen of a process, if somebody has looked.
     pub fn take(&self, process: u32) -> Option<Before> {
-        lock(&self.shared).seen.remove(&process).flatten()
+        let mut state = lock(&self.shared);
+        if state.looks.is_some_and(|(looked_at, _)| looked_at == process) {
+            state.is_awaited = true;
+            let is_looking =
+                |state: &mut State| state.looks.is_some_and(|(looked_at, _)| looked_at == process);
+            let waited = self.shared.is_over.wait_timeout_while(state, TAKE_WAIT, is_looking);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            state.is_awaited = false;
+        }
+        state.seen.remove(&process).flatten()
     }
 }
 
-fn start(shared: &Arc<Mutex<Shared>>) -> Option<Sender<(u32, u32)>> {
+fn start(shared: &Arc<Shared>) -> Option<Sender<(u32, u32)>> {
     let (wanted, asked) = channel();
     let shared = Arc::clone(shared);
     let look = move || {
         for (pid, process) in asked {
             {
-                let mut shared = lock(&shared);
+                let mut state = lock(&shared);
                 // It has come to its new program already, or executes none.
-                if !shared.seen.contains_key(&process) {
+                if !state.seen.contains_key(&process) {
                     continue;
                 }
-                shared.looks = Some(Instant::now());
+                state.looks = Some((process, Instant::now()));
             }
             let before = Before::read(pid, process);
-            let mut shared = lock(&shared);
-            shared.looks = None;
-            if let Some(seen) = shared.seen.get_mut(&process) {
+            let mut state = lock(&shared);
+            state.looks = None;
+            if let Some(seen) = state.seen.get_mut(&process) {
                 *seen = before;
+            }
+            if state.is_awaited {
+                shared.is_over.notify_all();
             }
         }
     };
     kin::start_thread("ahead", look).ok().map(|_| wanted)
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -109,11 +132,54 @@ mod tests {
         assert!(lock(&ahead.shared).seen.is_empty());
     }
 
+    fn looking() -> Ahead {
+        let ahead = Ahead::default();
+        let mut state = lock(&ahead.shared);
+        state.looks = Some((7, Instant::now()));
+        state.seen.insert(7, None);
+        drop(state);
+        ahead
+    }
+
+    #[test]
+    fn a_look_that_has_begun_is_not_waited_for_for_ever() {
+        let ahead = looking();
+        assert!(ahead.take(7).is_none());
+        assert!(lock(&ahead.shared).seen.is_empty());
+    }
+
+    #[test]
+    fn a_look_that_has_begun_is_waited_for() {
+        let mut child = std::process::Command::new("sleep").arg("9").spawn().unwrap();
+        let before = Before::read(child.id(), 7);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let ahead = looking();
+        let ends = || {
+            while !lock(&ahead.shared).is_awaited {
+                std::thread::yield_now();
+            }
+            let mut state = lock(&ahead.shared);
+            state.looks = None;
+            // On a busy machine nobody waits any more.
+            let seen = state.seen.get_mut(&7).map(|seen| *seen = before);
+            ahead.shared.is_over.notify_all();
+            seen.is_some()
+        };
+        std::thread::scope(|scope| {
+            let in_time = scope.spawn(ends);
+            let taken = ahead.take(7);
+            lock(&ahead.shared).is_awaited = true;
+            assert_eq!(taken.is_some(), in_time.join().unwrap());
+        });
+    }
+
     #[test]
     fn who_does_not_come_back_is_replaced() {
         let mut ahead = Ahead::default();
         for _ in 0..LOST_MAX + 2 {
-            lock(&ahead.shared).looks = Instant::now().checked_sub(2 * LOOK_MAX);
+            let long_ago = Instant::now().checked_sub(2 * LOOK_MAX).unwrap();
+            lock(&ahead.shared).looks = Some((9, long_ago));
             let former = Arc::clone(&ahead.shared);
             ahead.look(u32::MAX, 9);
             assert!(!Arc::ptr_eq(&former, &ahead.shared));

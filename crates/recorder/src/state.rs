@@ -136,13 +136,6 @@ fn leads_elsewhere(path: &[u8], inode: (u64, u64)) -> bool {
     }
 }
 
-/// Reads only what /proc/PID/status tells of a process: ids, masks, its parent.
-pub(crate) fn read_status(pid: u32) -> io::Result<ProcessState> {
-    let mut state = ProcessState { pid, ..ProcessState::default() };
-    parse_status(&std::fs::read(format!("/proc/{pid}/status"))?, &mut state);
-    Ok(state)
-}
-
 /// A buffer that serves one file after the other.
 struct Scratch {
     bytes: Vec<u8>,

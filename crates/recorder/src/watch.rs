@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use kin::pidfd::reaped_status;
+use kin::pidfd::{owner, reaped_status};
 use kin::status;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
@@ -14,7 +14,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::host;
 use crate::mailbox::{Mailbox, Message};
-use crate::state;
 
 /// The key of the descriptor that ends the thread; process numbers are smaller.
 const STOP: u64 = u64::MAX;
@@ -153,27 +152,16 @@ impl Shared {
 
 /// The wait status of a process that nobody has waited for yet.
 fn zombie_status(pid: u32, pidfd: &OwnedFd) -> Option<i32> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let fields = status::stat_fields(&stat)?;
-    let owner = state::read_status(pid).ok()?;
+    let stat = status::contents(&format!("/proc/{pid}/stat")).ok()?;
+    let status = status::zombie_exit_code(&stat)?;
+    // That was about this process, if it has its id still.
+    let owner = owner(pidfd, pid.cast_signed())?;
     // Who may not look is shown 0.
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let ours = owner.uids[..3].iter().all(|&id| id == uid.as_raw())
         && owner.gids[..3].iter().all(|&id| id == gid.as_raw());
-    if !ours && !uid.is_root() {
-        return None;
-    }
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
-    let still = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
-    // Otherwise its id may have passed to another process before we looked.
-    if still != pid.to_string() || *fields.first()? != "Z" {
-        return None;
-    }
-    fields.get(EXIT_CODE)?.parse().ok()
+    (ours || uid.is_root()).then_some(status)
 }
-
-/// Position in /proc/PID/stat, counted from the state on.
-const EXIT_CODE: usize = 49;
 
 #[cfg(test)]
 mod tests {

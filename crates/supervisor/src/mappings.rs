@@ -54,9 +54,25 @@ pub struct Found {
     pub mount: Option<u64>,
 }
 
-/// The file behind a mapping, if its path is in memory.
-pub fn in_memory(pid: i32, mapping: &Mapping) -> Option<Found> {
-    by_path(pid, mapping)
+/// Where a process's paths begin.
+pub struct Root(OwnedFd);
+
+impl Root {
+    /// `None`: that may not be seen.
+    pub fn of(pid: i32) -> Option<Root> {
+        open_path(libc::AT_FDCWD, format!("/proc/{pid}/root").into_bytes(), 0).ok().map(Root)
+    }
+
+    /// The file behind a mapping, if its path is in memory: nobody has to be asked for that, and where
+    /// a file was just mapped it is.
+    pub fn in_memory(&self, mapping: &Mapping) -> Option<Found> {
+        let links = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+        let how = links | libc::RESOLVE_CACHED;
+        let place = open_path(self.0.as_raw_fd(), mapping.path.clone(), how).ok()?;
+        let Identity { device, key, mount } = identity(&place)?;
+        let is_it = (device, key[1]) == (mapping.dev, mapping.ino);
+        is_it.then_some(Found { place, key, mount })
+    }
 }
 
 /// The identity of the file behind a mapping, as a program sees it that asks for it. That may take
@@ -73,19 +89,8 @@ pub fn key_of(file: &File) -> Option<Key> {
 
 /// A descriptor that only stands for the mapped file, and the file's identity.
 fn locate(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
-    let found = by_path(pid, mapping).map(|found| (found.place, found.key));
-    found.or_else(|| by_mapping(pid, mapping))
-}
-
-/// Nobody has to be asked for a path that is in memory, and where a file was just mapped its path is.
-fn by_path(pid: i32, mapping: &Mapping) -> Option<Found> {
-    let root = open_path(libc::AT_FDCWD, format!("/proc/{pid}/root").into_bytes(), 0).ok()?;
-    let links = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
-    let how = links | libc::RESOLVE_CACHED;
-    let place = open_path(root.as_raw_fd(), mapping.path.clone(), how).ok()?;
-    let Identity { device, key, mount } = identity(&place)?;
-    let is_it = (device, key[1]) == (mapping.dev, mapping.ino);
-    is_it.then_some(Found { place, key, mount })
+    let found = Root::of(pid).and_then(|root| root.in_memory(mapping));
+    found.map(|found| (found.place, found.key)).or_else(|| by_mapping(pid, mapping))
 }
 
 /// For root alone; also finds what was removed.
@@ -161,7 +166,7 @@ mod tests {
         let exe = File::open(std::env::current_exe().unwrap()).unwrap();
         let text = own_text();
         assert_eq!(key(own(), &text), key_of(&exe));
-        let Found { key, .. } = in_memory(own(), &text).unwrap();
+        let Found { key, .. } = Root::of(own()).unwrap().in_memory(&text).unwrap();
         assert_eq!(Some(key), key_of(&exe));
         // SAFETY: plain call.
         if unsafe { libc::geteuid() } == 0 {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ring::{SLOTS, slot_state};
 
 use crate::domain::{Domain, Way};
+use crate::mappings::Root;
 use crate::message::Mailbox;
 use crate::moves::Delivery;
 use crate::place::Plan;
@@ -127,8 +128,9 @@ impl Supervisor {
         let chunks = arena.pool_chunks();
         let plan = place::plan(pid, &source, chunks, &self.image, &self.published)?;
         let mut keys = HashMap::new();
+        let root = Root::of(pid);
         for mapping in &plan.mappings {
-            let found = mappings::in_memory(pid, mapping);
+            let found = root.as_ref().and_then(|root| root.in_memory(mapping));
             match found.filter(|found| self.mounts.need_nobody(pid, found)) {
                 Some(found) => keys.insert(mapping.start, found.key),
                 None => {
