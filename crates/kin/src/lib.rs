@@ -79,6 +79,14 @@ pub struct Found {
     pub handle: Option<OwnedFd>,
 }
 
+/// A thread that was looked up.
+pub struct Thread {
+    /// What the kernel knows of it.
+    pub identity: Identity,
+    /// Stands for its process, if it is the first one of that.
+    process: Option<OwnedFd>,
+}
+
 /// What is known of a process in a pid namespace below ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Clue {
@@ -99,11 +107,15 @@ impl Kin {
         }
     }
 
-    /// A process is ours beyond doubt: we launched it, or have just traced its exec.
-    pub fn add(&self, pid: i32) {
-        if let Some(mark) = pidfd::open(pid).ok().and_then(|handle| pidfd::mark(&handle, pid)) {
+    /// A process is ours beyond doubt: we launched it, or have just traced its exec. Gives what the
+    /// kernel knows of it.
+    pub fn add(&self, pid: i32) -> Option<Identity> {
+        let thread = self.look_up(pid)?;
+        let mark = thread.process.as_ref().and_then(|handle| pidfd::mark(handle, pid));
+        if let Some(mark) = mark {
             self.remember(pid, mark);
         }
+        Some(thread.identity)
     }
 
     fn remember(&self, pid: i32, mark: Mark) {
@@ -134,14 +146,33 @@ impl Kin {
 
     /// What the kernel knows of a thread that is alive, or not yet waited for.
     pub fn identify(&self, tid: i32) -> Option<Identity> {
-        pidfd::identity_of_thread(tid).or_else(|| {
+        self.look_up(tid).map(|thread| thread.identity)
+    }
+
+    /// The same, with hold of its process.
+    pub fn look_up(&self, tid: i32) -> Option<Thread> {
+        let process = pidfd::open(tid).ok();
+        let told = match &process {
+            Some(handle) => pidfd::identity(handle),
+            None => pidfd::identity_of_thread(tid),
+        };
+        let read = || {
             let status = status::read(tid)?;
-            Some(Identity {
-                process: status.process,
-                parent: status.parent,
-                credentials: status.credentials,
-            })
-        })
+            let status::Status { process, parent, credentials, .. } = status;
+            Some(Identity { process, parent, credentials })
+        };
+        let identity = told.or_else(read)?;
+        // Kernels before 6.9 also open threads that are no process's first one.
+        Some(Thread { process: process.filter(|_| identity.process == tid), identity })
+    }
+
+    /// What a thread's process is to us.
+    pub fn relation_of_thread(&self, thread: &Thread) -> Relation {
+        let process = thread.identity.process;
+        match &thread.process {
+            Some(handle) => self.relation_of(handle, process),
+            None => self.relation(process),
+        }
     }
 
     /// What a process is to us.

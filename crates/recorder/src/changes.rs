@@ -91,6 +91,9 @@ struct Known {
     fds: Vec<OpenFd>,
 }
 
+/// With so much to be followed it is: rarely, for it has to be put in the order of time.
+const PENDING_MAX: usize = 4096;
+
 /// Follows what changes.
 pub(crate) struct Changes {
     roles: Roles,
@@ -170,22 +173,29 @@ impl Changes {
         self.pending.push((tsc, what));
     }
 
-    /// Follows all that happened before a time: nothing older is to come.
+    /// Follows what happened before a time, once there is enough of it: nothing older is to come.
     pub fn settle(&mut self, until: u64) {
-        if self.pending.is_empty() {
-            return;
+        if self.pending.len() >= PENDING_MAX {
+            self.follow_until(until);
         }
-        self.pending.sort_by_key(|(tsc, _)| *tsc);
-        let ready = self.pending.partition_point(|(tsc, _)| *tsc < until);
-        let rest = self.pending.split_off(ready);
-        for (tsc, what) in std::mem::replace(&mut self.pending, rest) {
+    }
+
+    fn follow_until(&mut self, until: u64) {
+        let mut pending = std::mem::take(&mut self.pending);
+        // What a single thread has done is in order.
+        if !pending.is_sorted_by_key(|(tsc, _)| *tsc) {
+            pending.sort_by_key(|(tsc, _)| *tsc);
+        }
+        let ready = pending.partition_point(|(tsc, _)| *tsc < until);
+        for (tsc, what) in pending.drain(..ready) {
             self.follow(tsc, what);
         }
+        self.pending = pending;
     }
 
     /// What was changed, when nothing more is to come.
     pub fn finish(mut self) -> Followed {
-        self.settle(u64::MAX);
+        self.follow_until(u64::MAX);
         Followed { paths: self.paths, copies: self.copies, unseen: self.unseen }
     }
 

@@ -223,6 +223,7 @@ impl Drain {
                 let is_foreign = birth.foreign;
                 let maker = is_foreign.then(|| self.slots.process_of(birth.start.parent));
                 self.processes.started(birth, maker.flatten());
+                self.mailbox.set_known(birth.start.process, true);
             }
         }
         let mut more = Vec::new();
@@ -247,6 +248,7 @@ impl Drain {
                 self.stopped.is_none() && !self.out.traced.contains(&u64::from(*pid))
             });
             if let Some((tsc, status)) = self.processes.bury(process, wait_for_status) {
+                self.mailbox.set_known(process, false);
                 // A stream is in order: what was told before the end stands before it.
                 self.read_mail();
                 if let Some((pid, text)) = silence {

@@ -200,7 +200,9 @@ impl Handle {
     /// A process exists: watching it from now on makes sure that its end is learnt. `pid` is its
     /// id in our namespace.
     pub fn process_seen(&self, process: u32, pid: u32) {
-        self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
+        if !self.mailbox.is_known(process) {
+            self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
+        }
     }
 
     /// The agent was placed into the image that a process now executes: it will say so itself.

@@ -1,6 +1,6 @@
 //! What other threads tell the draining thread, and how they wake it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
@@ -77,12 +77,14 @@ pub(crate) struct Mailbox {
     filled: AtomicBool,
     /// Nobody reads any more.
     closed: AtomicBool,
+    /// Processes that the draining thread knows already: it need not be told that they were noticed.
+    known: Mutex<HashSet<u32>>,
 }
 
 impl Mailbox {
     pub fn new(arena: Arena) -> Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Mailbox { arena, queue: Mutex::default(), filled, closed }
+        Mailbox { arena, queue: Mutex::default(), filled, closed, known: Mutex::default() }
     }
 
     /// What is and will be sent is thrown away.
@@ -136,6 +138,21 @@ impl Mailbox {
             }
             _ => None,
         })
+    }
+
+    /// Whether the draining thread knows a process.
+    pub fn is_known(&self, process: u32) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&process)
+    }
+
+    /// The draining thread knows a process from now on, or no longer.
+    pub fn set_known(&self, process: u32, is_known: bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_known {
+            known.insert(process);
+        } else {
+            known.remove(&process);
+        }
     }
 
     /// What was told of a process that was noticed.

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, open, openat};
@@ -26,6 +27,7 @@ const KCMP_FILE: libc::c_long = 0;
 pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
     let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
     let (mut state, _, dir) = read(pid, process, &mut scratch)?;
+    state.exe = scratch.link(dir.as_fd(), "exe");
     state.fds = standard_streams(pid, dir.as_fd(), &mut scratch);
     if count_of_descriptors(dir.as_fd()) != Some(state.fds.len()) {
         add_descriptors(&mut state.fds, 0, dir.as_fd(), &mut scratch);
@@ -33,15 +35,14 @@ pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
     Ok(state)
 }
 
-/// The state but for descriptors, how many threads the process has, and where /proc has it. Every
-/// name that is looked up below /proc/PID costs the process's parent time when it waits for its end,
-/// so there are few.
+/// The state but for its program's file and descriptors, how many threads the process has, and where
+/// /proc has it. Every name that is looked up below /proc/PID costs the process's parent time when it
+/// waits for its end, so there are few.
 fn read(pid: u32, process: u32, scratch: &mut Scratch) -> io::Result<(ProcessState, u64, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = open(format!("/proc/{pid}"), flags, Mode::empty())?;
     let mut state = ProcessState { process, pid, ..ProcessState::default() };
     let threads = parse_status(scratch.file(dir.as_fd(), "status")?, &mut state);
-    state.exe = scratch.link(dir.as_fd(), "exe");
     state.cwd = scratch.link(dir.as_fd(), "cwd");
     state.root = scratch.link(dir.as_fd(), "root");
     state.limits = (0..LIMITS).map_while(|resource| limit(pid, resource)).collect();
@@ -51,7 +52,11 @@ fn read(pid: u32, process: u32, scratch: &mut Scratch) -> io::Result<(ProcessSta
 /// The state of a process that was about to execute a program, but for its standard streams: the
 /// kernel compares no descriptors of a process that executes a program until it has done so, which may
 /// be never.
-pub struct Before(ProcessState);
+pub struct Before {
+    state: ProcessState,
+    /// Where /proc has it.
+    dir: OwnedFd,
+}
 
 /// The standard streams have the numbers below this one.
 const STREAMS: i32 = 3;
@@ -64,16 +69,14 @@ impl Before {
         if count_of_descriptors(dir.as_fd()).is_none_or(|count| count > STREAMS as usize) {
             add_descriptors(&mut state.fds, STREAMS, dir.as_fd(), &mut scratch);
         }
-        (threads == 1).then_some(Before(state))
+        (threads == 1).then_some(Before { state, dir })
     }
 
     /// The state now that it stands at the beginning of that program, with these ids of users and
     /// groups and these blocked signals. `None` when that is not all that has changed: the kernel
     /// tells the number of descriptors (since Linux 6.2), and binfmt_misc opens one.
     pub fn after(self, uids: [u32; 4], gids: [u32; 4], blocked: u64) -> Option<ProcessState> {
-        let Before(mut state) = self;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = open(format!("/proc/{}", state.pid), flags, Mode::empty()).ok()?;
+        let Before { mut state, dir } = self;
         let mut scratch = Scratch { bytes: Vec::new() };
         state.fds.retain(|open| open.flags & OFlags::CLOEXEC.bits() == 0);
         state.fds.extend(standard_streams(state.pid, dir.as_fd(), &mut scratch));
@@ -257,17 +260,49 @@ fn descriptor(process: BorrowedFd<'_>, fd: i32, scratch: &mut Scratch) -> Option
 /// A descriptor of the process that is the same open file as ours with that number, read at ours:
 /// so are the standard streams that it has inherited.
 fn inherited(pid: u32, fd: i32, scratch: &mut Scratch) -> Option<OpenFd> {
-    let us = std::process::id();
+    let own = OwnStreams::get();
     // SAFETY: plain call.
-    let same = unsafe { libc::syscall(libc::SYS_kcmp, pid, us, KCMP_FILE, fd, fd) == 0 };
+    let same = unsafe { libc::syscall(libc::SYS_kcmp, pid, own.pid, KCMP_FILE, fd, fd) == 0 };
     if !same {
         return None;
+    }
+    if let Some(target) = own.endless.get(fd as usize).and_then(Option::as_ref) {
+        // SAFETY: plain call.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        return (flags >= 0).then(|| OpenFd {
+            fd,
+            target: target.clone(),
+            offset: 0,
+            flags: flags.cast_unsigned(),
+        });
     }
     let target = scratch.link(CWD, format!("/proc/self/fd/{fd}"));
     // Whoever reads from the file holds its offset, for as long as that takes: lseek would wait.
     let info = scratch.file(CWD, format!("/proc/self/fdinfo/{fd}"));
     let (offset, flags) = info.map_or((0, 0), parse_fdinfo);
     Some(OpenFd { fd, target, offset, flags })
+}
+
+/// What our own standard streams are: they stay that.
+struct OwnStreams {
+    pid: u32,
+    /// The names of those that are always called so and never have an offset.
+    endless: [Option<Vec<u8>>; STREAMS as usize],
+}
+
+impl OwnStreams {
+    fn get() -> &'static OwnStreams {
+        static OWN: OnceLock<OwnStreams> = OnceLock::new();
+        OWN.get_or_init(|| {
+            let endless = |fd: usize| {
+                let target = readlinkat(CWD, format!("/proc/self/fd/{fd}"), Vec::new()).ok()?;
+                let target = target.into_bytes();
+                let is_pipe = target.starts_with(b"pipe:[") || target.starts_with(b"socket:[");
+                (is_pipe || target == b"/dev/null").then_some(target)
+            };
+            OwnStreams { pid: std::process::id(), endless: std::array::from_fn(endless) }
+        })
+    }
 }
 
 /// Offset and flags.
@@ -344,8 +379,12 @@ mod tests {
         }
         let before = || Before::read(child.id(), 1).expect("a process with one thread");
         let (plain, mut closing, mut missing) = (before(), before(), before());
-        closing.0.fds.push(OpenFd { fd: 9, flags: OFlags::CLOEXEC.bits(), ..OpenFd::default() });
-        missing.0.fds.pop();
+        closing.state.fds.push(OpenFd {
+            fd: 9,
+            flags: OFlags::CLOEXEC.bits(),
+            ..OpenFd::default()
+        });
+        missing.state.fds.pop();
         let (input, output) = (child.stdin.as_mut().unwrap(), child.stdout.as_mut().unwrap());
         input.write_all(b"go\nmore\n").unwrap();
         let mut line = [0; 5];

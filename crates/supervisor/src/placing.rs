@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use kin::Identity;
 use ring::{SLOTS, slot_state};
 
 use crate::domain::{Domain, Way};
@@ -46,9 +47,14 @@ enum Progress {
 
 impl Supervisor {
     /// A traced thread runs a new program and stands at its first instruction.
-    pub(crate) fn executed(&mut self, pid: i32, tracee: Tracee, observer: &mut dyn Observer) {
+    pub(crate) fn executed(
+        &mut self,
+        pid: i32,
+        identity: Option<Identity>,
+        tracee: Tracee,
+        observer: &mut dyn Observer,
+    ) {
         let process = tracee.process;
-        let identity = self.kin.identify(pid);
         let credentials = identity.as_ref().map(|identity| identity.credentials);
         let known = credentials.zip(ptrace::blocked_signals(pid).ok());
         observer.image(&ExecStop { pid: pid as u32, process, known });

@@ -467,13 +467,13 @@ impl Supervisor {
 
     /// What a thread that asks through a slot is to us, and who it is. `None`: there is no such thread.
     fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, Identity)> {
-        let identity = self.kin.identify(tid)?;
+        let thread = self.kin.look_up(tid)?;
         let named = self.guests.may_name(slot / SLOTS, place::process_number(self.slot(slot)));
-        let relation = match named && self.speaks_through(slot, &identity) {
-            true => self.kin.relation(identity.process),
+        let relation = match named && self.speaks_through(slot, &thread.identity) {
+            true => self.kin.relation_of_thread(&thread),
             false => Relation::Stranger,
         };
-        Some((relation, identity))
+        Some((relation, thread.identity))
     }
 
     /// The thread in a slot does not execute its program after all.
@@ -565,9 +565,9 @@ impl Supervisor {
             if let Some(tracee) = self.tracees.remove(&former) {
                 self.tracees.remove(&pid);
                 self.forget_others(&tracee);
-                self.kin.add(pid);
+                let identity = self.kin.add(pid);
                 self.program_began |= pid == self.program;
-                self.executed(pid, tracee, observer);
+                self.executed(pid, identity, tracee, observer);
             }
             if !self.tracees.contains_key(&pid) && !self.placings.contains_key(&pid) {
                 let _ = ptrace::detach(pid, 0);

@@ -36,9 +36,9 @@ pub struct DataBlock {
 impl DataBlock {
     /// An empty block in `spare`.
     fn new(first: u64, mut spare: Vec<u8>) -> DataBlock {
-        spare.clear();
-        spare.reserve(TABLE_ROOM + BLOCK_BYTES + BLOB_BYTES_MAX);
+        // What was in the table's room does not matter.
         spare.resize(TABLE_ROOM, 0);
+        spare.reserve(BLOCK_BYTES + BLOB_BYTES_MAX);
         DataBlock { first, bytes: spare, ends: Vec::new() }
     }
 

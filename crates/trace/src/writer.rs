@@ -28,6 +28,8 @@ const BLOCK_BYTES_MIN: usize = 16 << 10;
 const OPEN_BYTES: usize = 64 << 20;
 /// Most blocks in the making.
 const OPEN_BLOCKS_MAX: usize = 1024;
+/// Memory of closed blocks that wait for the buffers they refer to.
+const WAITING_BYTES: usize = 4 << 20;
 
 /// How to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +85,9 @@ pub struct Writer {
 struct Out {
     pipeline: Pipeline,
     dedup: Dedup,
+    /// Blocks of events that refer to buffers of the open block, and what was closed after them.
+    waiting: Vec<(Head, Vec<u8>)>,
+    waiting_bytes: usize,
 }
 
 struct Stream {
@@ -117,7 +122,7 @@ impl Writer {
         let head = Head { kind: kind::PREAMBLE, ..Head::default() };
         pipeline.submit(head, Payload::Bytes(payload));
         Ok(Writer {
-            out: Out { pipeline, dedup },
+            out: Out { pipeline, dedup, waiting: Vec::new(), waiting_bytes: 0 },
             threads: HashMap::new(),
             current: None,
             open_blocks: 0,
@@ -227,11 +232,12 @@ impl Writer {
 
     /// Adds a block of a kind of its own.
     pub(crate) fn block(&mut self, head: Head, payload: Vec<u8>) -> Result<(), WriteError> {
+        self.out.close_data();
         self.out.pipeline.submit(head, Payload::Bytes(payload));
         self.out.pipeline.check()
     }
 
-    /// Closes the open block of a thread, so that readers see what it did.
+    /// Closes the open block of a thread that is gone.
     pub fn flush_thread(&mut self, thread: u32) -> Result<(), WriteError> {
         if let Some(stream) = self.current.take() {
             self.keep(stream);
@@ -268,7 +274,9 @@ impl Writer {
         let streams = self.threads.values().chain(&self.current);
         let open: usize =
             streams.filter_map(|stream| stream.open.as_ref()).map(|open| open.len()).sum();
-        (open + self.out.dedup.open_bytes() + self.out.pipeline.bytes_waiting()) as u64
+        let waiting: usize = self.out.waiting.iter().map(|(_, payload)| payload.len()).sum();
+        let buffers = self.out.dedup.open_bytes();
+        (open + waiting + buffers + self.out.pipeline.bytes_waiting()) as u64
     }
 
     /// Bytes that the trace's end needs besides those that wait: heads of blocks, a list of them, and
@@ -277,7 +285,8 @@ impl Writer {
         const LAST_WORDS: u64 = 3 << 10;
         let streams = self.threads.values().chain(&self.current);
         // Buffers have a block of their own.
-        let blocks = streams.filter(|stream| stream.open.is_some()).count() + 1;
+        let open = streams.filter(|stream| stream.open.is_some()).count();
+        let blocks = open + self.out.waiting.len() + 1;
         // Each has a head, and has it in the list.
         self.out.pipeline.bytes_unindexed() + (2 * blocks * HEAD_BYTES) as u64 + LAST_WORDS
     }
@@ -307,7 +316,7 @@ impl Writer {
         let streams = self.threads.values_mut().chain(&mut self.current);
         streams.for_each(|stream| stream.open = None);
         self.open_blocks = 0;
-        drop(self.out.dedup.close(Vec::new));
+        self.out.forget_open();
         (self.events, self.calls, self.blobs_left) = (left.events, left.calls, Some(left.blobs));
         true
     }
@@ -352,23 +361,42 @@ impl Stream {
         };
         self.events += u64::from(summary.count);
         self.calls += u64::from(summary.calls);
-        // What the events refer to must stand before them.
-        if summary.blobs_end > out.dedup.open_from() {
-            out.close_data();
-        }
         if summary.count > 0 {
-            out.pipeline.submit(head, Payload::Bytes(payload));
+            out.submit(head, payload, summary.blobs_end);
         }
     }
 }
 
 impl Out {
+    /// Adds a block of events that refer to buffers up to this one: those must stand before it. To
+    /// close their block for every short thread would make many small ones.
+    fn submit(&mut self, head: Head, payload: Vec<u8>, blobs_end: u64) {
+        if blobs_end <= self.dedup.open_from() && self.waiting.is_empty() {
+            return self.pipeline.submit(head, Payload::Bytes(payload));
+        }
+        self.waiting_bytes += payload.capacity();
+        self.waiting.push((head, payload));
+        if self.waiting_bytes >= WAITING_BYTES {
+            self.close_data();
+        }
+    }
+
+    fn forget_open(&mut self) {
+        drop(self.dedup.close(Vec::new));
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+    }
+
     fn close_data(&mut self) {
         if let Some(block) = self.dedup.close(|| self.pipeline.buffer()) {
             let (first, count) = (block.first, block.count());
             let head = Head { kind: kind::DATA, first, count, ..Head::default() };
             self.pipeline.submit(head, Payload::Data(block));
         }
+        for (head, payload) in self.waiting.drain(..) {
+            self.pipeline.submit(head, Payload::Bytes(payload));
+        }
+        self.waiting_bytes = 0;
     }
 
     fn stored(&mut self, (id, full): (BlobId, bool)) -> BlobId {
