@@ -317,7 +317,8 @@ fn alone_and_recorded(
 }
 
 fn strace_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
-    let script = "trap 'echo usr1' USR1; kill -USR1 $$; (exit 3); echo a | cat; sleep 0.2 & wait; ls /";
+    let script =
+        "trap 'echo usr1' USR1; kill -USR1 $$; (exit 3); echo a | cat; sleep 0.2 & wait; ls /";
     let calls = "trace=execve,kill,wait4,exit_group,pipe,pipe2,dup2,clone,vfork,fork,getdents64";
     let command = ["strace", "-f", "-qq", "-e", calls, "-o", "lines", "sh", "-c", script];
     let texts = alone_and_recorded(stage, who, &command, "lines")?;

@@ -95,8 +95,18 @@ impl Description {
 
     /// One that a program had open when it was looked at.
     fn found(origin: Origin, open: &OpenFd) -> Rc<Description> {
-        let (path, flags) = (open.target.clone(), Some(open.flags.into()));
-        Rc::new(Description { path, origin, flags, ..Description::default() })
+        let (path, addresses, pid) = parse_label(&open.target);
+        let (addresses, flags) = (RefCell::new(addresses), Some(open.flags.into()));
+        Rc::new(Description { path, origin, flags, addresses, pid, ..Description::default() })
+    }
+
+    /// The label for the state of a process in a trace that is made of another one: a reader of that
+    /// state gets back all that is known here.
+    pub fn label_in_state(&self) -> Vec<u8> {
+        match self.pid {
+            Some(pid) => [PIDFD, format!(" {pid}]").as_bytes()].concat(),
+            None => self.label(),
+        }
     }
 
     /// What to show behind a descriptor: the path, and a socket's addresses.
@@ -117,6 +127,33 @@ impl Description {
         }
         label
     }
+}
+
+/// The beginning of what /proc shows for a pidfd.
+const PIDFD: &[u8] = b"anon_inode:[pidfd";
+
+/// Path, addresses and process that [`Description::label_in_state`] put into a label. What /proc
+/// shows holds none of the latter two, and is taken as it is.
+fn parse_label(label: &[u8]) -> (Vec<u8>, Addresses, Option<u32>) {
+    let as_it_is = || (label.to_vec(), Addresses::default(), None);
+    let Ok(text) = std::str::from_utf8(label) else { return as_it_is() };
+    let Some(text) = text.strip_suffix(']') else { return as_it_is() };
+    if let Some(pid) = text.strip_prefix("anon_inode:[pidfd ") {
+        let Ok(pid) = pid.parse() else { return as_it_is() };
+        return ([PIDFD, b"]"].concat(), Addresses::default(), Some(pid));
+    }
+    let Some(inner) = text.strip_prefix("socket:[AF_") else { return as_it_is() };
+    let mut words = inner.splitn(3, ' ');
+    let (Some(family), Some(kind), Some(rest)) = (words.next(), words.next(), words.next()) else {
+        return as_it_is();
+    };
+    let (local, peer) = match (rest.strip_prefix("to "), rest.split_once(" to ")) {
+        (Some(peer), _) => (None, Some(peer)),
+        (None, Some((local, peer))) => (Some(local), Some(peer)),
+        (None, None) => (Some(rest), None),
+    };
+    let addresses = Addresses { local: local.map(str::to_owned), peer: peer.map(str::to_owned) };
+    (format!("socket:[AF_{family} {kind}]").into_bytes(), addresses, None)
 }
 
 /// What a descriptor is to refer to.
@@ -260,4 +297,40 @@ fn agrees(known: &Description, target: &[u8]) -> bool {
         || [&b"socket:"[..], b"pipe:"]
             .iter()
             .any(|kind| path.starts_with(kind) && target.starts_with(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_in_states_are_understood() {
+        let label = |text: &str| {
+            let open = OpenFd { target: text.into(), ..OpenFd::default() };
+            Description::found(Origin::default(), &open)
+        };
+        for text in [
+            "socket:[AF_UNIX SOCK_STREAM]",
+            "socket:[AF_UNIX SOCK_STREAM a.socket]",
+            "socket:[AF_INET SOCK_STREAM to 127.0.0.1:80]",
+            "socket:[AF_INET SOCK_STREAM 127.0.0.1:9 to 127.0.0.1:80]",
+            "socket:[4711]",
+            "anon_inode:[pidfd]",
+            "anon_inode:[pidfd 99]",
+            "anon_inode:[pidfd x]",
+            "/a file]",
+        ] {
+            let found = label(text);
+            assert_eq!(found.label_in_state(), text.as_bytes());
+            // To learn an address once more adds nothing.
+            let again = found.addresses.borrow().clone();
+            *found.addresses.borrow_mut() = again;
+            assert_eq!(found.label_in_state(), text.as_bytes());
+        }
+        let bound = label("socket:[AF_UNIX SOCK_STREAM a.socket]");
+        bound.addresses.borrow_mut().local = Some("a.socket".to_owned());
+        assert_eq!(bound.label(), b"socket:[AF_UNIX SOCK_STREAM a.socket]");
+        assert_eq!(label("anon_inode:[pidfd 99]").pid, Some(99));
+        assert_eq!(label("anon_inode:[pidfd 99]").label(), b"anon_inode:[pidfd]");
+    }
 }

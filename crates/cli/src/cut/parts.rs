@@ -192,7 +192,7 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> Proces
     let Some(table) = moment.world.descriptors(moment.event.thread) else { return state };
     let before = known.map_or(&[][..], |(_, known)| &known.fds);
     let open = |(fd, entry): (i32, model::Entry<'_>)| {
-        let target = entry.description.label();
+        let target = entry.description.label_in_state();
         // The kernel lists them in order.
         let at = before.binary_search_by_key(&fd, |open| open.fd).ok();
         let known = at.map(|at| &before[at]).filter(|open| open.target == target);
