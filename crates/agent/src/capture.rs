@@ -39,7 +39,25 @@ pub fn copy_in(context: &mut Context, row: &Row, args: &[u64; 6]) {
     for op in &row.ops[..usize::from(row.nops)] {
         if matches!(op.dir, Dir::In | Dir::InOut) {
             copy_op(context, op, args, None);
+        } else if op.has_room() {
+            context.room = room(context, op, args).unwrap_or(0);
         }
+    }
+}
+
+/// How many bytes the kernel may write of an address or option: afterwards its true length stands there.
+fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
+    const NAME_LEN: u64 = 8;
+    let at = args[usize::from(op.arg)];
+    match (op.how, op.len) {
+        (_, Len::Pointee(n)) => memory::read(context, args[usize::from(n)]),
+        (How::Msghdr, _) => memory::read(context, at + NAME_LEN),
+        // Messages that are received together have the same room, as a rule.
+        (How::Mmsghdr, _) => {
+            let count = args[usize::from(op.arg) + 1].min(VECTOR_MAX);
+            (0..count).map_while(|i| memory::read(context, at + i * 64 + NAME_LEN)).max()
+        }
+        _ => None,
     }
 }
 
@@ -143,7 +161,10 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
         Len::ArgTimes(n, size) => arg(n).checked_mul(u64::from(size))?,
         Len::Ret | Len::RetPath => ret?,
         Len::RetTimes(size) => ret?.checked_mul(u64::from(size))?,
-        Len::Pointee(n) => u64::from(memory::read::<u32>(context, arg(n))?),
+        Len::Pointee(n) => {
+            let len = memory::read::<u32>(context, arg(n))?;
+            u64::from(if ret.is_some() { len.min(context.room) } else { len })
+        }
         Len::BitsArg(n) => (arg(n) & 0xffff_ffff).div_ceil(64) * 8,
         Len::ArgPlus(n, more) => arg(n).checked_add(u64::from(more))?,
         Len::RetPlus(more) => ret?.checked_add(u64::from(more))?,
@@ -287,7 +308,8 @@ fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) 
     };
     copy_bytes(context, which, at, 56);
     // The kernel cuts longer ones to its largest address.
-    let name_len = (name_len & 0xffff_ffff).min(ADDRESS_MAX);
+    let room = if ret.is_some() { u64::from(context.room) } else { ADDRESS_MAX };
+    let name_len = (name_len & 0xffff_ffff).min(ADDRESS_MAX).min(room);
     if name != 0 && name_len != 0 {
         copy_bytes(context, Which { part: part::NAME, ..which }, name, name_len);
     }

@@ -136,6 +136,8 @@ pub struct Context {
     pub mask: u64,
     /// The mask in force during the current call, when it brings its own (ppoll ...).
     pub call_mask: Option<u64>,
+    /// How many bytes of an address or option the current call may give.
+    pub room: u32,
     /// The stream or another shared thing is being changed: signals wait.
     pub busy: bool,
     /// The kernel's frame of a signal that waits for the current call's record, or that there are

@@ -39,6 +39,16 @@ pub struct Op {
     pub len: Len,
 }
 
+impl Op {
+    /// Whether what comes out has a length that can be more than there was room for: the kernel then
+    /// writes as much as fits.
+    pub const fn has_room(&self) -> bool {
+        let has_length =
+            matches!(self.how, How::Msghdr | How::Mmsghdr) || matches!(self.len, Len::Pointee(_));
+        matches!(self.dir, Dir::Out) && has_length
+    }
+}
+
 /// Most operations in one row.
 pub const OPS_MAX: usize = 6;
 
@@ -51,7 +61,7 @@ pub struct Row {
     pub nargs: u8,
     /// Operations in use.
     pub nops: u8,
-    /// Some operation runs before the call.
+    /// Some operation runs before the call, or needs to know then how much room there is.
     pub has_in: bool,
     /// Some operation runs after the call.
     pub has_out: bool,
@@ -122,7 +132,7 @@ const fn compile(args: &[Arg]) -> Row {
         if let Some(op) = op_of(i as u8, args[i].kind) {
             row.ops[row.nops as usize] = op;
             row.nops += 1;
-            row.has_in |= matches!(op.dir, Dir::In | Dir::InOut);
+            row.has_in |= matches!(op.dir, Dir::In | Dir::InOut) || op.has_room();
             row.has_out |= !matches!(op.dir, Dir::In);
         }
         i += 1;
