@@ -1,7 +1,7 @@
-//! The first instructions of a new image, in assembly: from the program's entry point, which they
-//! overwrite for a while, to the agent and back.
+//! The first instructions of a new image, in assembly: they temporarily overwrite the program's
+//! entry point, start the agent and return to the program.
 //!
-//! Whatever fails, the entry point gets its bytes back and the program starts without us.
+//! If anything fails, the entry point is restored and the program starts without the agent.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -9,7 +9,7 @@ use core::mem::offset_of;
 use crate::start::{Parameters, STAGE2_BELOW, STAGE2_ROOM};
 
 global_asm!(
-    // As a new program finds them.
+    // Register state of a new program.
     ".macro zero_registers",
     "xor %eax, %eax",
     "xor %ebx, %ebx",
@@ -52,9 +52,9 @@ global_asm!(
     "or $-1, %r15d",
     "cmpq $0, {p_arena_len}(%rbp)",
     "je 1f",
-    // Where segments cannot be attached, the arena comes as one descriptor, and image and catalog
-    // as another, through a pair of sockets whose other end the supervisor takes when it sees this
-    // call return. If it is not there, the socket is empty.
+    // If segments cannot be attached, two descriptors arrive through a socket pair: the arena, and
+    // the image with the catalog. The supervisor takes the other end of the pair when it sees this
+    // call return. If the supervisor is gone, the socket is empty.
     "mov $53, %eax",
     "mov $1, %edi",        // AF_UNIX
     "mov $0x80002, %esi",  // SOCK_DGRAM | SOCK_CLOEXEC
@@ -189,8 +189,8 @@ global_asm!(
     ".balign 8",
     "reenact_stage2_end:",
     //
-    // The agent's first instructions: fill in the table of addresses (base + addend each), get a
-    // stack, then Rust; then the program's entry point.
+    // The agent's first instructions: fill in the table of addresses (base + addend each), set up a
+    // stack, call Rust, then go to the program's entry point.
     ".globl reenact_start",
     "reenact_start:",
     "lea reenact_image_start(%rip), %rax",
@@ -210,7 +210,7 @@ global_asm!(
     "push %rsi",
     "push %rsi",
     "call {on_start}",
-    // %rax: the entry point; 0 tells that the entry is to go unrecorded too.
+    // %rax is the program's entry point.
     "pop %rsp",
     "push %rax",
     "zero_registers",
@@ -230,7 +230,7 @@ global_asm!(
     p_arena_at = const offset_of!(Parameters, arena_at),
     p_catalog_at = const offset_of!(Parameters, catalog_at),
     catalog_bytes = const ring::CATALOG_BYTES,
-    // Behind stage 2, in its page: a msghdr, an iovec, control data, a pair of descriptors.
+    // After stage 2, in its page: a msghdr, an iovec, control data, a pair of descriptors.
     message = const STAGE2_ROOM,
     vector = const STAGE2_ROOM + 64,
     control = const STAGE2_ROOM + 80,

@@ -1,4 +1,4 @@
-//! A system call of the program, from entry to return.
+//! Handles one system call of the program, from entry to return.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -13,11 +13,11 @@ use crate::{
     status, sys, tasks, tracing, users,
 };
 
-/// Entered from the assembly with the program's registers in `frame`, and left without a `ret`,
-/// which would be predicted wrongly after a syscall.
+/// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
+/// would be mispredicted after a syscall.
 pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) -> ! {
     record(frame, context);
-    // SAFETY: the frame is complete, and what it asked for is done.
+    // SAFETY: the frame is complete, and the call was made or answered.
     unsafe { entry::reenact_leave(frame) }
 }
 
@@ -38,7 +38,7 @@ fn record(frame: &mut Frame, context: &mut Context) {
         finish(context);
         return;
     }
-    // As `syscall` leaves it; the site is kept in the context.
+    // `syscall` leaves the flags in %r11; the site is kept in the context.
     frame.r11 = frame.rflags;
     let result = match nr as u32 {
         _ if nr > u64::from(u32::MAX) => generic(context, frame, nr),
@@ -91,14 +91,14 @@ fn finish(context: &mut Context) {
 const OLD_FORK: u64 = 2;
 const OLD_VFORK: u64 = 190;
 
-/// A call by `int 0x80`, recorded with its bare arguments.
+/// Makes a call by `int 0x80`, recorded without the memory behind its arguments.
 #[cold]
 fn old_call(context: &mut Context, frame: &mut Frame) {
     frame.rcx = context.old_rcx;
     frame.r11 = context.old_r11;
     let nr = frame.rax & 0xffff_ffff;
     if nr == OLD_FORK || nr == OLD_VFORK {
-        // Without memory in common: a caller cannot tell, and the stack needs no care.
+        // vfork is made as fork: the caller cannot tell, and no stack is shared.
         frame.rax = u64::from(raw::__NR_fork);
         tasks::clone(context, frame);
         return;
@@ -107,7 +107,7 @@ fn old_call(context: &mut Context, frame: &mut Frame) {
         .map(|arg| arg & 0xffff_ffff);
     users::watched(context, users::OLD_CALLS.contains(&nr), |context| {
         let row = enter(context, u64::from(OLD_NUMBERS) + nr, &args, 0);
-        // SAFETY: the call is the program's own.
+        // SAFETY: the program asked for this call.
         let ret = unsafe { entry::reenact_old_call(nr, &args) };
         exit(context, row, &args, ret);
         ret
@@ -130,15 +130,15 @@ fn generic(context: &mut Context, frame: &mut Frame, nr: u64) -> i64 {
 #[inline(always)]
 pub fn make(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     let _ = context;
-    // SAFETY: the call is the program's own.
+    // SAFETY: the program asked for this call.
     unsafe { entry::reenact_call(nr, args) }
 }
 
-/// Records that a call begins, with the memory that goes in.
+/// Records the beginning of a call, with its input memory.
 #[inline(always)]
 pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'static Row {
     let (row, unknown) = capture::row(nr, args);
-    // One test for both: they are rare.
+    // One test for both, which are rare.
     if context.silent | context.clockless {
         if !context.silent {
             enter_without_counter(context, row, unknown, nr, args, flags);
@@ -193,11 +193,11 @@ fn enter_at(
     if row.has_in {
         data::copy_in(context, row, args);
     }
-    // Published together with what it takes in: a record that is seen is whole.
+    // Published together with the input memory: a visible record is complete.
     Stream::publish(context);
 }
 
-/// Counts the call and records its result with the memory that came out.
+/// Counts the call and records its result with the output memory.
 #[inline(always)]
 pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     // SAFETY: set by `on_call` to the frame of the call that is ending.
@@ -233,7 +233,7 @@ fn exit_at(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64, tsc: u64
     context.phase = context.running;
 }
 
-/// Takes back a count of a call that was not made after all.
+/// Undoes the count of a call that was not made after all.
 pub fn uncount(context: &mut Context) {
     context.calls -= 1;
     context.slow_calls -= u64::from(context.slow);
@@ -243,7 +243,7 @@ pub fn uncount(context: &mut Context) {
     }
 }
 
-/// Counts a call: shown in the slot, so that a killed thread has counted too.
+/// Counts a call, in the slot too, so that the calls of a killed thread are known.
 #[inline(always)]
 pub fn count(context: &mut Context) {
     context.calls += 1;

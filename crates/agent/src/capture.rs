@@ -1,4 +1,4 @@
-//! Copies the memory behind arguments, as the table's rows tell.
+//! Copies the memory behind call arguments, as described by the call table.
 
 use events::capture::{How, Op, Row};
 use events::record::{Header, RecordKind, data_flag, part};
@@ -11,29 +11,29 @@ use crate::context::Context;
 use crate::memory;
 use crate::stream::Stream;
 
-/// Longest string: PATH_MAX, and the kernel's limit for one argument of exec.
+/// Maximum string lengths: PATH_MAX, and the kernel's limit for one argument of exec.
 const STRING_MAX: u64 = 4096;
 const ARGUMENT_MAX: u64 = 128 << 10;
-/// Most strings of an exec, most buffers of a vector (UIO_MAXIOV), most messages.
+/// Maximum number of strings of an exec, and of buffers or messages in a vector (UIO_MAXIOV).
 const STRINGS_MAX: u64 = 64 << 10;
 const VECTOR_MAX: u64 = 1024;
-/// Bytes of a `struct sockaddr_storage`.
+/// Size of a `struct sockaddr_storage`.
 const ADDRESS_MAX: u64 = 128;
-/// What the kernel transfers at most in one call.
+/// Maximum number of bytes that the kernel transfers in one call.
 const TRANSFER_MAX: u64 = 0x7fff_f000;
 
-/// Which buffer a DATA record is about.
+/// Identifies the buffer of a DATA record.
 #[derive(Clone, Copy)]
 pub struct Which {
     pub arg: u8,
     pub index: u16,
     pub part: u8,
     pub flags: u8,
-    /// Contents obey the data mode; strings and structs are always kept.
+    /// Contents, which obey the data mode; strings and structs are always stored.
     pub bulk: bool,
 }
 
-/// Copies what goes in.
+/// Copies the input memory of a call.
 #[inline(never)]
 pub fn copy_in(context: &mut Context, row: &Row, args: &[u64; 6]) {
     for op in &row.ops[..usize::from(row.nops)] {
@@ -45,14 +45,15 @@ pub fn copy_in(context: &mut Context, row: &Row, args: &[u64; 6]) {
     }
 }
 
-/// How many bytes the kernel may write of an address or option: afterwards its true length stands there.
+/// Number of bytes that the kernel may write of an address: after the call, the address's full length
+/// is in the length field, also if less was written.
 fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
     const NAME_LEN: u64 = 8;
     let at = args[usize::from(op.arg)];
     match (op.how, op.len) {
         (_, Len::Pointee(n)) => memory::read(context, args[usize::from(n)]),
         (How::Msghdr, _) => memory::read(context, at + NAME_LEN),
-        // Messages that are received together have the same room, as a rule.
+        // Messages received together usually have buffers of the same size.
         (How::Mmsghdr, _) => {
             let count = args[usize::from(op.arg) + 1].min(VECTOR_MAX);
             (0..count).map_while(|i| memory::read(context, at + i * 64 + NAME_LEN)).max()
@@ -61,7 +62,7 @@ fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
     }
 }
 
-/// Copies what came out of a call.
+/// Copies the output memory of a call.
 #[inline(never)]
 pub fn copy_out(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     let failed = (-4095..0).contains(&ret);
@@ -122,7 +123,7 @@ fn copy_op(context: &mut Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
     }
 }
 
-/// Whether a length is that of contents; structs have lengths of their own.
+/// Returns true if a length is that of contents, not of a struct.
 fn is_bulk(len: Len) -> bool {
     matches!(
         len,
@@ -130,7 +131,7 @@ fn is_bulk(len: Len) -> bool {
     )
 }
 
-/// What a struct points to.
+/// Copies the buffer that a struct points to.
 fn copy_pointed(context: &mut Context, which: Which, at: u64, pointer: Pointer, ret: Option<u64>) {
     let Some(to) = memory::read::<u64>(context, at + u64::from(pointer.at)) else { return };
     let length_at = at + u64::from(pointer.length_at);
@@ -178,7 +179,7 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
     })
 }
 
-/// One stretch of memory.
+/// Records one memory range, as bytes or as a hash.
 pub fn copy_bytes(context: &mut Context, which: Which, at: u64, true_len: u64) {
     let (mode, max) = policy(context, which);
     let stored = match mode {
@@ -254,7 +255,7 @@ fn copy_string(context: &mut Context, which: Which, at: u64, max: u64) {
     }
 }
 
-/// argv and envp: a DATA record per string.
+/// Records argv or envp, one DATA record per string.
 fn copy_strings(context: &mut Context, which: Which, at: u64) {
     let mut which = which;
     for i in 0..STRINGS_MAX {
@@ -270,7 +271,7 @@ fn copy_strings(context: &mut Context, which: Which, at: u64) {
     }
 }
 
-/// The vector itself, then what its buffers hold, up to `limit` bytes in all.
+/// Records a vector, then the contents of its buffers, up to `limit` bytes in total.
 fn copy_vector(context: &mut Context, which: Which, at: u64, count: u64, limit: u64) {
     let count = count.min(VECTOR_MAX);
     if count == 0 {
@@ -297,7 +298,7 @@ fn copy_buffers(context: &mut Context, which: Which, at: u64, count: u64, limit:
     }
 }
 
-/// A msghdr and all that hangs on it. Coming out, `ret` bytes of content.
+/// Records a msghdr and everything it points to. On output there are `ret` bytes of content.
 fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) {
     let which = Which { part: part::WHOLE, ..which };
     let Some([name, name_len, vector, count, control, control_len, _]) =
@@ -307,7 +308,7 @@ fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) 
         return;
     };
     copy_bytes(context, which, at, 56);
-    // The kernel cuts longer ones to its largest address.
+    // The kernel truncates longer ones to its largest address.
     let room = if ret.is_some() { u64::from(context.room) } else { ADDRESS_MAX };
     let name_len = (name_len & 0xffff_ffff).min(ADDRESS_MAX).min(room);
     if name != 0 && name_len != 0 {

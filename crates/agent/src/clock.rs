@@ -1,14 +1,14 @@
-//! The time that records have, also in threads that may not read the time stamp counter.
+//! Time stamps of records, also in threads that may not read the time stamp counter.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::context::Context;
 use crate::sys;
 
-/// The last time that was told before the counter was forbidden, or made up since.
+/// Last time stamp: read before the counter was forbidden, or made up since.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// The counter may be forbidden from now on.
+/// Saves the time before the counter may become forbidden.
 pub fn note() {
     LAST.fetch_max(sys::tsc(), Ordering::Relaxed);
 }
@@ -17,7 +17,8 @@ pub fn now(context: &Context) -> u64 {
     if context.clockless { without_counter(context) } else { sys::tsc() }
 }
 
-/// Strict seccomp and PR_SET_TSC forbid the counter: the recorder's last look at it must do.
+/// Returns a time stamp without reading the counter, which strict seccomp and PR_SET_TSC forbid:
+/// one more than the recorder's last reading or our last time stamp.
 #[cold]
 pub fn without_counter(context: &Context) -> u64 {
     let told = context.arena.map_or(0, |arena| arena.control().clock.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What the agent knows: per thread, per process, per address space.
+//! State of the agent: per thread, per process, per address space.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -14,44 +14,43 @@ use crate::stream::Stream;
 use crate::waiting::Waiting;
 use crate::{status, sys};
 
-/// How far the thread's current call has come. The lowest byte is the selector of Syscall User
-/// Dispatch: the kernel raises SIGSYS for calls from outside the agent while it is 1. So a call that
-/// a debugger has a thread make in the middle of another one goes straight to the kernel.
+/// Progress of the thread's current call. The lowest byte is the selector of Syscall User Dispatch:
+/// while it is 1, the kernel raises SIGSYS for calls from outside the agent. So a call that a
+/// debugger injects in the middle of another call goes straight to the kernel.
 pub mod phase {
-    /// The record is published, and the program runs.
+    /// The call is recorded, and the program runs.
     pub const RECORDED: u32 = 1;
-    /// Nothing is decided: the call can be forgotten.
+    /// The call is not made yet and can be undone.
     pub const BEFORE: u32 = 1 << 8;
-    /// The call is being made, or has returned and is not wholly recorded.
+    /// The call is being made, or has returned and its record is not complete.
     pub const IN_CALL: u32 = 2 << 8;
-    /// The program runs, and its calls go past the agent; see [`crate::tracing`].
+    /// The program runs, and its calls bypass the agent; see [`crate::tracing`].
     pub const LEFT_ALONE: u32 = 3 << 8;
 }
 
-/// See `Context::call_start`.
+/// Value of `Context::call_start` between calls.
 pub const NO_CALL: u64 = u64::MAX;
 
-/// How a call that did not come from a stub was made.
+/// Instruction that made a call which did not come from a stub.
 pub mod slow {
     pub const SYSCALL: u32 = 1;
     pub const INT_80: u32 = 2;
 }
 
-/// The program's registers at a call, as the entry code pushes them: laid out like the frame of a
-/// signal, so that debuggers that look at a thread in a call find their way from the agent's stack
-/// to the program's.
+/// The program's registers at a call, as the entry code pushes them. The layout is that of a signal
+/// frame, so that debuggers can unwind from the agent's stack to the program's.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub struct Frame {
-    /// Where a call has its return address: the code that returns from signals, which debuggers
-    /// know by its bytes. Written once.
+    /// Stands in the place of a return address: points to the signal-return code, which debuggers
+    /// recognise by its bytes. Written once.
     pub trampoline: u64,
-    /// What a `ucontext` has before its registers.
+    /// Fields of a `ucontext` before its registers.
     head: [u64; 5],
     pub r8: u64,
     pub r9: u64,
     pub r10: u64,
-    /// On entry the call site; on leaving what `syscall` would have left.
+    /// On entry the call site; on return the value that `syscall` leaves.
     pub r11: u64,
     pub r12: u64,
     pub r13: u64,
@@ -67,59 +66,59 @@ pub struct Frame {
     pub rsp: u64,
     rip: u64,
     pub rflags: u64,
-    /// The program's `%rbp`, and where it goes on: a link for those who follow frame pointers.
+    /// The program's `%rbp` and return address: a link for unwinders that follow frame pointers.
     pub link: [u64; 2],
     pub xmm: [u128; 16],
 }
 
 impl Frame {
-    /// Read one by one: a wider load would have to wait for the pushes to leave the store buffer.
+    /// One by one: a wider load would wait for the pushes to leave the store buffer.
     #[inline(always)]
     pub fn args(&self) -> [u64; 6] {
-        // SAFETY: reads fields of ours.
+        // SAFETY: the pointers are references to fields of this frame.
         [&self.rdi, &self.rsi, &self.rdx, &self.r10, &self.r8, &self.r9]
             .map(|register| unsafe { core::ptr::read_volatile(register) })
     }
 }
 
-/// One thread.
+/// State of one thread.
 #[repr(C)]
 pub struct Context {
-    /// Its own address; `%gs` points here.
+    /// Address of this context; `%gs` points here.
     pub this: *mut Context,
-    /// Where stubs jump to. At a fixed offset: stubs are code.
+    /// Address that stubs jump to. Its offset is fixed, because stubs encode it.
     pub entry: u64,
-    /// 0; see [`Native`](crate::native::Native), which other threads have here.
+    /// Zero here, non-zero in [`Native`], which `%gs` of unrecorded threads points to.
     pub native: u64,
-    /// At the same place in both as well.
+    /// At the same offset in `Native`.
     pub process: *mut Process,
     pub app_rsp: u64,
-    /// Where to go on after the call.
+    /// Address at which the program continues after the call.
     pub resume: u64,
-    /// Where frames end: there is one at a time, always in the same place.
+    /// End of the frame: there is one at a time, always at the same address.
     pub frame_end: u64,
-    /// Of the agent's own stack, as it is at the first instruction of a function.
+    /// Top of the agent's own stack: `%rsp` at the first instruction of a function.
     pub stack_top: u64,
-    /// The stack pointer that is seen while the program's call is made.
+    /// Stack pointer during the program's call, as debuggers see it.
     pub seen_rsp: u64,
-    /// See [`phase`].
+    /// Current [`phase`].
     pub phase: u32,
     /// The phase while the program runs: RECORDED or LEFT_ALONE.
     pub running: u32,
-    /// The current call came through SIGSYS: a [`slow`] value.
+    /// Non-zero if the current call came through SIGSYS: a [`slow`] value.
     pub slow: u32,
-    /// The current call's site.
+    /// Address of the current call site.
     pub site: u64,
     /// The program's registers during a call.
     pub frame: *mut Frame,
-    /// A slow call's site whose return does not go through a stub; 0: none. Other threads read it
+    /// Site of a slow call that does not return through a stub; 0: none. Other threads check it
     /// before they patch.
     pub slow_site: AtomicU64,
     pub scratch: u64,
-    /// What `int 0x80` preserves and the way into the agent does not.
+    /// `%rcx` and `%r11` at an `int 0x80`, which preserves them, while the agent's entry does not.
     pub old_rcx: u64,
     pub old_r11: u64,
-    /// The arena, the slot, and the thread's number.
+    /// The arena, the slot in it, and the slot's index.
     pub arena: Option<Arena>,
     pub slot: Option<&'static Slot>,
     pub slot_index: usize,
@@ -128,58 +127,57 @@ pub struct Context {
     pub slow_calls: u64,
     /// Calls are made but not recorded.
     pub silent: bool,
-    /// It may not read the time stamp counter.
+    /// The thread may not read the time stamp counter.
     pub clockless: bool,
-    /// A fault while we copy could not be handled now.
+    /// A page fault during a copy could not be handled now.
     pub fault_unsafe: bool,
-    /// The mask that the program believes in.
+    /// Signal mask as the program set it.
     pub mask: u64,
-    /// The mask in force during the current call, when it brings its own (ppoll ...).
+    /// Signal mask during the current call, if the call brings its own (ppoll ...).
     pub call_mask: Option<u64>,
-    /// How many bytes of an address or option the current call may give.
+    /// Size of the buffer that the current call has for an address or option.
     pub room: u32,
-    /// The stream or another shared thing is being changed: signals wait.
+    /// The stream or other shared state is being changed: signals must wait.
     pub busy: bool,
-    /// The kernel's frame of a signal that waits for the current call's record, or that there are
-    /// signals in `waiting`: [`SOME_WAIT`](crate::waiting::SOME_WAIT); 0: none.
+    /// Kernel frame of a signal held until the current call is recorded, or a marker such as
+    /// [`SOME_WAIT`](crate::waiting::SOME_WAIT) if signals are pending elsewhere; 0: none.
     pub held_frame: u64,
     pub held_signal: u32,
-    /// What `%gs` is to point to when this thread is left unrecorded.
+    /// New value of `%gs` when this thread becomes unrecorded; 0: it stays recorded.
     pub next_native: u64,
-    /// While handlers are open: signals that wait for the current call's record, or for a handler
-    /// of ours, and the frame that such a handler returns by.
+    /// With open handlers: queued signals, and the frame that a handler is returning through.
     pub waiting: Waiting,
     pub leaving: u64,
-    /// A filter of the program's answers the current call with SIGSYS: the register of its number.
+    /// Call number, kept for `%rax`, if a filter of the program answered the call with SIGSYS.
     pub trapped: Option<u64>,
-    /// The current call is to be followed by the supervisor, which may be attached.
+    /// The supervisor was asked to follow the current exec, and may be attached.
     pub exec_announced: bool,
     /// The current call was counted before it was made.
     pub counted_early: bool,
-    /// A SIGSYS that was sent while the program believed it blocked.
+    /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Option<[u64; 16]>,
-    /// The program's own Syscall User Dispatch.
+    /// Syscall User Dispatch as the program set it.
     pub dispatch: Option<Dispatch>,
-    /// The program's alternate stack.
+    /// Alternate stack as the program set it.
     pub altstack: AltStack,
-    /// Mask and alternate stack before the last return from a handler: if it fails, they come back.
+    /// Mask and alternate stack before the last rt_sigreturn: restored if it fails.
     pub before_return: (u64, AltStack),
     pub tid: u32,
-    /// Its process id, for those who want to know whether it still lives.
+    /// Process id, used to check whether the process still lives.
     pub tgid: u32,
-    /// Position in the stream at which the current call's records began; [`NO_CALL`] between
-    /// calls. One word, so that a signal finds one or the other.
+    /// Stream position at which the current call's records began; [`NO_CALL`] between calls. A
+    /// single word, so that a signal handler always sees a consistent value.
     pub call_start: AtomicU64,
-    /// For a child that shares memory: its handlers are reset; it is a process of its own.
+    /// For a child that shares memory: whether to reset its handlers, and whether it is a process.
     pub clear_handlers: bool,
     pub new_process: bool,
-    /// Processes that share our memory and wait until this one leaves it, the next one first.
+    /// Processes sharing this memory that wait (vfork) until this one leaves it, nearest first.
     pub waiting_makers: Makers,
-    /// This thread's area is in use; see `ThreadArea`.
+    /// State of the `ThreadArea` around this context: an [`area`] value.
     pub area_state: AtomicU32,
 }
 
-/// The program's view of its alternate stack.
+/// An alternate signal stack, laid out as `stack_t`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct AltStack {
@@ -191,7 +189,7 @@ pub struct AltStack {
 pub const NO_ALTSTACK: AltStack =
     AltStack { sp: 0, flags: linux_raw_sys::general::SS_DISABLE, size: 0 };
 
-/// A handler as rt_sigaction has it.
+/// A signal action, laid out as for rt_sigaction.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Action {
@@ -201,32 +199,32 @@ pub struct Action {
     pub mask: u64,
 }
 
-/// What threads with common signal handlers share.
+/// State shared by threads with common signal handlers.
 #[repr(C)]
 pub struct Process {
     pub lock: SpinLock,
-    /// Threads that point here: the area it stands in is not free while there are any.
+    /// Number of threads that point here: the area around it is not reused while there are any.
     pub users: AtomicU32,
     pub pid: u32,
-    /// Number in the recording.
+    /// Process number in the recording.
     pub number: u32,
     /// The program has a seccomp filter, which may answer its calls with SIGSYS.
     pub filtered: AtomicBool,
-    /// What the program's filters deny the agent: bits of [`needed`](crate::sys::needed).
+    /// Calls that the program's filters deny the agent: bits of [`needed`](crate::sys::needed).
     pub denied: AtomicU32,
-    /// What `%gs` of its threads points to that are not recorded because of that.
+    /// What `%gs` points to in threads that are not recorded because of a filter.
     pub natives: [Native; 2],
-    /// By signal number.
+    /// Signal actions as the program set them, by signal number.
     pub actions: UnsafeCell<[Action; 65]>,
 }
 
 pub const STACK_BYTES: usize = 24 << 10;
-/// Handlers of ours need a third of it at most. The rest is for functions that a debugger calls in a
-/// thread that is in a call: they run here.
+/// The agent's handlers need a third of it at most. The rest is for functions that a debugger calls
+/// in a thread that is in a call: they run on this stack.
 pub const ALTSTACK_BYTES: usize = (96 << 10) - size_of::<Frame>();
 const CONTEXT_BYTES: usize = 8 << 10;
 
-/// The memory that a thread needs.
+/// The agent's memory for one thread.
 #[repr(C, align(4096))]
 pub struct ThreadArea {
     pub context: Context,
@@ -243,43 +241,42 @@ const _: () = assert!(size_of::<ThreadArea>() == 128 << 10);
 pub mod area {
     pub const FREE: u32 = 0;
     pub const USED: u32 = 1;
-    /// Its thread is about to be gone.
+    /// The thread is about to exit.
     pub const LEAVING: u32 = 2;
 }
 
-/// Most threads of one address space that have an area at the same time.
+/// Maximum number of thread areas in an address space.
 pub const AREAS: usize = 8192;
 
-/// Most arenas that are mapped in one address space at the same time.
+/// Maximum number of arenas mapped in an address space at the same time.
 pub const ARENAS: usize = 8;
 
-/// Of the makers of a vfork child that was made by vfork children, so many are known.
+/// Number of waiting processes tracked when vfork children call vfork themselves.
 pub const MAKERS: usize = 4;
 pub type Makers = [*mut Process; MAKERS];
 
-/// What all that share the memory share.
+/// State shared by all threads in an address space.
 #[repr(C, align(4096))]
 pub struct Space {
-    /// The first thread's, so that a short-lived program needs no more memory.
+    /// Area of the first thread; placed here so that a short-lived program needs no other memory.
     pub first: ThreadArea,
     pub lock: SpinLock,
     /// `%gs` can be set without a system call.
     pub can_write_gs: bool,
-    /// Threads here make calls that the agent does not know of: no site is patched any more that one
-    /// of them may return to.
+    /// Some threads make calls unseen by the agent and may return to any site: patch no more sites.
     pub patched_enough: AtomicBool,
-    /// What is known about executable files; no program can write it.
+    /// Catalog of executable files; programs cannot write it.
     pub catalog: Option<Catalog>,
-    /// Arenas that are mapped: more than one while threads of several users share this memory.
+    /// Addresses of mapped arenas: several while threads of several users share this memory.
     pub arenas: [AtomicU64; ARENAS],
-    /// The size of each.
+    /// Size of an arena, the same for all.
     pub arena_bytes: AtomicU64,
     pub sites: Sites,
     pub maps: Maps,
     pub statuses: status::Files,
-    /// All other areas.
+    /// Addresses of all other areas.
     pub areas: [AtomicU64; AREAS],
-    /// Entries of `areas` that were ever used.
+    /// Number of entries of `areas` ever used.
     pub areas_used: AtomicU32,
 }
 
@@ -306,14 +303,14 @@ impl SpaceCell {
     }
 }
 
-/// The address space's state.
+/// Returns the address space's state.
 pub fn space() -> &'static mut Space {
     // SAFETY: fields are written under the lock, or by the only thread, or are atomic.
     unsafe { &mut *SPACE.get() }
 }
 
 impl Space {
-    /// Calls `found` with the areas of all threads that may be there.
+    /// Calls `found` with every thread area, in use or not.
     pub fn each_area(&self, mut found: impl FnMut(&ThreadArea)) {
         let used = self.areas_used.load(Ordering::Acquire) as usize;
         let others = self.areas[..used.min(AREAS)].iter().map(|at| at.load(Ordering::Acquire));
@@ -327,11 +324,11 @@ impl Space {
 }
 
 impl ThreadArea {
-    /// Prepares the context in a fresh area.
+    /// Initialises the context of a new or reused area.
     pub fn init(&mut self) {
         let this = &raw mut self.context;
-        // The last thread that was here may have ended in the middle of anything.
-        // SAFETY: plain data, whose last field tells others that the area is in use.
+        // The previous thread in this area may have ended at any point.
+        // SAFETY: zeros are valid for all fields but `area_state`, which marks the area as used.
         unsafe { this.cast::<u8>().write_bytes(0, offset_of!(Context, area_state)) };
         let context = &mut self.context;
         context.this = this;
@@ -357,7 +354,7 @@ impl ThreadArea {
 }
 
 impl Context {
-    /// The area that the context stands at the beginning of.
+    /// Returns the area that begins with this context.
     pub fn area(&self) -> &'static mut ThreadArea {
         // SAFETY: contexts exist only as the first field of an area.
         unsafe { &mut *self.this.cast::<ThreadArea>() }
@@ -368,16 +365,16 @@ impl Context {
         unsafe { &mut *self.process }
     }
 
-    /// Copies may take a page fault of the program's making only while that fault can be caught.
+    /// Updates `fault_unsafe`: faults can be caught while unblocked and no signal frame is held.
     pub fn update_fault_safety(&mut self) {
         self.fault_unsafe = self.held_frame != 0 || self.mask & FAULTS != 0;
     }
 }
 
-/// The context of the thread that we are in.
+/// Returns the context of the current thread.
 pub fn current() -> &'static mut Context {
     let this: *mut Context;
-    // SAFETY: %gs points to the thread's context whenever code of ours runs for such a thread.
+    // SAFETY: while agent code runs, %gs points to a context, or a `Native`, which begins alike.
     unsafe {
         core::arch::asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly));
         &mut *this
@@ -388,24 +385,24 @@ pub const fn signal_bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// The signals that a fault raises.
+/// Signals raised by memory faults.
 pub const FAULTS: u64 =
     signal_bit(linux_raw_sys::general::SIGSEGV) | signal_bit(linux_raw_sys::general::SIGBUS);
 
-/// What the agent blocks while it makes a call of the program's: every signal, but those that a
-/// fault raises only if the program blocks them too, and SIGSYS only if no filter sends it.
+/// Signals to block during a call of the program: all, except faults that the program does not
+/// block, and except SIGSYS if a filter may send it.
 pub fn mask_all(context: &Context) -> u64 {
     let filtered = context.process().filtered.load(Ordering::Relaxed);
     let sigsys = if filtered { signal_bit(linux_raw_sys::general::SIGSYS) } else { 0 };
     !(FAULTS | sigsys) | context.mask & FAULTS
 }
 
-/// What the kernel is told when the program asks for a mask: SIGSYS must get through.
+/// Returns the mask to set in the kernel for a mask of the program: SIGSYS stays deliverable.
 pub const fn real_mask(mask: u64) -> u64 {
     mask & !signal_bit(linux_raw_sys::general::SIGSYS)
 }
 
-/// A lock for short sections that no signal can interrupt.
+/// A spin lock for short sections that no signal can interrupt.
 pub struct SpinLock(AtomicU32);
 
 impl SpinLock {
@@ -423,7 +420,7 @@ impl SpinLock {
         result
     }
 
-    /// Only for the single thread of a process that was just forked.
+    /// Releases the lock. Only for the single thread of a process that was just forked.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Delivery: the frame that the kernel would have built, where it would have built it.
+//! Signal delivery: builds the frame that the kernel would have built, in the same place.
 
 use events::record::{Header, RecordKind, SIGINFO_BYTES};
 use linux_raw_sys::general as raw;
@@ -9,13 +9,13 @@ use crate::stream::Stream;
 use crate::sys::needed;
 use crate::{clock, entry, entry_quiet, memory, native, sites, start, sys};
 
-/// In siginfo: the kernel itself sent the signal.
+/// siginfo code: sent by the kernel itself.
 const SI_KERNEL: u8 = 0x80;
-/// In siginfo: SIGSYS by a filter, and by user dispatch.
+/// siginfo codes of SIGSYS: sent by a filter, or by user dispatch.
 pub const SYS_SECCOMP: i32 = 1;
 pub const SYS_USER_DISPATCH: i32 = 2;
 const SI_CODE_AT: usize = 8;
-/// Where a siginfo of SIGSYS has the address behind the call.
+/// Offset in a SIGSYS siginfo of the address after the call.
 const CALL_ADDRESS_AT: usize = 16;
 const SA_RESTORER: u64 = 0x0400_0000;
 
@@ -61,7 +61,7 @@ pub struct UContext {
     pub sigmask: u64,
 }
 
-/// What the kernel pushes for a handler.
+/// Frame that the kernel pushes for a handler.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SignalFrame {
@@ -70,14 +70,14 @@ pub struct SignalFrame {
     pub info: [u8; 128],
 }
 
-/// What the floating-point state in a frame ends with.
+/// Magic number at the end of the floating-point state in a frame.
 pub const MAGIC_END: u32 = 0x4650_5845;
 
 /// Field offsets in the floating-point state.
 pub mod fp {
     pub const MXCSR: u64 = 24;
     pub const XMM: u64 = 160;
-    /// What the kernel tells about what there is: the magic number, sizes, features.
+    /// Description of the contents by the kernel: magic number, sizes, features.
     pub const SOFTWARE: u64 = 464;
     pub const SW_SIZE: u64 = 468;
     pub const LEGACY_BYTES: u64 = 512;
@@ -89,8 +89,8 @@ pub mod fp {
     pub const CONTROL_INIT: u16 = 0x37f;
 }
 
-/// Changes the kernel's frame, whose state is the program's, so that it leads into the program's
-/// handler; or lets the signal have its default effect.
+/// Changes the kernel's frame, which holds the program's state, to lead into the program's handler;
+/// or applies the signal's default action.
 pub fn deliver(
     context: &mut Context,
     signal: u32,
@@ -106,7 +106,7 @@ pub fn deliver(
     }
     let process = context.process();
     let actions = process.actions.get();
-    // SAFETY: the table is changed under the lock only.
+    // SAFETY: the table is accessed under its lock.
     let action = process.lock.with(|| unsafe {
         let slot = &mut (*actions)[signal as usize];
         let action = *slot;
@@ -120,7 +120,7 @@ pub fn deliver(
         uc.regs.rip = sites::real_address(uc.regs.rip);
         return;
     }
-    // As the kernel: what can be neither ignored nor blocked kills those who do.
+    // Like the kernel: a forced signal kills a process that blocks or ignores it.
     let blocked = forced == Some(Forced::BySystemCall) && base_mask & signal_bit(signal) != 0;
     if action.handler <= SIG_IGN || blocked {
         die_of(context, signal, forced, uc);
@@ -143,17 +143,17 @@ pub fn deliver(
     uc.sigmask = real_mask(context.mask);
     context.update_fault_safety();
     if sys::is_quiet() && ALWAYS_OURS.contains(&signal) {
-        // For these the kernel has masked nothing, and our handler returns without it.
+        // The kernel has masked nothing for these, and does not set the mask on return.
         sys::set_mask(uc.sigmask);
     }
 }
 
-/// As the kernel: a handler whose frame does not fit is a segmentation fault, and one of that
-/// signal's own is the end.
+/// Like the kernel: if a handler's frame does not fit, raises SIGSEGV. If SIGSEGV cannot be handled
+/// either, kills the process.
 fn fail(context: &mut Context, signal: u32, uc: &mut UContext, base_mask: u64) {
     let handler = |number: u32| {
         let actions = context.process().actions.get();
-        // SAFETY: a word of the table.
+        // SAFETY: reads one word of the process's own table.
         unsafe { (*actions)[number as usize].handler }
     };
     let blocked = context.mask & signal_bit(raw::SIGSEGV) != 0;
@@ -167,12 +167,12 @@ fn fail(context: &mut Context, signal: u32, uc: &mut UContext, base_mask: u64) {
     deliver(context, raw::SIGSEGV, &fault, uc, base_mask);
 }
 
-/// What made the kernel send a signal that can be neither blocked nor ignored.
+/// Reason why the kernel sent a signal that can be neither blocked nor ignored.
 #[derive(Clone, Copy, PartialEq)]
 enum Forced {
-    /// An instruction that will do it again.
+    /// An instruction that will fault again.
     ByFault,
-    /// A call before this state, which a filter or user dispatch refused.
+    /// A call just before this state, which a filter or user dispatch refused.
     BySystemCall,
 }
 
@@ -189,7 +189,7 @@ fn forced_by(signal: u32, info: &[u8; 128], rip: u64) -> Option<Forced> {
     }
 }
 
-/// Whether the signal can be neither blocked nor ignored.
+/// Returns true if the signal can be neither blocked nor ignored.
 pub fn is_forced(signal: u32, info: &[u8; 128], rip: u64) -> bool {
     forced_by(signal, info, rip).is_some()
 }
@@ -198,7 +198,7 @@ pub fn si_code(info: &[u8; 128]) -> i32 {
     word_of(info, SI_CODE_AT) as i32
 }
 
-/// Of a SIGSYS: the architecture that the call was made for.
+/// Returns the architecture of the call in a siginfo of SIGSYS.
 pub fn arch_of(info: &[u8; 128]) -> u32 {
     word_of(info, CALL_ADDRESS_AT + 12)
 }
@@ -212,15 +212,15 @@ fn word_of(info: &[u8; 128], at: usize) -> u32 {
     u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]])
 }
 
-/// As the kernel before it sends a signal that can be neither blocked nor ignored: who does so
-/// gets the default action.
+/// Like the kernel before it forces a signal: unblocks it, and resets its action if it was blocked
+/// or ignored.
 pub fn expose(context: &mut Context, signal: u32) {
     let process = context.process();
     let actions = process.actions.get();
     let blocked = context.mask & signal_bit(signal) != 0;
     context.mask &= !signal_bit(signal);
     process.lock.with(|| {
-        // SAFETY: under the lock.
+        // SAFETY: the table is accessed under its lock.
         let action = unsafe { &mut (*actions)[signal as usize] };
         if blocked || action.handler == SIG_IGN {
             action.handler = SIG_DFL;
@@ -228,12 +228,12 @@ pub fn expose(context: &mut Context, signal: u32) {
     });
 }
 
-/// Whether the SIGSYS is for the call right before this address: others may be sent by anybody.
+/// Returns true if a SIGSYS is for the call right before `rip`, not sent by some process.
 pub fn is_at_call(info: &[u8; 128], rip: u64) -> bool {
     call_address(info) == rip
 }
 
-/// The default action of a signal that the kernel gave to us.
+/// Applies the default action of a signal that the kernel delivered to the agent.
 fn die_of(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
     uc.sigmask = real_mask(context.mask) & !signal_bit(signal);
     uc.regs.rip = sites::real_address(uc.regs.rip);
@@ -248,7 +248,7 @@ fn die_of(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut U
     }
 }
 
-/// The same where filters may deny what it takes. SIGSYS is what most of them answer with.
+/// Like `die_of`, where filters may deny its calls. For SIGSYS, their usual answer, it tries them.
 fn die_quietly(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
     let denied = sys::denies(needed::ACTIONS) && signal != raw::SIGSYS;
     if denied || install_default(signal) != 0 {
@@ -277,8 +277,8 @@ pub fn set_action(signal: u32, action: &Action) -> i64 {
     sys::call(raw::__NR_rt_sigaction, [u64::from(signal), at, 0, 8, 0, 0])
 }
 
-/// Makes the agent the kernel's handler of a signal, with the program's wishes that concern the
-/// kernel kept.
+/// Makes the agent the kernel's handler of a signal, and keeps the flags of the program's action
+/// that concern the kernel.
 pub fn install_ours(signal: u32, wished: &Action) -> i64 {
     let ours = if sys::is_quiet() { open_handler(signal, wished) } else { handler(signal, wished) };
     set_action(signal, &Action { restorer: entry::restorer(), ..ours })
@@ -291,13 +291,13 @@ fn handler(signal: u32, wished: &Action) -> Action {
     Action {
         handler: if signal == raw::SIGSYS { entry::on_sigsys() } else { entry::on_signal() },
         flags: OURS | u64::from(raw::SA_ONSTACK) | wished.flags & u64::from(KEPT),
-        // A fault of the handler's own copies must be caught.
+        // Leaves faults unblocked: those of the handler's own copies must be caught.
         mask: !FAULTS,
         restorer: 0,
     }
 }
 
-/// See [`crate::waiting`].
+/// Returns the kernel action for an open handler, see [`crate::waiting`].
 fn open_handler(signal: u32, wished: &Action) -> Action {
     if ALWAYS_OURS.contains(&signal) {
         let flags = OURS | u64::from(raw::SA_ONSTACK | raw::SA_NODEFER);
@@ -314,7 +314,7 @@ fn open_handler(signal: u32, wished: &Action) -> Action {
     }
 }
 
-/// Whether that is a handler of ours.
+/// Returns true if the address is a handler of the agent.
 pub fn is_ours(handler: u64) -> bool {
     let open = [entry_quiet::on_signal(), entry_quiet::on_sigsys()];
     open.contains(&handler) || handler == entry::on_signal() || handler == entry::on_sigsys()
@@ -382,7 +382,7 @@ fn push_frame(
     regs.rsi = frame_at + core::mem::offset_of!(SignalFrame, info) as u64;
     regs.rdx = frame_at + core::mem::offset_of!(SignalFrame, context) as u64;
     regs.rax = 0;
-    // Direction, resume and trap flags.
+    // Clear the direction, resume and trap flags.
     regs.rflags &= !(0x400 | 0x1_0000 | 0x100);
     reset_fp(fp_from);
     Some(())
@@ -392,7 +392,7 @@ pub fn fp_size(at: u64) -> u64 {
     if at == 0 {
         return 0;
     }
-    // SAFETY: the kernel's floating-point state.
+    // SAFETY: `at` is the kernel's floating-point state, which has at least the legacy area.
     unsafe {
         if ((at + fp::SOFTWARE) as *const u32).read() == fp::MAGIC {
             u64::from(((at + fp::SW_SIZE) as *const u32).read())
@@ -402,12 +402,12 @@ pub fn fp_size(at: u64) -> u64 {
     }
 }
 
-/// Handlers start with a fresh floating-point state, but the thread's protection keys.
+/// Resets the floating-point state for a handler, except for the protection keys.
 fn reset_fp(at: u64) {
     if at == 0 {
         return;
     }
-    // SAFETY: the kernel's floating-point state.
+    // SAFETY: `at` is the kernel's floating-point state, which has at least the legacy area.
     unsafe {
         (at as *mut u16).write(fp::CONTROL_INIT);
         ((at + fp::MXCSR) as *mut u32).write(fp::MXCSR_INIT);
@@ -425,7 +425,7 @@ fn lies_in(alt: &AltStack, rsp: u64) -> bool {
     rsp > alt.sp && rsp - alt.sp <= alt.size
 }
 
-/// The alternate stack as sigaltstack and ucontext show it.
+/// Returns the alternate stack as sigaltstack and ucontext show it.
 pub fn shown_altstack(alt: &AltStack, rsp: u64) -> AltStack {
     let flags = if alt.size == 0 {
         raw::SS_DISABLE

@@ -1,9 +1,9 @@
-//! The machine code at the agent's edges: how a thread gets in and out, in assembly.
+//! Assembly at the agent's edges: how a thread enters and leaves it.
 //!
 //! `%gs` points to the thread's [`Context`] whenever agent code runs. A patched call site jumps to
-//! its stub, which puts the site into `%r11` and where to go on into `%rcx` (a `syscall` destroys
-//! both) and jumps to `reenact_entry`. The SIGSYS handler does the same by editing the interrupted
-//! state. Nothing is written to the program's stack.
+//! its stub, which loads the site into `%r11` and the return address into `%rcx` (a `syscall`
+//! destroys both) and jumps to `reenact_entry`. The SIGSYS handler does the same by editing the
+//! interrupted state. Nothing is written to the program's stack.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -12,12 +12,12 @@ use crate::context::{Context, Frame, phase};
 use crate::deliver::SignalFrame;
 
 global_asm!(
-    // Debuggers find the code below in core files, which hold the image's first page.
+    // Core files hold the image's first page, so debuggers find this code there.
     ".pushsection .text.first, \"ax\", @progbits",
     ".cfi_sections .eh_frame",
     //
     // ---- from the program into the agent and back -------------------------------------------
-    // Past the agent, by the `syscall` in the stub: for calls that are not the program's own.
+    // Bypasses the agent by the `syscall` in the stub, for calls that are not the program's own.
     ".globl reenact_bypass",
     ".balign 16",
     "reenact_bypass:",
@@ -28,7 +28,7 @@ global_asm!(
     "reenact_entry:",
     "mov %rsp, %gs:{app_rsp}",
     "reenact_entry_switched:",
-    // In the middle of a call there is a frame already: this one is a debugger's. Nothing here
+    // In the middle of a call there is a frame already: this call is a debugger's. Nothing here
     // changes flags.
     "mov %rcx, %rsp",
     "mov %gs:{phase}, %ecx",
@@ -40,7 +40,7 @@ global_asm!(
     "1:",
     "mov %rsp, %gs:{resume}",
     "mov %gs:{frame_end}, %rsp",
-    // One Frame, from its last field to its first.
+    // Build a Frame, from its last field to its first.
     "lea -256(%rsp), %rsp",
     "lea 2(%r11), %rcx",
     "push %rcx",
@@ -88,12 +88,12 @@ global_asm!(
     "cld",
     "mov %rsp, %rdi",
     "mov %gs:{this}, %rsi",
-    // A call that never returns; the processor need not remember where to.
+    // A jump: this call never returns, so it needs no return address.
     "mov %gs:{stack}, %rsp",
     "jmp {on_call}",
-    // Reached with %rsp at a complete Frame.
+    // Entered with %rsp at a complete Frame.
     "reenact_leave:",
-    // popfq takes as long as ten of these: only for flags other than those of arithmetic.
+    // popfq takes as long as ten of these: used only if flags other than arithmetic ones are set.
     "mov {rflags}(%rsp), %eax",
     "test ${rare_flags}, %eax",
     "jnz 8f",
@@ -101,9 +101,9 @@ global_asm!(
     "shr $11, %ecx",
     "and $1, %ecx",
     "mov %al, %ah",
-    "add $0x7f, %cl", // overflows with the bit that was the overflow flag
+    "add $0x7f, %cl", // overflows if the overflow flag was set
     "sahf",
-    "7:", // from here on nothing changes flags
+    "7:", // nothing below changes flags
     "movaps {xmm}(%rsp), %xmm0",
     "movaps {xmm}+16(%rsp), %xmm1",
     "movaps {xmm}+32(%rsp), %xmm2",
@@ -144,13 +144,13 @@ global_asm!(
     "jmp 7b",
     //
     // ---- the program's own call ------------------------------------------------------------
-    // reenact_call(nr, args: *const [u64; 6], %r12: where to go on) -> result; %r13 and %r14 are
-    // lost. %rcx is cleared before the syscall so that a signal frame at the instruction tells
-    // whether the kernel has been there. A `ret` after a syscall is predicted wrongly where the
-    // kernel protects its own.
+    // reenact_call(nr, args: *const [u64; 6], %r12: return address) -> result; clobbers %r13 and
+    // %r14. %rcx is cleared before the syscall: in a signal frame at that instruction, it shows
+    // whether the kernel was entered. Returns by a jump: after a syscall, a `ret` is mispredicted
+    // where the kernel clears return predictions.
     //
-    // Who looks at the thread during the call finds %rsp at the Frame, as if it had been called by
-    // the code that returns from signals, and %rbp at a link of the chain of frame pointers.
+    // A debugger that looks at the thread during the call finds %rsp at the Frame, as if the
+    // signal-return code were the caller, and %rbp at a link in the chain of frame pointers.
     ".globl reenact_call, reenact_call_insn",
     ".balign 64",
     "reenact_call:",
@@ -176,7 +176,7 @@ global_asm!(
     "mov %r14, %rbp",
     "jmp *%r12",
     //
-    // reenact_old_call(nr, args: *const [u64; 6]) -> result: the same by `int 0x80`.
+    // reenact_old_call(nr, args: *const [u64; 6]) -> result: like reenact_call, by `int 0x80`.
     ".globl reenact_old_call, reenact_old_call_insn",
     "reenact_old_call:",
     "push %rbx",
@@ -204,9 +204,9 @@ global_asm!(
     "pop %rbx",
     "ret",
     //
-    // ---- clone into memory of its own: the child goes on on its copy of the agent's stack -----
-    // reenact_fork(nr, args) -> result. The kernel sees what the program asked for, and judges it;
-    // the child starts on the stack that the program wants for it, and leaves that at once.
+    // ---- clone without shared memory: the child continues on its copy of the agent's stack ------
+    // reenact_fork(nr, args) -> result. The kernel gets the program's own arguments and checks
+    // them. The child starts on the stack that the program chose for it, and leaves it at once.
     ".globl reenact_fork",
     "reenact_fork:",
     "push %rbx",
@@ -227,7 +227,7 @@ global_asm!(
     "pop %rbx",
     "ret",
     //
-    // ---- clone into shared memory: the child has a context and frame of its own --------------
+    // ---- clone with shared memory: the child has its own context and frame -------------------
     // reenact_clone(nr, args, child: *mut Context) -> result
     ".globl reenact_clone",
     "reenact_clone:",
@@ -265,9 +265,9 @@ global_asm!(
     "jmp reenact_leave",
     //
     // ---- the end of every signal handler ------------------------------------------------------
-    // Debuggers know it by just these bytes, and tell its address less one from another function.
-    // The other ones find %rsp at a `ucontext` by what follows: its %rsp is at 160, the registers
-    // are from 40 on.
+    // Debuggers recognise these exact bytes. They look up the function by the address minus one,
+    // hence the nop. Other unwinders use the CFI: %rsp is at a `ucontext`, whose %rsp is at offset
+    // 160 and whose registers begin at 40.
     ".globl reenact_restorer",
     ".balign 16",
     ".cfi_startproc",
@@ -299,7 +299,7 @@ global_asm!(
     "ud2",
     ".popsection",
     //
-    // ---- a helper: a thread that does one piece of work while its maker sleeps ---------------
+    // ---- a helper: a thread that does one piece of work while its creator sleeps -------------
     // reenact_helper(flags, stack top, argument, work) -> result
     ".globl reenact_helper",
     "reenact_helper:",
@@ -316,7 +316,7 @@ global_asm!(
     "xor %edi, %edi",
     "syscall",
     "ud2",
-    // A call that the supervisor has a thread make.
+    // Makes a call that the supervisor injects into a thread.
     ".globl reenact_call_for_others",
     "reenact_call_for_others:",
     "syscall",
@@ -330,7 +330,7 @@ global_asm!(
     "mov %rdi, %rsp",
     "mov ${nr_sigreturn}, %eax",
     "syscall",
-    // Only where a filter answers it.
+    // Reached only if a filter answers the call.
     "reenact_sigreturn_refused:",
     "mov %rax, %rdi",
     "mov %gs:{stack}, %rsp",
@@ -358,7 +358,7 @@ global_asm!(
     "ja reenact_pass_on",
     "ret",
     //
-    // On to the program's own handler, with the kernel's frame. %rsp is at its pretcode.
+    // Enters the program's own handler with the kernel's frame. %rsp is at its pretcode.
     "reenact_pass_on:",
     "mov %rax, %rcx",
     "lea 8(%rsp), %rdx",
@@ -366,8 +366,8 @@ global_asm!(
     "mov (%rsi), %edi",
     "xor %eax, %eax",
     "jmp *%rcx",
-    // Goes on with the interrupted agent code while the kernel's frame stays where it is.
-    // %rsp is at the frame's pretcode; the ucontext follows.
+    // Resumes the interrupted agent code, and leaves the kernel's frame in place. %rsp is at the
+    // frame's pretcode; the ucontext follows.
     "reenact_resume:",
     "lea 8(%rsp), %rsi",
     "mov 224(%rsi), %rdx", // fpstate
@@ -415,8 +415,8 @@ global_asm!(
     "lea 8(%rdi), %rsp",
     "jmp reenact_restorer",
     //
-    // ---- memory of the program, which may not be there -------------------------------------
-    // reenact_copy(to, from, len) -> bytes not copied. A fault at the instruction ends it.
+    // ---- access to program memory, which may be unmapped ------------------------------------
+    // reenact_copy(to, from, len) -> bytes not copied. A fault at the instruction ends the copy.
     ".globl reenact_copy, reenact_copy_insn, reenact_copy_done",
     ".balign 16",
     "reenact_copy:",
@@ -471,13 +471,13 @@ global_asm!(
 const _: () = assert!(offset_of!(Frame, r8) == 48 && offset_of!(Frame, link) == 48 + 18 * 8);
 const _: () = assert!(offset_of!(Frame, xmm) == 48 + 20 * 8 && offset_of!(Frame, trampoline) == 0);
 
-/// Addresses of the labels above, for those who look at where a thread was interrupted.
+/// Addresses of the labels above, to find out where a thread was interrupted.
 macro_rules! labels {
     ($($name:ident = $symbol:literal;)*) => {
         $(#[inline(always)]
         pub fn $name() -> u64 {
             let address: u64;
-            // SAFETY: takes an address.
+            // SAFETY: `lea` only computes an address.
             unsafe {
                 core::arch::asm!(
                     concat!("lea {}, [rip + ", $symbol, "]"),
@@ -516,8 +516,8 @@ labels! {
     text_end = "reenact_text_end";
 }
 
-/// Calls a routine above directly: through an `extern` declaration the compiler would go through
-/// a table of addresses, which would need relocation.
+/// Calls a routine above directly. For an `extern` declaration the compiler would use a table of
+/// addresses, which would need relocation.
 macro_rules! call {
     ($symbol:literal, $($register:tt = $value:expr),*) => {{
         let result: u64;
@@ -536,10 +536,10 @@ pub(crate) use call;
 /// Makes the program's call.
 ///
 /// # Safety
-/// The call must be the program's own.
+/// The program must have asked for this call.
 #[inline(always)]
 pub unsafe fn reenact_call(nr: u64, args: *const [u64; 6]) -> i64 {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees that the call is the program's; all clobbers are declared.
     unsafe {
         let result: i64;
         core::arch::asm!(
@@ -558,13 +558,13 @@ pub unsafe fn reenact_call(nr: u64, args: *const [u64; 6]) -> i64 {
     }
 }
 
-/// Back to the program, with what the frame holds.
+/// Returns to the program with the registers in the frame.
 ///
 /// # Safety
-/// The call must have been made, or called off.
+/// The call must have been made, or undone.
 #[inline(always)]
 pub unsafe fn reenact_leave(frame: &Frame) -> ! {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees that the call is finished; control does not come back.
     unsafe {
         core::arch::asm!(
             "mov rsp, {}",
@@ -578,36 +578,35 @@ pub unsafe fn reenact_leave(frame: &Frame) -> ! {
 /// Makes the program's call by `int 0x80`.
 ///
 /// # Safety
-/// The call must be the program's own.
+/// The program must have asked for this call.
 pub unsafe fn reenact_old_call(nr: u64, args: *const [u64; 6]) -> i64 {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees that the call is the program's.
     unsafe { call!("reenact_old_call", "rdi" = nr, "rsi" = args) as i64 }
 }
 
-/// Makes a clone whose child has memory of its own and comes back here too.
+/// Makes a clone whose child has its own memory and returns from here too.
 ///
 /// # Safety
-/// The call must be the program's own, and no signal may arrive before the child knows who it is.
+/// The program must have asked for this call. Signals must be blocked until the child is set up.
 pub unsafe fn reenact_fork(nr: u64, args: *const [u64; 6]) -> i64 {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees that the call is the program's and signals are blocked.
     unsafe { call!("reenact_fork", "rdi" = nr, "rsi" = args) as i64 }
 }
 
-/// Makes a clone whose child shares our memory; the child, whose context this is, goes on in
-/// `on_child`.
+/// Makes a clone whose child shares memory and continues in `on_child` with the context `child`.
 ///
 /// # Safety
-/// The call must be the program's own, the context and its frame complete.
+/// The program must have asked for this call. The context and its frame must be complete.
 pub unsafe fn reenact_clone(nr: u64, args: *const [u64; 6], child: u64) -> i64 {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees that the child finds a complete context and frame.
     unsafe { call!("reenact_clone", "rdi" = nr, "rsi" = args, "rdx" = child) as i64 }
 }
 
-/// Makes a thread for one piece of work; tells its id, or an error.
+/// Starts a thread for one piece of work. Returns its id, or an error.
 ///
 /// # Safety
-/// Every signal is blocked. The flags make the caller sleep until the thread has ended; the stack
-/// is nobody else's, and the argument is what the work takes.
+/// Every signal must be blocked. The flags must make the caller sleep until the thread has ended.
+/// The stack must be unused, and `argument` what `work` expects.
 pub unsafe fn reenact_helper(
     flags: u64,
     stack_top: u64,
@@ -615,47 +614,47 @@ pub unsafe fn reenact_helper(
     work: extern "C" fn(u64),
 ) -> i64 {
     let work = work as usize as u64;
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees a stack for the thread, and sleeps while it runs.
     unsafe {
         call!("reenact_helper", "rdi" = flags, "rsi" = stack_top, "rdx" = argument, "rcx" = work)
             as i64
     }
 }
 
-/// rt_sigreturn with this stack pointer: the address of a ucontext.
+/// Makes rt_sigreturn with this stack pointer: the address of a ucontext.
 ///
 /// # Safety
-/// The ucontext must be whole, or none at all, for which the kernel sends SIGSEGV.
+/// The ucontext must be complete or unreadable; in the latter case the kernel sends SIGSEGV.
 pub unsafe fn reenact_sigreturn(rsp: u64) -> ! {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees the ucontext; control does not come back.
     unsafe { core::arch::asm!("jmp reenact_sigreturn", in("rdi") rsp, options(noreturn)) }
 }
 
-/// Leaves through the kernel's frame at this address.
+/// Leaves through the kernel's signal frame at this address.
 ///
 /// # Safety
-/// The frame must be whole.
+/// The frame must be complete.
 pub unsafe fn reenact_leave_by_frame(frame: u64) -> ! {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees the frame; control does not come back.
     unsafe { core::arch::asm!("jmp reenact_leave_by_frame", in("rdi") frame, options(noreturn)) }
 }
 
-/// Copies memory of which one side may not be there; returns the bytes not copied.
+/// Copies memory of which one side may be unmapped. Returns the number of bytes not copied.
 ///
 /// # Safety
-/// Faults must be caught now, and our side must be there.
+/// Faults must be catchable now, and the agent's side must be valid.
 #[inline(always)]
 pub unsafe fn reenact_copy(to: *mut u8, from: u64, len: u64) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees the agent's side; a fault on the other ends the copy.
     unsafe { call!("reenact_copy", "rdi" = to, "rsi" = from, "rdx" = len) }
 }
 
-/// Loads a word that may not be there; returns non-zero on a fault.
+/// Loads a word that may be unmapped. Returns non-zero on a fault.
 ///
 /// # Safety
-/// Faults must be caught now.
+/// Faults must be catchable now, and `to` must be valid.
 #[inline(always)]
 pub unsafe fn reenact_load(from: u64, to: *mut u64) -> u64 {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees `to`; a fault at `from` is caught.
     unsafe { call!("reenact_load", "rdi" = from, "rsi" = to) }
 }

@@ -1,6 +1,6 @@
-//! More machine code at the agent's edges, for processes whose filters deny what it needs: handlers
-//! that the kernel masks nothing for and that return without it ([`crate::waiting`]), and threads
-//! that are not recorded ([`crate::native`]).
+//! More assembly at the agent's edges, for processes whose filters deny calls that the agent needs:
+//! open handlers, for which the kernel masks nothing and which return without a system call
+//! ([`crate::waiting`]), and threads that are not recorded ([`crate::native`]).
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -38,7 +38,7 @@ global_asm!(
     "call *%rax",
     "pop %rbp",
     "jmp reenact_return",
-    // The frame is not on our stack: it is moved there.
+    // The frame is not on the agent's stack: move it there.
     "3:",
     "mov %rax, %rbx",
     "mov %rsp, %rdi",
@@ -51,7 +51,7 @@ global_asm!(
     "mov (%rsi), %edi",
     "mov %rbx, %rax",
     "jmp 5b",
-    // A thread that a program of the recording traces, unless it is in its last call.
+    // A thread traced by a program of the recording, unless it is in its last recorded call.
     "9:",
     "push %rax",
     "push %rdi",
@@ -70,7 +70,7 @@ global_asm!(
     "jz 2b",
     "jmp 4f",
     "reenact_open_end:",
-    // A thread that is not recorded: on to the program's handler.
+    // A thread that is not recorded: continue in the program's handler.
     "4:",
     "push %rdi",
     "push %rsi",
@@ -83,11 +83,11 @@ global_asm!(
     "jz reenact_return_plain",
     "jmp *%rax",
     //
-    // ---- the way back, to what the frame at %rsp says, by nobody's help -----------------------
+    // ---- return to the state in the frame at %rsp, without a system call ----------------------
     ".globl reenact_return_begin, reenact_return_end",
     "reenact_return:",
     "mov %rsp, %gs:{leaving}",
-    // From here on a handler that interrupts us takes our frame for its own.
+    // From here on, a handler that interrupts this code continues with the state in our frame.
     "reenact_return_begin:",
     "cmpq $0, %gs:{held_frame}",
     "jne 8f",
@@ -140,7 +140,7 @@ global_asm!(
     "jnz reenact_return",
     "jmp reenact_return_plain",
     //
-    // reenact_leave_with_waiting(made): to the program's handlers, from the end of a call.
+    // reenact_leave_with_waiting(made): enters the program's handlers, from the end of a call.
     "reenact_leave_with_waiting:",
     "mov %gs:{stack}, %rsp",
     "lea {below_frame}+8(%rsp), %rsp",
@@ -149,12 +149,12 @@ global_asm!(
     "jmp reenact_return",
     //
     // ---- threads that are not recorded -------------------------------------------------------
-    // Where stubs of theirs lead to: to the instruction before the one to go on with.
+    // Entered from stubs: runs the stub's own `syscall`, just before the return address.
     ".balign 16",
     "reenact_native_alone:",
     "lea -2(%rcx), %rcx",
     "jmp *%rcx",
-    // The same beside threads that are recorded: all actions are in our table.
+    // For threads beside recorded ones: rt_sigaction must update the agent's table.
     ".balign 16",
     "reenact_native_beside_us:",
     "cmp ${nr_sigaction}, %rax",
@@ -218,15 +218,15 @@ global_asm!(
     "lea 128(%rsp), %rsp",
     "jmp *%rcx",
     //
-    // A recorded thread becomes such a one, with all registers as the program is to see them.
+    // Turns a recorded thread into an unrecorded one, with the registers that the program expects.
     "reenact_go_native:",
     "mov %gs:{scratch}, %r11",
     "mov %gs:{next_native}, %rcx",
     "wrgsbase %rcx",
     "jmp *%r11",
     //
-    // reenact_make_native(frame, has a stack of its own) -> result: a clone whose child finds all
-    // registers as the program has them, and what else it needs below its stack (`Words`).
+    // reenact_make_native(frame, has its own stack) -> result: a clone whose child gets the
+    // program's registers, and finds what else it needs below its stack (`Words`).
     "reenact_make_native:",
     "push %rbx",
     "push %rbp",
@@ -278,7 +278,7 @@ global_asm!(
     "syscall",
     "test %rax, %rax",
     "jnz 3b",
-    "mov %gs:{app_rsp}, %rsp", // its maker waits
+    "mov %gs:{app_rsp}, %rsp", // its creator waits
     "jmp 4f",
     "reenact_native_made_end:",
     "7:",
@@ -289,7 +289,7 @@ global_asm!(
     "pop %rbp",
     "pop %rbx",
     "ret",
-    // In the child, which has its maker's %gs still.
+    // In the child, which still has its creator's %gs.
     "4:",
     "mov {words}+{w_native}(%rsp), %rcx",
     "wrgsbase %rcx",
@@ -317,7 +317,7 @@ global_asm!(
     "6:",
     "jmp *{words}+{w_resume}(%rsp)",
     //
-    // A fault, for who is to die of it.
+    // Raises a fault that kills the process.
     "reenact_fault:",
     "hlt",
     native = const offset_of!(Context, native),
@@ -410,17 +410,17 @@ labels! {
     fault = "reenact_fault";
 }
 
-/// Whether a clone that is made there has been made.
+/// Returns true if a thread at `rip` in `reenact_make_native` has made the clone.
 pub fn has_made_native(rip: u64) -> bool {
     (native_made()..=native_made_end()).contains(&rip) && rip != native_waits()
 }
 
-/// To the program's handlers, from the end of a call or from before it.
+/// Enters the program's handlers for queued signals, after a call or before it.
 ///
 /// # Safety
-/// The call must be recorded, or forgotten.
+/// The call must be recorded, or undone.
 pub unsafe fn leave_with_waiting(made: bool) -> ! {
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees that the call is finished; control does not come back.
     unsafe {
         core::arch::asm!(
             "jmp reenact_leave_with_waiting",
@@ -430,12 +430,12 @@ pub unsafe fn leave_with_waiting(made: bool) -> ! {
     }
 }
 
-/// Makes a clone that shares our memory, as the frame's registers ask for it.
+/// Makes a clone that shares memory, with the frame's registers.
 ///
 /// # Safety
-/// The call must be the program's own, and what the child needs must be below its stack.
+/// The program must have asked for this call, and the child's `Words` must be below its stack.
 pub unsafe fn make_native(frame: &Frame, own_stack: bool) -> i64 {
     let frame = core::ptr::from_ref(frame);
-    // SAFETY: see above.
+    // SAFETY: the caller guarantees what the child needs; the routine saves all registers.
     unsafe { call!("reenact_make_native", "rdi" = frame, "rsi" = u64::from(own_stack)) as i64 }
 }

@@ -1,4 +1,4 @@
-//! Programs that execute others: the supervisor is asked to follow.
+//! execve and execveat: asks the supervisor to follow the thread into the new program.
 
 use core::sync::atomic::Ordering;
 
@@ -11,16 +11,16 @@ use crate::context::{Context, Frame, real_mask, signal_bit};
 use crate::stream::{self, Stream};
 use crate::{clock, rights, signals, sys};
 
-/// Longest wait before looking whether the supervisor still lives.
+/// Longest wait before checking whether the supervisor still lives.
 const ANSWER_WAIT_NS: u64 = 20_000_000;
 
-/// What a try to attach is refused with.
+/// Error recorded if the supervisor cannot attach.
 const EPERM: u64 = 1;
 
-/// From linux/prctl.h: memory that is writable may not become executable.
+/// From linux/prctl.h: asks whether writable memory may become executable.
 pub const PR_GET_MDWE: u64 = 66;
 
-/// execve and execveat.
+/// Handles execve and execveat.
 pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let nr = frame.rax;
@@ -46,13 +46,13 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
             context.exec_announced = reply == answer::DONE;
             gap = (reply == answer::NOT_ATTACHED).then_some(EPERM);
         }
-        // If the call fails, the recorder forgets this.
+        // If the call fails, the recorder drops this gap.
         if let Some(why) = gap {
             let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
             Stream::record(context, &[head, clock::now(context), why]);
             Stream::publish(context);
         }
-        // Counted now: a call that succeeds never comes back.
+        // Counted now: a call that succeeds does not return.
         call::count(context);
         context.counted_early = true;
     }
@@ -80,26 +80,26 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// What the next image cannot ask for.
+/// State that the next image cannot query: [`exec_state`] bits.
 fn state_of(context: &Context) -> u64 {
     let filtered = context.process().filtered.load(Ordering::Relaxed);
     let filtered = if filtered { exec_state::FILTERED } else { 0 };
     filtered | if context.clockless { exec_state::CLOCKLESS } else { 0 }
 }
 
-/// Whether the process may not make memory executable: the agent could not be placed.
+/// Returns true if the process may not make memory executable: the agent could not be placed.
 fn refuses_code() -> bool {
     sys::call(raw::__NR_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0]) > 0
 }
 
-/// The announced program was not started: the supervisor lets go of the thread.
+/// Cancels an announced exec: the supervisor detaches from the thread.
 #[cold]
 pub fn cancel(context: &mut Context) {
     context.exec_announced = false;
     ask(context, request::EXEC_CANCEL, [u64::from(context.tid), 0, 0, 0, 0, 0]);
 }
 
-/// Asks the supervisor and waits for its answer: an [`answer`].
+/// Sends a request to the supervisor and waits for its answer: an [`answer`].
 pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return answer::REFUSED };
     if !tell(context, what, args) {
@@ -117,7 +117,7 @@ pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
     }
 }
 
-/// Tells the supervisor something. False: it is not there.
+/// Sends a request to the supervisor. Returns false if the supervisor is gone.
 pub fn tell(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
     if arena.recorder_lost() {

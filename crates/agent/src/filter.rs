@@ -1,8 +1,8 @@
-//! The program's own seccomp filters: would they let the agent make the calls that it needs?
+//! Checks whether the program's seccomp filters let the agent make the calls that it needs.
 //!
-//! A filter is run by hand, before it is installed, for each of those calls. Arguments that differ
-//! from time to time are unknown: where a filter looks at them, both ways must be fine. Filters
-//! stack and stay over fork and exec, so one that lets everything through needs no remembering.
+//! Before a filter is installed, it is interpreted for each of those calls. Arguments that vary are
+//! unknown: if a filter branches on one, both branches must be fine. Filters stack and persist over
+//! fork and exec, so one that allows everything need not be remembered.
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
@@ -12,14 +12,14 @@ use crate::sites::AUDIT_ARCH_X86_64;
 use crate::sys::needed;
 use crate::{exec, helper, memory, snapshot, start, users};
 
-/// A call that the agent makes for itself.
+/// A system call that the agent makes for itself.
 struct Need {
     nr: u32,
-    /// `None`: whatever it may be.
+    /// Arguments; `None`: any value.
     args: [Option<u64>; 6],
-    /// It may be refused with an error, and the agent goes on without.
+    /// If the call fails with an error, the agent can do without it.
     may_fail: bool,
-    /// What is denied if it is refused.
+    /// [`needed`] bits to set if the call is refused.
     what: u32,
 }
 
@@ -52,7 +52,7 @@ const READ: Option<u64> = Some(1);
 const SHARED: Option<u64> = Some((raw::MAP_SHARED | raw::MAP_NORESERVE) as u64);
 const IMAGE: Option<u64> = Some((raw::MAP_PRIVATE | raw::MAP_FIXED) as u64);
 
-/// Private anonymous memory.
+/// An mmap of private anonymous memory.
 const fn memory_of(prot: Option<u64>, more_flags: u32) -> Need {
     let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | more_flags;
     with(raw::__NR_mmap, [None, None, prot, Some(flags as u64), Some(u64::MAX), ZERO])
@@ -65,8 +65,8 @@ const DONT_DUMP: Option<u64> = Some(raw::MADV_DONTDUMP as u64);
 const NO_NEW_PRIVS: Option<u64> = Some(prctl::PR_GET_NO_NEW_PRIVS as u64);
 const SET_GS: Option<u64> = Some(start::ARCH_SET_GS as u64);
 
-/// Everything that is made for new threads, signals, patching and execs, by the agent that goes
-/// into a new image included.
+/// Calls made for new threads, signals, patching and execs, including those of the agent in a new
+/// image.
 const NEEDED: &[Need] = &[
     of(needed::MASKS, raw::__NR_rt_sigprocmask),
     of(needed::ACTIONS, raw::__NR_rt_sigaction),
@@ -115,7 +115,7 @@ const NEEDED: &[Need] = &[
     may_fail(raw::__NR_pread64),
 ];
 
-/// What is needed besides where files are stored before they change, and by threads that may become
+/// Further calls, made if files are stored before they change, and in threads that may become
 /// another user.
 const NEEDED_BY_HELPERS: &[Need] = &[
     may_fail_with(raw::__NR_clone, [Some(helper::FLAGS), None, None, None, None, None]),
@@ -132,18 +132,18 @@ const NEEDED_BY_HELPERS: &[Need] = &[
 ];
 const UNSHARE: Option<u64> = Some(helper::CLOSE_RANGE_UNSHARE);
 
-/// An error that the agent would take for a bad pointer of the program's.
+/// Error that the agent would take for a bad pointer of the program.
 const EFAULT: u32 = 14;
-/// Verdicts, as in linux/seccomp.h.
+/// Results of a filter, from linux/seccomp.h.
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
 const ERRNO: u32 = 0x0005_0000;
-/// Ways not yet gone, and steps for one call: a filter that needs more is taken for a strict one.
+/// Limits for pending branches and steps per call: a filter that exceeds them denies the call.
 const WAYS: usize = 16;
 const STEPS: u32 = 100_000;
 
-/// Instructions, as in linux/bpf_common.h: class, size or operation, source.
+/// Opcodes, from linux/bpf_common.h: class, size or operation, source.
 mod op {
     pub const LD_ABS: u16 = 0x20;
     pub const LD_IMM: u16 = 0x00;
@@ -173,9 +173,9 @@ struct Filter<'a> {
     instructions: u64,
 }
 
-/// What this `struct sock_fprog` denies the agent: [`needed`] bits, 0 where it can work on as before.
+/// Returns what this `struct sock_fprog` denies the agent: [`needed`] bits; 0: nothing.
 pub fn denied(context: &Context, program: u64) -> u32 {
-    // One that cannot be read is refused by the kernel.
+    // The kernel refuses a filter that cannot be read.
     let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return 0 };
     let filter = Filter { context, len: len as u16, instructions };
     let with_helpers = snapshot::is_on(context) || users::may_change();
@@ -188,10 +188,10 @@ pub fn denied(context: &Context, program: u64) -> u32 {
     })
 }
 
-/// A number that may be unknown.
+/// A number; `None`: unknown.
 type Value = Option<u32>;
 
-/// A place in the filter, with all that it computes with.
+/// A path through the filter: the position and all registers.
 #[derive(Clone, Copy)]
 struct Way {
     at: u32,
@@ -201,7 +201,7 @@ struct Way {
 }
 
 impl Filter<'_> {
-    /// Goes all ways that a call may take; `None` when one of them ends badly.
+    /// Follows all paths that a call may take; `None` if the call is refused on one of them.
     fn lets_through(&self, need: &Need) -> Option<()> {
         let zero = Some(0);
         let mut way = Way { at: 0, a: zero, x: zero, store: [zero; 16] };
@@ -262,7 +262,7 @@ impl Filter<'_> {
 }
 
 impl Way {
-    /// Instructions that move values.
+    /// Executes an instruction that moves values.
     fn step(&mut self, code: u16, k: u32, need: &Need) -> Option<()> {
         const DATA_BYTES: u32 = size_of::<[u64; 8]>() as u32;
         match code {
@@ -283,7 +283,7 @@ impl Way {
     }
 }
 
-/// A word of `struct seccomp_data`. Filters that ask where a call comes from are not ours to judge.
+/// Loads a word of `struct seccomp_data`; `None` for the instruction pointer or a bad offset.
 fn load(offset: u32, need: &Need) -> Option<Value> {
     Some(match offset {
         0 => Some(need.nr),

@@ -1,4 +1,4 @@
-//! Calls that would take the ground from under the agent: filters, dispatch, `%gs`.
+//! Calls that could disable the agent: filters, Syscall User Dispatch, `%gs`.
 
 use core::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
 const EFAULT: i64 = -14;
 const SIGINFO_WORDS: usize = 16;
-/// From linux/seccomp.h: operations of seccomp, and the same as modes of prctl.
+/// From linux/seccomp.h: operations of seccomp, then the corresponding modes of prctl.
 const SECCOMP_SET_MODE_STRICT: u32 = 0;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
 const SECCOMP_MODE_STRICT: u32 = 1;
@@ -26,7 +26,7 @@ const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
 const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 
-/// The program's own Syscall User Dispatch.
+/// Syscall User Dispatch as the program set it.
 #[derive(Clone, Copy)]
 pub struct Dispatch {
     pub start: u64,
@@ -34,7 +34,7 @@ pub struct Dispatch {
     pub selector: u64,
 }
 
-/// prctl, seccomp and arch_prctl.
+/// Handles prctl, seccomp and arch_prctl.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let args = frame.args();
@@ -59,13 +59,13 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let sets_clock = nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC;
     let clockless_before = context.clockless;
     if strict || sets_clock && args[1] as u32 == prctl::PR_TSC_SIGSEGV {
-        // Before the call: right after it a look at the counter is a fault.
+        // Set before the call: right after it, reading the counter is a fault.
         clock::note();
         context.clockless = true;
     }
     let denied_before = context.process().denied.load(Ordering::Relaxed);
     if denied & !denied_before != 0 {
-        // Before the call: a signal right after it must find us quiet.
+        // Set before the call: a signal right after it must find the agent quiet.
         deny(context, denied_before | denied);
         if nr as u32 == raw::__NR_seccomp && args[1] & SECCOMP_FILTER_FLAG_TSYNC != 0 {
             wait_for_handlers(context);
@@ -92,8 +92,8 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// From now on filters deny the agent that, or do not. Handlers change with the first of them, while
-/// no filter can be against it.
+/// Sets what filters deny the agent. When that becomes empty or non-empty, the handlers are
+/// reinstalled, while no filter can object.
 fn deny(context: &Context, denied: u32) {
     let process = context.process();
     let before = process.denied.load(Ordering::Relaxed);
@@ -107,8 +107,8 @@ fn deny(context: &Context, denied: u32) {
     sys::set_mask_whatever(mask);
 }
 
-/// Before a filter that is for all threads: another one may be in a handler of ours that the kernel
-/// masks signals for, from which it could not return any more.
+/// Waits before a filter is installed for all threads: another thread may be in an agent handler
+/// with signals masked by the kernel, and could not return from it any more.
 fn wait_for_handlers(context: &Context) {
     const TRIES: u32 = 20;
     let millisecond = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -133,17 +133,17 @@ fn wait_for_handlers(context: &Context) {
     }
 }
 
-/// What the program wants its calls to be checked by.
+/// A filter that the program installs.
 enum Filter {
-    /// The address of a `struct sock_fprog`.
+    /// A `struct sock_fprog` at this address.
     Program(u64),
-    /// Nothing but read, write, exit and sigreturn.
+    /// Strict mode: only read, write, exit and sigreturn.
     Strict,
 }
 
 fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
     match (nr, args[0] as u32, args[1] as u32) {
-        // By this programs find out whether there is such a call, with other threads beside them.
+        // Fails because of its arguments: a probe for the call, made even while other threads run.
         (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, flags) if (flags, args[2]) != (0, 0) => None,
         (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, _)
         | (raw::__NR_prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Filter::Strict),
@@ -155,14 +155,14 @@ fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
     }
 }
 
-/// What a call that installs a filter returns: a listener's descriptor if it asks for one; else more
-/// than 0 is the thread that the filter could not be given to.
+/// Returns true if the call installed a filter. A positive result is the descriptor of a listener
+/// if the call asks for one, otherwise the thread that could not be synchronised.
 fn is_installed(nr: u32, flags: u64, ret: i64) -> bool {
     let listens = nr == raw::__NR_seccomp && flags & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0;
     ret == 0 || listens && ret > 0
 }
 
-/// The kernel's dispatch is ours; the program's is acted on in [`dispatched`].
+/// Emulates the program's dispatch, see [`dispatched`]: the agent uses the kernel's.
 fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
     let [_, mode, start, len, selector, _] = *args;
     match mode as u32 {
@@ -189,8 +189,8 @@ fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
     }
 }
 
-/// `%gs` is ours. Clearing it changes nothing that the program could see; who wants another one is left
-/// alone.
+/// Sets `%gs`, which the agent needs. Clearing it has no effect that the program could see; a
+/// program that sets it to an address is left alone.
 fn set_gs(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
     const USER_END: u64 = (1 << 47) - 4096;
     let base = args[1];
@@ -210,7 +210,7 @@ fn set_gs(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
     ret
 }
 
-/// Whether the program wants SIGSYS instead of this call; then it is on its way.
+/// Returns true if the program's dispatch turns this call into a SIGSYS, which is sent then.
 #[cold]
 pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) -> bool {
     let allowed = context.site.wrapping_add(2).wrapping_sub(dispatch.start) < dispatch.len;
@@ -234,8 +234,8 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
         info[7] = AUDIT_ARCH_X86_64;
         (frame.rcx, frame.r11) = (address, frame.rflags);
     }
-    // It arrives at once and is held: the handler sees the state behind the call, with the number
-    // still in its register.
+    // The signal arrives at once and is held: the handler sees the state after the call, with the
+    // call number still in its register.
     context.phase = phase::IN_CALL;
     deliver::expose(context, raw::SIGSYS);
     queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
@@ -243,7 +243,7 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
     true
 }
 
-/// Sends this thread a signal with that siginfo.
+/// Sends this thread a signal with the siginfo at `info`.
 pub fn queue_to_self(context: &Context, signal: u32, info: u64) {
     let (pid, tid) = (u64::from(context.process().pid), u64::from(context.tid));
     sys::call(raw::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(signal), info, 0, 0]);

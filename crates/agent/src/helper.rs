@@ -1,7 +1,7 @@
-//! Threads that do one piece of work with descriptors of their own, while their maker sleeps.
+//! Threads that do one piece of work with descriptors of their own, while their creator sleeps.
 //!
-//! Nothing shows among the program's descriptors, no fork inherits one of ours, and closing ours
-//! does not take the process's record locks away, as any close by the process itself would.
+//! So nothing appears among the program's descriptors, no fork inherits one of the agent's, and
+//! closing them does not release record locks, as any close by the process itself would.
 
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use linux_raw_sys::general as raw;
 use crate::context::Context;
 use crate::{entry, sys};
 
-/// A thread like any other; the first thing it does is to leave the program's descriptors behind.
+/// Flags of an ordinary thread. The first thing it does is to unshare the program's descriptors.
 pub const FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_FS
     | raw::CLONE_FILES
@@ -25,26 +25,26 @@ const STACK_BYTES: u64 = 16 << 10;
 const PAGE_BYTES: u64 = 4096;
 const ESRCH: i64 = -3;
 
-/// Memory for a helper: some to work in, and a stack behind it.
+/// Memory of a helper: a working area, and the stack behind it.
 pub struct Helper {
     pub memory: u64,
     len: u64,
 }
 
 impl Helper {
-    /// With at least that many bytes to work in.
+    /// Allocates a helper with a working area of at least that many bytes.
     pub fn new(bytes: u64) -> Option<Helper> {
         let len = bytes.next_multiple_of(PAGE_BYTES) + STACK_BYTES;
         let memory = sys::map_memory(len as usize)? as u64;
         Some(Helper { memory, len })
     }
 
-    /// Runs the helper to its end, in the process with this id. `argument` outlives it.
+    /// Runs the helper to its end, in the process with this id. `argument` must outlive it.
     pub fn run(&self, process: u32, argument: u64, work: extern "C" fn(u64)) {
         let mask = sys::set_mask(u64::MAX);
         // SAFETY: signals are blocked, the stack is new, and the argument outlives the helper.
         let tid = unsafe { entry::reenact_helper(FLAGS, self.memory + self.len, argument, work) };
-        // It may be on its way out still: the program is not to find one thread more than it has.
+        // It may still be exiting: the program must not see one thread more than it has.
         let is_there =
             || sys::call(raw::__NR_tgkill, [u64::from(process), tid as u64, 0, 0, 0, 0]) != ESRCH;
         while tid > 0 && is_there() {
@@ -60,13 +60,13 @@ impl Drop for Helper {
     }
 }
 
-/// In the helper: from this number on no descriptor of the program's is there any more.
+/// In the helper: unshares the descriptors and closes all from `first` on.
 pub fn leave_descriptors(first: u64) -> bool {
     let all = u64::from(u32::MAX);
     sys::call(raw::__NR_close_range, [first, all, CLOSE_RANGE_UNSHARE, 0, 0, 0]) == 0
 }
 
-/// What is to be read, and how much of it was.
+/// Argument and result of `read`.
 struct Reading {
     path: u64,
     to: u64,
@@ -74,8 +74,8 @@ struct Reading {
     got: u64,
 }
 
-/// Reads a file from its beginning, as much as there is room for, and passes it on. `None`: that is
-/// not possible here.
+/// Reads a file from its beginning, as far as there is room, and calls `look` with the data.
+/// `None`: reading failed, or no helper may be used.
 pub fn read_file<T>(
     context: &Context,
     path: &CStr,
@@ -89,14 +89,14 @@ pub fn read_file<T>(
     let mut reading = Reading { path: path.as_ptr() as u64, to: helper.memory, room, got: 0 };
     helper.run(context.process().pid, &raw mut reading as u64, read);
     let len = core::hint::black_box(reading.got) as usize;
-    // SAFETY: memory of ours, of which so much was read into.
+    // SAFETY: agent memory, of which `len` bytes were read into.
     (len != 0)
         .then(|| look(unsafe { core::slice::from_raw_parts(helper.memory as *const u8, len) }))
 }
 
-/// In the helper, whose descriptors close with it.
+/// Runs in the helper. Its descriptors are closed when it ends.
 extern "C" fn read(reading: u64) {
-    // SAFETY: the maker sleeps, and has lent us this.
+    // SAFETY: the creator sleeps while the helper uses this.
     let reading = unsafe { &mut *(reading as *mut Reading) };
     if !leave_descriptors(0) {
         return;

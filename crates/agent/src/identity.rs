@@ -1,4 +1,4 @@
-//! What a file was at its first use, before the program can change it.
+//! Records the identity of files at their first use, before the program can change them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,18 +12,18 @@ use crate::snapshot::{Begun, Target};
 use crate::stream::Stream;
 use crate::{memory, snapshot, sys};
 
-/// Files that were told recently, by device, inode and path: that two paths lead to one file can
-/// only be learnt so. A file is told again after a collision, which is harmless.
+/// Files recorded recently, by device, inode and path: the path too, because a second record is the
+/// only sign that two paths lead to one file. Recording a file again after a collision is harmless.
 const SEEN: usize = 512;
 static SEEN_FILES: [AtomicU64; SEEN] = [const { AtomicU64::new(0) }; SEEN];
 
-/// Where `struct open_how` says how to resolve the path.
+/// Offset of the resolve flags in `struct open_how`.
 const RESOLVE: u64 = 16;
 
-/// Bytes of a path that tell it from others.
+/// Maximum number of bytes of a path that are hashed.
 const PATH_BYTES: usize = 256;
 
-/// A call that has begun and may change files behind its paths: they are told first.
+/// Continues a call that may change files named by its paths: records their identities first.
 #[inline(never)]
 pub fn changing_call(context: &mut Context, nr: u64, row: &'static Row, args: &[u64; 6]) -> i64 {
     let truncates = nr as u32 == raw::__NR_truncate && !context.silent && !sys::is_quiet();
@@ -51,7 +51,7 @@ pub fn changing_call(context: &mut Context, nr: u64, row: &'static Row, args: &[
     ret
 }
 
-/// open and its relatives: what may be truncated, or made, is told before; else what was opened.
+/// Handles open calls. Files that may be truncated or created are recorded before, others after.
 pub fn open_call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let args = frame.args();
@@ -102,7 +102,7 @@ pub fn open_call(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// FNV-1a of a path's text, or of what could be read of it.
+/// Returns the FNV-1a hash of a path, or of what could be read of it.
 fn hash_of_path(context: &Context, path: u64) -> u64 {
     let mut text = [0u8; PATH_BYTES];
     let len = memory::string_len(context, path, PATH_BYTES as u64).unwrap_or(0);
@@ -124,9 +124,9 @@ fn tell(context: &mut Context, dir: u64, path: u64, flags: u64, arg: u8, name: u
     }
 }
 
-/// The file behind a path, if there is one.
+/// Returns the file behind a path, if it exists.
 pub fn look(dir: u64, path: u64, flags: u64) -> Option<raw::stat> {
-    // SAFETY: plain numbers.
+    // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     let at = &raw mut stat as u64;
     (sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) == 0).then_some(stat)

@@ -1,4 +1,4 @@
-//! The agent as the image that is placed into programs.
+//! The agent as a standalone image that is placed into programs.
 #![no_std]
 #![no_main]
 
@@ -6,9 +6,9 @@ use agent as _;
 
 #[panic_handler]
 fn on_panic(_: &core::panic::PanicInfo) -> ! {
-    // An agent that has lost its mind must not go on: stop where a debugger can see it.
+    // An inconsistent agent must not go on: stop where a debugger can see it.
     loop {
-        // SAFETY: raises SIGILL, nothing else.
+        // SAFETY: `ud2` only raises SIGILL.
         unsafe { core::arch::asm!("ud2") }
     }
 }

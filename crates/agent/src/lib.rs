@@ -1,20 +1,20 @@
-//! The part of reenact that lives inside the traced program.
+//! The part of reenact that runs inside the traced program.
 //!
 //! A position-independent image without libc, allocator or relocated data. It makes the program's
-//! system calls in its place, copies what they carry, and publishes records into the thread's ring.
+//! system calls, copies their data, and publishes records to the thread's ring.
 //!
 //! ```text
 //! program --(patched site or SIGSYS)--> entry -> call -> capture -> stream -> ring
 //! ```
 //!
 //! Invariants:
-//! - Until the real call is made, everything can be undone: a signal that arrives then finds the
-//!   program as if it had not reached the call yet. Once it has returned, the record is finished
-//!   first and the signal delivered afterwards.
-//! - Locks are taken only with all signals masked or after the call has returned, never before it:
-//!   what is undone must not leave a lock behind.
-//! - No descriptor is opened, no byte of the program's memory or stack is written, apart from the
-//!   call sites that are patched and the frames of the signals that are delivered.
+//! - Until the real call is made, everything can be undone: a signal that arrives by then finds the
+//!   program as if it had not reached the call yet. Once the call has returned, the record is
+//!   finished first and the signal delivered afterwards.
+//! - Locks are taken only with all signals masked or after the call has returned: an undone call
+//!   must not leave a lock behind.
+//! - The agent opens no descriptor in the program's table. It writes to the program's memory only
+//!   patched call sites, the frames of delivered signals, and results that it computes itself.
 #![no_std]
 #![allow(missing_docs, reason = "nobody links the agent")]
 

@@ -1,8 +1,8 @@
-//! Memory that the program wants locked: its own, and none of ours.
+//! mlockall: locks the program's memory, but not the agent's.
 //!
-//! Of `mlockall` the kernel would make the arena a part: ordinary users may not lock that much, and
-//! all of it would be filled. So what is mapped is locked piece by piece, as /proc tells it, and what
-//! is ours is left out. Of what will be mapped the kernel takes care, and ours is unlocked again.
+//! The kernel's `mlockall` would include the arena: ordinary users may not lock that much, and all
+//! of its pages would be allocated. So existing mappings are locked one by one, as listed in /proc,
+//! except for the agent's. The kernel locks future mappings; the agent unlocks its own again.
 
 use core::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use crate::context::{Context, Frame, Space, mask_all, phase, real_mask, space};
 use crate::{entry, helper, sys};
 
 const MAPS: &core::ffi::CStr = c"/proc/self/maps";
-/// Room for the list of mappings; when it is full, for a longer one.
+/// Sizes of the buffer for the list of mappings: the second is tried if the first is too small.
 const ROOMS: [u64; 2] = [256 << 10, 16 << 20];
 const PAGE_BYTES: u64 = 4096;
 const RLIMIT_MEMLOCK: u64 = 8;
@@ -21,7 +21,7 @@ const RLIMIT_MEMLOCK: u64 = 8;
 const EPERM: i64 = -1;
 const ENOMEM: i64 = -12;
 
-/// mlockall and munlockall.
+/// Handles mlockall and munlockall.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let (nr, args) = (frame.rax, frame.args());
     let row = enter(context, nr, &args, 0);
@@ -38,7 +38,7 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// `None`: the kernel is to do it, with all that there is.
+/// Locks the program's mappings. `None`: leave the call to the kernel, with all mappings.
 fn lock_all(context: &Context, flags: u64) -> Option<i64> {
     let [current, future, on_fault] =
         [raw::MCL_CURRENT, raw::MCL_FUTURE, raw::MCL_ONFAULT].map(u64::from);
@@ -66,7 +66,7 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     sys::call(raw::__NR_prlimit64, [0, RLIMIT_MEMLOCK, 0, at, 0, 0]);
     let all_at_once = |flags: u32| sys::call(raw::__NR_mlockall, [u64::from(flags), 0, 0, 0, 0, 0]);
     if total > limit[0] {
-        // Only who may lock more than his limit gets past this, and nothing is filled.
+        // Succeeds only if the process may exceed its limit; allocates no pages.
         let ret = all_at_once(raw::MCL_CURRENT | raw::MCL_ONFAULT);
         if ret != 0 {
             return ret;
@@ -83,7 +83,7 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     };
     let how = if on_fault != 0 { u64::from(raw::MLOCK_ONFAULT) } else { 0 };
     let mut refused = ret;
-    // What cannot be filled is locked all the same, as when the kernel does it.
+    // A range that cannot be populated is locked all the same, as by the kernel's mlockall.
     ours.each_other(maps, |from, to| {
         let ret = sys::call(raw::__NR_mlock2, [from, to - from, how, 0, 0, 0]);
         if ret == EPERM {
@@ -93,8 +93,7 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     if total > limit[0] && refused == EPERM { ENOMEM } else { refused }
 }
 
-/// The first two numbers of a line of the list; what the kernel has at its own addresses is no
-/// mapping.
+/// Parses the address range of a line in the list; kernel addresses are not mappings.
 fn range_of(line: &[u8]) -> Option<(u64, u64)> {
     let mut ends = [0u64; 2];
     let mut at = 0;
@@ -108,7 +107,7 @@ fn range_of(line: &[u8]) -> Option<(u64, u64)> {
     (at == 1 && ends[0] < ends[1] && (ends[1] as i64) > 0).then_some((ends[0], ends[1]))
 }
 
-/// What the agent has mapped.
+/// Mappings of the agent.
 struct Ours<'a> {
     space: &'a Space,
     arena_len: u64,
@@ -134,7 +133,7 @@ impl Ours<'_> {
         }
     }
 
-    /// All else in this list of mappings.
+    /// Calls `found` with all ranges in this list that are not the agent's.
     fn each_other(&self, maps: &[u8], mut found: impl FnMut(u64, u64)) {
         for line in maps.split(|&byte| byte == b'\n') {
             let Some((mut from, to)) = range_of(line) else { continue };

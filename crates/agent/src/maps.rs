@@ -1,4 +1,4 @@
-//! Which files' text is mapped where, so that sites can be looked up in the supervisor's table.
+//! Tracks which file's text is mapped where, to look up sites in the supervisor's catalog.
 
 use core::sync::atomic::Ordering;
 
@@ -10,10 +10,10 @@ use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, mask_all, phase, real_mask, space};
 use crate::{exec, own_gs, profile, sites, sys};
 
-/// Mappings that are remembered; sites in others stay slow.
+/// Maximum number of mappings remembered; sites in others stay slow.
 const MAPS: usize = 512;
 
-/// A file's identity, as the module table has it.
+/// Identity of a file, as in the module table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Key {
@@ -24,7 +24,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Never 0.
+    /// Hash of the identity. Never 0.
     pub fn hash(&self) -> u64 {
         let words = [self.dev, self.ino, self.mtime_ns as u64, self.size];
         let mix = |hash: u64, word: u64| {
@@ -34,13 +34,13 @@ impl Key {
     }
 }
 
-/// What the supervisor knows about a site.
+/// Result of looking up a site in the catalog.
 pub enum Known {
-    /// It may be patched, and its place in the table of sites.
+    /// The site may be patched; with its index in the table of sites.
     Patchable(Site, usize),
-    /// It must be left alone.
+    /// The site must not be patched.
     Never,
-    /// Its file was not analysed so far.
+    /// The file has not been analysed yet.
     NotYet,
 }
 
@@ -50,7 +50,7 @@ pub enum Known {
 pub struct Map {
     pub start: u64,
     pub end: u64,
-    /// Offset in the file of `start`.
+    /// File offset of `start`.
     pub offset: u64,
     pub key: Key,
 }
@@ -84,7 +84,7 @@ impl Maps {
     }
 }
 
-/// The mapping that holds an address.
+/// Returns the mapping that contains an address.
 pub fn at(address: u64) -> Option<Map> {
     let space = space();
     space.lock.with(|| {
@@ -93,7 +93,7 @@ pub fn at(address: u64) -> Option<Map> {
     })
 }
 
-/// What the supervisor knows about a site.
+/// Looks up a site in the catalog.
 pub fn site(site: u64) -> Known {
     let (Some(map), Some(catalog)) = (at(site), space().catalog) else { return Known::Never };
     let Some((first, sites)) = sites_of(catalog, &map.key) else { return Known::NotYet };
@@ -104,8 +104,8 @@ pub fn site(site: u64) -> Known {
     }
 }
 
-/// The patchable sites of a file and the place of the first in the table; `None`: it was not
-/// analysed so far.
+/// Returns the patchable sites of a file and the index of the first one; `None` if the file has not
+/// been analysed yet.
 pub fn sites_of(catalog: Catalog, key: &Key) -> Option<(usize, &'static [Site])> {
     let module = module(catalog, key)?;
     let first = (module.first.load(Ordering::Relaxed) as usize).min(SITES_MAX);
@@ -114,12 +114,12 @@ pub fn sites_of(catalog: Catalog, key: &Key) -> Option<(usize, &'static [Site])>
     Some((first, unsafe { core::slice::from_raw_parts(catalog.sites().add(first), count) }))
 }
 
-/// Asks for the file that a site is in to be analysed; nobody waits.
+/// Asks the supervisor to analyse the file of a site, without waiting.
 pub fn ask_for(context: &mut Context, site: u64) {
     exec::tell(context, request::MODULE, [site, 0, 0, 0, 0, 0]);
 }
 
-/// A file's entry in the module table.
+/// Returns a file's entry in the module table.
 fn module(catalog: Catalog, key: &Key) -> Option<&'static Module> {
     let modules = catalog.modules();
     let count = (modules.count.load(Ordering::Acquire) as usize).min(MODULES_MAX);
@@ -131,7 +131,7 @@ fn module(catalog: Catalog, key: &Key) -> Option<&'static Module> {
     })
 }
 
-/// mmap, munmap, mremap: keep the list true.
+/// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let args = frame.args();
@@ -168,7 +168,7 @@ fn unmapped(from: u64, len: u64) {
     });
 }
 
-/// Text that is no longer just text is left as it is from now on.
+/// Drops mappings that are no longer just text: their sites are not patched any more.
 fn protected(args: &[u64; 6]) {
     let [from, len, prot, ..] = *args;
     let both = u64::from(raw::PROT_EXEC | raw::PROT_READ);
@@ -178,14 +178,14 @@ fn protected(args: &[u64; 6]) {
     }
 }
 
-/// What takes the place of others makes them go.
+/// Drops mappings that a fixed mapping has replaced.
 fn mapped(args: &[u64; 6], at: u64) {
     if args[3] & u64::from(raw::MAP_FIXED) != 0 {
         unmapped(at, args[1]);
     }
 }
 
-/// A file's text that is to be mapped, not yet anywhere.
+/// Returns the text mapping that an mmap call asks for, with its address unknown.
 fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     let [_, len, prot, flags, fd, offset] = *args;
     let executable = prot & u64::from(raw::PROT_EXEC) != 0;
@@ -196,7 +196,7 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     if context.silent || sys::is_quiet() {
         return None;
     }
-    // SAFETY: plain numbers.
+    // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     if sys::call(raw::__NR_fstat, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0 {
         return None;
@@ -210,7 +210,7 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     Some((Map { start: 0, end: len, offset, key }, stat))
 }
 
-/// Maps a file's text. If that may set `%gs`, signals wait until what follows is done.
+/// Maps a file's text. If it may set `%gs`, signals are blocked until that is handled.
 fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map, stat: &raw::stat) -> i64 {
     let is_harmless =
         own_gs::known(context, &text) == Some(false) || !own_gs::is_program(args[4], stat);

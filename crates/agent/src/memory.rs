@@ -1,4 +1,4 @@
-//! Reading and writing the program's memory, which may not be there.
+//! Reads and writes program memory, which may be unmapped.
 
 use events::record::data_flag;
 use linux_raw_sys::general as raw;
@@ -9,14 +9,14 @@ use crate::{entry, sys};
 
 const EFAULT: i64 = -14;
 
-/// A fault of ours could not be caught now, so the kernel has to copy. Under a filter of the
-/// program's that call may be forbidden; then the memory is trusted to be there.
+/// Returns true if a fault could not be caught now, so that the kernel has to copy. If a filter of
+/// the program may forbid that call, the memory is trusted to be mapped.
 #[inline(always)]
 fn must_ask_kernel(context: &Context) -> bool {
     context.fault_unsafe && !sys::is_quiet()
 }
 
-/// Copies from the program; returns the bytes that could not be read, at the end.
+/// Copies from program memory. Returns the number of bytes at the end that could not be read.
 ///
 /// # Safety
 /// `to` must be agent memory of `len` bytes.
@@ -25,16 +25,16 @@ pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
     if must_ask_kernel(context) {
         return copy_by_kernel(context, to as u64, from, len, raw::__NR_process_vm_readv);
     }
-    // SAFETY: `to` is ours; faults at `from` are caught.
+    // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
     unsafe { entry::reenact_copy(to, from, len) }
 }
 
-/// Copies to the program; returns the bytes that could not be written.
+/// Copies to program memory. Returns the number of bytes that could not be written.
 pub fn copy_out(context: &Context, to: u64, from: *const u8, len: u64) -> u64 {
     if must_ask_kernel(context) {
         return copy_by_kernel(context, from as u64, to, len, raw::__NR_process_vm_writev);
     }
-    // SAFETY: `from` is ours; faults at `to` are caught.
+    // SAFETY: `from` is agent memory; faults at `to` are caught.
     unsafe { entry::reenact_copy(to as *mut u8, from as u64, len) }
 }
 
@@ -45,42 +45,42 @@ fn copy_by_kernel(context: &Context, ours: u64, theirs: u64, len: u64, nr: u32) 
     let pid = u64::from(context.process().pid);
     let done = sys::call(nr, [pid, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0]);
     if done < 0 && done != EFAULT {
-        // A filter from outside forbids it: then the memory is trusted to be there.
+        // A filter from outside forbids the call: trust the memory to be mapped.
         let (to, from) =
             if nr == raw::__NR_process_vm_readv { (ours, theirs) } else { (theirs, ours) };
-        // SAFETY: one side is ours, the other what the program passes to the kernel.
+        // SAFETY: one side is agent memory, the other is what the program passes to the kernel.
         return unsafe { entry::reenact_copy(to as *mut u8, from, len) };
     }
     len - (done.max(0) as u64).min(len)
 }
 
-/// Reads a plain value from the program.
+/// Reads a plain value from program memory.
 pub fn read<T: Copy>(context: &Context, from: u64) -> Option<T> {
     let mut value = core::mem::MaybeUninit::<T>::uninit();
     let len = size_of::<T>() as u64;
-    // SAFETY: `value` has room; it is used only when wholly written, for types of plain numbers.
+    // SAFETY: `value` has room and is used only if fully written; `T` consists of plain numbers.
     unsafe {
         (copy(context, value.as_mut_ptr().cast(), from, len) == 0).then(|| value.assume_init())
     }
 }
 
-/// Reads eight bytes from the program, in the hot path of a call.
+/// Reads eight bytes from program memory, in the hot path of a call.
 #[inline(always)]
 pub fn read_word(context: &Context, from: u64) -> Option<u64> {
     if must_ask_kernel(context) {
         return read(context, from);
     }
     let mut word = 0u64;
-    // SAFETY: `word` is ours; a fault is caught.
+    // SAFETY: `word` is ours to write; a fault at `from` is caught.
     (unsafe { entry::reenact_load(from, &raw mut word) } == 0).then_some(word)
 }
 
-/// Writes a plain value to the program.
+/// Writes a plain value to program memory.
 pub fn write<T: Copy>(context: &Context, to: u64, value: &T) -> bool {
     copy_out(context, to, core::ptr::from_ref(value).cast(), size_of::<T>() as u64) == 0
 }
 
-/// Whether every page of this stretch can be read now.
+/// Returns true if every page of this range can be read now.
 pub fn readable(context: &Context, from: u64, len: u64) -> bool {
     let Some(last) = from.checked_add(len.saturating_sub(1)) else { return false };
     let mut at = from;
@@ -96,8 +96,7 @@ pub fn readable(context: &Context, from: u64, len: u64) -> bool {
     }
 }
 
-/// Length of the string at this address without its NUL; `None` when it runs into a fault.
-/// Longer than `max`: `max`.
+/// Returns the length of a string without its NUL, at most `max`; `None` if reading it faults.
 pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
     let mut len = 0;
     while len < max {
@@ -115,7 +114,7 @@ pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
             return None;
         }
         let skip = at - aligned;
-        // Bytes before the string count as non-zero.
+        // Treat the bytes before the string as non-zero.
         let bytes = word | ((1u64 << (8 * skip)) - 1);
         let zeros = bytes.wrapping_sub(0x0101_0101_0101_0101) & !bytes & 0x8080_8080_8080_8080;
         if zeros != 0 {
@@ -126,7 +125,7 @@ pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
     Some(max)
 }
 
-/// Writes a DATA record that says: this memory could not be read.
+/// Writes a DATA record which says that the memory could not be read.
 #[cold]
 pub fn note_fault(context: &mut Context, head: &[u64]) {
     let flags = u64::from(data_flag::FAULT) << 40;

@@ -1,8 +1,8 @@
-//! Threads that are not recorded because of a filter: nothing of ours is in their way.
+//! Unrecorded threads in processes whose filters deny what the agent needs.
 //!
-//! Their calls are not caught. A patched site leads to its stub and from there to the `syscall`
-//! instruction that the stub has for them; signals that the agent is the handler of go to the
-//! program's handlers at once, by the kernel's own frame. All of them share what `%gs` points to.
+//! Their calls are not intercepted: a patched site leads to its stub, and from there to the
+//! `syscall` instruction in it. Signals that the agent handles are passed to the program's handlers
+//! at once, with the kernel's own frame. All such threads of a process share what `%gs` points to.
 
 use core::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN};
 use crate::sys::needed;
 use crate::{entry, entry_quiet, memory, sigcalls, sys, tracing};
 
-/// What `%gs` of such threads points to: it begins as [`Context`] does.
+/// Target of `%gs` in such threads; begins like [`Context`].
 #[repr(C)]
 pub struct Native {
     this: *const Native,
@@ -23,9 +23,9 @@ pub struct Native {
     pub process: *mut Process,
 }
 
-/// The threads of a process of which others are recorded: its actions are in our table.
+/// Index for threads beside recorded ones: the process's actions are in the agent's table.
 pub const BESIDE_US: usize = 0;
-/// Those of a process of which none is.
+/// Index for threads of a process without recorded threads.
 pub const ALONE: usize = 1;
 
 /// Prepares what such threads need, for as long as the process lives.
@@ -38,16 +38,16 @@ pub fn prepare(process: &mut Process) {
     for (native, entry) in process.natives.iter_mut().zip(entries) {
         *native = Native { this: core::ptr::from_ref(native), entry, native: 1, process: at };
     }
-    // The table is theirs too, and nobody counts them.
+    // These threads use the table too and are not counted, so it is never freed.
     process.users.fetch_add(1, Ordering::AcqRel);
 }
 
-/// In a new process that shares our memory: it has none of these yet.
+/// Resets a new process that shares memory: it has no such threads yet.
 pub fn forget(process: &mut Process) {
     process.natives.iter_mut().for_each(|native| native.native = 0);
 }
 
-/// What a new thread finds below the red zone of its stack. Its first instructions read it.
+/// Data below the red zone of a new thread's stack, read by its first instructions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Words {
@@ -59,7 +59,7 @@ struct Words {
 pub const WORDS_BELOW: u64 = 160;
 const _: () = assert!(size_of::<Words>() as u64 + 128 == WORDS_BELOW);
 
-/// Makes a thread, or a process that shares our memory, which starts as one of these.
+/// Creates a thread, or a process that shares memory, which is unrecorded from the start.
 pub fn make(context: &mut Context, frame: &Frame, stack: u64, which: usize) -> i64 {
     let process = context.process();
     prepare(process);
@@ -70,14 +70,14 @@ pub fn make(context: &mut Context, frame: &Frame, stack: u64, which: usize) -> i
         resume: context.resume,
     };
     let top = if stack == 0 { frame.rsp } else { stack };
-    // Where it has no memory there the thread would die anyway.
+    // Without memory there the thread would die anyway.
     memory::write(context, top.wrapping_sub(WORDS_BELOW), &words);
-    // SAFETY: the program's own call.
+    // SAFETY: the program asked for this call, and the child's `Words` are in place.
     unsafe { entry_quiet::make_native(frame, stack != 0) }
 }
 
-/// In a child with memory of its own, which has only this thread: it leaves the agent as one of
-/// these, and what is ours of its signals becomes the program's.
+/// Makes a forked child, which has only this thread, leave the agent as an unrecorded thread. The
+/// kernel gets the program's signal actions instead of the agent's.
 pub fn become_one(context: &mut Context) {
     let process = context.process();
     prepare(process);
@@ -100,12 +100,12 @@ pub fn become_one(context: &mut Context) {
     context.next_native = &raw const process.natives[ALONE] as u64;
 }
 
-/// Whether a thread that is traced was interrupted outside of the agent: then it is like these.
+/// Returns 1 if a traced thread was interrupted outside the agent: it counts as unrecorded then.
 pub extern "C" fn is_left_alone(uc: &mut UContext) -> u32 {
     u32::from(tracing::is_left_alone_at(uc))
 }
 
-/// The kernel's handler in such a thread: where to go on, or 0 for where it was.
+/// The kernel's signal handler in such a thread. Returns where to continue; 0: where it was.
 pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext) -> u64 {
     let rip = uc.regs.rip;
     if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && rip == entry::copy_insn() {
@@ -113,7 +113,7 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext) ->
         return 0;
     }
     let actions = current().process().actions.get();
-    // SAFETY: an entry of the table. Its lock cannot be taken here: this thread may hold it.
+    // SAFETY: an entry of the process's table. Its lock is not taken: this thread may hold it.
     let action = unsafe { &mut (*actions)[signal as usize] };
     let forced = is_forced(signal, info, rip);
     if action.handler == SIG_IGN && !forced {
@@ -130,12 +130,12 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext) ->
             set_action(signal, action);
         }
     }
-    // SAFETY: the kernel's frame begins with the address that the handler returns to.
+    // SAFETY: the kernel's frame begins with the return address of the handler.
     unsafe { core::ptr::from_mut(uc).cast::<u64>().sub(1).write(restorer) };
     handler
 }
 
-/// The default action of a signal.
+/// Applies the default action of a signal.
 fn die_of(signal: u32, forced: bool, uc: &mut UContext) {
     let denied = sys::denies(needed::ACTIONS);
     if denied || set_action(signal, &Action::default()) != 0 {
@@ -147,15 +147,15 @@ fn die_of(signal: u32, forced: bool, uc: &mut UContext) {
     }
 }
 
-/// Lets the thread go on with a fault whose frame has no room: that is the end of the process,
-/// whatever its handlers are. `stack` is the alternate stack that the kernel has for it.
+/// Continues with a fault whose frame has no room: that kills the process, whatever its handlers
+/// are. `stack` is the alternate stack registered with the kernel.
 pub fn crash(regs: &mut Registers, stack: AltStack) {
-    // Still on that stack below the red zone, or the kernel would begin it anew.
+    // Stay on that stack, but low: otherwise the kernel would start at its top again.
     regs.rsp = if stack.size == 0 { 16 } else { stack.sp + 256 };
     regs.rip = entry_quiet::fault();
 }
 
-/// rt_sigaction in a process of which other threads are recorded: the table has its actions.
+/// rt_sigaction in a process with recorded threads: its actions are in the agent's table.
 pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i64 {
     if sys::denies(needed::ACTIONS) {
         return sys::call(raw::__NR_rt_sigaction, [signal, new, old, size, 0, 0]);
@@ -168,13 +168,13 @@ pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i6
         |at| {
             let mut action = Action::default();
             let to = (&raw mut action).cast();
-            // SAFETY: the action is ours; a fault is caught.
+            // SAFETY: `to` is a local variable; a fault at `at` is caught.
             let missing = unsafe { entry::reenact_copy(to, at, size_of::<Action>() as u64) };
             (missing == 0).then_some(action)
         },
         |at, action| {
             let from = core::ptr::from_ref(action) as u64;
-            // SAFETY: as above.
+            // SAFETY: `from` is a reference; a fault at `at` is caught.
             unsafe { entry::reenact_copy(at as *mut u8, from, size_of::<Action>() as u64) == 0 }
         },
     );

@@ -1,9 +1,9 @@
-//! Programs that use `%gs` themselves: it is ours, so they are left alone before they set it.
+//! Programs that set `%gs`, which the agent needs: they are left alone before they do so.
 //!
-//! Some set it by `arch_prctl`. Others by an instruction, of which nobody hears: so the code of each file
-//! is looked at when it is first mapped in a recording. A process of one thread gets all its own
-//! back, `%gs` with it, and is not recorded from there, nor is anything that it makes: a gap says so.
-//! With more threads nothing is done about it but the gap.
+//! Some set it by `arch_prctl`. Others use an instruction, which cannot be intercepted, so the code
+//! of each file is scanned when it is first mapped in a recording. A process with one thread gets
+//! its signal state and `%gs` back; from then on neither it nor its children are recorded, and a
+//! gap says so. In a process with more threads, only the gap is recorded.
 
 use core::arch::x86_64::{
     __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
@@ -19,16 +19,16 @@ use crate::maps::Map;
 use crate::stream::Stream;
 use crate::{clock, entry, entry_quiet, memory, sites, sys, tracing, users};
 
-/// Places that a file's code may be noted at.
+/// Number of table entries that may hold the result for a mapping.
 const PLACES: usize = 4;
 const SETS: u64 = 1;
 
-/// `wrgsbase` of a whole register: f3, 48 or 49, 0f ae, d8 to df.
+/// Length of `wrgsbase` with a 64-bit register: f3, 48 or 49, 0f ae, d8 to df.
 const INSTRUCTION_BYTES: usize = 5;
 const BLOCK: usize = 4096;
 const STEP: usize = size_of::<__m128i>();
 
-/// What is known of a mapping's code: whether it sets `%gs`.
+/// Returns whether a mapping's code sets `%gs`, if it was scanned before.
 pub fn known(context: &Context, map: &Map) -> Option<bool> {
     let name = name(map);
     let places = &context.arena?.texts()[places(name)];
@@ -36,8 +36,8 @@ pub fn known(context: &Context, map: &Map) -> Option<bool> {
     words.filter(|word| word & !SETS == name).map(|word| word & SETS != 0).next()
 }
 
-/// Whether it is a file as programs and libraries are. Others may do something when they are read, and
-/// memory that has a name takes room then where nothing was written yet.
+/// Returns true if the file is like a program or library. Reading other files may have side
+/// effects, and reading holes of files in memory file systems allocates pages.
 pub fn is_program(fd: u64, stat: &raw::stat) -> bool {
     const MEMORY: [i64; 2] = [0x0102_1994, 0x9584_58f6]; // tmpfs, hugetlbfs
     let is_whole = stat.st_blocks * 512 >= stat.st_size;
@@ -46,7 +46,7 @@ pub fn is_program(fd: u64, stat: &raw::stat) -> bool {
         && (is_whole || sys::file_system(fd).is_some_and(|kind| !MEMORY.contains(&kind)))
 }
 
-/// Whether a mapping's code sets `%gs`.
+/// Returns true if a mapping's code sets `%gs`. Scans it if necessary.
 pub fn is_set_by(context: &Context, map: &Map) -> bool {
     if let Some(sets) = known(context, map) {
         return sets;
@@ -73,14 +73,14 @@ fn places(name: u64) -> core::ops::Range<usize> {
     first..first + PLACES
 }
 
-/// Looks for the instruction. What cannot be read is not executed either.
+/// Scans for the instruction. Code that cannot be read is not executed either.
 fn look(context: &Context, map: &Map) -> bool {
     const BEFORE: usize = INSTRUCTION_BYTES - 1;
     let mut block = [0u8; BEFORE + BLOCK + STEP];
     let mut at = map.start;
     while at < map.end {
         let wanted = (map.end - at).min(BLOCK as u64);
-        // SAFETY: the block has room for it.
+        // SAFETY: the block has room for `BLOCK` bytes at `BEFORE`.
         let missing = unsafe { memory::copy(context, block[BEFORE..].as_mut_ptr(), at, wanted) };
         let len = BEFORE + (wanted - missing) as usize;
         block[len..len + STEP].fill(0);
@@ -96,13 +96,13 @@ fn look(context: &Context, map: &Map) -> bool {
     false
 }
 
-/// Whether one ends within the first `len` bytes; behind them is one step more.
+/// Returns true if an instruction ends in the first `len` bytes. The block has `STEP` bytes more.
 fn has_instruction(block: &[u8], len: usize) -> bool {
-    // SAFETY: baseline instructions on every x86_64.
+    // SAFETY: every x86_64 processor has SSE2.
     let [first, second] = unsafe { [_mm_set1_epi8(0x0f), _mm_set1_epi8(0xae_u8.cast_signed())] };
     for from in (0..len).step_by(STEP) {
         let Some(part) = block.get(from..=from + STEP) else { break };
-        // SAFETY: 17 bytes, of which these are the first and the last 16.
+        // SAFETY: `part` has 17 bytes: its first 16 and its last 16 are loaded.
         let mut pairs = unsafe {
             let one = _mm_loadu_si128(part.as_ptr().cast());
             let next = _mm_loadu_si128(part.as_ptr().add(1).cast());
@@ -121,7 +121,7 @@ fn has_instruction(block: &[u8], len: usize) -> bool {
     false
 }
 
-/// Whether the process can be left alone. From then on its stubs make their calls themselves.
+/// Lets stubs make their calls directly. Returns false if the process cannot be left alone.
 pub fn prepare(context: &Context) -> bool {
     context.process().users.load(Ordering::Relaxed) == 1
         && context.held_frame == 0
@@ -131,7 +131,7 @@ pub fn prepare(context: &Context) -> bool {
         && sites::make_calls_in_stubs()
 }
 
-/// Tells that the process uses `%gs` itself, and whether it is left alone.
+/// Records a gap: the process uses `%gs` itself, and may be left alone.
 pub fn tell(context: &mut Context, is_left: bool) {
     if !context.silent {
         let how = if is_left { own_gs::LEFT_ALONE } else { own_gs::GOES_ON };
@@ -142,7 +142,7 @@ pub fn tell(context: &mut Context, is_left: bool) {
     }
 }
 
-/// At the end of a call, with signals masked: the process goes on without us, once this is left.
+/// Lets the process go on without the agent. Called at the end of a call, with signals masked.
 pub fn leave(context: &mut Context, base: u64) {
     users::give_up(context);
     tracing::hand_over(context);
@@ -155,10 +155,10 @@ pub fn leave(context: &mut Context, base: u64) {
     context.next_native = base;
 }
 
-/// The same before the first instruction of a program.
+/// Like `leave`, before the first instruction of a program.
 pub fn leave_at_start(context: &mut Context) {
     users::give_up(context);
     tracing::hand_over(context);
-    // SAFETY: nothing of ours needs it any more.
+    // SAFETY: no agent code uses `%gs` in this process from here on.
     unsafe { core::arch::asm!("wrgsbase {}", in(reg) 0u64, options(nostack)) };
 }

@@ -1,8 +1,7 @@
-//! Which sites images of a program met: their successors patch them before they start.
+//! Profiles: sites that earlier processes of a program hit. New ones patch them before they start.
 //!
-//! Most processes live too short for a site to be met four times, and all images of a program
-//! begin in the same way. Agents leave notes; the supervisor makes profiles of them, which no
-//! program can write.
+//! Most processes are too short-lived to hit a site four times, and all images of a program begin
+//! alike. Agents leave notes; the supervisor turns them into profiles, which programs cannot write.
 
 use core::sync::atomic::Ordering;
 
@@ -12,17 +11,17 @@ use crate::context::{Context, space};
 use crate::maps::{self, Known, Map};
 use crate::{sites, sys};
 
-/// Fewer sites than this in a mapping are not worth making it writable.
+/// Minimum number of sites in a mapping for which it is made writable.
 const WORTHWHILE: usize = 3;
-/// Places that are tried for a note.
+/// Number of places tried for a note.
 const PROBES: u64 = 8;
 
-/// A new image of the program that is mapped here begins.
+/// Sets the program of a new image, from the mapping of its file.
 pub fn begin(program: &Map) {
     space().sites.program = program_id(program.key.hash());
 }
 
-/// The profile of the program that this image runs.
+/// Returns the profile of the program in this image.
 fn profile() -> Option<&'static Profile> {
     let space = space();
     let program = space.sites.program;
@@ -30,7 +29,7 @@ fn profile() -> Option<&'static Profile> {
     space.catalog?.places_for(program).find(is_its).filter(|_| program != 0)
 }
 
-/// A site was met for the first time in this image.
+/// Leaves a note about a site that is hit for the first time in this image.
 pub fn note(context: &Context, site: u64) {
     let program = space().sites.program;
     let (Some(arena), true) = (context.arena, program != 0) else { return };
@@ -54,7 +53,7 @@ pub fn note(context: &Context, site: u64) {
     arena.control().notes.store(1, Ordering::Relaxed);
 }
 
-/// A mapping is new: nobody has executed it yet.
+/// Patches the profile's sites in a new mapping, which no thread has executed yet.
 pub fn patch(map: &Map) {
     let (Some(profile), Some(catalog)) = (profile(), space().catalog) else { return };
     if sys::is_quiet() {

@@ -1,5 +1,5 @@
-//! Programs that gain rights when they start: setuid, setgid, file capabilities. An exec that is
-//! traced would lose them.
+//! Programs that gain privileges when they start: setuid, setgid, file capabilities. They would
+//! lose them if the exec were traced.
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
@@ -10,14 +10,14 @@ use crate::{memory, sys};
 const CAPABILITIES: &core::ffi::CStr = c"security.capability";
 const PATH_MAX: usize = 4096;
 
-/// Whether the program of this exec gains rights.
+/// Returns true if the program of this exec gains privileges.
 pub fn are_gained(context: &Context, nr: u32, args: &[u64; 6]) -> bool {
     let (dir, path, flags) = if nr == raw::__NR_execveat {
         (args[0], args[1], args[4])
     } else {
         (raw::AT_FDCWD as u64, args[0], 0)
     };
-    // SAFETY: plain numbers.
+    // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     let at = &raw mut stat as u64;
     if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
@@ -38,7 +38,7 @@ fn has_capabilities(context: &Context, dir: u64, path: u64) -> bool {
     if dir as u32 == raw::AT_FDCWD as u32 || first == Some(b'/') {
         return sys::call(raw::__NR_getxattr, [path, name, 0, 0, 0, 0]) > 0;
     }
-    // getxattrat is younger than the kernels that we work with.
+    // Not all supported kernels have getxattrat.
     let mut whole = [0u8; PATH_MAX];
     if path_from(context, dir as u32, path, &mut whole).is_none() {
         return false;
@@ -46,7 +46,7 @@ fn has_capabilities(context: &Context, dir: u64, path: u64) -> bool {
     sys::call(raw::__NR_getxattr, [whole.as_ptr() as u64, name, 0, 0, 0, 0]) > 0
 }
 
-/// `/proc/self/fd/DIR/PATH`, or without PATH when that is empty.
+/// Builds `/proc/self/fd/DIR/PATH`, without PATH if that is empty.
 fn path_from(context: &Context, dir: u32, path: u64, to: &mut [u8; PATH_MAX]) -> Option<()> {
     const FOLDER: &[u8] = b"/proc/self/fd/";
     let mut len = 0;
@@ -60,9 +60,9 @@ fn path_from(context: &Context, dir: u32, path: u64, to: &mut [u8; PATH_MAX]) ->
     }
     to[len] = b'/';
     len += 1;
-    // One byte stays zero.
+    // Leave a zero byte at the end.
     let room = to.get_mut(len..len + path_len + 1)?;
-    // SAFETY: that much room.
+    // SAFETY: `room` has more than `path_len` bytes.
     let missing = unsafe { memory::copy(context, room.as_mut_ptr(), path, path_len as u64) };
     (missing == 0).then_some(())
 }

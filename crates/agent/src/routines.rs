@@ -1,4 +1,4 @@
-//! Routines for memory, which the compiler may call.
+//! Memory routines that the compiler may call.
 
 use core::arch::naked_asm;
 

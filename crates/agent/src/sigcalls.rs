@@ -1,4 +1,4 @@
-//! The program's own calls about signals: actions, masks and alternate stacks are virtual.
+//! The program's calls about signals: actions, masks and alternate stacks are virtual.
 
 use linux_raw_sys::general as raw;
 
@@ -15,11 +15,11 @@ const EFAULT: i64 = -14;
 const EINVAL: i64 = -22;
 const ENOMEM: i64 = -12;
 const EPERM: i64 = -1;
-/// Flags that the kernel keeps.
+/// Flags of an action that the kernel knows.
 const SA_KNOWN: u64 = 0xdc00_0807;
 const MINSIGSTKSZ: u64 = 2048;
 
-/// rt_sigaction: the program's actions live in our table.
+/// rt_sigaction: the program's actions are kept in the agent's table.
 pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
@@ -33,7 +33,7 @@ pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
 
 fn change_action(context: &mut Context, [signal, new, old, set_bytes, ..]: [u64; 6]) -> i64 {
     if sys::denies(needed::ACTIONS) {
-        // What the filter says to the program's own call; it changes nothing.
+        // Ask the filter, by a call of the program that changes nothing.
         let mut kernel = Action::default();
         let nr = u64::from(raw::__NR_rt_sigaction);
         let args = [signal, 0, &raw mut kernel as u64, 8, 0, 0];
@@ -52,7 +52,7 @@ fn change_action(context: &mut Context, [signal, new, old, set_bytes, ..]: [u64;
     )
 }
 
-/// rt_sigaction, with what reads and writes the program's memory.
+/// rt_sigaction on a table, with functions that read and write program memory.
 pub fn act(
     process: &Process,
     [signal, new, old, set_bytes]: [u64; 4],
@@ -81,7 +81,7 @@ pub fn act(
         let mut kernel = Action::default();
         let at = &raw mut kernel as u64;
         sys::call(raw::__NR_rt_sigaction, [u64::from(number), 0, at, 8, 0, 0]);
-        // SAFETY: under the lock.
+        // SAFETY: the table is accessed under its lock.
         let slot = unsafe { &mut (*table)[number as usize] };
         let previous = if is_ours(kernel.handler) { *slot } else { kernel };
         if let Some(mut action) = new_action {
@@ -102,7 +102,7 @@ pub fn act(
     0
 }
 
-/// rt_sigprocmask: SIGSYS stays deliverable, the program sees the mask that it asked for.
+/// rt_sigprocmask: SIGSYS stays deliverable, but the program sees the mask that it asked for.
 pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
@@ -137,7 +137,7 @@ pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// A SIGSYS that waited is sent again once the program does not block it any more.
+/// Resends a pending SIGSYS once the program does not block it any more.
 fn release_sigsys(context: &mut Context) {
     if context.mask & signal_bit(raw::SIGSYS) == 0
         && let Some(info) = context.pending_sigsys.take()
@@ -146,12 +146,12 @@ fn release_sigsys(context: &mut Context) {
     }
 }
 
-/// rt_sigpending: a SIGSYS that waits is pending too.
+/// rt_sigpending: reports a pending SIGSYS too.
 pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
     let ret = call::make(context, frame.rax, &args);
-    // The kernel writes as many bytes as it is asked for; the bit is in the fourth.
+    // The kernel writes as many bytes as asked for; the bit of SIGSYS is in the fourth.
     let at = args[0].wrapping_add(3);
     if ret == 0
         && args[1] > 3
@@ -164,13 +164,13 @@ pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// sigaltstack: the kernel's is ours, the program's is kept here.
+/// sigaltstack: the kernel has the agent's stack; the program's is kept here.
 pub fn sigaltstack(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
     context.phase = phase::IN_CALL;
     if sys::denies(needed::STACKS) {
-        // What the filter says to the program's own call; where it lets it through, ours is put back.
+        // Ask the filter, by the program's own call. If it succeeds, register our stack again.
         let ret = call::make(context, frame.rax, &args);
         if ret < 0 {
             exit(context, row, &args, ret);
@@ -219,7 +219,7 @@ fn set_altstack(context: &mut Context, mut asked: AltStack, rsp: u64) -> i64 {
     0
 }
 
-/// Calls that bring a mask of their own for as long as they wait.
+/// Calls that set a signal mask for as long as they wait.
 pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
     let args = frame.args();
@@ -264,8 +264,8 @@ pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
     ret
 }
 
-/// rt_sigreturn: the real one, on a copy of the program's frame that has our mask and alternate
-/// stack. The frame itself may be in memory that can only be read.
+/// rt_sigreturn: made on a copy of the program's frame that has the agent's mask and alternate
+/// stack. The frame itself may be in read-only memory.
 pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let row = enter(context, frame.rax, &args, 0);
@@ -275,7 +275,7 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     let Some(mut uc) = memory::read::<UContext>(context, frame.rsp) else {
         exit(context, row, &args, 0);
         context.slow = 0;
-        // SAFETY: the program's own mistake.
+        // SAFETY: the ucontext is unreadable, for which the kernel sends SIGSEGV.
         unsafe { entry::reenact_sigreturn(frame.rsp) }
     };
     let mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
@@ -283,7 +283,7 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     context.phase = phase::IN_CALL;
     context.mask = mask;
     release_sigsys(context);
-    // What the kernel would refuse changes nothing.
+    // Ignores errors, as the kernel does.
     set_altstack(context, uc.stack, frame.rsp);
     uc.stack = AltStack {
         sp: context.area().altstack_address(),
@@ -294,7 +294,7 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     uc.regs.rip = sites::real_address(uc.regs.rip);
     context.update_fault_safety();
     if context.held_frame != 0 {
-        // Where signals cannot be masked: first that one, then this call once more.
+        // Signals could not be masked: deliver this one first, then repeat the call.
         (context.mask, context.altstack) = context.before_return;
         waiting::leave_with_waiting(context, false);
     }
@@ -304,18 +304,18 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     unsafe { entry::reenact_sigreturn(&raw const uc as u64) }
 }
 
-/// A filter has answered rt_sigreturn, as any other call.
+/// Continues after a filter has answered rt_sigreturn, as after any other call.
 pub extern "C" fn on_refused(ret: i64) -> ! {
     let context = current();
     (context.mask, context.altstack) = context.before_return;
     context.phase = context.running;
     sys::set_mask(real_mask(context.mask));
-    // SAFETY: the frame of the call, which is complete.
+    // SAFETY: `frame` is the complete frame of the call.
     let frame = unsafe { &mut *context.frame };
     frame.rax = ret as u64;
     if context.held_frame != 0 {
         signals::deliver_held(context);
     }
-    // SAFETY: as above.
+    // SAFETY: the frame is complete and has the call's result.
     unsafe { entry::reenact_leave(frame) }
 }

@@ -1,21 +1,21 @@
-//! Signals: finish the call first, then deliver.
+//! Signals: the current call is finished first, then the signal is delivered.
 //!
 //! The agent is the kernel's handler for every signal that the program handles. It runs on the
-//! agent's alternate stack with everything masked, finds out where the signal hit, and either sets
-//! the interrupted state to one that the program could be in and delivers at once, or holds the
-//! kernel's frame until the current call is recorded:
+//! agent's alternate stack with everything masked, and checks where the signal hit. Then it either
+//! changes the interrupted state to one that the program could be in and delivers at once, or holds
+//! the kernel's frame until the current call is recorded:
 //!
 //! | where the signal hit | what happens |
 //! |---|---|
 //! | program code, or a stub | deliver |
-//! | agent, the call not made | forget the record, set the state to the call site, deliver |
-//! | at the call, the kernel wants it restarted | record that, set the state to the call site, deliver |
+//! | agent, the call not made | drop the record, set the state to the call site, deliver |
+//! | at the call, the kernel restarts it | record that, set the state to the call site, deliver |
 //! | agent, the call made but not recorded | hold; deliver with the state after the call |
 //! | agent, the call recorded | set the state to that after the call, deliver |
 //!
 //! *Deliver* builds the frame that the kernel would have built, on the stack that the kernel would
 //! have chosen, and leaves through the kernel's own frame into the handler. So no agent frame is
-//! ever left suspended, and handlers may jump away as they like.
+//! ever left suspended, and handlers may jump out as they like.
 
 use core::sync::atomic::Ordering;
 
@@ -32,24 +32,24 @@ use crate::stream::Stream;
 use crate::sys::needed;
 use crate::{call, clock, entry, entry_quiet, guards, sites, start, sys, tracing, waiting};
 
-/// Signals whose kernel handler is ours, whatever the program wants.
+/// Signals for which the agent is always the kernel's handler.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
 pub const SIG_DFL: u64 = 0;
 pub const SIG_IGN: u64 = 1;
 pub const SS_AUTODISARM: u32 = 1 << 31;
 
-/// The kernel's restart code for an interrupted call that is made again.
+/// The kernel's internal error for an interrupted call that is restarted.
 const ERESTARTSYS: i64 = 512;
 
-/// What the agent takes for the result of a call that a filter answers with SIGSYS.
+/// Error that the agent sees from a call that a filter answers with SIGSYS.
 const ENOSYS: i64 = 38;
 
-/// In place of a held frame: signals wait, blocked, for the end of the current call.
+/// Marker in `Context::held_frame`: signals are blocked until the end of the current call.
 const POSTPONED: u64 = 1;
 
-/// The kernel's handler for what the program handles. Returns 0 to leave through the frame, 1 to
-/// resume the agent's code and keep it, or the address of a handler that it is for as it is.
-/// `open`: signals are not masked, see [`waiting`].
+/// The kernel's handler for signals that the program handles. Returns 0 to leave through the frame,
+/// 1 to resume the agent's code and keep the frame, or the address of a program handler that takes
+/// the frame as it is. `open`: signals are not masked, see [`waiting`].
 pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, open: bool) -> u64 {
     let context = current();
     if !open && context.running == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
@@ -71,7 +71,7 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, op
     }
     if open && waiting::hit_a_handler(context, uc) {
         if signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip) {
-            // A call of our own.
+            // A filter refused a call of the agent itself.
             uc.regs.rax = -ENOSYS as u64;
         } else {
             waiting::add(context, signal, info, uc);
@@ -80,20 +80,20 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, op
     }
     let rip = uc.regs.rip;
     if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && code <= 0 && on_own_stack(context, uc) {
-        // Sent while another signal is being delivered: it waits until that is done.
+        // Sent while another signal is being delivered: resend it, to arrive after that.
         uc.sigmask |= signal_bit(signal);
         guards::queue_to_self(context, signal, core::ptr::from_ref(info) as u64);
         return 0;
     }
     let refused = signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip);
     if refused && start::in_agent_text(rip) {
-        // A filter refuses the call. For us it has failed; the handler sees its number as result.
+        // A filter refuses the call: the agent sees a failure, the handler the call number.
         context.trapped = Some(uc.regs.rax);
         context.call_mask = None;
         uc.regs.rax = -ENOSYS as u64;
     }
     if signal == raw::SIGSYS && !refused && context.mask & signal_bit(signal) != 0 {
-        // SAFETY: a siginfo of the kernel.
+        // SAFETY: the kernel's siginfo has 128 bytes.
         context.pending_sigsys =
             Some(unsafe { core::ptr::from_ref(info).cast::<[u64; 16]>().read() });
         return 0;
@@ -127,7 +127,7 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, op
             context.held_frame = core::ptr::from_ref(uc) as u64 - 8;
             context.held_signal = signal;
             context.update_fault_safety();
-            // A fault now would overwrite the frame that is held.
+            // Another fault now would overwrite the held frame.
             sys::set_mask(u64::MAX);
             return 1;
         } else if context.phase == phase::BEFORE {
@@ -149,7 +149,7 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, op
         return 0;
     }
     if open {
-        // Behind those that wait, for which there has been no chance yet.
+        // Behind the queued signals, which could not be delivered yet.
         waiting::add(context, signal, info, uc);
         waiting::deliver_waiting(uc);
     } else {
@@ -158,8 +158,8 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext, op
     0
 }
 
-/// A debugger has this thread run a function in the middle of a call: what hits it waits until the
-/// thread is back in that call, and the call has ended.
+/// Postpones a signal that hits while a debugger runs a function in the middle of a call: it is
+/// blocked until the thread is back in that call and the call has ended.
 #[cold]
 fn postpone(context: &mut Context, signal: u32, info: &[u8; 128], uc: &mut UContext) {
     uc.sigmask |= signal_bit(signal);
@@ -175,7 +175,7 @@ fn is_made_and_not_recorded(context: &Context, rip: u64) -> bool {
         || context.phase == phase::BEFORE && entry_quiet::has_made_native(rip)
 }
 
-/// The entry code has hardly begun: as if the program had not reached the call yet.
+/// Undoes the entry code: sets the state to that before the call.
 pub fn set_before_entry(context: &mut Context, uc: &mut UContext) {
     if uc.regs.rip >= entry::entry_switched() {
         uc.regs.rsp = context.app_rsp;
@@ -190,10 +190,10 @@ pub fn set_before_entry(context: &mut Context, uc: &mut UContext) {
 
 /// The machine code of `rdtsc`.
 const RDTSC: [u8; 2] = [0x0f, 0x31];
-/// The counter was forbidden since the thread's last look at what it may.
+/// Emulates `rdtsc` if the counter was forbidden since the thread last checked.
 #[cold]
 fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
-    // SAFETY: text of ours, which was about to be executed.
+    // SAFETY: agent text, which was about to be executed.
     if unsafe { (uc.regs.rip as *const [u8; 2]).read() } != RDTSC {
         return false;
     }
@@ -204,13 +204,13 @@ fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
     true
 }
 
-/// Whether the interrupted code was one of our handlers.
+/// Returns true if the interrupted code was one of the agent's handlers.
 pub fn on_own_stack(context: &Context, uc: &UContext) -> bool {
     let stack = context.area().altstack_address();
     (stack..stack + crate::context::ALTSTACK_BYTES as u64).contains(&uc.regs.rsp)
 }
 
-/// The call was not made: as if the program had not reached it.
+/// Undoes a call that was not made, as if the program had not reached it.
 fn undo(context: &mut Context) {
     if core::mem::take(&mut context.counted_early) {
         call::uncount(context);
@@ -226,7 +226,7 @@ fn undo(context: &mut Context) {
     }
 }
 
-/// The kernel was in the call and will have it made again after the handler.
+/// Records a call that the kernel has interrupted and restarts after the handler.
 fn restarted(context: &mut Context) {
     if context.exec_announced {
         crate::exec::cancel(context);
@@ -244,7 +244,7 @@ fn restarted(context: &mut Context) {
 }
 
 pub fn set_at_site(context: &mut Context, uc: &mut UContext) {
-    // SAFETY: the frame of the current call.
+    // SAFETY: `frame` is the frame of the current call.
     let frame = unsafe { &*context.frame };
     context.phase = context.running;
     set_from_frame(frame, uc, context.site);
@@ -255,12 +255,12 @@ pub fn set_at_site(context: &mut Context, uc: &mut UContext) {
 }
 
 pub fn set_after_call(context: &mut Context, uc: &mut UContext) {
-    // SAFETY: the frame of the current call.
+    // SAFETY: `frame` is the frame of the current call.
     let frame = unsafe { &*context.frame };
     context.phase = context.running;
     set_from_frame(frame, uc, context.site + 2);
     if context.running == phase::LEFT_ALONE {
-        // Nobody puts this right on the way back from the handler.
+        // The agent cannot correct this address on the way back from the handler.
         uc.regs.rip = sites::real_address(uc.regs.rip);
     }
     if let Some(number) = context.trapped.take() {
@@ -268,7 +268,7 @@ pub fn set_after_call(context: &mut Context, uc: &mut UContext) {
     }
 }
 
-/// The program's registers into the kernel's frame.
+/// Copies the program's registers into the kernel's frame.
 fn set_from_frame(frame: &Frame, uc: &mut UContext, rip: u64) {
     let regs = &mut uc.regs;
     regs.r8 = frame.r8;
@@ -304,7 +304,7 @@ fn set_from_frame(frame: &Frame, uc: &mut UContext, rip: u64) {
     }
 }
 
-/// At the end of a call: the signal that hit while it was being recorded.
+/// Delivers the signal that hit while a call was being recorded, at the end of that call.
 #[cold]
 pub fn deliver_held(context: &mut Context) {
     if context.held_frame == POSTPONED {
@@ -322,11 +322,11 @@ pub fn deliver_held(context: &mut Context) {
     leave_held(context, uc, info, base);
 }
 
-/// In the middle of a call that was not made: the signal that hit while the stream was changing.
+/// Undoes a call and delivers the signal that hit while the stream was being changed.
 #[cold]
 pub fn undo_and_deliver_held(context: &mut Context) {
     if context.held_frame == POSTPONED {
-        return; // until the call has ended
+        return; // blocked until the call has ended
     }
     if context.held_frame == waiting::SOME_WAIT {
         undo(context);
@@ -351,11 +351,11 @@ fn leave_held(context: &mut Context, uc: &mut UContext, info: &[u8; 128], base: 
     let signal = context.held_signal;
     deliver(context, signal, info, uc, base);
     let frame = core::ptr::from_mut(uc) as u64 - 8;
-    // SAFETY: the kernel's frame, now with the state to go on with.
+    // SAFETY: the kernel's frame now holds the state to continue with.
     unsafe { entry::reenact_leave_by_frame(frame) }
 }
 
-/// At the start of an image: what the program inherits for the signals that are always ours.
+/// At the start of an image, takes over the actions inherited for signals that are always ours.
 pub fn start_image(context: &mut Context) {
     let ignored = context.slot.map_or(0, |slot| slot.exec_ignored.load(Ordering::Relaxed));
     for signal in ALWAYS_OURS {
@@ -371,18 +371,18 @@ pub fn start_image(context: &mut Context) {
     }
 }
 
-/// Which of the signals that are always ours the program ignores: exec keeps that.
+/// Returns which of the signals that are always ours the program ignores; exec preserves that.
 pub fn ignored_by_program(context: &Context) -> u64 {
     let actions = context.process().actions.get();
     let ignores = |signal: &u32| {
-        // SAFETY: a word of the table.
+        // SAFETY: reads one word of the process's own table.
         unsafe { (*actions)[*signal as usize].handler == SIG_IGN }
     };
     ALWAYS_OURS.iter().filter(|signal| ignores(signal)).fold(0, |all, &s| all | signal_bit(s))
 }
 
-/// For a program that is not followed: the kernel itself ignores these from now on, or our
-/// handlers are back.
+/// For an exec that is not followed: makes the kernel ignore these signals (`over`), or reinstalls
+/// the agent's handlers.
 pub fn hand_over_ignored(context: &Context, over: bool) {
     if sys::denies(needed::ACTIONS) {
         return;
@@ -397,13 +397,13 @@ pub fn hand_over_ignored(context: &Context, over: bool) {
     }
 }
 
-/// Makes our handlers open, or lets the kernel mask signals for them again, as filters demand it.
+/// Switches between open and masking handlers, as the filters require.
 pub fn reinstall(context: &Context) {
     let process = context.process();
     let actions = process.actions.get();
     process.lock.with(|| {
         for signal in 1..=64 {
-            // SAFETY: under the lock.
+            // SAFETY: the table is accessed under its lock.
             let action = unsafe { &(*actions)[signal as usize] };
             if action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal) {
                 install_ours(signal, action);
@@ -412,22 +412,22 @@ pub fn reinstall(context: &Context) {
     });
 }
 
-/// In a child whose handlers the kernel has reset.
+/// Resets the actions of a child whose handlers the kernel has reset.
 pub fn clear_handlers(context: &mut Context) {
-    // SAFETY: the child's own table.
+    // SAFETY: the child has a table of its own.
     for action in unsafe { &mut *context.process().actions.get() } {
         let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
         *action = Action { handler, ..Action::default() };
     }
     if sys::is_quiet() {
-        return; // no calls of the child's raise SIGSYS, and a filter may forbid ours
+        return; // the child's calls raise no SIGSYS, and a filter may forbid ours
     }
     for signal in ALWAYS_OURS {
         install_ours(signal, &Action::default());
     }
 }
 
-/// Gives the kernel our alternate stack for this thread.
+/// Registers the agent's alternate stack for this thread with the kernel.
 pub fn install_altstack(context: &Context) {
     let stack = AltStack {
         sp: context.area().altstack_address(),
@@ -437,7 +437,7 @@ pub fn install_altstack(context: &Context) {
     sys::call(raw::__NR_sigaltstack, [&raw const stack as u64, 0, 0, 0, 0, 0]);
 }
 
-/// Whether any thread of this address space is in a slow call that returns to this site.
+/// Returns true if another thread is in a slow call that returns to this site.
 pub fn site_in_flight(site: u64, except: &Context) -> bool {
     let space = space();
     let used = space.areas_used.load(Ordering::Acquire) as usize;

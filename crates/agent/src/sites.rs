@@ -1,6 +1,6 @@
-//! Call sites: where SIGSYS comes from, and the stubs that replace it.
+//! Call sites: handles SIGSYS from unpatched sites, and patches sites to jump to stubs.
 //!
-//! A site that is met often is patched to jump to its stub, if the supervisor found it safe. A
+//! A site that is hit often is patched to jump to its stub, if the supervisor found that safe. A
 //! stub is 64 bytes near its site:
 //!
 //! ```text
@@ -8,13 +8,13 @@
 //! mov $site, %r11
 //! lea back(%rip), %rcx
 //! jmp *%gs:ENTRY             into the agent, which returns to `back`
-//! syscall                    for calls that pass the agent by, see `native`
+//! syscall                    for calls that bypass the agent, see `native`
 //! back: instructions that the jump replaced after the syscall
 //! jmp site + their end
 //! ```
 //!
-//! No thread returns to the bytes after a site that is patched there: while one is on its way to
-//! do so (`Context::slow_site`), the site is left alone.
+//! A site is not patched while a thread is on its way back to it (`Context::slow_site`): the thread
+//! would return into the patched bytes.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -27,10 +27,10 @@ use crate::deliver::{Registers, SYS_USER_DISPATCH, UContext, arch_of, is_at_call
 use crate::maps::{Known, Map};
 use crate::{entry, maps, profile, signals, start, sys};
 
-/// Sites that are remembered; those met later stay slow.
+/// Maximum number of sites remembered; later ones stay slow.
 const SITES: usize = 1024;
 const INDEX: usize = 2 * SITES;
-/// Places in the index that are tried for a site.
+/// Number of index entries tried for a site.
 const PROBES: usize = 32;
 /// Hits before a site is patched: a patch costs as much as a few slow calls.
 const HITS: u32 = 4;
@@ -38,39 +38,39 @@ const STUB_BYTES: u64 = 64;
 const JUMP_BYTES: u64 = 5;
 const AREA_BYTES: u64 = 64 << 10;
 const AREAS: usize = 64;
-/// Farthest distance of a stub, with room to spare below the reach of a jump.
+/// Maximum distance of a stub, with a margin below the reach of a jump.
 const REACH: u64 = (1 << 31) - (1 << 20);
 
 const READ_WRITE_EXEC: u64 = 7;
 const READ_EXEC: u64 = 5;
 pub const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
-/// A site that was met.
+/// A call site that was hit.
 pub struct Entry {
     site: AtomicU64,
     stub: AtomicU64,
     hits: AtomicU32,
-    /// Bytes from the site on that the jump replaced; 0: not patched over what follows.
+    /// Number of bytes from the site on that the jump replaced; 0: none.
     replaced: AtomicU32,
-    /// It is patched, or cannot be.
+    /// The site is patched, or must not be.
     settled: AtomicBool,
 }
 
-/// Memory for stubs.
+/// A memory area for stubs.
 pub struct StubArea {
     base: u64,
     used: u64,
 }
 
-/// All sites of an address space.
+/// All call sites of an address space.
 pub struct Sites {
-    /// Numbers of entries by hashes of their sites, plus one; 0: free.
+    /// Entry numbers plus one, by a hash of the site; 0: free.
     index: [AtomicU16; INDEX],
-    /// In the order of meeting, so that a short-lived program touches few pages.
+    /// In the order of first hits, so that a short-lived program touches few pages.
     entries: [Entry; SITES],
     used: AtomicU32,
     areas: [StubArea; AREAS],
-    /// What profiles know the program by that this image runs; 0: it has none.
+    /// The `program_id` of the program in this image; 0: none.
     pub program: u64,
 }
 
@@ -82,7 +82,7 @@ impl Sites {
     }
 }
 
-/// SIGSYS: a call from a site that is not patched, or a signal of the program's.
+/// Handles SIGSYS: a call from an unpatched site, or a signal for the program.
 pub extern "C" fn on_sigsys(signal: u32, info: &[u8; 128], uc: &mut UContext, open: bool) -> u64 {
     let dispatched = si_code(info) == SYS_USER_DISPATCH && is_at_call(info, uc.regs.rip);
     if !dispatched || start::in_agent_text(uc.regs.rip) {
@@ -91,20 +91,20 @@ pub extern "C" fn on_sigsys(signal: u32, info: &[u8; 128], uc: &mut UContext, op
     let context = current();
     let site = uc.regs.rip - 2;
     if context.running == phase::LEFT_ALONE {
-        // Since a moment ago: the call is made again, without us.
+        // The thread was just switched to bypass the agent: repeat the call that way.
         context.phase = phase::LEFT_ALONE;
         uc.regs.rip = site;
         return 0;
     }
     let mut back = site + 2;
-    // Not from the bytes at the site: another thread may have patched them meanwhile.
+    // Taken from siginfo, not from the code: another thread may have patched it meanwhile.
     let by_syscall = arch_of(info) == AUDIT_ARCH_X86_64;
     if !by_syscall {
         context.old_rcx = uc.regs.rcx;
         context.old_r11 = uc.regs.r11;
     } else if let Some(entry) = entry_for(site) {
-        // Said before the stub is looked for: whoever patches looks the other way round, so that
-        // one of us sees the other.
+        // Stored before the stub is loaded. A patching thread does it in the opposite order, so at
+        // least one of the two sees the other.
         context.slow_site.store(site, Ordering::SeqCst);
         let hits = entry.hits.fetch_add(1, Ordering::Relaxed) + 1;
         if hits == 1 {
@@ -126,14 +126,14 @@ pub extern "C" fn on_sigsys(signal: u32, info: &[u8; 128], uc: &mut UContext, op
     0
 }
 
-/// Where a site's entry may be noted in the index.
+/// Returns the index places that may refer to a site's entry.
 fn places(site: u64) -> impl Iterator<Item = &'static AtomicU16> {
     let index = &space().sites.index;
     let start = (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as usize;
     (start..start + PROBES).map(|at| &index[at % INDEX])
 }
 
-/// The entry that a place in the index leads to, unless that is free.
+/// Returns the entry that an index place refers to; `None` if the place is free.
 fn entry_at(place: &AtomicU16) -> Option<&'static Entry> {
     let number = usize::from(place.load(Ordering::Acquire)).checked_sub(1)?;
     space().sites.entries.get(number)
@@ -143,7 +143,7 @@ fn find(site: u64) -> Option<&'static Entry> {
     places(site).map_while(entry_at).find(|entry| entry.site.load(Ordering::Relaxed) == site)
 }
 
-/// The entry of a site, made if need be.
+/// Returns the entry of a site, creating it if necessary.
 fn entry_for(site: u64) -> Option<&'static Entry> {
     if let Some(entry) = find(site) {
         return Some(entry);
@@ -160,7 +160,7 @@ fn entry_for(site: u64) -> Option<&'static Entry> {
         if place.compare_exchange(0, number as u16 + 1, order.0, order.1).is_ok() {
             return Some(new);
         }
-        // Another thread may have met the same site meanwhile: its entry counts.
+        // Another thread may have added the same site meanwhile: use its entry.
         if let Some(entry) = entry_at(place)
             && entry.site.load(Ordering::Relaxed) == site
         {
@@ -171,7 +171,7 @@ fn entry_for(site: u64) -> Option<&'static Entry> {
     None
 }
 
-/// Patches a site if that is known to be safe and no thread is in its way.
+/// Patches a site if that is known to be safe and no thread is about to return to it.
 fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
     if sys::is_quiet() || space().patched_enough.load(Ordering::Relaxed) {
         return;
@@ -209,13 +209,13 @@ fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
     });
 }
 
-/// Patches sites of a mapping that nobody executes yet: nobody can be in the way.
+/// Patches sites of a mapping that no thread executes yet, so that none is in the way.
 pub fn patch_unused(map: &Map, known: impl Iterator<Item = Site> + Clone) {
     let space = space();
     let count = known.clone().count() as u64;
     space.lock.with(|| {
         let Some(first) = new_stubs(&mut space.sites.areas, map.start, count) else { return };
-        // Other processes may have added to what is known: there are no stubs for that.
+        // Other processes may have added sites to the profile since: there are no stubs for them.
         let mut stubs = (first..first + count * STUB_BYTES).step_by(STUB_BYTES as usize);
         let write = || {
             for known in known {
@@ -238,20 +238,20 @@ pub fn patch_unused(map: &Map, known: impl Iterator<Item = Site> + Clone) {
     });
 }
 
-/// Whether the bytes of a site that would change are those analysed, and a jump of five bytes lies
-/// in one cache line: then it is seen whole or not at all.
+/// Returns true if the bytes to change are as analysed, and the five bytes of the jump lie in one
+/// cache line: then a thread sees all of the jump or nothing.
 fn is_as_analysed(at: u64, known: &Site) -> bool {
     let len = usize::from(known.before) + usize::from(known.after).max(2);
-    // SAFETY: the bytes around a `syscall` instruction in mapped text.
+    // SAFETY: these bytes lie around a `syscall` instruction in mapped text.
     let now = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
     known.bytes.get(..len) == Some(now) && at % 64 <= 64 - JUMP_BYTES
 }
 
 impl Entry {
-    /// Writes the stub, which is writable now. From now on slow calls return through it; those
-    /// under way are waited for.
+    /// Writes the stub, which is writable now. New slow calls return through it; while older ones
+    /// are under way the site is not patched.
     fn give_stub(&self, stub: u64, site: u64, known: &Site) {
-        // SAFETY: a stub of ours that nobody uses yet.
+        // SAFETY: the stub is agent memory that no thread uses yet.
         unsafe { (stub as *mut [u8; 64]).write(stub_code(stub, site, known)) };
         let replaced = if known.before == 0 { u32::from(known.after) } else { 0 };
         self.replaced.store(replaced, Ordering::Relaxed);
@@ -259,7 +259,7 @@ impl Entry {
     }
 }
 
-/// Free stubs, one after the other, within reach of an address.
+/// Allocates contiguous stubs within reach of an address.
 fn new_stubs(areas: &mut [StubArea; AREAS], near: u64, count: u64) -> Option<u64> {
     for area in areas.iter_mut() {
         if area.base == 0 {
@@ -276,7 +276,7 @@ fn new_stubs(areas: &mut [StubArea; AREAS], near: u64, count: u64) -> Option<u64
     None
 }
 
-/// Executable memory within reach. Below the text: above it the heap may want to grow.
+/// Maps executable memory within reach: anywhere, or below `near`, as the heap may grow above it.
 fn map_near(near: u64) -> Option<u64> {
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS);
     let anywhere = sys::call(raw::__NR_mmap, [0, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]) as u64;
@@ -304,7 +304,7 @@ fn map_near(near: u64) -> Option<u64> {
     None
 }
 
-/// How far before `back` the jump into the agent begins.
+/// Distance from the start of the jump into the agent to `back`.
 const INTO_AGENT_BEFORE_BACK: u64 = 10;
 const BACK_AT: usize = 62;
 const SITE_AT: usize = 54;
@@ -344,8 +344,8 @@ fn stub_code(stub: u64, site: u64, known: &Site) -> [u8; 64] {
     code
 }
 
-/// What leads a stub into the agent becomes nothing: the `syscall` behind it is next. False: the system
-/// does not allow it.
+/// Replaces the jump into the agent in all stubs by a nop, so that the `syscall` behind it runs.
+/// Returns false if the system does not allow that.
 pub fn make_calls_in_stubs() -> bool {
     const NOTHING: u64 = u64::from_le_bytes([0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
     let space = space();
@@ -371,7 +371,7 @@ fn stub_back(stub: u64) -> u64 {
     stub + u64::from(unsafe { *((stub + BACK_AT as u64) as *const u8) })
 }
 
-/// Makes text writable for the time of some work. False: the system does not allow it.
+/// Makes text writable while `work` runs. Returns false if the system does not allow it.
 fn while_writable(at: u64, len: u64, work: impl FnOnce()) -> bool {
     let page = at & !4095;
     let pages = (at + len).next_multiple_of(4096) - page;
@@ -383,7 +383,7 @@ fn while_writable(at: u64, len: u64, work: impl FnOnce()) -> bool {
     allowed
 }
 
-/// Writes a jump that lies in one cache line with one store.
+/// Writes a jump that lies in one cache line with a single store.
 fn write_jump(at: u64, to: u64) {
     let distance = (to as i64 - (at + JUMP_BYTES) as i64) as i32;
     let mut jump = [0xe9; JUMP_BYTES as usize];
@@ -400,11 +400,11 @@ fn write_jump(at: u64, to: u64) {
     }
 }
 
-/// Registers that stand in a stub become what they would be at the original site.
+/// Replaces an address in a stub by the corresponding address at the original site.
 pub fn show_original(regs: &mut Registers) {
     let Some(stub) = stub_of(regs.rip) else { return };
     let offset = regs.rip - stub;
-    // SAFETY: a stub, which is never unmapped.
+    // SAFETY: the address is in a stub, and stubs are never unmapped.
     let (site, back, moved) = unsafe {
         let site = ((stub + SITE_AT as u64) as *const u64).read_unaligned();
         let back = u64::from(*((stub + BACK_AT as u64) as *const u8));
@@ -412,7 +412,7 @@ pub fn show_original(regs: &mut Registers) {
         (site, back, moved)
     };
     regs.rip = if offset < back {
-        // The number was loaded before the site or is loaded again there.
+        // The call number was loaded before the site, or is loaded again there.
         site
     } else {
         site + 2 + (offset - back).min(moved)
@@ -432,8 +432,8 @@ fn stub_of(address: u64) -> Option<u64> {
         .map(|area| area.base + (address - area.base) / STUB_BYTES * STUB_BYTES)
 }
 
-/// Where a thread must go on that is shown to be at this address: bytes after a patched site are
-/// in its stub.
+/// Inverse of `show_original`: returns where execution continues for an address that the program
+/// sees. Bytes after a patched site are in its stub.
 pub fn real_address(shown: u64) -> u64 {
     for back in 2..=16 {
         let Some(entry) = find(shown.wrapping_sub(back)) else { continue };
@@ -445,7 +445,7 @@ pub fn real_address(shown: u64) -> u64 {
     shown
 }
 
-/// The memory at this range is no longer what it was.
+/// Forgets the sites in a memory range that has changed.
 pub fn forget(from: u64, to: u64) {
     for entry in &space().sites.entries {
         let site = entry.site.load(Ordering::Relaxed);

@@ -1,13 +1,11 @@
 //! `--snapshot`: an existing file is stored whole before the first call that may change it.
 //!
-//! A short-lived thread with descriptors of its own reads the file, while its maker sleeps: nothing
-//! shows among the program's descriptors, no fork inherits one of ours, and closing ours does not
-//! take the process's record locks on the file away, as any close by the process itself would.
+//! A short-lived helper thread reads the file while its creator sleeps; see [`crate::helper`].
 //!
 //! Signals are blocked from before the first look until the call is recorded, so that no handler
-//! takes the call back with what was stored; a regular file does not make its opener wait. A file
-//! is marked as told after that: whoever finds the mark begins to write later than this call ended,
-//! and whoever finds none stores the file once more, which does no harm.
+//! undoes the call and what was stored. Opening a regular file does not block. The file is marked
+//! as stored after that: a thread that finds the mark begins to write after this call has ended. A
+//! thread that does not find it stores the file again, which is harmless.
 
 use core::sync::atomic::Ordering;
 
@@ -22,10 +20,10 @@ use crate::helper::{self, Helper};
 use crate::stream::Stream;
 use crate::{identity, sys};
 
-/// Places where a file's mark may stand.
+/// Number of table entries that may hold a file's mark.
 const PLACES: usize = 8;
 
-/// File systems whose files are views of the kernel, from linux/magic.h: to read them may do things.
+/// File systems that show kernel state, from linux/magic.h: reading may have side effects.
 const VIEWS: [i64; 13] = [
     0x9fa0,      // proc
     0x6265_6572, // sysfs
@@ -46,38 +44,38 @@ const VIEWS: [i64; 13] = [
 pub struct Target {
     pub dir: u64,
     pub path: u64,
-    /// The argument that the path is.
+    /// Index of the path argument.
     pub arg: u8,
     /// Flags of open.
     pub flags: u64,
-    /// How openat2 is to resolve the path; else 0.
+    /// Resolve flags of openat2; else 0.
     pub resolve: u64,
 }
 
-/// What to do when the call is recorded.
+/// Work to do after the call is recorded.
 pub struct Begun {
-    /// The file to be marked; 0: none.
+    /// Key of the file to mark; 0: none.
     key: u64,
-    /// There was none, so the call may make one that need not be stored later.
+    /// The file did not exist: if the call creates it, it need not be stored later.
     is_new: bool,
-    /// The mask to go back to.
+    /// Signal mask to restore.
     mask: Option<u64>,
 }
 
 impl Begun {
-    /// Whether the file was identified.
+    /// Returns true if the file's identity was recorded.
     pub fn has_told(&self) -> bool {
         self.key != 0
     }
 }
 
-/// Whether files are stored at all.
+/// Returns true if files are to be stored at all.
 #[inline(always)]
 pub fn is_on(context: &Context) -> bool {
     context.arena.is_some_and(|arena| arena.control().snapshot.load(Ordering::Relaxed) != 0)
 }
 
-/// Whether files are stored that a call with these flags of open changes.
+/// Returns true if files that are opened with these flags are to be stored.
 #[inline(always)]
 pub fn is_wanted(context: &Context, flags: u64) -> bool {
     is_on(context)
@@ -85,7 +83,7 @@ pub fn is_wanted(context: &Context, flags: u64) -> bool {
         && flags & u64::from(raw::O_WRONLY | raw::O_RDWR | raw::O_TRUNC) != 0
 }
 
-/// Before a call that may change a file: stores the file, if it was not stored yet.
+/// Before a call that may change a file: stores the file, unless that was done already.
 #[cold]
 #[inline(never)]
 pub fn before(context: &mut Context, target: &Target) -> Begun {
@@ -100,7 +98,7 @@ pub fn before(context: &mut Context, target: &Target) -> Begun {
         return Begun { key: 0, is_new: false, mask: None };
     }
     let mask = sys::set_mask(mask_all(context));
-    // What cannot be masked is held until the call is recorded.
+    // Signals that cannot be masked are held until the call is recorded.
     context.phase = phase::IN_CALL;
     identity::record(context, target.arg, &stat);
     store(context, target, &stat);
@@ -108,7 +106,7 @@ pub fn before(context: &mut Context, target: &Target) -> Begun {
     Begun { key, is_new: false, mask: Some(mask) }
 }
 
-/// After the call is recorded.
+/// After the call is recorded: marks the file and restores the signal mask.
 #[cold]
 #[inline(never)]
 pub fn after(context: &mut Context, begun: &Begun, ret: i64) {
@@ -156,20 +154,20 @@ fn mark(context: &Context, key: u64) {
     places[(key >> 8) as usize % PLACES].store(key, Ordering::Relaxed);
 }
 
-/// What the helper is to do, and what came of it.
+/// Argument and result of the helper.
 #[repr(C)]
 struct Job<'a> {
     target: &'a Target,
     stat: &'a raw::stat,
-    /// Where in the file to read, how much, and where to put it.
+    /// Offset in the file, number of bytes to read, and where to put them.
     offset: u64,
     len: u64,
     to: u64,
-    /// Bytes read; `None`: it could not be done.
+    /// Number of bytes read; `None` if reading failed.
     read: Option<u64>,
 }
 
-/// Writes the records of a file's content, one for each window.
+/// Records the content of a file, one record for each window.
 fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
     let size = stat.st_size as u64;
     if size == 0 {
@@ -202,9 +200,9 @@ fn head(target: &Target, offset: u64, flags: u8) -> u64 {
     Header::new(RecordKind::Data, target.arg, window, c).to_word()
 }
 
-/// In the helper: leaves the program's descriptors behind, opens the file and reads.
+/// Runs in the helper: leaves the program's descriptors behind, opens the file and reads.
 extern "C" fn read_window(job: u64) {
-    // SAFETY: the maker sleeps, and has lent us this.
+    // SAFETY: the creator sleeps while the helper uses this.
     let job = unsafe { &mut *(job as *mut Job<'_>) };
     let Target { dir, path, .. } = *job.target;
     let has_dir = dir as u32 != raw::AT_FDCWD as u32;
@@ -213,7 +211,7 @@ extern "C" fn read_window(job: u64) {
         return;
     }
     let fd = open(job.target, dir, path, u64::from(raw::O_NOATIME));
-    // Only a file's owner may ask for that.
+    // Only the owner of a file may ask for O_NOATIME.
     let fd = if fd < 0 { open(job.target, dir, path, 0) } else { fd };
     if fd < 0 {
         return;
@@ -243,13 +241,13 @@ fn is_same_file(fd: u64, stat: &raw::stat) -> bool {
 }
 
 fn is_view(fd: u64) -> bool {
-    // SAFETY: plain numbers.
+    // SAFETY: `statfs` consists of integers, for which zero is a valid value.
     let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
     sys::call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0
         || VIEWS.contains(&(stat.f_type as i64))
 }
 
-/// Fills the window, up to the end of the file.
+/// Fills the window, or reads up to the end of the file.
 fn read(fd: u64, job: &Job<'_>) -> Option<u64> {
     let mut done = 0;
     while done < job.len {

@@ -1,4 +1,4 @@
-//! The agent's start in a new image.
+//! Starts the agent in a new image.
 
 use core::sync::atomic::Ordering;
 
@@ -12,42 +12,42 @@ use crate::maps::Map;
 use crate::stream::Stream;
 use crate::{clock, entry, maps, memory, own_gs, profile, signals, sys, tasks, users};
 
-/// Room for stage 2 with its parameters, and where below the stack the supervisor puts it.
+/// Size of stage 2 with its parameters, and its distance below the stack pointer.
 pub const STAGE2_ROOM: usize = 1536;
 pub const STAGE2_BELOW: usize = 2048;
 
 /// The kernel's limit for one argument of exec.
 const ARGUMENT_MAX: u64 = 128 << 10;
 
-/// Mappings that the supervisor tells at a start: the program and its interpreter.
+/// Maximum number of mappings passed by the supervisor: the program and its interpreter.
 pub const MAPS_MAX: usize = 4;
-/// Room for the bytes that stage 1 overwrites.
+/// Maximum number of bytes that stage 1 overwrites.
 pub const SAVED_MAX: usize = 64;
 
-/// What the supervisor passes behind stage 2, in this order.
+/// Parameters that the supervisor places behind stage 2, in this order.
 #[repr(C)]
 pub struct Parameters {
     pub image_shm: u64,
     pub catalog_shm: u64,
     pub arena_shm: u64,
-    /// Bytes of the image, and of the image with its private memory.
+    /// Size of the image, and of the image with its private memory.
     pub image_len: u64,
     pub total_len: u64,
     /// Offset of `reenact_start` in the image.
     pub start: u64,
     pub slot: u64,
-    /// The arena's size, which is not asked of the arena itself.
+    /// Number of pool chunks; not read from the arena, which programs can write.
     pub pool_chunks: u64,
-    /// The program's entry point and the pages that stage 1 lies in.
+    /// The program's entry point, and the pages that hold stage 1.
     pub entry: u64,
     pub page: u64,
     pub page_len: u64,
     pub page_prot: u64,
     pub stage1_len: u64,
-    /// Where segments cannot be attached by id: bytes of an arena that comes as a descriptor, with
-    /// another one of the image and the catalog behind it. Else 0.
+    /// If segments cannot be attached by id: size of the arena, which comes as a descriptor
+    /// together with another one for image and catalog. Otherwise 0.
     pub arena_len: u64,
-    /// Where stage 2 has mapped arena and catalog then.
+    /// Addresses at which stage 2 has mapped arena and catalog in that case.
     pub arena_at: u64,
     pub catalog_at: u64,
     pub maps: [Map; MAPS_MAX],
@@ -60,7 +60,7 @@ const SHM_RDONLY: u32 = 0o10000;
 /// From asm/prctl.h.
 pub const ARCH_SET_GS: u32 = 0x1001;
 pub const ARCH_GET_GS: u32 = 0x1004;
-/// In AT_HWCAP2: the instructions that set `%gs` without a system call.
+/// Bit of AT_HWCAP2: `%gs` can be set without a system call.
 const HWCAP2_FSGSBASE: u64 = 1 << 1;
 const AT_HWCAP2: u64 = 26;
 const AT_ENTRY: u64 = 9;
@@ -74,8 +74,8 @@ pub fn in_agent_text(address: u64) -> bool {
     (start..end).contains(&address)
 }
 
-/// From now on every system call from outside the agent's text raises SIGSYS in this thread, while
-/// its program runs.
+/// Makes the kernel raise SIGSYS for every system call of this thread from outside the agent's
+/// text, while the program runs.
 pub fn arm_dispatch(context: &Context) {
     let (start, end) = text();
     let op = u64::from(linux_raw_sys::prctl::PR_SET_SYSCALL_USER_DISPATCH);
@@ -87,7 +87,7 @@ pub fn arm_dispatch(context: &Context) {
 pub fn point_gs_to(context: &Context) {
     let base = context.this as u64;
     if space().can_write_gs {
-        // SAFETY: the processor and the kernel allow it; `%gs` is ours.
+        // SAFETY: the processor and the kernel allow it; `%gs` belongs to the agent.
         unsafe { core::arch::asm!("wrgsbase {}", in(reg) base, options(nostack)) };
     } else {
         sys::call(raw::__NR_arch_prctl, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
@@ -105,7 +105,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.tid = sys::gettid();
     context.process().pid = sys::getpid();
     context.tgid = context.process().pid;
-    // Whatever comes, the program starts with the entry point that it had.
+    // Whatever fails later, the program starts with its original entry point.
     restore_entry(parameters);
     let program_entry = parameters.entry;
     let attached = |mapped: u64, id: u64, flags: u32| match mapped {
@@ -117,7 +117,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     if arena_at < 0 || catalog_at < 0 || parameters.slot as usize >= SLOTS {
         return program_entry;
     }
-    // SAFETY: the arena of this recording, whose size the supervisor tells.
+    // SAFETY: this is the arena of the recording; the supervisor has passed its size.
     let arena = unsafe { Arena::at(arena_at as *mut u8, parameters.pool_chunks as usize) };
     if arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC || arena.recorder_lost() {
         return program_entry;
@@ -174,9 +174,9 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     program_entry
 }
 
-/// A value of the auxiliary vector, which the kernel has just put onto the program's stack.
+/// Returns a value of the auxiliary vector, which the kernel has put on the program's stack.
 fn auxiliary(stack: u64, kind: u64) -> Option<u64> {
-    // SAFETY: argc, argv, NULL, envp, NULL, auxv, as the kernel lays them out.
+    // SAFETY: the kernel has laid out argc, argv, NULL, envp, NULL and auxv at `stack`.
     unsafe {
         let words = stack as *const u64;
         let mut at = words.add(words.read() as usize + 2);
@@ -203,14 +203,14 @@ fn current_mask() -> u64 {
 fn restore_entry(parameters: &Parameters) {
     let len = (parameters.stage1_len as usize).min(SAVED_MAX);
     sys::protect(parameters.page, parameters.page_len, 7);
-    // SAFETY: the pages were just made writable; stage 1 has done its work.
+    // SAFETY: the pages were just made writable; stage 1 does not run again.
     unsafe {
         core::ptr::copy_nonoverlapping(parameters.saved.as_ptr(), parameters.entry as *mut u8, len);
     }
     sys::protect(parameters.page, parameters.page_len, parameters.page_prot);
 }
 
-/// The IMAGE record with arguments, environment and auxiliary vector.
+/// Writes the IMAGE record with arguments, environment and auxiliary vector.
 fn record_image(context: &mut Context, stack: u64) {
     let tid = context.tid;
     let head = Header::new(RecordKind::Image, 0, 0, tid).to_word();
@@ -234,7 +234,7 @@ fn record_image(context: &mut Context, stack: u64) {
     Stream::publish(context);
 }
 
-/// The strings that an array of pointers leads to: they lie one after the other.
+/// Records the strings of an array of pointers: they lie one after the other.
 fn record_strings(context: &mut Context, array: u64, what: u8) {
     let Some(first) = memory::read::<u64>(context, array).filter(|&p| p != 0) else { return };
     let mut at = array;

@@ -1,9 +1,9 @@
-//! /proc/PID/status of our own threads: the kernel writes its own masks there, the program is to
-//! read those that it believes in.
+//! /proc/PID/status of our own threads: replaces the kernel's signal masks by those that the
+//! program has set.
 //!
-//! A file that begins with `Name:` and lies on a proc file system is read along, line by line,
-//! whatever the pieces in which the program reads it, and the digits of its masks are corrected
-//! in the program's buffers. Its length does not change.
+//! A file on a proc file system that begins with `Name:` is parsed as the program reads it, in
+//! pieces of any size. The digits of its masks are corrected in the program's buffers. The length
+//! of the file does not change.
 
 use core::sync::atomic::Ordering;
 
@@ -14,24 +14,24 @@ use crate::context::{AREAS, Context, Frame, ThreadArea, area, signal_bit, space}
 use crate::signals::{ALWAYS_OURS, SIG_IGN};
 use crate::{memory, sys};
 
-/// What the file begins with.
+/// First bytes of the file.
 const BEGINNING: &[u8; 6] = b"Name:\t";
 const PROC_MAGIC: i64 = 0x9fa0;
-/// Files that are read along at the same time.
+/// Maximum number of files tracked at the same time.
 const FILES: usize = 4;
-/// Bytes that are looked at in one go.
+/// Number of bytes processed at once.
 const PIECE: usize = 256;
-/// Bytes of a line that tell what it is about.
+/// Bytes of a line's title.
 const TITLE: usize = 8;
 /// Digits of a mask.
 const DIGITS: usize = 16;
-/// Buffers of a vector that are looked at.
+/// Maximum number of buffers processed in a vector.
 const BUFFERS_MAX: u64 = 1024;
 
 /// Status files that are being read.
 pub struct Files {
     list: [File; FILES],
-    /// The entry that was taken last; 0 while there are none.
+    /// Entry that was used last, counted from 1; 0: none.
     newest: usize,
 }
 
@@ -39,23 +39,23 @@ pub struct Files {
 struct File {
     /// The descriptor + 1; 0: free.
     fd: u64,
-    /// Up to where it was read.
+    /// Offset up to which it was read.
     position: u64,
     line: Line,
 }
 
-/// How far a file was read: its current line, and whose file it is.
+/// State of parsing a file: its current line, and the thread that the file is about.
 #[derive(Clone, Copy, Default)]
 struct Line {
     title: [u8; TITLE],
     column: usize,
-    /// The last number of the line.
+    /// Last number in the line.
     number: u32,
     pid: u32,
     tid: u32,
 }
 
-/// read, pread, readv and their relatives.
+/// Handles read, pread, readv and related calls.
 #[inline(always)]
 pub fn read_call(context: &mut Context, frame: &mut Frame) -> i64 {
     let nr = frame.rax;
@@ -88,14 +88,14 @@ fn begins_like_one(context: &Context, nr: u32, at: u64, len: u64) -> bool {
     if len >= 8 && !is_vector(nr) {
         word = memory::read_word(context, start).unwrap_or(0).to_le_bytes();
     } else {
-        // SAFETY: room for eight bytes.
+        // SAFETY: `word` has room for eight bytes.
         unsafe { memory::copy(context, word.as_mut_ptr(), start, len.min(8)) };
     }
     let len = LEN.min(len as usize);
     word[..len] == BEGINNING[..len]
 }
 
-/// Corrects what was just read, if it is part of a status file of ours.
+/// Corrects data that was just read, if it is part of a status file of this process.
 #[cold]
 fn correct(context: &mut Context, nr: u32, args: &[u64; 6], read: u64) {
     let fd = args[0] & 0xffff_ffff;
@@ -149,7 +149,7 @@ impl Files {
     }
 }
 
-/// The state of reading at a place that the program has jumped to.
+/// Parses the file again up to the offset that the program has moved to.
 fn read_again(context: &Context, fd: u64, to: u64) -> Line {
     let mut line = Line::default();
     let mut piece = [0u8; PIECE];
@@ -173,7 +173,7 @@ fn correct_buffer(context: &Context, line: &mut Line, at: u64, len: u64) {
     let mut done = 0;
     while done < len {
         let wanted = (len - done).min(PIECE as u64) as usize;
-        // SAFETY: the piece has that much room.
+        // SAFETY: the piece has room for `wanted` bytes.
         if unsafe { memory::copy(context, piece.as_mut_ptr(), at + done, wanted as u64) } != 0 {
             return;
         }
@@ -191,11 +191,11 @@ fn correct_buffer(context: &Context, line: &mut Line, at: u64, len: u64) {
 }
 
 impl Line {
-    /// Takes the next byte of the file and gives the one that the program is to see.
+    /// Processes the next byte of the file and returns the byte that the program is to see.
     fn next(&mut self, context: &Context, byte: u8) -> u8 {
         if byte == b'\n' {
             match &self.title {
-                // The last number of these is that of the innermost namespace.
+                // In these lines, the last number is that of the innermost namespace.
                 title if title.starts_with(b"Tgid:") || title.starts_with(b"NStgid:") => {
                     self.pid = self.number;
                 }
@@ -235,14 +235,14 @@ impl Line {
     }
 }
 
-/// What is wrong with a mask of the kernel's.
+/// Bits to clear and to set in a mask of the kernel.
 struct Correction {
     clear: u64,
     set: u64,
 }
 
 impl Correction {
-    /// For the line of that title in the file of a thread of this process.
+    /// Returns the correction for a line with this title, in the file of a thread of this process.
     fn of(title: &[u8; TITLE], context: &Context, tid: u32) -> Option<Correction> {
         let ours = ALWAYS_OURS.iter().fold(0, |all, &signal| all | signal_bit(signal));
         match title {
@@ -270,20 +270,20 @@ impl Correction {
     }
 }
 
-/// Those of the signals that are always ours whose handler the program has set to such a one.
+/// Returns those of the always-handled signals whose handler in the program satisfies `such`.
 fn handled(context: &Context, such: impl Fn(u64) -> bool) -> u64 {
     let process = context.process();
     let actions = process.actions.get();
     process.lock.with(|| {
         let signals = ALWAYS_OURS.iter();
-        // SAFETY: under the lock.
+        // SAFETY: the table is accessed under its lock.
         let chosen =
             signals.filter(|signal| such(unsafe { (*actions)[**signal as usize].handler }));
         chosen.fold(0, |all, &signal| all | signal_bit(signal))
     })
 }
 
-/// A thread of this process.
+/// Finds a thread of this process.
 fn thread(context: &Context, tid: u32) -> Option<&'static Context> {
     let space = space();
     let used = space.areas_used.load(Ordering::Acquire) as usize;

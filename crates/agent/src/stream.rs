@@ -1,8 +1,8 @@
-//! The writing end of a thread's stream: words and bytes into chunks of the arena.
+//! The writing end of a thread's stream: puts words and bytes into chunks of the arena.
 //!
-//! What is written becomes visible with `publish`, once per record. At the end of a chunk what is
-//! there is published whether the record is whole or not, so that unpublished bytes are always in
-//! the current chunk and forgetting them is a matter of resetting one pointer.
+//! Data becomes visible with `publish`, once per record. At the end of a chunk everything written
+//! so far is published, even a partial record. So unpublished bytes are always in the current
+//! chunk, and dropping them only resets one pointer.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -12,35 +12,35 @@ use ring::{POOL_BYTES, QUEUE, SLOTS};
 use crate::context::{Context, NO_CALL, phase};
 use crate::{clock, memory, signals, sys};
 
-/// Unread bytes at which the recorder is woken.
+/// Number of unread bytes at which the recorder is woken.
 const WAKE_BYTES: u64 = 512 << 10;
-/// Words of the longest ENTER record.
+/// Number of words in the longest ENTER record.
 const ENTER_WORDS_MAX: usize = 9;
-/// Longest wait before looking whether the recorder still lives.
+/// Longest wait before checking whether the recorder still lives.
 const ROOM_WAIT_NS: u64 = 20_000_000;
 
-/// The current chunk.
+/// Write position in the current chunk.
 #[repr(C)]
 pub struct Stream {
-    /// Where the next byte goes.
+    /// Address of the next byte to write.
     pub cur: *mut u8,
     /// End of the chunk.
     end: *mut u8,
-    /// First byte of the chunk and its position in the stream.
+    /// Start of the chunk, and its position in the stream.
     base: *mut u8,
     base_pos: u64,
     /// Position up to which the recorder may read.
     published: u64,
-    /// Where the record being written begins and ends.
+    /// Start and end of the last record that may span chunks.
     record_start: u64,
     record_end: u64,
-    /// Time waited that no record tells yet.
+    /// Waiting time not yet in a STALL record.
     stalled_ns: u64,
 }
 
 impl Stream {
-    /// Goes on where the slot's stream stands. Where that makes no sense nothing is recorded:
-    /// others may have written over the slot.
+    /// Continues the slot's stream. If the state of the slot is inconsistent, because a program
+    /// wrote over it, nothing is recorded.
     pub fn open(context: &mut Context) {
         context.silent |= Self::try_open(context).is_none();
     }
@@ -57,7 +57,7 @@ impl Stream {
         let published = slot.published.load(Ordering::Relaxed);
         let base_pos = slot.chunk_start.load(Ordering::Relaxed);
         let done = published.checked_sub(base_pos).filter(|&done| done <= len as u64)?;
-        // SAFETY: within the chunk.
+        // SAFETY: `done` is at most `len`, the chunk's length.
         let (cur, end) = unsafe { (base.add(done as usize), base.add(len)) };
         context.stream = Stream {
             cur,
@@ -80,7 +80,7 @@ impl Stream {
         self.end as usize - self.cur as usize
     }
 
-    /// Makes everything written so far visible.
+    /// Makes everything written so far visible to the recorder.
     #[inline(always)]
     pub fn publish(context: &mut Context) {
         let position = context.stream.position();
@@ -90,18 +90,18 @@ impl Stream {
         }
     }
 
-    /// Begins a record of that many bytes in all that may not fit its chunk.
+    /// Begins a record of `bytes` bytes that may not fit into the current chunk.
     fn begin(&mut self, bytes: u64) {
         let start = self.position();
-        // In this order: a signal in between must not see an end without a beginning.
+        // In this order: a signal in between must not see the new end with the old start.
         self.record_start = start;
         compiler_fence(Ordering::SeqCst);
         self.record_end = start + bytes;
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Writes a whole record made of words: one by one, for words that were just put together
-    /// could not be read again in pairs without waiting for the store buffer.
+    /// Writes a whole record of words, one at a time: wider loads of words just computed would wait
+    /// for the store buffer.
     #[inline(always)]
     pub fn record(context: &mut Context, words: &[u64]) {
         if context.stream.room() >= size_of_val(words) {
@@ -119,8 +119,8 @@ impl Stream {
         }
     }
 
-    /// Writes an ENTER record with the first `nargs` arguments; those behind them may be written
-    /// too, and are overwritten by the next record: no loop, no branch on their number.
+    /// Writes an ENTER record with the first `nargs` arguments. All six are written, and the next
+    /// record overwrites the rest: this saves a loop and a branch.
     #[inline(always)]
     pub fn enter_record(context: &mut Context, head: u64, tsc: u64, args: &[u64; 6], nargs: usize) {
         if context.stream.room() >= ENTER_WORDS_MAX * size_of::<u64>() {
@@ -131,14 +131,14 @@ impl Stream {
                 // SAFETY: there is room for all words; chunks are 8-byte aligned.
                 unsafe { to.add(at).write_volatile(word) };
             }
-            // SAFETY: as above.
+            // SAFETY: the new position is within the room checked above.
             context.stream.cur = unsafe { to.add(3 + nargs).cast() };
         } else {
             Self::enter_over_chunks(context, head, tsc, args, nargs);
         }
     }
 
-    /// Not in memory before: the words of the usual case then stay in registers.
+    /// Builds the words here, so that in the usual case they stay in registers.
     #[cold]
     #[inline(never)]
     fn enter_over_chunks(
@@ -153,7 +153,7 @@ impl Stream {
         Self::record_over_chunks(context, &words[..3 + nargs.min(6)]);
     }
 
-    /// Writes a record of three words, as most are.
+    /// Writes a record of three words, the most common size.
     #[inline(always)]
     pub fn short_record(context: &mut Context, head: u64, first: u64, second: u64) {
         if context.stream.room() >= 3 * size_of::<u64>() {
@@ -183,7 +183,7 @@ impl Stream {
         Self::words_over_chunks(context, words);
     }
 
-    /// Words of a record that was begun.
+    /// Writes words of a record started with `begin`.
     fn words_over_chunks(context: &mut Context, words: &[u64]) {
         for &word in words {
             if context.stream.room() == 0 && !Self::next_chunk(context) {
@@ -197,8 +197,8 @@ impl Stream {
         }
     }
 
-    /// Writes a record whose head is `words` (the second holds the true length, the third the
-    /// stored length, the first's top byte the flags of DATA) and whose tail is program memory.
+    /// Writes a record with the head `words` and a tail of program memory. The second word is the
+    /// true length, the third the stored length; the top byte of the first holds the DATA flags.
     pub fn record_with_bytes(context: &mut Context, words: &[u64], from: u64, len: u64) {
         let padded = len.next_multiple_of(8);
         let head = size_of_val(words);
@@ -217,7 +217,7 @@ impl Stream {
                 memory::copy(context, body, from, len)
             };
             if missing == 0 {
-                // SAFETY: as above.
+                // SAFETY: there is room for the head and the padded bytes.
                 context.stream.cur = unsafe { start.add(head + padded as usize) };
             } else {
                 memory::note_fault(context, words);
@@ -249,7 +249,7 @@ impl Stream {
         }
     }
 
-    /// Goes on in another chunk, waiting for one if need be. False: nothing is recorded any more.
+    /// Switches to another chunk, waiting if necessary. Returns false if recording has ended.
     #[cold]
     #[inline(never)]
     pub fn next_chunk(context: &mut Context) -> bool {
@@ -333,7 +333,7 @@ impl Stream {
         true
     }
 
-    /// Writes a STALL record for time that was waited since the last one.
+    /// Writes a STALL record for the time waited since the last one.
     pub fn tell_stalls(context: &mut Context) {
         let ns = core::mem::take(&mut context.stream.stalled_ns);
         if ns != 0 {
@@ -347,12 +347,12 @@ impl Stream {
         self.stalled_ns != 0
     }
 
-    /// Forgets what is not published. A record that is published in part is completed with zeros,
-    /// and a call of which anything is published is called off.
+    /// Drops unpublished data. A partly published record is completed with zeros, and a partly
+    /// published call is marked as abandoned.
     pub fn undo(context: &mut Context) {
         let stream = &mut context.stream;
         let back = (stream.published - stream.base_pos) as usize;
-        // SAFETY: what is not published is in the current chunk.
+        // SAFETY: unpublished bytes are in the current chunk.
         stream.cur = unsafe { stream.base.add(back) };
         let in_part = stream.record_start < stream.published;
         while in_part && context.stream.position() < context.stream.record_end {
@@ -387,8 +387,9 @@ pub fn wake_recorder(context: &Context) {
     }
 }
 
-/// Whether the slot is another thread's by now, or nobody's: the recorder took this one for dead, or
-/// a program has written over the arena. Then nobody reads what it writes, and nobody answers.
+/// Returns true if the slot no longer belongs to this thread: the recorder took the thread for
+/// dead, or a program wrote over the arena. Then its records are not read and its requests not
+/// answered.
 #[cold]
 pub fn is_disowned(context: &mut Context) -> bool {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };

@@ -7,7 +7,7 @@ use linux_raw_sys::general as raw;
 
 use crate::context::current;
 
-/// A system call of the agent's own: not recorded, and allowed because it comes from agent text.
+/// Makes a system call of the agent: not recorded, and not intercepted because it is in agent text.
 #[inline(always)]
 pub fn call(nr: u32, args: [u64; 6]) -> i64 {
     let result: i64;
@@ -30,9 +30,9 @@ pub fn call(nr: u32, args: [u64; 6]) -> i64 {
     result
 }
 
-/// What the agent needs and a filter of the program's may deny. It might kill the program for a call
-/// that this does not make itself: where anything is denied, the agent is *quiet* and makes none but
-/// those that stand for the program's own, and those that are known to be let through.
+/// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
+/// for a call that the program itself never makes. So if any bit is set, the agent is *quiet*: it
+/// makes only the program's own calls, and calls known to be allowed.
 pub mod needed {
     /// rt_sigprocmask.
     pub const MASKS: u32 = 1;
@@ -46,7 +46,7 @@ pub mod needed {
     pub const ALL: u32 = (1 << 5) - 1;
 }
 
-/// Whether the filters of this process deny any of these: [`needed`] bits.
+/// Returns true if the filters of this process deny any of these [`needed`] bits.
 pub fn denies(what: u32) -> bool {
     current().process().denied.load(Ordering::Relaxed) & what != 0
 }
@@ -55,7 +55,7 @@ pub fn is_quiet() -> bool {
     denies(needed::ALL)
 }
 
-/// Looks at a word that are worth a short wait without a call.
+/// Spin iterations before giving up when no futex call may be made.
 const QUIET_SPINS: u32 = 10_000;
 
 pub fn getpid() -> u32 {
@@ -66,7 +66,7 @@ pub fn gettid() -> u32 {
     call(raw::__NR_gettid, [0; 6]) as u32
 }
 
-/// A number in decimal.
+/// Formats a number in decimal.
 pub fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     let mut first = digits.len();
     let mut left = number;
@@ -80,7 +80,7 @@ pub fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     }
 }
 
-/// Sets the thread's signal mask and returns the old one.
+/// Sets the thread's signal mask and returns the old one. Does nothing if a filter denies that.
 pub fn set_mask(mask: u64) -> u64 {
     if denies(needed::MASKS) {
         return mask;
@@ -88,7 +88,7 @@ pub fn set_mask(mask: u64) -> u64 {
     set_mask_whatever(mask)
 }
 
-/// The same, while it is allowed still.
+/// Sets the signal mask without asking `denies`, at a time when no filter can object.
 pub fn set_mask_whatever(mask: u64) -> u64 {
     let mut old = 0u64;
     let how = u64::from(raw::SIG_SETMASK);
@@ -96,7 +96,7 @@ pub fn set_mask_whatever(mask: u64) -> u64 {
     old
 }
 
-/// Waits while the word has this value, for at most that long.
+/// Waits while the word has this value, for at most `timeout_ns`.
 pub fn futex_wait(word: &AtomicU32, value: u32, timeout_ns: u64) {
     if is_quiet() {
         for _ in 0..QUIET_SPINS {
@@ -120,13 +120,13 @@ pub fn futex_wait(word: &AtomicU32, value: u32, timeout_ns: u64) {
 
 pub fn futex_wake(word: &AtomicU32) {
     if is_quiet() {
-        return; // the recorder looks by itself from time to time
+        return; // the recorder polls from time to time
     }
     let op = u64::from(raw::FUTEX_WAKE);
     call(raw::__NR_futex, [word.as_ptr() as u64, op, i32::MAX as u64, 0, 0, 0]);
 }
 
-/// Private anonymous memory, or `None` when there is none.
+/// Maps private anonymous memory; `None` if that fails.
 pub fn map_memory(len: usize) -> Option<*mut u8> {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE);
@@ -137,10 +137,10 @@ pub fn map_memory(len: usize) -> Option<*mut u8> {
     (at > 0).then_some(at as *mut u8)
 }
 
-/// The program wants all memory locked that will be mapped.
+/// Set if the program wants all future mappings locked.
 pub static LOCKS_FUTURE: AtomicBool = AtomicBool::new(false);
 
-/// Memory of ours that was just mapped is not to count as the program's locked memory.
+/// Unlocks a new mapping of the agent, so that it does not count as locked by the program.
 pub fn keep_unlocked(at: u64, len: u64) {
     if LOCKS_FUTURE.load(Ordering::Relaxed) && !is_quiet() {
         unlock(at, len);
@@ -151,15 +151,15 @@ pub fn unlock(at: u64, len: u64) {
     call(raw::__NR_munlock, [at, len, 0, 0, 0, 0]);
 }
 
-/// The magic number of the file system that a descriptor's file is on.
+/// Returns the magic number of the file system that a descriptor's file is on.
 pub fn file_system(fd: u64) -> Option<i64> {
-    // SAFETY: plain numbers.
+    // SAFETY: `statfs` consists of integers, for which zero is a valid value.
     let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
     let told = call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) == 0;
     told.then_some(stat.f_type)
 }
 
-/// Core files are to hold the program's memory, not ours.
+/// Keeps agent memory out of core files.
 pub fn keep_out_of_cores(at: u64, len: u64) {
     call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_DONTDUMP), 0, 0, 0]);
 }
@@ -168,9 +168,9 @@ pub fn protect(at: u64, len: u64, prot: u64) -> bool {
     call(raw::__NR_mprotect, [at, len, prot, 0, 0, 0]) == 0
 }
 
-/// The time stamp counter. Not ordered with the code around it: off by some ten nanoseconds.
+/// Reads the time stamp counter. Not ordered with the code around it: off by some ten nanoseconds.
 #[inline(always)]
 pub fn tsc() -> u64 {
-    // SAFETY: reads a register.
+    // SAFETY: `rdtsc` only reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -1,4 +1,4 @@
-//! New threads and processes, and their ends.
+//! Creation and end of threads and processes.
 
 use core::sync::atomic::Ordering;
 
@@ -17,17 +17,17 @@ use crate::{clock, entry, memory, native, signals, start, sys, users};
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const ESRCH: i64 = -3;
 
-/// What a clone is to do, whatever call asked for it.
+/// What a clone, fork or vfork is to do.
 struct Wish {
     flags: u64,
-    /// The child's stack pointer; 0: as the parent's.
+    /// The child's stack pointer; 0: the same as the parent's.
     stack: u64,
 }
 
-/// fork, vfork, clone, clone3.
+/// Handles fork, vfork, clone and clone3.
 pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    // Signals wait: the child must not meet one before it knows who it is.
+    // Block signals: the child must not get one before its context is set up.
     sys::set_mask(mask_all(context));
     if !sys::denies(needed::MASKS) {
         context.phase = phase::IN_CALL;
@@ -59,7 +59,7 @@ fn wish(context: &Context, nr: u32, args: &[u64; 6]) -> Wish {
         raw::__NR_fork => as_parent,
         raw::__NR_vfork => Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), stack: 0 },
         raw::__NR_clone => Wish { flags: args[0] & u64::from(u32::MAX), stack: args[1] },
-        // What is too short or cannot be read is refused by the kernel.
+        // The kernel refuses arguments that are too short or unreadable.
         _ => memory::read::<[u64; 8]>(context, args[0]).map_or(as_parent, |words| Wish {
             flags: words[0],
             stack: words[5].wrapping_add(words[6]),
@@ -67,14 +67,14 @@ fn wish(context: &Context, nr: u32, args: &[u64; 6]) -> Wish {
     }
 }
 
-/// A slot set aside, and which of its users the child will be.
+/// A slot reserved for a child, and its generation.
 #[derive(Clone, Copy)]
 struct Reserved {
     index: usize,
     generation: u32,
 }
 
-/// Sets a slot aside for a child; or tells why it will run unrecorded, if that is a gap.
+/// Reserves a slot for a child. If that fails and is a gap, the error says why.
 fn reserve(
     context: &Context,
     how: StartHow,
@@ -85,7 +85,7 @@ fn reserve(
         return Err(None);
     }
     if sys::is_quiet() {
-        // The child would have to ask for its recording with calls that its filter may forbid.
+        // To set up its recording, the child would need calls that its filter may forbid.
         return Err(Some(GapWhy::NotFollowed));
     }
     let index = arena.reserve_slot().ok_or(Some(GapWhy::TooManyThreads))?;
@@ -106,7 +106,7 @@ fn reserve(
     Ok(Reserved { index, generation: child.generation.load(Ordering::Relaxed) })
 }
 
-/// In the maker, once there is a child, or none.
+/// Completes a reservation in the parent, after the clone has succeeded or failed.
 fn settle(
     context: &mut Context,
     reserved: Result<Reserved, Option<GapWhy>>,
@@ -127,18 +127,18 @@ fn settle(
     if ret < 0 {
         child.state.store(slot_state::FREE, Ordering::Release);
     } else if new_process && child.generation.load(Ordering::Acquire) == generation {
-        // Else the child is gone already and has left its slot to another.
+        // Otherwise the child is gone already and another thread has its slot.
         child.pid_seen.store(ret as u32, Ordering::Release);
     }
 }
 
-/// A child with memory of its own.
+/// Creates a child with its own memory.
 fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let args = frame.args();
     let reserved = reserve(context, StartHow::Fork, true);
     let row = enter(context, frame.rax, &args, 0);
     context.phase = phase::IN_CALL;
-    // SAFETY: the program's own call, with signals masked.
+    // SAFETY: the program asked for this call, and signals are masked.
     let ret = unsafe { entry::reenact_fork(frame.rax, &args) };
     if ret == 0 {
         forget_other_threads(context);
@@ -163,11 +163,11 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     ret
 }
 
-/// In a forked child: only its one thread came along.
+/// Resets shared state in a forked child, which has only the calling thread.
 fn forget_other_threads(context: &mut Context) {
     let space = space();
     space.lock.reset();
-    // The kernel unlocks all memory of a child.
+    // The kernel does not pass memory locks on to a child.
     sys::LOCKS_FUTURE.store(false, Ordering::Relaxed);
     context.process().lock.reset();
     let this = context.this as u64;
@@ -185,10 +185,10 @@ fn forget_other_threads(context: &mut Context) {
         space.first.context.area_state.store(area::FREE, Ordering::Relaxed);
         space.first.process.users.store(0, Ordering::Relaxed);
     }
-    // What this process's threads shared may stand in an area that is free now.
+    // The process's shared state may be in another thread's area, which is free now.
     let own = &raw mut context.area().process;
     if context.process != own {
-        // SAFETY: plain data, in an area that is ours; no other thread exists here.
+        // SAFETY: plain data, copied to our own area; no other thread exists here.
         unsafe { core::ptr::copy_nonoverlapping(context.process, own, 1) };
         context.process = own;
         native::forget(context.process());
@@ -196,7 +196,7 @@ fn forget_other_threads(context: &mut Context) {
     context.process().users.store(1, Ordering::Relaxed);
 }
 
-/// A thread, or a process that shares our memory.
+/// Creates a thread, or a process that shares memory.
 fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let args = frame.args();
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
@@ -244,7 +244,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         child.process.filtered.store(filtered, Ordering::Relaxed);
         child.process.denied.store(ours.denied.load(Ordering::Relaxed), Ordering::Relaxed);
         native::forget(&mut child.process);
-        // SAFETY: the child's table is not in use yet; ours is changed under the lock.
+        // SAFETY: the child's table is not in use yet; ours is accessed under its lock.
         ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
     }
     child.frame = *frame;
@@ -254,11 +254,11 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     }
     child.context.frame = &raw mut child.frame;
     context.phase = phase::IN_CALL;
-    // SAFETY: the program's own call; the child has a context and a frame.
+    // SAFETY: the program asked for this call; the child has a context and a frame.
     let ret = unsafe { entry::reenact_clone(frame.rax, &args, child.context.this as u64) };
     settle(context, reserved, ret, !thread);
     if ret < 0 || vfork {
-        // A vfork child has left this memory, or never was.
+        // A vfork child has left this memory; after a failure there is no child.
         child.context.process().users.fetch_sub(1, Ordering::AcqRel);
         child.context.area_state.store(area::FREE, Ordering::Release);
         users::forget_unused();
@@ -267,7 +267,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     ret
 }
 
-/// The same under a filter: it is not recorded, and nothing of ours is in its way.
+/// Like `share`, under a filter: the child is not recorded and runs without the agent.
 fn share_natively(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let args = frame.args();
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
@@ -280,13 +280,13 @@ fn share_natively(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 
     ret
 }
 
-/// The first agent code of a child that shares memory, on its own stack, with signals masked.
+/// First agent code of a child that shares memory: on its own stack, with signals masked.
 pub extern "C" fn on_child(context: &mut Context) {
     start::point_gs_to(context);
     if context.clear_handlers {
         signals::clear_handlers(context);
     }
-    // Even under a filter: without it our handlers would run on the program's stack.
+    // Even under a filter: otherwise the agent's handlers would run on the program's stack.
     signals::install_altstack(context);
     let reserved = (!context.silent).then_some(context.slot_index);
     let new_process = context.new_process;
@@ -295,7 +295,7 @@ pub extern "C" fn on_child(context: &mut Context) {
     sys::set_mask(real_mask(context.mask));
 }
 
-/// A child becomes a recorded thread.
+/// Sets a child up as a recorded thread.
 fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
     context.calls = 0;
     context.slow_calls = 0;
@@ -324,7 +324,7 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
     start::arm_dispatch(context);
 }
 
-/// The child makes the slot its own that was set aside for it. False: there is none.
+/// Takes the slot that was reserved for the child. Returns false if there is none.
 fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) -> bool {
     let (Some(arena), Some(index)) = (context.arena, reserved) else { return false };
     let slot = arena.slot(index);
@@ -343,7 +343,7 @@ fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) 
     slot.pid.store(context.process().pid, Ordering::Relaxed);
     slot.tid.store(context.tid, Ordering::Relaxed);
     slot.context.store(context.this as u64, Ordering::Relaxed);
-    // The first process of a pid namespace has no parent there.
+    // The first process of a pid namespace has no parent in it.
     if new_process && sys::call(raw::__NR_getppid, [0; 6]) == 0 {
         slot.foreign_pid.store(1, Ordering::Relaxed);
     }
@@ -359,7 +359,7 @@ fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) 
     true
 }
 
-/// Writes the START record that every stream begins with.
+/// Writes the START record, with which every stream begins.
 pub fn record_start(context: &mut Context) {
     let Some(slot) = context.slot else { return };
     let how = slot.how.load(Ordering::Relaxed) as u8;
@@ -377,7 +377,7 @@ pub fn record_start(context: &mut Context) {
     Stream::publish(context);
 }
 
-/// Memory for a thread: one that was left, or new. Called with signals masked.
+/// Returns memory for a thread, reused or new. Called with signals masked.
 fn new_area() -> Option<&'static mut ThreadArea> {
     let space = space();
     space.lock.with(|| {
@@ -390,8 +390,8 @@ fn new_area() -> Option<&'static mut ThreadArea> {
             // SAFETY: areas are never unmapped.
             let candidate = unsafe { &mut *(at as *mut ThreadArea) };
             let context = &candidate.context;
-            // Asked only where nothing else can tell: of threads on their way out, and of
-            // processes that share our memory and may have been killed.
+            // A system call, made only if nothing else tells: for exiting threads, and for
+            // processes that share memory and may have been killed.
             let is_gone = || {
                 let (tgid, tid) = (u64::from(context.tgid), u64::from(context.tid));
                 !sys::is_quiet() && sys::call(raw::__NR_tgkill, [tgid, tid, 0, 0, 0, 0]) == ESRCH
@@ -423,8 +423,8 @@ fn new_area() -> Option<&'static mut ThreadArea> {
     })
 }
 
-/// Makes an area somebody's, before another thread looks: neither free, nor of a process that is
-/// gone, as what its last user left there may tell.
+/// Claims an area before another thread looks at it. What its last user left is cleared, or the
+/// area might pass for that of a dead process.
 fn claim(context: &mut Context) {
     context.arena = None;
     context.new_process = false;
@@ -432,7 +432,7 @@ fn claim(context: &mut Context) {
     context.area_state.store(area::USED, Ordering::Release);
 }
 
-/// exit and exit_group: all is recorded before the call is made.
+/// exit and exit_group: everything is recorded before the call is made.
 pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
     let nr = frame.rax;

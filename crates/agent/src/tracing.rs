@@ -1,12 +1,12 @@
-//! Who traces a program that is recorded too is to see no stop, signal or call of ours in it.
+//! Tracing between recorded programs: the tracer must not see stops, signals or calls of the agent.
 //!
-//! A thread that another program of the recording traces is *left alone*: its calls go past the
-//! agent, from sites that are patched by the `syscall` in the stub, from others without a signal.
-//! They are not recorded, nor is anything that the thread makes: threads, processes, programs. It
-//! stays so, because threads that it makes have its `%gs` and nothing tells when they are gone.
+//! A thread that another program of the recording traces is *left alone*: its calls bypass the
+//! agent, by the `syscall` in the stub at patched sites, and without a signal at others. Neither
+//! these calls nor threads, processes and programs that it starts are recorded. This is for good:
+//! threads that it creates have its `%gs`, and nothing shows when they are gone.
 //!
-//! A process of one thread that asks to be traced gets its own handlers, alternate stack and
-//! dispatch back. For others the kernel's handlers stay ours, and pass signals on as they are.
+//! A process with one thread that asks to be traced gets its own handlers, alternate stack and
+//! dispatch back. In other processes the agent's handlers stay, and pass signals on unchanged.
 
 use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
@@ -30,10 +30,10 @@ use crate::{clock, entry, exec, helper, start, sys, users};
 /// From linux/ptrace.h.
 const PTRACE_SEIZE: u32 = 0x4206;
 
-/// Looks at a thread that is about to start, or at a signal that is on its way: some milliseconds.
+/// Maximum number of looks at a starting thread or a pending signal: takes some milliseconds.
 const TRIES: usize = 1000;
 
-/// ptrace.
+/// Handles ptrace.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let (nr, args) = (frame.rax, frame.args());
     match u32::try_from(args[0]) {
@@ -48,7 +48,7 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     }
 }
 
-/// The program asks its parent to trace it.
+/// PTRACE_TRACEME: the program asks its parent to trace it.
 fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     let row = enter(context, nr, args, 0);
     sys::set_mask(mask_all(context));
@@ -77,7 +77,7 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     ret
 }
 
-/// `id`: of a thread, or of a process that is left alone as a whole.
+/// Records a gap for a thread, or for a process that is left alone as a whole.
 fn tell(context: &mut Context, id: u32) {
     if !context.silent {
         let head = Header::new(RecordKind::Gap, GapWhy::Traced as u8, 0, 0).to_word();
@@ -86,17 +86,17 @@ fn tell(context: &mut Context, id: u32) {
     }
 }
 
-/// The signals whose handler in the kernel is ours, with what the program wants of them.
+/// Returns the signals with a kernel handler of the agent, and the program's actions for them.
 fn handled(context: &Context) -> impl Iterator<Item = (u32, Action)> {
     let actions = context.process().actions.get();
     (1..=64).filter_map(move |signal| {
-        // SAFETY: the process has one thread.
+        // SAFETY: the table is the process's own, which has one thread.
         let action = unsafe { (*actions)[signal as usize] };
         (action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal)).then_some((signal, action))
     })
 }
 
-/// The kernel gets what the program believes that it has.
+/// Gives the kernel the program's own actions, alternate stack and dispatch.
 pub fn hand_over(context: &mut Context) {
     for (signal, action) in handled(context) {
         set_action(signal, &action);
@@ -114,7 +114,7 @@ pub fn hand_over(context: &mut Context) {
     }
 }
 
-/// All is ours again.
+/// Reinstalls the agent's handlers, alternate stack and dispatch.
 fn take_over(context: &Context) {
     for (signal, action) in handled(context) {
         install_ours(signal, &action);
@@ -123,7 +123,7 @@ fn take_over(context: &Context) {
     start::arm_dispatch(context);
 }
 
-/// The program attaches to another one.
+/// PTRACE_ATTACH and PTRACE_SEIZE: the program attaches to another one.
 fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     let row = enter(context, nr, args, 0);
     sys::set_mask(mask_all(context));
@@ -133,7 +133,7 @@ fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     let mut is_taken = false;
     if let Some(tracee) = &tracee {
         tracee.wait_for_signal(context);
-        // From there nobody hears of a change of its user.
+        // From there on the supervisor does not learn about changes of its user.
         let is_refused = args[0] as u32 == PTRACE_SEIZE && args[2] != 0;
         is_taken = !is_refused && tracee.has_no_filter() && {
             let asked = [u64::from(tid), 0, 0, 0, 0, 0];
@@ -158,9 +158,9 @@ fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
 /// Another thread of the recording, with an agent.
 struct Tracee {
     tid: u32,
-    /// Its `Context`.
+    /// Address of its `Context`.
     context: u64,
-    /// Its agent's addresses less ours.
+    /// Difference between its agent's addresses and ours.
     distance: u64,
 }
 
@@ -195,7 +195,7 @@ impl Tracee {
         None
     }
 
-    /// At this address, if that is what the thread itself has there.
+    /// Checks that a context is at this address: that it contains its own address.
     fn at(context: u64, tid: u32) -> Option<Tracee> {
         let tracee = Tracee { tid, context, distance: 0 };
         let this: u64 = tracee.read(offset_of!(Context, this))?;
@@ -204,7 +204,7 @@ impl Tracee {
         (this == context && distance.is_multiple_of(4096)).then_some(Tracee { distance, ..tracee })
     }
 
-    /// False: it is left alone already, or cannot be written to.
+    /// Makes the thread's calls bypass its agent. Returns false if they do already, or on failure.
     fn leave_alone(&self) -> bool {
         let running: Option<u32> = self.read(offset_of!(Context, running));
         let enough = &raw const space().patched_enough as u64;
@@ -213,7 +213,7 @@ impl Tracee {
             && self.direct(entry::bypass(), phase::RECORDED, phase::LEFT_ALONE)
     }
 
-    /// A signal of ours may be on its way to the thread, which would stop for it if it were traced.
+    /// Waits for a signal of the agent to arrive: the thread would stop for it if it were traced.
     fn wait_for_signal(&self, context: &Context) {
         const TITLE: &[u8] = b"\nSigPnd:\t";
         const DIGITS: usize = 16;
@@ -237,11 +237,11 @@ impl Tracee {
             }
             sys::call(raw::__NR_sched_yield, [0; 6]);
         }
-        // It may just have come to the end of a call.
+        // The thread may just have ended a call.
         self.turn(phase::RECORDED, phase::LEFT_ALONE);
     }
 
-    /// Whether it may be had make a call.
+    /// Returns true if the supervisor can inject a call, because the process has no filter.
     fn has_no_filter(&self) -> bool {
         let process: Option<u64> = self.read(offset_of!(Context, process));
         let at = process.map(|process| process + offset_of!(Process, filtered) as u64);
@@ -252,8 +252,8 @@ impl Tracee {
         self.direct(entry::entry(), phase::LEFT_ALONE, phase::RECORDED);
     }
 
-    /// Its calls come in elsewhere from now on. It runs meanwhile: who is in a call changes the
-    /// phase at its end.
+    /// Changes where its calls enter, and its phase. The thread runs meanwhile: if it is in a call,
+    /// it changes the phase itself at the end.
     fn direct(&self, to: u64, from_phase: u32, phase: u32) -> bool {
         let at = |offset: usize| self.context + offset as u64;
         let done = self.write(at(offset_of!(Context, entry)), &to.wrapping_add(self.distance))
@@ -277,7 +277,7 @@ impl Tracee {
         let mut value = MaybeUninit::<T>::uninit();
         let len = size_of::<T>() as u64;
         let done = self.copy(raw::__NR_process_vm_readv, value.as_mut_ptr() as u64, at, len);
-        // SAFETY: wholly written, for types of plain numbers.
+        // SAFETY: fully written, and used for types of plain numbers only.
         done.then(|| unsafe { value.assume_init() })
     }
 
@@ -293,7 +293,7 @@ impl Tracee {
     }
 }
 
-/// Whether a thread was interrupted outside of the agent; on the way past it counts as outside.
+/// Returns true if a thread was interrupted outside the agent; the bypass counts as outside.
 pub fn is_left_alone_at(uc: &mut UContext) -> bool {
     if (entry::bypass()..entry::entry()).contains(&uc.regs.rip) {
         uc.regs.rip = uc.regs.r11;
@@ -301,12 +301,12 @@ pub fn is_left_alone_at(uc: &mut UContext) -> bool {
     !start::in_agent_text(uc.regs.rip)
 }
 
-/// A signal for a thread that is left alone: into the program's handler with the kernel's frame.
-/// What is in the thread's context is not its own if another one that was left alone has made it.
+/// Passes a signal on to the program's handler, with the kernel's frame, in a thread that is left
+/// alone. The context may be that of the thread that created this one.
 pub fn pass_on(context: &Context, signal: u32, info: &[u8; 128], uc: &mut UContext) -> u64 {
     let process = context.process();
     let actions = process.actions.get();
-    // SAFETY: under the lock.
+    // SAFETY: the table is accessed under its lock.
     let action = process.lock.with(|| unsafe {
         let slot = &mut (*actions)[signal as usize];
         let action = *slot;

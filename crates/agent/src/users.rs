@@ -1,12 +1,12 @@
 //! Calls that change the user.
 //!
-//! An arena is shared by programs of one user. A thread that becomes another one gets another
-//! arena, and the former goes from its memory as soon as no thread of its process is left there that
-//! could still be the former user: such a thread's memory is open to it anyway.
+//! An arena is shared by programs of one user. A thread that becomes another user gets another
+//! arena. The former one is unmapped once no thread of the process is left in it that could still
+//! be the former user: the memory of such a thread is open to that user anyway.
 //!
-//! Other processes that share the memory may be dead or execute another program at any time, and
-//! nobody would hear of it. So they do not keep an arena there, unless they wait for us as the makers
-//! of vfork children do: what is mapped in its place is memory that nobody reads, and they go quiet.
+//! Other processes that share the memory may die or exec at any time without notice. So they do not
+//! keep an arena mapped, unless they wait for this process as the parents of vfork children do. The
+//! arena is replaced by memory that nothing reads, and those processes are no longer recorded.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,13 +28,13 @@ pub const OLD_CALLS: [u64; 6] = [23, 70, 164, 203, 208, 213];
 
 const ESRCH: i64 = -3;
 
-/// What the kernel shows for users that have no id in the program's user namespace.
+/// Id that the kernel shows for users who have none in the program's user namespace.
 const OVERFLOW_UID: u32 = 65534;
 
-/// Real, effective and saved user.
+/// Real, effective and saved user id.
 type Ids = [u32; 3];
 
-/// setuid, setreuid, setresuid.
+/// Handles setuid, setreuid and setresuid.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     let (nr, args) = (frame.rax, frame.args());
     watched(context, true, |context| {
@@ -45,7 +45,7 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     })
 }
 
-/// Makes a call that may change the user.
+/// Makes a call that may change the user. If it does, the thread may move to another arena.
 pub fn watched(
     context: &mut Context,
     may_change: bool,
@@ -55,7 +55,7 @@ pub fn watched(
         return make(context);
     }
     let before = ids();
-    // No handler may run in between: it might not come back.
+    // No handler may run in between: it might not return.
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     let ret = make(context);
@@ -69,7 +69,7 @@ pub fn watched(
     ret
 }
 
-/// `None`: they cannot be asked for.
+/// Returns the thread's user ids; `None` if they cannot be queried.
 fn ids() -> Option<Ids> {
     if sys::is_quiet() {
         return None;
@@ -79,21 +79,21 @@ fn ids() -> Option<Ids> {
     (sys::call(raw::__NR_getresuid, [real, effective, saved, 0, 0, 0]) == 0).then_some(ids)
 }
 
-/// Whether this thread could still become another user.
+/// Returns true if this thread could still become another user.
 pub fn may_change() -> bool {
     ids().is_none_or(|ids @ [real, effective, saved]| {
         effective == 0 || real != effective || saved != effective || ids.contains(&OVERFLOW_UID)
     })
 }
 
-/// Whether the users belong where they belonged before. The ids are those of the program's own user
-/// namespace, whose root may be anybody, so little can be told by them.
+/// Returns true if the thread certainly belongs to the same arena as before. Its ids are those of
+/// its user namespace, whose root may be any user, so they prove little.
 fn is_certainly_the_same(context: &Context, before: Option<Ids>, after: Option<Ids>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return false };
     if before == after && !before.contains(&OVERFLOW_UID) {
         return true;
     }
-    // Who was nobody else was root: then id 0 is root's, and who has it can become root.
+    // All ids were 0: in an arena of root, a thread that keeps one of them can become root again.
     let of_root = |arena: Arena| arena.control().of_root.load(Ordering::Relaxed) != 0;
     before == [0; 3] && after.contains(&0) && context.arena.is_some_and(of_root)
 }
@@ -115,7 +115,7 @@ fn follow(context: &mut Context) {
     }
 }
 
-/// The arena and the slot in it that the supervisor has named.
+/// Maps the arena that the supervisor has named. Returns its address, and the slot to use.
 fn attached(context: &Context) -> Option<(u64, usize)> {
     let slot = context.slot?;
     let [id, index] = [0, 1].map(|n| slot.request_args[n].load(Ordering::Relaxed));
@@ -123,11 +123,11 @@ fn attached(context: &Context) -> Option<(u64, usize)> {
     (at > 0).then_some((at as u64, index as usize))
 }
 
-/// Goes on in another arena.
+/// Moves the thread to another arena.
 fn go_on_in(context: &mut Context, at: u64, index: usize) {
     let Some(former) = context.arena else { return };
     let mut others_quiet = false;
-    // SAFETY: an arena of this recording: all are of the same size.
+    // SAFETY: this is an arena of the recording, and all have the same size.
     let arena = unsafe { Arena::at(at as *mut u8, former.pool_chunks()) };
     if index >= SLOTS || arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC {
         sys::call(raw::__NR_munmap, [at, bytes_of(arena), 0, 0, 0, 0]);
@@ -158,13 +158,13 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
     }
 }
 
-/// Ends the recording of this thread, and lets go of its arena.
+/// Ends the recording of this thread and releases its arena.
 pub fn leave(context: &mut Context) {
     end_slot(context);
     drop_arena(context, Keep::All);
 }
 
-/// The same for one that has become another user.
+/// Like `leave`, for a thread that has become another user.
 fn leave_as_another(context: &mut Context) {
     end_slot(context);
     drop_arena(context, Keep::of_process(context));
@@ -178,8 +178,8 @@ fn end_slot(context: &mut Context) {
     }
 }
 
-/// The same where nobody will hear of this process's calls any more. Its other threads are not
-/// recorded either. Its end is still told.
+/// Like `leave`, for a process whose calls are no longer seen: its other threads are not recorded
+/// either. The slot stays active, so the end of the process is still recorded.
 pub fn give_up(context: &mut Context) {
     context.slot = None;
     drop_arena(context, Keep::OfMakers(context.waiting_makers));
@@ -198,7 +198,7 @@ fn bytes_of(arena: Arena) -> u64 {
     ring::arena_bytes(arena.pool_chunks()) as u64
 }
 
-/// An arena was mapped. False: there is no place left to note it.
+/// Adds a mapped arena to the list. Returns false if the list is full.
 pub fn remember(arena: Arena) -> bool {
     let space = space();
     space.arena_bytes.store(bytes_of(arena), Ordering::Relaxed);
@@ -206,7 +206,7 @@ pub fn remember(arena: Arena) -> bool {
     free.inspect(|place| place.store(arena.base() as u64, Ordering::Relaxed)).is_some()
 }
 
-/// Where a thread or a process is gone: lets go of what only that has used.
+/// Unmaps arenas that only a thread or process that is gone has used.
 pub fn forget_unused() {
     let space = space();
     if space.arenas[1..].iter().any(|at| at.load(Ordering::Relaxed) != 0)
@@ -216,13 +216,13 @@ pub fn forget_unused() {
     }
 }
 
-/// Whose arenas stay mapped.
+/// Selects the arenas that stay mapped: those used by certain processes.
 enum Keep {
-    /// Those of all that are there.
+    /// All processes that still exist.
     All,
-    /// Of this process, and of those that wait for it.
+    /// This process, and those that wait for it.
     OfProcess(*mut Process, Makers),
-    /// Of these.
+    /// These waiting processes.
     OfMakers(Makers),
 }
 
@@ -243,7 +243,7 @@ impl Keep {
     }
 }
 
-/// Unmaps all arenas but those to keep. True: threads go quiet that may still have used them.
+/// Unmaps all arenas but those to keep. Returns true if threads that may have used one go quiet.
 fn unmap_unused(space: &Space, keep: &Keep) -> bool {
     let mut others_quiet = false;
     for place in &space.arenas {
@@ -262,17 +262,17 @@ fn unmap_unused(space: &Space, keep: &Keep) -> bool {
             sys::call(raw::__NR_munmap, [at, len, 0, 0, 0, 0]);
         }
         each_user(space, at, |context| {
-            // SAFETY: the thread may look at it meanwhile, and finds one or the other.
+            // SAFETY: the thread may read the flag meanwhile; either value is fine for it.
             let silent = unsafe { AtomicBool::from_ptr((&raw const context.silent).cast_mut()) };
             let was_silent = silent.swap(true, Ordering::Relaxed);
-            // Who is recorded as another program is not there any more.
+            // After an announced exec, the thread is recorded as another program.
             others_quiet |= in_use && !was_silent && !context.exec_announced && !is_dead(context);
         });
     }
     others_quiet
 }
 
-/// Calls `found` with the contexts of threads that have this arena.
+/// Calls `found` with the contexts of the threads that use this arena.
 fn each_user(space: &Space, at: u64, mut found: impl FnMut(&Context)) {
     space.each_area(|area| {
         let context = &area.context;
@@ -284,7 +284,7 @@ fn each_user(space: &Space, at: u64, mut found: impl FnMut(&Context)) {
     });
 }
 
-/// Memory of nobody's in an arena's place, in one step: whoever writes there loses what he writes.
+/// Replaces an arena by private memory in one step: what is written there from now on is lost.
 fn replace(at: u64, len: u64) -> bool {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
@@ -292,14 +292,14 @@ fn replace(at: u64, len: u64) -> bool {
         sys::call(raw::__NR_mmap, [at, len, prot, u64::from(flags), u64::MAX, 0]) as u64 == at;
     if replaced {
         sys::keep_unlocked(at, len);
-        // SAFETY: an arena begins with its control block, and zeros are one.
+        // SAFETY: an arena begins with its control block, and all zeros is a valid one.
         let control = unsafe { &*(at as *const ring::Control) };
         control.stopped.store(GapWhy::NotFollowed as u32, Ordering::SeqCst);
     }
     replaced
 }
 
-/// Processes that share our memory may have been killed.
+/// Returns true if a process that shares the memory is gone. It may have been killed.
 fn is_gone(context: &Context) -> bool {
     let (tgid, tid) = (u64::from(context.tgid), u64::from(context.tid));
     context.new_process
@@ -308,7 +308,7 @@ fn is_gone(context: &Context) -> bool {
         && sys::call(raw::__NR_tgkill, [tgid, tid, 0, 0, 0, 0]) == ESRCH
 }
 
-/// Whether it is a child of ours that is dead and was not waited for.
+/// Returns true if the process is a child of ours that is dead but not waited for.
 fn is_dead(context: &Context) -> bool {
     let kinds = raw::WEXITED | raw::WNOWAIT | raw::WNOHANG | raw::__WALL;
     let mut info = [0u32; 32];
@@ -317,13 +317,13 @@ fn is_dead(context: &Context) -> bool {
     !sys::is_quiet() && sys::call(raw::__NR_waitid, args) == 0 && info[0] != 0
 }
 
-/// What the helper needs, and what it brings.
+/// Argument and result of the helper.
 struct Meeting<'a> {
     context: &'a mut Context,
     found: Option<(u64, usize)>,
 }
 
-/// Has the supervisor send the arena: through a socket of a helper that has descriptors of its own.
+/// Has the supervisor send the arena, through a socket of a helper with its own descriptors.
 fn sent(context: &mut Context) -> Option<(u64, usize)> {
     let helper = Helper::new(0)?;
     let mut meeting = Meeting { context, found: None };
@@ -333,7 +333,7 @@ fn sent(context: &mut Context) -> Option<(u64, usize)> {
     meeting.found
 }
 
-/// In the helper, whose descriptors close with it.
+/// Runs in the helper. Its descriptors are closed when it ends.
 extern "C" fn meet(meeting: u64) {
     /// AF_UNIX; SOCK_DGRAM | SOCK_CLOEXEC; MSG_CMSG_CLOEXEC | MSG_DONTWAIT.
     const UNIX: u64 = 1;
@@ -341,7 +341,7 @@ extern "C" fn meet(meeting: u64) {
     const NOW: u64 = 0x4000_0040;
     /// A header and two descriptors.
     const CONTROL_BYTES: u64 = 24;
-    // SAFETY: the maker sleeps, and has lent us this.
+    // SAFETY: the creator sleeps while the helper uses this.
     let meeting = unsafe { &mut *(meeting as *mut Meeting<'_>) };
     if !helper::leave_descriptors(0) {
         return;

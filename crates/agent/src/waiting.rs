@@ -1,15 +1,15 @@
-//! Open handlers: ours while a filter denies what masking signals, or returning, takes.
+//! Open handlers: used while a filter denies masking signals, or returning from a handler.
 //!
-//! The kernel masks no more than the program's handler asks for, so that nothing is to be undone
-//! when ours is left, and ours returns without the kernel. So a signal may hit us in a handler, or
-//! another one while one waits for the current call's record. Then it waits in a queue:
+//! The kernel masks only what the program's handler asks for, so leaving the agent's handler need
+//! not undo anything, and needs no system call. In exchange, a signal may hit in a handler, or
+//! while another signal waits for the current call's record. It is then queued:
 //!
 //! | where the signal hit | what happens |
 //! |---|---|
-//! | a handler of ours | it is put behind, and delivered before that handler is left |
-//! | a handler of ours that has begun to return | delivered where that was returning to |
-//! | a call that is made and not recorded | it is put behind, and delivered once that is recorded |
-//! | elsewhere | as ever |
+//! | a handler of the agent | queued, and delivered before that handler is left |
+//! | a handler that has begun to return | delivered to the state it was returning to |
+//! | a call that is made and not recorded | queued, and delivered once that is recorded |
+//! | elsewhere | as usual |
 
 use core::arch::asm;
 
@@ -19,22 +19,22 @@ use crate::context::{ALTSTACK_BYTES, AltStack, Context, current};
 use crate::deliver::{MAGIC_END, SignalFrame, UContext, deliver, fp, fp_size};
 use crate::{entry, entry_quiet, signals, sites, start};
 
-/// In `Context::held_frame`: there may be signals that wait.
+/// Marker in `Context::held_frame`: signals may be queued.
 pub const SOME_WAIT: u64 = 2;
-/// Most signals that wait at the same time. The kernel blocks a signal while its handler runs, so
-/// there are hardly ever two.
+/// Maximum number of queued signals. The kernel blocks a signal while its handler runs, so there
+/// are rarely two.
 const WAITING_MAX: u32 = 16;
-/// Bytes at the end of the alternate stack for a frame that is moved there or made there.
+/// Bytes at the end of the alternate stack for a frame that is moved or built there.
 const FRAME_ROOM: usize = 24 << 10;
-/// Where the stack is for who makes such a frame.
+/// Offset in the alternate stack of `%rsp` while such a frame is built.
 pub const BELOW_FRAME: usize = ALTSTACK_BYTES - FRAME_ROOM;
 
-/// Signals that wait, the first one first. A handler that interrupts another one only adds.
+/// Queued signals, oldest first. A handler that interrupts another one only adds.
 pub struct Waiting {
     list: [Entry; WAITING_MAX as usize],
     taken: u32,
     added: u32,
-    /// How the kernel builds frames for this thread.
+    /// Properties of the frames that the kernel builds for this thread.
     pattern: Pattern,
 }
 
@@ -49,7 +49,7 @@ struct Pattern {
     flags: u64,
     segments: u64,
     stack: AltStack,
-    /// The end of the legacy area of the floating-point state, which tells what there is.
+    /// End of the legacy area of the floating-point state, which describes the contents.
     software: [u64; 6],
 }
 
@@ -68,7 +68,7 @@ impl Waiting {
     }
 }
 
-/// Puts a signal behind those that wait.
+/// Appends a signal to the queue.
 pub fn add(context: &mut Context, signal: u32, info: &[u8; 128], uc: &UContext) {
     let waiting = &mut context.waiting;
     let waits_already = (waiting.taken..waiting.added)
@@ -94,18 +94,18 @@ pub fn add(context: &mut Context, signal: u32, info: &[u8; 128], uc: &UContext) 
     context.held_frame = SOME_WAIT;
 }
 
-/// Whether the interrupted code was one of our handlers; if that had begun to return, what is
-/// interrupted is what it was returning to.
+/// Returns true if the interrupted code was a handler of the agent. If that had begun to return,
+/// first replaces the interrupted state by the one it was returning to.
 pub fn hit_a_handler(context: &Context, uc: &mut UContext) -> bool {
     if (entry_quiet::return_begin()..entry_quiet::return_end()).contains(&uc.regs.rip) {
-        // SAFETY: the frame that the other handler returns by lies above ours.
+        // SAFETY: the frame that the other handler returns through lies above ours.
         let outer = unsafe { &(*(context.leaving as *const SignalFrame)).context };
         let (from, to) = (outer.regs.fpstate, uc.regs.fpstate);
         uc.regs = outer.regs;
         uc.regs.fpstate = to;
         if from != 0 && to != 0 {
             let len = fp_size(from).min(fp_size(to)) as usize;
-            // SAFETY: both are floating-point states of that size.
+            // SAFETY: both are floating-point states of at least that size.
             unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) };
         }
     }
@@ -113,8 +113,8 @@ pub fn hit_a_handler(context: &Context, uc: &mut UContext) -> bool {
     begins || signals::on_own_stack(context, uc)
 }
 
-/// Before a handler of ours returns: delivers what waits, if it returns to the program. Tells
-/// whether there may be more.
+/// Delivers queued signals, before a handler of the agent returns to the program. Returns 1 if more
+/// may have been queued.
 pub extern "C" fn deliver_waiting(uc: &mut UContext) -> u32 {
     let context = current();
     let rip = uc.regs.rip;
@@ -129,7 +129,7 @@ pub extern "C" fn deliver_waiting(uc: &mut UContext) -> u32 {
     } else {
         sites::show_original(&mut uc.regs);
     }
-    // First: what comes from here on sets it again.
+    // First: signals that arrive from here on set it again.
     context.held_frame = 0;
     while let Some(Entry { signal, info }) = context.waiting.take() {
         let base = context.call_mask.take().unwrap_or(context.mask);
@@ -139,18 +139,18 @@ pub extern "C" fn deliver_waiting(uc: &mut UContext) -> u32 {
     1
 }
 
-/// Delivers what waits, with the state after the current call, or before it.
+/// Delivers queued signals, with the state after the current call, or before it.
 #[cold]
 pub fn leave_with_waiting(context: &mut Context, made: bool) -> ! {
     if !made {
         context.slow = 0;
     }
-    // SAFETY: the call is recorded, or forgotten.
+    // SAFETY: the call is recorded, or undone.
     unsafe { entry_quiet::leave_with_waiting(made) }
 }
 
-/// On the alternate stack, below its last part: builds there what the kernel would have built for a
-/// signal that hits the program now, and tells its address.
+/// Builds the frame that the kernel would build for a signal that hits the program now, at the end
+/// of the alternate stack, and returns its address. Runs on the part of the stack below it.
 pub extern "C" fn build_frame(made: u32) -> u64 {
     let context = current();
     let pattern = context.waiting.pattern;
@@ -160,7 +160,7 @@ pub extern "C" fn build_frame(made: u32) -> u64 {
     let has_more = magic == fp::MAGIC;
     let len = if has_more { u64::from(len) } else { fp::LEGACY_BYTES };
     let fp_at = (top - len) & !63;
-    // SAFETY: room of ours, aligned as the instructions want it.
+    // SAFETY: agent memory with enough room, aligned as the instructions require.
     unsafe {
         core::ptr::write_bytes(fp_at as *mut u8, 0, len as usize);
         let at = fp_at as *mut u8;
@@ -176,7 +176,7 @@ pub extern "C" fn build_frame(made: u32) -> u64 {
         ((fp_at + fp::SOFTWARE) as *mut [u64; 6]).write(pattern.software);
     }
     let frame_at = ((fp_at - size_of::<SignalFrame>() as u64) & !15) - 8;
-    // SAFETY: as above; all zeros is a frame.
+    // SAFETY: agent memory below the saved state; all zeros is a valid frame.
     let frame = unsafe {
         (frame_at as *mut SignalFrame).write_bytes(0, 1);
         &mut *(frame_at as *mut SignalFrame)
@@ -194,8 +194,8 @@ pub extern "C" fn build_frame(made: u32) -> u64 {
     frame_at
 }
 
-/// A frame that the kernel put elsewhere, because this thread has told it of no alternate stack or
-/// the program wants none for its handler: moved to ours, which nobody uses then.
+/// Moves a frame to the agent's stack, which is not in use then. The kernel put it elsewhere
+/// because no alternate stack is registered, or because the program's handler does not ask for it.
 pub extern "C" fn move_frame(frame: &SignalFrame) -> u64 {
     let context = current();
     let top = context.area().altstack_address() + ALTSTACK_BYTES as u64;
@@ -203,7 +203,7 @@ pub extern "C" fn move_frame(frame: &SignalFrame) -> u64 {
     let len = fp_size(from);
     let fp_at = (top - len) & !63;
     let frame_at = ((fp_at - size_of::<SignalFrame>() as u64) & !15) - 8;
-    // SAFETY: room of ours; the kernel's frame and state.
+    // SAFETY: copies the kernel's frame and state to agent memory with enough room.
     unsafe {
         core::ptr::copy_nonoverlapping(from as *const u8, fp_at as *mut u8, len as usize);
         let to = frame_at as *mut SignalFrame;

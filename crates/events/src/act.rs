@@ -1,36 +1,35 @@
-//! What a call does to names, descriptors and tasks, beyond what its arguments and its result tell.
+//! Effects of calls on names, descriptors and tasks that are not visible in arguments and result.
 
-/// The column of the table.
+/// The effect of a call, a column of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// What the rest of the row says: paths are there, links are followed, buffers are read or
-    /// written.
+    /// What the rest of the row describes: takes paths, follows links, reads or writes buffers.
     Plain,
-    /// The same, but a link at the end of a path is not followed.
+    /// Like `Plain`, but does not follow a link at the end of a path.
     OnLink,
 
     // Names.
-    /// Opens or makes a file.
+    /// Opens or creates a file.
     Open,
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDirectory,
-    /// Makes a file of the type in the mode.
+    /// Creates a file of the type in the mode.
     MakeNode,
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     MakeLink,
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     HardLink,
-    /// Moves a name.
+    /// Renames a file.
     Rename,
-    /// Takes a name away.
+    /// Removes a name.
     Remove,
-    /// Binds a socket to an address, which makes a name if that is a path.
+    /// Binds a socket to an address, which creates a name if the address is a path.
     Bind,
 
     // Files.
-    /// Cuts or extends.
+    /// Truncates or extends a file.
     Truncate,
-    /// Allocates, punches, zeroes, collapses, inserts.
+    /// Allocates, punches, zeroes, collapses or inserts ranges (fallocate).
     Allocate,
     /// Changes permissions.
     Mode,
@@ -40,45 +39,43 @@ pub enum Act {
     LinkOwner,
     /// Changes times.
     Times,
-    /// Tells where a link leads.
+    /// Returns the target of a link.
     ReadLink,
     /// Executes a file.
     Execute,
     /// Lists a directory.
     List,
-    /// Sets a position.
+    /// Sets the position in a file.
     Seek,
-    /// Copies between descriptors: numbers of the arguments of the source, its offset, the target
-    /// and its offset.
+    /// Copies between descriptors. The fields are argument numbers.
     Copy {
         /// The source.
         from: u8,
-        /// Where in it.
+        /// Its offset.
         from_at: Option<u8>,
         /// The target.
         to: u8,
-        /// Where in it.
+        /// Its offset.
         to_at: Option<u8>,
     },
-    /// Gives a file, the first argument, the content of another one, whose descriptor this argument
-    /// has.
+    /// Clones another file's content to the file in the first argument (FICLONE).
     CloneFile {
-        /// The source.
+        /// Argument with the descriptor of the source.
         from: u8,
     },
-    /// The same with a part of another file's content; which one, a struct tells.
+    /// Clones a part of another file's content, which a struct describes (FICLONERANGE).
     CloneRange,
-    /// Whatever the operation says.
+    /// Depends on the request.
     Ioctl,
-    /// Whatever the command says.
+    /// Depends on the command.
     Fcntl,
-    /// Tells an extended attribute.
+    /// Returns an extended attribute.
     GetXattr,
-    /// Tells an extended attribute of a link itself.
+    /// Returns an extended attribute of a link itself.
     GetLinkXattr,
-    /// Tells the names of extended attributes.
+    /// Returns the names of extended attributes.
     ListXattr,
-    /// Tells the names of extended attributes of a link itself.
+    /// Returns the names of extended attributes of a link itself.
     ListLinkXattr,
     /// Changes an extended attribute.
     ChangeXattr,
@@ -86,7 +83,7 @@ pub enum Act {
     ChangeLinkXattr,
 
     // Descriptors and directories of a process.
-    /// Gives a descriptor another number.
+    /// Duplicates a descriptor under another number.
     Duplicate,
     /// Closes a descriptor.
     Close,
@@ -94,65 +91,64 @@ pub enum Act {
     CloseRange,
     /// Connects a socket to an address.
     Connect,
-    /// Tells a socket's own address.
+    /// Returns a socket's own address.
     TellAddress,
-    /// Tells the address that a socket is connected to.
+    /// Returns the address that a socket is connected to.
     TellPeer,
     /// Changes the working directory.
     Directory,
-    /// Tells the working directory.
+    /// Returns the working directory.
     TellDirectory,
     /// Changes the root directory.
     Root,
-    /// Changes the root directory of all, and mounts the old one elsewhere.
+    /// Changes the root directory of all processes, and mounts the old one elsewhere.
     PivotRoot,
-    /// Mounts something at the second path, or changes what is mounted there.
+    /// Mounts something at the second path, or changes the mount there.
     Mount,
     /// Moves a mount to the second path.
     MoveMount,
-    /// Takes the mount at a path away.
+    /// Unmounts a path.
     Unmount,
 
     // Tasks and memory.
-    /// Makes a task.
+    /// Creates a task.
     Spawn,
     /// Ends all threads of a process.
     EndProcess,
-    /// Waits for a process, and tells which.
+    /// Waits for a process, and returns which one.
     Reap,
-    /// Takes a copy of another process's descriptor: by a descriptor of that process, and its number
-    /// there.
+    /// Copies a descriptor of another process, given by a pidfd and the number there.
     TakeDescriptor,
     /// Stops sharing descriptors, directories or namespaces.
     Unshare,
     /// Enters another task's namespaces.
     EnterNamespace,
-    /// Gives the thread rules of its own about what it may do (Landlock).
+    /// Restricts what the thread may do (Landlock).
     Confine,
     /// Maps a file or memory.
     Map,
-    /// Takes mappings away.
+    /// Removes mappings.
     Unmap,
-    /// Changes what may be done with mapped memory.
+    /// Changes the protection of mapped memory.
     Protect,
-    /// Attaches memory that processes share.
+    /// Attaches shared memory.
     AttachMemory,
 
-    // What moves data beside the calls.
-    /// Makes a ring through which the kernel is asked to read and write (io_uring).
+    // Data transfers apart from calls.
+    /// Creates a ring for submitting reads and writes to the kernel (io_uring).
     SetUpRing,
-    /// Asks the kernel to look at such a ring. The result: how many requests it took.
+    /// Submits requests from such a ring. Returns the number of requests taken.
     SubmitToRing,
-    /// Makes a context for asynchronous reads and writes (Linux AIO).
+    /// Creates a context for asynchronous reads and writes (Linux AIO).
     SetUpAio,
-    /// Hands reads and writes over to such a context. The result: how many it took.
+    /// Submits reads and writes to such a context. Returns the number taken.
     SubmitToAio,
-    /// Tells which of them are done, and how many bytes each moved.
+    /// Returns which of those are done, and how many bytes each moved.
     ReapFromAio,
 }
 
 impl Act {
-    /// Whether a link at the end of a path is meant itself, whatever the flags say.
+    /// Returns true if a link at the end of a path is not followed, whatever the flags say.
     pub const fn is_on_link(self) -> bool {
         self.changes_names()
             || matches!(
@@ -166,12 +162,12 @@ impl Act {
             )
     }
 
-    /// Whether the call names an extended attribute.
+    /// Returns true if the call names an extended attribute.
     pub const fn is_of_attribute(self) -> bool {
         matches!(self, Act::GetXattr | Act::GetLinkXattr | Act::ChangeXattr | Act::ChangeLinkXattr)
     }
 
-    /// Whether the call changes names: its effect counts from its beginning.
+    /// Returns true if the call changes names: its effect is counted from its beginning.
     pub const fn changes_names(self) -> bool {
         matches!(
             self,
@@ -185,8 +181,8 @@ impl Act {
         )
     }
 
-    /// Whether it may change descriptors, what is known of them, or directories of a process, in a
-    /// way that the row's arguments and result do not show.
+    /// Returns true if the call may change descriptors, what is known about them, or directories of
+    /// a process, in a way that arguments and result do not show.
     pub const fn changes_process(self) -> bool {
         matches!(
             self,

@@ -1,47 +1,47 @@
-//! The table as the agent needs it: what to copy for each call, without a single pointer, so that
-//! it works at whatever address the agent was placed.
+//! The table in the form that the agent needs: what to copy for each call, without pointers, so
+//! that it works at any address.
 //!
-//! Compiled from the rows at build time; there is no second list to keep in step.
+//! Compiled from the rows at build time, so it cannot get out of step with them.
 
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
 use crate::shape::{Arg, Dir, Kind, Len, Of, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
 
-/// How an operation finds its bytes.
+/// How to find the bytes of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
-    /// One stretch of memory.
+    /// One range of memory.
     Bytes,
-    /// Up to the first NUL.
+    /// A string up to the first NUL.
     Str,
     /// An array of pointers to strings.
     StrArray,
-    /// A vector and what it points to.
+    /// A vector and the buffers in it.
     Iovec,
-    /// A message header and what it points to.
+    /// A message header and everything it points to.
     Msghdr,
     /// An array of message headers.
     Mmsghdr,
-    /// A struct and what it points to (as part CONTENT).
+    /// A struct and the memory it points to (as part CONTENT).
     Holder(Pointer),
 }
 
-/// One piece of memory to copy.
+/// One memory range to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// The argument that points to it.
+    /// Number of the argument that points to it.
     pub arg: u8,
     /// When to copy.
     pub dir: Dir,
     /// How to find the bytes.
     pub how: How,
-    /// How many there are.
+    /// Number of bytes.
     pub len: Len,
 }
 
 impl Op {
-    /// Whether what comes out has a length that can be more than there was room for: the kernel then
-    /// writes as much as fits.
+    /// Whether the output length can be larger than the caller's buffer: the kernel then writes as much
+    /// as fits.
     pub const fn has_room(&self) -> bool {
         let has_length =
             matches!(self.how, How::Msghdr | How::Mmsghdr) || matches!(self.len, Len::Pointee(_));
@@ -49,27 +49,27 @@ impl Op {
     }
 }
 
-/// Most operations in one row.
+/// Maximum number of operations in a row.
 pub const OPS_MAX: usize = 6;
 
-/// What to do for one call or variant.
+/// What to copy for one call or variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The kernel knows this number.
+    /// The kernel has a call with this number.
     pub known: bool,
-    /// Arguments that the call takes.
+    /// Number of arguments of the call.
     pub nargs: u8,
-    /// Operations in use.
+    /// Number of operations in use.
     pub nops: u8,
-    /// Some operation runs before the call, or needs to know then how much room there is.
+    /// Some operation is done before the call, or must know the size of a buffer by then.
     pub has_in: bool,
-    /// Some operation runs after the call.
+    /// Some operation is done after the call.
     pub has_out: bool,
-    /// Where the paths are listed behind which it may change files; 0: nowhere.
+    /// Index + 1 in `CHANGED` of the paths of files that the call may change; 0: none.
     changes: u8,
-    /// Where the call's variants begin in the list of all variants.
+    /// Index of the call's first variant in `VARIANTS`.
     first_variant: u16,
-    /// How many there are; the row itself holds for values that match none of them.
+    /// Number of variants; if none matches, the row itself applies.
     variant_count: u16,
     /// The operations, in argument order.
     pub ops: [Op; OPS_MAX],
@@ -78,13 +78,13 @@ pub struct Row {
 /// A variant's row and the key that selects it.
 #[derive(Clone, Copy, Debug)]
 pub struct VariantRow {
-    /// Argument that is compared.
+    /// Number of the argument that is compared.
     pub key_arg: u8,
     /// Value to match.
     pub value: u64,
-    /// Bits to compare.
+    /// Bits of the argument to compare.
     pub mask: u64,
-    /// What to do.
+    /// What to copy.
     pub row: Row,
 }
 
@@ -113,7 +113,7 @@ const fn op_of(index: u8, kind: Kind) -> Option<Op> {
                 Of::Iovec => (How::Iovec, len),
                 Of::Msghdr => (How::Msghdr, len),
                 Of::Mmsghdr => (How::Mmsghdr, len),
-                // No more of it is known, however long the caller says that it is.
+                // Only that much is known, even if the caller passes a larger size.
                 Of::Holder(holder) => (How::Holder(holder.pointer), Len::Fixed(holder.layout.size)),
                 _ => (How::Bytes, len),
             };
@@ -247,20 +247,20 @@ static CHANGED: [Paths; count_changing()] = compile_changed();
 static UNKNOWN: Row = RAW;
 
 impl Row {
-    /// Whether the call may change files that it names by path.
+    /// Returns true if the call may change files that it names by path.
     #[inline(always)]
     pub const fn changes_files(&self) -> bool {
         self.changes != 0
     }
 
-    /// The paths behind which it may change files: what is there is told before.
+    /// Returns the paths of files that the call may change; their identity is recorded before.
     pub fn changed_paths(&self) -> impl Iterator<Item = PathUse> + use<> {
         let listed = usize::from(self.changes).checked_sub(1).and_then(|at| CHANGED.get(at));
         listed.into_iter().flatten().flatten().copied()
     }
 }
 
-/// What to copy for a call with these arguments, and whether its variant is unknown.
+/// Returns what to copy for a call with these arguments, and whether its variant is unknown.
 pub fn row(nr: u64, args: &[u64; 6]) -> (&'static Row, bool) {
     let Some(row) = CAPTURE.get(nr as usize) else { return (&UNKNOWN, false) };
     if row.variant_count == 0 {

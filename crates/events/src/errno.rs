@@ -1,6 +1,6 @@
-//! Names of errors and of signals.
+//! Names of errors and signals.
 
-/// Errors by number, the kernel's internal ones included: those can be seen in interrupted calls.
+/// Errors by number, including the kernel's internal ones, which appear in interrupted calls.
 #[rustfmt::skip]
 pub const ERRNO: &[(u16, &str)] = &[
     (1, "EPERM"), (2, "ENOENT"), (3, "ESRCH"), (4, "EINTR"), (5, "EIO"), (6, "ENXIO"),
@@ -37,7 +37,7 @@ pub const ERRNO: &[(u16, &str)] = &[
     (531, "ENOGRACE"),
 ];
 
-/// Real-time signals; the first two belong to the C library.
+/// Real-time signals; the C library uses the first two.
 #[rustfmt::skip]
 const REAL_TIME: [&str; 33] = [
     "SIGRTMIN", "SIGRT_1", "SIGRT_2", "SIGRT_3", "SIGRT_4", "SIGRT_5", "SIGRT_6", "SIGRT_7",
@@ -49,13 +49,13 @@ const REAL_TIME: [&str; 33] = [
 
 const FIRST_REAL_TIME: u8 = 32;
 
-/// The name of an error.
+/// Returns the name of an error.
 pub fn errno_name(errno: u16) -> Option<&'static str> {
     let at = ERRNO.binary_search_by_key(&errno, |e| e.0).ok()?;
     Some(ERRNO[at].1)
 }
 
-/// The name of a signal.
+/// Returns the name of a signal.
 pub fn signal_name(signal: u8) -> Option<&'static str> {
     match signal.checked_sub(FIRST_REAL_TIME) {
         Some(above) => REAL_TIME.get(usize::from(above)).copied(),

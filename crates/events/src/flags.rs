@@ -1,6 +1,6 @@
 //! Names of flags and values, in the order in which they are printed.
 //!
-//! Where the kernel keeps a value in some bits of a word of flags, the set has a `value_mask`.
+//! If some bits of a flags word hold a value, the set has a `value_mask` for them.
 
 mod descriptors;
 mod files;
@@ -30,12 +30,12 @@ pub use terminal::*;
 
 use crate::shape::FlagSet;
 
-/// Flags, or values, that stand for themselves.
+/// Creates a set of separate flags, or of values.
 const fn names(name: &'static str, members: &'static [(u64, &'static str)]) -> FlagSet {
     FlagSet { name, value_mask: 0, members }
 }
 
-/// Flags around a field that holds one value.
+/// Creates a set of flags with a field that holds one value.
 const fn with_field(
     name: &'static str,
     value_mask: u64,

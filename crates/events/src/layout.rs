@@ -24,7 +24,7 @@ pub struct Layout {
     pub size: u32,
     /// Its fields in order; padding is left out.
     pub fields: &'static [Field],
-    /// What follows it in the same memory, as often as there is room.
+    /// Layout that follows in the same memory, repeated as long as there is room.
     pub tail: Option<&'static Layout>,
 }
 
@@ -34,11 +34,11 @@ pub struct Field {
     pub name: &'static str,
     /// Offset from the start of the struct.
     pub offset: u32,
-    /// What it holds.
+    /// Type of its value.
     pub kind: FieldKind,
 }
 
-/// What a field holds.
+/// Type of a field's value.
 #[derive(Clone, Copy)]
 pub enum FieldKind {
     /// Signed number of that many bytes.
@@ -51,7 +51,7 @@ pub enum FieldKind {
     Mode(u8),
     /// Device number of that many bytes.
     Dev(u8),
-    /// Bits, in that many bytes.
+    /// Flags in that many bytes.
     Flags(u8, &'static FlagSet),
     /// One value of a list, in that many bytes.
     Enum(u8, &'static FlagSet),
@@ -67,18 +67,18 @@ pub enum FieldKind {
     Text(u16),
     /// Raw bytes.
     Bytes(u16),
-    /// A struct within the struct.
+    /// A nested struct.
     Struct(&'static Layout),
-    /// So many of the same, one after the other.
+    /// That many adjacent fields of one kind.
     Array(u16, &'static FieldKind),
 }
 
-/// A layout of so many bytes.
+/// Creates a layout of `size` bytes.
 const fn layout(name: &'static str, size: u32, fields: &'static [Field]) -> Layout {
     Layout { name, size, fields, tail: None }
 }
 
-/// A layout that others follow.
+/// Creates a layout that is followed by others.
 const fn head(
     name: &'static str,
     size: u32,
@@ -88,7 +88,7 @@ const fn head(
     Layout { name, size, fields, tail: Some(tail) }
 }
 
-/// A field at an offset.
+/// Creates a field at an offset.
 const fn field(offset: u32, name: &'static str, kind: FieldKind) -> Field {
     Field { name, offset, kind }
 }
@@ -97,28 +97,28 @@ const fn pointer(at: u8, length_at: u8, length_bytes: u8, unit: u8) -> Pointer {
     Pointer { at, length_at, length_bytes, unit, at_most_ret: false }
 }
 
-/// The value that setxattrat takes.
+/// Argument of setxattrat, with the value.
 pub static XATTR_VALUE: Holder =
     Holder { layout: &XATTR_ARGS, pointer: pointer(0, 8, 4, 1), of: Of::Bytes };
 
-/// The value that getxattrat returns.
+/// Argument of getxattrat, with the value that it returns.
 pub static XATTR_RESULT: Holder = Holder {
     layout: &XATTR_ARGS,
     pointer: Pointer { at_most_ret: true, ..pointer(0, 8, 4, 1) },
     of: Of::Bytes,
 };
 
-/// The set of signals of pselect6 and io_pgetevents.
+/// Set of signals for pselect6 and io_pgetevents.
 pub static SIGSET_ARG: Holder =
     Holder { layout: &SIGSET, pointer: pointer(0, 8, 8, 1), of: Of::SigSet };
 
-/// A program for seccomp.
+/// Filter program for seccomp.
 pub static FILTER: Holder =
     Holder { layout: &SOCK_FPROG, pointer: pointer(8, 0, 2, 8), of: Of::Struct(&SOCK_FILTER) };
 
-/// A set of registers for ptrace.
+/// Set of registers for ptrace.
 pub static REGSET: Holder = Holder { layout: &IOVEC, pointer: pointer(0, 8, 8, 1), of: Of::Bytes };
 
-/// The list of network devices of SIOCGIFCONF.
+/// List of network devices for SIOCGIFCONF.
 pub static IFCONF: Holder =
     Holder { layout: &IFCONF_HEAD, pointer: pointer(8, 0, 4, 1), of: Of::Struct(&IFREQ_ADDR) };

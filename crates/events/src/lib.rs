@@ -1,5 +1,5 @@
-//! What can happen, and what it looks like: the one table of system calls that drives capture,
-//! printing, replay and export, and the encoding of records in the shared-memory rings.
+//! The table of system calls that drives capture, printing, replay and export, and the encoding of
+//! records in the shared-memory rings.
 //!
 //! Rows are plain data; every consumer interprets them. Nothing here allocates or does I/O.
 #![no_std]

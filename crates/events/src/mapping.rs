@@ -1,4 +1,4 @@
-//! What the arguments of a call that maps memory (`Act::Map`) mean for the file behind it.
+//! Meaning of a mapping call's arguments (`Act::Map`) for the file behind it.
 
 const PROT_WRITE: u64 = 2;
 const PROT_EXEC: u64 = 4;
@@ -8,23 +8,23 @@ const MAP_SHARED: u64 = 1;
 const MAP_SHARED_VALIDATE: u64 = 3;
 const MAP_ANONYMOUS: u64 = 0x20;
 
-/// A mapping, as the arguments of the call ask for it.
+/// A mapping, as requested by the arguments of the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// The descriptor of the file; nothing for plain memory.
+    /// The descriptor of the file; `None` for anonymous memory.
     pub fd: Option<i32>,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Others see what is stored to it: other processes, and the file.
+    /// Stores are visible to other processes, and in the file.
     pub is_shared: bool,
-    /// The program may store to it.
+    /// The program may write to it.
     pub is_writable: bool,
     /// The program may execute it.
     pub is_executable: bool,
 }
 
 impl Mapping {
-    /// What the arguments of a call of such a row ask for.
+    /// Decodes the arguments of a mapping call.
     pub fn of(args: &[u64; 6]) -> Mapping {
         let [_, length, protection, flags, fd, _] = *args;
         let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
@@ -38,12 +38,12 @@ impl Mapping {
         }
     }
 
-    /// Whether memory with this protection may be stored to.
+    /// Returns true if memory with this protection may be written to.
     pub fn allows_stores(protection: u64) -> bool {
         protection & PROT_WRITE != 0
     }
 
-    /// Whether what the program stores to it changes the file.
+    /// Returns true if writing to the mapping changes the file.
     pub fn changes_file(&self) -> bool {
         self.is_shared && self.is_writable && self.fd.is_some()
     }

@@ -1,28 +1,28 @@
-//! What calls mean by their paths: where each begins, and whether a symbolic link at its end is
+//! Path arguments of calls: where each path begins, and whether a symbolic link at its end is
 //! followed. Compiled from the rows.
 
 use crate::act::Act;
 use crate::shape::{Classes, FlagSet, Kind, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
 
-/// Most paths that a call takes.
+/// Maximum number of paths in a call.
 pub const PATHS_MAX: usize = 2;
 
-/// How a call treats a symbolic link at the end of a path.
+/// Treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FinalLink {
-    /// The file that the link leads to is meant.
+    /// The link is followed.
     Followed,
-    /// The link itself is meant.
+    /// The link itself is used.
     Meant,
-    /// The link itself is meant when these bits of an argument are set.
+    /// The link itself is used if all of these bits of an argument are set.
     MeantIf {
         /// The argument.
         arg: u8,
         /// The bits.
         bits: u32,
     },
-    /// The link itself is meant unless these bits of an argument are set.
+    /// The link itself is used unless all of these bits of an argument are set.
     MeantUnless {
         /// The argument.
         arg: u8,
@@ -32,7 +32,7 @@ pub enum FinalLink {
 }
 
 impl FinalLink {
-    /// Whether a call with these arguments means the link itself.
+    /// Returns true if a call with these arguments uses the link itself.
     pub const fn is_meant(self, args: &[u64; 6]) -> bool {
         match self {
             FinalLink::Followed => false,
@@ -46,18 +46,18 @@ impl FinalLink {
 /// A path argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathUse {
-    /// The argument with the directory that the path begins at; none: the working directory.
+    /// The argument with the starting directory; `None`: the working directory.
     pub dir: Option<u8>,
     /// The argument with the path.
     pub path: u8,
-    /// What a symbolic link at its end means.
+    /// Treatment of a symbolic link at its end.
     pub link: FinalLink,
 }
 
-/// Some path arguments of a call.
+/// Path arguments of a call.
 pub type Paths = [Option<PathUse>; PATHS_MAX];
 
-/// All path arguments of a call.
+/// Returns all path arguments of a call.
 pub const fn of(row: &Syscall) -> Paths {
     let mut paths: Paths = [None; PATHS_MAX];
     let (mut dir, mut found, mut number) = (None, 0, 0);
@@ -75,8 +75,8 @@ pub const fn of(row: &Syscall) -> Paths {
     paths
 }
 
-/// The paths behind which there may be files that the call changes, replaces or takes names from.
-/// What calls only make is not among them, nor what is opened.
+/// Returns the paths of existing files that the call changes, replaces or takes names from. Paths
+/// that a call only creates or opens are not included.
 pub const fn changed(row: &Syscall) -> Paths {
     let mut paths = of(row);
     let makes = matches!(
@@ -92,14 +92,14 @@ pub const fn changed(row: &Syscall) -> Paths {
     paths
 }
 
-/// What a call that takes several paths means by this one's last link.
+/// Returns how the call treats a link at the end of its path number `path`.
 const fn link(row: &Syscall, path: usize) -> FinalLink {
     let mut number = 0;
     while number < row.args.len() {
         let arg = number as u8;
         if let Kind::Flags(set) = row.args[number].kind {
             let follow = bits_of(set, "SYMLINK_FOLLOW");
-            // Of two paths, flags concern the first.
+            // If there are two paths, the flags are for the first.
             if follow != 0 && path == 0 && !can_leave(set, row) {
                 return FinalLink::MeantUnless { arg, bits: follow };
             }
@@ -113,12 +113,12 @@ const fn link(row: &Syscall, path: usize) -> FinalLink {
     if row.act.is_on_link() { FinalLink::Meant } else { FinalLink::Followed }
 }
 
-/// Whether links are followed unless a flag says otherwise: the one that says so then has no use.
+/// Returns true if the default is to follow links, so that a flag asking for it has no effect.
 const fn can_leave(set: &FlagSet, row: &Syscall) -> bool {
     bits_of(set, "NOFOLLOW") != 0 && !row.act.is_on_link()
 }
 
-/// The bits of the flag whose name ends so; 0 if there is none.
+/// Returns the bits of the flag whose name has this suffix; 0 if there is none.
 const fn bits_of(set: &FlagSet, end: &str) -> u32 {
     let mut member = 0;
     while member < set.members.len() {
@@ -161,7 +161,7 @@ const fn all() -> [Paths; NUMBER_LIMIT] {
 
 static BY_NUMBER: [Paths; NUMBER_LIMIT] = all();
 
-/// Whether a call with these arguments means a symbolic link at the end of one of its paths itself.
+/// Returns true if a call with these arguments uses a link at the end of this path argument itself.
 pub fn means_link(nr: u16, path: u8, args: &[u64; 6]) -> bool {
     let paths = BY_NUMBER.get(usize::from(nr)).into_iter().flatten().flatten();
     paths

@@ -1,20 +1,20 @@
-//! The records that an agent puts into a ring and the recorder takes out.
+//! The records that an agent writes to a ring and the recorder reads.
 //!
-//! A thread's records form one stream of bytes, 8-byte aligned throughout:
+//! A thread's records form one byte stream, 8-byte aligned throughout:
 //!
 //! ```text
 //! word 0      kind u8 | a u8 | b u16 | c u32
-//! words 1..   the body, whose size the kind (and for ENTER and DATA the header) tells
+//! words 1..   the body; its size depends on the kind (and for ENTER and DATA on the header)
 //! ```
 //!
-//! A call is `ENTER DATA* (DATA* EXIT | ABANDON)`; the stream may end after ENTER when the call
-//! never returned. Everything else stands between calls, IDENTITY excepted, which belongs to the
-//! open call. Numbers are little-endian.
+//! A call is `ENTER DATA* (DATA* EXIT | ABANDON)`; the stream may end after ENTER if the call never
+//! returned. All other records are between calls, except IDENTITY, which belongs to the open call.
+//! Numbers are little-endian.
 
-/// Bytes that every record starts with.
+/// Size of the header of a record.
 pub const HEADER_BYTES: usize = 8;
 
-/// What a record says. The values are the wire encoding.
+/// Kind of a record. The values are the wire encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -26,7 +26,7 @@ pub enum RecordKind {
     Data = 2,
     /// The call has returned. Body: tsc, result.
     Exit = 3,
-    /// The open call was not made after all; a handler ran first. No body.
+    /// The open call was not made: a signal handler ran first. No body.
     Abandon = 4,
     /// A thread begins. a: [`StartHow`]. Body: [`START_WORDS`] words, see [`Start`].
     Start = 5,
@@ -36,7 +36,7 @@ pub enum RecordKind {
     Signal = 7,
     /// The thread ends. Body: tsc, calls entered and not abandoned.
     End = 8,
-    /// The file behind the open call's path or result, as it was. a: argument or [`RESULT`].
+    /// Identity of the file in the open call's path or result. a: argument or [`RESULT`].
     /// Body: [`IDENTITY_WORDS`] words, see [`Identity`].
     Identity = 9,
     /// The thread waited for room in its ring. Body: tsc, nanoseconds.
@@ -46,7 +46,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// The kind with this encoding.
+    /// Decodes the kind.
     pub const fn from_wire(value: u8) -> Option<RecordKind> {
         Some(match value {
             1 => RecordKind::Enter,
@@ -65,42 +65,42 @@ impl RecordKind {
     }
 }
 
-/// Added to the numbers of calls by `int 0x80`, which have a table of their own.
+/// Added to the numbers of `int 0x80` calls, which have a table of their own.
 pub const OLD_NUMBERS: u16 = 0x8000;
 
-/// In IDENTITY: the file is the one behind the descriptor that the call returned.
+/// Argument number in IDENTITY for the file behind the descriptor that the call returned.
 pub const RESULT: u8 = 0xff;
 
-/// In DATA: the argument number of what belongs to an image rather than to a call.
+/// Argument number in DATA for data of an image instead of a call.
 pub const IMAGE_ARG: u8 = 0xfe;
 
 /// Flags of ENTER.
 pub mod enter_flag {
     /// The call came through SIGSYS, not through a patched site.
     pub const SLOW: u8 = 1;
-    /// No variant of the row fits: what the argument points to was not captured.
+    /// No variant of the row matches: the memory behind the argument was not captured.
     pub const UNKNOWN_VARIANT: u8 = 2;
-    /// The call never returns when it succeeds: no EXIT is to be expected.
+    /// The call does not return if it succeeds: there may be no EXIT.
     pub const NO_RETURN: u8 = 4;
 }
 
 /// Flags of DATA, in the second byte of `c`.
 pub mod data_flag {
-    /// Read after the call (else before it).
+    /// Read after the call (otherwise before it).
     pub const OUT: u8 = 1;
-    /// Fewer bytes are stored than the buffer had.
+    /// Fewer bytes are stored than the buffer has.
     pub const CUT: u8 = 2;
     /// The memory could not be read.
     pub const FAULT: u8 = 4;
-    /// A 16-byte XXH3-128 hash of the whole buffer stands before the stored bytes.
+    /// A 16-byte XXH3-128 hash of the whole buffer precedes the stored bytes.
     pub const HASH: u8 = 8;
 }
 
-/// Parts of a DATA record: what of the argument this is.
+/// Parts of an argument, in a DATA record.
 pub mod part {
     /// The memory itself; for a vector, the array of `struct iovec`; for a message, the msghdr.
     pub const WHOLE: u8 = 0;
-    /// The bytes that a vector's buffers hold, one after the other.
+    /// Contents of a vector's buffers, one after the other.
     pub const CONTENT: u8 = 1;
     /// A message's address.
     pub const NAME: u8 = 2;
@@ -114,35 +114,35 @@ pub mod part {
     pub const ENVP: u8 = 6;
     /// Of an image: its auxiliary vector.
     pub const AUXV: u8 = 7;
-    /// What was in the file behind a path before the call: one window of it, by index. With
-    /// FAULT, what could not be read from there on.
+    /// Content of the file at a path before the call: one window, by index. With FAULT: the rest,
+    /// which could not be read.
     pub const SNAPSHOT: u8 = 8;
-    /// Of an imported call: what its own format told that nothing else here does. No memory of the
-    /// program.
+    /// In an imported call: data of the original format that has no other place here. Not memory of
+    /// the program.
     pub const ORIGIN: u8 = 9;
 }
 
-/// Bytes of a file in one DATA record of part SNAPSHOT.
+/// Maximum size of a DATA record of part SNAPSHOT.
 pub const SNAPSHOT_WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes stored of one file.
+/// Maximum number of bytes stored of one file.
 pub const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 
-/// How a thread came to be.
+/// How a thread was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum StartHow {
-    /// The program that was launched.
+    /// As the first thread of the program that was launched.
     Launch = 1,
-    /// A new process with memory of its own.
+    /// As a new process with its own memory.
     Fork = 2,
-    /// A new process that shares its parent's memory (vfork, posix_spawn).
+    /// As a new process that shares its parent's memory (vfork, posix_spawn).
     Vfork = 3,
-    /// A thread of the same process.
+    /// As a thread of the same process.
     Thread = 4,
 }
 
 impl StartHow {
-    /// The value with this encoding.
+    /// Decodes the value.
     pub const fn from_wire(value: u8) -> Option<StartHow> {
         Some(match value {
             1 => StartHow::Launch,
@@ -154,13 +154,13 @@ impl StartHow {
     }
 }
 
-/// Why something is missing.
+/// Reason for a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum GapWhy {
     /// The recorder was killed or gave up.
     RecorderLost = 1,
-    /// The program started one that cannot be followed (setuid, 32-bit, traced by another).
+    /// The program started one that cannot be followed (setuid, 32-bit, traced by another process).
     NotFollowed = 2,
     /// The size limit of the recording was reached.
     SizeLimit = 3,
@@ -170,51 +170,51 @@ pub enum GapWhy {
     WriteFailed = 5,
     /// PROGRAM had ended and `--until-exit` was given.
     UntilExit = 6,
-    /// More threads at once than there are ring slots.
+    /// More threads at the same time than there are ring slots.
     TooManyThreads = 7,
-    // 8 was never written.
-    /// The trace was cut out of another one.
+    // 8 was never used.
+    /// The trace was cut from another one.
     Cut = 9,
     /// The trace was made from a file of another tool.
     Imported = 10,
-    /// The trace was repaired: what was damaged or cut off is not in it.
+    /// The trace was repaired: it lacks what was damaged or cut off.
     Repaired = 11,
-    /// The recorder was told to end while there was something to record.
+    /// The recorder was stopped while there was still something to record.
     Interrupted = 12,
     /// A thread was traced by another program of the recording.
     Traced = 13,
-    /// A program came to code that sets `%gs`, which is ours.
+    /// A program has code that sets `%gs`, which the agent needs.
     OwnGs = 14,
 }
 
-/// What a gap of the kind `OwnGs` has beside its kind.
+/// Values in the header of a gap of the kind `OwnGs`.
 pub mod own_gs {
-    /// The process is left alone from here on.
+    /// The process is not recorded from here on.
     pub const LEFT_ALONE: u16 = 0;
-    /// It could not be, and goes on with ours.
+    /// The process could not be left alone, and is still recorded.
     pub const GOES_ON: u16 = 1;
 }
 
-/// What comes with a gap of the kind `NotFollowed` that an agent tells: one of these reasons, or the
-/// error of a try to attach.
+/// Reasons that an agent gives for a gap of the kind `NotFollowed`. Other values are the error of a
+/// failed attach.
 pub mod unfollowed {
-    /// The program's seccomp filter forbids what recording needs.
+    /// A seccomp filter of the program denies calls that recording needs.
     pub const FILTER: u64 = 0x1_0001;
-    /// The program gains rights when it starts.
+    /// The program gains privileges when it starts.
     pub const GAINS_RIGHTS: u64 = 0x1_0002;
     /// The program's memory may not be made executable.
     pub const NO_CODE: u64 = 0x1_0003;
-    /// Nothing was started: a process has shared its memory with one that became another user.
+    /// Nothing was started: a process shared its memory with one that became another user.
     pub const SHARED_MEMORY: u64 = 0x1_0004;
 }
 
 impl GapWhy {
-    /// Whether it tells how a trace was made out of something else, and nothing went wrong.
+    /// Returns true if the gap only shows how the trace was made, and nothing went wrong.
     pub const fn is_on_purpose(self) -> bool {
         matches!(self, GapWhy::Cut | GapWhy::Imported | GapWhy::Repaired)
     }
 
-    /// The reason with this encoding.
+    /// Decodes the reason.
     pub const fn from_wire(value: u8) -> Option<GapWhy> {
         Some(match value {
             1 => GapWhy::RecorderLost,
@@ -235,7 +235,7 @@ impl GapWhy {
     }
 }
 
-/// Words in the body of START.
+/// Number of words in the body of START.
 pub const START_WORDS: usize = 4;
 
 /// The body of START.
@@ -247,7 +247,7 @@ pub struct Start {
     pub thread: u32,
     /// Number of its process, unique in the recording.
     pub process: u32,
-    /// Number of the thread that made it.
+    /// Number of the thread that created it.
     pub parent: u32,
     /// Process id, in the process's own pid namespace.
     pub pid: u32,
@@ -256,7 +256,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// As body words.
+    /// Encodes the body.
     pub const fn to_words(self) -> [u64; START_WORDS] {
         [
             self.tsc,
@@ -266,7 +266,7 @@ impl Start {
         ]
     }
 
-    /// From body words.
+    /// Decodes the body.
     pub const fn from_words(words: [u64; START_WORDS]) -> Start {
         Start {
             tsc: words[0],
@@ -279,10 +279,10 @@ impl Start {
     }
 }
 
-/// Words in the body of IDENTITY.
+/// Number of words in the body of IDENTITY.
 pub const IDENTITY_WORDS: usize = 7;
 
-/// The body of IDENTITY: what a file was at its first use.
+/// The body of IDENTITY: a file's metadata at its first use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
     /// Device, as in `st_dev`.
@@ -306,7 +306,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// As body words.
+    /// Encodes the body.
     pub const fn to_words(self) -> [u64; IDENTITY_WORDS] {
         [
             self.dev,
@@ -319,7 +319,7 @@ impl Identity {
         ]
     }
 
-    /// From body words.
+    /// Decodes the body.
     pub const fn from_words(words: [u64; IDENTITY_WORDS]) -> Identity {
         Identity {
             dev: words[0],
@@ -335,16 +335,16 @@ impl Identity {
     }
 }
 
-/// Bytes of siginfo that SIGNAL carries: all the fields that any signal uses.
+/// Number of siginfo bytes in SIGNAL: contains all fields that any signal uses.
 pub const SIGINFO_BYTES: usize = 48;
 
-/// Words in the body of SIGNAL.
+/// Number of words in the body of SIGNAL.
 pub const SIGNAL_WORDS: usize = 2 + SIGINFO_BYTES / 8;
 
 /// The first word of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What the record says, as encoded; it may be unknown to the reader.
+    /// Encoded kind of the record; may be unknown to the reader.
     pub kind: u8,
     /// Depends on the kind.
     pub a: u8,
@@ -355,17 +355,17 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header of a known kind.
+    /// Creates a header of a known kind.
     pub const fn new(kind: RecordKind, a: u8, b: u16, c: u32) -> Header {
         Header { kind: kind as u8, a, b, c }
     }
 
-    /// As one word.
+    /// Encodes the header.
     pub const fn to_word(self) -> u64 {
         self.kind as u64 | (self.a as u64) << 8 | (self.b as u64) << 16 | (self.c as u64) << 32
     }
 
-    /// From one word.
+    /// Decodes a header.
     pub const fn from_word(word: u64) -> Header {
         Header {
             kind: word as u8,
@@ -375,8 +375,8 @@ impl Header {
         }
     }
 
-    /// Words of the fixed body that follows, or `None` for a header that no agent writes.
-    /// The stored bytes (and hash) of DATA come after its fixed body.
+    /// Number of words in the fixed body that follows; `None` for a header that no agent writes.
+    /// The hash and the stored bytes of DATA come after its fixed body.
     pub const fn body_words(self) -> Option<usize> {
         Some(match RecordKind::from_wire(self.kind) {
             Some(RecordKind::Enter) if self.c <= 6 => 2 + self.c as usize,
@@ -392,7 +392,7 @@ impl Header {
     }
 }
 
-/// Bytes that `stored` bytes of DATA occupy in the stream, the hash included.
+/// Returns the size in the stream of `stored` bytes of DATA, including the hash.
 pub const fn data_bytes(flags: u8, stored: u64) -> u64 {
     let hash = if flags & data_flag::HASH != 0 { 16 } else { 0 };
     hash + ((stored + 7) & !7)

@@ -1,4 +1,4 @@
-//! The vocabulary of the table: what a row may say about a system call and its arguments.
+//! The vocabulary of the table: types that describe system calls and their arguments.
 
 use crate::act::Act;
 use crate::layout::Layout;
@@ -11,20 +11,20 @@ pub struct Syscall {
     pub name: &'static str,
     /// The groups that `--call %class` selects.
     pub classes: Classes,
-    /// What a replay does with it.
+    /// How a replay treats it.
     pub replay: Replay,
-    /// What it does that arguments and result do not tell.
+    /// Its effect that arguments and result do not show.
     pub act: Act,
     /// The arguments in order.
     pub args: &'static [Arg],
-    /// What the result means.
+    /// Meaning of the result.
     pub ret: Ret,
     /// Sub-calls keyed by one argument (ioctl, fcntl, prctl ...); empty for most rows.
     pub variants: &'static [Variant],
 }
 
 impl Syscall {
-    /// The variant that these arguments select, if the row has one that fits.
+    /// Returns the variant that these arguments select, if one matches.
     pub fn variant(&self, args: &[u64; 6]) -> Option<&'static Variant> {
         let selects = |variant: &&Variant| {
             let key = args.get(usize::from(variant.key_arg)).copied().unwrap_or(0);
@@ -33,7 +33,7 @@ impl Syscall {
         self.variants.iter().find(selects)
     }
 
-    /// What a call with these arguments does that they and its result do not tell.
+    /// Returns the effect of a call with these arguments.
     pub fn act_of(&self, args: &[u64; 6]) -> Act {
         self.variant(args).and_then(|variant| variant.act).unwrap_or(self.act)
     }
@@ -41,36 +41,36 @@ impl Syscall {
 
 /// A sub-call: the meaning of a system call for particular values of one argument.
 pub struct Variant {
-    /// Index of the argument that selects this variant.
+    /// Number of the argument that selects this variant.
     pub key_arg: u8,
-    /// The variant applies when `(argument & mask) == value`.
+    /// Value of the selected bits for which the variant applies: `argument & mask == value`.
     pub value: u64,
     /// Bits of the argument that are compared.
     pub mask: u64,
     /// All arguments of the call, as this variant understands them.
     pub args: &'static [Arg],
-    /// What the result means for this variant.
+    /// Meaning of the result for this variant.
     pub ret: Ret,
-    /// What a replay does with it, where that is not what the row says.
+    /// How a replay treats it, if not as the row says.
     pub replay: Option<Replay>,
-    /// What it does that arguments and result do not tell, where that is not what the row says.
+    /// Its effect, if not that of the row.
     pub act: Option<Act>,
 }
 
-/// What a replay does with a call.
+/// How a replay treats a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replay {
-    /// It is made again, when all files and descriptors that it names are there to be used.
+    /// It is made again if all files and descriptors that it names are available.
     Real,
-    /// It works on descriptor numbers, whatever is behind them, and is always made again.
+    /// It works on descriptor numbers, whatever they refer to, and is always made again.
     Numbers,
-    /// It makes, changes or ends a task, which the replay does by its own means.
+    /// It creates, changes or ends a task, which the replay does by its own means.
     Task,
-    /// Its recorded result is taken as it is; descriptors that it gave are placeholders.
+    /// Its recorded result is used; the descriptors that it returned are placeholders.
     Simulated,
-    /// It moves data in ways that the trace does not hold: it is left out, and that is told.
+    /// It moves data that the trace does not have: it is skipped, with a message.
     LeftOut,
-    /// As `Simulated`, for calls that neither touch files nor give descriptors.
+    /// Like `Simulated`, for calls that neither touch files nor return descriptors.
     Ignored,
 }
 
@@ -78,11 +78,11 @@ pub enum Replay {
 pub struct Arg {
     /// Its name, as in the manual page.
     pub name: &'static str,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
 }
 
-/// What the value in an argument register means.
+/// Meaning of the value in an argument register.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// A signed 32-bit number, shown in decimal.
@@ -119,11 +119,11 @@ pub enum Kind {
     Size,
     /// A combination of bits.
     Flags(&'static FlagSet),
-    /// One value out of a list.
+    /// One value of a list.
     Enum(&'static FlagSet),
     /// A NUL-terminated path, read before the call.
     Path,
-    /// A NUL-terminated string that is no path, read before the call.
+    /// A NUL-terminated string that is not a path, read before the call.
     Str,
     /// A NULL-terminated array of strings (argv, envp), read before the call.
     StrArray,
@@ -136,22 +136,22 @@ pub enum Kind {
 pub enum Dir {
     /// Before the call: the kernel reads it.
     In,
-    /// After the call, when it succeeded: the kernel wrote it.
+    /// After the call if it succeeded: the kernel wrote it.
     Out,
     /// Both before and after.
     InOut,
-    /// After the call, when it failed: the time left of an interrupted sleep.
+    /// After the call if it failed: the time left of an interrupted sleep.
     OutOnError,
 }
 
-/// What lies behind a pointer.
+/// Type of the memory behind a pointer.
 #[derive(Clone, Copy)]
 pub enum Of {
     /// Plain data.
     Bytes,
-    /// Text that the kernel returns without or with a NUL (readlink, getcwd).
+    /// Text that the kernel returns with or without a NUL (readlink, getcwd).
     Text,
-    /// One or more structs, one after the other, of a described layout.
+    /// One or more adjacent structs of a described layout.
     Struct(&'static Layout),
     /// An array of 32-bit signed numbers.
     I32,
@@ -165,11 +165,11 @@ pub enum Of {
     Fds,
     /// A set of signals, as a bit mask.
     SigSet,
-    /// What a signal carries (`siginfo_t`).
+    /// A `siginfo_t`.
     Siginfo,
     /// A set of small numbers, as a bit mask (processors, memory nodes).
     Bits,
-    /// A set of descriptors, as select has it.
+    /// A set of descriptors, as for select.
     FdSet,
     /// A `struct sockaddr` of any family.
     Sockaddr,
@@ -179,48 +179,48 @@ pub enum Of {
     Dirents,
     /// A wait status.
     WaitStatus,
-    /// A vector of buffers: the vector itself and what the buffers hold are captured.
+    /// A vector of buffers: both the vector and the buffers are captured.
     Iovec,
     /// A message header with name, vector, content and control data.
     Msghdr,
     /// An array of `struct mmsghdr`.
     Mmsghdr,
-    /// A struct that holds a pointer and a length: both the struct and what it points to are
+    /// A struct with a pointer and a length: both the struct and the memory it points to are
     /// captured.
     Holder(&'static Holder),
 }
 
-/// A struct that points to one more piece of memory (xattr_args, sock_fprog, ifconf).
+/// A struct that points to one other memory range (xattr_args, sock_fprog, ifconf).
 pub struct Holder {
     /// The struct itself.
     pub layout: &'static Layout,
     /// How to follow it.
     pub pointer: Pointer,
-    /// What it points to; nothing that points on.
+    /// Type of the memory it points to, which has no further pointers.
     pub of: Of,
 }
 
-/// Where a struct keeps a pointer and the length that belongs to it.
+/// Position of a pointer and its length within a struct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pointer {
     /// Offset of the 64-bit pointer.
     pub at: u8,
-    /// Offset of the length. What comes out is as long as the length after the call says.
+    /// Offset of the length. For output, the length after the call counts.
     pub length_at: u8,
-    /// Bytes of the length: 2, 4 or 8.
+    /// Size of the length in bytes: 2, 4 or 8.
     pub length_bytes: u8,
-    /// Bytes that one unit of the length stands for.
+    /// Number of bytes per unit of the length.
     pub unit: u8,
-    /// What comes out is no longer than the call's result.
+    /// Output is not longer than the call's result.
     pub at_most_ret: bool,
 }
 
-/// How long the memory behind a pointer is. Argument numbers count from 0.
+/// Length of the memory behind a pointer. Argument numbers count from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Len {
     /// Always this many bytes.
     Fixed(u32),
-    /// This many bytes, when the result is not 0 (wait4 that finds nobody writes nothing).
+    /// This many bytes if the result is not 0 (wait4 writes nothing if it finds no process).
     FixedIfRet(u32),
     /// The value of an argument, in bytes.
     Arg(u8),
@@ -228,76 +228,76 @@ pub enum Len {
     ArgTimes(u8, u32),
     /// The result of the call, in bytes.
     Ret,
-    /// The same, of a path: it is kept, whatever is kept of contents.
+    /// The result of the call, as the length of a path: stored in every data mode.
     RetPath,
-    /// The value of an argument and so many bytes more (msgsnd, whose type stands before the text).
+    /// The value of an argument plus this many bytes (msgsnd, which has the type before the text).
     ArgPlus(u8, u32),
     /// The result of the call times a size.
     RetTimes(u32),
-    /// The result of the call and so many bytes more.
+    /// The result of the call plus this many bytes.
     RetPlus(u32),
-    /// The result of the call, but at most the value of an argument, times a size: results that
-    /// may be larger than the buffer (getxattr that asks for the size, MSG_TRUNC).
+    /// The smaller of the result and the value of an argument, times a size: for results that may
+    /// exceed the buffer (getxattr asking for the size, MSG_TRUNC).
     RetAtMost(u8, u32),
-    /// The 32-bit number behind a pointer argument, in bytes: the value before the call for what
-    /// goes in; for what comes out, the smaller of the values before and after (socklen_t).
+    /// The 32-bit number behind a pointer argument, in bytes (socklen_t): its value before the call
+    /// for input, after the call for output.
     Pointee(u8),
-    /// One byte for each page of 4096 bytes that the argument's bytes touch (mincore).
+    /// One byte per 4096-byte page touched by as many bytes as the argument says (mincore).
     PagesArg(u8),
-    /// As many bits as the argument says, rounded up to whole 64-bit words (select, nodemasks).
+    /// As many bits as the argument says, rounded up to 64-bit words (select, nodemasks).
     BitsArg(u8),
-    /// The 32-bit size in the first word of the memory itself (sched_attr, mnt_id_req).
+    /// The 32-bit number in the first word of the memory itself (sched_attr, mnt_id_req).
     SelfSized,
-    /// A head and as many elements as a 32-bit number in that head says (file_handle, fiemap).
+    /// A head, and as many elements as a 32-bit number in it says (file_handle, fiemap).
     Counted {
-        /// Where in the memory the number stands.
+        /// Offset of the number.
         at: u8,
-        /// Bytes of an element.
+        /// Size of an element.
         unit: u8,
-        /// Bytes of the head; 0: the number covers the head too.
+        /// Size of the head; 0: the number includes the head.
         head: u16,
     },
 }
 
-/// What tells the kernel how far it may go behind a pointer.
+/// What limits the memory that the kernel may access behind a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// Nothing: it is always this many bytes.
+    /// Always this many bytes.
     Fixed(u32),
-    /// An argument counts units of so many bytes, and there are so many bytes more.
+    /// An argument counts units; a fixed number of bytes is added.
     Argument {
         /// The argument.
         number: u8,
-        /// Bytes of a unit.
+        /// Size of a unit.
         unit: u32,
-        /// Bytes besides.
+        /// Number of bytes added.
         more: u32,
     },
-    /// An argument counts bits, in whole 64-bit words.
+    /// An argument counts bits, rounded up to 64-bit words.
     Bits(u8),
-    /// An argument counts bytes; the memory has one byte for each page that they touch.
+    /// An argument counts bytes; the memory has one byte per page touched by them.
     Pages(u8),
-    /// A 32-bit number behind another pointer, in bytes.
+    /// A 32-bit number behind another pointer argument, in bytes.
     Behind(u8),
-    /// A 32-bit number in the memory itself: elements of so many bytes after the head.
+    /// A 32-bit number in the memory itself: the number of elements after the head.
     Within {
-        /// Where the number stands.
+        /// Offset of the number.
         at: u8,
-        /// Bytes of an element.
+        /// Size of an element.
         unit: u8,
-        /// Bytes of the head.
+        /// Size of the head.
         head: u16,
     },
 }
 
-/// An argument that counts.
+/// An argument that counts units of `unit` bytes, plus `more` bytes.
 const fn counted(number: u8, unit: u32, more: u32) -> Extent {
     Extent::Argument { number, unit, more }
 }
 
 impl Len {
-    /// What tells the kernel how much memory there is behind pointer argument `number`. Where the
-    /// result says how much came out, that is the argument that follows, unless another one is named.
+    /// Returns what limits the memory behind pointer argument `number`. If the length depends on
+    /// the result, the limit is the argument after the pointer, unless another one is named.
     pub const fn extent(self, number: u8) -> Extent {
         match self {
             Len::Fixed(bytes) | Len::FixedIfRet(bytes) => Extent::Fixed(bytes),
@@ -316,7 +316,7 @@ impl Len {
     }
 }
 
-/// What the result of a call means.
+/// Meaning of a call's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ret {
     /// A number, 0 for plain success.
@@ -337,38 +337,38 @@ pub enum Ret {
     Mode,
     /// Bits, shown in hexadecimal.
     Hex,
-    /// The call does not return when it succeeds.
+    /// The call does not return if it succeeds.
     Never,
 }
 
-/// Names for bits or values.
+/// Names of bits or values.
 ///
-/// The members within `value_mask` are values of that one field; all others are flags, of one bit
-/// or more, and a flag is there when all its bits are. Flags that contain others come first. What
-/// is negative in C stands here as its 32-bit pattern.
+/// Members within `value_mask` are values of that one field. All others are flags of one or more
+/// bits; a flag is set if all of its bits are. Flags that contain others come first. Numbers that
+/// are negative in C are stored as 32-bit patterns.
 pub struct FlagSet {
-    /// The set's name: the header's prefix or the manual's word.
+    /// Name of the set: the prefix in the header, or the word in the manual.
     pub name: &'static str,
-    /// The bits that hold one value out of `members` rather than a flag each (O_ACCMODE); 0: none.
+    /// Bits of a field that holds one of the values in `members`; 0: there is no such field.
     pub value_mask: u64,
     /// Value and name, in the order in which they are printed.
     pub members: &'static [(u64, &'static str)],
 }
 
 impl FlagSet {
-    /// The name of a whole value, compared in 64 bits and then in the lower 32.
+    /// Returns the name of a whole value, compared in 64 bits and then in the lower 32.
     pub fn name_of(&self, value: u64) -> Option<&'static str> {
         let find = |wanted| self.members.iter().find(|m| m.0 == wanted).map(|m| m.1);
         find(value).or_else(|| find(u64::from(value as u32)))
     }
 
-    /// The names that make up a combination, in the order in which they are printed.
+    /// Returns an iterator over the names in a combination, in the order in which they are printed.
     pub const fn split(&'static self, value: u64) -> Split {
         Split { set: self, whole: value, left: value, next: 0 }
     }
 }
 
-/// The names of a combination of flags, one by one; then [`Split::left`] holds what has no name.
+/// Iterator over the names of a combination of flags; afterwards [`Split::left`] has the rest.
 #[derive(Clone)]
 pub struct Split {
     set: &'static FlagSet,
@@ -378,7 +378,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// The bits that no name given so far accounts for.
+    /// Returns the bits that none of the names so far stands for.
     pub const fn left(&self) -> u64 {
         self.left
     }
@@ -442,10 +442,10 @@ impl Classes {
     pub const SYNC: Classes = Classes(1 << 12);
     /// Changes files otherwise than by writing: names, attributes, lengths.
     pub const CHANGE: Classes = Classes(1 << 13);
-    /// Is there to wait: for descriptors, time, tasks, locks, signals.
+    /// May wait: for descriptors, time, tasks, locks, signals.
     pub const WAIT: Classes = Classes(1 << 14);
 
-    /// The names that `--call %NAME` knows.
+    /// Names of groups for `--call %NAME`.
     pub const NAMES: &'static [(&'static str, Classes)] = &[
         ("file", Self::FILE),
         ("desc", Self::DESC),
@@ -465,12 +465,12 @@ impl Classes {
         ("wait", Self::WAIT),
     ];
 
-    /// Both groups together.
+    /// Returns the union of both groups.
     pub const fn or(self, other: Classes) -> Classes {
         Classes(self.0 | other.0)
     }
 
-    /// Whether the two have a group in common.
+    /// Returns true if the two have a group in common.
     pub const fn intersects(self, other: Classes) -> bool {
         self.0 & other.0 != 0
     }

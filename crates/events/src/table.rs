@@ -27,7 +27,7 @@ use crate::shape::Syscall;
 /// One more than the highest number in the table.
 pub const NUMBER_LIMIT: usize = 470;
 
-/// Numbers between these two belong to the x32 calls, or to nobody.
+/// Numbers between these two are x32 calls or unused.
 const LAST_OLD: usize = 336;
 const FIRST_NEW: usize = 424;
 
@@ -70,12 +70,12 @@ const fn index_rows() -> [Option<&'static Syscall>; NUMBER_LIMIT] {
 
 static BY_NUMBER: [Option<&'static Syscall>; NUMBER_LIMIT] = index_rows();
 
-/// The row of a number, if it has one.
+/// Returns the row of a call number, if there is one.
 pub fn by_number(nr: u64) -> Option<&'static Syscall> {
     BY_NUMBER.get(usize::try_from(nr).ok()?).copied().flatten()
 }
 
-/// The row of a name, if there is one.
+/// Returns the row of a call name, if there is one.
 pub fn by_name(name: &str) -> Option<&'static Syscall> {
     BY_NUMBER.iter().flatten().copied().find(|call| call.name == name)
 }

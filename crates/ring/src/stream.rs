@@ -1,4 +1,4 @@
-//! The recorder's end of a stream. (The agent's end writes chunks in place; see the agent.)
+//! The reading end of a stream, used by the recorder. The agent writes chunks in place.
 
 use core::sync::atomic::Ordering;
 
@@ -8,34 +8,34 @@ use crate::{Arena, QUEUE, SLOTS};
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
     slot: usize,
-    /// Chunks wholly read.
+    /// Number of chunks read to their end.
     chunk: u32,
-    /// Bytes read of the current chunk.
+    /// Number of bytes read of the current chunk.
     offset: usize,
-    /// Bytes read in all.
+    /// Number of bytes read in total.
     consumed: u64,
-    /// The chunk that the last `peek` was in: what the queue says may change under a hostile hand.
+    /// Chunk id used by the last `peek`, kept because a hostile program may change the queue.
     current: u32,
 }
 
 impl Reader {
-    /// A reader at the beginning of a slot's stream.
+    /// Creates a reader at the beginning of a slot's stream.
     pub const fn new(slot: usize) -> Reader {
         Reader { slot, chunk: 0, offset: 0, consumed: 0, current: 0 }
     }
 
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub const fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Published bytes that are not read yet.
+    /// Number of published bytes not read yet.
     pub fn unread(&self, arena: &Arena) -> u64 {
         arena.slot(self.slot).published.load(Ordering::Acquire).wrapping_sub(self.consumed)
     }
 
-    /// The next stretch of published bytes, up to the end of a chunk; empty when all is read.
-    /// A traced program could scribble over shared memory, so nothing here trusts it: lengths are
+    /// Returns the next published bytes, up to the end of a chunk; empty if everything is read.
+    /// Nothing here trusts the shared memory, which a traced program can overwrite: lengths are
     /// bounded by the chunk.
     pub fn peek<'a>(&mut self, arena: &'a Arena) -> &'a [u8] {
         let slot = arena.slot(self.slot);
@@ -52,12 +52,12 @@ impl Reader {
         let Some((bytes, size)) = self.chunk(arena, id) else { return &[] };
         let left = size.saturating_sub(self.offset);
         let len = left.min(usize::try_from(unread).unwrap_or(usize::MAX));
-        // SAFETY: published bytes of this chunk, which the writer does not touch again until
-        // `consumed` has passed them.
+        // SAFETY: these bytes of the chunk are published, and the writer does not touch them again
+        // until `consumed` has passed them.
         unsafe { core::slice::from_raw_parts(bytes.add(self.offset), len) }
     }
 
-    /// Marks bytes of the last `peek` as read; a chunk read to its end goes back to the pool.
+    /// Marks bytes of the last `peek` as read. A chunk read to its end returns to the pool.
     pub fn advance(&mut self, arena: &Arena, bytes: usize) {
         let slot = arena.slot(self.slot);
         self.offset += bytes;
@@ -73,7 +73,7 @@ impl Reader {
         slot.consumed.bytes.store(self.consumed, Ordering::Release);
     }
 
-    /// A chunk that can be this stream's.
+    /// Returns the chunk with this id, if this stream may use it.
     fn chunk(&self, arena: &Arena, id: u32) -> Option<(*mut u8, usize)> {
         let can_be = id as usize == self.slot || id as usize >= SLOTS;
         arena.chunk(id).filter(|_| can_be)

@@ -35,13 +35,13 @@ pub static LEASE: FlagSet = names("F_", &[
     (0, "F_RDLCK"), (1, "F_WRLCK"), (2, "F_UNLCK"), (4, "F_EXLCK"), (8, "F_SHLCK"),
 ]);
 
-/// Who F_SETOWN_EX names.
+/// Owner types of F_SETOWN_EX.
 #[rustfmt::skip]
 pub static OWNER_TYPE: FlagSet = names("F_OWNER_", &[
     (0, "F_OWNER_TID"), (1, "F_OWNER_PID"), (2, "F_OWNER_PGRP"),
 ]);
 
-/// How long written data is expected to live.
+/// Expected lifetime of written data.
 #[rustfmt::skip]
 pub static RW_HINT: FlagSet = names("RWH_", &[
     (0, "RWH_WRITE_LIFE_NOT_SET"), (1, "RWH_WRITE_LIFE_NONE"), (2, "RWH_WRITE_LIFE_SHORT"),

@@ -1,4 +1,4 @@
-//! Opening files, and what is said about paths.
+//! Opening files, and path arguments.
 
 use super::{names, with_field};
 use crate::shape::FlagSet;
@@ -14,26 +14,26 @@ pub static OPEN: FlagSet = with_field("O_", 0o3, &[
     (0o20000, "FASYNC"),
 ]);
 
-/// Flags of descriptors that are made without opening anything (pipe2, dup3).
+/// Flags of descriptors that are created without opening a file (pipe2, dup3).
 #[rustfmt::skip]
 pub static OPEN_CREATED: FlagSet = names("O_", &[
     (0o200, "O_EXCL"), (0o4000, "O_NONBLOCK"), (0o40000, "O_DIRECT"), (0o2000000, "O_CLOEXEC"),
 ]);
 
-/// How openat2 walks a path.
+/// How openat2 resolves a path.
 #[rustfmt::skip]
 pub static RESOLVE: FlagSet = names("RESOLVE_", &[
     (0x1, "RESOLVE_NO_XDEV"), (0x2, "RESOLVE_NO_MAGICLINKS"), (0x4, "RESOLVE_NO_SYMLINKS"),
     (0x8, "RESOLVE_BENEATH"), (0x10, "RESOLVE_IN_ROOT"), (0x20, "RESOLVE_CACHED"),
 ]);
 
-/// What access asks for.
+/// Access modes of access.
 #[rustfmt::skip]
 pub static ACCESS: FlagSet = names("_OK", &[
     (0, "F_OK"), (0x4, "R_OK"), (0x2, "W_OK"), (0x1, "X_OK"),
 ]);
 
-/// Where lseek counts from.
+/// Start positions of lseek.
 #[rustfmt::skip]
 pub static SEEK: FlagSet = names("SEEK_", &[
     (0, "SEEK_SET"), (1, "SEEK_CUR"), (2, "SEEK_END"), (3, "SEEK_DATA"), (4, "SEEK_HOLE"),
@@ -71,7 +71,7 @@ pub static AT_HANDLE: FlagSet = names("AT_", &[
     (0x400, "AT_SYMLINK_FOLLOW"), (0x1000, "AT_EMPTY_PATH"),
 ]);
 
-/// Flags of statx; the default way to synchronise has a name, too.
+/// Flags of statx; the default way to synchronise has a name too.
 #[rustfmt::skip]
 pub static AT_STATX: FlagSet = with_field("AT_", 0x6000, &[
     (0, "AT_STATX_SYNC_AS_STAT"), (0x2000, "AT_STATX_FORCE_SYNC"), (0x4000, "AT_STATX_DONT_SYNC"),
@@ -131,7 +131,7 @@ pub static UTIME: FlagSet = names("UTIME_", &[
     (0x3fffffff, "UTIME_NOW"), (0x3ffffffe, "UTIME_OMIT"),
 ]);
 
-/// The directory descriptor that stands for the working directory.
+/// The value that stands for the working directory in place of a directory descriptor.
 #[rustfmt::skip]
 pub static AT_FDCWD: FlagSet = names("AT_", &[
     (0xffffff9c, "AT_FDCWD"),
@@ -181,7 +181,7 @@ pub static LOCK: FlagSet = names("LOCK_", &[
     (0x1, "LOCK_SH"), (0x2, "LOCK_EX"), (0x4, "LOCK_NB"), (0x8, "LOCK_UN"),
 ]);
 
-/// Flags of a call that has none yet.
+/// Flags of a call that has none so far.
 pub static NO_FLAGS: FlagSet = names("", &[]);
 
 /// File system types in statfs.

@@ -1,4 +1,4 @@
-//! Requests of ioctl. Where two names share a number, the one of ordinary programs stands here.
+//! Requests of ioctl. If two names share a number, this has the one that ordinary programs use.
 
 use super::names;
 use crate::shape::FlagSet;

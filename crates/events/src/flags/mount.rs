@@ -74,7 +74,7 @@ pub static FSCONFIG: FlagSet = names("FSCONFIG_", &[
     (6, "FSCONFIG_CMD_CREATE"), (7, "FSCONFIG_CMD_RECONFIGURE"), (8, "FSCONFIG_CMD_CREATE_EXCL"),
 ]);
 
-/// Attributes of mounts; three bits hold what happens to access times.
+/// Attributes of mounts; three bits hold the treatment of access times.
 #[rustfmt::skip]
 pub static MOUNT_ATTR: FlagSet = with_field("MOUNT_ATTR_", 0x70, &[
     (0x1, "MOUNT_ATTR_RDONLY"), (0x2, "MOUNT_ATTR_NOSUID"), (0x4, "MOUNT_ATTR_NODEV"),
@@ -90,14 +90,14 @@ pub static AT_MOUNT: FlagSet = names("AT_", &[
     (0x8000, "AT_RECURSIVE"),
 ]);
 
-/// How mounts propagate.
+/// Mount propagation types.
 #[rustfmt::skip]
 pub static PROPAGATION: FlagSet = names("MS_", &[
     (0x20000, "MS_UNBINDABLE"), (0x40000, "MS_PRIVATE"), (0x80000, "MS_SLAVE"),
     (0x100000, "MS_SHARED"),
 ]);
 
-/// What statmount is asked for.
+/// Fields that statmount can return.
 #[rustfmt::skip]
 pub static STATMOUNT: FlagSet = names("STATMOUNT_", &[
     (0x1, "STATMOUNT_SB_BASIC"), (0x2, "STATMOUNT_MNT_BASIC"), (0x4, "STATMOUNT_PROPAGATE_FROM"),

@@ -33,25 +33,25 @@ pub static PRCTL: FlagSet = names("PR_", &[
     (0x41555856, "PR_GET_AUXV"), (0x59616d61, "PR_SET_PTRACER"),
 ]);
 
-/// What unaligned access does.
+/// Treatment of unaligned accesses.
 #[rustfmt::skip]
 pub static PR_UNALIGN: FlagSet = names("PR_UNALIGN_", &[
     (0x1, "PR_UNALIGN_NOPRINT"), (0x2, "PR_UNALIGN_SIGBUS"),
 ]);
 
-/// Whether the time stamp counter may be read.
+/// Values of PR_SET_TSC: access to the time stamp counter.
 #[rustfmt::skip]
 pub static PR_TSC: FlagSet = names("PR_TSC_", &[
     (1, "PR_TSC_ENABLE"), (2, "PR_TSC_SIGSEGV"),
 ]);
 
-/// What PR_MCE_KILL does.
+/// Operations of PR_MCE_KILL.
 #[rustfmt::skip]
 pub static PR_MCE: FlagSet = names("PR_MCE_KILL_", &[
     (0, "PR_MCE_KILL_CLEAR"), (1, "PR_MCE_KILL_SET"),
 ]);
 
-/// When memory errors kill.
+/// When to kill a process after a memory error.
 #[rustfmt::skip]
 pub static PR_MCE_KILL: FlagSet = names("PR_MCE_KILL_", &[
     (0, "PR_MCE_KILL_LATE"), (1, "PR_MCE_KILL_EARLY"), (2, "PR_MCE_KILL_DEFAULT"),
@@ -74,7 +74,7 @@ pub static PR_CAP_AMBIENT: FlagSet = names("PR_CAP_AMBIENT_", &[
     (4, "PR_CAP_AMBIENT_CLEAR_ALL"),
 ]);
 
-/// Speculation that can be controlled.
+/// Speculation features that can be controlled.
 #[rustfmt::skip]
 pub static PR_SPEC: FlagSet = names("PR_SPEC_", &[
     (0, "PR_SPEC_STORE_BYPASS"), (1, "PR_SPEC_INDIRECT_BRANCH"), (2, "PR_SPEC_L1D_FLUSH"),

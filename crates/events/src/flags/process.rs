@@ -3,7 +3,7 @@
 use super::{names, with_field};
 use crate::shape::FlagSet;
 
-/// Flags of clone; the lowest byte holds the signal that its end sends.
+/// Flags of clone; the lowest byte holds the signal that is sent when the child ends.
 #[rustfmt::skip]
 pub static CLONE: FlagSet = with_field("CLONE_", 0xff, &[
     (0x80, "CLONE_NEWTIME"), (0x100, "CLONE_VM"), (0x200, "CLONE_FS"), (0x400, "CLONE_FILES"),
@@ -56,7 +56,7 @@ pub static WAIT: FlagSet = names("W", &[
     (0x20000000, "__WNOTHREAD"),
 ]);
 
-/// Whom waitid waits for.
+/// Id types of waitid.
 #[rustfmt::skip]
 pub static WAITID: FlagSet = names("P_", &[
     (0, "P_ALL"), (1, "P_PID"), (2, "P_PGID"), (3, "P_PIDFD"),
@@ -75,7 +75,7 @@ pub static PIDFD_SIGNAL: FlagSet = names("PIDFD_SIGNAL_", &[
     (0x4, "PIDFD_SIGNAL_PROCESS_GROUP"),
 ]);
 
-/// What kcmp compares.
+/// Resources that kcmp compares.
 #[rustfmt::skip]
 pub static KCMP: FlagSet = names("KCMP_", &[
     (0, "KCMP_FILE"), (1, "KCMP_VM"), (2, "KCMP_FILES"), (3, "KCMP_FS"), (4, "KCMP_SIGHAND"),
@@ -95,7 +95,7 @@ pub static PERSONALITY: FlagSet = with_field("PER_", 0xff, &[
     (0x2000000, "WHOLE_SECONDS"), (0x4000000, "STICKY_TIMEOUTS"), (0x8000000, "ADDR_LIMIT_3GB"),
 ]);
 
-/// Whose priority.
+/// Id types of getpriority and setpriority.
 #[rustfmt::skip]
 pub static PRIO: FlagSet = names("PRIO_", &[
     (0, "PRIO_PROCESS"), (1, "PRIO_PGRP"), (2, "PRIO_USER"),
@@ -117,7 +117,7 @@ pub static SCHED_FLAGS: FlagSet = names("SCHED_FLAG_", &[
     (0x20, "SCHED_FLAG_UTIL_CLAMP_MIN"), (0x40, "SCHED_FLAG_UTIL_CLAMP_MAX"),
 ]);
 
-/// Whose I/O priority.
+/// Id types of ioprio_get and ioprio_set.
 #[rustfmt::skip]
 pub static IOPRIO_WHO: FlagSet = names("IOPRIO_WHO_", &[
     (1, "IOPRIO_WHO_PROCESS"), (2, "IOPRIO_WHO_PGRP"), (3, "IOPRIO_WHO_USER"),
@@ -145,7 +145,7 @@ pub static RLIM: FlagSet = names("RLIM_", &[
     (0xffffffffffffffff, "RLIM64_INFINITY"),
 ]);
 
-/// Whose usage.
+/// Targets of getrusage.
 #[rustfmt::skip]
 pub static RUSAGE: FlagSet = names("RUSAGE_", &[
     (0, "RUSAGE_SELF"), (0xffffffff, "RUSAGE_CHILDREN"), (0xfffffffe, "RUSAGE_BOTH"),

@@ -29,7 +29,7 @@ pub static SA: FlagSet = names("SA_", &[
     (0x800, "SA_EXPOSE_TAGBITS"),
 ]);
 
-/// Handlers that are no address.
+/// Handlers that are not addresses.
 #[rustfmt::skip]
 pub static SIG_HANDLER: FlagSet = names("SIG_", &[
     (0, "SIG_DFL"), (0x1, "SIG_IGN"), (0xffffffffffffffff, "SIG_ERR"),
@@ -41,7 +41,7 @@ pub static SS: FlagSet = names("SS_", &[
     (0x1, "SS_ONSTACK"), (0x2, "SS_DISABLE"), (0x80000000, "SS_AUTODISARM"),
 ]);
 
-/// Codes in siginfo that any signal may have.
+/// siginfo codes that any signal may have.
 #[rustfmt::skip]
 pub static SI_CODE: FlagSet = names("SI_", &[
     (0, "SI_USER"), (0x80, "SI_KERNEL"), (0xffffffff, "SI_QUEUE"), (0xfffffffe, "SI_TIMER"),
@@ -106,7 +106,7 @@ pub static SYS_CODE: FlagSet = names("SYS_", &[
     (1, "SYS_SECCOMP"), (2, "SYS_USER_DISPATCH"),
 ]);
 
-/// How a timer or queue notifies.
+/// Notification methods of timers and queues.
 #[rustfmt::skip]
 pub static SIGEV: FlagSet = names("SIGEV_", &[
     (0, "SIGEV_SIGNAL"), (1, "SIGEV_NONE"), (2, "SIGEV_THREAD"), (4, "SIGEV_THREAD_ID"),
@@ -145,7 +145,7 @@ pub static TIMERFD_SET: FlagSet = names("TFD_TIMER_", &[
     (0x1, "TFD_TIMER_ABSTIME"), (0x2, "TFD_TIMER_CANCEL_ON_SET"),
 ]);
 
-/// What adjtimex changes.
+/// Fields that adjtimex changes.
 #[rustfmt::skip]
 pub static ADJ: FlagSet = names("ADJ_", &[
     (0xa001, "ADJ_OFFSET_SS_READ"), (0x8001, "ADJ_OFFSET_SINGLESHOT"), (0x1, "ADJ_OFFSET"),

@@ -64,7 +64,7 @@ pub static PERF_TYPE: FlagSet = names("PERF_TYPE_", &[
     (3, "PERF_TYPE_HW_CACHE"), (4, "PERF_TYPE_RAW"), (5, "PERF_TYPE_BREAKPOINT"),
 ]);
 
-/// What a sample holds.
+/// Fields of a sample.
 #[rustfmt::skip]
 pub static PERF_SAMPLE: FlagSet = names("PERF_SAMPLE_", &[
     (0x1, "PERF_SAMPLE_IP"), (0x2, "PERF_SAMPLE_TID"), (0x4, "PERF_SAMPLE_TIME"),
@@ -80,7 +80,7 @@ pub static PERF_SAMPLE: FlagSet = names("PERF_SAMPLE_", &[
     (0x800000, "PERF_SAMPLE_CODE_PAGE_SIZE"), (0x1000000, "PERF_SAMPLE_WEIGHT_STRUCT"),
 ]);
 
-/// What reading an event returns.
+/// Values returned by reading an event.
 #[rustfmt::skip]
 pub static PERF_READ: FlagSet = names("PERF_FORMAT_", &[
     (0x1, "PERF_FORMAT_TOTAL_TIME_ENABLED"), (0x2, "PERF_FORMAT_TOTAL_TIME_RUNNING"),

@@ -1,4 +1,4 @@
-//! What ioctl passes: terminals, files, block and network devices.
+//! Arguments of ioctl: terminals, files, block and network devices.
 
 use super::FieldKind::{Array, Bytes, Enum, Flags, Hex, Signed, Struct, Text, Unsigned};
 use super::{Layout, field, head, layout};
@@ -13,7 +13,7 @@ pub static TERMIOS: Layout = layout("termios", 36, &[
     field(17, "c_cc", Bytes(19)),
 ]);
 
-/// A terminal's settings with any speed.
+/// A terminal's settings with arbitrary speed.
 #[rustfmt::skip]
 pub static TERMIOS2: Layout = layout("termios2", 44, &[
     field(0, "c_iflag", Flags(4, &f::TERM_INPUT)), field(4, "c_oflag", Flags(4, &f::TERM_OUTPUT)),
@@ -23,7 +23,7 @@ pub static TERMIOS2: Layout = layout("termios2", 44, &[
     field(40, "c_ospeed", Unsigned(4)),
 ]);
 
-/// A terminal's settings as System V had them.
+/// A terminal's settings in System V style.
 #[rustfmt::skip]
 pub static TERMIO: Layout = layout("termio", 18, &[
     field(0, "c_iflag", Flags(2, &f::TERM_INPUT)), field(2, "c_oflag", Flags(2, &f::TERM_OUTPUT)),
@@ -52,14 +52,14 @@ pub static FSXATTR: Layout = layout("fsxattr", 28, &[
     field(16, "fsx_cowextsize", Unsigned(4)),
 ]);
 
-/// A range to share.
+/// A range of a file to clone.
 #[rustfmt::skip]
 pub static FILE_CLONE_RANGE: Layout = layout("file_clone_range", 32, &[
     field(0, "src_fd", Signed(8)), field(8, "src_offset", Unsigned(8)),
     field(16, "src_length", Unsigned(8)), field(24, "dest_offset", Unsigned(8)),
 ]);
 
-/// The head of ranges to share if they are equal; the destinations follow.
+/// Head of ranges to deduplicate; the destinations follow.
 #[rustfmt::skip]
 pub static FILE_DEDUPE_RANGE: Layout = head("file_dedupe_range", 24, &FILE_DEDUPE_RANGE_INFO, &[
     field(0, "src_offset", Unsigned(8)), field(8, "src_length", Unsigned(8)),
@@ -73,7 +73,7 @@ pub static FILE_DEDUPE_RANGE_INFO: Layout = layout("file_dedupe_range_info", 32,
     field(16, "bytes_deduped", Unsigned(8)), field(24, "status", Enum(4, &f::DEDUPE_STATUS)),
 ]);
 
-/// The head of a map of extents; the extents follow.
+/// Head of an extent map; the extents follow.
 #[rustfmt::skip]
 pub static FIEMAP: Layout = head("fiemap", 32, &FIEMAP_EXTENT, &[
     field(0, "fm_start", Unsigned(8)), field(8, "fm_length", Unsigned(8)),
@@ -88,7 +88,7 @@ pub static FIEMAP_EXTENT: Layout = layout("fiemap_extent", 56, &[
     field(16, "fe_length", Unsigned(8)), field(40, "fe_flags", Flags(4, &f::FIEMAP_EXTENT)),
 ]);
 
-/// What FITRIM discards.
+/// The range that FITRIM discards.
 #[rustfmt::skip]
 pub static FSTRIM_RANGE: Layout = layout("fstrim_range", 24, &[
     field(0, "start", Unsigned(8)), field(8, "len", Unsigned(8)), field(16, "minlen", Unsigned(8)),
@@ -125,7 +125,7 @@ pub static IFREQ_INT: Layout = layout("ifreq", 40, &[
     field(0, "ifr_name", Text(16)), field(16, "ifr_value", Signed(4)),
 ]);
 
-/// Room for a list of network devices.
+/// Buffer for a list of network devices.
 #[rustfmt::skip]
 pub static IFCONF_HEAD: Layout = layout("ifconf", 16, &[
     field(0, "ifc_len", Signed(4)), field(8, "ifc_buf", Hex(8)),
@@ -144,14 +144,14 @@ pub static UFFDIO_RANGE: Layout = layout("uffdio_range", 16, &[
     field(0, "start", Hex(8)), field(8, "len", Unsigned(8)),
 ]);
 
-/// A range to be watched.
+/// A range to register with userfaultfd.
 #[rustfmt::skip]
 pub static UFFDIO_REGISTER: Layout = layout("uffdio_register", 32, &[
     field(0, "range", Struct(&UFFDIO_RANGE)), field(16, "mode", Flags(8, &f::UFFDIO_REGISTER)),
     field(24, "ioctls", Hex(8)),
 ]);
 
-/// Pages to be filled in.
+/// Pages to copy in.
 #[rustfmt::skip]
 pub static UFFDIO_COPY: Layout = layout("uffdio_copy", 40, &[
     field(0, "dst", Hex(8)), field(8, "src", Hex(8)), field(16, "len", Unsigned(8)),
@@ -165,13 +165,13 @@ pub static UFFDIO_ZEROPAGE: Layout = layout("uffdio_zeropage", 32, &[
     field(24, "zeropage", Signed(8)),
 ]);
 
-/// Whether close waits for a socket.
+/// SO_LINGER: whether close waits for unsent data.
 #[rustfmt::skip]
 pub static LINGER: Layout = layout("linger", 8, &[
     field(0, "l_onoff", Signed(4)), field(4, "l_linger", Signed(4)),
 ]);
 
-/// Who is at the other end of a socket.
+/// Credentials of a socket's peer.
 #[rustfmt::skip]
 pub static UCRED: Layout = layout("ucred", 12, &[
     field(0, "pid", Signed(4)), field(4, "uid", Unsigned(4)), field(8, "gid", Unsigned(4)),

@@ -1,4 +1,4 @@
-//! What is told about files and file systems.
+//! Metadata of files and file systems.
 
 use super::FieldKind::{
     Array, Dev, Enum, Fd, Flags, Hex, Mode, Named, Signed, Struct, Text, Unsigned,
@@ -19,7 +19,7 @@ pub static STAT: Layout = layout("stat", 144, &[
     field(104, "st_ctime", Signed(8)), field(112, "st_ctime_nsec", Unsigned(8)),
 ]);
 
-/// A time in statx.
+/// A timestamp of statx.
 #[rustfmt::skip]
 pub static STATX_TIMESTAMP: Layout = layout("statx_timestamp", 16, &[
     field(0, "tv_sec", Signed(8)), field(8, "tv_nsec", Unsigned(4)),
@@ -72,20 +72,20 @@ pub static UTIMBUF: Layout = layout("utimbuf", 16, &[
     field(0, "actime", Signed(8)), field(8, "modtime", Signed(8)),
 ]);
 
-/// A time of utimensat.
+/// A timestamp of utimensat.
 #[rustfmt::skip]
 pub static UTIME_TIMESPEC: Layout = layout("timespec", 16, &[
     field(0, "tv_sec", Signed(8)), field(8, "tv_nsec", Named(8, &f::UTIME)),
 ]);
 
-/// How openat2 opens.
+/// Arguments of openat2.
 #[rustfmt::skip]
 pub static OPEN_HOW: Layout = layout("open_how", 24, &[
     field(0, "flags", Flags(8, &f::OPEN)), field(8, "mode", Mode(8)),
     field(16, "resolve", Flags(8, &f::RESOLVE)),
 ]);
 
-/// The head of a file handle; its bytes follow.
+/// Head of a file handle; its bytes follow.
 #[rustfmt::skip]
 pub static FILE_HANDLE: Layout = layout("file_handle", 8, &[
     field(0, "handle_bytes", Unsigned(4)), field(4, "handle_type", Signed(4)),
@@ -106,13 +106,13 @@ pub static FLOCK: Layout = layout("flock", 32, &[
     field(8, "l_start", Signed(8)), field(16, "l_len", Signed(8)), field(24, "l_pid", Signed(4)),
 ]);
 
-/// Who gets the signals of a descriptor.
+/// The owner that gets a descriptor's signals.
 #[rustfmt::skip]
 pub static F_OWNER_EX: Layout = layout("f_owner_ex", 8, &[
     field(0, "type", Enum(4, &f::OWNER_TYPE)), field(4, "pid", Signed(4)),
 ]);
 
-/// An element of a vector.
+/// An element of an I/O vector.
 #[rustfmt::skip]
 pub static IOVEC: Layout = layout("iovec", 16, &[
     field(0, "iov_base", Hex(8)), field(8, "iov_len", Unsigned(8)),
@@ -131,13 +131,13 @@ pub static EPOLL_EVENT: Layout = layout("epoll_event", 12, &[
     field(0, "events", Flags(4, &f::EPOLL)), field(4, "data", Hex(8)),
 ]);
 
-/// The range that cachestat looks at.
+/// The range that cachestat examines.
 #[rustfmt::skip]
 pub static CACHESTAT_RANGE: Layout = layout("cachestat_range", 16, &[
     field(0, "off", Unsigned(8)), field(8, "len", Unsigned(8)),
 ]);
 
-/// What cachestat finds.
+/// The results of cachestat.
 #[rustfmt::skip]
 pub static CACHESTAT: Layout = layout("cachestat", 40, &[
     field(0, "nr_cache", Unsigned(8)), field(8, "nr_dirty", Unsigned(8)),
@@ -145,28 +145,28 @@ pub static CACHESTAT: Layout = layout("cachestat", 40, &[
     field(32, "nr_recently_evicted", Unsigned(8)),
 ]);
 
-/// The value of setxattrat and getxattrat.
+/// Arguments of setxattrat and getxattrat.
 #[rustfmt::skip]
 pub static XATTR_ARGS: Layout = layout("xattr_args", 16, &[
     field(0, "value", Hex(8)), field(8, "size", Unsigned(4)),
     field(12, "flags", Flags(4, &f::XATTR)),
 ]);
 
-/// What mount_setattr changes.
+/// Attributes that mount_setattr changes.
 #[rustfmt::skip]
 pub static MOUNT_ATTR: Layout = layout("mount_attr", 32, &[
     field(0, "attr_set", Flags(8, &f::MOUNT_ATTR)), field(8, "attr_clr", Flags(8, &f::MOUNT_ATTR)),
     field(16, "propagation", Flags(8, &f::PROPAGATION)), field(24, "userns_fd", Unsigned(8)),
 ]);
 
-/// What statmount and listmount are asked.
+/// Request of statmount and listmount.
 #[rustfmt::skip]
 pub static MNT_ID_REQ: Layout = layout("mnt_id_req", 32, &[
     field(0, "size", Unsigned(4)), field(4, "mnt_ns_fd", Unsigned(4)), field(8, "mnt_id", Hex(8)),
     field(16, "param", Hex(8)), field(24, "mnt_ns_id", Hex(8)),
 ]);
 
-/// The head of what statmount returns; its strings follow.
+/// Head of the result of statmount; its strings follow.
 #[rustfmt::skip]
 pub static STATMOUNT: Layout = layout("statmount", 512, &[
     field(0, "size", Unsigned(4)), field(4, "mnt_opts", Unsigned(4)),
@@ -198,7 +198,7 @@ pub static DQBLK: Layout = layout("if_dqblk", 72, &[
     field(64, "dqb_valid", Hex(4)),
 ]);
 
-/// Limits and usage of the next quota.
+/// Limits and usage of a quota, with its id (Q_GETNEXTQUOTA).
 #[rustfmt::skip]
 pub static NEXTDQBLK: Layout = layout("if_nextdqblk", 72, &[
     field(0, "dqb_bhardlimit", Unsigned(8)), field(8, "dqb_bsoftlimit", Unsigned(8)),
@@ -208,7 +208,7 @@ pub static NEXTDQBLK: Layout = layout("if_nextdqblk", 72, &[
     field(64, "dqb_valid", Hex(4)), field(68, "dqb_id", Unsigned(4)),
 ]);
 
-/// How a file system keeps quotas.
+/// Grace periods and flags of a quota.
 #[rustfmt::skip]
 pub static DQINFO: Layout = layout("if_dqinfo", 24, &[
     field(0, "dqi_bgrace", Unsigned(8)), field(8, "dqi_igrace", Unsigned(8)),

@@ -5,7 +5,7 @@ use super::time::TIMEVAL;
 use super::{Layout, field, layout};
 use crate::flags as f;
 
-/// What was used.
+/// Resource usage.
 #[rustfmt::skip]
 pub static RUSAGE: Layout = layout("rusage", 144, &[
     field(0, "ru_utime", Struct(&TIMEVAL)), field(16, "ru_stime", Struct(&TIMEVAL)),
@@ -18,13 +18,13 @@ pub static RUSAGE: Layout = layout("rusage", 144, &[
     field(128, "ru_nvcsw", Signed(8)), field(136, "ru_nivcsw", Signed(8)),
 ]);
 
-/// A limit.
+/// A resource limit.
 #[rustfmt::skip]
 pub static RLIMIT: Layout = layout("rlimit64", 16, &[
     field(0, "rlim_cur", Named(8, &f::RLIM)), field(8, "rlim_max", Named(8, &f::RLIM)),
 ]);
 
-/// What clone3 makes.
+/// Arguments of clone3.
 #[rustfmt::skip]
 pub static CLONE_ARGS: Layout = layout("clone_args", 88, &[
     field(0, "flags", Flags(8, &f::CLONE3)), field(8, "pidfd", Hex(8)),
@@ -34,13 +34,13 @@ pub static CLONE_ARGS: Layout = layout("clone_args", 88, &[
     field(72, "set_tid_size", Unsigned(8)), field(80, "cgroup", Unsigned(8)),
 ]);
 
-/// Parameters of a policy.
+/// Parameters of a scheduling policy.
 #[rustfmt::skip]
 pub static SCHED_PARAM: Layout = layout("sched_param", 4, &[
     field(0, "sched_priority", Signed(4)),
 ]);
 
-/// A policy and its parameters.
+/// A scheduling policy and its parameters.
 #[rustfmt::skip]
 pub static SCHED_ATTR: Layout = layout("sched_attr", 56, &[
     field(0, "size", Unsigned(4)), field(4, "sched_policy", Flags(4, &f::SCHED)),
@@ -50,7 +50,7 @@ pub static SCHED_ATTR: Layout = layout("sched_attr", 56, &[
     field(48, "sched_util_min", Unsigned(4)), field(52, "sched_util_max", Unsigned(4)),
 ]);
 
-/// A thread's robust futexes.
+/// A thread's list of robust futexes.
 #[rustfmt::skip]
 pub static ROBUST_LIST_HEAD: Layout = layout("robust_list_head", 24, &[
     field(0, "list", Hex(8)), field(8, "futex_offset", Signed(8)),
@@ -72,7 +72,7 @@ pub static FUTEX_WAITV: Layout = layout("futex_waitv", 24, &[
     field(16, "flags", Flags(4, &f::FUTEX2)),
 ]);
 
-/// How a signal is handled, as the kernel has it.
+/// A signal action, as the kernel has it.
 #[rustfmt::skip]
 pub static SIGACTION: Layout = layout("sigaction", 32, &[
     field(0, "sa_handler", Named(8, &f::SIG_HANDLER)), field(8, "sa_flags", Flags(8, &f::SA)),
@@ -86,32 +86,32 @@ pub static STACK: Layout = layout("stack_t", 24, &[
     field(16, "ss_size", Unsigned(8)),
 ]);
 
-/// A set of signals that is pointed to.
+/// A set of signals and its size, passed by pointer.
 #[rustfmt::skip]
 pub static SIGSET: Layout = layout("sigset_argpack", 16, &[
     field(0, "ss", Hex(8)), field(8, "ss_len", Unsigned(8)),
 ]);
 
-/// How to notify.
+/// How to notify of an event.
 #[rustfmt::skip]
 pub static SIGEVENT: Layout = layout("sigevent", 64, &[
     field(0, "sigev_value", Hex(8)), field(8, "sigev_signo", Signal),
     field(12, "sigev_notify", Enum(4, &f::SIGEV)), field(16, "sigev_notify_thread_id", Signed(4)),
 ]);
 
-/// Whose capabilities, in which version.
+/// Capability header: the version and the thread.
 #[rustfmt::skip]
 pub static CAP_HEADER: Layout = layout("__user_cap_header_struct", 8, &[
     field(0, "version", Enum(4, &f::CAP_VERSION)), field(4, "pid", Signed(4)),
 ]);
 
-/// 32 capabilities.
+/// Sets of 32 capabilities.
 #[rustfmt::skip]
 pub static CAP_DATA: Layout = layout("__user_cap_data_struct", 12, &[
     field(0, "effective", Hex(4)), field(4, "permitted", Hex(4)), field(8, "inheritable", Hex(4)),
 ]);
 
-/// A filter program.
+/// A seccomp filter program.
 #[rustfmt::skip]
 pub static SOCK_FPROG: Layout = layout("sock_fprog", 16, &[
     field(0, "len", Unsigned(2)), field(8, "filter", Hex(8)),
@@ -131,7 +131,7 @@ pub static SECCOMP_NOTIF_SIZES: Layout = layout("seccomp_notif_sizes", 6, &[
     field(4, "seccomp_data", Unsigned(2)),
 ]);
 
-/// What a Landlock ruleset handles.
+/// The access rights that a Landlock ruleset handles.
 #[rustfmt::skip]
 pub static LANDLOCK_RULESET_ATTR: Layout = layout("landlock_ruleset_attr", 24, &[
     field(0, "handled_access_fs", Flags(8, &f::LANDLOCK_FS)),
@@ -165,7 +165,7 @@ pub static USER_REGS: Layout = layout("user_regs_struct", 216, &[
     field(192, "es", Hex(8)), field(200, "fs", Hex(8)), field(208, "gs", Hex(8)),
 ]);
 
-/// Which queued signals to look at.
+/// The range of queued signals to read.
 #[rustfmt::skip]
 pub static PTRACE_PEEKSIGINFO: Layout = layout("ptrace_peeksiginfo_args", 16, &[
     field(0, "off", Unsigned(8)), field(8, "flags", Hex(4)), field(12, "nr", Signed(4)),

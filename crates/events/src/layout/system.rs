@@ -12,7 +12,7 @@ pub static UTSNAME: Layout = layout("utsname", 390, &[
     field(260, "machine", Text(65)), field(325, "domainname", Text(65)),
 ]);
 
-/// Memory and load.
+/// Memory and load of the system.
 #[rustfmt::skip]
 pub static SYSINFO: Layout = layout("sysinfo", 112, &[
     field(0, "uptime", Signed(8)), field(8, "loads", Array(3, &Unsigned(8))),
@@ -23,14 +23,14 @@ pub static SYSINFO: Layout = layout("sysinfo", 112, &[
     field(96, "freehigh", Unsigned(8)), field(104, "mem_unit", Unsigned(4)),
 ]);
 
-/// A part of a kernel to start.
+/// A segment of a kernel to boot.
 #[rustfmt::skip]
 pub static KEXEC_SEGMENT: Layout = layout("kexec_segment", 32, &[
     field(0, "buf", Hex(8)), field(8, "bufsz", Unsigned(8)), field(16, "mem", Hex(8)),
     field(24, "memsz", Unsigned(8)),
 ]);
 
-/// What to measure.
+/// Attributes of a performance event.
 #[rustfmt::skip]
 pub static PERF_EVENT_ATTR: Layout = layout("perf_event_attr", 136, &[
     field(0, "type", Enum(4, &f::PERF_TYPE)), field(4, "size", Unsigned(4)),
@@ -53,7 +53,7 @@ pub static IO_EVENT: Layout = layout("io_event", 32, &[
     field(24, "res2", Signed(8)),
 ]);
 
-/// An operation of AIO.
+/// A request of AIO.
 #[rustfmt::skip]
 pub static IOCB: Layout = layout("iocb", 64, &[
     field(0, "aio_data", Hex(8)), field(8, "aio_key", Hex(4)),
@@ -64,7 +64,7 @@ pub static IOCB: Layout = layout("iocb", 64, &[
     field(56, "aio_flags", Hex(4)), field(60, "aio_resfd", Unsigned(4)),
 ]);
 
-/// Where the submission ring keeps what.
+/// Offsets in the submission ring.
 #[rustfmt::skip]
 pub static IO_SQRING_OFFSETS: Layout = layout("io_sqring_offsets", 40, &[
     field(0, "head", Unsigned(4)), field(4, "tail", Unsigned(4)),
@@ -73,7 +73,7 @@ pub static IO_SQRING_OFFSETS: Layout = layout("io_sqring_offsets", 40, &[
     field(24, "array", Unsigned(4)), field(32, "user_addr", Hex(8)),
 ]);
 
-/// Where the completion ring keeps what.
+/// Offsets in the completion ring.
 #[rustfmt::skip]
 pub static IO_CQRING_OFFSETS: Layout = layout("io_cqring_offsets", 40, &[
     field(0, "head", Unsigned(4)), field(4, "tail", Unsigned(4)),
@@ -82,7 +82,7 @@ pub static IO_CQRING_OFFSETS: Layout = layout("io_cqring_offsets", 40, &[
     field(24, "flags", Unsigned(4)), field(32, "user_addr", Hex(8)),
 ]);
 
-/// What io_uring_setup makes.
+/// Parameters of io_uring_setup.
 #[rustfmt::skip]
 pub static IO_URING_PARAMS: Layout = layout("io_uring_params", 120, &[
     field(0, "sq_entries", Unsigned(4)), field(4, "cq_entries", Unsigned(4)),
@@ -92,14 +92,14 @@ pub static IO_URING_PARAMS: Layout = layout("io_uring_params", 120, &[
     field(80, "cq_off", Struct(&IO_CQRING_OFFSETS)),
 ]);
 
-/// How long io_uring_enter waits.
+/// Timeout and signal mask of io_uring_enter.
 #[rustfmt::skip]
 pub static IO_URING_GETEVENTS_ARG: Layout = layout("io_uring_getevents_arg", 24, &[
     field(0, "sigmask", Hex(8)), field(8, "sigmask_sz", Unsigned(4)),
     field(12, "min_wait_usec", Unsigned(4)), field(16, "ts", Hex(8)),
 ]);
 
-/// A change of registered resources.
+/// An update of registered resources.
 #[rustfmt::skip]
 pub static IO_URING_RSRC_UPDATE: Layout = layout("io_uring_rsrc_update", 16, &[
     field(0, "offset", Unsigned(4)), field(8, "data", Hex(8)),

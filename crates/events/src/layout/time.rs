@@ -28,7 +28,7 @@ pub static ITIMERSPEC: Layout = layout("itimerspec", 32, &[
     field(0, "it_interval", Struct(&TIMESPEC)), field(16, "it_value", Struct(&TIMESPEC)),
 ]);
 
-/// A time zone of old.
+/// An obsolete time zone.
 #[rustfmt::skip]
 pub static TIMEZONE: Layout = layout("timezone", 8, &[
     field(0, "tz_minuteswest", Signed(4)), field(4, "tz_dsttime", Signed(4)),

@@ -1,4 +1,4 @@
-//! Asynchronous I/O: Linux AIO and io_uring. Their data is moved without a call of its own.
+//! Asynchronous I/O: Linux AIO and io_uring. Data is transferred without further calls.
 
 use super::words::*;
 use crate::act::Act;
@@ -49,7 +49,7 @@ pub static ROWS: &[Syscall] = &[
         when(1, 4, Ret::Int, &[fd("fd"), OPCODE, input("arg", I32, ArgTimes(3, 4)), uint("nr_args")]),
         when(1, 5, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
         when(1, 7, Ret::Int, &[fd("fd"), OPCODE, input("arg", I32, ArgTimes(3, 4)), uint("nr_args")]),
-        // A probe's head is as long as two of its elements of 8 bytes.
+        // The head of a probe is as long as two of its 8-byte elements.
         when(1, 8, Ret::Int, &[fd("fd"), OPCODE, output("arg", Bytes, Fixed(16)), uint("nr_args")]),
         when(1, 9, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),
         when(1, 10, Ret::Int, &[fd("fd"), OPCODE, addr("arg"), uint("nr_args")]),

@@ -1,4 +1,4 @@
-//! User and group ids, capabilities, keys, and what a process forbids itself.
+//! User and group ids, capabilities, keys, and restrictions that a process sets for itself.
 
 use super::words::*;
 use crate::act::Act;
@@ -29,7 +29,7 @@ pub static ROWS: &[Syscall] = &[
         output("rgid", U32, Fixed(4)), output("egid", U32, Fixed(4)), output("sgid", U32, Fixed(4))]),
     call(122, "setfsuid", CREDS, REAL, Ret::Id, &[uid("fsuid")]),
     call(123, "setfsgid", CREDS, REAL, Ret::Id, &[gid("fsgid")]),
-    // Two elements since version 2 of the header, which everybody uses; version 1 has only one.
+    // Two elements since version 2 of the header, which is in general use; version 1 has only one.
     call(125, "capget", CREDS, IGNORED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
     call(126, "capset", CREDS, SIMULATED, Ret::Int, &[in_struct("hdrp", &l::CAP_HEADER), input("datap", Struct(&l::CAP_DATA), Fixed(24))]),
 
@@ -55,7 +55,7 @@ pub static ROWS: &[Syscall] = &[
     ]),
     family(444, "landlock_create_ruleset", DESC, SIMULATED, Ret::Fd, &[
         in_sized("attr", &l::LANDLOCK_RULESET_ATTR, Arg(1)), size("size"), bits("flags", &f::LANDLOCK_CREATE)], &[
-        // They ask for a number: of the version, of errata.
+        // Queries of the version and of errata, which return a number.
         when(2, 1, Ret::Int, &[addr("attr"), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
         when(2, 2, Ret::Int, &[addr("attr"), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
     ]),

@@ -1,4 +1,4 @@
-//! What fcntl does, by its operation.
+//! Variants of fcntl.
 
 use super::words::*;
 use crate::flags as f;
@@ -13,7 +13,7 @@ const fn op(number: u64, ret: Ret, args: &'static [Arg]) -> Variant {
 
 const OP: Arg = one("op", &f::FCNTL);
 
-/// By operation.
+/// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
     op(0, Ret::Fd, &[fd("fd"), OP, int("arg")]).replayed(NUMBERS),

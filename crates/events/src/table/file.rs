@@ -1,4 +1,4 @@
-//! Calls that work on paths, and what they tell about files.
+//! Calls on paths and on file metadata.
 
 use super::words::*;
 use crate::act::Act;
@@ -90,7 +90,7 @@ pub static ROWS: &[Syscall] = &[
     call(269, "faccessat", FILE.or(DESC), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), bits("mode", &f::ACCESS)]),
     call(280, "utimensat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), input("times", Struct(&l::UTIME_TIMESPEC), Fixed(32)), bits("flags", &f::AT)]).does(Act::Times),
-    // The mount id is 64 bits wide when it is asked to be unique.
+    // With this flag the mount id has 64 bits.
     family(303, "name_to_handle_at", FILE.or(DESC), SIMULATED, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }),
         output("mount_id", I32, Fixed(4)), bits("flags", &f::AT_HANDLE)], &[

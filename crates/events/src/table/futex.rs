@@ -1,4 +1,4 @@
-//! What futex does, by its operation; the two flag bits above it do not matter here.
+//! Variants of futex; the two flag bits above the operation are masked out.
 
 use super::words::*;
 use crate::flags as f;
@@ -17,7 +17,7 @@ const fn word(name: &'static str) -> Arg {
 
 const OP: Arg = bits("futex_op", &f::FUTEX);
 
-/// By operation.
+/// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
     op(0, &[word("uaddr"), OP, uint("val"), in_struct("timeout", &l::TIMESPEC)]),

@@ -1,4 +1,4 @@
-//! Calls that move data through descriptors, and what descriptors themselves can do.
+//! Calls that transfer data through descriptors, and calls on descriptors themselves.
 
 use super::words::*;
 use crate::act::Act;
@@ -65,7 +65,7 @@ pub static ROWS: &[Syscall] = &[
         fd("fd_in"), fd("fd_out"), size("len"), bits("flags", &f::SPLICE)]),
     call(277, "sync_file_range", DESC.or(SYNC), REAL, Ret::Int, &[
         fd("fd"), off("offset"), off("nbytes"), bits("flags", &f::SYNC_FILE_RANGE)]),
-    // Into a pipe from the vector, or out of a pipe into it: the descriptor tells, not the call.
+    // To a pipe from the vector or the reverse: depends on the descriptor, not on the arguments.
     call(278, "vmsplice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd"), inout("iov", Iovec, ArgTimes(2, 16)), ulong("nr_segs"), bits("flags", &f::SPLICE)]),
     call(281, "epoll_pwait", DESC.or(WAIT), IGNORED, Ret::Int, &[

@@ -1,4 +1,4 @@
-//! What ioctl does, by its request.
+//! Variants of ioctl.
 
 use super::words::*;
 use crate::act::Act;
@@ -20,37 +20,37 @@ const GETS_INT: &[Arg] = &[fd("fd"), REQUEST, output("argp", I32, Fixed(4))];
 const GIVES_U64: &[Arg] = &[fd("fd"), REQUEST, input("argp", U64, Fixed(8))];
 const GETS_U64: &[Arg] = &[fd("fd"), REQUEST, output("argp", U64, Fixed(8))];
 
-/// Takes nothing.
+/// A request without an argument.
 const fn bare(number: u64) -> Variant {
     request(number, BARE)
 }
 
-/// Takes a number in the argument itself.
+/// A request whose argument is a number.
 const fn number(number: u64) -> Variant {
     request(number, NUMBER)
 }
 
-/// Reads one number of 32 bits.
+/// The kernel reads a 32-bit number.
 const fn gives_int(number: u64) -> Variant {
     request(number, GIVES_INT)
 }
 
-/// Writes one number of 32 bits.
+/// The kernel writes a 32-bit number.
 const fn gets_int(number: u64) -> Variant {
     request(number, GETS_INT)
 }
 
-/// Reads one number of 64 bits.
+/// The kernel reads a 64-bit number.
 const fn gives_u64(number: u64) -> Variant {
     request(number, GIVES_U64)
 }
 
-/// Writes one number of 64 bits.
+/// The kernel writes a 64-bit number.
 const fn gets_u64(number: u64) -> Variant {
     request(number, GETS_U64)
 }
 
-/// By request.
+/// Variants by request.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
     // Terminals.

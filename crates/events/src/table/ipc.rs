@@ -32,7 +32,7 @@ pub static ROWS: &[Syscall] = &[
     ]),
     call(64, "semget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), int("nsems"), bits("semflg", &f::IPC_GET)]),
     call(65, "semop", IPC.or(WAIT), IGNORED, Ret::Int, &[int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops")]),
-    // The arrays of GETALL and SETALL are as long as the set, which the call does not tell.
+    // The arrays of GETALL and SETALL are as long as the set, whose size is not an argument.
     family(66, "semctl", IPC, IGNORED, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")], &[
         when(2, 0, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 1, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, in_struct("arg", &l::SEMID_DS)]),

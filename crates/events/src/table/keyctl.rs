@@ -1,4 +1,4 @@
-//! What keyctl does, by its operation.
+//! Variants of keyctl.
 
 use super::words::*;
 use crate::flags as f;
@@ -12,7 +12,7 @@ const fn op(number: u64, ret: Ret, args: &'static [Arg]) -> Variant {
 
 const OP: Arg = one("operation", &f::KEYCTL);
 
-/// By operation.
+/// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
     op(0, Ret::Int, &[OP, one("key", &f::KEYRING), int("create")]),

@@ -13,8 +13,8 @@ const MREMAP_DONTUNMAP: u64 = 4;
 
 const ARCH: Arg = one("op", &f::ARCH);
 
-// The kernel reads one bit less of a node mask than maxnode says; the word more that is captured
-// for it when maxnode is one above a multiple of 64 does no harm.
+// The kernel reads one bit less of a node mask than maxnode says. If maxnode is one above a
+// multiple of 64, one word too many is captured, which does no harm.
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
@@ -75,7 +75,7 @@ pub static ROWS: &[Syscall] = &[
     call(453, "map_shadow_stack", MEMORY, IGNORED, Ret::Address, &[addr("addr"), size("size"), bits("flags", &f::SHADOW_STACK)]),
     call(462, "mseal", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::NO_FLAGS)]),
 
-    // What the processor keeps for a process.
+    // Local descriptor table.
     family(154, "modify_ldt", NONE, IGNORED, Ret::Size, &[int("func"), addr("ptr"), ulong("bytecount")], &[
         when(0, 0, Ret::Size, &[int("func"), output("ptr", Bytes, Result), ulong("bytecount")]),
         when(0, 2, Ret::Size, &[int("func"), output("ptr", Bytes, Result), ulong("bytecount")]),

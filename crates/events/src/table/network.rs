@@ -49,7 +49,7 @@ pub static ROWS: &[Syscall] = &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]).does(Act::TellPeer),
     call(53, "socketpair", NETWORK, REAL, Ret::Int, &[
         DOMAIN, TYPE, int("protocol"), output("sv", Fds, Fixed(8))]),
-    // Options of these levels are numbers, or structs of numbers of 32 bits, nearly all of them.
+    // Almost all options of these levels are 32-bit numbers, or structs of them.
     family(54, "setsockopt", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), LEVEL, int("optname"), input("optval", Bytes, ByArg(4)), int("optlen")], &[
         when(1, 1, Ret::Int, &[

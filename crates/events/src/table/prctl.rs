@@ -1,4 +1,4 @@
-//! What prctl does, by its operation.
+//! Variants of prctl.
 
 use super::words::*;
 use crate::flags as f;
@@ -16,7 +16,7 @@ const BARE: &[Arg] = &[OP];
 const NUMBER: &[Arg] = &[OP, ulong("value")];
 const PLAIN: &[Arg] = &[OP, hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")];
 
-/// An operation that takes nothing.
+/// An operation without arguments.
 const fn bare(number: u64) -> Variant {
     op(number, BARE)
 }
@@ -31,7 +31,7 @@ const fn plain(number: u64) -> Variant {
     op(number, PLAIN)
 }
 
-/// By operation.
+/// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
     op(1, &[OP, sig("sig")]),
@@ -92,7 +92,7 @@ pub static VARIANTS: &[Variant] = &[
     op(59, &[OP, one("mode", &f::PR_DISPATCH), hex("start"), hex("len"), addr("selector")]),
     plain(60),
     plain(61),
-    // Only PR_SCHED_CORE_GET gives something back.
+    // Only PR_SCHED_CORE_GET writes to the cookie.
     op(62, &[OP, one("arg2", &f::PR_SCHED_CORE), pid("pid"), one("type", &f::PR_SCHED_CORE_SCOPE), addr("cookie")]),
     plain(63),
     plain(64),

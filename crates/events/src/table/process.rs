@@ -1,4 +1,4 @@
-//! Processes and threads: their life, their scheduling, their limits.
+//! Processes and threads: life cycle, scheduling, limits.
 
 use super::words::*;
 use crate::act::Act;
@@ -12,7 +12,7 @@ const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_PARENT_SETTID: u64 = 0x100000;
 const P_PIDFD: u64 = 3;
 
-/// Limits that concern files.
+/// Limits on files.
 const RLIMIT_FSIZE: u64 = 1;
 const RLIMIT_NOFILE: u64 = 7;
 
@@ -29,7 +29,7 @@ const PRLIMIT: &[Arg] = &[
 pub static ROWS: &[Syscall] = &[
     call(24, "sched_yield", NONE, IGNORED, Ret::Int, &[]),
     call(39, "getpid", NONE, IGNORED, Ret::Pid, &[]),
-    // What parent_tid is for depends on the flags. child_tid is written in the child's memory.
+    // The use of parent_tid depends on the flags. child_tid is written in the child's memory.
     family(56, "clone", PROCESS, TASK, Ret::Pid, &[
         bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")], &[
         when_set(0, CLONE_PIDFD, Ret::Pid, &[

@@ -1,4 +1,4 @@
-//! What ptrace does, by its operation.
+//! Variants of ptrace.
 
 use super::words::*;
 use crate::flags as f;
@@ -17,27 +17,27 @@ const PEEK: &[Arg] = &[OP, pid("pid"), addr("addr"), output("data", U64, Fixed(8
 const POKE: &[Arg] = &[OP, pid("pid"), addr("addr"), hex("data")];
 const RESUME: &[Arg] = &[OP, pid("pid"), addr("addr"), sig("data")];
 
-/// An operation that needs a process and nothing else.
+/// An operation that takes only a process.
 const fn bare(number: u64) -> Variant {
     op(number, BARE)
 }
 
-/// An operation that stores one word of the process at `data`.
+/// An operation that reads one word of the process, to `data`.
 const fn peek(number: u64) -> Variant {
     op(number, PEEK)
 }
 
-/// An operation that changes one word of the process.
+/// An operation that writes one word of the process.
 const fn poke(number: u64) -> Variant {
     op(number, POKE)
 }
 
-/// An operation that lets the process go on with a signal.
+/// An operation that resumes the process with a signal.
 const fn resume(number: u64) -> Variant {
     op(number, RESUME)
 }
 
-/// By operation.
+/// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
     op(0, &[OP]),

@@ -1,5 +1,4 @@
-//! What quotactl and quotactl_fd do, by their command; the quota's type in its low byte does not
-//! matter here.
+//! Variants of quotactl and quotactl_fd, by command; the type of quota in the low byte is ignored.
 
 use super::words::*;
 use crate::flags as f;
@@ -28,7 +27,7 @@ const fn by_fd(command: u64, args: &'static [Arg]) -> Variant {
 
 const OP: Arg = one("op", &f::QUOTACTL);
 
-/// Of quotactl.
+/// Variants of quotactl.
 #[rustfmt::skip]
 pub static BY_PATH: &[Variant] = &[
     by_path(SYNC, &[OP, path("special")]),
@@ -42,7 +41,7 @@ pub static BY_PATH: &[Variant] = &[
     by_path(GET_NEXT, &[OP, path("special"), int("id"), out_struct("addr", &l::NEXTDQBLK)]),
 ];
 
-/// Of quotactl_fd.
+/// Variants of quotactl_fd.
 #[rustfmt::skip]
 pub static BY_FD: &[Variant] = &[
     by_fd(SYNC, &[fd("fd"), OP]),

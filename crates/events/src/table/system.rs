@@ -41,7 +41,7 @@ pub static ROWS: &[Syscall] = &[
     call(318, "getrandom", NONE, IGNORED, Ret::Size, &[output("buf", Bytes, Result), size("buflen"), bits("flags", &f::GRND)]),
     call(320, "kexec_file_load", DESC, SIMULATED, Ret::Int, &[
         fd("kernel_fd"), fd("initrd_fd"), ulong("cmdline_len"), input("cmdline", Text, Arg(2)), bits("flags", &f::KEXEC_FILE)]),
-    // The kernel answers in the same memory, which differs from command to command.
+    // The kernel writes its answer to the same memory; the layout depends on the command.
     call(321, "bpf", DESC, SIMULATED, Ret::Int, &[one("cmd", &f::BPF), inout("attr", Bytes, Arg(2)), uint("size")]),
     call(335, "uretprobe", NONE, SIMULATED, Ret::Int, &[]),
     call(336, "uprobe", NONE, SIMULATED, Ret::Int, &[]),

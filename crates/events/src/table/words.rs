@@ -1,4 +1,4 @@
-//! The short words in which rows are written.
+//! Short names for writing the rows of the table.
 
 use crate::act::Act;
 use crate::layout::Layout;
@@ -30,7 +30,7 @@ pub const SIMULATED: Replay = Replay::Simulated;
 pub const LEFT_OUT: Replay = Replay::LeftOut;
 pub const IGNORED: Replay = Replay::Ignored;
 
-/// A call without variants.
+/// Creates the row of a call without variants.
 pub const fn call(
     nr: u16,
     name: &'static str,
@@ -42,7 +42,7 @@ pub const fn call(
     Syscall { nr, name, classes, replay, act: Act::Plain, args, ret, variants: &[] }
 }
 
-/// A call whose meaning depends on one of its arguments.
+/// Creates the row of a call whose meaning depends on one of its arguments.
 pub const fn family(
     nr: u16,
     name: &'static str,
@@ -56,23 +56,23 @@ pub const fn family(
 }
 
 impl Syscall {
-    /// The same row of a call that does something special.
+    /// Sets the effect of the call.
     pub const fn does(self, act: Act) -> Syscall {
         Syscall { act, ..self }
     }
 }
 
-/// The variant for one value of a 32-bit argument.
+/// Creates the variant for one value of a 32-bit argument.
 pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
     Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None, act: None }
 }
 
-/// The variant for arguments that have all these bits set.
+/// Creates the variant for arguments with all of these bits set.
 pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
     Variant { key_arg, value: bits, mask: bits, args, ret, replay: None, act: None }
 }
 
-/// The variant for arguments that have this value in the masked bits.
+/// Creates the variant for arguments with this value in the masked bits.
 pub const fn when_field(
     key_arg: u8,
     mask: u64,
@@ -83,18 +83,18 @@ pub const fn when_field(
     Variant { key_arg, value, mask, args, ret, replay: None, act: None }
 }
 
-/// The last variant of a call whose other values are all understood alike.
+/// Creates the last variant of a call, which matches all other values.
 pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
     Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None, act: None }
 }
 
 impl Variant {
-    /// The same, replayed otherwise than the row says.
+    /// Sets how a replay treats the variant, if not as the row says.
     pub const fn replayed(self, replay: Replay) -> Variant {
         Variant { replay: Some(replay), ..self }
     }
 
-    /// The same, which does something special.
+    /// Sets the effect of the variant.
     pub const fn does(self, act: Act) -> Variant {
         Variant { act: Some(act), ..self }
     }
@@ -198,7 +198,7 @@ pub const fn inout_struct(name: &'static str, layout: &'static Layout) -> Arg {
 pub const fn error_struct(name: &'static str, layout: &'static Layout) -> Arg {
     arg(name, Kind::Buf(Dir::OutOnError, Of::Struct(layout), Len::Fixed(layout.size)))
 }
-/// A struct of which the caller says how long it is.
+/// A struct whose size the caller passes.
 pub const fn in_sized(name: &'static str, layout: &'static Layout, len: Len) -> Arg {
     input(name, Of::Struct(layout), len)
 }
@@ -206,16 +206,15 @@ pub const fn in_sized(name: &'static str, layout: &'static Layout, len: Len) -> 
 pub const fn in_holder(name: &'static str, holder: &'static Holder) -> Arg {
     input(name, Of::Holder(holder), Len::Fixed(holder.layout.size))
 }
-/// The same; the caller says how long the struct is.
+/// A struct whose size the caller passes, and the memory that it points to.
 pub const fn in_sized_holder(name: &'static str, holder: &'static Holder, len: Len) -> Arg {
     input(name, Of::Holder(holder), len)
 }
-/// A struct and the memory that it points to, which the kernel writes; the caller says how long the
-/// struct is.
+/// A struct whose size the caller passes, and the memory that it points to, written by the kernel.
 pub const fn out_sized_holder(name: &'static str, holder: &'static Holder, len: Len) -> Arg {
     output(name, Of::Holder(holder), len)
 }
-/// A struct and the memory that it points to, which the kernel writes.
+/// A struct and the memory that it points to, written by the kernel.
 pub const fn out_holder(name: &'static str, holder: &'static Holder) -> Arg {
     output(name, Of::Holder(holder), Len::Fixed(holder.layout.size))
 }
