@@ -1,4 +1,4 @@
-//! Sums over the content of a regular file.
+//! Computes checksums of regular files.
 
 use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
@@ -12,16 +12,16 @@ use twox_hash::XxHash3_128;
 
 use crate::Want;
 
-/// Bytes read at a time: few enough to be in the cache when they are summed.
+/// Bytes read at a time: few enough to stay in the cache until they are hashed.
 const READ_BYTES: usize = 256 << 10;
-/// Threads that read one file, at most.
+/// Maximum number of threads that read one file.
 const READERS_MAX: usize = 4;
-/// Most bytes of holes that are gone through, as zeros.
+/// Maximum bytes of holes that are hashed as zeros.
 const HOLE_BYTES_MAX: u64 = 16 << 30;
-/// Bytes of one of `st_blocks`.
+/// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// Reads an open file that was just found to be this one.
+/// Hashes an open file, which had this `stat` when it was looked at.
 pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
     let size = stat.st_size as u64;
     if size.saturating_sub(stat.st_blocks as u64 * BLOCK_BYTES) > HOLE_BYTES_MAX {
@@ -53,7 +53,7 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
     }
 }
 
-/// Whether the file had as many bytes as it should.
+/// Reads and hashes a file. False if it is shorter than `size`.
 fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Result<bool, Errno> {
     let mut buffer = vec![0; READ_BYTES.min(size as usize + 1)];
     let mut at = 0;
@@ -63,7 +63,7 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
             let start = match seek(file, SeekFrom::Data(at)) {
                 Ok(start) => start.min(size),
                 Err(Errno::NXIO) => size,
-                // Not every file system tells holes.
+                // Not every file system reports holes.
                 Err(_) => at,
             };
             summer.zeros(start - at);
@@ -72,7 +72,7 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
             if at == size {
                 break;
             }
-            // A hole that came to be just now is read like data.
+            // A hole that was made just now is read like data.
             data_until = data_until.max(at + 1);
         }
         let wanted = buffer.len().min((data_until - at) as usize);
@@ -89,21 +89,21 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
     Ok(true)
 }
 
-/// The sums of one leaf of a file.
+/// The checksums of one leaf of a file.
 struct Leaf {
     number: u64,
     sum: u128,
     pieces: Vec<u64>,
 }
 
-/// The same for a file without holes, leaf by leaf on several processors.
+/// Hashes a file without holes, leaf by leaf on several processors. False if it is too short.
 fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Result<bool, Errno> {
     let next = AtomicU64::new(0);
     let body = || read_leaves(file, size, summer.piece_bytes, &next);
     let helpers =
         thread::available_parallelism().map_or(1, |count| count.get().min(READERS_MAX)) - 1;
     let shares = thread::scope(|scope| {
-        // Where no more threads are allowed, this one does it.
+        // If no more threads can be started, this one does the rest.
         let helpers: Vec<_> =
             (0..helpers).map_while(|_| Builder::new().spawn_scoped(scope, body).ok()).collect();
         let own = body();
@@ -125,7 +125,7 @@ fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Resu
     Ok(true)
 }
 
-/// Sums the leaves that nobody else does. `None` where the file has fewer bytes than it should.
+/// Hashes leaves that no other thread has taken. `None` if the file is shorter than `size`.
 fn read_leaves(
     file: BorrowedFd<'_>,
     size: u64,
@@ -154,21 +154,21 @@ fn read_leaves(
                 Err(error) => return Err(error),
             }
         }
-        // Of one leaf, it is the sum of the whole.
+        // For a single leaf this is the checksum of the whole.
         let Sums { whole: sum, pieces, .. } = summer.finish();
         leaves.push(Leaf { number, sum, pieces });
     }
 }
 
-/// Sums over the whole, leaf by leaf, and over its pieces.
+/// Computes the checksum of the whole, from those of its leaves, and those of pieces.
 struct Summer {
     leaves: Vec<u128>,
-    /// The leaf that was begun, and its bytes so far.
+    /// Hash of the unfinished leaf, and its bytes so far.
     leaf: XxHash3_128,
     in_leaf: u64,
     piece_bytes: u64,
     pieces: Vec<u64>,
-    /// The piece that was begun, and its bytes so far.
+    /// Hash of the unfinished piece, and its bytes so far.
     piece: XxHash3_128,
     in_piece: u64,
 }
@@ -315,14 +315,14 @@ mod tests {
             assert_eq!(found.whole, expected, "{len}");
             let pieces = bytes.chunks(1 << 20).map(|piece| XxHash3_128::oneshot(piece) as u64);
             assert_eq!(found.pieces, pieces.collect::<Vec<_>>());
-            // Pieces that are longer than leaves, and holes, are for one thread.
+            // Files with holes, or with pieces longer than leaves, are read by one thread.
             assert_eq!(sums(&file, Want::Pieces(2 * LEAF_BYTES)).whole, expected);
             let mut sparse = tempfile::tempfile().unwrap();
             sparse.set_len((len + leaf) as u64).unwrap();
             sparse.write_all(&bytes).unwrap();
             file.write_all(&vec![0; leaf]).unwrap();
             assert_eq!(sums(&sparse, Want::Whole), sums(&file, Want::Whole));
-            // One that became shorter meanwhile.
+            // A file that became shorter meanwhile.
             let stat = fstat(&file).unwrap();
             file.set_len(len as u64 - 1).unwrap();
             assert_eq!(sum(file.as_fd(), &stat, Want::Whole), Content::Unsteady);

@@ -1,8 +1,8 @@
-//! Looks at files as a manifest describes them. The recorder does so where the program ran, a
-//! replay where it ended, so that both see alike.
+//! Looks at files as a manifest describes them. The recorder does so at the end of a recording, a
+//! replay at its own, so both use the same code.
 //!
-//! A tree may be hostile: every path is resolved inside its root by the kernel, links at the end of
-//! a path are not followed, and nothing but regular files is opened for reading.
+//! A tree may be hostile: the kernel resolves every path inside its root, links at the end of a
+//! path are not followed, and only regular files are opened for reading.
 
 mod content;
 
@@ -21,60 +21,60 @@ use rustix::io::Errno;
 use trace::manifest::{Content, Entry, FileKind, XATTRS_MAX, Xattr};
 use twox_hash::XxHash3_128;
 
-/// Most names that are read from one directory.
+/// Maximum number of names read from one directory.
 const NAMES_MAX: usize = 1 << 20;
-/// Most bytes of a list of attributes, and of an attribute: the kernel's limit.
+/// Maximum bytes of an attribute, and of a list of attributes: the kernel's limit.
 const XATTR_BYTES_MAX: usize = 64 << 10;
-/// How many links in a row are followed: the kernel's limit.
+/// Maximum number of links followed in a row: the kernel's limit.
 const LINKS_MAX: u32 = 40;
-/// Fewer paths are not worth a thread.
+/// Minimum number of paths for which a thread is started.
 const PATHS_PER_THREAD: usize = 32;
-/// How often a path is resolved again while somebody renames directories.
+/// How often a path is resolved again when directories are renamed meanwhile.
 const TRIES: u32 = 16;
 
-/// A tree of files: everything is looked at inside it.
+/// A tree of files; all paths are resolved inside it.
 pub struct Tree {
     root: OwnedFd,
 }
 
-/// Which file it is, as long as it exists: device and inode.
+/// Device and inode number of a file.
 pub type Inode = (u64, u64);
 
-/// What is wanted of the content of regular files.
+/// How much of a regular file is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// Nothing: no file is opened.
+    /// Only its status: the file is not opened.
     Nothing,
-    /// Nothing, but the extended attributes are looked at.
+    /// Also extended attributes.
     Attributes,
-    /// A sum over the whole.
+    /// Also a checksum of the whole content.
     Whole,
-    /// Also sums of pieces, of that many bytes or, with 0, as many as suit its size.
+    /// Also checksums of pieces of that many bytes; 0 chooses a size that suits the file's.
     Pieces(u64),
 }
 
 /// A file that was looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
-    /// What it is; `same` is 0.
+    /// Its entry for a manifest, in which `same` is 0.
     pub entry: Entry,
-    /// Which one.
+    /// Its device and inode.
     pub inode: Inode,
 }
 
 impl Tree {
-    /// The tree below a directory.
+    /// Opens the tree below a directory.
     pub fn open(path: &Path) -> io::Result<Tree> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Tree { root: open(path, flags, Mode::empty())? })
     }
 
-    /// The tree below a directory that is open.
+    /// Returns the tree below an open directory.
     pub fn from_fd(root: OwnedFd) -> Tree {
         Tree { root }
     }
 
-    /// Looks at a path. That it cannot be done is told as well.
+    /// Looks at a path. If that fails, the entry says so.
     pub fn look(&self, path: &[u8], want: Want) -> Seen {
         let gone = |error: Errno| {
             let kind = match error {
@@ -92,7 +92,7 @@ impl Tree {
         }
     }
 
-    /// Looks at several paths, on several processors where that is worth it.
+    /// Looks at several paths, on several processors if there are many.
     pub fn look_at_all(&self, paths: &[(&[u8], Want)]) -> Vec<Seen> {
         let look = |paths: &[(&[u8], Want)]| -> Vec<Seen> {
             paths.iter().map(|(path, want)| self.look(path, *want)).collect()
@@ -107,7 +107,7 @@ impl Tree {
                 .collect();
             let mut seen = look(own);
             for (share, other) in others {
-                // Where no more threads are allowed, this one does it.
+                // If no more threads can be started, this one does the work.
                 let theirs = other.map(|other| other.join().unwrap_or_else(|p| resume_unwind(p)));
                 seen.extend(theirs.unwrap_or_else(|_| look(share)));
             }
@@ -157,7 +157,7 @@ impl Tree {
         };
     }
 
-    /// Opens a path that must be the file that was found there before.
+    /// Opens a path again; fails with `ESTALE` if it leads to another file than `stat` is of.
     fn same(&self, path: &[u8], flags: OFlags, stat: &Stat) -> Result<OwnedFd, Errno> {
         let fd = self.resolve(path, flags)?;
         let now = fstat(&fd)?;
@@ -168,9 +168,9 @@ impl Tree {
         }
     }
 
-    /// Opens the regular file at a path for reading, if it is this one: else that fails with `ESTALE`.
-    /// Where nobody knows which one it must be, no link is followed. Nothing else is opened, and nobody is
-    /// waited for; fails with `EINVAL` where something else is there.
+    /// Opens the regular file at a path for reading, without blocking. Fails with `ESTALE` if it is
+    /// not the `known` file, and with `EINVAL` if it is not regular. If no file is `known`,
+    /// symbolic links are not followed.
     pub fn open_regular(&self, path: &[u8], known: Option<Inode>) -> Result<OwnedFd, Errno> {
         let links = if known.is_none() { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
         let found = self.resolve_with(path, OFlags::PATH, links)?;
@@ -181,7 +181,7 @@ impl Tree {
         if kind_of(&stat) != FileKind::Regular {
             return Err(Errno::INVAL);
         }
-        // The very file that was looked at, whatever has its path now.
+        // Opens the very file that was looked at, whatever the path leads to now.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())
     }
@@ -202,7 +202,7 @@ impl Tree {
         let mut tries = 0;
         loop {
             match openat2(&self.root, &inside, flags | OFlags::CLOEXEC, Mode::empty(), how) {
-                // Somebody renames directories meanwhile.
+                // Directories were renamed meanwhile.
                 Err(Errno::AGAIN) if tries < TRIES => tries += 1,
                 Err(Errno::INTR) => {}
                 opened => return opened,
@@ -210,8 +210,8 @@ impl Tree {
         }
     }
 
-    /// The directory that a path's last name is in, when all links before that are followed: an
-    /// absolute path in the tree without links and `..`. `None` where there is none.
+    /// The directory of a path's last name, after following all links before that: an absolute path
+    /// in the tree without links and `..`. `None` if there is no such directory.
     pub fn parent_of(&self, path: &[u8]) -> Option<Vec<u8>> {
         let slash = path.iter().rposition(|&byte| byte == b'/')?;
         let reversed = |path: &[u8]| -> Vec<Vec<u8>> {
@@ -246,7 +246,7 @@ impl Tree {
         Some(if place.is_empty() { b"/".to_vec() } else { place })
     }
 
-    /// The names in a directory in ascending order; `None` where it is none, or cannot be read.
+    /// The sorted names in a directory; `None` if it is none, or cannot be read.
     pub fn names(&self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let mut names = Vec::new();
@@ -277,7 +277,7 @@ fn kind_of(stat: &Stat) -> FileKind {
     }
 }
 
-/// What security modules write on files by themselves: it is the system's, not the program's.
+/// Attributes that security modules write by themselves: they are not the program's.
 const LABELS: [&[u8]; 5] = [
     b"security.selinux",
     b"security.SMACK64",
@@ -290,9 +290,9 @@ fn is_label(attribute: &[u8]) -> bool {
     LABELS.iter().any(|label| attribute.starts_with(label))
 }
 
-/// Attributes of an open file.
+/// The extended attributes of an open file.
 fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
-    // Most files have none. (Of an empty buffer rustix says that it is full.)
+    // Most files have none. (For an empty buffer rustix reports an error.)
     if flistxattr(fd, &mut [0u8; 1][..]).is_ok_and(|len| len == 0) {
         return Vec::new();
     }
@@ -314,7 +314,7 @@ fn xattrs(fd: BorrowedFd<'_>) -> Vec<Xattr> {
     found
 }
 
-/// Looks at an open file of any kind, without its content.
+/// Returns the device and inode of an open file of any kind.
 pub fn inode_of(file: impl AsFd) -> io::Result<Inode> {
     let stat = rustix::fs::statat(file, c"", AtFlags::EMPTY_PATH)?;
     Ok((stat.st_dev, stat.st_ino))
@@ -356,7 +356,7 @@ mod tests {
         symlink("/file", path("link")).unwrap();
         symlink("/nothing", path("dangling")).unwrap();
         symlink("/dev/null", path("outside")).unwrap();
-        // Whoever opened it otherwise would wait for a writer.
+        // Opening it in another way would wait for a writer.
         rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::RUSR).unwrap();
         let tree = Tree::open(place.path()).unwrap();
         for name in ["/file", "/link"] {
@@ -367,7 +367,7 @@ mod tests {
             assert_eq!(&bytes[..read], b"content", "{name}");
         }
         for (name, error) in [
-            // Which file that should be, nobody has said.
+            // Without a known file, links are not followed.
             ("/link", Errno::LOOP),
             ("/pipe", Errno::INVAL),
             ("/", Errno::INVAL),

@@ -1,10 +1,10 @@
-//! Which processes belong to a recording, by the kernel's word. What agents say of ids cannot be
-//! trusted: any program that is recorded can write their memory, and in a pid namespace of its own
-//! it speaks of other ids.
+//! Decides which processes belong to a recording, by asking the kernel. The ids that agents report
+//! cannot be trusted: any recorded program can write their memory, and in another pid namespace ids
+//! differ.
 //!
-//! A process is ours if we launched it or saw it executing a program, if its parent is ours, or if
-//! it has an arena mapped. What was found out once is remembered with a mark that no later process
-//! of the same id has.
+//! A process is ours if we launched it or traced its exec, if its parent is ours, or if it has an
+//! arena mapped. A process found to be ours is remembered by a mark that no later process with the
+//! same id has.
 
 pub mod maps;
 mod patience;
@@ -27,43 +27,43 @@ pub use threads::start_thread;
 
 use maps::Which;
 
-/// An arena as /proc/PID/maps shows it: part of its name, and its inode, which for a System V
-/// segment is the id.
+/// An arena as /proc/PID/maps shows it: a part of its name, and its inode, which for a System V
+/// segment is its id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped {
-    /// Part of the name.
+    /// How its name begins.
     pub name: &'static str,
     /// The inode.
     pub inode: u64,
 }
 
-/// What a process is to us.
+/// Relation of a process to the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
-    /// It is of this recording.
+    /// It belongs to this recording.
     Ours,
-    /// It is not.
+    /// It does not.
     Stranger,
-    /// It is no process any more, or about to be none: it has no memory.
+    /// It has ended, or is ending: it has no memory.
     Gone,
-    /// It cannot be looked into: it hides from its own user, or its memory is being changed.
+    /// Unknown: it hides from its own user, or its memory map is being changed.
     Unproven,
 }
 
-/// Known processes are forgotten beyond this number: then memory maps decide.
+/// Maximum number of remembered processes; beyond it all are forgotten, and memory maps decide.
 const KNOWN_MAX: usize = 64 << 10;
-/// How long the look into a process's memory map may take. It waits for changes of the map, and a
-/// program can make one that takes for ever.
+/// Time limit for reading a process's memory map. That waits for changes of the map, and a program
+/// can make one that never ends.
 const MAPS_WAIT: Duration = Duration::from_millis(500);
 
-/// The processes of a recording; clones share what they know.
+/// The processes of a recording; clones share the same data.
 #[derive(Clone, Default)]
 pub struct Kin(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     known: Mutex<HashMap<i32, Mark>>,
-    /// The ids in our namespace of processes that have other ids in their own, by their numbers.
+    /// Ids in our namespace of processes in other pid namespaces, by their numbers.
     placed: Mutex<HashMap<u32, i32>>,
     arenas: Mutex<Vec<Mapped>>,
     patience: Patience,
@@ -71,19 +71,19 @@ struct Shared {
 
 /// A process that was found.
 pub struct Found {
-    /// What it is to us.
+    /// Its relation to the recording.
     pub relation: Relation,
     /// Its id in our namespace.
     pub pid: i32,
-    /// Stands for it, whatever becomes of its id; `None` where descriptors are short.
+    /// Its pidfd; `None` where descriptors are short.
     pub handle: Option<OwnedFd>,
 }
 
 /// A thread that was looked up.
 pub struct Thread {
-    /// What the kernel knows of it.
+    /// Its ids, from the kernel.
     pub identity: Identity,
-    /// Stands for its process, if it is the first one of that.
+    /// The pidfd of its process, if it is the first thread of that.
     process: Option<OwnedFd>,
 }
 
@@ -92,14 +92,14 @@ pub struct Thread {
 pub struct Clue {
     /// Its id in its own namespace.
     pub inner: i32,
-    /// The id of its maker's process in our namespace, if that is known.
+    /// The id of its creator's process in our namespace, if known.
     pub maker: Option<i32>,
-    /// Its id as its maker was told, if that is known: in the maker's namespace.
+    /// Its id in its creator's namespace, if known.
     pub told: Option<i32>,
 }
 
 impl Kin {
-    /// One more arena.
+    /// Adds an arena.
     pub fn add_arena(&self, arena: Mapped) {
         let mut arenas = lock(&self.0.arenas);
         if !arenas.contains(&arena) {
@@ -107,8 +107,8 @@ impl Kin {
         }
     }
 
-    /// A process is ours beyond doubt: we launched it, or have just traced its exec. Gives what the
-    /// kernel knows of it.
+    /// Notes that a process is certainly ours: we launched it, or have just traced its exec.
+    /// Returns its ids.
     pub fn add(&self, pid: i32) -> Option<Identity> {
         let thread = self.look_up(pid)?;
         let mark = thread.process.as_ref().and_then(|handle| pidfd::mark(handle, pid));
@@ -126,7 +126,7 @@ impl Kin {
         known.insert(pid, mark);
     }
 
-    /// Whether a process that has that id now is known to be ours.
+    /// Whether the process that has this id now is remembered as ours.
     fn is_known(&self, pid: i32) -> bool {
         let Some(mark) = lock(&self.0.known).get(&pid).copied() else { return false };
         match pidfd::open(pid) {
@@ -135,21 +135,21 @@ impl Kin {
         }
     }
 
-    /// The process with that number is dead.
+    /// Notes that the process with this number is dead.
     pub fn forget(&self, number: u32, pid: i32) {
         lock(&self.0.placed).remove(&number);
-        // Its id may be that of another of ours by now.
+        // Its id may be that of another process of ours by now.
         if !self.is_known(pid) {
             lock(&self.0.known).remove(&pid);
         }
     }
 
-    /// What the kernel knows of a thread that is alive, or not yet waited for.
+    /// The ids of a thread that has not been waited for.
     pub fn identify(&self, tid: i32) -> Option<Identity> {
         self.look_up(tid).map(|thread| thread.identity)
     }
 
-    /// The same, with hold of its process.
+    /// The ids of a thread, and the pidfd of its process.
     pub fn look_up(&self, tid: i32) -> Option<Thread> {
         let process = pidfd::open(tid).ok();
         let told = match &process {
@@ -162,11 +162,11 @@ impl Kin {
             Some(Identity { process, parent, credentials })
         };
         let identity = told.or_else(read)?;
-        // Kernels before 6.9 also open threads that are no process's first one.
+        // Kernels before 6.9 also open threads that are not the first of their process.
         Some(Thread { process: process.filter(|_| identity.process == tid), identity })
     }
 
-    /// What a thread's process is to us.
+    /// The relation of a thread's process to the recording.
     pub fn relation_of_thread(&self, thread: &Thread) -> Relation {
         let process = thread.identity.process;
         match &thread.process {
@@ -175,7 +175,7 @@ impl Kin {
         }
     }
 
-    /// What a process is to us.
+    /// The relation of a process to the recording.
     pub fn relation(&self, pid: i32) -> Relation {
         match pidfd::open(pid) {
             Ok(handle) => self.relation_of(&handle, pid),
@@ -196,7 +196,7 @@ impl Kin {
         let told = pidfd::identity(handle).map(|identity| identity.parent);
         let relation = match told.is_some_and(|parent| self.is_known(parent)) {
             true => Relation::Ours,
-            // Its id may have passed to another process while we looked.
+            // Its id may have been reused meanwhile.
             false => match self.by_id(pid, told.is_none()) {
                 _ if pidfd::open(pid).ok().and_then(|now| pidfd::mark(&now, pid)) != mark => {
                     return Relation::Gone;
@@ -210,7 +210,7 @@ impl Kin {
         relation
     }
 
-    /// What the process is that has this id at this moment.
+    /// The relation of the process that has this id now.
     fn by_id(&self, pid: i32, ask_for_parent: bool) -> Relation {
         let parent = || Some(status::read(pid)?.parent);
         match ask_for_parent && parent().is_some_and(|parent| self.is_known(parent)) {
@@ -219,15 +219,15 @@ impl Kin {
         }
     }
 
-    /// Whether a process has one of the arenas mapped. To see that needs rights that a stranger does
-    /// not have.
+    /// Whether a process has one of the arenas mapped. That needs rights which processes of other
+    /// recordings lack.
     fn by_maps(&self, pid: i32) -> Relation {
         let arenas = lock(&self.0.arenas).clone();
         let look = move || has_one_of(pid, &arenas);
         self.0.patience.within(MAPS_WAIT, look).unwrap_or(Relation::Unproven)
     }
 
-    /// Looks a process up that has this id in our namespace. `None`: there is none.
+    /// Finds the process that has this id in our namespace. `None` if there is none.
     pub fn find(&self, pid: i32) -> Option<Found> {
         let (relation, handle) = match pidfd::open(pid) {
             Ok(handle) => (self.relation_of(&handle, pid), Some(handle)),
@@ -237,10 +237,10 @@ impl Kin {
         Some(Found { relation, pid, handle })
     }
 
-    /// Looks a process up that has another id in our namespace than in its own. Several namespaces
-    /// may each have one of that id: those that are `taken` already are left out.
+    /// Finds a process that has another id in our namespace than in its own. Several namespaces may
+    /// have a process of that id: those that are `taken` are left out.
     pub fn find_inside(&self, clue: &Clue, taken: impl Fn(i32) -> bool) -> Option<Found> {
-        // How many namespaces there are from ours down to the maker's.
+        // Depth of the creator's namespace; 1 is ours.
         let depth = clue.maker.and_then(status::read).map(|maker| maker.ids.len());
         let told = clue.told.zip(depth);
         let fits = |pid: i32| {
@@ -251,10 +251,10 @@ impl Kin {
         let ours = |pid: i32| {
             let strange = |relation| matches!(relation, Relation::Stranger | Relation::Gone);
             let found = self.find(pid).filter(|found| !strange(found.relation))?;
-            // What was looked at before is what was found, unless its id has changed hands.
+            // Check again: the id may have been reused in between.
             fits(pid).map(|_| found)
         };
-        // A maker in our namespace was told the id that we need.
+        // A creator in our namespace got the very id that is sought.
         if let Some((id, 1)) = told
             && let Some(found) = fits(id).and_then(|_| ours(id))
         {
@@ -267,7 +267,7 @@ impl Kin {
             let Some(status) = fits(pid) else { continue };
             let is_child = children.contains(&pid) || clue.maker == Some(status.parent);
             let is_told = told.is_some_and(|(id, depth)| status.ids.get(depth - 1) == Some(&id));
-            // What the maker was told may have been written over, or not be there yet.
+            // The id from the creator may be overwritten, or not be there yet.
             if !(is_child && (is_told || told.is_none())) {
                 others.push((!is_told, !is_child, pid));
             } else if let Some(found) = ours(pid) {
@@ -278,13 +278,13 @@ impl Kin {
         others.into_iter().find_map(|(.., pid)| ours(pid))
     }
 
-    /// The process with that number has that id in our namespace, and another one in its own.
+    /// Notes the id in our namespace of the process with this number.
     pub fn place(&self, number: u32, pid: i32) {
         lock(&self.0.placed).insert(number, pid);
     }
 
-    /// The id in our namespace of a thread that has the id `inner` in its own, of the process with
-    /// that number. `None`: the process was not found yet, or has no such thread.
+    /// The id in our namespace of a thread whose id in its own is `inner`, in the process with this
+    /// number. `None` if that was not found yet, or has no such thread.
     pub fn placed_thread(&self, number: u32, inner: i32) -> Option<i32> {
         let pid = lock(&self.0.placed).get(&number).copied()?;
         let is_it = |tid: &i32| {
@@ -295,7 +295,7 @@ impl Kin {
     }
 }
 
-/// Whether a process has one of these arenas mapped. That may take for ever.
+/// Whether a process has one of these arenas mapped. This may block for ever.
 pub fn has_one_of(pid: i32, arenas: &[Mapped]) -> Relation {
     let mut found = Relation::Stranger;
     let looked = maps::each(pid, Which::SharedAndWritable, |mapping| {
@@ -317,11 +317,11 @@ pub fn has_one_of(pid: i32, arenas: &[Mapped]) -> Relation {
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    // The second is for numbers that no process can have.
+    // EINVAL is for numbers that no process can have.
     matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL | libc::ENOENT))
 }
 
-/// The children of a process, where the kernel keeps lists of them.
+/// The children of a process, where the kernel lists them.
 fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
     for tid in numbers_in(&format!("/proc/{pid}/task")) {
@@ -346,7 +346,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that waits until it is killed.
+    /// Starts a process that waits until it is killed.
     fn child(command: &mut Command) -> Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     }
@@ -363,7 +363,7 @@ mod tests {
         let one = child(&mut Command::new("cat"));
         let pid = one.id() as i32;
         assert_eq!(kin.relation(pid), Relation::Stranger);
-        // The init of the machine, ourselves, and nobody.
+        // The machine's init, this process, and invalid ids.
         for stranger in [1, own, 0, -1, i32::MAX] {
             assert_ne!(kin.relation(stranger), Relation::Ours, "{stranger}");
         }
@@ -384,7 +384,7 @@ mod tests {
         let (one, two) = (child(&mut Command::new("cat")), child(&mut Command::new("cat")));
         let handle = pidfd::open(one.id() as i32).unwrap();
         let mark = pidfd::mark(&handle, one.id() as i32).unwrap();
-        // As if the second had got the id of the first.
+        // As if the second process had got the id of the first.
         kin.remember(two.id() as i32, mark);
         let same = mark == pidfd::mark(&handle, two.id() as i32).unwrap();
         assert!(same || kin.relation(two.id() as i32) == Relation::Stranger);
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn who_has_an_arena_mapped_is_ours() {
-        // SAFETY: makes a file, and maps it where nothing is.
+        // SAFETY: maps a new file at a free address; the kernel fills a local struct.
         let inode = unsafe {
             let file = libc::memfd_create(c"reenact-kin".as_ptr(), 0);
             assert!(file >= 0 && libc::ftruncate(file, 4096) == 0);

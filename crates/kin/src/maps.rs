@@ -1,47 +1,47 @@
-//! What is mapped where in a process.
+//! Reads the memory maps of processes.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 
-/// A mapping of a file, or of what the kernel shows like one.
+/// A mapping of a file, or of something that the kernel shows like one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
     /// Its first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The address behind its last byte.
     pub end: u64,
-    /// Offset in the file of `start`.
+    /// File offset of `start`.
     pub offset: u64,
-    /// Its memory can be written.
+    /// Whether it is writable.
     pub writable: bool,
     /// The file system's device, major and minor.
     pub dev: (u64, u64),
-    /// The file.
+    /// The file's inode.
     pub ino: u64,
-    /// A name that the file has or had, as the process sees it.
+    /// A present or former path of the file, as the process sees it.
     pub path: Vec<u8>,
 }
 
 impl Mapping {
-    /// Whether an address lies in it.
+    /// Whether the address is in this mapping.
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 }
 
-/// Which mappings are of interest.
+/// Selects mappings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
-    /// Those that can be executed.
+    /// Executable mappings.
     Text,
-    /// Those that are shared and can be written.
+    /// Shared, writable mappings.
     SharedAndWritable,
 }
 
 impl Which {
-    /// This mapping or the next of the kind, of a file.
+    /// Flags for this or the next such mapping of a file.
     fn query_flags(self) -> u64 {
         const WRITABLE: u64 = 2;
         const EXECUTABLE: u64 = 4;
@@ -65,10 +65,10 @@ impl Which {
     }
 }
 
-/// More of the text is not read: more mappings than a process may have, unless somebody raised that.
+/// Limit for the text: more than the default maximum of mappings per process takes.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 
-/// Shows the mappings of a process in ascending order, until `found` says that it is enough.
+/// Calls `found` with a process's mappings in ascending order, until that returns `Break`.
 pub fn each(
     pid: i32,
     which: Which,
@@ -85,7 +85,7 @@ pub fn each(
                 }
             }
             Ok(None) => return Ok(()),
-            // Before Linux 6.11, or while memory is short.
+            // The kernel is older than Linux 6.11, or out of memory.
             Err(_) => break,
         }
     }
@@ -102,7 +102,7 @@ pub fn each(
 /// Whether a process has any memory: one that is ending has none.
 pub(crate) fn has_any(pid: i32) -> bool {
     let maps = File::open(format!("/proc/{pid}/maps"));
-    // Where that cannot be told, it is not said that it has none.
+    // Where that cannot be read, it counts as having some.
     maps.is_ok_and(|mut maps| maps.read(&mut [0]).map_or(true, |read| read == 1))
 }
 
@@ -130,10 +130,10 @@ struct Query {
 /// `_IOWR('f', 17, struct procmap_query)`.
 const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
 const _: () = assert!(size_of::<Query>() == 0x68);
-/// In `rights`.
+/// Bit in `rights`.
 const WRITABLE: u64 = 2;
 
-/// The first such mapping that ends above an address: a third of the time that the text takes.
+/// The first such mapping that ends above an address. Three times as fast as reading the text.
 fn query(maps: &File, which: Which, address: u64) -> io::Result<Option<Mapping>> {
     let mut name = [0u8; libc::PATH_MAX as usize];
     let mut query = Query {
@@ -144,7 +144,7 @@ fn query(maps: &File, which: Which, address: u64) -> io::Result<Option<Mapping>>
         name: name.as_mut_ptr() as u64,
         ..Query::default()
     };
-    // SAFETY: the operation reads and writes a structure of just this layout, and the name.
+    // SAFETY: `query` has the layout that the operation expects, and `name` its stated size.
     if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } != 0 {
         let error = io::Error::last_os_error();
         return if error.raw_os_error() == Some(libc::ENOENT) { Ok(None) } else { Err(error) };
@@ -161,7 +161,7 @@ fn query(maps: &File, which: Which, address: u64) -> io::Result<Option<Mapping>>
     }))
 }
 
-/// One line of /proc/PID/maps, if it is such a mapping of a file.
+/// Parses a line of /proc/PID/maps, if it is such a mapping of a file.
 fn parse(line: &[u8], which: Which) -> Option<Mapping> {
     let mut fields = line.splitn(6, |&byte| byte == b' ');
     let mut next = || fields.next();

@@ -1,5 +1,5 @@
-//! Doing what may never come to an end: files of a program's own file system, memory that another
-//! thread holds.
+//! Runs work that may never end, because it reads a program's own file system, or memory that
+//! another thread has locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use crate::threads::start_thread;
 
-/// Threads that may be waiting for ever. With so many of them, nothing more is tried.
+/// Maximum number of unfinished threads, which may be blocked for ever; beyond it no work begins.
 const LOST_MAX: usize = 16;
 
-/// Knows how much was begun and has not come to an end. A result should hold nothing that takes long to
-/// be dropped, as files do: nobody knows on which thread that happens.
+/// Counts work that has begun and not ended. Results should not hold anything that is slow to drop,
+/// such as files: they may be dropped on any thread.
 #[derive(Clone, Default)]
 pub struct Patience {
     lost: Arc<AtomicUsize>,
 }
 
 impl Patience {
-    /// Does something on a thread of its own. `None`: it took longer, and may still be going on; or
-    /// too much else is.
+    /// Runs work on its own thread. `None` if it took longer than `limit`, and may still be
+    /// running, or if too much other work is unfinished.
     pub fn within<T: Send + 'static>(
         &self,
         limit: Duration,
@@ -29,8 +29,8 @@ impl Patience {
         self.begin(work, || ())?.recv_timeout(limit).ok()
     }
 
-    /// Begins something on a thread of its own, and gives what will tell its result. `then` is called
-    /// when that is there. `None`: too much else is going on.
+    /// Begins work on its own thread and returns the receiver of its result. Then `then` is called.
+    /// `None` if too much other work is unfinished.
     pub fn begin<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -45,7 +45,7 @@ impl Patience {
         let work = move || {
             let result = work();
             lost.fetch_sub(1, Ordering::SeqCst);
-            // Nobody waits any more if it took too long.
+            // If the work took too long, the receiver is gone.
             let _ = done.send(result);
             then();
         };
@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(patience.within(moment, move || wait.recv().is_ok()), None);
         }
         assert_eq!(patience.within(Duration::from_secs(60), || 7), None);
-        // Those that came to an end after all do not count.
+        // Those that have ended after all no longer count.
         drop(held);
         let begun = Instant::now();
         while patience.within(moment, || 7).is_none() {

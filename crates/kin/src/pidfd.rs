@@ -1,4 +1,4 @@
-//! Descriptors that stand for a process or thread, and what the kernel tells by them.
+//! Process descriptors, and what the kernel tells through them.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::status;
 
-/// The kernel's `struct pidfd_info`, in its first form.
+/// The kernel's `struct pidfd_info`, first version.
 #[repr(C)]
 #[derive(Default)]
 struct PidfdInfo {
@@ -15,7 +15,7 @@ struct PidfdInfo {
     thread: u32,
     process: u32,
     parent: u32,
-    /// Real user and group, then effective, saved, and for files.
+    /// Real user and group, then the effective, saved and file system ones.
     ids: [u32; 8],
     exit_code: i32,
 }
@@ -24,37 +24,37 @@ const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
 /// `_IOWR(0xff, 11, struct pidfd_info)`.
 const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b;
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
-/// In `mask`: ids of processes, ids of users.
+/// In `mask`: ids of processes and of users.
 const PIDFD_INFO_IDS: u64 = 1 | 2;
-/// In `mask`: the exit code is wanted, or there.
+/// In `mask`: the exit code is requested, or present.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
-/// The type of the file system that gives each process an inode of its own, since Linux 6.9.
+/// Type of the file system that gives each process its own inode, since Linux 6.9.
 const PID_FS_MAGIC: u32 = 0x5049_4446;
 
-/// A thread that is there, dead or alive.
+/// The ids of a thread, dead or alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Its process.
     pub process: i32,
     /// Its process's parent.
     pub parent: i32,
-    /// Its users and groups.
+    /// Its user and group ids.
     pub credentials: Credentials,
 }
 
-/// Real, effective, saved and file-system ids.
+/// Real, effective, saved and file system ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Credentials {
-    /// Of users.
+    /// User ids.
     pub uids: [u32; 4],
-    /// Of groups.
+    /// Group ids.
     pub gids: [u32; 4],
 }
 
-/// Ours.
+/// The credentials of this process.
 pub fn own_credentials() -> Credentials {
     let (mut uids, mut gids) = ([0; 4], [0; 4]);
-    // SAFETY: fills in numbers.
+    // SAFETY: the kernel stores three numbers each into local arrays of four.
     unsafe {
         libc::getresuid(&raw mut uids[0], &raw mut uids[1], &raw mut uids[2]);
         libc::getresgid(&raw mut gids[0], &raw mut gids[1], &raw mut gids[2]);
@@ -63,17 +63,17 @@ pub fn own_credentials() -> Credentials {
     Credentials { uids, gids }
 }
 
-/// Tells a process from all others that have, had or will have its id.
+/// Distinguishes a process from all others that have, had or will have its id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark(u64);
 
-/// A descriptor for a process.
+/// Opens a process.
 pub fn open(pid: i32) -> io::Result<OwnedFd> {
     open_with(pid, 0)
 }
 
 fn open_with(pid: i32, flags: libc::c_uint) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel gives a new descriptor, which becomes ours.
+    // SAFETY: takes numbers only, and nothing else owns the new descriptor.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, pid, flags);
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }
@@ -82,12 +82,12 @@ fn open_with(pid: i32, flags: libc::c_uint) -> io::Result<OwnedFd> {
 
 fn ask(fd: &OwnedFd, mask: u64) -> Option<PidfdInfo> {
     let mut info = PidfdInfo { mask, ..PidfdInfo::default() };
-    // SAFETY: the operation reads and writes a structure of just this layout.
+    // SAFETY: `info` has the layout that the operation reads and writes.
     let done = unsafe { libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) == 0 };
     (done && info.mask & mask == mask).then_some(info)
 }
 
-/// The ids of a thread: a quarter of the time that /proc takes; since Linux 6.13.
+/// The ids of a thread. Takes a quarter of the time of reading /proc; since Linux 6.13.
 pub(crate) fn identity_of_thread(tid: i32) -> Option<Identity> {
     identity(&open_with(tid, PIDFD_THREAD).ok()?)
 }
@@ -100,7 +100,7 @@ pub(crate) fn identity(fd: &OwnedFd) -> Option<Identity> {
     Some(Identity { process: info.process as i32, parent: info.parent as i32, credentials })
 }
 
-/// Whose process it is that has this id and that the descriptor stands for. `None`: it was waited for.
+/// The credentials of a process if it still has this id; `None` if it was waited for.
 pub fn owner(fd: &OwnedFd, pid: i32) -> Option<Credentials> {
     if let Some(identity) = identity(fd) {
         return (identity.process == pid).then_some(identity.credentials);
@@ -109,19 +109,19 @@ pub fn owner(fd: &OwnedFd, pid: i32) -> Option<Credentials> {
     let info = status::contents(&format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
     let mut lines = info.split(|&byte| byte == b'\n');
     let still = lines.find_map(|line| line.strip_prefix(b"Pid:"))?.trim_ascii();
-    // Otherwise its id may have passed to another process before we looked.
+    // Otherwise the id may have been reused before /proc was read.
     (still == pid.to_string().as_bytes()).then_some(owner)
 }
 
-/// The wait status of a process that was waited for: Linux 6.15 remembers it.
+/// The wait status of a process that was waited for, which Linux 6.15 keeps.
 pub fn reaped_status(fd: &OwnedFd) -> Option<i32> {
     Some(ask(fd, PIDFD_INFO_EXIT)?.exit_code)
 }
 
-/// What tells this process, which has that id, from any other.
+/// The mark of a process with this id.
 pub(crate) fn mark(fd: &OwnedFd, pid: i32) -> Option<Mark> {
     if has_inodes() {
-        // SAFETY: a struct of numbers, filled in by the kernel.
+        // SAFETY: all-zero bytes are a valid struct, which the kernel fills.
         let inode = unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
             (libc::fstat(fd.as_raw_fd(), &raw mut stat) == 0).then_some(stat.st_ino)
@@ -135,7 +135,7 @@ fn has_inodes() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
         let Ok(own) = open(std::process::id() as i32) else { return false };
-        // SAFETY: a struct of numbers, filled in by the kernel.
+        // SAFETY: all-zero bytes are a valid struct, which the kernel fills.
         unsafe {
             let mut system: libc::statfs = std::mem::zeroed();
             libc::fstatfs(own.as_raw_fd(), &raw mut system) == 0

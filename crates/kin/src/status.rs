@@ -1,20 +1,20 @@
-//! What /proc/PID/status and /proc/PID/stat say of a process.
+//! Reads /proc/PID/status, stat and auxv.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use crate::Credentials;
 
-/// Ids of a process or thread.
+/// Ids and state of a process or thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// It is dead, and perhaps not yet waited for.
+    /// Whether it is dead; it may not have been waited for yet.
     pub dead: bool,
-    /// Its process.
+    /// Id of its process.
     pub process: i32,
-    /// Its process's parent; 0: none that we can see.
+    /// Parent of its process; 0 if that is outside our namespace.
     pub parent: i32,
-    /// Its users and groups.
+    /// Its user and group ids.
     pub credentials: Credentials,
     /// Its ids in all pid namespaces from the one that /proc shows down to its own.
     pub ids: Vec<i32>,
@@ -27,12 +27,12 @@ impl Status {
     }
 }
 
-/// Looks a process or thread up. `None`: there is none.
+/// Reads the status of a process or thread. `None` if there is none.
 pub fn read(tid: i32) -> Option<Status> {
     parse(&contents(&format!("/proc/{tid}/status")).ok()?)
 }
 
-/// A small file of /proc, which has no length to begin with: in as few reads as can be.
+/// Reads a small file of /proc, whose length is unknown, in as few reads as possible.
 pub fn contents(path: &str) -> io::Result<Vec<u8>> {
     let (mut file, mut text) = (File::open(path)?, Vec::new());
     loop {
@@ -49,7 +49,7 @@ pub fn contents(path: &str) -> io::Result<Vec<u8>> {
 pub(crate) fn parse(text: &[u8]) -> Option<Status> {
     let mut status = Status::default();
     for line in text.split(|&byte| byte == b'\n') {
-        // Only a name could hold anything else, and it is of no interest.
+        // Only a process name can be invalid UTF-8, and it is not needed.
         let Ok(line) = std::str::from_utf8(line) else { continue };
         let Some((name, value)) = line.split_once(':') else { continue };
         let mut words = value.split_whitespace();
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<Status> {
     None
 }
 
-/// The capabilities that a thread may use, as a bit mask. `None`: there is no such thread.
+/// The permitted capabilities of a thread, as a bit mask. `None` if there is no such thread.
 pub fn permitted(tid: i32) -> Option<u64> {
     let text = contents(&format!("/proc/{tid}/status")).ok()?;
     let mut lines = text.split(|&byte| byte == b'\n');
@@ -77,14 +77,14 @@ pub fn permitted(tid: i32) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(value).ok()?.trim(), 16).ok()
 }
 
-/// Whether the kernel told the program of a process that it was started with other rights than who
-/// started it has.
+/// Whether AT_SECURE is set in a process: its program was started with other rights than those of
+/// its parent.
 pub fn is_secure(pid: i32) -> io::Result<bool> {
     let words = contents(&format!("/proc/{pid}/auxv"))?;
     let (pairs, _) = words.as_chunks::<16>();
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     let found = pairs.iter().find(|pair| word(&pair[..8]) == libc::AT_SECURE);
-    // Who was not told so in our words may have been in others.
+    // Without a 64-bit AT_SECURE entry, assume that it is set.
     Ok(found.is_none_or(|pair| word(&pair[8..]) != 0))
 }
 
@@ -96,32 +96,31 @@ fn four<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<[u32; 4]> {
     Some(ids)
 }
 
-/// Positions in /proc/PID/stat, counted from the state on.
+/// Index in the fields of /proc/PID/stat, counted from the state.
 const START_TIME: usize = 19;
 
-/// The exit code that a zombie's /proc/PID/stat tells, at its position counted from the state on. To
-/// those who may not look it tells 0.
+/// The exit code of a zombie, from its /proc/PID/stat. Without permission to see it the kernel
+/// shows 0.
 pub fn zombie_exit_code(stat: &[u8]) -> Option<i32> {
     const EXIT_CODE: usize = 49;
     let fields = stat_fields(stat)?;
     (*fields.first()? == "Z").then(|| fields.get(EXIT_CODE)?.parse().ok())?
 }
 
-/// The fields of a /proc/PID/stat, from the state on.
+/// The fields of a /proc/PID/stat, beginning with the state.
 fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
     Some(fields.split_ascii_whitespace().collect())
 }
 
-/// When a process began that is there, dead or alive, in hundredths of a second since the machine was
-/// started.
+/// The start time of a process, dead or alive, in hundredths of a second since boot.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = contents(&format!("/proc/{pid}/stat")).ok()?;
     stat_fields(&stat)?.get(START_TIME)?.parse().ok()
 }
 
-/// The same of one that has not died. `Ok(None)`: there is none; an error: that cannot be told now.
+/// The start time of a living process, `None` if there is none; fails if it cannot be read now.
 pub fn began(pid: i32) -> io::Result<Option<u64>> {
     let stat = match contents(&format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
@@ -134,7 +133,7 @@ pub fn began(pid: i32) -> io::Result<Option<u64>> {
     Ok(time.filter(|_| !dead))
 }
 
-/// Whether /proc shows the pid namespace that we are in. Else its numbers mean other processes.
+/// Whether /proc is that of our pid namespace. Otherwise its numbers mean other processes.
 pub fn proc_is_ours() -> bool {
     let text = contents("/proc/self/status").ok();
     text.and_then(|text| parse(&text)).is_some_and(|status| status.ids.len() == 1)

@@ -1,9 +1,9 @@
-//! Threads of ours.
+//! Starting threads.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// Starts one, for which no signals are. The error says what is missing.
+/// Starts a thread with all signals blocked. Its error names the likely limit.
 pub fn start_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -21,9 +21,9 @@ pub fn start_thread<T: Send + 'static>(
     })
 }
 
-/// Signals are not for this thread.
+/// Blocks all signals in this thread, so that others handle them.
 fn leave_signals_to_others() {
-    // SAFETY: blocks all signals in the calling thread.
+    // SAFETY: the set is local and initialised before it is read.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);

@@ -1,5 +1,5 @@
-//! Looks at processes while the kernel executes programs in them: on a thread of its own, because the
-//! kernel may have whoever looks wait for the end of an exec, which may never come.
+//! Reads the state of processes while the kernel executes programs in them, on a separate thread:
+//! the kernel may block the reader until the exec ends, which may be never.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use crate::state::Before;
 
-/// Most processes whose state is kept: that of others is read when they stand still.
+/// Maximum number of processes whose state is kept; the state of others is read at the exec stop.
 const KEPT_MAX: usize = 256;
-/// Who has looked for so long will not come back.
+/// A look that takes longer than this counts as stuck for ever.
 const LOOK_MAX: Duration = Duration::from_millis(200);
-/// How long to wait for the end of a look at a process whose exec is over: nothing holds it up any more.
+/// How long to wait for a look at a process whose exec is over: nothing blocks it any more.
 const TAKE_WAIT: Duration = Duration::from_millis(2);
-/// Threads that may be looking for ever. With so many of them, nobody looks ahead any more.
+/// Maximum number of stuck threads. Beyond that, nothing is read ahead any more.
 const LOST_MAX: usize = 16;
 
-/// What was seen, by the numbers of processes.
+/// States read ahead, by process number.
 #[derive(Default)]
 pub struct Ahead {
     shared: Arc<Shared>,
-    /// Tells the thread that looks of a process: its id, and its number.
+    /// Sends processes (id and number) to the reading thread.
     wanted: Option<Sender<(u32, u32)>>,
     lost: usize,
 }
@@ -29,22 +29,22 @@ pub struct Ahead {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A look that somebody waits for is over.
+    /// Notified when a look that [`Ahead::take`] waits for is over.
     is_over: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// `None`: not yet looked at.
+    /// `None`: not read yet.
     seen: HashMap<u32, Option<Before>>,
-    /// The process that is being looked at, and since when.
+    /// The process being read, and since when.
     looks: Option<(u32, Instant)>,
-    /// Somebody waits for the end of that.
+    /// Whether [`Ahead::take`] waits for the end of that look.
     is_awaited: bool,
 }
 
 impl Ahead {
-    /// A process is about to execute a program.
+    /// Starts reading the state of a process that is about to execute a program.
     pub fn look(&mut self, pid: u32, process: u32) {
         let is_lost = {
             let mut state = lock(&self.shared);
@@ -55,19 +55,19 @@ impl Ahead {
             state.looks.is_some_and(|(_, since)| since.elapsed() > LOOK_MAX)
         };
         if is_lost {
-            // What it still finds is nobody's.
+            // The stuck thread keeps the old `Shared`; what it still finds is discarded.
             *self = Ahead { lost: self.lost + 1, ..Ahead::default() };
         }
         if self.wanted.is_none() && self.lost < LOST_MAX {
             self.wanted = start(&self.shared);
         }
         if let Some(wanted) = &self.wanted {
-            // It ends when we do.
+            // The thread ends when its sender is dropped, so it still receives.
             let _ = wanted.send((pid, process));
         }
     }
 
-    /// What was seen of a process, if somebody has looked.
+    /// Returns and removes the state read of a process, if there is one.
     pub fn take(&self, process: u32) -> Option<Before> {
         let mut state = lock(&self.shared);
         if state.looks.is_some_and(|(looked_at, _)| looked_at == process) {
@@ -89,7 +89,7 @@ fn start(shared: &Arc<Shared>) -> Option<Sender<(u32, u32)>> {
         for (pid, process) in asked {
             {
                 let mut state = lock(&shared);
-                // It has come to its new program already, or executes none.
+                // The process has reached its new image already, or its exec was cancelled.
                 if !state.seen.contains_key(&process) {
                     continue;
                 }
@@ -122,7 +122,7 @@ mod tests {
         let mut ahead = Ahead::default();
         let own = std::process::id();
         assert!(ahead.take(7).is_none());
-        // Ours has several threads: nothing is kept of it.
+        // This process has several threads, so no state is kept of it.
         ahead.look(own, 7);
         ahead.look(u32::MAX, 8);
         while lock(&ahead.shared).looks.is_some() {
@@ -161,7 +161,7 @@ mod tests {
             }
             let mut state = lock(&ahead.shared);
             state.looks = None;
-            // On a busy machine nobody waits any more.
+            // On a busy machine `take` may have timed out already.
             let seen = state.seen.get_mut(&7).map(|seen| *seen = before);
             ahead.shared.is_over.notify_all();
             seen.is_some()

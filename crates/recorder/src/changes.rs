@@ -1,10 +1,10 @@
-//! Which paths the program changes, and what it moves unseen, followed while it is recorded.
+//! Follows, during the recording, which paths the program changes and which data it moves unseen.
 //!
-//! Only calls that can change or resolve paths are looked at: whoever writes has opened for writing
-//! before, so reads and writes cost nothing. Rings are read one after the other, so what is noted
-//! is put into the order of time before it is followed. What goes astray all the same (a race of
-//! the program's own threads, a descriptor received from somebody who is not recorded) leaves a
-//! path out, or names one that did not change.
+//! Only calls that can change or resolve paths are looked at. Writing needs an open for writing
+//! before it, so reads and writes cost nothing here. Rings are read one after the other, so notes
+//! are sorted by time before they are followed. Errors that remain (races between the program's
+//! threads, descriptors received from unrecorded processes) omit a path, or list one that did not
+//! change.
 
 mod paths;
 mod roles;
@@ -28,9 +28,9 @@ use self::roles::{Role, Roles, Shape};
 pub(crate) use self::tasks::Held;
 use self::tasks::{Place, Shares, Tasks};
 
-/// The number that stands for the working directory in a call's directory argument.
+/// Directory argument that stands for the working directory.
 const AT_FDCWD: i32 = -100;
-/// Bits of the flags of open.
+/// Flags of open.
 mod open_flag {
     pub const ACCESS_MODE: u64 = 3;
     pub const CREAT: u64 = 0o100;
@@ -40,7 +40,7 @@ mod open_flag {
     pub const PATH: u64 = 0o10_000_000;
     pub const TMPFILE: u64 = 0o20_000_000;
 }
-/// Most paths of which is remembered which file they were.
+/// Maximum number of paths whose file (device and inode) is remembered.
 const KNOWN_MAX: usize = 1 << 16;
 /// `RENAME_EXCHANGE`.
 const RENAME_EXCHANGE: u64 = 2;
@@ -56,20 +56,20 @@ const CLONE_NEWNS: u64 = 0x2_0000;
 /// `AF_UNIX`, and the bytes before the path in its addresses.
 const AF_UNIX: [u8; 2] = [1, 0];
 
-/// A call that has returned, with what it was told.
+/// A call that has returned, with the arguments in memory that matter.
 pub(crate) struct Note {
     pub thread: u32,
-    /// The user whose program it is.
+    /// The user that owns the thread's arena.
     pub user: u32,
-    /// When it began and ended.
+    /// Time stamps of entry and exit.
     pub enter: u64,
     pub exit: u64,
     pub nr: u16,
     pub args: [u64; 6],
     pub ret: i64,
-    /// Arguments in memory: the argument's number and its bytes.
+    /// Arguments in memory: the argument's index and its bytes.
     pub texts: [Option<(u8, Box<[u8]>)>; 2],
-    /// The file that was there before.
+    /// The file that was at the path before the call.
     pub existed: Option<Inode>,
 }
 
@@ -82,28 +82,28 @@ enum What {
     Exit { process: u32 },
 }
 
-/// What a process's state tells of paths.
+/// The parts of a process's state that concern paths.
 struct Known {
-    /// The user that it can be.
+    /// The user whose rights the process has; see `rights::user_of`.
     user: u32,
     cwd: Vec<u8>,
     root: Vec<u8>,
     fds: Vec<OpenFd>,
 }
 
-/// With so much to be followed it is: rarely, for it has to be put in the order of time.
+/// Number of pending notes from which they are followed. High, because sorting has a cost.
 const PENDING_MAX: usize = 4096;
 
-/// Follows what changes.
+/// Follows which paths the recorded processes change.
 pub(crate) struct Changes {
     roles: Roles,
     tasks: Tasks,
     paths: Paths,
     copies: Copies,
     unseen: Unseen,
-    /// Which file was opened by a path, where that was told: it is told once.
+    /// The file opened by a path, where an IDENTITY named it: agents report each file once.
     known: HashMap<Box<[u8]>, Inode>,
-    /// What was read and is not yet followed, with the time at which it counts.
+    /// Notes not followed yet, with the time at which each takes effect.
     pending: Vec<(u64, What)>,
 }
 
@@ -120,7 +120,7 @@ impl Changes {
         }
     }
 
-    /// Whether calls of this number, with these arguments, matter.
+    /// Whether calls with this number and these arguments matter.
     #[inline]
     pub fn follows(&self, nr: u16, args: &[u64; 6]) -> bool {
         match self.roles.of(nr).role {
@@ -130,26 +130,27 @@ impl Changes {
         }
     }
 
-    /// Whether the memory behind this argument of a call must be told.
+    /// Whether the bytes behind this argument are needed.
     #[inline]
     pub fn wants(&self, nr: u16, arg: u8) -> bool {
         self.roles.of(nr).wants(arg)
     }
 
-    /// Takes a call of a number that matters.
+    /// Takes a call for which [`Changes::follows`] is true.
     pub fn call(&mut self, note: Note) {
         let failed = (-4095..0).contains(&note.ret);
         let role = self.roles.of(note.nr).role;
-        // A number is free again even when close reports an error.
+        // A descriptor is released even when close reports an error.
         if failed && role != Role::Close {
             return;
         }
-        // What a call takes away is gone when it begins, what it gives is there when it ends.
+        // Close takes effect when it begins, as the number may be reused at once; others when they
+        // end.
         let at = if role == Role::Close { note.enter } else { note.exit };
         self.pending.push((at, What::Call(note)));
     }
 
-    /// Takes anything else.
+    /// Takes an event other than a call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: &EventKind) {
         let what = match kind {
             &EventKind::Start { how, process, parent, tid, .. } => {
@@ -173,7 +174,7 @@ impl Changes {
         self.pending.push((tsc, what));
     }
 
-    /// Follows what happened before a time, once there is enough of it: nothing older is to come.
+    /// Follows what happened before `until`, once enough is pending. Nothing older may come later.
     pub fn settle(&mut self, until: u64) {
         if self.pending.len() >= PENDING_MAX {
             self.follow_until(until);
@@ -182,7 +183,7 @@ impl Changes {
 
     fn follow_until(&mut self, until: u64) {
         let mut pending = std::mem::take(&mut self.pending);
-        // What a single thread has done is in order.
+        // The events of a single thread are sorted already.
         if !pending.is_sorted_by_key(|(tsc, _)| *tsc) {
             pending.sort_by_key(|(tsc, _)| *tsc);
         }
@@ -193,7 +194,7 @@ impl Changes {
         self.pending = pending;
     }
 
-    /// What was changed, when nothing more is to come.
+    /// Follows the rest and returns the result.
     pub fn finish(mut self) -> Followed {
         self.follow_until(u64::MAX);
         Followed { paths: self.paths, copies: self.copies, unseen: self.unseen }
@@ -307,7 +308,7 @@ impl Changes {
             }
             Role::Unshare => {
                 let (files, place) = (args[0] & CLONE_FILES != 0, args[0] & CLONE_FS != 0);
-                // A new mount namespace takes a working directory of its own with it.
+                // A new mount namespace unshares the working directory too.
                 let namespace = args[0] & CLONE_NEWNS != 0;
                 self.tasks.unshare(thread, files, place || namespace);
                 if namespace {
@@ -341,7 +342,7 @@ impl Changes {
                 else {
                     return;
                 };
-                // A name that begins with NUL is in no directory.
+                // A name that begins with NUL is abstract: it has no path.
                 if name[0] != 0
                     && let Some(path) = self.tasks.resolve(thread, AT_FDCWD, until_nul(name))
                 {
@@ -366,7 +367,7 @@ impl Changes {
             return self.tasks.close(thread, fd, note.exit);
         };
         if flags & open_flag::TMPFILE != 0 && flags & open_flag::ACCESS_MODE != 0 {
-            // A file without a name.
+            // O_TMPFILE: a file without a name.
             return self.tasks.close(thread, fd, note.exit);
         }
         let changing = open_flag::ACCESS_MODE | open_flag::CREAT | open_flag::TRUNC;
@@ -391,7 +392,7 @@ impl Changes {
         self.tasks.install(thread, fd, held);
     }
 
-    /// Which file a path leads to was told, perhaps.
+    /// Remembers which file a path leads to, if that is known.
     fn know(&mut self, path: &[u8], file: Option<Inode>) {
         if let Some(file) = file
             && (self.known.len() < KNOWN_MAX || self.known.contains_key(path))
@@ -400,7 +401,7 @@ impl Changes {
         }
     }
 
-    /// A call that may move data unseen.
+    /// Passes on a call that may move data unseen.
     fn unseen(&mut self, note: &Note) {
         let process = self.tasks.process(note.thread).unwrap_or(0);
         let made = Made { nr: note.nr, args: &note.args, ret: note.ret, process };
@@ -412,7 +413,7 @@ impl Changes {
         }
     }
 
-    /// A call that has the kernel copy between files, perhaps.
+    /// Notes a call by which the kernel may copy between files.
     fn copy(&mut self, note: &Note) {
         let Some(row) = events::by_number(u64::from(note.nr)) else { return };
         let offset = |arg: Option<u8>| {
@@ -453,7 +454,7 @@ impl Changes {
         }
     }
 
-    /// Notes that a path was changed. False if it is none of those that are kept.
+    /// Notes that a path was changed. False if changes of that path are not kept.
     fn touch(&mut self, thread: u32, path: &[u8]) -> bool {
         if !realm::is_stored(path) {
             return false;
@@ -466,7 +467,7 @@ impl Changes {
         true
     }
 
-    /// All that a call names and that is kept: by path, else by descriptor.
+    /// Paths that a call changes and that are kept: those it names, else that of its descriptor.
     fn changed(&mut self, shape: &Shape, note: &Note) -> impl Iterator<Item = Box<[u8]>> + use<> {
         let mut named = self.both(shape, note);
         if shape.paths[0].is_none()
@@ -478,7 +479,7 @@ impl Changes {
         self.kept(note.thread, named).into_iter().flatten()
     }
 
-    /// The paths that a call names, of those that are kept.
+    /// Paths that a call names, without those that are not kept.
     fn both_kept(&mut self, shape: &Shape, note: &Note) -> [Option<Box<[u8]>>; 2] {
         let named = self.both(shape, note);
         self.kept(note.thread, named)
@@ -494,7 +495,7 @@ impl Changes {
         stored
     }
 
-    /// The paths that a call names, where they can be told.
+    /// Paths that a call names, as far as they can be resolved.
     fn both(&self, shape: &Shape, note: &Note) -> [Option<Box<[u8]>>; 2] {
         shape.paths.map(|arg| {
             let arg = arg?;
@@ -503,21 +504,21 @@ impl Changes {
             if text.is_none() && dir == AT_FDCWD {
                 return None;
             }
-            // No path at all, or an empty one, stands for the directory's descriptor itself.
+            // A missing or empty path stands for the directory descriptor itself.
             self.tasks.resolve(note.thread, dir, until_nul(text.unwrap_or_default()))
         })
     }
 }
 
-/// What was followed to the end of a recording.
+/// Result of following a whole recording.
 pub(crate) struct Followed {
     pub paths: Paths,
     pub copies: Copies,
     pub unseen: Unseen,
 }
 
-/// A call that was noted: names are those under which files were opened, and only what was opened by
-/// path has one.
+/// A noted call, to look up its descriptors. Names are the paths by which files were opened; other
+/// descriptors have none.
 struct Noted<'a> {
     tasks: &'a Tasks,
     note: &'a Note,
@@ -526,7 +527,7 @@ struct Noted<'a> {
 impl Look for Noted<'_> {
     fn opened(&self, fd: i32) -> Option<Opened> {
         let name = self.tasks.descriptor(self.note.thread, fd).map(|path| path.to_vec());
-        // Whatever else it is: the trace tells it, this does not have to.
+        // The kind does not matter here: whatever has no path is followed by the trace's readers.
         let kind = name.as_ref().map_or(OpenedKind::Pipe, |name| OpenedKind::of_path(name));
         Some(Opened { name: name.unwrap_or_default(), kind })
     }
@@ -541,7 +542,7 @@ impl Look for Noted<'_> {
 }
 
 impl Shape {
-    /// Whether a call concerns a symbolic link at the end of its path itself.
+    /// Whether a call acts on a symbolic link at the end of its path, not on its target.
     fn means_link(&self, note: &Note) -> bool {
         let path = self.paths[0];
         path.is_some_and(|path| events::paths::means_link(note.nr, path.path, &note.args))
@@ -567,7 +568,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Whether what /proc says of a descriptor is the path of a file that still has it.
+/// Whether the target of a /proc/PID/fd link is the path of a file that still has it.
 fn is_named(target: &[u8]) -> bool {
     target.first() == Some(&b'/') && !target.ends_with(b" (deleted)") && realm::is_stored(target)
 }

@@ -1,14 +1,14 @@
-//! What the kernel copied between files. No call holds it, and whoever copies is not kept waiting: the
-//! files are read when the recording has come to its end.
+//! Stores what the kernel copied between files. No call carries that data, and the copying program
+//! is not delayed: the files are read when the recording has ended.
 //!
-//! A source that nobody has changed since holds what was copied; that is seen by its times, or, where
-//! the program itself changed it, known to readers of the trace, who follow what it wrote. Where a
-//! source is gone, what it was copied to tells the same.
+//! A source that has not changed since still holds what was copied. Its times show changes by
+//! others; changes by the program itself are known to the trace's readers, who follow its writes.
+//! If a source is gone, a file that it was copied to serves instead.
 //!
-//! The program chose the paths, and may have put something else there since: files are opened with the
-//! rights of the user who opened them, nothing but a regular file is, and without waiting; it must be the
-//! one that the trace told of, or lie there without any link on the way. What may be kept of it is asked
-//! for each of its names, that where it really lies included.
+//! The program chose the paths, and may have put something else there since. Files are opened with
+//! the rights of the user who opened them, without blocking, and only if they are regular. A file
+//! must be the recorded inode, or lie there without any link on the way. The data rules are applied
+//! to each of its names, including its real path.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,29 +32,29 @@ use crate::output::Output;
 use crate::policy::{DataRules, stricter};
 use crate::rights;
 
-/// Most files from which the kernel copied that are remembered.
+/// Maximum number of source files remembered.
 const SOURCES_MAX: usize = 1 << 16;
-/// Most files that one of them was copied to that are.
+/// Maximum number of copy targets remembered for each source.
 const TARGETS_MAX: usize = 4;
-/// Most stretches of one file that are told apart.
+/// Maximum number of separate stretches for each source.
 const STRETCHES_MAX: usize = 4096;
-/// Pieces of one entry: a longer file has several.
+/// Pieces of one entry: a longer file has several entries.
 const PIECES_MAX: usize = 64;
-/// A file of which stretches were copied from places that are not known is read whole if it is no
-/// longer than this, or than twice as many bytes as were copied.
+/// A file copied from unknown offsets is read whole if it is no longer than this, or than twice the
+/// number of bytes copied.
 const WHOLE_BYTES_MAX: u64 = 64 << 20;
-/// How long reading may take, besides as long as the recording itself took.
+/// Time limit for reading, in addition to the duration of the recording.
 const TIME_MAX: Duration = Duration::from_secs(10);
-/// File systems tell times that are this much old.
+/// File times may lag behind the clock by this much.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 
-/// What was copied of a file.
+/// The part of a file that was copied.
 pub(crate) enum Stretch {
-    /// These bytes.
+    /// A range of offsets.
     At(Range<u64>),
-    /// So many, wherever its offset was.
+    /// A number of bytes at an unknown offset.
     Somewhere(u64),
-    /// All of it.
+    /// The whole file.
     All,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Stretch {
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
     path: Box<[u8]>,
-    /// Which one it was, if that was told.
+    /// Its device and inode, if recorded.
     inode: Option<Inode>,
     user: u32,
 }
@@ -76,22 +76,22 @@ impl Place {
 /// A file from which the kernel copied.
 struct Copied {
     source: Place,
-    /// When that began.
+    /// Time stamp of the first copy.
     first: u64,
     stretches: Vec<Range<u64>>,
-    /// Bytes copied from places that are not known.
+    /// Number of bytes copied from unknown offsets.
     somewhere: u64,
     targets: Vec<Place>,
 }
 
-/// All of them.
+/// All files from which the kernel copied.
 #[derive(Default)]
 pub(crate) struct Copies {
     by_source: BTreeMap<Box<[u8]>, Copied>,
 }
 
 impl Copies {
-    /// Takes note of a copy that began at a time.
+    /// Notes a copy that began at `tsc`.
     pub fn note(&mut self, source: &Held, target: Option<&Held>, stretch: Stretch, tsc: u64) {
         let path = &source.path[..];
         if !self.by_source.contains_key(path) && self.by_source.len() >= SOURCES_MAX {
@@ -131,7 +131,7 @@ impl Copied {
         }
     }
 
-    /// What is to be read of a file of that size.
+    /// Returns the ranges to read of a file of that size; `None` if too much would have to be read.
     fn wanted(&self, size: u64) -> Option<Vec<Range<u64>>> {
         if self.somewhere == 0 {
             let mut sorted: Vec<Range<u64>> =
@@ -152,23 +152,23 @@ impl Copied {
     }
 }
 
-/// What holds for reading.
+/// Conditions for reading.
 pub(crate) struct Terms<'a> {
-    /// What is kept of the contents of which files.
+    /// Which contents are kept, by file.
     pub rules: &'a DataRules,
-    /// Buffers are cut at this length.
+    /// Length at which buffers are cut.
     pub data_max: u64,
-    /// A time stamp as nanoseconds since 1970.
+    /// Converts a time stamp to nanoseconds since 1970.
     pub clock: &'a dyn Fn(u64) -> u64,
-    /// How long the recording took.
+    /// Duration of the recording.
     pub took: Duration,
-    /// The trace itself.
+    /// The trace file itself, which is never read.
     pub own: Option<Inode>,
-    /// Files may have been written by requests that no call tells of.
+    /// Whether files may have been written by requests that no call shows (io_uring, aio).
     pub has_requests: bool,
 }
 
-/// Reads what was copied, and puts it into the trace.
+/// Reads what was copied and stores it in the trace.
 pub(crate) fn keep(
     out: &mut Output,
     copies: Copies,
@@ -191,11 +191,11 @@ pub(crate) fn keep(
     Ok(fates)
 }
 
-/// A file that was opened to be read.
+/// A file opened for reading.
 struct Found {
     file: OwnedFd,
     stat: Stat,
-    /// What may be kept of it, by all its names.
+    /// Strictest mode that the rules give for its names.
     mode: DataMode,
 }
 
@@ -231,8 +231,8 @@ impl Keeper<'_> {
             Err(Errno::STALE) => Fate::Changed,
             Err(_) => Fate::Unreadable,
         };
-        // What it was copied to tells as much, where nobody has written over it: who reads the trace
-        // knows.
+        // A target holds the same bytes unless it was overwritten, and the trace's readers know
+        // that.
         for target in &copied.targets {
             let path = self.paths.last_name(&target.path);
             let Ok(file) = self.open(target, &path) else { continue };
@@ -244,7 +244,7 @@ impl Keeper<'_> {
         self.tell(&now, opened, fate)
     }
 
-    /// Opens what a program had opened, under the name that it has now.
+    /// Opens a file that the program had opened, under its current name.
     fn open(&self, place: &Place, now: &[u8]) -> Result<Found, Errno> {
         let tree = &self.tree;
         let open = || tree.open_regular(&path::resolve(b"/", now), place.inode);
@@ -258,7 +258,7 @@ impl Keeper<'_> {
         Ok(Found { file, stat, mode })
     }
 
-    /// Whether somebody has changed a file since a time.
+    /// Whether a file has changed since a time stamp.
     fn is_changed(&self, stat: &Stat, since: u64) -> bool {
         let at = |seconds: i64, nanoseconds: u64| {
             Duration::new(u64::try_from(seconds).unwrap_or(0), 0)
@@ -268,7 +268,7 @@ impl Keeper<'_> {
         at(stat.st_ctime, stat.st_ctime_nsec) + CLOCK_STEP > since
     }
 
-    /// Says what became of a source of which nothing was read.
+    /// Records what became of a source of which nothing was read.
     fn tell(&mut self, path: &[u8], opened: &[u8], fate: Fate) -> Result<Fate, WriteError> {
         let names = vec![opened.to_vec()];
         let mut source = Source { path: path.to_vec(), names, fate, pieces: Vec::new() };
@@ -323,7 +323,7 @@ impl Keeper<'_> {
         }
         let names = vec![opened.to_vec()];
         let mut source = Source { path: path.to_vec(), names, fate, pieces: Vec::new() };
-        // Files that are empty have no pieces, and are told all the same.
+        // An empty file has no pieces, but gets an entry all the same.
         let mut some = pieces.chunks(PIECES_MAX);
         source.pieces = some.next().unwrap_or_default().to_vec();
         self.out.source(&mut self.sources, &mut source)?;
@@ -334,7 +334,7 @@ impl Keeper<'_> {
         Ok(fate)
     }
 
-    /// What is kept of a stretch; nothing where the trace has no room for it.
+    /// Stores a stretch, or its hash only. `None` if the trace has no room.
     fn piece(&mut self, mode: DataMode, offset: u64, bytes: &[u8]) -> Option<Piece> {
         let len = bytes.len() as u64;
         if mode != DataMode::Full || self.terms.data_max < len {
@@ -347,7 +347,7 @@ impl Keeper<'_> {
     }
 }
 
-/// Reads as much as the buffer takes. False where the file ends before that.
+/// Fills the buffer from `at`. False if the file ends before.
 fn fill(file: &OwnedFd, buffer: &mut [u8], mut at: u64) -> Result<bool, Errno> {
     let mut left = buffer;
     while !left.is_empty() {
@@ -393,7 +393,7 @@ mod tests {
         let whole = |size| Some(std::iter::once(0..size).collect::<Vec<_>>());
         assert_eq!(wanted(&noted(vec![at(10..20), Stretch::Somewhere(1)]), 150), whole(150));
         assert_eq!(wanted(&noted(vec![Stretch::All]), 150), whole(150));
-        // A little of an enormous file, from wherever its offset was.
+        // A small part of a huge file, at an unknown offset.
         assert_eq!(wanted(&noted(vec![Stretch::Somewhere(1 << 20)]), 1 << 40), None);
         let much = noted(vec![Stretch::Somewhere(1 << 40)]);
         assert_eq!(wanted(&much, 1 << 40), whole(1 << 40));

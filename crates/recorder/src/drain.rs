@@ -1,4 +1,4 @@
-//! The thread that reads the rings: its loop, and how a recording ends.
+//! The thread that reads the rings: its loop, and the end of a recording.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,30 +22,30 @@ use crate::processes::Processes;
 use crate::slots::{News, Slots, each_in_use, wake_if_waiting};
 use crate::{Options, Summary};
 
-/// Followers and readers after a crash find everything that is older than this.
+/// Interval of flushes: followers and readers after a crash find everything older than this.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// How often processes without a pidfd are looked after.
+/// Interval at which processes without a pidfd are polled.
 const POLL_EVERY: Duration = Duration::from_millis(50);
-/// How long a child that was announced may take to its first word when all others are dead.
+/// How long to wait for the first record of an announced child when all other processes are dead.
 const BIRTH_WAIT: Duration = Duration::from_millis(500);
-/// After recording was stopped, threads are given this long to finish what they are writing ...
+/// After recording was stopped, threads get this long to finish what they are writing ...
 const SETTLE_MIN: Duration = Duration::from_millis(5);
-/// ... but not longer than this.
+/// ... and at most this long if they keep writing.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
-/// Recording was stopped before the program's end.
+/// Why and since when recording is stopped before the program's end.
 struct Stopped {
     why: GapWhy,
     text: String,
     since: Instant,
 }
 
-/// What holds for a whole recording.
+/// Constants of a recording.
 pub(crate) struct Frame {
     pub options: Options,
-    /// The trace itself.
+    /// The trace file itself.
     pub own: Option<Inode>,
-    /// A moment: nanoseconds since 1970, and the time stamp.
+    /// One moment, as nanoseconds since 1970 and as a time stamp.
     pub epoch: (u64, u64),
 }
 
@@ -59,19 +59,19 @@ pub(crate) struct Drain {
     began: Instant,
     program_ended: bool,
     stopped: Option<Stopped>,
-    /// Since when no process is known.
+    /// Since when no process is left.
     alone: Option<Instant>,
-    /// Whatever happens to this thread, nobody may wait for it.
+    /// One for each arena: no agent may wait for this thread once it has ended, even by a panic.
     guards: Vec<PassThrough>,
-    /// The trace itself.
+    /// The trace file itself.
     own: Option<Inode>,
-    /// A moment: nanoseconds since 1970, and the time stamp.
+    /// One moment, as nanoseconds since 1970 and as a time stamp.
     epoch: (u64, u64),
-    /// When the last two rounds began.
+    /// Time stamps at which the last two rounds began.
     rounds: [u64; 2],
-    /// Ids of which somebody wants to know whether they are or were those of our processes.
+    /// Open questions whether a process id is or was one of ours; answered after the next round.
     asked: Vec<(u32, Sender<bool>)>,
-    /// Arenas in which a program has stopped its recording.
+    /// Arenas in which a program has overwritten the stop flags.
     tampered: Vec<usize>,
 }
 
@@ -106,7 +106,7 @@ impl Drain {
         }
     }
 
-    /// Records until there is nothing left to record.
+    /// Records until nothing is left to record.
     pub fn run(mut self) -> Summary {
         let mut pace = Pace::new();
         let mut flushed = Instant::now();
@@ -119,7 +119,7 @@ impl Drain {
             let bytes = self.round();
             self.check_control();
             for (pid, answer) in self.asked.drain(..) {
-                // Who asked may be gone.
+                // The receiver may be gone.
                 let _ = answer.send(self.processes.have_had(pid));
             }
             self.check_stop();
@@ -157,7 +157,7 @@ impl Drain {
                 }
                 Message::Moved { from, to, arena, user, done } => {
                     if self.moved(from, to, arena, user) {
-                        // Who asked may be gone.
+                        // The receiver may be gone.
                         let _ = done.send(());
                     }
                 }
@@ -169,7 +169,7 @@ impl Drain {
         }
     }
 
-    /// A stopped thread goes on in another slot; false if it has been killed meanwhile.
+    /// Moves a stopped thread to another slot; false if it has been killed meanwhile.
     fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> bool {
         if to / SLOTS == self.slots.arenas().len() {
             self.slots.add(arena, user);
@@ -184,14 +184,14 @@ impl Drain {
         self.slots.move_thread(from, to)
     }
 
-    /// Reads all slots once, and takes leave of the threads of processes that had died before.
+    /// Reads all slots once, then closes the threads of processes that died before the round.
     fn round(&mut self) -> u64 {
         let mut news = Vec::new();
         let began = host::tsc();
         let bytes = self.slots.round(&mut self.out, &mut news);
         self.out.read_at_once(bytes);
         self.note(news);
-        // Whoever took a time stamp before the last round has published since.
+        // Records stamped before the round before last were published and read since.
         if let Some(changes) = &mut self.out.changes {
             changes.settle(self.rounds[0]);
         }
@@ -213,10 +213,10 @@ impl Drain {
     }
 
     fn note(&mut self, news: Vec<News>) {
-        // Births first: an exec must know which threads there are.
+        // Starts first: an exec must know which threads there are.
         for item in &news {
             if let News::Started(birth) = item {
-                // Whoever saw it alive has got hold of it: more than can be had now, perhaps.
+                // A process noticed alive may have a pidfd that can no longer be opened now.
                 if let Some(watched) = self.mailbox.seen(birth.start.process) {
                     self.processes.add(watched);
                 }
@@ -249,21 +249,21 @@ impl Drain {
             });
             if let Some((tsc, status)) = self.processes.bury(process, wait_for_status) {
                 self.mailbox.set_known(process, false);
-                // A stream is in order: what was told before the end stands before it.
+                // The stream is in order: messages sent before the end go first.
                 self.read_mail();
                 if let Some((pid, text)) = silence {
                     let text = text.to_string();
                     let (why, detail) = (GapWhy::NotFollowed, pid.into());
                     self.out.event(RECORDER, tsc, EventKind::Gap { why, detail, text });
                 }
-                // The ends of its threads bear the time itself, and come before.
+                // The END events of its threads have the time itself, and come before.
                 self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
             }
         }
     }
 
-    /// Notices that a program has told agents to stop, which is for us to say: they do, but others
-    /// that begin later do not.
+    /// Notices that a program has set the flags that stop agents, which only the recorder may set,
+    /// and clears them: agents that saw them have stopped, later ones shall not.
     fn check_control(&mut self) {
         if self.stopped.is_some() {
             return;
@@ -289,7 +289,7 @@ impl Drain {
         }
     }
 
-    /// Stops when a limit is reached.
+    /// Stops recording when a limit is reached.
     fn check_stop(&mut self) {
         if self.stopped.is_some() {
             return;
@@ -321,7 +321,7 @@ impl Drain {
         self.stopped = Some(Stopped { why, text, since: Instant::now() });
     }
 
-    /// Whether all is said, given the bytes that the last round brought.
+    /// Whether nothing more is to come, given the number of bytes that the last round read.
     fn is_over(&mut self, bytes: u64) -> bool {
         if let Some(stopped) = &self.stopped {
             let waited = stopped.since.elapsed();
@@ -431,7 +431,7 @@ impl Drain {
             Ok(finished) => {
                 summary.trace_bytes = finished.trace_bytes;
                 summary.stored_bytes = finished.stored_bytes;
-                // The writer counts for itself.
+                // The writer has its own count.
                 summary.lost += totals.calls_written.saturating_sub(finished.calls);
             }
             Err(error) => {
@@ -443,7 +443,7 @@ impl Drain {
     }
 }
 
-/// Calls are not recorded any more; whoever waits for room goes on.
+/// Stops agents from recording, and wakes those that wait for room.
 fn pass_through(arena: &Arena, why: GapWhy) {
     arena.control().stopped.store(why as u32, Ordering::SeqCst);
     each_in_use(arena, |index| {
@@ -452,7 +452,7 @@ fn pass_through(arena: &Arena, why: GapWhy) {
     });
 }
 
-/// Sets all agents of an arena free when the draining thread ends, and those who wait for answers.
+/// When the drain thread ends, stops an arena's agents from recording and drops pending answers.
 struct PassThrough(Arena, Arc<Mailbox>);
 
 impl Drop for PassThrough {

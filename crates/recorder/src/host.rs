@@ -1,4 +1,4 @@
-//! What the machine is, and how its time stamp counter relates to the clocks.
+//! Describes the machine, and relates its time stamp counter to the clocks.
 
 use std::fs;
 use std::io;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use trace::event::Preamble;
 
-/// How long the counter is compared with the clock before a recording, at least. The error of a
-/// pair of readings is some 50 ns, so this gives 50 parts in a million; the totals have a better
+/// Minimum time for which the counter is compared with the clock before a recording. A pair of
+/// readings is off by some 50 ns, so this gives 50 parts in a million; the totals have a better
 /// figure.
 const CALIBRATION: Duration = Duration::from_millis(1);
 
-/// Below this span the first estimate is as good as a second measurement.
+/// Below this span a second measurement is no better than the first estimate.
 const REFINE_NS_MIN: u64 = 20_000_000;
 
-/// The time stamp counter now.
+/// Reads the time stamp counter.
 #[inline]
 pub fn tsc() -> u64 {
-    // SAFETY: every x86_64 CPU has the instruction; where it is forbidden nothing here could run.
+    // SAFETY: every x86_64 CPU has rdtsc, and it only reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -27,7 +27,7 @@ fn clock_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// One moment, told by the time stamp counter and by a clock.
+/// One moment, as a value of the time stamp counter and of a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Ticks of the counter.
@@ -37,7 +37,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Now: the closest of a few pairs of readings.
+    /// Reads both now, taking the closest of a few pairs of readings.
     pub fn now(clock: ClockId) -> Moment {
         let mut best = (u64::MAX, Moment { tsc: 0, ns: 0 });
         for _ in 0..8 {
@@ -51,7 +51,7 @@ impl Moment {
         best.1
     }
 
-    /// Ticks per second between two moments of one clock, or `None` when they are too close.
+    /// Counter ticks per second between two moments of one clock; `None` if they are too close.
     pub fn hz_until(self, later: Moment, ns_min: u64) -> Option<u64> {
         let ticks = later.tsc.checked_sub(self.tsc)?;
         let ns = later.ns.checked_sub(self.ns).filter(|&ns| ns >= ns_min.max(1))?;
@@ -67,7 +67,7 @@ pub struct TscClock {
 }
 
 impl TscClock {
-    /// Starts with a first estimate from elsewhere, usually the preamble's.
+    /// Starts with a first estimate, usually the preamble's.
     pub fn start(estimate_hz: u64) -> TscClock {
         TscClock { start: Moment::now(ClockId::MonotonicRaw), estimate_hz }
     }
@@ -78,13 +78,13 @@ impl TscClock {
         self.start.hz_until(now, REFINE_NS_MIN).unwrap_or(self.estimate_hz)
     }
 
-    /// Nanoseconds that so many ticks take, by the first estimate.
+    /// Converts ticks to nanoseconds by the first estimate.
     pub fn ns(&self, ticks: u64) -> u64 {
         (u128::from(ticks) * 1_000_000_000 / u128::from(self.estimate_hz.max(1))) as u64
     }
 }
 
-/// The counter's frequency as the CPU states it (leaf 0x15), where it does.
+/// The counter's frequency as the CPU reports it (leaf 0x15), if it does.
 fn stated_hz() -> Option<u64> {
     use core::arch::x86_64::__cpuid;
     if __cpuid(0).eax < 0x15 {
@@ -98,12 +98,12 @@ fn stated_hz() -> Option<u64> {
     Some(u64::from(crystal_hz) * u64::from(numerator) / u64::from(denominator))
 }
 
-/// The beginning of the comparison of counter and clock: other work can go on meanwhile.
+/// Start of a comparison of counter and clock; other work can be done meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration(Moment);
 
 impl Calibration {
-    /// Begins now.
+    /// Takes the first pair of readings.
     pub fn begin() -> Calibration {
         Calibration(Moment::now(ClockId::MonotonicRaw))
     }
@@ -113,12 +113,12 @@ impl Calibration {
         let passed = clock_ns(ClockId::MonotonicRaw).saturating_sub(before.ns);
         std::thread::sleep(CALIBRATION.saturating_sub(Duration::from_nanos(passed)));
         let after = Moment::now(ClockId::MonotonicRaw);
-        // A clock that stands still would be a broken machine; 1 GHz keeps times readable.
+        // A clock that stands still means a broken machine; 1 GHz keeps times readable.
         before.hz_until(after, 1).unwrap_or(1_000_000_000)
     }
 }
 
-/// The head of a trace made here and now by this command line. `trace_dev` is left 0.
+/// Returns the head of a trace recorded here and now by this command line. `trace_dev` is left 0.
 pub fn preamble(
     command: Vec<Vec<u8>>,
     options: String,

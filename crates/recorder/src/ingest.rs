@@ -1,7 +1,7 @@
-//! From the bytes of one thread's ring to events: a parser that can stop after any 8 bytes.
+//! Turns the bytes of one thread's ring into events: a parser that can stop after any 8 bytes.
 //!
-//! The bytes lie in memory that the traced program can scribble over. Whatever is found there,
-//! every word is read once and checked, and nothing grows without a bound.
+//! The traced program can overwrite these bytes at any time. So every word is read once and
+//! checked, and nothing grows without a bound.
 
 mod note;
 mod unfollowed;
@@ -23,23 +23,23 @@ use self::withhold::{Fate, Withheld};
 use crate::numbers::Numbers;
 use crate::output::Output;
 
-/// Words of the longest header with its fixed body, the hash of DATA included.
+/// Words of the longest header and fixed body, including the hash of DATA.
 const FIXED_WORDS_MAX: usize = 16;
-/// Most bytes stored of one buffer. The kernel moves at most 2 GiB - 4 KiB in a call.
+/// Maximum stored bytes of one buffer. The kernel moves at most 2 GiB - 4 KiB in a call.
 const STORED_BYTES_MAX: u64 = 4 << 30;
-/// Most DATA records of a call: sendmmsg's 1,024 messages of 4 parts, and as much again.
+/// Maximum DATA records of a call: twice sendmmsg's 1,024 messages of 4 parts.
 const ITEMS_MAX: usize = 8192;
-/// Most blobs of a call.
+/// Maximum blobs of a call.
 const IDS_MAX: usize = 96 << 10;
-/// Most IDENTITY records of a call.
+/// Maximum IDENTITY records of a call.
 const IDENTITIES_MAX: usize = 64;
-/// Items whose borrowed form is made on the stack.
+/// Number of items up to which their borrowed form is built on the stack.
 const FEW: usize = 8;
 
 /// Why a ring cannot be read any further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Malformed {
-    /// What was found.
+    /// Description of the error.
     pub what: &'static str,
     /// The first word of the record.
     pub word: u64,
@@ -57,7 +57,7 @@ struct OpenCall {
 }
 
 impl OpenCall {
-    /// Without its data.
+    /// The call without data and result.
     fn bare(&self) -> Call {
         self.whole(Outcome::Unfinished, Vec::new())
     }
@@ -77,9 +77,9 @@ struct Item {
     flags: u8,
     true_len: u64,
     hash: Option<u128>,
-    /// Bytes stored.
+    /// Number of stored bytes.
     stored: u64,
-    /// Where its bytes begin in `inline`, or its blobs in `ids`.
+    /// Index of its first byte in `inline`, or of its first blob in `ids`.
     at: u32,
 }
 
@@ -89,26 +89,26 @@ impl Item {
     }
 }
 
-/// A DATA record whose stored bytes are arriving.
+/// A DATA record whose stored bytes are still arriving.
 struct Arriving {
     item: Item,
-    /// Stored bytes that are still to come, padding left out.
+    /// Stored bytes still to come, without padding.
     left: u64,
-    /// What has come of the next blob.
+    /// The part of the next blob that has arrived.
     piece: Vec<u8>,
     fate: Fate,
 }
 
-/// One thread's records, as far as they have arrived.
+/// The records of one thread, as far as they have arrived.
 #[derive(Default)]
 pub(crate) struct Stream {
-    /// What the thread may say that it is; `None`: anything.
+    /// Numbers that the thread may claim for itself; `None`: any.
     numbers: Option<Rc<Numbers>>,
-    /// The user whose programs have the arena that it is in now.
+    /// The user that owns the thread's current arena.
     pub user: u32,
-    /// What the thread said of itself.
+    /// The thread's START record.
     start: Option<(StartHow, Start)>,
-    /// The time of the last IMAGE.
+    /// Time stamp of the last IMAGE.
     last_image: Option<u64>,
     ended: bool,
 
@@ -118,45 +118,45 @@ pub(crate) struct Stream {
 
     call: Option<OpenCall>,
     /// The open call executes a program that cannot be followed: when that was noted, and the errno
-    /// of the try. It is a gap unless the call fails.
+    /// of the attempt. It becomes a gap unless the call fails.
     unfollowed: Option<(u64, u64)>,
-    /// Something could not be followed: what comes after that may be missing.
+    /// Whether the thread has left a gap: records after it may be missing.
     gaps: bool,
-    /// The IMAGE that items belong to: time and thread id.
+    /// Time and thread id of the IMAGE to which `items` belong.
     image: Option<(u64, u32)>,
     items: Vec<Item>,
     inline: Vec<u8>,
     ids: Vec<BlobId>,
     identities: Vec<(u8, Identity)>,
-    /// The call changes a file that could not be stored whole before.
+    /// Whether the call changes a file whose former content could not be stored whole.
     not_whole: bool,
 
     calls: u64,
-    /// Where paths decide what is kept: what is known of the open call.
+    /// State of the open call where rules by path decide what is kept.
     withheld: Withheld,
-    /// Records later than this are left where they are; `None`: none are.
+    /// Records later than this are not read yet; `None`: no limit.
     until: Option<u64>,
-    /// The time of the record that was left.
+    /// Time stamp of the record at which reading stopped.
     next: Option<u64>,
 }
 
 impl Stream {
-    /// The stream of a thread that may have these numbers.
+    /// Returns the stream of a thread that may claim these numbers.
     pub fn of(numbers: &Rc<Numbers>) -> Stream {
         Stream { numbers: Some(Rc::clone(numbers)), user: numbers.user, ..Stream::default() }
     }
 
-    /// What the thread said of itself, once that has arrived.
+    /// The thread's START, once it has arrived.
     pub fn start(&self) -> Option<(StartHow, Start)> {
         self.start
     }
 
-    /// When the thread last began a new program.
+    /// Time stamp of the thread's last IMAGE.
     pub fn last_image(&self) -> Option<u64> {
         self.last_image
     }
 
-    /// Calls entered and not abandoned so far.
+    /// Number of calls entered and not abandoned.
     pub fn calls(&self) -> u64 {
         self.calls
     }
@@ -166,33 +166,33 @@ impl Stream {
         self.call.is_some()
     }
 
-    /// Whether gaps of its own tell why something may be missing.
+    /// Whether the thread's own gaps explain why records may be missing.
     pub fn leaves_a_gap(&self) -> bool {
         self.gaps || self.unfollowed.is_some()
     }
 
-    /// Whether the thread has said goodbye.
+    /// Whether END was read.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// The thread's number, 0 before it is known.
+    /// The thread's number; 0 before START.
     pub fn thread(&self) -> u32 {
         self.start.map_or(0, |(_, start)| start.thread)
     }
 
-    /// From now on, `feed` stops before the first record that is later.
+    /// Makes `feed` stop before the first record later than `tsc`.
     pub fn read_until(&mut self, tsc: u64) {
         self.until = Some(tsc);
     }
 
-    /// The time of the record at which the last `feed` stopped.
+    /// Time stamp of the record at which the last `feed` stopped.
     pub fn next_tsc(&self) -> Option<u64> {
         self.next
     }
 
-    /// Takes the next bytes of the stream, and tells how many: all of them, but for
-    /// [`Stream::read_until`].
+    /// Parses the next bytes of the stream. Returns how many were consumed: all, unless
+    /// [`Stream::read_until`] set a limit.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Output) -> Result<usize, Malformed> {
         let all = bytes.len();
         let mut bytes = bytes;
@@ -215,11 +215,11 @@ impl Stream {
         Ok(all - bytes.len())
     }
 
-    /// Whether a record with this first word and this time is to be left for later.
+    /// Whether a record with this first word and this time stamp must be left for later.
     #[inline]
     fn must_wait(&mut self, word: u64, tsc: u64) -> bool {
         let Some(until) = self.until else { return false };
-        // The others belong to the call that is open.
+        // Records without a time stamp belong to the open call.
         let timed = !matches!(
             RecordKind::from_wire(word as u8),
             Some(RecordKind::Data | RecordKind::Abandon | RecordKind::Identity)
@@ -230,7 +230,7 @@ impl Stream {
         self.next.is_some()
     }
 
-    /// The fast way: records whose fixed part is here as a whole. Returns what is left.
+    /// The fast path: records whose fixed part is complete. Returns the remaining bytes.
     fn feed_whole_records<'a>(
         &mut self,
         mut bytes: &'a [u8],
@@ -239,7 +239,7 @@ impl Stream {
         while let Some(&first) = bytes.first_chunk::<HEADER_BYTES>() {
             let word = u64::from_le_bytes(first);
             if word == 0 && self.call.is_some() {
-                // Filler: what is left of a record that was given up half published.
+                // Filler: the rest of a record that was given up half published.
                 bytes = &bytes[HEADER_BYTES..];
                 continue;
             }
@@ -263,7 +263,7 @@ impl Stream {
         Ok(bytes)
     }
 
-    /// The slow way: collects the fixed part of a record that arrives in pieces.
+    /// The slow path: collects the fixed part of a record that arrives in pieces.
     fn feed_fixed<'a>(
         &mut self,
         mut bytes: &'a [u8],
@@ -274,7 +274,7 @@ impl Stream {
                 && self.fixed_len != 0
                 && (self.fixed_len + 1) * 8 == fixed_bytes(self.fixed[0])?
             {
-                // The record's last word: the record is left by leaving this.
+                // The last word of the fixed part: not consuming it leaves the record for later.
                 let last = u64::from_le_bytes(*word);
                 let tsc = if self.fixed_len == 1 { last } else { self.fixed[1] };
                 if self.must_wait(self.fixed[0], tsc) {
@@ -298,7 +298,7 @@ impl Stream {
         Ok(bytes)
     }
 
-    /// Stored bytes of a DATA record.
+    /// Takes stored bytes of a DATA record.
     fn feed_content<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -352,7 +352,7 @@ impl Stream {
         Ok(rest)
     }
 
-    /// A record whose fixed part is complete; `body` is the fixed part without the header.
+    /// Handles a record whose fixed part is complete; `body` is that part without the header.
     #[inline]
     fn record(&mut self, word: u64, body: &[u8], out: &mut Output) -> Result<(), Malformed> {
         let header = Header::from_word(word);
@@ -429,7 +429,7 @@ impl Stream {
                 self.identities.push((header.a, Identity::from_words(words)));
             }
             RecordKind::Image => {
-                // The call that led here has succeeded, though nobody was left to return to.
+                // The exec succeeded, though it does not return.
                 let tsc = word_of(body, 0);
                 if let Some(call) = self.call.take() {
                     let outcome = Outcome::Returned { exit_tsc: tsc, ret: 0 };
@@ -531,7 +531,7 @@ impl Stream {
             Item { arg: header.a, part, index: header.b, flags, true_len, hash, stored, at };
         let fate = match self.call {
             Some(call) if out.policy.is_some() => self.withhold(&call, &mut item, out),
-            // What is not inline will be gone when the call is whole.
+            // Blobs are handed on as they arrive, so the bytes are copied until the call ends.
             Some(call) if !inline && is_wanted(call.nr, &item, out) => Fate::Told(Vec::new()),
             _ => Fate::Stored,
         };
@@ -543,8 +543,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Before a record that stands between calls: a call that never returns has gone by now.
-    /// False when a call is open that should have returned.
+    /// Called before a record that stands between calls: an open call that never returns is
+    /// complete. False if an open call should have returned.
     #[inline]
     fn close_gone_call(&mut self, thread: u32, out: &mut Output) -> bool {
         if let Some(call) = self.call {
@@ -568,7 +568,7 @@ impl Stream {
         }
     }
 
-    /// The call that executes a program has not returned.
+    /// Adds the gap of an exec that was not followed and has not failed.
     fn tell_unfollowed(&mut self, out: &mut Output) {
         let Some((tsc, errno)) = self.unfollowed.take() else { return };
         self.gaps = true;
@@ -578,8 +578,8 @@ impl Stream {
         out.event(start.thread, tsc, kind);
     }
 
-    /// The stream ends here, for whatever reason: hands over what is open, without a record that
-    /// was cut off in its middle.
+    /// Ends the stream, for whatever reason: hands over the open call and image, without a record
+    /// that was cut off.
     pub fn close(&mut self, out: &mut Output) {
         self.next = None;
         self.fixed_len = 0;
@@ -642,7 +642,7 @@ impl Stream {
         DataRef { arg, part, index, flags, true_len, hash, content }
     }
 
-    /// Hands over the IMAGE whose data is complete, if there is one.
+    /// Hands over the IMAGE whose data is complete, if any.
     fn emit_image(&mut self, out: &mut Output) {
         let Some((tsc, tid)) = self.image.take() else { return };
         let with_content = |item: &Item| {
@@ -672,7 +672,7 @@ fn owned(item: &Item, content: Content) -> Data {
     Data { arg, part, index, flags, true_len, hash, content }
 }
 
-/// Bytes of a record's header and fixed body, the hash of DATA included.
+/// Bytes of a record's header and fixed body, including the hash of DATA.
 #[inline]
 fn fixed_bytes(word: u64) -> Result<usize, Malformed> {
     let header = Header::from_word(word);

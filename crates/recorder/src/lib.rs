@@ -8,8 +8,8 @@
 //!   Handle ──────> mailbox ──> drain (the thread that does all of this)
 //! ```
 //!
-//! One thread reads all rings in rounds. It trusts nothing that it finds in them. Rings are read
-//! one after the other; only where paths decide what is kept, all together in the order of time.
+//! One thread reads all rings in rounds and trusts nothing in them. It reads one after the other,
+//! or, if rules by path decide what is kept, all together in the order of time.
 
 mod ahead;
 mod changes;
@@ -56,27 +56,26 @@ pub use crate::sink::Sink;
 use crate::watch::{Watch, Watched};
 pub use kin::start_thread;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How the trace is written.
+    /// Options of the trace writer.
     pub writer: WriterOptions,
-    /// Recording stops before the trace is longer than this.
+    /// Stop recording before the trace exceeds this size.
     pub size_max: Option<u64>,
-    /// Recording stops after this time.
+    /// Stop recording after this time.
     pub duration: Option<Duration>,
-    /// Recording stops when the launched program has ended, whoever else is left.
+    /// Stop recording when the launched program has ended, even if other processes are left.
     pub until_exit: bool,
-    /// What is kept of the contents of which files. Agents must be told to deliver
-    /// [`DataRules::most`].
+    /// Which contents are kept, by file. Agents must be configured to deliver [`DataRules::most`].
     pub data: DataRules,
-    /// Whether the trace ends with a manifest of the paths that the program changed.
+    /// Write a manifest of the paths that the program changed at the end of the trace.
     pub manifest: bool,
-    /// The length at which buffers are cut, as agents are told.
+    /// Length at which buffers are cut; agents have the same limit.
     pub data_max: Option<u64>,
 }
 
-/// What a recording came to.
+/// Result of a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Calls in the trace.
@@ -91,50 +90,50 @@ pub struct Summary {
     pub trace_bytes: u64,
     /// Bytes of distinct buffers stored, before compression.
     pub stored_bytes: u64,
-    /// Calls that were made while recording and are not in the trace.
+    /// Calls made during the recording that are not in the trace.
     pub lost: u64,
     /// Time that threads waited for room in their rings.
     pub stall_ns: u64,
-    /// Calls that came through SIGSYS.
+    /// Calls caught by SIGSYS.
     pub slow_path_calls: u64,
-    /// Calls that were read after the trace had taken its last.
+    /// Calls read after the trace had taken its last one.
     pub discarded: u64,
     /// Gaps in the trace.
     pub gaps: u64,
-    /// Why the first of them is there, and what it says.
+    /// Reason and text of the first gap.
     pub first_gap: Option<(GapWhy, String)>,
-    /// Files that were changed and could not be stored whole before, where that was asked for.
+    /// Changed files whose former content could not be stored whole, although that was requested.
     pub files_not_whole: u64,
-    /// What the trace does not hold though it has every call, without names.
+    /// Data that the trace lacks though it has every call; counts, without names.
     pub not_seen: NotSeen,
-    /// Why the recording stopped before the program's end.
+    /// Why the recording stopped before the program ended.
     pub stopped: Option<(GapWhy, String)>,
-    /// The trace could not be brought to its end: readers will find it cut off there.
+    /// Error that kept the trace from being finished: readers will find it truncated.
     pub unfinished: Option<String>,
 }
 
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The trace could not be begun.
+    /// The trace could not be started.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The system gave us no thread, or no descriptor.
+    /// A thread or a descriptor could not be created.
     #[error("the recorder could not be started: {0}")]
     Start(#[from] io::Error),
-    /// A defect in the recorder.
+    /// A bug in the recorder.
     #[error("the recorder failed unexpectedly; the trace ends with the last block written")]
     Failed,
 }
 
-/// A recording that is under way.
+/// A running recording.
 pub struct Recorder {
     handle: Handle,
     thread: JoinHandle<Summary>,
 }
 
 impl Recorder {
-    /// Begins to drain an arena into a new trace. `kin` knows which processes are ours.
+    /// Starts draining an arena into a new trace. `kin` knows which processes are ours.
     pub fn start(
         arena: Arena,
         kin: Kin,
@@ -164,12 +163,12 @@ impl Recorder {
         Ok(Recorder { handle, thread })
     }
 
-    /// What other threads use to tell the recorder something.
+    /// Returns a handle for other threads to notify the recorder.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Whether the recording has come to its end.
+    /// Whether the recording has ended.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
@@ -180,82 +179,82 @@ impl Recorder {
     }
 }
 
-/// Tells a recorder what it cannot see in the rings.
+/// Notifies a recorder of what it cannot see in the rings.
 #[derive(Clone)]
 pub struct Handle {
     mailbox: Arc<Mailbox>,
 }
 
 impl Handle {
-    /// Adds an event of the recorder's own stream.
+    /// Adds an event to the recorder's own stream.
     pub fn event(&self, event: Event) {
         self.mailbox.leave(Message::Event(event));
     }
 
-    /// Adds what happens now to the recorder's own stream.
+    /// Adds an event to the recorder's own stream, with the current time.
     pub fn tell(&self, kind: EventKind) {
         self.mailbox.tell(kind);
     }
 
-    /// A process exists: watching it from now on makes sure that its end is learnt. `pid` is its
-    /// id in our namespace.
+    /// Reports a process. Watching it from now on makes sure that its death is noticed. `pid` is
+    /// its id in our namespace.
     pub fn process_seen(&self, process: u32, pid: u32) {
         if !self.mailbox.is_known(process) {
             self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
         }
     }
 
-    /// The agent was placed into the image that a process now executes: it will say so itself.
+    /// Reports that the agent was placed into the process's new image: an IMAGE record will follow.
     pub fn placed(&self, process: u32) {
         self.mailbox.leave(Message::Placed { process, tsc: host::tsc() });
     }
 
-    /// A process runs a program unrecorded, for this reason.
+    /// Records that a process runs a program unrecorded, and why.
     pub fn not_followed(&self, process: u32, pid: u32, text: String) {
         self.tell(EventKind::Gap { why: GapWhy::NotFollowed, detail: pid.into(), text });
         self.mailbox.leave(Message::Unrecorded(process));
     }
 
-    /// The thread that used slot `from`, and has stopped, goes on in slot `to`, which is in this
-    /// arena, which a user's programs have: each has [`ring::SLOTS`] slots, counted on from those of
-    /// the arenas before it. True once that is noted.
+    /// Moves a thread to another slot: it is stopped, used slot `from`, and continues in slot `to`,
+    /// which is in `arena`, shared by the programs of `user`. Slots are counted across arenas, each
+    /// having [`ring::SLOTS`]. The receiver gets a message once the move is done.
     pub fn moved(&self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()> {
         let (done, noted) = std::sync::mpsc::channel();
         self.mailbox.send(Message::Moved { from, to, arena, user, done });
         noted
     }
 
-    /// Whether a process that had this id in our namespace is recorded, or was. Who is asked has
-    /// other things to do, so there is not always an answer within this time.
+    /// Whether a process with this id in our namespace is or was recorded. False if the drain
+    /// thread does not answer within `wait`.
     pub fn is_recorded(&self, pid: u32, wait: Duration) -> bool {
         let (answer, answered) = std::sync::mpsc::channel();
         self.mailbox.send(Message::IsRecorded { pid, answer });
         answered.recv_timeout(wait).unwrap_or(false)
     }
 
-    /// Stops recording; the program goes on.
+    /// Stops recording; the program continues.
     pub fn stop(&self, why: GapWhy, text: String) {
         self.mailbox.send(Message::Stop(why, text));
     }
 
-    /// The launched program has ended, with this wait status.
+    /// Reports the launched program's end and its wait status.
     pub fn program_ended(&self, pid: u32, status: i32) {
         self.mailbox.send(Message::ProgramEnded { pid, status });
     }
 }
 
-/// An arena in private memory that is never given back.
+/// Returns an arena in private memory that is never unmapped.
 #[cfg(test)]
 fn test_arena(pool_chunks: usize) -> Arena {
     use std::sync::atomic::Ordering;
 
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: a new mapping; nothing is overwritten.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses overwrites nothing.
     let base = unsafe {
         mmap_anonymous(std::ptr::null_mut(), ring::arena_bytes(pool_chunks), protection, flags)
     };
-    // SAFETY: the mapping is zeroed, long enough, and stays.
+    // SAFETY: the mapping is zeroed, long enough, and never unmapped.
     let arena = unsafe { Arena::at(base.expect("memory for an arena").cast(), pool_chunks) };
     arena.control().pool_chunks.store(pool_chunks as u32, Ordering::Relaxed);
     arena

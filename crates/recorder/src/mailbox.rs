@@ -1,4 +1,4 @@
-//! What other threads tell the draining thread, and how they wake it.
+//! Messages from other threads to the drain thread, and waking it.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,37 +13,37 @@ use trace::event::{Event, EventKind, ProcessState, RECORDER};
 use crate::host;
 use crate::watch::Watched;
 
-/// A message to the draining thread.
+/// A message to the drain thread.
 pub(crate) enum Message {
-    /// Write this.
+    /// Write this event.
     Event(Event),
-    /// A process was noticed before its own records could tell.
+    /// A process was noticed before its own records arrived.
     Seen(Watched),
     /// A process has died.
     Died {
         /// Its number.
         process: u32,
-        /// When that was noticed.
+        /// When its death was noticed.
         tsc: u64,
-        /// Its wait status, if it could be learnt.
+        /// Its wait status, if known.
         status: Option<i32>,
-        /// Another message may tell the status yet.
+        /// A later message may bring the status.
         more: bool,
     },
-    /// A stopped thread goes on in another slot, which may be in an arena that is new.
+    /// A stopped thread continues in another slot, possibly in a new arena.
     Moved {
         /// The slot that it used.
         from: usize,
         /// The slot that it will use.
         to: usize,
-        /// The arena that this is in.
+        /// The arena of slot `to`.
         arena: Arena,
-        /// The user whose programs have that.
+        /// The user that owns the arena.
         user: u32,
-        /// Told when all that was left is read.
+        /// Notified when all records in the former slot are read.
         done: Sender<()>,
     },
-    /// The launched program has ended, as its parent knows.
+    /// The launched program has ended, as its parent reports.
     ProgramEnded {
         /// Its process id.
         pid: u32,
@@ -54,30 +54,30 @@ pub(crate) enum Message {
     Placed {
         /// The process's number.
         process: u32,
-        /// When.
+        /// Time stamp of that.
         tsc: u64,
     },
-    /// A process runs a program unrecorded, and a gap says so.
+    /// A process runs a program unrecorded; a gap says so.
     Unrecorded(u32),
-    /// Whether a process that had this id is or was recorded.
+    /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
         pid: u32,
-        /// Told when what had been published is read.
+        /// Receives the answer once all records published before are read.
         answer: Sender<bool>,
     },
-    /// Record no more.
+    /// Stop recording.
     Stop(GapWhy, String),
 }
 
-/// A queue of messages that rings the recorder's bell.
+/// A queue of messages that can wake the drain thread.
 pub(crate) struct Mailbox {
     arena: Arena,
     queue: Mutex<VecDeque<Message>>,
     filled: AtomicBool,
-    /// Nobody reads any more.
+    /// Set when messages are no longer read.
     closed: AtomicBool,
-    /// Processes that the draining thread knows already: it need not be told that they were noticed.
+    /// Processes that the drain thread knows: reports of them can be omitted.
     known: Mutex<HashSet<u32>>,
 }
 
@@ -87,14 +87,14 @@ impl Mailbox {
         Mailbox { arena, queue: Mutex::default(), filled, closed, known: Mutex::default() }
     }
 
-    /// What is and will be sent is thrown away.
+    /// Discards all present and future messages.
     pub fn close(&self) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, Ordering::SeqCst);
         queue.clear();
     }
 
-    /// Delivers a message that can wait until the draining thread wakes by itself.
+    /// Queues a message that can wait until the drain thread wakes by itself.
     pub fn leave(&self, message: Message) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.load(Ordering::SeqCst) {
@@ -104,7 +104,7 @@ impl Mailbox {
         self.filled.store(true, Ordering::SeqCst);
     }
 
-    /// As [`Mailbox::leave`], for what happens now: who takes the messages has all earlier ones.
+    /// Queues an event with the current time, taken under the lock: such events are in order.
     pub fn tell(&self, kind: EventKind) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.load(Ordering::SeqCst) {
@@ -114,7 +114,7 @@ impl Mailbox {
         self.filled.store(true, Ordering::SeqCst);
     }
 
-    /// Delivers a message and wakes the draining thread.
+    /// Queues a message and wakes the drain thread.
     pub fn send(&self, message: Message) {
         self.leave(message);
         let bell = &self.arena.control().doorbell;
@@ -124,12 +124,12 @@ impl Mailbox {
         }
     }
 
-    /// Whether there is a message.
+    /// Whether messages are queued.
     pub fn is_filled(&self) -> bool {
         self.filled.load(Ordering::SeqCst)
     }
 
-    /// The latest state of a process that waits here, and when it was told.
+    /// The latest queued state of a process, and its time stamp.
     pub fn state_of(&self, process: u32) -> Option<(u64, ProcessState)> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.iter().rev().find_map(|message| match message {
@@ -140,12 +140,12 @@ impl Mailbox {
         })
     }
 
-    /// Whether the draining thread knows a process.
+    /// Whether the drain thread knows a process.
     pub fn is_known(&self, process: u32) -> bool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&process)
     }
 
-    /// The draining thread knows a process from now on, or no longer.
+    /// Sets whether the drain thread knows a process.
     pub fn set_known(&self, process: u32, is_known: bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if is_known {
@@ -155,7 +155,7 @@ impl Mailbox {
         }
     }
 
-    /// What was told of a process that was noticed.
+    /// Removes and returns the queued report of a process.
     pub fn seen(&self, process: u32) -> Option<Watched> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |message: &Message| matches!(message, Message::Seen(w) if w.process == process);
@@ -166,7 +166,7 @@ impl Mailbox {
         }
     }
 
-    /// The messages that have come.
+    /// Takes all queued messages.
     pub fn take(&self) -> VecDeque<Message> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.filled.store(false, Ordering::SeqCst);
@@ -174,9 +174,9 @@ impl Mailbox {
     }
 }
 
-/// Wakes all who wait on a futex that processes share.
+/// Wakes all waiters of a futex shared between processes.
 pub(crate) fn wake(word: &std::sync::atomic::AtomicU32) {
-    // It can only fail for an address that is not mapped, and this one is.
+    // Fails only for an unmapped address, which this is not.
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }
 
@@ -186,7 +186,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A mailbox with an arena of its own that is never given back.
+    /// Returns a mailbox with its own arena, which is never unmapped.
     pub fn test_mailbox() -> Arc<Mailbox> {
         Arc::new(Mailbox::new(crate::test_arena(1)))
     }

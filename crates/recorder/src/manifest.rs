@@ -1,7 +1,7 @@
-//! The manifest: looks, when the recording has ended, at every path that the program changed.
+//! Writes the manifest: at the end of the recording, looks at every path that the program changed.
 //!
-//! What vanishes or changes meanwhile is a fact about the file system, not an error. A path is looked at
-//! with the rights of the user who changed it: what else lies there by now is none of his business.
+//! A file that vanishes or changes meanwhile is no error. A path is looked at with the rights of
+//! the user who changed it: what is there by now may be a file that this user must not read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -16,25 +16,25 @@ use crate::changes::{Changed, PATHS_MAX, Paths, mark};
 use crate::output::Output;
 use crate::rights;
 
-/// Paths that are looked at together, by several threads.
+/// Number of paths that are looked at together, by several threads.
 const PATHS_AT_A_TIME: usize = 512;
-/// How many links in a row are followed.
+/// Maximum number of symbolic links followed in a row.
 const LINKS_MAX: usize = 40;
 
-/// What is left of the paths that were changed.
+/// Looks at the paths that were changed.
 struct Survey {
     tree: Tree,
-    /// Files of our own, which no manifest has.
+    /// The trace file, which no manifest lists.
     own: Option<Inode>,
-    /// Paths that are to be looked at, their marks, and with whose rights.
+    /// Paths to look at: their marks, and the user whose rights are used.
     wanted: HashMap<Box<[u8]>, (u8, u32)>,
     paths: Paths,
-    /// Files with several names: the number that these share.
+    /// Files with several names: the number that those names share in the manifest.
     same: HashMap<Inode, u64>,
 }
 
 impl Survey {
-    /// Of a recording that has come to its end. `None` where the root cannot be opened.
+    /// Collects the paths of a finished recording. `None` if the root cannot be opened.
     fn new(mut paths: Paths, own: Option<Inode>) -> Option<Survey> {
         let tree = Tree::open(Path::new("/")).ok()?;
         let mut by_user: BTreeMap<u32, Vec<Changed>> = BTreeMap::new();
@@ -44,7 +44,7 @@ impl Survey {
         let mut survey = Survey { tree, own, wanted: HashMap::new(), paths, same: HashMap::new() };
         for (user, changed) in by_user {
             if rights::with(user, || survey.add(&changed, user)).is_none() {
-                // Nobody looks, so nothing is found there.
+                // Without that user's rights no link and no directory is followed.
                 let bare = changed.into_iter().map(|(path, marks, user)| (path, (marks, user)));
                 survey.wanted.extend(bare);
             }
@@ -52,7 +52,7 @@ impl Survey {
         Some(survey)
     }
 
-    /// Adds what a user has changed.
+    /// Adds the paths that a user has changed.
     fn add(&mut self, changed: &[Changed], user: u32) {
         let mut waiting = Vec::new();
         for (path, marks, _) in changed {
@@ -64,7 +64,7 @@ impl Survey {
         self.widen(waiting, user);
     }
 
-    /// A path without `..`. Where links make a difference, it is what the kernel says.
+    /// Removes `..` from a path, by asking the kernel where links make a difference.
     fn settled(&self, spelt: &[u8]) -> Box<[u8]> {
         let tidy = path::resolve(b"/", spelt);
         if !spelt.split(|&byte| byte == b'/').any(|name| name == b"..") {
@@ -80,7 +80,8 @@ impl Survey {
         }
     }
 
-    /// Adds what changed with a path: where a link leads through which it was changed, and what is in a directory that moved.
+    /// Adds targets of links through which paths were changed, and the contents of moved
+    /// directories.
     fn widen(&mut self, mut waiting: Vec<Box<[u8]>>, user: u32) {
         let mut links = HashSet::new();
         while let Some(path) = waiting.pop() {
@@ -118,8 +119,8 @@ impl Survey {
         }
     }
 
-    /// Where a link leads in the end, if that is a place of its own. One that neither root nor the user
-    /// has made may have been put there since, to lead elsewhere.
+    /// Where a link leads in the end, if that path is kept. Links made by neither root nor the user
+    /// are not followed: they may have been put there since, to lead elsewhere.
     fn destination(&self, link: &[u8], user: u32) -> Option<Box<[u8]>> {
         let mut place = link.to_vec();
         for _ in 0..LINKS_MAX {
@@ -141,7 +142,7 @@ impl Survey {
         None
     }
 
-    /// Looks at everything and writes it down.
+    /// Looks at all paths and writes their entries.
     fn write(mut self, out: &mut Output) -> Result<(), WriteError> {
         let mut manifest = ManifestWriter::default();
         let all = self.wanted.drain().map(|(path, (marks, user))| (path, marks, user));
@@ -190,7 +191,7 @@ impl Survey {
         found.into_iter().map(|(_, seen)| seen).collect()
     }
 
-    /// What is looked at of a path.
+    /// How much of a path is looked at.
     fn want(&self, path: &[u8], marks: u8) -> Want {
         match marks & mark::FRESH != 0 {
             _ if self.paths.is_mapped(path) => Want::Attributes,
@@ -199,7 +200,7 @@ impl Survey {
         }
     }
 
-    /// What is written of what was seen.
+    /// Completes the entry of a path; `None` for the trace itself.
     fn entry(&mut self, seen: Seen) -> Option<Entry> {
         let Seen { mut entry, inode } = seen;
         if self.own == Some(inode) {
@@ -216,7 +217,7 @@ impl Survey {
     }
 }
 
-/// Writes the manifest of changed paths, or that there is none because the program went on.
+/// Writes the manifest of changed paths, or that there is none because the program continued.
 pub(crate) fn write(
     out: &mut Output,
     changed: Paths,

@@ -1,5 +1,5 @@
-//! Which numbers the programs of an arena may give to their threads and processes: its own, and those
-//! of who moved there. Else they could speak for programs of other users, or end their recording.
+//! Thread and process numbers that an arena's programs may use: those of the arena, and of
+//! processes that moved there. Otherwise they could forge records of other users' programs.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use events::record::Start;
 
-/// Numbers of one arena.
+/// The allowed numbers of one arena.
 pub(crate) struct Numbers {
     own: Range<u32>,
-    /// The user whose programs they are.
+    /// The user that owns the arena.
     pub user: u32,
     guests: RefCell<Guests>,
 }
@@ -18,20 +18,20 @@ pub(crate) struct Numbers {
 #[derive(Default)]
 struct Guests {
     processes: HashSet<u32>,
-    /// The launched program moves before it has said what it is.
+    /// The launched program's thread moves before its START is read.
     launched: Option<u32>,
 }
 
-/// More processes than that are looked through for those that still run.
+/// Number of guest processes from which those that have ended are removed.
 const GUESTS_MAX: usize = 64 << 10;
 
 impl Numbers {
-    /// Those of the arena in this place, which a user's programs have.
+    /// Returns the numbers of the arena with this index, which is owned by `user`.
     pub fn of(arena: usize, user: u32) -> Numbers {
         Numbers { own: ring::numbers(arena), user, guests: RefCell::default() }
     }
 
-    /// A thread of this process has moved here. `runs` tells which processes still have threads.
+    /// Allows a process whose thread has moved here. `runs`: whether a process still has threads.
     pub fn admit(&self, process: u32, runs: impl Fn(u32) -> bool) {
         let mut guests = self.guests.borrow_mut();
         if guests.processes.len() >= GUESTS_MAX {
@@ -40,14 +40,14 @@ impl Numbers {
         guests.processes.insert(process);
     }
 
-    /// So has the launched program, whose thread has this number.
+    /// Allows the launched program, whose thread has this number.
     pub fn admit_launched(&self, process: u32, thread: u32) {
         let mut guests = self.guests.borrow_mut();
         guests.processes.insert(process);
         guests.launched = Some(thread);
     }
 
-    /// Whether a thread may be what it says.
+    /// Whether the thread and process numbers of a START are allowed.
     pub fn allow(&self, start: &Start) -> bool {
         let guests = self.guests.borrow();
         let thread = self.own.contains(&start.thread) || guests.launched == Some(start.thread);

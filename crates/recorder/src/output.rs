@@ -1,4 +1,4 @@
-//! The recorder's end of the writer: counts what passes, and knows when to write no more.
+//! Hands events to the trace writer, counts them, and stops at limits.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use crate::changes::Changes;
 use crate::policy::Policy;
 use crate::sink::DiskSpace;
 
-/// Bytes handed to the writer between two looks at the room that is left.
+/// Bytes handed to the writer between two checks of the remaining room.
 const ROOM_CHECK_BYTES: u64 = 256 << 10;
-/// What a call without data counts towards that.
+/// Weight of a call without data in that count.
 const CALL_BYTES: u64 = 32;
-/// What an event of another kind does: with the head of its thread's block, twice.
+/// Weight of another event: including the head of its thread's block, twice.
 const EVENT_BYTES: u64 = 192;
-/// Room for an entry of the manifest, and for those that were not written yet.
+/// Room for a manifest entry and those that are not written yet.
 const MANIFEST_ROOM_BYTES: u64 = 2 << 20;
-/// Unread bytes at which short buffers are not looked up any more: a thread waits at four times as many.
+/// Unread bytes from which short buffers are not deduplicated: threads wait at four times that.
 const HASTE_BYTES: u64 = 2 << 20;
-/// How long the writer may take to catch up when the trace is about to reach its size limit.
+/// How long the writer may take to catch up when the trace is close to its size limit.
 const CATCH_UP: Duration = Duration::from_secs(1);
-/// Buffers kept for data that arrives in pieces.
+/// Number of spare buffers kept for data that arrives in pieces.
 const SPARE_BUFFERS: usize = 16;
 
 /// Takes events and hands them to the writer.
@@ -33,43 +33,43 @@ pub(crate) struct Output {
     writer: Writer,
     space: Option<DiskSpace>,
     size_max: u64,
-    /// Bytes between looks at the room.
+    /// Bytes between two checks of the room.
     check_bytes: u64,
     unchecked: u64,
-    /// What is given from now on is counted, but not written.
+    /// Events are counted, but no longer written.
     discarding: bool,
     full: Option<(GapWhy, String)>,
-    /// The writer could not write.
+    /// Set when a write has failed.
     failed: bool,
     last_tsc: u64,
     spare: Vec<Vec<u8>>,
-    /// What is kept of contents, where paths decide.
+    /// Decides what is kept of contents, where rules by path exist.
     pub policy: Option<Box<Policy>>,
-    /// What the program changes, where a manifest is wanted.
+    /// Follows what the program changes.
     pub changes: Option<Box<Changes>>,
-    /// Calls that were handed to the writer.
+    /// Calls handed to the writer.
     pub calls_written: u64,
-    /// Calls that came after the recording had stopped.
+    /// Calls that came after recording had stopped.
     pub calls_discarded: u64,
-    /// Of those written, through SIGSYS.
+    /// Written calls that were caught by SIGSYS.
     pub slow_calls: u64,
-    /// Bytes in the buffers of those written, as the program had them.
+    /// Bytes in the buffers of written calls, as the program had them.
     pub data_bytes: u64,
     /// Gaps written.
     pub gaps: u64,
-    /// The first of them.
+    /// Reason and text of the first gap written.
     pub first_gap: Option<(GapWhy, String)>,
-    /// Threads that others trace, as those tell: they are left alone, and so end without a word.
+    /// Ids of threads that are left alone because they are traced: they end without an END.
     pub traced: HashSet<u64>,
-    /// Files that were changed and could not be stored whole before, where that was asked for.
+    /// Changed files whose former content could not be stored whole, although that was requested.
     pub files_not_whole: u64,
 }
 
-/// More are not remembered.
+/// Maximum size of [`Output::traced`].
 const TRACED_MAX: usize = 64 << 10;
 
 impl Output {
-    /// A thread is not recorded from here on, and the trace says why.
+    /// Notes that a thread is not recorded from now on; a gap has said so.
     pub fn note_left_alone(&mut self, id: u64) {
         if self.traced.len() < TRACED_MAX {
             self.traced.insert(id);
@@ -105,7 +105,7 @@ impl Output {
         }
     }
 
-    /// So many bytes were read at once: as many are unread by now if the program goes on like that.
+    /// Hurries the writer if one round read that many bytes: about as many are unread by now.
     pub fn read_at_once(&mut self, bytes: u64) {
         self.writer.set_haste(bytes >= HASTE_BYTES);
     }
@@ -140,7 +140,7 @@ impl Output {
         }
     }
 
-    /// A call whose data is beyond what a trace can hold keeps the lengths of its data.
+    /// Hands over a call without data, except its lengths: it exceeds the trace's limits.
     #[cold]
     fn call_without_data(&mut self, thread: u32, tsc: u64, call: &CallRef<'_>) {
         let cut = |data: &DataRef<'_>| DataRef {
@@ -162,7 +162,7 @@ impl Output {
         self.fail(error);
     }
 
-    /// Hands an event of a thread over.
+    /// Hands over an event that is no call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) {
         if let Some(policy) = &mut self.policy {
             policy.event(thread, tsc, &kind);
@@ -188,7 +188,7 @@ impl Output {
         if let EventKind::Gap { why, text, .. } = &kind {
             self.count_gap(*why, text);
         }
-        // The recorder's own events come from several threads; their order here is their order.
+        // The recorder's own events come from several threads; their order of arrival counts.
         let tsc = if thread == RECORDER { self.last_tsc.max(tsc) } else { tsc };
         if thread == RECORDER {
             self.last_tsc = tsc;
@@ -219,7 +219,7 @@ impl Output {
         }
     }
 
-    /// Notices that the trace has no room to grow while its end still fits.
+    /// Stops recording when the trace can no longer grow without losing the room for its end.
     #[cold]
     fn check_room(&mut self) {
         self.unchecked = 0;
@@ -238,14 +238,14 @@ impl Output {
         }
     }
 
-    /// What is pending will shrink, but how much is known only once it is written.
+    /// Checks the size limit exactly: pending data will shrink, and is known once it is written.
     fn check_size(&mut self) {
         self.flush_writer();
         let start = Instant::now();
         while self.writer.bytes_pending() != 0 && start.elapsed() < CATCH_UP {
             std::thread::sleep(Duration::from_micros(200));
         }
-        // Room until the next check, as much for what is on the way then, and for the end.
+        // Room until the next check, as much for what is pending then, and for the end.
         let margin = (2 * self.check_bytes).max(self.size_max / 64) + self.writer.bytes_for_end();
         if self.writer.bytes_written().saturating_add(margin) >= self.size_max {
             let max = self.size_max;
@@ -265,17 +265,17 @@ impl Output {
         self.full.get_or_insert((why, text));
     }
 
-    /// Why the trace takes no more, once that is so.
+    /// Why the trace takes no more events, if it does not.
     pub fn full(&self) -> Option<&(GapWhy, String)> {
         self.full.as_ref()
     }
 
-    /// From now on nothing is written but the trace's end.
+    /// Stops writing anything but the trace's end.
     pub fn discard(&mut self) {
         self.discarding = true;
     }
 
-    /// A gap of the whole recording; written even while discarding.
+    /// Writes a gap of the whole recording, even while discarding.
     pub fn last_gap(&mut self, tsc: u64, why: GapWhy, detail: u64, text: String) {
         let kind = EventKind::Gap { why, detail, text: text.clone() };
         self.last_tsc = self.last_tsc.max(tsc);
@@ -291,7 +291,7 @@ impl Output {
         self.first_gap.get_or_insert_with(|| (why, text.to_string()));
     }
 
-    /// Adds to the manifest. False when the trace has no room for it.
+    /// Adds an entry to the manifest. False if the trace has no room for it.
     pub fn manifest_entry(
         &mut self,
         manifest: &mut ManifestWriter,
@@ -312,7 +312,7 @@ impl Output {
         (!self.discarding).then_some(id)
     }
 
-    /// Adds what became of a file from which the kernel copied, if the trace has room for it.
+    /// Records what became of a file from which the kernel copied, if the trace has room for it.
     pub fn source(
         &mut self,
         sources: &mut SourcesWriter,
@@ -324,12 +324,12 @@ impl Output {
         }
     }
 
-    /// No more of these follow.
+    /// Ends the list of these sources.
     pub fn sources_end(&mut self, sources: &mut SourcesWriter) -> Result<(), WriteError> {
         sources.close(&mut self.writer)
     }
 
-    /// Whether the trace can grow by so much, and what waits besides.
+    /// Whether the trace can grow by this many bytes beyond what is pending.
     fn has_room(&self, bytes: u64) -> bool {
         let pending = self.writer.bytes_pending().saturating_add(bytes);
         let short = self.space.as_ref().is_some_and(|space| space.short_of(pending).is_some());
@@ -345,7 +345,7 @@ impl Output {
         manifest.end(&mut self.writer, ending)
     }
 
-    /// Closes the open block of a thread that is gone.
+    /// Closes the open block of a thread that has ended.
     pub fn flush_thread(&mut self, thread: u32) {
         if let Err(error) = self.writer.flush_thread(thread) {
             self.fail(&error);
@@ -376,13 +376,13 @@ impl Output {
         self.writer.stored_bytes()
     }
 
-    /// Before the end: what could not be written is taken off the count, and there is room again for
-    /// the rest.
+    /// Prepares the trace's end: frees the reserved disk space, and takes calls that could not be
+    /// written off the count.
     pub fn prepare_end(&mut self) {
         if self.space.is_none() {
             return;
         }
-        // Others may fill the disk at any time.
+        // The disk may have been filled by others at any time.
         if let Err(error) = self.writer.settle() {
             self.fail(&error);
         }
@@ -400,12 +400,12 @@ impl Output {
         self.writer.finish(totals)
     }
 
-    /// An empty buffer with room for a blob.
+    /// Returns an empty buffer with room for a blob.
     pub fn take_buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOB_BYTES_MAX))
     }
 
-    /// Gives such a buffer back.
+    /// Returns a buffer to the spare ones.
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS {
             buffer.clear();

@@ -1,4 +1,4 @@
-//! When the recorder reads: at once while there is much, on a timer while there is little.
+//! Decides when to read: at once while there is much data, on a timer while there is little.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Bytes in a round from which the next one follows at once.
+/// Bytes in a round from which the next round follows at once.
 const BUSY_BYTES: u64 = 1 << 20;
-/// Bytes in a round above which the timer is set shorter, and below which longer.
+/// Bytes in a round above which the timer becomes shorter, and below which longer.
 const MUCH_BYTES: u64 = 512 << 10;
 const LITTLE_BYTES: u64 = 64 << 10;
 /// Bounds of the timer.
@@ -19,8 +19,8 @@ const WAIT_MIN: Duration = Duration::from_micros(100);
 const WAIT_MAX: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Adapts the time between rounds to what they bring. Agents ring the bell when it matters, so the
-/// timer only has to keep rings small enough for the caches and followers up to date.
+/// Adapts the time between rounds to the amount of data. Agents ring the bell when it is urgent;
+/// the timer only keeps rings small enough for the caches, and followers up to date.
 pub(crate) struct Pace {
     wait: Duration,
 }
@@ -30,8 +30,8 @@ impl Pace {
         Pace { wait: WAIT_MAX / 4 }
     }
 
-    /// Sleeps after a round that brought so many bytes, until the bell rings or the time has come.
-    /// `urgent` looks for what would have rung the bell while nobody slept on it.
+    /// Sleeps after a round that read `bytes`, until a bell rings or the timer expires. `urgent`
+    /// checks for reasons to ring that arose before `sleeping` was set.
     pub fn rest(&mut self, bytes: u64, bells: &[&Line], urgent: impl Fn() -> bool) {
         if bytes >= BUSY_BYTES {
             self.wait = WAIT_MIN;
@@ -63,7 +63,7 @@ impl Pace {
             if slept != Err(Errno::NOSYS) {
                 return;
             }
-            // Before Linux 5.16 one bell is heard, the others are looked at.
+            // Before Linux 5.16 only one bell can be waited for; the others are polled.
             wait = wait.min(LOOK_EVERY);
         }
         let flags = futex::Flags::empty();
@@ -114,7 +114,7 @@ mod tests {
         pace.rest(0, bells, || false);
         assert!(start.elapsed() >= WAIT_MAX / 2, "nobody rang");
         let start = Instant::now();
-        // Rung between going to bed and falling asleep.
+        // Rung between setting `sleeping` and the futex wait.
         pace.rest(0, bells, || {
             bell.word.fetch_add(1, Ordering::SeqCst);
             false

@@ -1,8 +1,8 @@
-//! What is kept of the contents that calls carry, when that depends on the path behind them.
+//! Decides what is kept of the contents that calls carry, when that depends on paths.
 //!
 //! The recorder follows descriptors and directories with the model while it reads, in the order of
-//! time over all threads, and decides before the first byte of a buffer is handed on. Where it
-//! cannot tell which file a descriptor is, it keeps no bytes.
+//! time over all threads, and decides before the first byte of a buffer is handed on. Where the
+//! file behind a descriptor is unknown, it keeps no bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState};
 
 use crate::mailbox::Mailbox;
 
-/// What is kept of the contents of files whose path fits a pattern.
+/// What is kept of the contents of files whose path matches a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataRule {
     /// Pattern of absolute paths; `*` also matches slashes.
@@ -24,12 +24,12 @@ pub struct DataRule {
     pub mode: DataMode,
 }
 
-/// What is kept of the contents that calls carry.
+/// What is kept of the contents that calls carry, by path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataRules {
-    /// Where no rule holds.
+    /// Applies where no rule matches.
     pub usual: DataMode,
-    /// The last one that fits counts.
+    /// The last matching rule applies.
     pub rules: Vec<DataRule>,
 }
 
@@ -40,13 +40,13 @@ impl Default for DataRules {
 }
 
 impl DataRules {
-    /// What agents must deliver, so that any rule can be followed.
+    /// What agents must deliver so that every rule can be applied.
     pub fn most(&self) -> DataMode {
         let modes = self.rules.iter().map(|rule| rule.mode);
         modes.fold(self.usual, |a, b| if (b as u32) < a as u32 { b } else { a })
     }
 
-    /// For contents of which nobody knows whose they are.
+    /// Mode for contents whose file is unknown.
     fn in_doubt(&self) -> DataMode {
         match self.rules.iter().any(|rule| rule.mode as u32 > self.usual as u32) {
             true => stricter(self.usual, DataMode::Hash),
@@ -54,7 +54,7 @@ impl DataRules {
         }
     }
 
-    /// For the file that a descriptor or an argument names so.
+    /// Mode for a file of this name, as a descriptor or an argument gives it.
     pub(crate) fn of_path(&self, path: &[u8]) -> DataMode {
         if is_nameless(path) {
             return self.usual;
@@ -68,7 +68,7 @@ impl DataRules {
         }
     }
 
-    /// For a file that has all these names.
+    /// Strictest mode for a file that has all these names.
     pub(crate) fn of_paths<'a>(&self, names: impl IntoIterator<Item = &'a [u8]>) -> DataMode {
         let modes = names.into_iter().map(|name| self.of_path(name));
         modes.reduce(stricter).unwrap_or(self.usual)
@@ -84,15 +84,15 @@ pub(crate) fn stricter(a: DataMode, b: DataMode) -> DataMode {
     if a as u32 >= b as u32 { a } else { b }
 }
 
-/// Names that the model and /proc give to what was never in a directory.
+/// Whether the model or /proc uses such a name for what never was in a directory.
 fn is_nameless(path: &[u8]) -> bool {
-    // The model names a file so that was opened by a path it could not resolve.
+    // The model gives these names to files opened by a path that it could not resolve.
     let opened = path.starts_with(b"anon_inode:[open") || path.starts_with(b"anon_inode:[creat");
     let kinds: [&[u8]; 3] = [b"pipe:", b"socket:", b"anon_inode:"];
     kinds.iter().any(|kind| path.starts_with(kind)) && !opened
 }
 
-/// Names that lead to a file which has another name.
+/// Whether the name leads to a file that has another name.
 fn is_alias(path: &[u8]) -> bool {
     let standard = [&b"/dev/stdin"[..], b"/dev/stdout", b"/dev/stderr"].contains(&path);
     let links: [&[u8]; 6] = [b"fd", b"cwd", b"root", b"exe", b"map_files", b"task"];
@@ -100,7 +100,7 @@ fn is_alias(path: &[u8]) -> bool {
     standard || path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") && of_process()
 }
 
-/// The numbers that the policy must know by itself.
+/// The call numbers that the policy must know itself.
 mod number {
     pub const CLOSE: u16 = 3;
     pub const DUP2: u16 = 33;
@@ -117,34 +117,34 @@ fn args_of(call: &Call) -> &'static [Arg] {
     row.variants.iter().find(fits).map_or(row.args, |variant| variant.args)
 }
 
-/// Whether a call may give or take descriptors or directories away; what only moves data does not.
+/// Whether a call may change descriptors or directories. Calls that only move data do not.
 fn may_change(call: &Call) -> bool {
     let Some(row) = events::by_number(call.nr.into()) else { return false };
     let is_message = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Msghdr | Of::Mmsghdr, _));
     !row.classes.intersects(Classes::READ.or(Classes::WRITE)) || row.args.iter().any(is_message)
 }
 
-/// What is told of a piece of memory before its bytes.
+/// Kind of a piece of memory, known before its bytes arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
-    /// What the modes are about.
+    /// Contents, to which the modes apply.
     Content,
-    /// A path, a struct: kept, and the model may want to see it.
+    /// A path or a struct: always kept, and the model may need it.
     Told,
 }
 
-/// Decides, and follows what there is to know for that.
+/// Decides what is kept, and follows descriptors and directories for that.
 pub(crate) struct Policy {
     rules: DataRules,
     world: World,
     mailbox: Arc<Mailbox>,
-    /// States of processes and when they were told, until their program begins.
+    /// States of processes with their time stamps, until their program begins.
     states: HashMap<u32, (u64, ProcessState)>,
-    /// When the last program of each process began.
+    /// Time stamp of the last IMAGE of each process.
     images: HashMap<u32, u64>,
-    /// By thread, calls that make a task and whose task has not begun yet.
+    /// Open calls that create a task whose START has not been read, by thread.
     spawning: HashMap<u32, Call>,
-    /// The order of time is not kept: nothing is certain.
+    /// Records are not read in the order of time: every decision is in doubt.
     pub careful: bool,
 }
 
@@ -161,14 +161,14 @@ impl Policy {
         }
     }
 
-    /// What a piece of memory of a call is.
+    /// Returns the kind of a piece of memory of a call.
     pub fn piece(call: &Call, arg: u8, part: u8) -> Piece {
         let of = match args_of(call).get(usize::from(arg)).map(|arg| arg.kind) {
             Some(Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)) => None,
             Some(Kind::Buf(_, of, len)) => Some((of, len)),
             _ => None,
         };
-        // The lengths that agents take for those of contents.
+        // Lengths that mark a buffer as contents for the agents.
         let bulk = |len| {
             matches!(
                 len,
@@ -182,11 +182,11 @@ impl Policy {
         }
     }
 
-    /// A call begins: what its descriptors say about its contents, if they say anything.
+    /// Takes the beginning of a call. Returns the mode of its contents by its descriptors, if any.
     pub fn entered(&mut self, thread: u32, tsc: u64, call: &Call) -> Option<DataMode> {
         let closes = match call.nr {
             number::CLOSE => Some(call.args[0]),
-            // Until it returns, nobody can tell what the number stands for.
+            // Until dup2 returns, it is unknown which file this descriptor is.
             number::DUP2 | number::DUP3 if call.args[0] != call.args[1] => Some(call.args[1]),
             _ => None,
         };
@@ -208,7 +208,7 @@ impl Policy {
         if !carries || !has_descriptor {
             return None;
         }
-        // Brings the world to this instant.
+        // Brings the world to the time of the call.
         let event = Event { thread, tsc, kind: EventKind::Call(call.clone()) };
         self.world.step(&event, &mut InlineOnly);
         let Some(table) = self.world.descriptors(thread) else {
@@ -222,7 +222,7 @@ impl Policy {
         modes.reduce(stricter)
     }
 
-    /// The first contents of a call arrive, after its paths: what is kept of them.
+    /// Decides about a call when its first contents arrive. Its paths have arrived before.
     pub fn decide(
         &mut self,
         thread: u32,
@@ -250,17 +250,17 @@ impl Policy {
         paths.iter().map(|(_, path)| self.rules.of_path(path)).reduce(stricter)
     }
 
-    /// Memory of the open call that is no content.
+    /// Takes memory of the open call that is no content.
     pub fn told(&mut self, thread: u32, data: &Data) {
         if let Some(call) = self.spawning.get_mut(&thread) {
             call.data.push(data.clone());
         }
     }
 
-    /// A call has returned, or never will.
+    /// Takes the end of a call, also of one that never returned.
     pub fn returned(&mut self, thread: u32, tsc: u64, bare: &Call, whole: impl FnOnce() -> Call) {
         let spawns = number::SPAWN.contains(&bare.nr);
-        // The effect of close is there already, and so are tasks that have begun.
+        // The effects of close, and of creating a task that has begun, were applied already.
         if spawns && self.spawning.remove(&thread).is_none() || bare.nr == number::CLOSE {
             return;
         }
@@ -269,12 +269,12 @@ impl Policy {
         }
     }
 
-    /// The open call was not made.
+    /// Takes back the open call, which was not made.
     pub fn abandoned(&mut self, thread: u32) {
         self.spawning.remove(&thread);
     }
 
-    /// Something else was read.
+    /// Takes an event other than a call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: &EventKind) {
         match kind {
             EventKind::State(state) => {
@@ -286,7 +286,7 @@ impl Policy {
                 self.state(thread, tsc);
             }
             EventKind::Start { parent, tid, .. } => {
-                // A task may begin before the call that makes it returns.
+                // A task may begin before the call that creates it returns.
                 if let Some(mut call) = self.spawning.remove(parent) {
                     call.outcome = Outcome::Returned { exit_tsc: tsc, ret: i64::from(*tid) };
                     self.apply(*parent, tsc, EventKind::Call(call));
@@ -309,13 +309,13 @@ impl Policy {
         }
     }
 
-    /// A program has begun: its state was told before, but its message may not have been read.
+    /// Applies the state of a process whose program has begun; it may still be in the mailbox.
     fn state(&mut self, thread: u32, tsc: u64) {
         let Some(process) = self.world.thread(thread).map(|thread| thread.process) else { return };
         let waiting = self.mailbox.state_of(process);
         let read = self.states.remove(&process);
         let before = self.images.insert(process, tsc).unwrap_or(0);
-        // One that was left over belongs to an earlier program.
+        // A state older than the previous image belongs to an earlier program.
         let state = waiting.into_iter().chain(read).find(|(told, _)| *told > before);
         if let Some((_, state)) = state {
             self.apply(trace::event::RECORDER, tsc, EventKind::State(Box::new(state)));

@@ -1,4 +1,4 @@
-//! The recorded processes: which there are, under which ids, and which are dead.
+//! The recorded processes: their ids, and which of them are dead.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,39 +12,39 @@ use crate::host::{self, TscClock};
 use crate::slots::Birth;
 use crate::watch::{ProcessHandle, Watch, Watched};
 
-/// How long a dead process's status is waited for.
+/// How long to wait for the status of a dead process.
 const STATUS_WAIT: Duration = Duration::from_millis(300);
-/// How long a process is looked for that was not found in its pid namespace, and how many at a time.
+/// How long to look for a process in another pid namespace, and for how many at a time.
 const UNFOUND_WAIT: Duration = Duration::from_secs(1);
 const LOOKS_MAX: usize = 8;
-/// A START that was read later than this could speak of a process whose id is in use again.
+/// Age of a START from which its process id may have been reused.
 const REUSE_NS: u64 = 50_000_000;
-/// Resolution of the times that /proc tells ...
+/// Resolution of times in /proc ...
 const TICK_NS: u64 = 10_000_000;
 /// ... doubled.
 const BEGAN_SLACK_NS: u64 = 2 * TICK_NS;
 
-/// One that is alive, or was until a moment ago.
+/// A process that is alive, or whose death was not handled yet.
 struct Process {
-    /// In our namespace; 0 when it could not be found.
+    /// Id in our namespace; 0 if it was not found.
     pid: u32,
-    /// It was not found yet.
+    /// Set while the process is still looked for.
     unfound: Option<Unfound>,
-    /// Its death is noticed by looking; then, when it began.
+    /// Set if its death is noticed by polling: its start time, if known.
     polled: Option<Option<u64>>,
     dead: Option<Death>,
     /// When the agent was last placed into it ...
     placed: Option<(u64, Instant)>,
-    /// ... and the last IMAGE that was read.
+    /// ... and the time stamp of its last IMAGE.
     image_tsc: u64,
-    /// How it ended is told by a thread, or by a gap.
+    /// END records or a gap explain how it ended.
     accounted: bool,
 }
 
-/// How long an agent may take to start when its process is killed meanwhile.
+/// Time after which a missing IMAGE is reported even if the process was killed.
 const START_WAIT: Duration = Duration::from_secs(1);
 
-/// What is known of a process in another pid namespace that was not found there.
+/// What is known of a process in another pid namespace that was not found yet.
 #[derive(Clone, Copy)]
 struct Unfound {
     clue: Clue,
@@ -53,7 +53,7 @@ struct Unfound {
 }
 
 impl Process {
-    /// Has its death noticed.
+    /// Arranges that the process's death is noticed.
     fn watch(&mut self, process: u32, handle: ProcessHandle, watch: &Watch) {
         let is_watched = match handle {
             ProcessHandle::Pidfd(pidfd) => watch.add(process, self.pid, pidfd).is_ok(),
@@ -76,7 +76,7 @@ struct Death {
     tsc: u64,
     status: Option<i32>,
     noticed: Instant,
-    /// Somebody may tell its status yet.
+    /// A later message may bring the status.
     more: bool,
 }
 
@@ -86,19 +86,19 @@ impl Death {
     }
 }
 
-/// All of them.
+/// All processes of the recording.
 pub(crate) struct Processes {
     table: HashMap<u32, Process>,
     kin: Kin,
-    /// When recording began, in hundredths of a second since the machine was started.
+    /// Start of the recording, in hundredths of a second since boot.
     since: u64,
     watch: Watch,
     clock: TscClock,
-    /// Processes so far.
+    /// Number of processes so far.
     pub seen: u32,
     /// The launched program's id and wait status, once it has ended.
     program: Option<(u32, i32)>,
-    /// Numbers and ids of those taken leave of last: word of them may still be on its way.
+    /// Numbers and ids of the processes buried last: late messages may mention them.
     buried: VecDeque<(u32, u32)>,
 }
 
@@ -107,10 +107,10 @@ const NO_START: &str = "the agent did not start in the program that it executed,
 const HIDDEN: &str = "it exited by a call that is not recorded: it hid that and perhaps others, or \
                       its records were written over";
 
-/// How many of these are remembered.
+/// Maximum length of `buried`.
 const BURIED_MAX: usize = 4096;
 
-/// Since the machine was started.
+/// Time since boot.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -130,8 +130,8 @@ impl Processes {
         }
     }
 
-    /// Learns from a thread's first record which process it belongs to. Ids are what the thread
-    /// says: the kernel is asked whether there is such a process of ours.
+    /// Adds the process of a thread's START, unless it is known. Its ids are the thread's claim:
+    /// the kernel is asked whether one of our processes has them.
     pub fn started(&mut self, birth: &Birth, maker: Option<u32>) {
         let Start { process, tsc, pid, .. } = birth.start;
         if self.table.contains_key(&process) {
@@ -167,15 +167,15 @@ impl Processes {
         Some(watched)
     }
 
-    /// Looks again for processes that were not found at first. Who has no threads left, or is not
-    /// found for long, is dead.
+    /// Looks again for processes that were not found. One that has no threads left, or was not
+    /// found for `UNFOUND_WAIT`, is dead.
     pub fn look_again(&mut self, has_threads: impl Fn(u32) -> bool) {
         let unfound = |(&process, entry): (&u32, &Process)| {
             entry.unfound.filter(|_| entry.dead.is_none()).map(|unfound| (process, unfound))
         };
         let unfound: Vec<(u32, Unfound)> = self.table.iter().filter_map(unfound).collect();
         for (n, (process, Unfound { clue, start_tsc, since })) in unfound.into_iter().enumerate() {
-            // Rings may tell of any number of processes that never were.
+            // Rings can claim any number of processes that never existed.
             let found = match n < LOOKS_MAX {
                 true => self.find_inside(process, &clue, start_tsc),
                 false => None,
@@ -191,14 +191,14 @@ impl Processes {
         }
     }
 
-    /// A process that was found under the id that one of ours is said to have.
+    /// Returns a process found under a claimed id; its handle is `Gone` if it is another one.
     fn watched(&self, process: u32, found: Found, start_tsc: u64) -> Watched {
         let Found { relation, pid, handle } = found;
         let pid = pid.cast_unsigned();
         let is_it = match relation {
             Relation::Ours => !self.is_another(start_tsc, pid),
             Relation::Stranger | Relation::Gone => false,
-            // It hides, or descriptors are short.
+            // Descriptors are short, or /proc may not be read.
             Relation::Unproven => !self.is_another(start_tsc, pid) && self.may_be_ours(pid),
         };
         let handle = match handle {
@@ -209,12 +209,12 @@ impl Processes {
         Watched { process, pid, handle }
     }
 
-    /// Whether nothing speaks against it: it began while we recorded.
+    /// Whether the process began during the recording, or its start time cannot be read.
     fn may_be_ours(&self, pid: u32) -> bool {
         began(pid.cast_signed()).map_or(true, |began| began >= Some(self.since))
     }
 
-    /// Learns of a process from somebody who has it in his hands.
+    /// Adds a process that was noticed while it was alive.
     pub fn add(&mut self, watched: Watched) {
         let process = watched.process;
         if !self.table.contains_key(&process)
@@ -249,7 +249,7 @@ impl Processes {
         };
         entry.watch(process, handle, &self.watch);
         if is_program {
-            // Its parent will tell its status, or has told already.
+            // The status of the launched program comes from its parent, or has come already.
             if let Some((_, status)) = self.program.filter(|&(program, _)| program == pid) {
                 entry.dead.get_or_insert_with(Death::now).status = Some(status);
             } else if let Some(dead) = &mut entry.dead {
@@ -259,7 +259,7 @@ impl Processes {
         self.table.insert(process, entry);
     }
 
-    /// A death was noticed, or more is known about it. `more`: its status may be told yet.
+    /// Notes a death, or its status. `more`: a later message may bring the status.
     pub fn died(&mut self, process: u32, tsc: u64, status: Option<i32>, more: bool) {
         let Some(entry) = self.table.get_mut(&process) else { return };
         let death = entry.dead.get_or_insert(Death { tsc, more: true, ..Death::now() });
@@ -267,7 +267,7 @@ impl Processes {
         death.more &= more;
     }
 
-    /// The launched program has ended, says its parent.
+    /// Notes that the launched program has ended, as its parent reports.
     pub fn program_ended(&mut self, pid: u32, status: i32) {
         self.program = Some((pid, status));
         let found = self.table.iter_mut().filter(|(_, process)| process.pid == pid);
@@ -275,11 +275,11 @@ impl Processes {
         entry.dead.get_or_insert_with(Death::now).status = Some(status);
     }
 
-    /// Looks after those that have no pidfd.
+    /// Polls the processes that have no pidfd.
     pub fn poll(&mut self) {
         for process in self.table.values_mut() {
             let Some(before) = process.polled else { continue };
-            // Where that cannot be told now, it can later.
+            // The start time cannot be read now, but may be later.
             let Ok(now) = began(process.pid.cast_signed()) else { continue };
             if process.dead.is_none() && (now.is_none() || now != before) {
                 process.dead = Some(Death::now());
@@ -287,14 +287,14 @@ impl Processes {
         }
     }
 
-    /// The dead whose threads are to be taken leave of, and when they died.
+    /// Dead processes whose threads are to be closed, and when they died.
     pub fn dead(&self) -> Vec<(u32, u64)> {
         let died = |(&process, entry): (&u32, &Process)| Some((process, entry.dead?.tsc));
         self.table.iter().filter_map(died).collect()
     }
 
-    /// Takes leave of a dead process: when it died and how. `None` while `wait` is set and its
-    /// status may still arrive.
+    /// Removes a dead process; returns when it died, and its status. `None` while `wait` is set and
+    /// the status may still arrive.
     pub fn bury(&mut self, process: u32, wait: bool) -> Option<(u64, Option<i32>)> {
         let death = self.table.get(&process)?.dead?;
         if wait && death.more && death.status.is_none() && death.noticed.elapsed() < STATUS_WAIT {
@@ -309,36 +309,36 @@ impl Processes {
         Some((death.tsc, death.status))
     }
 
-    /// Whether one of ours has this id, or had.
+    /// Whether a process of the recording has or had this id.
     pub fn have_had(&self, pid: u32) -> bool {
         self.table.values().any(|process| process.pid == pid)
             || self.buried.iter().any(|&(_, buried)| buried == pid)
     }
 
-    /// The agent was placed into a new image of a process.
+    /// Notes that the agent was placed into a new image of a process.
     pub fn placed(&mut self, process: u32, tsc: u64) {
         if let Some(entry) = self.table.get_mut(&process) {
             entry.placed = Some((tsc, Instant::now()));
-            // What was read already may tell of the new image.
+            // Records read already may belong to the new image.
             entry.accounted &= entry.image_tsc >= tsc;
         }
     }
 
-    /// A process has said that it runs a new image.
+    /// Notes an IMAGE of a process.
     pub fn has_image(&mut self, process: u32, tsc: u64) {
         if let Some(entry) = self.table.get_mut(&process) {
             entry.image_tsc = entry.image_tsc.max(tsc);
         }
     }
 
-    /// The end of a process will be no surprise.
+    /// Notes that a process's end is explained.
     pub fn account(&mut self, process: u32) {
         if let Some(entry) = self.table.get_mut(&process) {
             entry.accounted = true;
         }
     }
 
-    /// What a dead process has kept from us, by what the kernel says of its end. Its id comes with it.
+    /// The process's id and a text, if it ended in a way that the records do not explain.
     pub fn silence(&self, process: u32) -> Option<(u32, &'static str)> {
         let entry = self.table.get(&process)?;
         let status = entry.dead?.status;
@@ -348,22 +348,22 @@ impl Processes {
         }
         let awaited = entry.placed.filter(|&(tsc, _)| tsc > entry.image_tsc);
         match awaited {
-            // Killed before it could start, nothing ran.
+            // If it was killed before the agent started, nothing ran.
             Some((_, since)) if exited || since.elapsed() >= START_WAIT => {
                 Some((entry.pid, NO_START))
             }
-            // Nobody can exit without a call.
+            // A process cannot exit without a call.
             None if exited => Some((entry.pid, HIDDEN)),
             _ => None,
         }
     }
 
-    /// Processes that are alive, and dead ones not yet taken leave of.
+    /// Number of processes that are alive, or dead and not buried yet.
     pub fn count(&self) -> usize {
         self.table.len()
     }
 
-    /// Those that are alive.
+    /// Number of processes that are alive.
     pub fn alive(&self) -> usize {
         self.table.values().filter(|entry| entry.dead.is_none()).count()
     }

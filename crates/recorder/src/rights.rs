@@ -1,31 +1,31 @@
-//! Whose rights hold where the recorder follows a path that a program has named: the program's. Who
-//! records as root could be led to what the program itself may not see.
+//! Follows paths that a program has named with the rights of that program. A recorder that runs as
+//! root could otherwise be led to files that the program must not see.
 
 use std::thread::Builder;
 
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups};
 
-/// A group that gives nobody anything.
+/// A group that owns nothing.
 const NO_GROUP: u32 = 65534;
 
-/// Of two users who have named a path, the one with whose rights it is looked at.
+/// Of two users who named a path, the one whose rights are used: not the recorder's, if possible.
 pub(crate) fn lesser(one: u32, other: u32) -> u32 {
     if one == geteuid().as_raw() { other } else { one }
 }
 
-/// The user that a program with these ids can be: root, if it can be root.
+/// The user whose rights a program with these ids can take: root, if it can become root.
 pub(crate) fn user_of(uids: &[u32; 4]) -> u32 {
     let [real, effective, saved, _] = *uids;
     real.min(effective).min(saved)
 }
 
-/// Acts with the rights of a user, and of none of his groups; does nothing where that cannot be.
+/// Runs `act` with the rights of a user and none of its groups. `None` if that is not possible.
 pub(crate) fn with<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> Option<T> {
     if user == geteuid().as_raw() {
         return Some(act());
     }
-    // Rights that are given up do not come back: the thread ends with them.
+    // Rights given up cannot be regained, so this takes a thread.
     let act = || take(user).then(act);
     std::thread::scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, act).ok()?;
@@ -33,11 +33,11 @@ pub(crate) fn with<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> Option
     })
 }
 
-/// Leaves this thread with what this user may do with files, and nothing else. Its user ids stay:
-/// nobody gets a right over the recorder.
+/// Reduces this thread to the user's rights on files. Its user ids stay the same, so that no other
+/// process gains rights over the recorder.
 fn take(user: u32) -> bool {
     let set = |call, id: u32| {
-        // SAFETY: takes a number, and gives what it was before: so the second call tells what it is.
+        // SAFETY: takes a number and returns the former one, so the second call shows the result.
         unsafe {
             libc::syscall(call, id);
             libc::syscall(call, u32::MAX) == i64::from(id)
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(with(other, opens), Some(false), "a group is left");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(with(other, opens), Some(true));
-        // Nor by threads that are begun there.
+        // Threads started there have no more rights either.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let further = || std::thread::scope(|scope| scope.spawn(opens).join().unwrap());
         assert_eq!(with(other, further), Some(false));

@@ -1,4 +1,4 @@
-//! Where a trace goes, and what happens when it takes no more.
+//! The file or stream that a trace is written to, and how a full disk is handled.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -11,16 +11,16 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// Room that is left on the trace's file system, so that the end of the trace finds a place.
+/// Room that is left on the trace's file system for the end of the trace.
 const RESERVE_BYTES: u64 = 1 << 20;
 
-/// Bytes of blocks that the file has already behind what is written, for a disk that is full before we
-/// notice: nobody else can take them. An index, a gap and the totals need less.
+/// Bytes of blocks allocated behind what is written, in case the disk fills before that is noticed:
+/// other files cannot take them. An index, a gap and the totals need less.
 const KEPT_BYTES: u64 = 512 << 10;
-/// Bytes for which blocks are taken at a time.
+/// Bytes that are allocated at a time.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// Where the trace is written to.
+/// Destination of a trace.
 pub enum Sink {
     /// A file, empty and positioned at its start.
     File(File),
@@ -29,7 +29,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Which file the trace is, if it is one.
+    /// Device and inode of the trace, if it is a file.
     pub(crate) fn inode(&self) -> Option<Inode> {
         match self {
             Sink::File(file) => files::inode_of(file).ok(),
@@ -37,12 +37,12 @@ impl Sink {
         }
     }
 
-    /// What the writer is given, and what watches the room that is left.
+    /// Returns the stream for the writer, and a watch over the free space if it is a file.
     pub(crate) fn open(self) -> io::Result<(Box<dyn Write + Send>, Option<DiskSpace>)> {
         match self {
             Sink::Stream(stream) => Ok((stream, None)),
             Sink::File(mut file) => {
-                // A device or a pipe that was opened by name has no length to fall back to.
+                // A device or pipe opened by name has no length to go back to.
                 if !file.metadata()?.is_file() {
                     return Ok((Box::new(file), None));
                 }
@@ -50,8 +50,8 @@ impl Sink {
                 let limited = getrlimit(Resource::Fsize).current.is_some();
                 let free = free_bytes(&file);
                 let end_comes = Arc::new(AtomicBool::new(false));
-                // Beyond the limit of file sizes a signal kills us, on some file systems even for
-                // blocks that are only kept.
+                // Beyond the size limit the kernel sends SIGXFSZ, on some file systems even for
+                // blocks allocated beyond the end.
                 let ahead = free.filter(|_| !limited).map(|free| Ahead {
                     until: end,
                     kept: KEPT_BYTES.min(free / 4),
@@ -61,9 +61,9 @@ impl Sink {
                 let watched = OwnedFd::from(file.try_clone()?);
                 let space = free.map(|free| DiskSpace::new(watched, free, end_comes));
                 let mut writes = WholeWrites { file, limited, whole: end, end, ahead };
-                // A disk that is full already is noticed by the first write.
+                // If the disk is full already, the first write reports it.
                 let _ = writes.keep_ahead(0);
-                // Not every file system that says so keeps the file's length.
+                // Not every file system honours FALLOC_FL_KEEP_SIZE.
                 if writes.file.metadata()?.len() != end {
                     writes.file.set_len(end)?;
                     writes.ahead = None;
@@ -74,30 +74,30 @@ impl Sink {
     }
 }
 
-/// A file in which everything between two flushes is there as a whole or not at all.
+/// A file in which the bytes between two flushes are kept as a whole or not at all.
 struct WholeWrites {
     file: File,
-    /// It may not grow beyond a length (`ulimit -f`).
+    /// The file's length is limited (`ulimit -f`).
     limited: bool,
-    /// Where the last flush was.
+    /// Length at the last flush.
     whole: u64,
     end: u64,
-    /// Where the file system can do that.
+    /// Set if the file system can allocate blocks ahead.
     ahead: Option<Ahead>,
 }
 
-/// Blocks that the file has behind its end.
+/// Blocks allocated behind the end of the file.
 struct Ahead {
     until: u64,
-    /// How many bytes there must be.
+    /// Number of bytes that must stay allocated.
     kept: u64,
     step: u64,
-    /// What comes now may use them.
+    /// Set when what follows is the trace's end, which may use them.
     end_comes: Arc<AtomicBool>,
 }
 
 impl WholeWrites {
-    /// Sees to it that so many bytes leave enough blocks for the trace's end.
+    /// Allocates blocks so that enough are left for the trace's end after writing `len` bytes.
     fn keep_ahead(&mut self, len: u64) -> io::Result<()> {
         let Some(ahead) = &mut self.ahead else { return Ok(()) };
         let needed = self.end + len + ahead.kept;
@@ -121,13 +121,13 @@ impl WholeWrites {
         Err(Errno::NOSPC.into())
     }
 
-    /// What was written since the last flush only takes room. Where blocks are kept, it is written
-    /// over, for shortening the file would give them away.
+    /// Discards what was written since the last flush. Where blocks are allocated ahead it is
+    /// overwritten later, since truncating the file would release them.
     fn go_back(&mut self) {
         if self.ahead.is_none() {
             let _ = self.file.set_len(self.whole);
         }
-        // If even this fails, readers stop there.
+        // If even this fails, readers stop at the torn part.
         let _ = self.file.seek(SeekFrom::Start(self.whole));
         self.end = self.whole;
     }
@@ -135,7 +135,7 @@ impl WholeWrites {
 
 impl Drop for WholeWrites {
     fn drop(&mut self) {
-        // The blocks that are left, and what was torn.
+        // Releases the remaining blocks, and removes the torn part.
         if self.ahead.is_some() {
             let _ = self.file.set_len(self.end);
         }
@@ -164,11 +164,11 @@ impl Write for WholeWrites {
     }
 }
 
-/// Beyond the limit of file sizes the kernel kills who writes, by a signal to the thread. Here that
-/// is an error like any other.
+/// Runs `write` so that exceeding the file size limit is an ordinary error: the kernel's SIGXFSZ to
+/// this thread is blocked and consumed.
 fn without_size_signal<T>(write: impl FnOnce() -> T) -> T {
     let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: sets of signals that are made here; the mask becomes what it was.
+    // SAFETY: all signal sets are local and initialised before use; the mask is restored.
     unsafe {
         let (mut signal, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigemptyset(&raw mut signal);
@@ -181,7 +181,7 @@ fn without_size_signal<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Tells when the trace's file system is about to be full.
+/// Detects that the trace's file system is almost full.
 pub(crate) struct DiskSpace {
     file: OwnedFd,
     reserve: u64,
@@ -195,17 +195,17 @@ impl DiskSpace {
         DiskSpace { file, reserve: RESERVE_BYTES.min(free / 4), longest, end_comes }
     }
 
-    /// How long the trace may get (`ulimit -f`): beyond it a signal would kill us.
+    /// Maximum length of the trace (`ulimit -f`): beyond it a signal would kill the recorder.
     pub fn longest(&self) -> Option<u64> {
         self.longest
     }
 
-    /// What is written from now on may use the blocks that are kept for the trace's end.
+    /// Lets the following writes use the blocks kept for the trace's end.
     pub fn use_kept(&self) {
         self.end_comes.store(true, Ordering::Relaxed);
     }
 
-    /// The bytes that are free, when `pending` more would leave too few for the trace's end.
+    /// The number of free bytes, if `pending` more would leave too few for the trace's end.
     pub fn short_of(&self, pending: u64) -> Option<u64> {
         let free = free_bytes(&self.file)?;
         (free < pending.saturating_add(self.reserve)).then_some(free)

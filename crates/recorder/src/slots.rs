@@ -1,5 +1,4 @@
-//! The slots of an arena, as the recorder sees them: reads each thread's stream and gives slots
-//! and chunks back.
+//! The slots of all arenas: reads each thread's stream, and frees slots and chunks.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -15,14 +14,14 @@ use crate::mailbox::wake;
 use crate::numbers::Numbers;
 use crate::output::Output;
 
-/// More than a stream can hold: its counters were overwritten.
+/// Maximum unread bytes of a stream; with more, its counters were overwritten.
 const UNREAD_MAX: u64 = ((QUEUE + 1) * POOL_BYTES) as u64;
-/// Unread bytes that are not left for later.
+/// Unread bytes from which a slot is read at once.
 const URGENT_BYTES: u64 = 256 << 10;
 
-/// The records of the shortest call.
+/// Size of the records of the shortest call.
 const CALL_BYTES_MIN: u64 = 48;
-/// Bytes read in the order of time before others have their turn.
+/// Bytes read in the order of time before other work has its turn.
 const ORDERED_BYTES: u64 = 4 << 20;
 
 /// How far a slot is read.
@@ -30,7 +29,7 @@ const ORDERED_BYTES: u64 = 4 << 20;
 struct Bound {
     /// Up to this position of its stream ...
     position: u64,
-    /// ... and no record that is later.
+    /// ... and no record later than this.
     tsc: u64,
 }
 
@@ -41,87 +40,87 @@ impl Bound {
 /// A thread that uses a slot.
 struct Thread {
     reader: Reader,
-    /// Bytes read in slots that it used before.
+    /// Bytes read from slots that it used before.
     read_before: u64,
     stream: Stream,
-    /// What it publishes makes no sense; it is read and thrown away.
+    /// Its records make no sense: they are read and discarded.
     broken: bool,
-    /// Not even where its bytes are makes sense.
+    /// Even the chunk positions make no sense: nothing is read.
     adrift: bool,
-    /// When it was killed, if it was.
+    /// Time stamp of its death, if it was killed.
     killed: Option<u64>,
-    /// The time of the last IMAGE that was told.
+    /// Time stamp of the last IMAGE that was reported.
     image_told: u64,
     start_told: bool,
-    /// What was published before the other slots were looked at.
+    /// Number of bytes published before the other slots were looked at.
     seen: u64,
 }
 
-/// What reading a slot brought to light.
+/// What reading a slot has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
-    /// A thread has said what it is.
+    /// The START of a thread was read.
     Started(Birth),
-    /// It has ended, or all was read of it that will ever come.
+    /// The thread has ended, or all of its records were read.
     Ended {
         /// Its process.
         process: u32,
-        /// It said so itself, or why there is no telling is in the trace.
+        /// Its END was read, or a gap explains why it is missing.
         accounted: bool,
     },
-    /// It runs a new program, and all other threads of its process are gone.
+    /// It runs a new program, so all other threads of its process are gone.
     Image {
         /// Its slot.
         slot: usize,
         /// Its process.
         process: u32,
-        /// When.
+        /// Time stamp of the IMAGE.
         tsc: u64,
     },
 }
 
-/// What a thread says of itself when it begins, and what its maker said of it. It may have ended
-/// since, and its slot be given back.
+/// The START of a thread, and what its creator wrote about it. By now it may have ended, and its
+/// slot be free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Birth {
-    /// Its own words.
+    /// Its START record.
     pub start: Start,
-    /// Its ids are not those of our namespace.
+    /// Its ids are from another pid namespace.
     pub foreign: bool,
-    /// Its process's id as the maker was told; 0: the maker has not said so yet.
+    /// Its process's id as its creator got it; 0 if not known yet.
     pub told: u32,
 }
 
-/// Sums over all threads.
+/// Totals over all threads.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Counts {
-    /// Calls that agents counted, and those that were open at their thread's end.
+    /// Calls counted by agents, plus those open when their thread ended.
     pub calls_made: u64,
-    /// Calls that were read.
+    /// Calls read.
     pub calls_read: u64,
-    /// Calls that were made and not read.
+    /// Calls made and not read.
     pub calls_missed: u64,
-    /// Bytes that agents published.
+    /// Bytes published by agents.
     pub bytes_published: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes_read: u64,
     /// Time that threads waited for room.
     pub stall_ns: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
 }
 
-/// All slots: those of each arena follow those of the one before.
+/// All slots. Those of the second arena follow those of the first, and so on.
 pub(crate) struct Slots {
     arenas: Vec<Arena>,
-    /// Of each arena.
+    /// The allowed numbers of each arena.
     numbers: Vec<Rc<Numbers>>,
     threads: Vec<Option<Box<Thread>>>,
-    /// Slots whose threads go on in others, and still read an answer here: they say when that is done.
+    /// Slots whose threads moved away. They read an answer there, then set the state to ENDED.
     left: HashSet<usize>,
-    /// Of the threads that are gone.
+    /// Totals over the threads that are gone.
     counts: Counts,
-    /// The last round left something for the next.
+    /// The last round stopped before everything was read.
     behind: bool,
 }
 
@@ -139,7 +138,7 @@ impl Slots {
         slots
     }
 
-    /// One more arena, which a user's programs have.
+    /// Adds an arena, which is owned by `user`.
     pub fn add(&mut self, arena: Arena, user: u32) {
         self.numbers.push(Rc::new(Numbers::of(self.arenas.len(), user)));
         self.arenas.push(arena);
@@ -151,7 +150,7 @@ impl Slots {
         &self.arenas
     }
 
-    /// Threads that began and found their slot taken from them.
+    /// Number of threads that found their slot taken from them when they started.
     pub fn disowned(&self) -> u64 {
         let of = |arena: &Arena| arena.control().disowned.load(Ordering::Relaxed);
         self.arenas.iter().map(|arena| u64::from(of(arena))).sum()
@@ -161,7 +160,7 @@ impl Slots {
         self.arenas[index / SLOTS]
     }
 
-    /// The slots that are in use.
+    /// Indices of the slots in use.
     pub fn in_use(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.each_in_use(|index| {
@@ -176,7 +175,7 @@ impl Slots {
         arenas.any(|(n, arena)| each_in_use(arena, |index| found(n * SLOTS + index)))
     }
 
-    /// Reads all slots once; gives the bytes read.
+    /// Reads all slots once; returns the number of bytes.
     pub fn round(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
         if out.policy.is_some() {
             return self.round_in_order(out, news);
@@ -186,7 +185,7 @@ impl Slots {
         for &index in &in_use {
             bytes += self.read(index, out, news);
         }
-        // Chunks that one thread's reading set free may be what another waits for.
+        // Another thread may wait for chunks that reading one has freed.
         for &index in &in_use {
             wake_if_waiting(self.shared(index));
         }
@@ -195,9 +194,9 @@ impl Slots {
 
     /// Reads the records of all slots in the order of time.
     ///
-    /// What led to a record was published before it: calls are announced before they are made, and
-    /// their results before the program sees them. So a slot is read up to what was there before
-    /// the others were looked at, as long as none of those has an earlier record.
+    /// Whatever led to a record was published before it: calls are announced before they are made,
+    /// and their results before the program sees them. So a slot is read up to its published count
+    /// before the others were looked at, as long as no other slot has an earlier record.
     fn round_in_order(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
         let mut bytes = 0;
         self.behind = false;
@@ -208,7 +207,7 @@ impl Slots {
                     thread.seen = published.load(Ordering::Acquire);
                 }
             }
-            // The slot with the earliest record, and when that and the next one are.
+            // Slot and time of the earliest record, and the time of the next one.
             let mut earliest: Option<(u64, usize)> = None;
             let mut next = u64::MAX;
             for index in self.in_use() {
@@ -237,7 +236,7 @@ impl Slots {
         bytes
     }
 
-    /// Whether all that a dead process has left was read, if the order of reading matters.
+    /// Whether a dead process's records were all read: reading in order may have left some.
     pub fn is_read(&self, process: u32) -> bool {
         !self.behind
             || !self.each_in_use(|index| {
@@ -248,7 +247,7 @@ impl Slots {
             })
     }
 
-    /// Whether something is there that an agent would ring the bell for.
+    /// Whether a slot is in a state for which its agent would ring the bell.
     pub fn urgent(&self) -> bool {
         self.each_in_use(|index| {
             let slot = self.shared(index);
@@ -269,7 +268,7 @@ impl Slots {
         })
     }
 
-    /// Reads what a slot's thread has published, and takes leave of the thread if it has ended.
+    /// Reads what a slot's thread has published, and closes the thread if it has ended.
     fn read(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) -> u64 {
         self.read_up_to(index, Bound::NONE, out, news)
     }
@@ -283,8 +282,7 @@ impl Slots {
     ) -> u64 {
         let arena = self.arena(index);
         let slot = self.shared(index);
-        // Read before the count of published bytes: what a thread that has ended published is all
-        // there.
+        // Read before the published count: all that an ended thread has published is then included.
         let state = slot.state.load(Ordering::Acquire);
         match state {
             slot_state::ENDED if self.left.contains(&index) => {
@@ -348,7 +346,7 @@ impl Slots {
             }
         }
         if thread.adrift {
-            // So that the thread never waits for somebody who does not read.
+            // The thread must not wait for a reader that has given up.
             slot.consumed.bytes.store(slot.published.load(Ordering::Acquire), Ordering::Release);
             wake_if_waiting(slot);
         }
@@ -364,19 +362,19 @@ impl Slots {
             thread.image_told = tsc;
             news.push(News::Image { slot: index, process, tsc });
         }
-        // A thread that has ended publishes no more, so what was unread is all there is.
+        // An ended thread publishes no more, so everything was read.
         if state == slot_state::ENDED && (thread.adrift || wanted - left == unread) {
             self.take_leave(index, out, news);
         }
         if unread > UNREAD_MAX { 0 } else { wanted - left }
     }
 
-    /// What the thread in a slot has said that it is.
+    /// The START of the thread in a slot.
     fn start(&self, index: usize) -> Option<Start> {
         self.threads[index].as_ref()?.stream.start().map(|(_, start)| start)
     }
 
-    /// The process of the thread in a slot; 0 when nobody has said so yet.
+    /// The process of the thread in a slot; 0 if unknown.
     pub fn process(&self, index: usize) -> u32 {
         match self.start(index) {
             Some(start) => start.process,
@@ -384,12 +382,12 @@ impl Slots {
         }
     }
 
-    /// The slot's shared words.
+    /// The slot in shared memory.
     pub fn shared(&self, index: usize) -> &'static Slot {
         self.arena(index).slot(index % SLOTS)
     }
 
-    /// The process of a thread, while that uses a slot.
+    /// The process of a thread that uses a slot.
     pub fn process_of(&self, thread: u32) -> Option<u32> {
         let starts = self.threads.iter().flatten().filter_map(|thread| thread.stream.start());
         starts.map(|(_, start)| start).find(|start| start.thread == thread).map(|s| s.process)
@@ -405,13 +403,13 @@ impl Slots {
         self.read(index, out, news);
     }
 
-    /// A thread of which all is read goes on in another slot. False: it is not there any more.
+    /// Moves a thread, all of whose records are read, to another slot. False if it is gone.
     pub fn move_thread(&mut self, from: usize, to: usize) -> bool {
         if from >= self.threads.len() || to >= self.threads.len() {
             return false;
         }
         let number = self.shared(to).thread.load(Ordering::Relaxed);
-        // The launched program moves before it has said a word.
+        // The launched program moves before it has written a record.
         let state = &self.shared(from).state;
         if self.threads[from].is_none() && state.load(Ordering::Acquire) == slot_state::RESERVED {
             let process = self.shared(to).process.load(Ordering::Relaxed);
@@ -434,7 +432,7 @@ impl Slots {
         true
     }
 
-    /// The thread in this slot was killed then: reads what it left and takes leave of it.
+    /// Reads what a killed thread has left, and closes it.
     pub fn killed(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
         if let Some(thread) = &mut self.threads[index] {
             thread.killed = Some(tsc);
@@ -448,7 +446,7 @@ impl Slots {
         self.read(index, out, news);
     }
 
-    /// A thread runs a new program: those of its process that began before are gone.
+    /// A thread runs a new program: closes the threads of its process that began before.
     pub fn image(
         &mut self,
         (index, process): (usize, u32),
@@ -458,7 +456,7 @@ impl Slots {
     ) {
         let mut others = self.in_use();
         others.retain(|&other| other != index && self.process(other) == process);
-        // The exec may be told late: what began after it has its turn in the order of time.
+        // Records later than the exec are left for their turn: the IMAGE may be read late.
         let until = Bound { position: u64::MAX, tsc };
         let mut gone = Vec::new();
         for &other in &others {
@@ -468,7 +466,7 @@ impl Slots {
                 self.killed(other, tsc, out, news);
             }
         }
-        // Who has not said a word may have been made after the exec, unless its maker is gone.
+        // A thread without START may have been created after the exec, unless its creator is gone.
         others.retain(|&other| self.start(other).is_none());
         for other in others {
             if gone.contains(&self.shared(other).parent.load(Ordering::Relaxed)) {
@@ -477,7 +475,7 @@ impl Slots {
         }
     }
 
-    /// Reads a last time and hands over what is open in all slots. Gives the sums.
+    /// Reads a last time and closes all threads. Returns the totals.
     pub fn close(mut self, out: &mut Output) -> Counts {
         while out.policy.is_some() {
             self.round(out, &mut Vec::new());
@@ -486,7 +484,7 @@ impl Slots {
             }
         }
         for index in self.in_use() {
-            // Before the reading: what threads go on to do is not part of the recording.
+            // Taken before reading: later calls are not part of the recording.
             let counted = self.shared(index).calls.load(Ordering::Acquire);
             self.read(index, out, &mut Vec::new());
             if let Some(thread) = self.threads[index].take() {
@@ -518,7 +516,7 @@ impl Slots {
         self.free(index);
     }
 
-    /// Adds a thread to the sums, of which its agent had `counted` calls; gives the calls made.
+    /// Adds a thread to the totals, given its agent's count of calls. Returns the calls made.
     fn count(
         &mut self,
         index: usize,
@@ -529,16 +527,16 @@ impl Slots {
         let slot = self.shared(index);
         let live = slot.state.load(Ordering::Relaxed) != slot_state::ENDED;
         let open = thread.stream.has_open_call();
-        // A record that a kill cut off belongs to a call that the program did not see return: the
-        // call is in the trace as unfinished.
+        // A record cut off by a kill belongs to a call that had not returned: the call is in the
+        // trace as unfinished.
         thread.stream.close(out);
         let read = thread.stream.calls();
         let before = thread.read_before;
         let consumed = before.saturating_add(thread.reader.consumed());
-        // The slot's words may be anything: what cannot be is not believed, and is missing still.
+        // The slot's words may have been overwritten: impossible values are capped.
         let published_most = consumed.saturating_add(UNREAD_MAX);
         let counted = counted.min(read.saturating_add(published_most / CALL_BYTES_MIN));
-        // Agents count a call when it returns; one that did not is known from its ENTER.
+        // Agents count a call when it returns; an open one is known from its ENTER.
         let made = if open || live { counted.max(read) } else { counted };
         let sums = &mut self.counts;
         sums.calls_made = sums.calls_made.saturating_add(made);
@@ -552,13 +550,13 @@ impl Slots {
         sums.bytes_published = sums.bytes_published.saturating_add(published);
         sums.bytes_read = sums.bytes_read.saturating_add(consumed);
         let began = thread.stream.start().map_or(u64::MAX, |(_, start)| start.tsc);
-        // A tick is no longer than a nanosecond.
+        // TSC ticks are shorter than a nanosecond, so the age in ticks is a bound.
         let stalled = slot.stall_ns.load(Ordering::Relaxed).min(host::tsc().saturating_sub(began));
         sums.stall_ns = sums.stall_ns.saturating_add(stalled);
         made
     }
 
-    /// Gives a slot back, and the chunks that its thread held.
+    /// Frees a slot and the chunks that its thread held.
     fn free(&mut self, index: usize) {
         let (arena, slot) = (self.arena(index), self.shared(index));
         self.threads[index] = None;
@@ -596,17 +594,17 @@ impl Slots {
         ];
         words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-        // The bit first: who takes the slot once it is free sets it again.
+        // Clear the bit first: the next thread to reserve the free slot sets it again.
         self.bit(index).fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
         slot.state.store(slot_state::FREE, Ordering::Release);
     }
 
-    /// Whoever reserved this slot gave it back: no need to look at it any more.
+    /// Stops looking at a slot that was freed by the thread that had reserved it.
     fn forget(&mut self, index: usize) {
         self.threads[index] = None;
         let mask = 1 << (index % 64);
         self.bit(index).fetch_and(!mask, Ordering::AcqRel);
-        // Taken again in between, its new bit may be the one that was cleared.
+        // If it was reserved again in between, the bit that was cleared may be the new one.
         if self.shared(index).state.load(Ordering::Acquire) != slot_state::FREE {
             self.bit(index).fetch_or(mask, Ordering::AcqRel);
         }
@@ -630,13 +628,13 @@ impl Thread {
              program may have written over it; the thread is not recorded from here on"
         );
         let kind = EventKind::Gap { why: GapWhy::RecorderLost, detail: at, text };
-        // A thread has no events after its end.
+        // A thread has no events after its END.
         let stream = if self.stream.has_ended() { RECORDER } else { thread };
         out.event(stream, host::tsc(), kind);
     }
 }
 
-/// Calls `found` with each slot in use until that says true; says whether it did.
+/// Calls `found` with each slot in use until that returns true. Returns whether it did.
 pub(crate) fn each_in_use(arena: &Arena, mut found: impl FnMut(usize) -> bool) -> bool {
     for (at, word) in arena.control().slot_bits.iter().enumerate() {
         let mut bits = word.load(Ordering::Acquire);
@@ -650,11 +648,11 @@ pub(crate) fn each_in_use(arena: &Arena, mut found: impl FnMut(usize) -> bool) -
     false
 }
 
-/// Lets a thread go on that waits for room.
+/// Wakes the slot's thread if it waits for room.
 pub(crate) fn wake_if_waiting(slot: &Slot) {
-    // What was consumed must be visible before we look whether somebody waits for it.
+    // The consumed count must be visible before `waiting` is read.
     fence(Ordering::SeqCst);
-    // Taken back, so that it is woken once and not in every round: it may be stopped.
+    // Cleared so that a stopped thread is woken once, not in every round.
     if slot.consumed.waiting.load(Ordering::SeqCst) != 0
         && slot.consumed.waiting.swap(0, Ordering::SeqCst) != 0
     {

@@ -1,9 +1,8 @@
-//! What a process is at this moment, as /proc tells: read around an exec.
+//! Reads the state of a process from /proc around an exec.
 //!
-//! Nobody else can change the state of a process that shares it with nobody, between the
-//! announcement of its exec and the new program's first instruction, and the exec itself changes
-//! little. So it is read while the kernel executes the program, and what the exec may have changed
-//! while the process stands still.
+//! Between the announcement of an exec and the new program's first instruction, only the exec can
+//! change the state of a process that shares it with no other task, and it changes little. So most
+//! is read while the kernel executes the program, and the rest at the exec stop.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,14 +15,13 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use trace::event::{OpenFd, ProcessState};
 
-/// Limits that every kernel has.
+/// Number of limits that every kernel has.
 const LIMITS: u32 = 16;
-/// The kernel's name for comparing open files.
+/// `KCMP_FILE`: compares open files.
 const KCMP_FILE: libc::c_long = 0;
 
-/// Reads what /proc knows about a process that stands still at the beginning of a program. What
-/// may not be read (another user's descriptors, say) stays empty; the error is for a process that
-/// is gone.
+/// Reads the state of a process that is stopped at the beginning of a program. What may not be read
+/// (another user's descriptors, say) stays empty. Fails if the process is gone.
 pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
     let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
     let (mut state, _, dir) = read(pid, process, &mut scratch)?;
@@ -35,9 +33,9 @@ pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
     Ok(state)
 }
 
-/// The state but for its program's file and descriptors, how many threads the process has, and where
-/// /proc has it. Every name that is looked up below /proc/PID costs the process's parent time when it
-/// waits for its end, so there are few.
+/// Reads the state without executable and descriptors. Also returns the number of threads and the
+/// process's directory in /proc. Every name looked up below /proc/PID costs the parent time when it
+/// waits for the process, so there are few.
 fn read(pid: u32, process: u32, scratch: &mut Scratch) -> io::Result<(ProcessState, u64, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = open(format!("/proc/{pid}"), flags, Mode::empty())?;
@@ -49,20 +47,19 @@ fn read(pid: u32, process: u32, scratch: &mut Scratch) -> io::Result<(ProcessSta
     Ok((state, threads, dir))
 }
 
-/// The state of a process that was about to execute a program, but for its standard streams: the
-/// kernel compares no descriptors of a process that executes a program until it has done so, which may
-/// be never.
+/// The state of a process that was about to execute a program, without its standard streams: kcmp
+/// on a process blocks while it executes a program, which may be for ever.
 pub struct Before {
     state: ProcessState,
-    /// Where /proc has it.
+    /// Its directory in /proc.
     dir: OwnedFd,
 }
 
-/// The standard streams have the numbers below this one.
+/// Number of standard streams.
 const STREAMS: i32 = 3;
 
 impl Before {
-    /// Reads it. `None`: another thread of it could change it, or it is gone.
+    /// Reads the state. `None` if other threads could change it, or the process is gone.
     pub fn read(pid: u32, process: u32) -> Option<Before> {
         let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
         let (mut state, threads, dir) = read(pid, process, &mut scratch).ok()?;
@@ -72,9 +69,9 @@ impl Before {
         (threads == 1).then_some(Before { state, dir })
     }
 
-    /// The state now that it stands at the beginning of that program, with these ids of users and
-    /// groups and these blocked signals. `None` when that is not all that has changed: the kernel
-    /// tells the number of descriptors (since Linux 6.2), and binfmt_misc opens one.
+    /// Returns the state after the exec, given the new user and group ids and blocked signals.
+    /// `None` if more has changed, or if that cannot be seen: the number of descriptors (readable
+    /// since Linux 6.2) must match, as binfmt_misc opens one.
     pub fn after(self, uids: [u32; 4], gids: [u32; 4], blocked: u64) -> Option<ProcessState> {
         let Before { mut state, dir } = self;
         let mut scratch = Scratch { bytes: Vec::new() };
@@ -90,16 +87,16 @@ impl Before {
     }
 }
 
-/// Files that we were given open and that no path leads to, as outside of a changed root: the names
-/// that /proc has for them, which may be those of other files here.
+/// Names of inherited open files that no path leads to, as outside of a changed root. Those names
+/// may belong to other files here.
 #[derive(Debug, Default)]
 pub struct Outside(Vec<Vec<u8>>);
 
-/// What stands before the name of such a file, as the kernel has it for directories.
+/// Prefix for the names of such files, as the kernel has it for directories.
 const UNREACHABLE: &[u8] = b"(unreachable)";
 
 impl Outside {
-    /// Looks at our own descriptors, before the recorded program has any.
+    /// Looks at our own descriptors, before the recorded program exists.
     pub fn look() -> Outside {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(links) = open("/proc/self/fd", flags, Mode::empty()) else {
@@ -131,7 +128,7 @@ impl Outside {
     }
 }
 
-/// Whether nothing is at a path, or another file.
+/// Whether the path leads to nothing or to another file.
 fn leads_elsewhere(path: &[u8], inode: (u64, u64)) -> bool {
     match stat(path) {
         Ok(found) => (found.st_dev, found.st_ino) != inode,
@@ -139,19 +136,19 @@ fn leads_elsewhere(path: &[u8], inode: (u64, u64)) -> bool {
     }
 }
 
-/// A buffer that serves one file after the other.
+/// A buffer reused from file to file.
 struct Scratch {
     bytes: Vec<u8>,
 }
 
 impl Scratch {
-    /// The content of a small file.
+    /// Reads a small file.
     fn file(&mut self, dir: BorrowedFd<'_>, name: impl Arg) -> Result<&[u8], Errno> {
         let file = openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         self.bytes.clear();
         loop {
             self.bytes.reserve(4 << 10);
-            // /proc gives a small file in one go; the next read then says 0.
+            // /proc returns a small file in one read, so a short read is the end.
             let room = self.bytes.capacity() - self.bytes.len();
             let read = rustix::io::read(&file, rustix::buffer::spare_capacity(&mut self.bytes))?;
             if read < room {
@@ -160,14 +157,14 @@ impl Scratch {
         }
     }
 
-    /// Where a symbolic link points; empty when it may not be read.
+    /// The target of a symbolic link; empty if it may not be read.
     fn link(&mut self, dir: BorrowedFd<'_>, name: impl Arg) -> Vec<u8> {
         let mut target = [MaybeUninit::uninit(); 4 << 10];
         readlinkat_raw(dir, name, &mut target).map_or(Vec::new(), |(bytes, _)| bytes.to_vec())
     }
 }
 
-/// Gives the number of threads.
+/// Fills the state from /proc/PID/status; returns the number of threads.
 fn parse_status(status: &[u8], state: &mut ProcessState) -> u64 {
     let mut threads = 0;
     for line in status.split(|&b| b == b'\n') {
@@ -185,7 +182,7 @@ fn parse_status(status: &[u8], state: &mut ProcessState) -> u64 {
             b"SigBlk" => state.sig_blocked = u64::from_str_radix(value, 16).unwrap_or(0),
             b"SigIgn" => {
                 state.sig_ignored = u64::from_str_radix(value, 16).unwrap_or(0);
-                // The rest of the file is of no interest.
+                // The remaining lines are not needed.
                 break;
             }
             b"Threads" => threads = value.parse().unwrap_or(0),
@@ -203,29 +200,29 @@ fn four(value: &str) -> [u32; 4] {
     ids
 }
 
-/// A soft and a hard limit.
+/// The soft and hard limit of a resource.
 fn limit(pid: u32, resource: u32) -> Option<(u64, u64)> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel fills the struct.
+    // SAFETY: `limit` is a valid rlimit64, which the kernel fills.
     let done = unsafe {
         libc::prlimit64(pid.cast_signed(), resource, std::ptr::null(), &raw mut limit) == 0
     };
     done.then_some((limit.rlim_cur, limit.rlim_max))
 }
 
-/// How many descriptors a process has, where the kernel tells: since Linux 6.2.
+/// Number of descriptors of a process, if the kernel tells it (since Linux 6.2).
 fn count_of_descriptors(process: BorrowedFd<'_>) -> Option<usize> {
     let size = statat(process, "fd", AtFlags::empty()).ok()?.st_size;
     usize::try_from(size).ok().filter(|&count| count != 0)
 }
 
-/// The standard streams of a process that stands still: at ours, where it has inherited them.
+/// The standard streams of a stopped process. Inherited ones are read from our own descriptors.
 fn standard_streams(pid: u32, process: BorrowedFd<'_>, scratch: &mut Scratch) -> Vec<OpenFd> {
     let stream = |fd| inherited(pid, fd, scratch).or_else(|| descriptor(process, fd, scratch));
     (0..STREAMS).filter_map(stream).collect()
 }
 
-/// Adds all other descriptors of a process from this number on.
+/// Adds the process's descriptors from `first` on, except those present.
 fn add_descriptors(
     fds: &mut Vec<OpenFd>,
     first: i32,
@@ -246,7 +243,7 @@ fn add_descriptors(
     fds.sort_unstable_by_key(|open| open.fd);
 }
 
-/// A descriptor as /proc shows it; `None`: it is not open.
+/// A descriptor as /proc shows it; `None` if it is not open.
 fn descriptor(process: BorrowedFd<'_>, fd: i32, scratch: &mut Scratch) -> Option<OpenFd> {
     let target = scratch.link(process, format!("fd/{fd}"));
     let info = scratch.file(process, format!("fdinfo/{fd}"));
@@ -257,17 +254,17 @@ fn descriptor(process: BorrowedFd<'_>, fd: i32, scratch: &mut Scratch) -> Option
     Some(OpenFd { fd, target, offset, flags })
 }
 
-/// A descriptor of the process that is the same open file as ours with that number, read at ours:
-/// so are the standard streams that it has inherited.
+/// Reads a descriptor from our own one of the same number, if both are the same open file: as
+/// inherited standard streams are.
 fn inherited(pid: u32, fd: i32, scratch: &mut Scratch) -> Option<OpenFd> {
     let own = OwnStreams::get();
-    // SAFETY: plain call.
+    // SAFETY: kcmp takes numbers only.
     let same = unsafe { libc::syscall(libc::SYS_kcmp, pid, own.pid, KCMP_FILE, fd, fd) == 0 };
     if !same {
         return None;
     }
     if let Some(target) = own.endless.get(fd as usize).and_then(Option::as_ref) {
-        // SAFETY: plain call.
+        // SAFETY: fcntl with F_GETFL takes numbers only.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
         return (flags >= 0).then(|| OpenFd {
             fd,
@@ -277,16 +274,16 @@ fn inherited(pid: u32, fd: i32, scratch: &mut Scratch) -> Option<OpenFd> {
         });
     }
     let target = scratch.link(CWD, format!("/proc/self/fd/{fd}"));
-    // Whoever reads from the file holds its offset, for as long as that takes: lseek would wait.
+    // Not lseek: it would wait for a process that is reading from the file.
     let info = scratch.file(CWD, format!("/proc/self/fdinfo/{fd}"));
     let (offset, flags) = info.map_or((0, 0), parse_fdinfo);
     Some(OpenFd { fd, target, offset, flags })
 }
 
-/// What our own standard streams are: they stay that.
+/// Our own standard streams, which do not change.
 struct OwnStreams {
     pid: u32,
-    /// The names of those that are always called so and never have an offset.
+    /// Names of pipes, sockets and /dev/null: their name is constant, and they have no offset.
     endless: [Option<Vec<u8>>; STREAMS as usize],
 }
 
@@ -305,7 +302,7 @@ impl OwnStreams {
     }
 }
 
-/// Offset and flags.
+/// Returns offset and flags.
 fn parse_fdinfo(info: &[u8]) -> (u64, u32) {
     let (mut offset, mut flags) = (0, 0);
     for line in info.split(|&b| b == b'\n').take(2) {
@@ -393,7 +390,7 @@ mod tests {
         let now = read_state(child.id(), 1).unwrap();
         let after = |before: Before| before.after(now.uids, now.gids, now.sig_blocked);
         assert_eq!(after(plain).as_ref(), Some(&now));
-        // Descriptors that an exec closes are left out, any that came from elsewhere noticed.
+        // Descriptors that an exec closes are left out; extra ones are detected.
         assert_eq!(after(closing).as_ref(), Some(&now));
         assert_eq!(after(missing), None);
         child.kill().unwrap();

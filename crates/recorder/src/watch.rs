@@ -1,4 +1,4 @@
-//! Notices that processes die, and learns how: a thread that sleeps on their pidfds.
+//! A thread that waits on the pidfds of processes, and reports their deaths and statuses.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,33 +15,33 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::host;
 use crate::mailbox::{Mailbox, Message};
 
-/// The key of the descriptor that ends the thread; process numbers are smaller.
+/// The epoll key of the descriptor that ends the thread; process numbers are smaller.
 const STOP: u64 = u64::MAX;
 
-/// A recorded process as the kernel knows it.
+/// A recorded process and its handle.
 pub(crate) struct Watched {
     /// Its number in the recording.
     pub process: u32,
     /// Its id in our namespace.
     pub pid: u32,
-    /// What tells of its death.
+    /// How its death is noticed.
     pub handle: ProcessHandle,
 }
 
 /// How a process's death is noticed.
 pub(crate) enum ProcessHandle {
-    /// By this descriptor.
+    /// By its pidfd.
     Pidfd(OwnedFd),
-    /// There is no such process any more.
+    /// The process is gone.
     Gone,
-    /// It could not be found yet.
+    /// It was not found yet.
     Unfound,
-    /// By looking from time to time: descriptors are short, or the kernel has no pidfds.
+    /// By polling: descriptors are short, or the kernel has no pidfds.
     Poll,
 }
 
 impl Watched {
-    /// Gets hold of a process that is ours.
+    /// Opens the pidfd of a process of the recording.
     pub fn open(process: u32, pid: u32) -> Watched {
         let handle = match i32::try_from(pid).ok().and_then(Pid::from_raw) {
             None => ProcessHandle::Gone,
@@ -60,7 +60,7 @@ struct Entry {
     pidfd: OwnedFd,
 }
 
-/// The watching thread, seen from outside.
+/// The handle of the watching thread.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -85,11 +85,11 @@ impl Watch {
         Ok(Watch { shared, thread: Some(thread) })
     }
 
-    /// Watches a process: its death will be in the mailbox.
+    /// Watches a process: its death will be reported to the mailbox.
     pub fn add(&self, process: u32, pid: u32, pidfd: OwnedFd) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         let key = epoll::EventData::new_u64(process.into());
-        // The entry must be there before the event is.
+        // The entry must exist before the event arrives.
         let mut entries = self.shared.lock();
         epoll::add(&self.shared.epoll, &pidfd, key, flags)?;
         entries.insert(process, Entry { pid, pidfd });
@@ -99,7 +99,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // An eventfd's counter of 0 takes this without blocking.
+        // Does not block: the eventfd's counter is 0.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -137,7 +137,7 @@ impl Shared {
         let Some(entry) = entries.get(&process) else { return };
         let status = if reaped { None } else { zombie_status(entry.pid, &entry.pidfd) };
         let status = status.or_else(|| reaped_status(&entry.pidfd));
-        // Only the hang-up that comes with its parent's wait can tell more.
+        // More is only known when its parent has waited for it, which the pidfd shows as a hang-up.
         let hang_up = (epoll::EventData::new_u64(process.into()), epoll::EventFlags::ONESHOT);
         let more = status.is_none()
             && !reaped
@@ -150,13 +150,13 @@ impl Shared {
     }
 }
 
-/// The wait status of a process that nobody has waited for yet.
+/// The wait status of a zombie.
 fn zombie_status(pid: u32, pidfd: &OwnedFd) -> Option<i32> {
     let stat = status::contents(&format!("/proc/{pid}/stat")).ok()?;
     let status = status::zombie_exit_code(&stat)?;
-    // That was about this process, if it has its id still.
+    // The status is that of this process if it still has its id.
     let owner = owner(pidfd, pid.cast_signed())?;
-    // Who may not look is shown 0.
+    // Without permission the kernel shows 0 instead.
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let ours = owner.uids[..3].iter().all(|&id| id == uid.as_raw())
         && owner.gids[..3].iter().all(|&id| id == gid.as_raw());
@@ -216,7 +216,7 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(zombie_status(child.id(), &pidfd), None);
-        // Linux 6.15 and later remember; none may make something up.
+        // Linux 6.15 and later keep the status; older ones must not invent one.
         assert!(matches!(reaped_status(&pidfd), None | Some(0x300)));
         assert!(matches!(Watched::open(1, child.id()).handle, ProcessHandle::Gone));
         assert_eq!(began(), None);

@@ -1,8 +1,8 @@
-//! Telling agents that the recorder is gone, however it ends: the kernel marks a word of each arena.
+//! Tells agents that the recorder is gone, however it ended: the kernel marks a word of each arena.
 //!
-//! The kernel does that when a thread ends, for futexes that the thread has named. It follows a list of
-//! them, and gives up where that leads nowhere. So no list goes through memory that programs can write,
-//! nor do they see where anything of ours lies: every word has a thread, which names that word alone.
+//! When a thread ends, the kernel marks its robust futexes, following a linked list until a bad
+//! address. So no list goes through memory that programs can write, where it would also show
+//! addresses of ours: every word has its own thread, which names that word alone.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,26 +11,26 @@ use std::sync::mpsc::sync_channel;
 /// The kernel's `struct robust_list_head`.
 #[repr(C)]
 struct Head {
-    /// An empty list leads back to itself.
+    /// An empty list points to itself.
     list: *const Head,
     offset: i64,
-    /// A futex that is just being taken or released, and in no list.
+    /// A futex that is being taken or released. The kernel marks it although it is not in the list.
     pending: *const u32,
 }
 
-/// From now on the kernel sets [`ring::FUTEX_OWNER_DIED`] in this word when our process ends.
+/// Makes the kernel set [`ring::FUTEX_OWNER_DIED`] in this word when this process ends.
 pub fn mark_at_end(word: &'static AtomicU32) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
     let hold = move || {
         let mut head = Head { list: std::ptr::null(), offset: 0, pending: word.as_ptr() };
         head.list = &raw const head;
-        // SAFETY: names a struct that is there until this thread's end, as the word is.
+        // SAFETY: `head` and `word` live until this thread ends, since it never returns from here.
         let named = unsafe {
             let (head, len) = (&raw const head, size_of::<Head>());
             libc::syscall(libc::SYS_set_robust_list, head, len) == 0
         };
         let held = if named {
-            // SAFETY: plain call.
+            // SAFETY: gettid takes no arguments and cannot fail.
             word.store(unsafe { libc::gettid() }.cast_unsigned(), Ordering::SeqCst);
             Ok(())
         } else {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn whatever_is_written_over_one_arena_the_others_are_marked() {
         const WORDS: usize = 1024;
-        // SAFETY: memory that a child shares; the child makes threads and waits to be killed.
+        // SAFETY: the mapping is as long as the slice; the child starts threads and is then killed.
         unsafe {
             let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
             let flags = flags | libc::MAP_ANONYMOUS;
@@ -76,7 +76,7 @@ mod tests {
                 std::thread::yield_now();
             }
             assert_eq!(words[1].load(Ordering::SeqCst), 1);
-            // Nothing but the word itself is there to be seen.
+            // The shared memory shows nothing but the word itself.
             let others = (0..3 * WORDS).filter(|n| n % WORDS != 0 && *n != 1);
             assert!(others.into_iter().all(|n| words[n].load(Ordering::SeqCst) == 0));
             for word in &words[WORDS..2 * WORDS] {

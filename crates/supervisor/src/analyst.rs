@@ -1,6 +1,6 @@
-//! The thread that analyses executable files: nobody waits for it.
+//! The thread that analyses executable files; no other thread waits for it.
 //!
-//! Whoever serves a file system may never answer: files are opened and read by threads of their own.
+//! A file system's server may never answer, so files are opened and read by further threads.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use ring::Catalog;
 
 use crate::{Error, mappings, modules, signals};
 
-/// Places that wait; more are asked for again.
+/// Maximum number of queued addresses; others are requested again.
 const WAITING_MAX: usize = 64;
-/// Files that are remembered as analysed; then all are forgotten.
+/// Number of analysed files remembered; beyond it all are forgotten.
 const KNOWN_MAX: usize = 4 * ring::MODULES_MAX;
-/// How long it may take to open a file, and to read it.
+/// Time limits for opening a file and for reading it.
 const OPEN_WAIT: Duration = Duration::from_secs(2);
 const READ_WAIT: Duration = Duration::from_secs(20);
 
 enum Work {
-    /// At the file whose text a thread has at an address.
+    /// Analyse the file whose text a thread has at an address.
     LookAt(i32, u64),
-    /// Keep this catalog as well.
+    /// Fill this catalog as well.
     Mirror(Catalog),
 }
 
-/// Tells the thread what to do.
+/// Sends work to the analysing thread.
 pub struct Analyst {
     work: Sender<Work>,
     waiting: Arc<AtomicUsize>,
@@ -60,14 +60,14 @@ impl Analyst {
         Ok(Analyst { work, waiting })
     }
 
-    /// Another catalog that is to know the same. Where nobody works any more it stays empty.
+    /// Adds a catalog that is to have the same content. It stays empty if the thread has ended.
     pub fn mirror(&self, catalog: Catalog) {
         let _ = self.work.send(Work::Mirror(catalog));
     }
 
-    /// The file whose text a thread has at an address is one whose sites are to be known.
+    /// Requests the analysis of the file whose text a thread has at an address.
     pub fn look_at(&self, tid: i32, site: u64) {
-        // With too many waiting this one is asked for again.
+        // If too many are queued, the agent will ask again.
         if self.waiting.load(Ordering::Relaxed) < WAITING_MAX {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = self.work.send(Work::LookAt(tid, site));
@@ -82,7 +82,7 @@ fn look_at(
     catalogs: &[Catalog],
     patience: &Patience,
 ) {
-    // Opened twice: neither the file nor its end must come to this thread.
+    // Each thread opens the file itself: opening or closing it here could block this thread.
     let find = move || mappings::key_of(&mappings::open_at(tid, site)?);
     let Some(key) = patience.within(OPEN_WAIT, find).flatten() else { return };
     if known.len() >= KNOWN_MAX {
@@ -96,11 +96,11 @@ fn look_at(
         (mappings::key_of(&file)? == key).then(|| modules::read(&file, key).unwrap_or_default())
     };
     match patience.within(READ_WAIT, read) {
-        // Its process has ended meanwhile: the next one asks again.
+        // The process has ended meanwhile: the next one asks again.
         Some(None) => {
             known.remove(&key);
         }
-        // What cannot be read is known to have no sites, and nobody asks again.
+        // An unreadable file is added without sites, so that agents do not ask again.
         bytes => modules::add(catalogs, key, &bytes.flatten().unwrap_or_default()),
     }
 }

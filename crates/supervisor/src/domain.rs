@@ -1,8 +1,8 @@
-//! Who shares an arena: programs of one user, who could read each other's memory anyway.
+//! Arenas and their users: only programs of one user, who can read each other's memory, share one.
 //!
-//! What is in an arena can be read and written by all that have it mapped, so programs of another
-//! user get another one. A thread belongs where its user ids tell; while one of them is root's it
-//! can become root, and belongs to root.
+//! All programs that map an arena can read and write it, so programs of another user get another
+//! one. A thread belongs to the arena of its user ids. If one of them is root's, it can become root
+//! and belongs to root.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,12 +16,12 @@ use ring::{ARENAS_MAX, Arena};
 use crate::segment::Segment;
 use crate::{Error, alive, memory_file};
 
-/// The users that a program can be.
+/// The user ids that a program can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Users([u32; 3]);
 
 impl Users {
-    /// Those of a thread; `None` where ids do not tell them apart.
+    /// The ids of a thread; `None` if one of them is unknown in this user namespace.
     pub fn of(credentials: &Credentials) -> Option<Users> {
         let [real, effective, saved, _] = credentials.uids;
         let mut ids = [real, effective, saved];
@@ -37,19 +37,19 @@ impl Users {
         }))
     }
 
-    /// One of them: root, if one is.
+    /// One of the ids: root's, if it is among them.
     pub fn least(&self) -> u32 {
         self.0[0]
     }
 
-    /// The only one.
+    /// The id, if all are the same.
     fn single(&self) -> Option<u32> {
         let Users([first, .., last]) = *self;
         (first == last).then_some(first)
     }
 }
 
-/// What the kernel shows for users that are unknown in our user namespace.
+/// The id that the kernel shows for users unknown in this user namespace.
 const OVERFLOW_UID: u32 = 65534;
 
 fn is_mapped(uid: u32) -> bool {
@@ -67,21 +67,21 @@ fn is_mapped(uid: u32) -> bool {
 
 /// How programs get an arena.
 pub enum Way {
-    /// They attach it by its id. Its users could do that without being recorded, so it holds only
-    /// what is theirs.
+    /// They attach it by its id. Unrecorded programs of the user could do that too, so it holds
+    /// only data of that user.
     Segment(Segment),
-    /// They are sent it.
+    /// Its file is sent to them.
     Message { file: File, inode: u64 },
 }
 
-/// An arena and those who may have it.
+/// An arena and the users whose programs have it.
 pub struct Domain {
     pub users: Users,
     pub arena: Arena,
     pub way: Way,
-    /// For what its programs can have take for ever. Who does that must not use up what others need.
+    /// Threads for work that this domain's programs can block for ever; each domain has its own.
     pub patience: Patience,
-    /// The same for images whose files somebody else has to answer for.
+    /// Threads for images on file systems that need a server's answer.
     pub servants: Patience,
 }
 
@@ -106,12 +106,12 @@ impl Domain {
         let at = memory_file::map(&file, 0, len)?;
         memory_file::seal(&file, memory_file::Seal::Length)?;
         let inode = file.metadata()?.ino();
-        // SAFETY: zeroed, long enough, and never unmapped.
+        // SAFETY: the mapping is zeroed, long enough, and never unmapped.
         let arena = unsafe { Arena::at(at, pool_chunks) };
         Ok(Domain::new(users, arena, Way::Message { file, inode }))
     }
 
-    /// What the arena is in the memory maps of processes.
+    /// How the arena appears in the memory maps of processes.
     pub fn mapped(&self) -> Mapped {
         match &self.way {
             Way::Segment(segment) => Mapped { name: "/SYSV", inode: segment.id as u64 },
@@ -120,26 +120,26 @@ impl Domain {
     }
 }
 
-/// All of a recording, in the order in which they turned up.
+/// All domains of a recording, in the order of their creation.
 pub struct Domains {
     list: Vec<Domain>,
     pool_chunks: usize,
     reach: Reach,
 }
 
-/// The IPC namespace that the segments are in, as /proc names it.
+/// The IPC namespace of the segments, as /proc names it.
 #[derive(Clone)]
 pub struct Reach(Option<PathBuf>);
 
 impl Reach {
-    /// Whether a thread's IPC namespace is that one.
+    /// Whether a thread is in that IPC namespace.
     pub fn includes(&self, tid: i32) -> bool {
         ipc_namespace(&tid.to_string()) == self.0
     }
 }
 
 impl Domains {
-    /// With one for us, whose pool has room for that many bytes.
+    /// Creates the first domain, for our own user, with a pool of that many bytes.
     pub fn new(own: &Credentials, pool_bytes: usize) -> Result<Domains, Error> {
         let pool_chunks = (pool_bytes / ring::POOL_BYTES).clamp(1, ring::POOL_MAX);
         let users = Users::of(own).unwrap_or(Users([OVERFLOW_UID; 3]));
@@ -149,12 +149,12 @@ impl Domains {
         Ok(Domains { list: vec![first], pool_chunks, reach: Reach(ipc_namespace("self")) })
     }
 
-    /// All of them.
+    /// All domains.
     pub fn iter(&self) -> std::slice::Iter<'_, Domain> {
         self.list.iter()
     }
 
-    /// One that there is.
+    /// The domain with this number.
     pub fn get(&self, number: usize) -> &Domain {
         &self.list[number]
     }
@@ -163,17 +163,17 @@ impl Domains {
         &self.list[0]
     }
 
-    /// From where the segments can be attached.
+    /// The IPC namespace in which segments can be attached.
     pub fn reach(&self) -> Reach {
         self.reach.clone()
     }
 
-    /// Whether that can be done by a process that stands still.
+    /// Whether a stopped process can attach the segments.
     pub fn are_within_reach_of(&self, pid: i32) -> bool {
         self.reach.includes(pid)
     }
 
-    /// Where a thread with these ids belongs, which is now in that domain; made if need be.
+    /// The number of the domain for a thread with these ids, now in `now_in`. Creates it if needed.
     pub fn of_thread(
         &mut self,
         ids: &Credentials,
@@ -188,7 +188,7 @@ impl Domains {
             domain.users == users && matches!(domain.way, Way::Segment(_)) == by_segment
         };
         let now = self.get(now_in);
-        // A message reaches everywhere.
+        // A message reaches every IPC namespace.
         if fits(now) || now.users == users && matches!(now.way, Way::Message { .. }) {
             return Ok(now_in);
         }
@@ -219,7 +219,7 @@ fn ipc_namespace(of: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{of}/ns/ipc")).ok()
 }
 
-/// Makes an arena of zeros one that agents can use.
+/// Initialises an arena of zeros for agents.
 fn prepare(domain: &Domain, number: usize) -> io::Result<()> {
     let arena = &domain.arena;
     let control = arena.control();

@@ -1,29 +1,29 @@
-//! What a thread of its own does for a program, while the supervisor goes on: whatever a program has a
-//! hand in may take for ever.
+//! Work for a program on another thread, while the supervisor continues: whatever depends on a
+//! program may block for ever.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How long it may take, and how long it may wait until others of its users are done. Only the program
-/// waits for it.
+/// Time limit, including the time until other work for its users is done. Only the program waits
+/// for it.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Something to be done.
+/// A piece of work and its result.
 pub struct Errand<T> {
     since: Instant,
     result: Option<Receiver<T>>,
 }
 
-/// It has not come to an end in time.
+/// The work did not end in time.
 pub struct TookTooLong;
 
 impl<T> Errand<T> {
-    /// It was not begun yet.
+    /// Returns work that has not begun.
     pub fn new() -> Errand<T> {
         Errand { since: Instant::now(), result: None }
     }
 
-    /// Begins it, if that was not done and can be done now. `None`: it goes on.
+    /// Begins the work unless it has begun. Returns its result; `None` while it runs or waits.
     pub fn look(
         &mut self,
         begin: impl FnOnce() -> Option<Receiver<T>>,

@@ -1,19 +1,19 @@
-//! Which processes the programs of an arena may name as theirs: those that got their number there, and
-//! those that moved there later. Else they could speak for programs of other users.
+//! Which process numbers the programs of an arena may use: those given out there, and those of
+//! processes that moved there later. Otherwise they could act for programs of other users.
 
 use std::collections::HashMap;
 
 use kin::status;
 
-/// Processes by arena and number, with their ids.
+/// Ids of the moved processes, by arena and number.
 #[derive(Default)]
 pub(crate) struct Guests(HashMap<(usize, u32), i32>);
 
-/// More of them are looked through for those that live.
+/// Number of guests from which those that have ended are removed.
 const GUESTS_MAX: usize = 64 << 10;
 
 impl Guests {
-    /// A thread of this process moves there.
+    /// Allows a process of which a thread moves to the arena.
     pub fn admit(&mut self, arena: usize, process: u32, pid: i32) {
         if self.0.len() >= GUESTS_MAX {
             self.0.retain(|_, pid| status::read(*pid).is_some_and(|status| !status.dead));
@@ -21,7 +21,7 @@ impl Guests {
         self.0.insert((arena, process), pid);
     }
 
-    /// Whether programs there may name this process.
+    /// Whether the arena's programs may use this process number.
     pub fn may_name(&self, arena: usize, process: u32) -> bool {
         ring::numbers(arena).contains(&process) || self.0.contains_key(&(arena, process))
     }

@@ -6,22 +6,22 @@ use crate::Error;
 
 /// The agent, ready to be placed.
 pub struct Image {
-    /// Text and constants, as all processes share them.
+    /// Text and constants, which all processes share.
     pub bytes: Vec<u8>,
-    /// Length with the private memory that follows.
+    /// Length including the private memory that follows.
     pub total_len: usize,
     /// Offset of the first instruction.
     pub start: u64,
     /// Offset of an instruction that makes a system call.
     pub call: u64,
-    /// The bootstrap's stages.
+    /// First stage of the bootstrap.
     pub stage1: Vec<u8>,
-    /// See `stage1`.
+    /// Second stage of the bootstrap.
     pub stage2: Vec<u8>,
 }
 
 impl Image {
-    /// One without an agent in it.
+    /// Returns an image without an agent in it.
     #[cfg(test)]
     pub fn for_tests(len: usize) -> Image {
         let (stage1, stage2) = (Vec::new(), Vec::new());
@@ -44,7 +44,7 @@ impl Image {
         for segment in file.segments() {
             let data = segment.data().map_err(|error| Error::Image(error.to_string()))?;
             let at = segment.address() as usize;
-            // What lies beyond is private memory, which starts as zeros.
+            // The rest is private memory, which starts as zeros.
             let shared = data.len().min(image_len.saturating_sub(at));
             if data[shared..].iter().any(|&byte| byte != 0) {
                 return Err(wrong("it has initialised private data"));

@@ -1,4 +1,4 @@
-//! Starts the program, held until we have attached.
+//! Starts the program, held until the supervisor has attached.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -14,51 +14,51 @@ pub enum LaunchError {
     /// The program could not be executed.
     #[error("cannot run {}: {source}", shown(program))]
     Program {
-        /// What was to be run.
+        /// Name of the program.
         program: OsString,
-        /// What the system said.
+        /// Error of execve.
         source: io::Error,
     },
-    /// The program is there, but not what it needs.
+    /// The program exists, but its interpreter cannot be executed.
     #[error("cannot run {}: its interpreter {}: {source}", shown(program), interpreter.display())]
     Interpreter {
-        /// What was to be run.
+        /// Name of the program.
         program: OsString,
-        /// What is named in its first line, or in its header.
+        /// The interpreter from its first line or ELF header.
         interpreter: PathBuf,
-        /// What the system says of that.
+        /// Error for the interpreter.
         source: io::Error,
     },
-    /// It was killed before it was a program.
+    /// It was killed before its exec.
     #[error("{} was killed before it began, by signal {}", shown(program), libc::WTERMSIG(*status))]
     Killed {
-        /// What was to be run.
+        /// Name of the program.
         program: OsString,
-        /// How it ended.
+        /// Its wait status.
         status: i32,
     },
-    /// Something of ours.
+    /// The recorder could not start it.
     #[error(transparent)]
     Ours(#[from] Error),
 }
 
-/// A name for people, who would not see an empty one.
+/// Quotes an empty name for messages.
 fn shown(name: &OsStr) -> String {
     if name.is_empty() { "''".to_string() } else { name.display().to_string() }
 }
 
-/// What is to be run.
+/// The program to run.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
-    /// Its path, or its name below one of the directories in PATH.
+    /// Its path, or its name in one of the directories in PATH.
     pub name: &'a OsStr,
     /// Its arguments.
     pub args: &'a [OsString],
-    /// Its standard output is to be our standard error, because ours is needed for something else.
+    /// Makes its standard output our standard error, because ours is used for the trace.
     pub stdout_to_stderr: bool,
 }
 
-/// A child that waits to be told to execute its program.
+/// A child that waits before it executes its program.
 pub struct Held {
     /// Its process id.
     pub pid: i32,
@@ -68,7 +68,7 @@ pub struct Held {
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     let mut ends = [0; 2];
-    // SAFETY: makes two descriptors, which become ours.
+    // SAFETY: `ends` has room for both descriptors, which nothing else owns.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(Error::last("creating a pipe"));
@@ -77,7 +77,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     }
 }
 
-/// Everything that the child needs, made before the fork: it may not allocate.
+/// Everything that the child needs, prepared before the fork: it must not allocate.
 struct Plan {
     candidates: Vec<CString>,
     argv: Vec<*const libc::c_char>,
@@ -108,9 +108,9 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
     let plan = plan(program.name, program.args)?;
     let (wait, go) = pipe()?;
     let (failure, report) = pipe()?;
-    // Until it is itself, the child has our handlers.
+    // Until its exec the child has our signal handlers.
     let before = signals::block_all();
-    // SAFETY: the child makes system calls only.
+    // SAFETY: the child makes system calls only, so no lock held by another thread matters.
     match unsafe { libc::fork() } {
         -1 => {
             let error = Error::last(
@@ -126,7 +126,7 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
                 if program.stdout_to_stderr && libc::dup2(2, 1) < 0 {
                     libc::close(1);
                 }
-                // Ours alone is to keep the pipe open: if we die now, the child ends as well.
+                // Only the parent holds this end: if it dies, the child's read fails, and it exits.
                 libc::close(go.as_raw_fd());
                 let mut byte = 0u8;
                 if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
@@ -143,11 +143,11 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
     }
 }
 
-/// What we got from who started us, noted before the runtime changes it.
+/// State inherited from our parent, saved before the Rust runtime changes it.
 struct Inherited {
     /// Signals that are ignored, as a bit mask.
     ignored: u64,
-    /// Of the standard streams, which the runtime opens then.
+    /// Which standard streams were closed; the runtime opens those.
     closed: [bool; 3],
     mask: libc::sigset_t,
 }
@@ -170,7 +170,7 @@ extern "C" fn note_inherited() {
 #[unsafe(link_section = ".init_array")]
 static NOTE_INHERITED: extern "C" fn() = note_inherited;
 
-/// Puts back what the Rust runtime and we changed for ourselves. In the child after fork.
+/// Restores what the Rust runtime and the supervisor have changed. Called in the child after fork.
 fn restore_inherited() {
     // SAFETY: `INHERITED` is written before main only.
     unsafe {
@@ -208,21 +208,21 @@ impl Held {
     /// Lets the child execute its program.
     pub fn go(&self) {
         let byte = 1u8;
-        // SAFETY: writes a byte to our pipe.
+        // SAFETY: writes one byte of a local to a pipe that `self` owns.
         unsafe { libc::write(self.go.as_raw_fd(), (&raw const byte).cast(), 1) };
     }
 
-    /// After the child has ended without an exec, with that wait status: why.
+    /// Returns why a child with that wait status has ended without an exec.
     pub fn failure(&self, program: &OsStr, status: i32) -> LaunchError {
         if libc::WIFSIGNALED(status) {
             return LaunchError::Killed { program: program.to_owned(), status };
         }
         let mut error = 0i32;
-        // SAFETY: reads into a number; the writing end is closed by now.
+        // SAFETY: reads four bytes into a local; the writing end is closed, so it does not block.
         let n = unsafe { libc::read(self.failure.as_raw_fd(), (&raw mut error).cast(), 4) };
         let error = if n == 4 { error } else { libc::ENOENT };
         let missing = || program::missing_interpreter(&program::find(program).ok()?);
-        // The kernel gives an interpreter's error as the program's.
+        // If an interpreter fails, execve returns the error as the program's.
         if matches!(error, libc::ENOENT | libc::EACCES)
             && let Some((interpreter, source)) = missing()
         {

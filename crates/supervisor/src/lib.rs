@@ -40,27 +40,27 @@ pub use launch::{LaunchError, Program};
 pub use program::{find, gains_rights};
 pub use serve::{ExecStop, Observer, Outcome, Supervisor};
 
-/// What can go wrong with us, not with the program.
+/// Errors of the supervisor, not of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The agent's image is not what we expect: a build gone wrong.
+    /// The agent's image is malformed: the build is broken.
     #[error("the built-in agent is unusable: {0}")]
     Image(String),
-    /// Its numbers mean other processes, or nothing.
+    /// Process ids in /proc are those of another pid namespace.
     #[error(
         "/proc does not show the process id namespace that reenact runs in: programs are found and \
          recorded by it; mount one (unshare --pid --fork --mount-proc, or mount -t proc proc /proc)"
     )]
     ForeignProc,
-    /// There is no room for one.
+    /// A thread could not be started.
     #[error(transparent)]
     Thread(std::io::Error),
-    /// The system refused something.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What we tried.
+        /// What was attempted.
         what: String,
-        /// What the system said.
+        /// Its error.
         source: std::io::Error,
     },
 }

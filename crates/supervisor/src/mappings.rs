@@ -1,9 +1,9 @@
-//! Which files' text is mapped where in a process.
+//! Finds which files' text is mapped where in a process.
 //!
-//! A path that the kernel tells leads elsewhere as soon as the program wants that: to a pipe, to a
-//! device, to a file system whose server is the program itself. So a path is only followed as far as
-//! it is in memory, without links, and else the file is reached by its mapping, where that is
-//! allowed. Nothing is opened before it was seen to be the regular file that is mapped.
+//! A program can make a path from its memory map lead anywhere: to a pipe, to a device, to a file
+//! system that it serves itself. So a path is only followed if it is in the kernel's cache, and
+//! without links; otherwise the file is reached through /proc/PID/map_files, if that is allowed. No
+//! file is opened before it is known to be the regular file that is mapped.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -39,32 +39,32 @@ pub fn open_at(pid: i32, address: u64) -> Option<File> {
     });
     looked.ok()?;
     let (place, _) = locate(pid, &at?)?;
-    // It is a regular file, and stays the one that was looked at.
+    // `place` is a regular file, and /proc/self/fd opens that very file.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// A file that was found without asking anybody.
+/// A file that was found without waiting for a file system's server.
 pub struct Found {
-    /// Only stands for it.
+    /// An O_PATH descriptor of the file.
     pub place: OwnedFd,
     pub key: Key,
-    /// The mount that it was found by, if the kernel numbers them once and for all: since Linux 6.8.
+    /// The unique id of its mount, if the kernel has those (since Linux 6.8).
     pub mount: Option<u64>,
 }
 
-/// Where a process's paths begin.
+/// The root directory of a process.
 pub struct Root(OwnedFd);
 
 impl Root {
-    /// `None`: that may not be seen.
+    /// `None` if it may not be opened.
     pub fn of(pid: i32) -> Option<Root> {
         open_path(libc::AT_FDCWD, format!("/proc/{pid}/root").into_bytes(), 0).ok().map(Root)
     }
 
-    /// The file behind a mapping, if its path is in memory: nobody has to be asked for that, and where
-    /// a file was just mapped it is.
+    /// The file behind a mapping, if its path is in the kernel's cache, as after a recent mmap.
+    /// This never waits for a file system's server.
     pub fn in_memory(&self, mapping: &Mapping) -> Option<Found> {
         let links = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
         let how = links | libc::RESOLVE_CACHED;
@@ -75,8 +75,7 @@ impl Root {
     }
 }
 
-/// The identity of the file behind a mapping, as a program sees it that asks for it. That may take
-/// for ever.
+/// The identity of the file behind a mapping, as the program sees it. This may block for ever.
 pub fn key(pid: i32, mapping: &Mapping) -> Option<Key> {
     locate(pid, mapping).map(|(_, key)| key)
 }
@@ -87,13 +86,13 @@ pub fn key_of(file: &File) -> Option<Key> {
     Some([meta.dev(), meta.ino(), mtime_ns as u64, meta.len()])
 }
 
-/// A descriptor that only stands for the mapped file, and the file's identity.
+/// An O_PATH descriptor of the mapped file, and the file's identity.
 fn locate(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
     let found = Root::of(pid).and_then(|root| root.in_memory(mapping));
     found.map(|found| (found.place, found.key)).or_else(|| by_mapping(pid, mapping))
 }
 
-/// For root alone; also finds what was removed.
+/// Opens the file through /proc/PID/map_files: needs root, but also finds removed files.
 fn by_mapping(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
     let path = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     let place = open_path(libc::AT_FDCWD, path.into_bytes(), 0).ok()?;
@@ -103,8 +102,8 @@ fn by_mapping(pid: i32, mapping: &Mapping) -> Option<(OwnedFd, Key)> {
 
 fn open_path(directory: i32, path: Vec<u8>, resolve: u64) -> io::Result<OwnedFd> {
     let path = CString::new(path)?;
-    // SAFETY: all-zero bytes are a value; the kernel reads the struct and the path, and gives a
-    // descriptor that becomes ours.
+    // SAFETY: all-zero bytes are a valid struct; it and the path live during the call, and nothing
+    // else owns the new descriptor.
     unsafe {
         let mut how: libc::open_how = std::mem::zeroed();
         how.flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
@@ -115,19 +114,19 @@ fn open_path(directory: i32, path: Vec<u8>, resolve: u64) -> io::Result<OwnedFd>
     }
 }
 
-/// What is known of a regular file without asking whoever serves its file system.
+/// What the kernel knows of a regular file without asking its file system's server.
 struct Identity {
     device: (u64, u64),
     key: Key,
     mount: Option<u64>,
 }
 
-/// That a mount's number is wanted, or there, which no other mount ever has.
+/// Requests, and in the mask reports, a mount id that is never reused.
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
 
 fn identity(file: &OwnedFd) -> Option<Identity> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: plain numbers, which the kernel fills in.
+    // SAFETY: all-zero bytes are a valid struct, and the kernel fills it during the call only.
     let found = unsafe {
         let mut found: libc::statx = std::mem::zeroed();
         let (fd, wanted) = (file.as_raw_fd(), libc::STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE);
@@ -168,7 +167,7 @@ mod tests {
         assert_eq!(key(own(), &text), key_of(&exe));
         let Found { key, .. } = Root::of(own()).unwrap().in_memory(&text).unwrap();
         assert_eq!(Some(key), key_of(&exe));
-        // SAFETY: plain call.
+        // SAFETY: geteuid takes no arguments and cannot fail.
         if unsafe { libc::geteuid() } == 0 {
             assert_eq!(by_mapping(own(), &text).unwrap().1, key);
         }
@@ -177,13 +176,13 @@ mod tests {
         assert!(open_at(own(), 0).is_none());
     }
 
-    /// Maps a file, removes it and has `then` put something in the place that its name leads to now.
+    /// Maps and removes a file, and calls `then` with the path that its name has in the maps now.
     fn after_removal(then: impl Fn(&Path)) -> Option<File> {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("library");
         fs::write(&path, [7; 4096]).unwrap();
         let file = File::open(&path).unwrap();
-        // SAFETY: maps a file where nothing is; it stays for the life of the test.
+        // SAFETY: maps a file at a free address; the mapping stays for the life of the test.
         let at = unsafe {
             let (null, rights) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_EXEC);
             libc::mmap(null, 4096, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0) as u64
@@ -204,7 +203,7 @@ mod tests {
     fn a_name_that_leads_elsewhere_is_not_opened() {
         let pipe = |name: &Path| {
             let name = CString::new(name.to_str().unwrap()).unwrap();
-            // SAFETY: a path that ends with NUL.
+            // SAFETY: the path ends with NUL and lives during the call.
             assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         };
         let others: [&dyn Fn(&Path); 4] = [
@@ -215,7 +214,7 @@ mod tests {
         ];
         for other in others {
             let opened = after_removal(other);
-            // SAFETY: plain call.
+            // SAFETY: geteuid takes no arguments and cannot fail.
             assert_eq!(opened.is_some(), unsafe { libc::geteuid() } == 0);
         }
     }

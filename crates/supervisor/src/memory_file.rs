@@ -1,34 +1,34 @@
-//! Files in memory, which can be sent to where System V segments cannot be attached.
+//! Files in memory, which are sent to programs that cannot attach System V segments.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// From linux/memfd.h: it may be mapped for execution, whatever the system's default is.
+/// From linux/memfd.h: the file may be mapped for execution, whatever the system's default is.
 const MFD_EXEC: u32 = 0x10;
 
-/// A file of zeros.
+/// Creates a file of zeros.
 pub fn create(len: usize) -> io::Result<File> {
     if len as u64 > file_size_limit() {
-        return Err(io::Error::from_raw_os_error(libc::EFBIG)); // a signal would tell otherwise
+        return Err(io::Error::from_raw_os_error(libc::EFBIG)); // otherwise SIGXFSZ
     }
     let create = |flags| {
-        // SAFETY: makes a descriptor, which becomes ours.
+        // SAFETY: the name ends with NUL, and nothing else owns the new descriptor.
         unsafe {
             let fd = libc::memfd_create(c"reenact".as_ptr(), flags);
             if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(fd)) }
         }
     };
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // Kernels before 6.3 do not know the second flag, and need none.
+    // Kernels before 6.3 do not have the second flag, and do not need it.
     let file = create(flags | MFD_EXEC).or_else(|_| create(flags))?;
     file.set_len(len as u64)?;
     Ok(file)
 }
 
-/// Maps a part of it for us to read and write, for as long as we live.
+/// Maps a part of a file for reading and writing, for the life of this process.
 pub fn map(file: &File, offset: usize, len: usize) -> io::Result<*mut u8> {
-    // SAFETY: a new mapping of our own file.
+    // SAFETY: a new mapping at an address that the kernel chooses overwrites nothing.
     let at = unsafe {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
@@ -37,12 +37,12 @@ pub fn map(file: &File, offset: usize, len: usize) -> io::Result<*mut u8> {
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
 }
 
-/// What cannot be done to a file any more.
+/// What a seal forbids.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Seal {
-    /// To cut it off or make it longer: who has it mapped keeps what he looks at.
+    /// Changing the length: a mapping then never loses pages.
     Length,
-    /// To write it either, but through mappings that there are.
+    /// Also writing, except through existing mappings.
     LengthAndContent,
 }
 
@@ -50,13 +50,13 @@ pub enum Seal {
 pub fn seal(file: &File, seal: Seal) -> io::Result<()> {
     let length = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     let content = if seal == Seal::Length { 0 } else { libc::F_SEAL_FUTURE_WRITE };
-    // SAFETY: plain call on our own file.
+    // SAFETY: takes numbers only, and the descriptor is open.
     let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, length | content) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn file_size_limit() -> u64 {
-    // SAFETY: fills in two numbers.
+    // SAFETY: the kernel fills a local struct of two numbers.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
@@ -79,7 +79,7 @@ mod tests {
         assert!(file.write_all_at(b"evil", 0).is_err());
         assert!(file.set_len(4096).is_err() && file.set_len(16384).is_err());
         assert!(map(&file, 0, 8192).is_err());
-        // SAFETY: a mapping of that length.
+        // SAFETY: `ours` is a writable mapping of 4096 bytes.
         unsafe { ours.write(7) };
         let mut seen = [0];
         file.read_exact_at(&mut seen, 4096).unwrap();
@@ -90,14 +90,14 @@ mod tests {
     fn what_is_mapped_to_be_read_cannot_be_made_writable() {
         let file = create(4096).unwrap();
         seal(&file, Seal::LengthAndContent).unwrap();
-        // SAFETY: a mapping of our own, looked at by nobody.
+        // SAFETY: nothing else uses this mapping.
         unsafe {
             let (shared, fd) = (libc::MAP_SHARED, file.as_raw_fd());
             let at = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, shared, fd, 0);
             assert_ne!(at, libc::MAP_FAILED);
             let both = libc::PROT_READ | libc::PROT_WRITE;
             assert_eq!(libc::mprotect(at, 4096, both), -1);
-            // Old size 0: a copy of a shared mapping.
+            // With an old size of 0, mremap copies a shared mapping.
             let copy = libc::mremap(at, 0, 4096, libc::MREMAP_MAYMOVE);
             assert!(copy == libc::MAP_FAILED || libc::mprotect(copy, 4096, both) == -1);
         }

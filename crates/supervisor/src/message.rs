@@ -1,14 +1,14 @@
-//! Descriptors sent into a socket of another process.
+//! Sends descriptors into a socket of another process.
 
 use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Thread, not process: since Linux 6.9.
+/// pidfd_open for a thread instead of a process: since Linux 6.9.
 const PIDFD_THREAD: c_int = libc::O_EXCL;
 
-/// What an agent is sent when it cannot attach segments: its slot and two files.
+/// The message to an agent that cannot attach segments: its slot and two files.
 pub struct Message {
     pub slot: usize,
     pub arena: File,
@@ -16,7 +16,7 @@ pub struct Message {
     pub published: File,
 }
 
-/// The end of a pair of sockets that an agent does not read from.
+/// The sending end of an agent's pair of sockets.
 #[derive(Clone, Copy)]
 pub enum Mailbox {
     OfProcess { pid: i32, socket: c_int },
@@ -24,9 +24,9 @@ pub enum Mailbox {
 }
 
 impl Message {
-    /// Sends it. The descriptor may be any that the program has: then it takes as long as whoever
-    /// serves that file likes, even to close our copy. The kernel has us wait, too, while a thread of
-    /// that process executes a program.
+    /// Sends the message. The descriptor number may be that of any file of the program; even
+    /// closing our copy then takes as long as that file's server likes. The kernel also blocks us
+    /// while a thread of that process executes a program.
     pub fn send(&self, to: Mailbox) -> io::Result<()> {
         let socket = match to {
             Mailbox::OfProcess { pid, socket } => descriptor_of(pid, 0, socket),
@@ -44,7 +44,7 @@ impl Message {
         let mut vector = libc::iovec { iov_base: (&raw mut slot).cast(), iov_len: 8 };
         let mut control = [0u64; 4];
         let files = [self.arena.as_raw_fd(), self.published.as_raw_fd()];
-        // SAFETY: a message with one word and two descriptors; everything it points to lives here.
+        // SAFETY: one word and two descriptors; all that the message points to outlives the call.
         let sent = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             message.msg_iov = &raw mut vector;
@@ -63,10 +63,10 @@ impl Message {
     }
 }
 
-/// What kind of socket it is. Nobody is asked for that.
+/// The domain of a socket; this asks the kernel only.
 fn domain_of(socket: &OwnedFd) -> io::Result<c_int> {
     let (mut domain, mut len) = (0, size_of::<c_int>() as libc::socklen_t);
-    // SAFETY: the kernel stores one number.
+    // SAFETY: the kernel stores one number into a local of that size.
     let done = unsafe {
         let (level, what, fd) = (libc::SOL_SOCKET, libc::SO_DOMAIN, socket.as_raw_fd());
         libc::getsockopt(fd, level, what, (&raw mut domain).cast(), &raw mut len)
@@ -74,14 +74,14 @@ fn domain_of(socket: &OwnedFd) -> io::Result<c_int> {
     if done == 0 { Ok(domain) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A descriptor of another task.
+/// Duplicates a descriptor of another task.
 fn descriptor_of(task: i32, flags: c_int, number: c_int) -> io::Result<OwnedFd> {
     let task = pidfd(libc::SYS_pidfd_open, task, flags)?;
     pidfd(libc::SYS_pidfd_getfd, task.as_raw_fd(), number)
 }
 
 fn pidfd(call: libc::c_long, first: i32, second: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel gives a new descriptor, which becomes ours.
+    // SAFETY: takes numbers only, and nothing else owns the new descriptor.
     unsafe {
         let fd = libc::syscall(call, first, second, 0);
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }

@@ -1,9 +1,9 @@
 //! Executable files: which of their `syscall` instructions may be replaced by a jump.
 //!
-//! A jump takes five bytes, a `syscall` has two. Either the instructions after it move to the
-//! stub, or a `mov $number, %eax` before it does. Both only where nothing leads into the bytes
-//! that change: direct branches, addresses that the code takes, tables of branch targets and
-//! pointers in data are collected first, and what only looks like one counts as one.
+//! A jump takes five bytes, a `syscall` has two. Either the instructions after it move to the stub,
+//! or a `mov $number, %eax` before it does; both only if nothing leads into the bytes that change.
+//! Direct branches, addresses that the code takes, tables of branch targets and pointers in data
+//! are collected first; whatever looks like one counts as one.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -22,12 +22,12 @@ mod sweep;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const JUMP_BYTES: usize = 5;
-/// Bytes that may move to a stub.
+/// Maximum number of bytes that move to a stub.
 const MOVED_MAX: usize = 15;
-/// Larger files stay unpatched: looking at them takes longer than their calls are worth.
+/// Larger files stay unpatched: analysing them takes longer than patching saves.
 const FILE_MAX: u64 = 128 << 20;
 
-/// Whether catalogs that hold the same have room for a file that is not in there.
+/// Whether catalogs of equal content lack a file, and have room for it.
 pub fn has_room_for(catalogs: &[Catalog], key: mappings::Key) -> bool {
     let Some(first) = catalogs.first() else { return false };
     let table = first.modules();
@@ -43,26 +43,26 @@ pub fn has_room_for(catalogs: &[Catalog], key: mappings::Key) -> bool {
     !known && count < MODULES_MAX
 }
 
-/// Analyses a file of these bytes and adds it to catalogs that have room for it. Only one thread may do
-/// so.
+/// Analyses the bytes of a file and adds its sites to all catalogs that have room. Must only be
+/// called by one thread.
 pub fn add(catalogs: &[Catalog], key: mappings::Key, bytes: &[u8]) {
     let sites = analyse(bytes);
     catalogs.iter().for_each(|catalog| append(catalog, key, &sites));
 }
 
-/// What is in a file, if it is not too long.
+/// Reads a file, if it is not too long.
 pub fn read(mut file: &File, [.., size]: mappings::Key) -> Option<Vec<u8>> {
     if size > FILE_MAX {
         return None;
     }
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0)).ok()?;
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(size).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// The modules of one catalog, in another one that has none. Only the thread that adds may do so.
+/// Copies the modules of a catalog to an empty one. Must only be called by the thread that adds.
 pub fn copy(from: &Catalog, to: &Catalog) {
     let table = from.modules();
     let count = (table.count.load(Ordering::Acquire) as usize).min(MODULES_MAX);
@@ -75,7 +75,7 @@ pub fn copy(from: &Catalog, to: &Catalog) {
         ];
         let (first, sites) =
             (module.first.load(Ordering::Relaxed), module.count.load(Ordering::Relaxed));
-        // SAFETY: the sites of a module that is in the table, which nobody else writes.
+        // SAFETY: the sites of a module in the table are initialised, and only this thread writes.
         let sites =
             unsafe { std::slice::from_raw_parts(from.sites().add(first as usize), sites as usize) };
         append(to, key, sites);
@@ -88,7 +88,7 @@ fn append(catalog: &Catalog, [dev, ino, mtime_ns, size]: [u64; 4], sites: &[Site
     let first = (table.sites.load(Ordering::Relaxed) as usize).min(SITES_MAX);
     let room = SITES_MAX - first;
     let sites = &sites[..sites.len().min(room)];
-    // SAFETY: the table has room, nobody reads these places until the count is raised.
+    // SAFETY: the table has room, and these places are not read until the count is raised.
     unsafe {
         std::ptr::copy_nonoverlapping(sites.as_ptr(), catalog.sites().add(first), sites.len());
     }
@@ -103,7 +103,7 @@ fn append(catalog: &Catalog, [dev, ino, mtime_ns, size]: [u64; 4], sites: &[Site
     table.count.store(count as u32 + 1, Ordering::Release);
 }
 
-/// The sites of a file that may be patched, by offset. A file that is no 64-bit ELF has none.
+/// The patchable sites of a file, by offset. A file that is not a 64-bit ELF file has none.
 fn analyse(bytes: &[u8]) -> Vec<Site> {
     if relocates_text(bytes).unwrap_or(true) {
         return Vec::new();
@@ -118,7 +118,7 @@ fn analyse(bytes: &[u8]) -> Vec<Site> {
     sites
 }
 
-/// Whether the dynamic linker changes the text: then it is not what it will be when it is mapped.
+/// Whether the dynamic linker changes the text, which then differs from the file when mapped.
 fn relocates_text(file: &[u8]) -> Option<bool> {
     let header = FileHeader64::<object::Endianness>::parse(file).ok()?;
     let endian = header.endian().ok()?;
@@ -137,7 +137,7 @@ fn relocates_text(file: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// A stretch of the file that is loaded.
+/// A part of the file that is loaded.
 #[derive(Clone, Copy)]
 struct Segment {
     offset: u64,
@@ -196,7 +196,7 @@ fn known_bytes(text: &[u8], from: usize) -> [u8; 24] {
     bytes
 }
 
-/// The instructions after the `syscall` move.
+/// The form in which the instructions after the `syscall` move.
 fn after_form(text: &[u8], at: usize, sweep: &Sweep) -> Option<Site> {
     let from = at + SYSCALL.len();
     let end = (from + MOVED_MAX).min(text.len());
@@ -235,7 +235,7 @@ fn after_form(text: &[u8], at: usize, sweep: &Sweep) -> Option<Site> {
     })
 }
 
-/// The `mov $number, %eax` before the `syscall` moves.
+/// The form in which the `mov $number, %eax` before the `syscall` moves.
 fn before_form(text: &[u8], at: usize, sweep: &Sweep) -> Option<Site> {
     let from = at.checked_sub(JUMP_BYTES)?;
     if !sweep.is_load(from) || sweep.enters(from + 1..at) {
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn constants_that_are_compared_lead_nowhere() {
-        // syscall; cmp; 4 KiB of int3; syscall; cmp: the constant of the second is the first's cmp.
+        // syscall; cmp; 4 KiB of int3; syscall; cmp: the second constant leads to the first cmp.
         let rest = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0xc3];
         let between = [0xcc].repeat(0x1000 - 9 - 6);
         let text = [&rest[..], &between, &rest].concat();

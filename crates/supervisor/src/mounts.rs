@@ -1,5 +1,5 @@
-//! Whose word it takes to read a file: the kernel's alone, or that of a server, which may never answer
-//! and may be a recorded program.
+//! Decides whether reading a file depends on the kernel alone, or on a file system's server, which
+//! may never answer and may be a recorded program.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,22 +7,22 @@ use std::os::fd::AsRawFd;
 
 use crate::mappings::Found;
 
-/// File systems that need nobody but the kernel and its disks.
+/// File systems that depend on the kernel and local disks alone.
 const OF_THE_KERNEL: &[&str] = &[
     "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "jfs", "tmpfs", "ramfs",
     "rootfs", "devtmpfs", "squashfs", "erofs", "cramfs", "romfs", "iso9660", "udf", "vfat",
     "exfat", "ntfs3",
 ];
-/// Lies over others, which may be of any kind.
+/// Lies over other file systems, which may be of any kind.
 const OVERLAY: &str = "overlay";
-/// Mounts that are remembered; then all are forgotten.
+/// Number of mounts remembered; beyond it all are forgotten.
 const KNOWN_MAX: usize = 4096;
 
-/// What is known of mounts.
+/// Remembers which mounts depend on the kernel alone.
 pub struct Mounts {
-    /// Whether they need nobody, by the numbers that they alone ever have.
+    /// By unique mount id: whether the mount depends on the kernel alone.
     known: HashMap<u64, bool>,
-    /// Overlays that were there before the program was.
+    /// Devices of the overlays mounted before the program started, which are trusted.
     overlays: Vec<Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ impl Mounts {
         Mounts { known: HashMap::new(), overlays }
     }
 
-    /// Whether reading a file that a process has found needs nobody but the kernel.
+    /// Whether reading a file that a process has mapped depends on the kernel alone.
     pub fn need_nobody(&mut self, pid: i32, found: &Found) -> bool {
         if let Some(known) = found.mount.and_then(|mount| self.known.get(&mount)) {
             return *known;
@@ -56,7 +56,7 @@ impl Mounts {
         needs_nobody
     }
 
-    /// `None`: the process does not see that mount.
+    /// `None` if the process does not see that mount.
     fn look(&self, pid: i32, found: &Found) -> Option<bool> {
         let info = fs::read(format!("/proc/self/fdinfo/{}", found.place.as_raw_fd())).ok()?;
         let mut lines = info.split(|&byte| byte == b'\n');
@@ -73,7 +73,7 @@ fn mounts(text: &[u8]) -> impl Iterator<Item = Mount<'_>> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let mut words = line.split(|&byte| byte == b' ');
         let (number, device) = (words.next()?, words.nth(1)?);
-        // Behind some that not every mount has.
+        // The `-` follows a varying number of optional fields.
         words.find(|word| *word == b"-")?;
         Some(Mount { number, device, kind: words.next()? })
     })
@@ -104,9 +104,9 @@ mod tests {
             let place = OwnedFd::from(File::open(path).unwrap());
             all.need_nobody(own, &Found { place, key: [0; 4], mount })
         };
-        // Not in the list.
+        // proc is not in the list.
         assert!(!found("/proc/self/status", Some(7)));
-        // By its number, whatever it is.
+        // Answered from the mount id, whatever the path.
         assert!(!found("/", Some(7)));
     }
 }

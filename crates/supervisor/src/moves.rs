@@ -1,4 +1,4 @@
-//! Threads that go on in another arena: their user has changed, or their IPC namespace.
+//! Moves threads whose user or IPC namespace has changed to another arena.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -14,13 +14,13 @@ use crate::place;
 use crate::place::Refusal;
 use crate::serve::{Observer, Supervisor, is_dead, reply_to};
 
-/// A thread that has said that its user has changed, until it is told where to go on.
+/// A thread that reported a change of its user and waits for an answer.
 pub(crate) struct Move {
     tid: i32,
-    /// What its slot told when it asked: that is free before the thread goes on in another one.
+    /// Read from its slot when it asked: the slot may be freed before the thread continues.
     process: u32,
     generation: u32,
-    /// A socket, and the thread whose it is.
+    /// A helper thread of its process, and that thread's socket.
     socket: Option<(i32, i32)>,
     step: Step,
 }
@@ -30,13 +30,13 @@ enum Step {
     Send(Delivery),
 }
 
-/// What is seen of a thread.
+/// What was found out about a thread.
 struct Sight {
     same_ipc: bool,
     relation: Relation,
 }
 
-/// A message on its way to the agent that is to use a slot.
+/// A message to the agent that is to use a slot.
 pub(crate) struct Delivery {
     slot: usize,
     to: Mailbox,
@@ -55,20 +55,20 @@ enum Next {
 }
 
 impl Supervisor {
-    /// Whether a thread may speak through a slot: what is there was written by programs of the
-    /// slot's users, who must not speak for others.
+    /// Whether a request in a slot may be from this thread. Programs of the slot's users can write
+    /// it, and must not act for others.
     pub(crate) fn speaks_through(&mut self, slot: usize, identity: &Identity) -> bool {
         let users = self.domains.get(slot / SLOTS).users;
         crate::domain::Users::of(&identity.credentials) == Some(users)
     }
 
-    /// The number of the process that a slot's thread says it is of, if it may say so; else none's.
+    /// The process number in a slot, if its programs may use it; otherwise 0.
     pub(crate) fn process_in(&self, slot: usize) -> u32 {
         let process = place::process_number(self.slot(slot));
         if self.guests.may_name(slot / SLOTS, process) { process } else { 0 }
     }
 
-    /// The domain where a thread with these ids belongs.
+    /// The domain for a thread with these ids.
     pub(crate) fn domain_of(
         &mut self,
         ids: &Credentials,
@@ -80,7 +80,7 @@ impl Supervisor {
         Ok(domain)
     }
 
-    /// Gives a stopped thread a slot in the domain that it belongs to; the same, if it is there.
+    /// Gives a stopped thread a slot in a domain. Returns its present one if that is there.
     pub(crate) fn move_to(
         &mut self,
         domain: usize,
@@ -108,7 +108,7 @@ impl Supervisor {
         Err(Refusal::Stopped)
     }
 
-    /// A thread says that its user has changed. It waits, so it is moved as one that has stopped.
+    /// Begins a move. The thread waits for the answer, so it can be moved like a stopped one.
     pub(crate) fn user_changed(&mut self, index: usize, tid: i32) {
         let slot = self.slot(index);
         let [socket, helper] = [1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
@@ -120,7 +120,7 @@ impl Supervisor {
         self.give_up(former);
     }
 
-    /// Looks after threads whose user has changed.
+    /// Continues all pending moves.
     pub(crate) fn look_at_moves(&mut self, observer: &mut dyn Observer) {
         for (index, mut moving) in std::mem::take(&mut self.moves) {
             let slot = self.slot(index);
@@ -134,7 +134,7 @@ impl Supervisor {
                 }
                 Some(Ok(reply)) => reply_to(slot, reply),
                 Some(Err(refusal)) => {
-                    // Of a thread that was killed there is nothing more to record.
+                    // Nothing more is to be recorded of a thread that was killed.
                     if !is_dead(moving.tid) {
                         let (tid, why) = (moving.tid as u32, refusal.to_string());
                         observer.not_followed(tid, moving.process, &why);
@@ -146,7 +146,7 @@ impl Supervisor {
         }
     }
 
-    /// Threads of a process that are gone, but for that in one slot, need not be told where to go on.
+    /// Drops the moves of a process's threads, except of the one in slot `but`: they are gone.
     pub(crate) fn forget_moves(&mut self, process: u32, but: usize) {
         for (index, moving) in std::mem::take(&mut self.moves) {
             if moving.process == process && index != but {
@@ -157,14 +157,14 @@ impl Supervisor {
         }
     }
 
-    /// Nobody will use the slot that a thread was to go on in.
+    /// Ends the slot that was reserved for a move.
     fn give_up(&self, moving: Option<Move>) {
         if let Some(Move { step: Step::Send(delivery), .. }) = moving {
             self.slot(delivery.slot).state.store(slot_state::ENDED, Ordering::Release);
         }
     }
 
-    /// `None`: it has to wait. Else what to reply.
+    /// Returns the reply, or `None` if the move has to wait.
     fn go_on(
         &mut self,
         index: usize,
@@ -187,7 +187,7 @@ impl Supervisor {
         Some(sent.map(|()| answer::DONE))
     }
 
-    /// Has a thread of its own look at one that asks.
+    /// Starts looking at a thread that asks, on another thread.
     fn begin_look(&self, index: usize, tid: i32) -> Option<Receiver<Sight>> {
         let domain = self.domains.get(index / SLOTS);
         let (reach, here) = (self.domains.reach(), domain.mapped());
@@ -241,7 +241,7 @@ impl Supervisor {
         Ok(Next::Reply(answer::SEGMENT))
     }
 
-    /// Looks after a message. `None`: it was not sent yet.
+    /// Continues sending a message. `None` if it is not sent yet.
     pub(crate) fn deliver(&mut self, delivery: &mut Delivery) -> Option<Result<(), Refusal>> {
         let &mut Delivery { slot, to, ref mut errand } = delivery;
         let mut failed = None;
@@ -259,7 +259,7 @@ impl Supervisor {
         })
     }
 
-    /// What the thread that is to use a slot is sent.
+    /// The message to the thread that is to use a slot.
     fn message_to(&mut self, slot: usize) -> io::Result<Message> {
         self.make_sendable()?;
         let Way::Message { file, .. } = &self.domains.get(slot / SLOTS).way else {
@@ -273,12 +273,12 @@ impl Supervisor {
         })
     }
 
-    /// Wakes the loop, from another thread.
+    /// Returns a function that wakes the loop from another thread.
     pub(crate) fn bell(&self) -> impl FnOnce() + Send + 'static {
         let word = &self.arena().control().requests.word;
         move || {
             word.fetch_add(1, Ordering::SeqCst);
-            // SAFETY: wakes whoever waits on the word.
+            // SAFETY: FUTEX_WAKE does not access memory, and the arena stays mapped.
             unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
         }
     }
@@ -288,7 +288,7 @@ fn too_long() -> Refusal {
     Refusal::NoArena(io::ErrorKind::TimedOut.into())
 }
 
-/// A waiting thread's slot in one arena becomes one in another: all that its agent goes on with.
+/// Copies what an agent continues with from a waiting thread's slot to its new one.
 fn copy_slot(from: &Slot, to: &Slot) {
     let words = [
         (&from.thread, &to.thread),

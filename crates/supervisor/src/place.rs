@@ -1,4 +1,4 @@
-//! Places the agent into an image that stands at its first instruction.
+//! Places the agent into an image that is stopped at its first instruction.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use crate::{Image, mappings, ptrace};
 
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
-/// Where below the stack stage 2 waits, and how many bytes it may have. As in the agent.
+/// Offset of stage 2 below the stack pointer, and its maximum size, both as in the agent.
 const STAGE2_BELOW: u64 = 2048;
 const STAGE2_ROOM: usize = 1536;
 const MAPS_MAX: usize = 4;
@@ -39,26 +39,26 @@ pub enum Refusal {
 
 /// Where the bootstrap gets its arena from.
 pub enum Source {
-    /// The segment's id.
+    /// A segment, attached by its id.
     Segment { id: i32, slot: usize },
-    /// A message that it will find in a socket, together with all else.
+    /// A message with all files, read from a socket.
     Message,
 }
 
-/// All that is to be written into an image that stands at its first instruction.
+/// What is to be written into an image that is stopped at its first instruction.
 pub struct Plan {
     pid: i32,
     entry: u64,
     stack: u64,
-    /// The words behind stage 2, but for those of mapped files.
+    /// The words behind stage 2, without those of mapped files.
     words: Vec<u64>,
     stage1: Vec<u8>,
     stage2: Vec<u8>,
-    /// The files that are mapped, and mapped to be executed.
+    /// Executable mappings of files.
     pub mappings: Vec<Mapping>,
 }
 
-/// Makes the plan. The thread is stopped right after its exec.
+/// Makes the plan for a thread that is stopped right after its exec.
 pub fn plan(
     pid: i32,
     source: &Source,
@@ -79,7 +79,7 @@ pub fn plan(
     assert!(stage1_len <= SAVED_MAX, "stage 1 must fit its save area");
     let mappings = mappings::executable(pid).map_err(Refusal::Memory)?;
     let page = entry & !(PAGE - 1);
-    // As it was, however unusual: packed programs have text that can be written.
+    // Keep the protection, however unusual: packed programs have writable text.
     let writable = mappings.iter().any(|mapping| mapping.contains(entry) && mapping.writable);
     let page_prot = if writable { 7 } else { 5 };
     let page_len = (entry + stage1_len as u64).next_multiple_of(PAGE) - page;
@@ -106,13 +106,13 @@ pub fn plan(
 }
 
 impl Plan {
-    /// Whose image it is for.
+    /// The process whose image it is for.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Writes the bootstrap. `key` tells which file is mapped. Where the text lies on a file system
-    /// that somebody serves, this takes until he answers.
+    /// Writes the bootstrap. `key` returns the identity of a mapped file. If the text is on a file
+    /// system with a server, this blocks until that answers.
     pub fn carry_out(
         &self,
         key: impl Fn(&Mapping) -> Option<mappings::Key>,
@@ -143,8 +143,8 @@ impl Plan {
     }
 }
 
-/// At a stop of the bootstrap at a call: the descriptors that its `socketpair` has made, or why it
-/// made none. `None`: it is not there yet.
+/// At a call stop of the bootstrap: the descriptors that its `socketpair` has returned, or its
+/// error. `None` if it has not got there.
 pub fn new_pair(pid: i32) -> Option<io::Result<[i32; 2]>> {
     let registers = ptrace::registers(pid).ok()?;
     let result = registers.rax as i64;
@@ -163,7 +163,7 @@ pub fn new_pair(pid: i32) -> Option<io::Result<[i32; 2]>> {
     Some(read.map(|()| [word(0), word(4)]))
 }
 
-/// What a slot tells about its thread, for messages.
+/// The process number that a slot holds.
 pub fn process_number(slot: &Slot) -> u32 {
     slot.process.load(std::sync::atomic::Ordering::Relaxed)
 }

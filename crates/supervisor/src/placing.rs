@@ -1,4 +1,4 @@
-//! A traced thread at the first instruction of a new program: the agent is placed there.
+//! Places the agent into a new image of a traced thread, at its first instruction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::published::Sendable;
 use crate::serve::{ExecStop, Observer, Supervisor, Tracee, is_dead};
 use crate::{mappings, place, profiles, ptrace};
 
-/// Stops of a bootstrap on its way to `socketpair`: two per call, and some for signals.
+/// Maximum stops of a bootstrap before `socketpair`: two per call, and some for signals.
 const BOOTSTRAP_STOPS: u32 = 64;
-/// How long to wait until others that wait for an answer have had it.
+/// How long to wait until other images that wait for a server have had their turn.
 const BEGIN_WAIT: Duration = Duration::from_secs(20);
 
-/// An image that the agent is being placed into.
+/// An image into which the agent is being placed.
 pub(crate) struct Placing {
     tracee: Tracee,
     work: Work,
@@ -31,12 +31,12 @@ pub(crate) struct Placing {
 
 enum Work {
     Goes(Receiver<Result<(), place::Refusal>>),
-    /// There are too many already.
+    /// Not begun: too many others are waiting for a server.
     Waits {
         plan: Arc<Plan>,
         since: Instant,
     },
-    /// Its bootstrap waits for what it is sent.
+    /// Its bootstrap waits for the message.
     Sends(Delivery),
 }
 
@@ -46,7 +46,7 @@ enum Progress {
 }
 
 impl Supervisor {
-    /// A traced thread runs a new program and stands at its first instruction.
+    /// Handles the exec stop of a traced thread.
     pub(crate) fn executed(
         &mut self,
         pid: i32,
@@ -79,15 +79,15 @@ impl Supervisor {
         self.end_placing(pid, Tracee { slot, ..tracee }, placed, observer);
     }
 
-    /// Who has asked through a slot that its thread has left is gone with its image. That of the launched
-    /// program was nobody's yet, and is free by now.
+    /// Ends the slot that a thread has left at an exec: the agent that would do so is gone. The
+    /// launched program's first slot was never ACTIVE, and is free by now.
     fn end_left(&self, slot: usize) {
         let (from, to) = (slot_state::ACTIVE, slot_state::ENDED);
         let state = &self.slot(slot).state;
         let _ = state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// The agent was placed, will be, or not.
+    /// Handles the result of placing the agent, or of a part of it.
     fn end_placing(
         &mut self,
         pid: i32,
@@ -97,8 +97,8 @@ impl Supervisor {
     ) {
         let placed = placed.and_then(|progress| match progress {
             Progress::Done if self.is_sent(&tracee) => {
-                // Segments cannot be attached there: the bootstrap is followed to where it can be sent
-                // all.
+                // Segments cannot be attached there: the bootstrap is followed to its `socketpair`,
+                // where the message can be sent.
                 ptrace::to_next_call(pid, 0).map_err(place::Refusal::NoArena)?;
                 self.tracees.insert(pid, Tracee { bootstrap: Some(0), ..tracee });
                 Ok(Progress::Done)
@@ -121,8 +121,8 @@ impl Supervisor {
         matches!(self.domains.get(tracee.slot / SLOTS).way, Way::Message { .. })
     }
 
-    /// Places the agent into an image whose slot is where it belongs. Where somebody else has to answer
-    /// for its files, nobody but the program waits for him.
+    /// Places the agent into an image whose slot is in the right arena. If its files need a
+    /// server's answer, another thread does it, so that only the program waits.
     fn place(&mut self, pid: i32, tracee: Tracee) -> Result<Progress, place::Refusal> {
         let Domain { arena, way, .. } = self.domains.get(tracee.slot / SLOTS);
         let source = match way {
@@ -149,7 +149,7 @@ impl Supervisor {
         Ok(Progress::Done)
     }
 
-    /// Has a thread of its own carry out a plan.
+    /// Carries out a plan on another thread.
     fn begin(&self, domain: usize, plan: Arc<Plan>, since: Instant) -> Work {
         let carry_out = {
             let plan = Arc::clone(&plan);
@@ -159,7 +159,7 @@ impl Supervisor {
         begun.map_or(Work::Waits { plan, since }, Work::Goes)
     }
 
-    /// Looks after images whose files others have to answer for.
+    /// Continues with the images that wait for servers or messages.
     pub(crate) fn look_at_placings(&mut self, observer: &mut dyn Observer) {
         for (pid, Placing { tracee, work }) in std::mem::take(&mut self.placings) {
             let progress = match work {
@@ -193,7 +193,7 @@ impl Supervisor {
         }
     }
 
-    /// Image and catalog for those who cannot attach segments.
+    /// Creates the image and catalog that are sent to programs that cannot attach segments.
     pub(crate) fn make_sendable(&mut self) -> std::io::Result<()> {
         if self.sendable.is_none() {
             let sendable = Sendable::new(&self.image)?;
@@ -204,11 +204,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The image of a thread that stands there runs unrecorded: its thread is at its end for us.
+    /// Reports that a stopped thread's new image runs unrecorded, and ends its slot.
     fn refuse(&self, pid: i32, slot: usize, refusal: &place::Refusal, observer: &mut dyn Observer) {
         observer.not_followed(pid as u32, self.process_in(slot), &refusal.to_string());
         let slot = self.slot(slot);
-        // Of a process that is gone the recorder knows; its slot may be another's by now.
+        // If the process is dead the recorder frees the slot, which may be reused by now.
         if !is_dead(pid) {
             slot.state.store(slot_state::ENDED, Ordering::Release);
         }
@@ -244,7 +244,7 @@ impl Supervisor {
         self.end_sending(pid, slot, Err(place::Refusal::NoArena(failed)), passed, observer);
     }
 
-    /// A bootstrap was sent all, or will not be: it goes on.
+    /// Lets a bootstrap continue whose message was sent, or will not be.
     fn end_sending(
         &self,
         pid: i32,

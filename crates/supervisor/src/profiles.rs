@@ -1,13 +1,13 @@
-//! Profiles of programs: made of what agents note about the sites that they met.
+//! Profiles of programs, made of the notes of agents about call sites that they met.
 //!
-//! A note is a hint of somebody who may be anybody: it makes a site be patched early that was
-//! found safe to patch, and nothing else.
+//! Notes may be forged: all that a note can do is to make a site be patched early that was found
+//! safe to patch.
 
 use std::sync::atomic::Ordering;
 
 use ring::{Arena, Catalog, Note, SITES_MAX};
 
-/// Takes the notes that agents left, if they left some, into all catalogs.
+/// Moves the notes that agents have left into all catalogs.
 pub fn take_notes(arena: &Arena, catalogs: &[Catalog]) {
     if arena.control().notes.load(Ordering::Relaxed) == 0 {
         return;
@@ -23,7 +23,7 @@ pub fn take_notes(arena: &Arena, catalogs: &[Catalog]) {
     }
 }
 
-/// All profiles of one catalog, in another one that has none.
+/// Copies all profiles of a catalog to an empty one.
 pub fn copy(from: &Catalog, to: &Catalog) {
     for (from, to) in from.profiles().iter().zip(to.profiles()) {
         for (from, to) in from.sites.iter().zip(&to.sites) {

@@ -1,4 +1,4 @@
-//! The file of a program that is to be run: where it is, what it needs, which rights it would gain.
+//! Finds a program's file, its interpreter, and whether it would gain rights.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -13,12 +13,12 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::LaunchError;
 
-/// Bytes of a script that the kernel looks at.
+/// Bytes of a script that the kernel reads.
 const SCRIPT_HEAD_BYTES: u64 = 256;
-/// Interpreters of interpreters that the kernel goes through.
+/// Maximum depth of interpreters that the kernel follows.
 const INTERPRETERS_MAX: usize = 5;
 
-/// What a program's name may stand for, in the order in which execvp tries.
+/// Paths that a program's name may stand for, in the order in which execvp tries them.
 pub(crate) fn candidates(name: &OsStr) -> Vec<PathBuf> {
     if name.is_empty() {
         return Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn candidates(name: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(below).collect()
 }
 
-/// The file that a name stands for, if it is there and may be executed.
+/// The executable file that a name stands for.
 pub fn find(name: &OsStr) -> Result<PathBuf, LaunchError> {
     let mut error = libc::ENOENT;
     for candidate in candidates(name) {
@@ -52,20 +52,20 @@ pub fn find(name: &OsStr) -> Result<PathBuf, LaunchError> {
     Err(LaunchError::Program { program: name.to_owned(), source })
 }
 
-/// Else the error that execve would give.
+/// Fails with the error that execve would return.
 fn may_be_executed(path: &Path) -> Result<(), i32> {
     let code = |error: io::Error| error.raw_os_error().unwrap_or(libc::EINVAL);
     if !path.metadata().map_err(code)?.is_file() {
         return Err(libc::EACCES);
     }
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL)?;
-    // SAFETY: a path that ends with NUL.
+    // SAFETY: the path ends with NUL and lives during the call.
     let result =
         unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) };
     if result == 0 { Ok(()) } else { Err(code(io::Error::last_os_error())) }
 }
 
-/// The interpreter without which a program cannot start, and what is the matter with it.
+/// The missing interpreter without which a program cannot start, and its error.
 pub(crate) fn missing_interpreter(program: &Path) -> Option<(PathBuf, io::Error)> {
     let mut program = program.to_path_buf();
     for _ in 0..INTERPRETERS_MAX {
@@ -105,11 +105,11 @@ fn elf_interpreter<Header: FileHeader<Endian = object::Endianness>>(
     Some(OsStr::from_bytes(path).into())
 }
 
-/// Whether a program that we run as an ordinary user would have rights that we do not have: those of
-/// its owner, of its group, or capabilities. One that is traced when it starts does not get them.
+/// Whether a program would run with rights that we, as an ordinary user, do not have: those of its
+/// owner, of its group, or capabilities. A program traced at its start does not get them.
 pub fn gains_rights(program: &Path) -> bool {
     let mut program = program.to_path_buf();
-    // Not a script has the rights, but what reads it.
+    // Scripts do not get such rights, but their interpreters do.
     for _ in 0..INTERPRETERS_MAX {
         let Some(interpreter) = script_interpreter(&program) else { break };
         program = interpreter;
@@ -117,8 +117,8 @@ pub fn gains_rights(program: &Path) -> bool {
     let Ok(found) = program.metadata() else { return false };
     let Ok(path) = CString::new(program.as_os_str().as_bytes()) else { return false };
     let mode = found.mode();
-    // SAFETY: plain calls; a path that ends with NUL, a struct that the kernel fills in, and no room
-    // for the attribute, whose length is told.
+    // SAFETY: the path ends with NUL, `system` is local, and with a length of 0 getxattr stores
+    // nothing.
     unsafe {
         let (user, group) = (libc::geteuid(), libc::getegid());
         if user == 0 || libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 {

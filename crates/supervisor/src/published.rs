@@ -1,8 +1,8 @@
-//! What all recorded programs share, and none of them can write: the agent's image and the catalog.
+//! What all recorded programs share but cannot write: the agent's image and the catalog.
 //!
-//! Whatever their users, they execute the one and make code of what stands in the other. So both
-//! belong to us alone, twice over: as segments that everybody may attach, but not for writing, and,
-//! for where segments cannot be attached, as a sealed file.
+//! Programs of all users execute the one, and make code of what is in the other. So both belong to
+//! the recorder alone, in two forms: as segments that every program may attach read-only, and,
+//! where segments cannot be attached, as a sealed file.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -22,7 +22,7 @@ pub struct Published {
 impl Published {
     pub fn new(image: &Image) -> Result<Published, Error> {
         let (code, catalog) = (Segment::new(image.bytes.len())?, Segment::new(CATALOG_BYTES)?);
-        // SAFETY: the segment is as long as the image.
+        // SAFETY: both have the length of the image, and the segment is new.
         unsafe {
             std::ptr::copy_nonoverlapping(image.bytes.as_ptr(), code.at, image.bytes.len());
         }
@@ -31,7 +31,7 @@ impl Published {
         Ok(Published { image: code, catalog })
     }
 
-    /// The catalog, for us to write.
+    /// The catalog, mapped writable for us.
     pub fn catalog(&self) -> Catalog {
         // SAFETY: attached for the life of this process, zeroed when created.
         unsafe { Catalog::at(self.catalog.at) }
@@ -51,11 +51,11 @@ impl Sendable {
         file.write_all_at(&image.bytes, 0)?;
         let at = memory_file::map(&file, offset, CATALOG_BYTES)?;
         memory_file::seal(&file, memory_file::Seal::LengthAndContent)?;
-        // SAFETY: zeroed, long enough, and never unmapped.
+        // SAFETY: the mapping is zeroed, long enough, and never unmapped.
         Ok(Sendable { file, catalog: unsafe { Catalog::at(at) } })
     }
 
-    /// What it is in the memory maps of processes.
+    /// How the file appears in the memory maps of processes.
     pub fn mapped(&self) -> Option<Mapped> {
         Some(Mapped { name: "/memfd:", inode: self.file.metadata().ok()?.ino() })
     }
@@ -67,11 +67,11 @@ mod tests {
 
     #[test]
     fn an_ordinary_user_may_execute_and_read_and_not_write() {
-        // SAFETY: plain call.
+        // SAFETY: geteuid takes no arguments and cannot fail.
         let root = unsafe { libc::geteuid() == 0 };
         let published = Published::new(&Image::for_tests(4096)).unwrap();
         let attach = |id: i32, flags: i32| {
-            // SAFETY: attaches wherever there is room, and detaches.
+            // SAFETY: attaches at a free address and detaches; the memory is not accessed.
             unsafe {
                 let at = libc::shmat(id, std::ptr::null(), flags);
                 let done = at as isize != -1;
@@ -81,7 +81,7 @@ mod tests {
                 done
             }
         };
-        // SAFETY: a child that makes plain calls only.
+        // SAFETY: the child makes system calls only.
         unsafe {
             let child = libc::fork();
             if child == 0 {

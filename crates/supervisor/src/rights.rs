@@ -1,11 +1,11 @@
-//! Programs that gain rights at an exec. Who has none of those could read in the arena what such a
-//! program does, so it is not recorded; and which program that is, the kernel tells, not the agent.
+//! Detects programs that gain rights at an exec. Programs without those rights could read in the
+//! arena what such a program does, so it is not recorded. The kernel is asked, not the agent.
 
 use std::io;
 
 use kin::{Credentials, status};
 
-/// What a thread may do, as far as an exec can add to it.
+/// The rights of a thread that an exec can extend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rights {
     users: [u32; 3],
@@ -15,11 +15,11 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Those of a thread before its exec.
+    /// The rights of a thread before its exec.
     pub fn before(tid: i32, credentials: &Credentials) -> Rights {
         let Rights { users, groups, .. } = Rights::of_ids(credentials);
         let same = |ids: [u32; 3]| ids == [ids[0]; 3];
-        // Where no ids differ the kernel calls an exec secure only if rights were gained.
+        // If all ids are equal, the kernel sets AT_SECURE only if rights were gained.
         let permitted = match same(users) && same(groups) {
             true => 0,
             false => status::permitted(tid).unwrap_or(0),
@@ -38,10 +38,10 @@ impl Rights {
             && other.permitted & !self.permitted == 0
     }
 
-    /// Whether a process that stands at the beginning of a program, with these ids, may do more than
-    /// it could.
+    /// Whether a process that is stopped at the beginning of a program, with these ids, has gained
+    /// rights.
     pub fn are_exceeded(&self, pid: i32, now: &Credentials) -> io::Result<bool> {
-        // Root can give itself all.
+        // Root can take all rights anyway.
         if self.users.contains(&0) || !status::is_secure(pid)? {
             return Ok(false);
         }

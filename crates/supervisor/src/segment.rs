@@ -1,8 +1,8 @@
-//! System V shared memory: attached by id, without descriptor or path.
+//! System V shared memory, which is attached by id, without descriptor or path.
 
 use crate::Error;
 
-/// One attached segment. It vanishes with its last user, however we end.
+/// An attached segment. The kernel removes it with its last user, however we end.
 pub struct Segment {
     pub id: i32,
     pub at: *mut u8,
@@ -12,15 +12,15 @@ pub struct Segment {
 unsafe impl Send for Segment {}
 
 impl Segment {
-    /// A segment of zeros that nobody but us can attach.
+    /// Creates a segment of zeros that no other user can attach.
     pub fn new(len: usize) -> Result<Segment, Error> {
         let flags = libc::IPC_CREAT | libc::SHM_NORESERVE | 0o600;
-        // SAFETY: creates a segment of our own.
+        // SAFETY: takes numbers only.
         let id = unsafe { libc::shmget(libc::IPC_PRIVATE, len, flags) };
         if id < 0 {
             return Err(Error::last(format!("creating {len} bytes of System V shared memory")));
         }
-        // SAFETY: attaches our own segment; marking it removed keeps it until its last user.
+        // SAFETY: attaches at a free address; a removed segment lives until its last user detaches.
         unsafe {
             let at = libc::shmat(id, std::ptr::null(), 0);
             let error = std::io::Error::last_os_error();
@@ -36,10 +36,10 @@ impl Segment {
         }
     }
 
-    /// Sets who may attach it from now on. Its owner can change that again, so a segment that its
-    /// users are not to write is never given away.
+    /// Sets which users may attach it. The owner can change that, so a segment that its users must
+    /// not write is never given to them.
     pub fn admit(&self, owner: Option<u32>, mode: u16) -> Result<(), Error> {
-        // SAFETY: reads and writes the permissions of our own segment.
+        // SAFETY: the kernel reads and writes a local struct.
         let done = unsafe {
             let mut info: libc::shmid_ds = std::mem::zeroed();
             libc::shmctl(self.id, libc::IPC_STAT, &raw mut info) == 0 && {

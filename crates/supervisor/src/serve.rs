@@ -1,4 +1,4 @@
-//! The supervisor's loop: requests of agents, news of traced threads, the program's end.
+//! The supervisor's loop: agents' requests, stops of traced threads, the program's end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,34 +20,33 @@ use crate::rights::Rights;
 use crate::signals::Signal;
 use crate::{Error, Image, place, profiles, ptrace, signals, sleep};
 
-/// Who wants to know.
+/// Receives exec, gap and exit notifications.
 pub trait Observer {
-    /// A process is about to execute a program: there is time to look at it while it does, but
-    /// it does not stand still.
+    /// A process is about to execute a program. It can be looked at meanwhile, but it is running.
     fn announced(&mut self, pid: u32, process: u32);
-    /// The program announced was not executed.
+    /// The announced program was not executed.
     fn called_off(&mut self, process: u32);
-    /// An image stands at its first instruction; its process can be looked at.
+    /// A process is stopped at the first instruction of a new image and can be looked at.
     fn image(&mut self, stop: &ExecStop);
-    /// The agent is in the image, and will start when its process goes on.
+    /// The agent was placed into the image, and will start when the process continues.
     fn placed(&mut self, process: u32);
     /// An image runs unrecorded.
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
-    /// The program itself has ended, with this wait status.
+    /// The launched program has ended, with this wait status.
     fn ended(&mut self, pid: u32, status: i32);
-    /// Recording is to end, by this signal.
+    /// This signal requests the end of the recording.
     fn told_to_end(&mut self, signal: i32);
-    /// Whether a process that had this id is or was recorded, if that is known within this time.
+    /// Whether a process with this id is or was recorded. False if unknown within `wait`.
     fn is_recorded(&mut self, pid: i32, wait: Duration) -> bool;
-    /// The thread that used slot `from` goes on in slot `to`, which is in this arena, of a user's programs: each has
-    /// [`SLOTS`] slots, counted on from those of the arenas before it. Told once the recorder has taken
-    /// note; hung up if it does not.
+    /// The thread of slot `from` continues in slot `to`, which is in `arena`, shared by the
+    /// programs of `user`. Slots are counted across arenas, each having [`SLOTS`]. The receiver
+    /// gets a message once the recorder has noted the move, and is disconnected if it does not.
     fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()>;
 }
 
-/// A process that stands at the first instruction of a new image.
+/// A process that is stopped at the first instruction of a new image.
 pub struct ExecStop {
-    /// Its id.
+    /// Its process id.
     pub pid: u32,
     /// Its number in the recording.
     pub process: u32,
@@ -55,18 +54,18 @@ pub struct ExecStop {
     pub known: Option<(Credentials, u64)>,
 }
 
-/// A thread that we are attached to for its exec.
+/// A thread that is traced for its exec.
 #[derive(Clone, Copy)]
 pub(crate) struct Tracee {
-    /// Counted over all arenas.
+    /// Its slot, counted across arenas.
     pub(crate) slot: usize,
     /// Number of its process in the recording.
     pub(crate) process: u32,
-    /// What it may do before its exec.
+    /// Its rights before the exec.
     pub(crate) rights: Rights,
-    /// It is to be let go at its next stop.
+    /// Set if it is to be detached at its next stop.
     pub(crate) leaving: bool,
-    /// Its bootstrap is on the way to the call that we wait for, and has stopped so often.
+    /// Set while its bootstrap is followed to its `socketpair`: the number of stops so far.
     pub(crate) bootstrap: Option<u32>,
 }
 
@@ -76,8 +75,8 @@ impl Tracee {
     }
 }
 
-/// A request that cannot be answered yet: of a thread in another pid namespace, whose process was not
-/// found there, or of one whose process cannot be attached to just now.
+/// A request that cannot be answered yet: the thread is in another pid namespace, and its process
+/// was not found there; or its process cannot be attached to at the moment.
 #[derive(Clone, Copy)]
 struct Waiting {
     index: usize,
@@ -85,24 +84,24 @@ struct Waiting {
     since: Instant,
 }
 
-/// Why a thread is not attached to.
+/// Why a thread was not attached to.
 enum NotAttached {
     /// Another thread of its process is executing a program.
     Yet,
-    /// It is told so.
+    /// A reason to be replied.
     Reply(u32),
 }
 
-/// How long such a request waits, and how often to look. The recorder looks for processes at once, but
-/// on a busy machine that is not soon, and nobody else waits for it.
+/// How long such a request waits, and how often it is tried. The recorder looks for processes at
+/// once, but on a busy machine that takes time, and nothing else waits for it.
 const REQUEST_WAIT: Duration = Duration::from_secs(20);
 const REQUEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Launches and follows.
+/// Launches a program and follows its execs.
 pub struct Supervisor {
     pub(crate) image: Image,
     pub(crate) published: Published,
-    /// Once there was a thread that cannot attach segments.
+    /// Made for the first thread that cannot attach segments.
     pub(crate) sendable: Option<Sendable>,
     pub(crate) domains: Domains,
     pub(crate) guests: Guests,
@@ -112,46 +111,46 @@ pub struct Supervisor {
     program_status: Option<i32>,
     pub(crate) kin: Kin,
     waiting: Vec<Waiting>,
-    /// The program stands or stood at its first instruction.
+    /// Whether the program has reached its first instruction.
     program_began: bool,
     order: Option<Order>,
-    /// By slot.
+    /// By slot index.
     pub(crate) moves: HashMap<usize, Move>,
     pub(crate) placings: HashMap<i32, Placing>,
     pub(crate) mounts: Mounts,
 }
 
-/// What somebody told us: to end. The first time that is passed on to the program, if it lives.
+/// Requests to end, by signals, which are also passed on to the program while it runs.
 struct Order {
     times: u32,
-    /// By which signal.
+    /// The last such signal.
     signal: i32,
     last: Option<Instant>,
 }
 
-/// So often it must be told before it means the recording.
+/// Number of requests from which the recording itself is to end.
 const TIMES_TO_END: u32 = 2;
-/// Signals that come so close to each other are one order.
+/// Signals within this time count as one request.
 const BURST: Duration = Duration::from_millis(200);
-/// How long the recorder is asked for a living process that has signalled us. It may be waiting for
-/// whoever reads the trace, and we may be told to end for just that.
+/// How long to ask the recorder about a living process that has signalled us. The recorder may be
+/// blocked by the trace's reader, which may be the very reason for the signal.
 const ASKED_FOR_LIVING: Duration = Duration::from_millis(100);
-/// The same for one that is gone, of which nobody else can tell: on a busy machine the recorder may
-/// not yet have read that it lived.
+/// How long to ask it about a process that is gone, which nothing else knows: on a busy machine it
+/// may not have read the process's records yet.
 const ASKED_FOR_GONE: Duration = Duration::from_secs(2);
 
-/// How it ended.
+/// How the recording ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The program has ended, with this wait status.
     Ended(i32),
-    /// We were told to end, by this signal; the program goes on.
+    /// A signal ended the recording; the program continues.
     ToldToEnd(i32),
-    /// The same, and not to wait for the trace's end.
+    /// A signal ended it at once, without waiting for the trace's end.
     Abandoned(i32),
 }
 
-/// How long to sleep at most: the end of the recording is told by a flag.
+/// Maximum sleep: the end of the recording is only shown by a flag.
 const SLEEP: Duration = Duration::from_millis(200);
 
 impl Supervisor {
@@ -185,7 +184,7 @@ impl Supervisor {
         })
     }
 
-    /// The arena of programs that run as we do.
+    /// The arena of programs that run as our user.
     pub fn arena(&self) -> Arena {
         self.domains.first().arena
     }
@@ -221,7 +220,7 @@ impl Supervisor {
             if let Some(status) = self.program_status {
                 return Err(held.failure(program.name, status));
             }
-            // SAFETY: our own child, which waits for us.
+            // SAFETY: takes numbers only; the child was not waited for, so the id is still its own.
             unsafe { libc::kill(held.pid, libc::SIGKILL) };
             let what = "attaching to the program (is ptrace forbidden here?)".to_owned();
             return Err(Error::System { what, source: error }.into());
@@ -241,7 +240,7 @@ impl Supervisor {
         Ok(held.pid as u32)
     }
 
-    /// Follows until `done` says so, and the program has ended or we were told to end.
+    /// Serves until `done` is set, and the program has ended or a signal requested the end.
     pub fn serve(&mut self, observer: &mut dyn Observer, done: &AtomicBool) -> Outcome {
         loop {
             self.turn(observer, |_| done.load(Ordering::SeqCst));
@@ -256,8 +255,7 @@ impl Supervisor {
         }
     }
 
-    /// Does all that is to be done, and sleeps until there is more, unless `enough` says that there is
-    /// no need to.
+    /// Does all pending work, then sleeps until there is more, unless `enough` returns true.
     fn turn(&mut self, observer: &mut dyn Observer, enough: impl FnOnce(&Supervisor) -> bool) {
         let seen = self.arenas().map(|arena| {
             let word = &arena.control().requests.word;
@@ -270,7 +268,7 @@ impl Supervisor {
         self.look_at_moves(observer);
         self.look_at_placings(observer);
         self.wait_for_news(observer);
-        // An arena that was made meanwhile is looked at first.
+        // An arena created meanwhile must be looked at before sleeping.
         if !enough(self) && seen.len() == self.arenas().count() {
             self.sleep(&seen);
         }
@@ -286,8 +284,8 @@ impl Supervisor {
         self.order.as_ref().is_some_and(|order| order.times > TIMES_TO_END)
     }
 
-    /// Waits for the recorder, which may itself be waiting for whoever reads the trace. False: it will
-    /// not answer, or we were told not to wait.
+    /// Waits for the recorder, which may itself be blocked by the trace's reader. False if it will
+    /// not answer, or a signal demands not to wait.
     pub(crate) fn wait_for_recorder(
         &mut self,
         noted: &Receiver<()>,
@@ -305,12 +303,12 @@ impl Supervisor {
         }
     }
 
-    /// A signal that was sent to us alone is meant for the program. Who repeats a request to end, or
-    /// makes one when the program has ended, means us.
+    /// Handles a signal. One sent to us alone is passed on to the program. A repeated request to
+    /// end, or one after the program's end, is for the recording.
     fn signalled(&mut self, signal: Signal, observer: &mut dyn Observer) {
         let Signal { number, sender } = signal;
         let ended = self.program_status.is_some();
-        // A program that signals its process group or its parent does not mean us.
+        // A program that signals its process group or its parent does not mean the recorder.
         let by_program = sender.is_some_and(|pid| match self.kin.relation(pid) {
             Relation::Ours => true,
             Relation::Gone => observer.is_recorded(pid, ASKED_FOR_GONE),
@@ -320,7 +318,7 @@ impl Supervisor {
             return;
         }
         if !ended {
-            // SAFETY: our child, which was not waited for.
+            // SAFETY: takes numbers only; the child was not waited for, so the id is still its own.
             unsafe { libc::kill(self.program, number) };
         }
         if !matches!(number, libc::SIGTERM | libc::SIGINT) {
@@ -328,7 +326,7 @@ impl Supervisor {
         }
         let order = self.order.get_or_insert(Order { times: 0, signal: number, last: None });
         let last = order.last.replace(Instant::now());
-        // Who tells a process and its group tells us twice at a time.
+        // A process and its group may be signalled at a time.
         if last.is_some_and(|last| last.elapsed() < BURST) {
             return;
         }
@@ -406,18 +404,18 @@ impl Supervisor {
             _ if done => {}
             _ if since.elapsed() < REQUEST_WAIT => self.waiting.push(request),
             request::MODULE => {}
-            // The agent tells that its program runs unrecorded.
+            // The agent then records that its program runs unrecorded.
             request::EXEC => reply_to(slot, answer::NOT_ATTACHED),
             _ => reply_to(slot, answer::REFUSED),
         }
     }
 
-    /// The id that a slot's thread has in our namespace. `None`: its process was not found yet.
+    /// The id of a slot's thread in our namespace; `None` if its process was not found yet.
     fn thread_in(&self, slot: &Slot) -> Option<i32> {
         self.global_tid(slot, slot.tid.load(Ordering::Relaxed))
     }
 
-    /// The same for another thread of its process.
+    /// The id in our namespace of a thread of the slot's process.
     pub(crate) fn global_tid(&self, slot: &Slot, tid: u32) -> Option<i32> {
         if slot.foreign_pid.load(Ordering::Relaxed) == 0 {
             return i32::try_from(tid).ok();
@@ -425,14 +423,14 @@ impl Supervisor {
         self.kin.placed_thread(slot.process.load(Ordering::Relaxed), tid.cast_signed())
     }
 
-    /// Answers requests that could not be answered before, or will not be.
+    /// Tries waiting requests again, and refuses those that have waited too long.
     fn answer_waiting(&mut self, observer: &mut dyn Observer) {
         for request in std::mem::take(&mut self.waiting) {
             self.try_to_answer(request, observer);
         }
     }
 
-    /// False: it is to be tried again.
+    /// Returns false if the request must be tried again.
     fn answer_thread(
         &mut self,
         index: usize,
@@ -450,7 +448,7 @@ impl Supervisor {
                 Err(NotAttached::Reply(reply)) => reply_to(slot, reply),
                 Err(NotAttached::Yet) => return false,
             },
-            // Nobody waits.
+            // No thread waits for an answer.
             request::MODULE if matches!(self.who_asks(tid, index), Some((Relation::Ours, ..))) => {
                 let site = slot.request_args[0].load(Ordering::Relaxed);
                 self.analyst.look_at(tid, site);
@@ -465,7 +463,7 @@ impl Supervisor {
         true
     }
 
-    /// What a thread that asks through a slot is to us, and who it is. `None`: there is no such thread.
+    /// Identity and relation of a thread that asks through a slot; `None` if it does not exist.
     fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, Identity)> {
         let thread = self.kin.look_up(tid)?;
         let named = self.guests.may_name(slot / SLOTS, place::process_number(self.slot(slot)));
@@ -476,7 +474,7 @@ impl Supervisor {
         Some((relation, thread.identity))
     }
 
-    /// The thread in a slot does not execute its program after all.
+    /// Handles an exec that the thread in a slot has called off.
     fn call_off(&mut self, index: usize, observer: &mut dyn Observer) {
         self.waiting.retain(|request| request.index != index);
         let attached = self.tracees.iter_mut().find(|(_, tracee)| tracee.slot == index);
@@ -490,15 +488,15 @@ impl Supervisor {
         reply_to(self.slot(index), answer::DONE);
     }
 
-    /// Attaches to a thread for its exec, if it is one of those that we follow: the id comes from
-    /// memory that the program can write. Gives its process, or what to reply.
+    /// Attaches to a thread for its exec, if it is one of ours: the id comes from memory that the
+    /// program can write. Returns its process, or why it was not attached.
     fn attach(
         &mut self,
         tid: i32,
         index: usize,
         observer: &mut dyn Observer,
     ) -> Result<i32, NotAttached> {
-        // Else it is gone, or about to be.
+        // Without such a thread it is gone, or about to be.
         let (relation, identity) =
             self.who_asks(tid, index).ok_or(NotAttached::Reply(answer::REFUSED))?;
         let process = self.process_in(index);
@@ -522,25 +520,24 @@ impl Supervisor {
             observer.not_followed(tid as u32, process, "it is no process of this recording");
             return Err(NotAttached::Reply(answer::REFUSED));
         }
-        // The agent tells: only it learns whether the program is executed.
+        // Left to the agent to record, which alone learns whether the exec succeeds.
         Err(NotAttached::Reply(answer::NOT_ATTACHED))
     }
 
-    /// While a thread executes its program: what an exec does not change, and can be looked at without
-    /// waiting for its end.
+    /// Announces an exec, so that what it does not change can be read while it runs.
     fn look_ahead(&mut self, tid: i32, pid: i32, observer: &mut dyn Observer) {
         let process = self.tracees[&tid].process;
-        // A thread that has got to its exec stop already is looked at there.
+        // A thread that has reached its exec stop already is looked at there.
         if tid == pid && !ptrace::has_news(tid) {
             observer.announced(pid as u32, process);
         }
     }
 
-    /// Takes what wait has to tell.
+    /// Handles all stops and ends of children and traced threads.
     fn wait_for_news(&mut self, observer: &mut dyn Observer) {
         loop {
             let mut status = 0;
-            // SAFETY: plain call.
+            // SAFETY: the kernel stores the status into a local.
             let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
             if pid <= 0 {
                 return;
@@ -575,13 +572,13 @@ impl Supervisor {
             return;
         }
         let Some(tracee) = self.tracees.get(&pid).copied() else {
-            // A child of ours that has asked to be traced by its parent goes on as if it had none. That
-            // trap is its exec's.
+            // A child that has asked to be traced by its parent must continue as if untraced.
+            // SIGTRAP is that of its exec.
             let signal = if event == 0 && signal != libc::SIGTRAP { signal } else { 0 };
             let _ = ptrace::detach(pid, signal);
             return;
         };
-        // A stop of ours carries no signal; one on the way to the thread goes on to it.
+        // Ptrace event stops carry no signal; a signal that was on its way is passed on.
         let passed = if event == 0 { signal } else { 0 };
         if tracee.leaving {
             self.lose(pid, observer);
@@ -596,8 +593,8 @@ impl Supervisor {
         }
     }
 
-    /// The other threads of a process that has executed a program are gone. What they have asked for
-    /// would be taken for a request of the thread that has the first one's id now.
+    /// Drops requests of a process's other threads, which are gone after an exec. They would
+    /// otherwise be taken for requests of the thread that has the first thread's id now.
     fn forget_others(&mut self, tracee: &Tracee) {
         let &Tracee { slot: own, process, .. } = tracee;
         let is_gone = |index, slot: &Slot| index != own && place::process_number(slot) == process;
@@ -622,7 +619,7 @@ impl Supervisor {
         }
     }
 
-    /// A thread that we were attached to executes no program.
+    /// Forgets a traced thread that will not execute its program.
     fn lose(&mut self, tid: i32, observer: &mut dyn Observer) {
         self.placings.remove(&tid);
         if let Some(tracee) = self.tracees.remove(&tid) {
@@ -637,7 +634,7 @@ pub(crate) fn is_dead(tid: i32) -> bool {
 
 pub(crate) fn reply_to(slot: &Slot, reply: u32) {
     slot.answer.store(reply, Ordering::Release);
-    // SAFETY: wakes whoever waits on the word.
+    // SAFETY: FUTEX_WAKE does not access memory, and the arena stays mapped.
     unsafe {
         libc::syscall(libc::SYS_futex, slot.answer.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
     }

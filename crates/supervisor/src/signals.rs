@@ -1,30 +1,30 @@
-//! Signals of our own: a child's news wakes us, what is sent to us alone goes to the program, and
-//! nothing that can be survived ends us, for then the trace would have no end.
+//! Handles signals to this process. SIGCHLD wakes the loop, signals sent to us alone go to the
+//! program, and no signal that can be survived ends us: the trace would have no end.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::alarm;
 
-/// Signals that came and were not looked at, as a bit mask.
+/// Signals that have arrived and were not taken, as a bit mask.
 static PENDING: AtomicU64 = AtomicU64::new(0);
-/// Of those, the ones that the terminal or the kernel has sent.
+/// Those of them sent by the terminal or the kernel.
 static FROM_KERNEL: AtomicU64 = AtomicU64::new(0);
-/// What who started us wants to be ignored, as nohup does. The program inherits that.
+/// Signals that our parent has set to be ignored, as nohup does. The program inherits that.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
-/// Who has sent each of the others last.
+/// The last sender of each signal.
 static SENDERS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
-/// The futex to raise.
+/// The futex that is raised by signals.
 static BELL: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
-/// One more than the last.
+/// Highest signal number, plus one.
 const SIGNALS: usize = 65;
-/// Signals of the C library's own, which it lets nobody handle.
+/// Signals of the C library, which it does not allow to be handled.
 const OF_THE_LIBRARY: [i32; 2] = [32, 33];
-/// What a processor raises: if it is about us, we have a defect.
+/// Signals raised by faults: if the kernel sends one, it is a bug in this program.
 const FAULTS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
-/// What cannot be handled, what ends nobody (the runtime ignores the second), and what stops us, as
-/// everybody in a job is stopped.
+/// Signals that cannot be handled, that end no process (the runtime ignores SIGPIPE), and that stop
+/// us as they stop the whole job.
 const LEFT_ALONE: [i32; 7] = [
     libc::SIGKILL,
     libc::SIGPIPE,
@@ -35,25 +35,25 @@ const LEFT_ALONE: [i32; 7] = [
     libc::SIGURG,
 ];
 
-/// A signal that came.
+/// A signal that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
     pub number: i32,
-    /// The process that has sent it. `None`: the terminal or the kernel.
+    /// The process that sent it; `None` for the terminal and the kernel.
     pub sender: Option<i32>,
 }
 
 extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: as the kernel has passed it.
+    // SAFETY: the arguments are those that the kernel has passed.
     if unsafe { alarm::has_rung(signal, info, context) } {
         return;
     }
-    // SAFETY: the kernel passes a siginfo.
+    // SAFETY: the kernel passes a valid siginfo.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
-    // The terminal and the kernel tell the whole group; people and programs tell one process.
+    // The terminal and the kernel signal the whole group; users and programs signal one process.
     let by_kernel = code > 0;
     if by_kernel && FAULTS.contains(&signal) {
-        // SAFETY: the default, for the instruction that is made again now.
+        // SAFETY: takes numbers only. The instruction is restarted, and its fault then kills us.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
@@ -76,8 +76,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// From now on signals raise this futex word, and are kept for `take`. The calling thread alone
-/// should have them unblocked.
+/// Makes signals raise this futex word and be kept for `take`. Only the calling thread should have
+/// them unblocked.
 pub fn install(bell: &'static AtomicU32) {
     BELL.store(core::ptr::from_ref(bell).cast_mut(), Ordering::SeqCst);
     for signal in 1..SIGNALS as i32 {
@@ -91,7 +91,7 @@ pub fn install(bell: &'static AtomicU32) {
         if is_ignored(signal) {
             IGNORED.fetch_or(1 << (signal - 1), Ordering::SeqCst);
         }
-        // SAFETY: installs a handler that only touches atomics.
+        // SAFETY: the handler is async-signal-safe: atomics, saved registers and signal() only.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
@@ -101,14 +101,14 @@ pub fn install(bell: &'static AtomicU32) {
     }
 }
 
-/// Sets an action without a handler, past the C library.
+/// Sets an action without a handler, bypassing the C library.
 pub fn set_action(signal: i32, action: libc::sighandler_t) {
-    /// What the kernel wants to know: action, flags, restorer, mask.
+    /// The kernel's struct: action, flags, restorer, mask.
     const WORDS: usize = 4;
     let words = [action, 0, 0, 0];
     const { assert!(size_of::<[usize; WORDS]>() == 32) };
     let null: *mut usize = std::ptr::null_mut();
-    // SAFETY: the kernel reads its own form of the struct.
+    // SAFETY: `words` has the layout and size that the kernel reads.
     unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, words.as_ptr(), null, 8) };
 }
 
@@ -116,7 +116,7 @@ pub fn set_action(signal: i32, action: libc::sighandler_t) {
 pub fn is_ignored(signal: i32) -> bool {
     let mut words = [0usize; 4];
     let null: *const usize = std::ptr::null();
-    // SAFETY: the kernel fills in its own form of the struct.
+    // SAFETY: `words` has the layout and size that the kernel fills.
     unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, null, words.as_mut_ptr(), 8) };
     words[0] == libc::SIG_IGN
 }
@@ -133,9 +133,9 @@ pub fn take() -> impl Iterator<Item = Signal> {
     })
 }
 
-/// Blocks all signals in the calling thread; gives what was blocked before.
+/// Blocks all signals in the calling thread; returns the former mask.
 pub fn block_all() -> libc::sigset_t {
-    // SAFETY: sets of signals that are made here.
+    // SAFETY: the sets are local and initialised before they are read.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
@@ -144,8 +144,8 @@ pub fn block_all() -> libc::sigset_t {
     }
 }
 
-/// Blocks these signals alone in the calling thread.
+/// Blocks exactly these signals in the calling thread.
 pub fn block_only(these: &libc::sigset_t) {
-    // SAFETY: reads a set of signals.
+    // SAFETY: the kernel reads a set that the reference keeps valid.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, these, std::ptr::null_mut()) };
 }

@@ -1,4 +1,4 @@
-//! Sleeping until one of several futex words changes.
+//! Sleeps until one of several futex words changes.
 
 use std::ffi::c_long;
 use std::sync::atomic::AtomicU32;
@@ -14,10 +14,10 @@ struct Waiter {
 }
 
 const FUTEX2_SIZE_U32: u32 = 2;
-/// How often to look where the kernel cannot wait for several words (before Linux 5.16).
+/// Polling interval where the kernel cannot wait for several words (before Linux 5.16).
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Sleeps for at most that long while the words have these values; a signal ends it.
+/// Sleeps for at most `longest` while the words have these values. A signal ends the sleep.
 pub fn while_unchanged(words: &[(&AtomicU32, u32)], longest: Duration) {
     if words.len() > 1 && wait_for_several(words, longest) {
         return;
@@ -25,14 +25,14 @@ pub fn while_unchanged(words: &[(&AtomicU32, u32)], longest: Duration) {
     let Some((word, value)) = words.first() else { return };
     let longest = if words.len() > 1 { LOOK_EVERY } else { longest };
     let timeout = timespec(longest);
-    // SAFETY: waits on a word that is there.
+    // SAFETY: the word and the timeout live during the call.
     unsafe {
         let wait = libc::FUTEX_WAIT;
         libc::syscall(libc::SYS_futex, word.as_ptr(), wait, *value, &raw const timeout);
     }
 }
 
-/// False: the kernel cannot.
+/// Returns false if the kernel has no futex_waitv.
 fn wait_for_several(words: &[(&AtomicU32, u32)], longest: Duration) -> bool {
     let waiters: Vec<Waiter> = words
         .iter()
@@ -43,7 +43,7 @@ fn wait_for_several(words: &[(&AtomicU32, u32)], longest: Duration) -> bool {
             reserved: 0,
         })
         .collect();
-    // SAFETY: the words are there; the time is absolute.
+    // SAFETY: the words, their descriptions and the absolute time live during the call.
     let result: c_long = unsafe {
         let mut until: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut until);

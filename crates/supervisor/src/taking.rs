@@ -1,8 +1,8 @@
-//! Processes that are left alone, because another program of the recording traces them: nobody would hear
-//! of a change of their user, so their arenas are taken from them before.
+//! Removes the arenas of processes that are left alone because another program of the recording
+//! traces them: a later change of their user would go unnoticed.
 //!
-//! A thread of theirs is interrupted and has to map memory of nobody's over the arena, which nobody else
-//! could do. It may be in any call: that goes on as if there had been a stop.
+//! One of their threads is interrupted and made to map private memory over the arena; no other
+//! process could do that. It may be in any call, which then continues as after a stop.
 
 use std::io;
 use std::mem::offset_of;
@@ -21,23 +21,24 @@ use crate::serve::{Supervisor, is_dead, reply_to};
 const STOP_WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// What is to be done, on a thread of its own: the kernel or a program may have it wait.
+/// A removal, done on another thread because the kernel or a program may block it.
 struct Taking {
     tid: i32,
     process: i32,
     arenas: Vec<Mapped>,
-    /// The agent's image, and where in it a call can be made.
+    /// The agent's image, and the offset of a `syscall` instruction in it.
     images: Vec<Mapped>,
     call: u64,
 }
 
 impl Supervisor {
-    /// A thread is about to trace another one. It is answered once that is without an arena.
+    /// Handles a request of a thread that will trace another one, which must lose its arena first.
     pub(crate) fn left_alone(&mut self, index: usize) {
         let slot = self.slot(index);
         let Some(taking) = self.taking(index) else { return reply_to(slot, answer::REFUSED) };
         let work = move || {
-            // With a tracer's end it lets go, however far it came: the program is about to attach.
+            // The kernel detaches when this thread ends, however far it came: the program attaches
+            // now.
             let tracer = kin::start_thread("left-alone", move || taking.carry_out().is_ok());
             let done = tracer.is_ok_and(|tracer| tracer.join().unwrap_or(false));
             if slot.state.load(Ordering::Acquire) == slot_state::ACTIVE {
@@ -50,7 +51,7 @@ impl Supervisor {
         }
     }
 
-    /// Only a thread of the slot's users can be meant.
+    /// `None` unless the named thread belongs to the slot's users.
     fn taking(&mut self, index: usize) -> Option<Taking> {
         let slot = self.slot(index);
         let named = slot.request_args[0].load(Ordering::Relaxed) as u32;
@@ -101,7 +102,7 @@ impl Taking {
         let (registers, mask) = (ptrace::registers(self.tid)?, ptrace::blocked_signals(self.tid)?);
         ptrace::block_signals(self.tid, u64::MAX)?;
         let replaced = arenas.iter().try_for_each(|arena| self.replace(arena, at, &registers));
-        // Only from such a stop does the kernel begin a call again that was interrupted.
+        // Only from an interrupt stop does the kernel restart a call that was interrupted.
         ptrace::interrupt(self.tid)?;
         ptrace::resume(self.tid, 0)?;
         self.wait_for(Stop::Between, None)?;
@@ -111,7 +112,7 @@ impl Taking {
         replaced
     }
 
-    /// Has the thread map private memory over an arena, in which recording is over.
+    /// Makes the thread map private memory over an arena, with recording stopped in it.
     fn replace(
         &self,
         arena: &Mapping,
@@ -122,7 +123,7 @@ impl Taking {
         let call = libc::user_regs_struct {
             rip: at,
             rax: libc::SYS_mmap as u64,
-            // The call that was interrupted is not to begin again here.
+            // Keeps the kernel from restarting the interrupted call here.
             orig_rax: u64::MAX,
             rdi: arena.start,
             rsi: arena.end - arena.start,
@@ -144,18 +145,18 @@ impl Taking {
         Ok(())
     }
 
-    /// Other threads of the process go quiet that still write there.
+    /// Stops recording in the memory that replaces the arena: other threads may still write there.
     fn stop_recording_in(&self, arena: u64) {
-        // For what reason is of no interest to them.
+        // Any nonzero reason will do.
         let mut why = 1u32;
         let at = arena + offset_of!(Control, stopped) as u64;
         let from = libc::iovec { iov_base: (&raw mut why).cast(), iov_len: size_of_val(&why) };
         let to = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: size_of_val(&why) };
-        // SAFETY: the kernel reads our word.
+        // SAFETY: the kernel reads a local word; the target is memory of the other process.
         unsafe { libc::process_vm_writev(self.process, &raw const from, 1, &raw const to, 1, 0) };
     }
 
-    /// Waits for a stop of this kind; signals go on to the thread.
+    /// Waits for a stop of this kind; signals are passed on to the thread.
     fn wait_for(&self, wanted: Stop, until: Option<Instant>) -> io::Result<()> {
         loop {
             match ptrace::stop_of(self.tid) {

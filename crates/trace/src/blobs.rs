@@ -1,4 +1,4 @@
-//! Distinct buffers, read back.
+//! Reads distinct buffers back.
 
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
@@ -9,23 +9,23 @@ use crate::event::BLOB_BYTES_MAX;
 use crate::format::{BLOB_ENTRY_BYTES, Head, u32_at};
 use crate::wire::Malformed;
 
-/// Bytes of unpacked DATA blocks that are kept, unless told otherwise.
+/// Default limit for the bytes of unpacked DATA blocks that are kept.
 const CACHE_BYTES_MAX: usize = 64 << 20;
-/// Unpacked DATA blocks that are kept.
+/// Maximum number of unpacked DATA blocks that are kept.
 const CACHE_BLOCKS_MAX: usize = 1024;
 
 /// The unpacked payload of a DATA block.
 pub struct DataPayload {
     first: u64,
     payload: Vec<u8>,
-    /// Where the bytes of each buffer end in the payload; they begin where the one before ends.
+    /// End of each buffer's bytes in the payload; they begin where those of the one before end.
     ends: Vec<u32>,
-    /// Whether the stored hashes are those of the buffers, once somebody wanted to know.
+    /// Whether the stored hashes match the buffers; computed on demand.
     sound: OnceLock<bool>,
 }
 
 impl DataPayload {
-    /// Checks that the payload holds what its head says.
+    /// Checks that the payload has the layout that its head describes.
     pub fn new(head: &Head, payload: Vec<u8>) -> Result<DataPayload, Malformed> {
         let count = head.count as usize;
         let table = count * BLOB_ENTRY_BYTES;
@@ -48,12 +48,12 @@ impl DataPayload {
         Ok(DataPayload { first: head.first, payload, ends, sound: OnceLock::new() })
     }
 
-    /// Numbers of the buffers in it.
+    /// Numbers of the buffers in the block.
     pub fn ids(&self) -> Range<u64> {
         self.first..self.first + self.ends.len() as u64
     }
 
-    /// Memory that it holds.
+    /// Bytes of memory that it holds.
     pub fn held_bytes(&self) -> usize {
         self.payload.len() + self.ends.len() * size_of::<u32>()
     }
@@ -63,7 +63,7 @@ impl DataPayload {
         Some(&self.payload[self.range(id)?])
     }
 
-    /// The hash that is stored with a buffer.
+    /// The stored hash of a buffer.
     pub fn hash(&self, id: u64) -> Option<u128> {
         let entry = (id.checked_sub(self.first)? as usize).checked_mul(BLOB_ENTRY_BYTES)?;
         self.range(id)?;
@@ -72,7 +72,7 @@ impl DataPayload {
         Some(u128::from_le_bytes(hash))
     }
 
-    /// Whether all hashes are those of the bytes, so that they can stand for them.
+    /// Whether all stored hashes match, so that they can be used instead of the bytes.
     pub fn is_sound(&self) -> bool {
         let is_right = |id| self.get(id).map(XxHash3_128::oneshot) == self.hash(id);
         *self.sound.get_or_init(|| self.ids().all(is_right))
@@ -104,7 +104,7 @@ impl Blob {
         Some(Blob { block, range, hash })
     }
 
-    /// XXH3-128 of the bytes, as the file says.
+    /// XXH3-128 of the bytes, as stored in the file.
     pub fn hash(&self) -> u128 {
         self.hash
     }
@@ -118,23 +118,23 @@ impl Deref for Blob {
     }
 }
 
-/// A DATA block that is kept.
+/// A DATA block in the cache.
 struct Kept {
     /// Its offset in the file.
     offset: u64,
     block: Arc<DataPayload>,
-    /// It was used since it was last looked at to make room.
+    /// Whether it was used since the hand passed it last.
     used: bool,
 }
 
-/// DATA blocks that were used not long ago.
+/// A cache of DATA blocks that were used recently (clock replacement).
 pub struct Cache {
-    /// By offset.
+    /// Sorted by offset.
     blocks: Vec<Kept>,
-    /// Where room is made next: blocks take turns, and those that were used are spared once.
+    /// Index of the block to be evicted next, unless it was used since the last pass.
     hand: usize,
     bytes: usize,
-    /// Bytes that are kept at most.
+    /// Maximum number of bytes kept.
     pub bytes_max: usize,
 }
 
@@ -145,7 +145,7 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// A block that is kept.
+    /// Returns a block if it is in the cache.
     pub fn get(&mut self, offset: u64) -> Option<Arc<DataPayload>> {
         let at = self.blocks.binary_search_by_key(&offset, |kept| kept.offset).ok()?;
         let kept = &mut self.blocks[at];
@@ -153,7 +153,7 @@ impl Cache {
         Some(Arc::clone(&kept.block))
     }
 
-    /// Keeps a block, and lets go of others.
+    /// Adds a block, and evicts others to make room.
     pub fn add(&mut self, offset: u64, block: Arc<DataPayload>) {
         let Err(at) = self.blocks.binary_search_by_key(&offset, |kept| kept.offset) else { return };
         self.bytes += block.payload.len();

@@ -1,4 +1,4 @@
-//! Calls as the recorder hands them over: borrowed, so that nothing is allocated per call.
+//! Calls as the recorder hands them over: borrowed, so that no call needs an allocation.
 
 use crate::event::{BlobId, Identity, Outcome};
 
@@ -11,9 +11,9 @@ pub struct CallRef<'a> {
     pub flags: u8,
     /// Address of the `syscall` instruction.
     pub site: u64,
-    /// Arguments that the call takes, at most 6.
+    /// Number of arguments, at most 6.
     pub nargs: u8,
-    /// Their values; those beyond `nargs` are 0.
+    /// Argument values; those beyond `nargs` are 0.
     pub args: [u64; 6],
     /// How it ended.
     pub outcome: Outcome,
@@ -26,11 +26,11 @@ pub struct CallRef<'a> {
 /// Memory behind an argument, see [`crate::event::Data`].
 #[derive(Clone, Copy, Debug)]
 pub struct DataRef<'a> {
-    /// The argument's number.
+    /// Index of the argument.
     pub arg: u8,
-    /// `events::record::part`: what of the argument this is.
+    /// `events::record::part`: which part of the argument this is.
     pub part: u8,
-    /// Of which element of an array.
+    /// Index of the array element that it belongs to.
     pub index: u16,
     /// `events::record::data_flag` bits.
     pub flags: u8,
@@ -38,18 +38,18 @@ pub struct DataRef<'a> {
     pub true_len: u64,
     /// Hash of the whole buffer (XXH3-128), when `data_flag::HASH` is set.
     pub hash: Option<u128>,
-    /// The bytes that are to be stored.
+    /// The bytes to be stored.
     pub content: ContentRef<'a>,
 }
 
-/// Bytes that are to be stored.
+/// Bytes to be stored.
 #[derive(Clone, Copy, Debug)]
 pub enum ContentRef<'a> {
-    /// These, of any length: the writer puts short ones into the event and long ones into blobs.
+    /// Bytes of any length: the writer stores short ones in the event and long ones in blobs.
     Bytes(&'a [u8]),
-    /// Bytes that [`crate::Writer::blob`] has taken already.
+    /// Bytes that [`crate::Writer::blob`] has stored already.
     Blobs {
-        /// Bytes in all.
+        /// Total number of bytes.
         len: u64,
         /// The blobs.
         ids: &'a [BlobId],

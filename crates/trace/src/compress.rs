@@ -1,4 +1,4 @@
-//! Payloads as stored, and back.
+//! Compresses and unpacks payloads.
 
 use std::time::{Duration, Instant};
 
@@ -7,35 +7,35 @@ use crate::format::{PAYLOAD_BYTES_MAX, RATIO_MAX, codec};
 /// How blocks are compressed. A block that does not shrink is stored as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compress {
-    /// zstd at level 1 as long as that keeps up, else lz4, and where the program would have to wait
-    /// whichever is done sooner: packing with lz4 and writing less, or writing all of it.
+    /// zstd at level 1 while that keeps up, otherwise lz4. When the program would have to wait: lz4
+    /// only if that and writing less takes less time than writing all of it.
     #[default]
     Adaptive,
     /// zstd at this level.
     Zstd(i32),
     /// lz4.
     Lz4,
-    /// Not at all.
+    /// No compression.
     None,
 }
 
-/// Shorter payloads are not worth the attempt.
+/// Payloads shorter than this are not compressed.
 const PAYLOAD_BYTES_MIN: usize = 64;
-/// The level that costs least.
+/// The cheapest level.
 const LEVEL_ADAPTIVE: i32 = 1;
-/// Blocks that an adaptive compressor makes with haste after one that was to be hastened.
+/// Number of blocks that an adaptive compressor makes with haste after the last request for it.
 const HASTE_BLOCKS: u32 = 32;
-/// The same for great haste.
+/// Number of blocks that it makes with great haste after the last request for that.
 const GREAT_HASTE_BLOCKS: u32 = 8;
 
-/// With haste, what lz4 would do is found out by samples: so many of them, of so many bytes each.
+/// Number and size of the samples by which the effect of lz4 is estimated in haste.
 const SAMPLES: usize = 8;
 const SAMPLE_BYTES: usize = 2 << 10;
 
-/// How much waits behind a payload.
+/// How much work is queued behind a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Haste {
-    /// No more than usual.
+    /// As usual.
     None,
     /// Too much.
     Some,
@@ -43,13 +43,13 @@ pub enum Haste {
     Great,
 }
 
-/// What a byte costs, in picoseconds, as it was measured again and again. Who is measured may have
-/// been interrupted, so that the lower figures are believed sooner.
+/// Running average of the cost of a byte, in picoseconds. Interruptions can only raise a
+/// measurement, so lower ones are weighted more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost(pub u64);
 
 impl Cost {
-    /// Takes one more measurement into account.
+    /// Adds a measurement.
     pub fn measured(&mut self, bytes: usize, time: Duration) {
         let one = (time.as_nanos() as u64).saturating_mul(1000) / bytes.max(1) as u64;
         self.0 = match self.0 {
@@ -60,14 +60,14 @@ impl Cost {
     }
 }
 
-/// Compresses payload after payload.
+/// Compresses payloads one after the other.
 pub struct Compressor {
     how: Compress,
-    /// Blocks that are still to be made with haste.
+    /// Number of blocks still to be made with haste.
     haste: u32,
-    /// Of these, the ones with great haste.
+    /// Number of blocks still to be made with great haste.
     great_haste: u32,
-    /// What lz4 takes for a byte.
+    /// Cost of a byte in lz4.
     packing: Cost,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     packed: Vec<u8>,
@@ -75,7 +75,7 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// Fails where zstd cannot have its memory, or does not know the level.
+    /// Fails if zstd cannot get its memory, or does not support the level.
     pub fn new(how: Compress) -> std::io::Result<Compressor> {
         let zstd = match how {
             Compress::Zstd(level) => Some(zstd::bulk::Compressor::new(level)?),
@@ -93,12 +93,12 @@ impl Compressor {
         })
     }
 
-    /// Forgets about haste: there is little room.
+    /// Ends all haste: size matters more than time.
     pub fn take_time(&mut self) {
         (self.haste, self.great_haste) = (0, 0);
     }
 
-    /// What to store for a payload, and as what. `writing` is what a byte costs that is stored.
+    /// Returns the codec and the bytes to store. `writing` is the cost of a stored byte.
     pub fn compress<'a>(
         &'a mut self,
         raw: &'a [u8],
@@ -120,8 +120,8 @@ impl Compressor {
         }
     }
 
-    /// Whether lz4 is to pack a payload, by samples of it: where it shrinks and, with great haste, is
-    /// in the file sooner for it. Of short ones that makes no difference.
+    /// Whether to use lz4, estimated from samples: if the payload shrinks, and, in great haste, is
+    /// in the file sooner. Short payloads are always compressed.
     fn is_to_be_packed(&mut self, raw: &[u8], writing: Cost) -> bool {
         if raw.len() < 4 * SAMPLES * SAMPLE_BYTES {
             return true;
@@ -141,7 +141,7 @@ impl Compressor {
         saves(len - saved as usize, len) && (self.great_haste == 0 || is_sooner)
     }
 
-    /// Compresses into `packed` and tells codec and length, if that is worth while.
+    /// Compresses into `packed`; returns codec and length, or `None` if that saves too little.
     fn shrink(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
         let how = match self.how {
             Compress::Adaptive if self.haste > 0 => Compress::Lz4,
@@ -165,12 +165,12 @@ impl Compressor {
     }
 }
 
-/// Whether so many bytes are worth unpacking them.
+/// Whether the saving is worth the time of unpacking.
 fn saves(packed: usize, raw: usize) -> bool {
     packed <= raw - raw / 32
 }
 
-/// Unpacks a stored payload that is `raw_len` bytes long, no more and no less.
+/// Unpacks a stored payload, whose length must be exactly `raw_len`.
 pub fn unpack(codec: u8, stored: Vec<u8>, raw_len: usize) -> Result<Vec<u8>, &'static str> {
     if raw_len > PAYLOAD_BYTES_MAX {
         return Err("it claims to be longer than any block");
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// A disk that is worth any effort, and one that costs nothing.
+    /// A disk so slow that any effort pays off, and one that costs nothing.
     const SLOW: Cost = Cost(1 << 40);
     const FREE: Cost = Cost(0);
 
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn noise_is_not_packed_with_haste_and_with_great_haste_only_what_is_sooner_packed() {
         let text = b"the same again, ".repeat(20_000);
-        // A fifth of it is text.
+        // A fifth of this is text.
         let mixed = [&noise(240_000)[..], &text[..60_000]].concat();
         let mut compressor = Compressor::new(Compress::Adaptive).unwrap();
         for (raw, haste, writing, expected) in [
@@ -267,12 +267,12 @@ mod tests {
             (&text, Haste::Great, SLOW, codec::LZ4),
             (&mixed, Haste::Great, SLOW, codec::LZ4),
             (&text, Haste::Great, FREE, codec::NONE),
-            // Great haste lasts as well.
+            // Great haste lasts for a while as well.
             (&text, Haste::None, FREE, codec::NONE),
         ] {
             assert_eq!(compressor.compress(raw, haste, writing).0, expected, "{haste:?}");
         }
-        // Nor does it where there is little room.
+        // Except where space is short.
         compressor.take_time();
         assert_eq!(compressor.compress(&mixed, Haste::None, FREE).0, codec::ZSTD);
     }

@@ -1,4 +1,4 @@
-//! Events as bytes: the reading half. encode.rs is the writing half, docs/format.md the text.
+//! Decodes events; encode.rs is the counterpart, docs/format.md the specification.
 
 use events::record::{IMAGE_ARG, SIGINFO_BYTES};
 
@@ -11,7 +11,7 @@ use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, unzigzag};
 use crate::slots::Slots;
 use crate::wire::{Cursor, Get, Malformed};
 
-/// Takes the events out of one EVENTS payload.
+/// Decodes the events of an EVENTS payload.
 pub struct Decoder {
     bytes: Vec<u8>,
     at: usize,
@@ -24,13 +24,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a payload of `count` events of a thread, the first at `first_tsc`.
+    /// Decodes a payload of `count` events of a thread, the first at `first_tsc`.
     pub fn new(bytes: Vec<u8>, thread: u32, count: u32, first_tsc: u64) -> Decoder {
         let slots = Slots::default();
         Decoder { bytes, at: 0, thread, left: count, slots, clock: first_tsc, site: 0, blob: 0 }
     }
 
-    /// Bytes that it holds.
+    /// Bytes of memory that it holds.
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.slots.held_bytes() + size_of::<Decoder>()
     }
@@ -54,8 +54,8 @@ impl Decoder {
         }
     }
 
-    /// The next event, in place of another one whose memory it uses again; whether there is one.
-    /// After an error there are no more.
+    /// Decodes the next event into `event`, reusing its memory. Returns false if there are no more,
+    /// as is the case after an error.
     pub fn next_event(&mut self, event: &mut Event) -> Result<bool, Malformed> {
         if self.left == 0 {
             let end = self.check_end().map(|()| false);
@@ -161,7 +161,7 @@ impl Decoder {
         call.flags = slot.flags;
         call.site = slot.site;
         call.nargs = slot.nargs;
-        // Copied before some change: a copy of words that were just written has to wait for them.
+        // Copied before they change: reading words that were just written would stall.
         call.args = slot.args;
         if tag & call_tag::ARGS != 0 {
             let mask = from.byte()?;
@@ -202,10 +202,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// Puts items in place of others.
+    /// Decodes items into a vector, reusing those in it.
     fn items(&mut self, from: &mut Cursor<'_>, items: &mut Vec<Data>) -> Result<(), Malformed> {
         let mut there = 0;
-        // Grows with what is really there: the count is a claim.
+        // Grows with the items that are really there, since the count may be wrong.
         for _ in 0..from.number()? {
             if there == items.len() {
                 items.push(Data::default());
@@ -241,7 +241,7 @@ impl Decoder {
         };
         (item.arg, item.part, item.index, item.flags) = (arg, part, index, flags);
         (item.true_len, item.hash) = (true_len, hash);
-        // What was there before lends its memory.
+        // Reuse the memory of the former content.
         match first >> data_tag::CONTENT_SHIFT {
             data_tag::NOTHING => inline(&mut item.content).clear(),
             data_tag::INLINE if len <= INLINE_BYTES_MAX as u64 => {
@@ -264,7 +264,7 @@ impl Decoder {
     }
 }
 
-/// Room for bytes in the event.
+/// Makes the content inline, and returns its buffer.
 fn inline(content: &mut Content) -> &mut Vec<u8> {
     if !matches!(content, Content::Inline(_)) {
         *content = Content::Inline(Vec::new());
@@ -273,7 +273,7 @@ fn inline(content: &mut Content) -> &mut Vec<u8> {
     bytes
 }
 
-/// Room for the numbers of blobs, which have `bytes` bytes in all.
+/// Makes the content blobs of `bytes` bytes in all, and returns the list of their numbers.
 fn blobs(content: &mut Content, bytes: u64) -> &mut Vec<BlobId> {
     if !matches!(content, Content::Blobs { .. }) {
         *content = Content::Blobs { len: bytes, ids: Vec::new() };

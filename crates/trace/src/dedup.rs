@@ -1,10 +1,10 @@
-//! Distinct buffers: each is stored once, as far back as is remembered.
+//! Distinct buffers: each is stored once, as long as it is remembered.
 //!
 //! Invariants:
 //! - two buffers get the same number only when their fingerprints are equal;
-//! - what is remembered is bounded whatever the length of the recording.
+//! - memory is bounded, whatever the length of the recording.
 //!
-//! Short buffers stand where they are used, unless most come again from far (far.rs).
+//! Short buffers are stored in their events, unless most of them recur at a distance (far.rs).
 
 use std::io;
 
@@ -18,25 +18,25 @@ use crate::known::Known;
 
 /// A DATA block is closed when it holds this many bytes ...
 const BLOCK_BYTES: usize = 512 << 10;
-/// ... or this many buffers: small ones are many.
+/// ... or this many buffers, if they are small.
 const BLOCK_BLOBS_MAX: usize = 4096;
-/// Where the bytes begin in a block: the table in front of them is written last.
+/// Offset of the bytes in a block: the table in front of them is written last.
 const TABLE_ROOM: usize = BLOCK_BLOBS_MAX * BLOB_ENTRY_BYTES;
 
-/// Distinct buffers that make one DATA block.
+/// Distinct buffers that form a DATA block.
 pub struct DataBlock {
-    /// Number of the first.
+    /// Number of the first buffer.
     pub first: u64,
-    /// Room for the table, then their bytes, one after the other.
+    /// Room for the table, then the bytes of all buffers.
     bytes: Vec<u8>,
-    /// Where each ends in `bytes`.
+    /// End of each buffer in `bytes`.
     ends: Vec<u32>,
 }
 
 impl DataBlock {
-    /// An empty block in `spare`.
+    /// Returns an empty block that reuses `spare`.
     fn new(first: u64, mut spare: Vec<u8>) -> DataBlock {
-        // What was in the table's room does not matter.
+        // The table is overwritten later, so its former content does not matter.
         spare.resize(TABLE_ROOM, 0);
         spare.reserve(BLOCK_BYTES + BLOB_BYTES_MAX);
         DataBlock { first, bytes: spare, ends: Vec::new() }
@@ -51,7 +51,7 @@ impl DataBlock {
         self.content_bytes() >= BLOCK_BYTES || self.ends.len() >= BLOCK_BLOBS_MAX
     }
 
-    /// Buffers in it.
+    /// Number of buffers.
     pub fn count(&self) -> u32 {
         self.ends.len() as u32
     }
@@ -60,13 +60,13 @@ impl DataBlock {
         self.bytes.len() - TABLE_ROOM
     }
 
-    /// Bytes of its payload.
+    /// Length of its payload.
     pub fn payload_bytes(&self) -> usize {
         self.content_bytes() + self.ends.len() * BLOB_ENTRY_BYTES
     }
 
-    /// The payload: length and hash of each, then the bytes. The hashes of the format are made
-    /// here, so that the thread which reads the rings need not.
+    /// Returns the payload: length and hash of each buffer, then the bytes. The hashes are computed
+    /// here to relieve the thread that reads the rings.
     pub fn payload(&mut self) -> &[u8] {
         let start = TABLE_ROOM - self.ends.len() * BLOB_ENTRY_BYTES;
         let (table, content) = self.bytes.split_at_mut(TABLE_ROOM);
@@ -81,13 +81,13 @@ impl DataBlock {
         &self.bytes[start..]
     }
 
-    /// The memory, to be used again.
+    /// Returns the memory for reuse.
     pub fn into_spare(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Numbers buffers and remembers the last of them.
+/// Numbers buffers and remembers the most recent ones.
 pub struct Dedup {
     open: DataBlock,
     known: Known,
@@ -110,7 +110,7 @@ impl Dedup {
         })
     }
 
-    /// The number of a buffer, and whether the open block is now to be closed.
+    /// Returns the number of a buffer, and whether the open block must now be closed.
     pub fn add(&mut self, bytes: &[u8]) -> (BlobId, bool) {
         let id = self.next_id();
         if let Some(known) = self.known.find_or_add(self.fingerprints.of(bytes), id) {
@@ -121,18 +121,18 @@ impl Dedup {
         (BlobId(id), self.open.is_full())
     }
 
-    /// The same for a short buffer, if that is worth it.
+    /// Like [`Dedup::add`] for a short buffer; `None` if storing it as a blob is not worth it.
     #[inline]
     pub fn add_short(&mut self, bytes: &[u8]) -> Option<(BlobId, bool)> {
         (self.far.worth_it(bytes) && !self.in_haste).then(|| self.add(bytes))
     }
 
-    /// While there is no time, short buffers are not looked up.
+    /// In haste, short buffers are not looked up.
     pub fn set_haste(&mut self, in_haste: bool) {
         self.in_haste = in_haste;
     }
 
-    /// The number that the next distinct buffer gets.
+    /// The number of the next distinct buffer.
     pub fn next_id(&self) -> u64 {
         self.open.first + u64::from(self.open.count())
     }
@@ -142,17 +142,17 @@ impl Dedup {
         self.open.first
     }
 
-    /// Bytes in the open block.
+    /// Number of bytes in the open block.
     pub fn open_bytes(&self) -> usize {
         self.open.content_bytes()
     }
 
-    /// Bytes of all distinct buffers so far.
+    /// Total bytes of distinct buffers.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes
     }
 
-    /// Closes the open block, if there is anything in it; the next one is built in `spare`.
+    /// Closes the open block, unless it is empty. The next one reuses `spare`.
     pub fn close(&mut self, spare: impl FnOnce() -> Vec<u8>) -> Option<DataBlock> {
         if self.open.count() == 0 {
             return None;

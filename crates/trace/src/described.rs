@@ -1,4 +1,4 @@
-//! Parts of the file that are described once and both written and read by that description.
+//! Parts of the file that one description both writes and reads.
 
 use crate::event::{OpenFd, Preamble, ProcessState, Totals};
 use crate::wire::{Fields, Malformed};
@@ -21,18 +21,18 @@ pub fn preamble(fields: &mut impl Fields, preamble: &mut Preamble) -> Result<(),
     fields.text(&mut preamble.options)
 }
 
-/// What the writer itself counted, and where the last INDEX is.
+/// The writer's own counts, and the position of the last INDEX.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
     /// Offset of the last INDEX.
     pub index_offset: u64,
-    /// Blocks before END, those of INDEX included.
+    /// Number of blocks before END, including INDEX blocks.
     pub blocks: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Blobs.
+    /// Number of blobs.
     pub blobs: u64,
 }
 

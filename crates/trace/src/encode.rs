@@ -1,4 +1,4 @@
-//! Events as bytes: the writing half. decode.rs is the reading half, docs/format.md the text.
+//! Encodes events; decode.rs is the counterpart, docs/format.md the specification.
 
 use events::record::IMAGE_ARG;
 
@@ -12,45 +12,45 @@ use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, zigzag};
 use crate::slots::Slots;
 use crate::wire::{Scratch, put, put_bytes, put_number};
 
-/// Most identities of one call.
+/// Maximum number of identities of a call.
 const IDENTITIES_MAX: usize = 255;
-/// Enough for the fixed part of a call: tag, slot, shape, arguments, times, result.
+/// Maximum length of the fixed part of a call: tag, slot, shape, arguments, times, result.
 const CALL_BYTES_MAX: usize = 128;
-/// Bytes that the descriptors of a state may take: the rest of it is well below as much.
+/// Maximum length of a state's descriptors; the rest of it is well below that.
 const FDS_BYTES_MAX: usize = EVENT_BYTES_MAX / 2;
-/// Enough for a descriptor without its target's name.
+/// Maximum length of a descriptor without its target.
 const FD_BYTES_MAX: usize = 32;
-/// Enough for the fixed part of an item of memory.
+/// Maximum length of the fixed part of an item of memory.
 const DATA_BYTES_MAX: usize = 96;
 
-/// Of shorter buffers the bytes take hardly more than a reference.
+/// The bytes of shorter buffers take hardly more room than a reference.
 const SHORT_BYTES_MIN: usize = 32;
 
-/// Where long buffers go.
+/// Stores long buffers.
 pub trait Store {
-    /// Takes at most `BLOB_BYTES_MAX` bytes.
+    /// Stores at most `BLOB_BYTES_MAX` bytes.
     fn blob(&mut self, bytes: &[u8]) -> BlobId;
 
-    /// Takes a buffer that would find room in its event, if that is worth it.
+    /// Stores a buffer that would fit into its event, if that is worth it.
     fn short_blob(&mut self, bytes: &[u8]) -> Option<BlobId>;
 }
 
-/// What the head of an EVENTS block tells about its events.
+/// Fields of an EVENTS block's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Events.
+    /// Number of events.
     pub count: u32,
-    /// Calls among them.
+    /// Number of calls among them.
     pub calls: u32,
-    /// Time stamp of the first.
+    /// Time stamp of the first event.
     pub first_tsc: u64,
     /// Latest time stamp.
     pub last_tsc: u64,
-    /// One more than the highest blob that is referred to.
+    /// Highest blob number in use, plus one.
     pub blobs_end: u64,
 }
 
-/// An EVENTS block in the making.
+/// An EVENTS block under construction.
 pub struct Encoder {
     bytes: Vec<u8>,
     slots: Slots,
@@ -58,18 +58,18 @@ pub struct Encoder {
     site: u64,
     blob: u64,
     summary: Summary,
-    /// The predictor has seen an event that was taken back: no more can be added.
+    /// The predictor holds an event that was taken back, so no more can be added.
     ahead: bool,
 }
 
-/// Where an event began, to take it back.
+/// State before an event, to take it back.
 struct Mark {
     bytes: usize,
     summary: Summary,
 }
 
 impl Encoder {
-    /// An empty block, to be built in `bytes`.
+    /// Begins a block that reuses `bytes`.
     pub fn new(mut bytes: Vec<u8>) -> Encoder {
         bytes.clear();
         let summary = Summary::default();
@@ -84,18 +84,17 @@ impl Encoder {
         }
     }
 
-    /// Bytes so far.
+    /// Length so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether the block must be closed before the next event, when it is to have about `target`
-    /// bytes.
+    /// Whether the block must be closed before the next event, given its target length.
     pub fn is_full(&self, target: usize) -> bool {
         self.bytes.len() >= target || self.ahead
     }
 
-    /// The payload, and what its head is to tell.
+    /// Returns the payload and the fields of its head.
     pub fn close(self) -> (Vec<u8>, Summary) {
         (self.bytes, self.summary)
     }
@@ -387,7 +386,7 @@ impl Encoder {
     }
 }
 
-/// The slot in which a call is predicted. Any choice can be read; this one keeps sites apart.
+/// The slot that predicts this call. Readers accept any choice; this one separates sites.
 fn slot_of(site: u64, nr: u16) -> u8 {
     ((site ^ u64::from(nr) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
@@ -432,7 +431,7 @@ fn is_cut(state: &ProcessState) -> bool {
     state.fds_left_out > 0 || fds_that_fit(state) < state.fds.len()
 }
 
-/// How many of a state's descriptors find room in an event.
+/// Number of a state's descriptors that fit into an event.
 fn fds_that_fit(state: &ProcessState) -> usize {
     let mut bytes = 0;
     let fits = |open: &&OpenFd| {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of reading and writing.
 
 use std::io;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 /// Why writing failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file did not take the bytes. All blocks before that are whole; nothing more is written.
+    /// The file did not take the bytes. All earlier blocks are whole; nothing more is written.
     #[error("the trace could not be written at byte {offset}: {source}")]
     Io {
-        /// Where the block began that was not written whole.
+        /// Start of the block that was not written whole.
         offset: u64,
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
-    /// There is no room for the threads that pack blocks. Nothing was written.
+    /// A compression thread could not be started. Nothing was written.
     #[error(
         "a thread could not be started (ulimit -u, or a cgroup's pids.max, may forbid it): {source}"
     )]
     Thread {
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
-    /// Something breaks a limit of the format. It was not written; the writer goes on.
+    /// A limit of the format is exceeded. The item was not written; the writer can be used further.
     #[error("an event does not fit into a trace: {what} is {found}, at most {max} can be stored")]
     Limit {
-        /// What is too large.
+        /// The item that is too large.
         what: &'static str,
         /// Its value.
         found: u64,
@@ -37,21 +37,21 @@ pub enum WriteError {
 /// Why reading failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system did not give the bytes.
+    /// The bytes could not be read.
     #[error("the trace could not be read at byte {offset}: {source}")]
     Io {
-        /// Where.
+        /// Offset of the bytes.
         offset: u64,
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
-    /// It is something else.
+    /// The file is not a trace.
     #[error(
         "this is no trace: it begins with {found}, a trace begins with \\x89RNT\\r\\n\\x1a\\n; \
          was it made by `reenact record`, and copied as it was?"
     )]
     NotATrace {
-        /// Its first bytes, printable.
+        /// Its first bytes in printable form.
         found: String,
     },
     /// It was written by a later version.
@@ -60,15 +60,15 @@ pub enum ReadError {
          read it with the version of reenact that recorded it, or a later one"
     )]
     Version {
-        /// The file's.
+        /// Version of the file.
         found: u32,
-        /// The newest that is understood.
+        /// Newest version that can be read.
         newest: u32,
     },
-    /// A block does not say what it should.
+    /// A block is malformed.
     #[error("the trace is damaged in the block at byte {offset}: {what}")]
     Damaged {
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
         /// What is wrong.
         what: &'static str,
@@ -82,12 +82,12 @@ pub enum ReadError {
     /// A buffer is not as long as the event says.
     #[error("the trace is damaged: a buffer has {found} bytes, the event says {needed}")]
     ContentLen {
-        /// Bytes that there are.
+        /// Bytes found.
         found: u64,
-        /// Bytes that there should be.
+        /// Bytes that the event announces.
         needed: u64,
     },
-    /// A buffer is too long to be given in one piece.
+    /// A buffer is too long to be returned in one piece.
     #[error("a buffer of {len} bytes is too long for one piece of at most {max}: stream it")]
     ContentTooLong {
         /// Its length.
@@ -95,21 +95,21 @@ pub enum ReadError {
         /// The limit.
         max: u64,
     },
-    /// More memory would be needed to put the events in order than is allowed.
+    /// Sorting the events would need more memory than is allowed.
     #[error(
         "the blocks of too many threads overlap at time stamp {tsc}: to put their events in order \
          would take more than {max} bytes of memory; no recording looks like that"
     )]
     Overlap {
-        /// When.
+        /// Time stamp at which that happened.
         tsc: u64,
         /// The limit.
         max: u64,
     },
-    /// Where the content was to go did not take it.
+    /// The output for the content failed.
     #[error("the output did not take the bytes: {source}")]
     Output {
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
 }

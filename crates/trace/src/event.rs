@@ -1,62 +1,62 @@
-//! What a trace says: the events that writers take and readers give, whatever the bytes on disk.
+//! The events that writers take and readers return, independent of the bytes on disk.
 //!
-//! Every event belongs to the stream of one thread. Streams are in order; between threads the time
-//! stamps tell. Thread [`RECORDER`] is the recorder itself.
+//! Every event belongs to the stream of one thread. Streams are ordered; between threads the time
+//! stamps decide. Thread [`RECORDER`] is the recorder itself.
 
 pub use events::record::{GapWhy, Identity, StartHow};
 
-/// The stream of what the recorder itself has to say. The program's threads count from 1.
+/// Stream of the recorder's own events. The program's threads count from 1.
 pub const RECORDER: u32 = 0;
 
-/// Number of a distinct buffer in a trace, in the order in which they were first seen, from 0.
+/// Number of a distinct buffer in a trace, counted from 0 in the order of first use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlobId(pub u64);
 
-/// Most bytes of one blob; longer buffers are several.
+/// Maximum length of a blob; longer buffers take several.
 pub const BLOB_BYTES_MAX: usize = 64 << 10;
 
-/// Buffers up to this length stand in the event itself.
+/// Buffers up to this length are stored in the event itself.
 pub const INLINE_BYTES_MAX: usize = 64;
 
-/// Something that happened.
+/// An event of a thread or of the recorder.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
     /// The thread's number in this trace.
     pub thread: u32,
     /// When it began, in ticks of the time stamp counter.
     pub tsc: u64,
-    /// What it was.
+    /// Kind and details.
     pub kind: EventKind,
 }
 
 impl Default for Event {
-    /// One that says nothing: room for another.
+    /// A meaningless event, to be overwritten.
     fn default() -> Event {
         Event { thread: RECORDER, tsc: 0, kind: EventKind::Stall { ns: 0 } }
     }
 }
 
-/// What happened.
+/// Kind of an event, with its details.
 #[derive(Clone, PartialEq, Debug)]
 pub enum EventKind {
     /// A system call.
     Call(Call),
-    /// A handler was entered.
+    /// A signal handler was entered.
     Signal {
-        /// Its number.
+        /// The signal number.
         signal: u8,
         /// The handler's address.
         handler: u64,
         /// The first bytes of siginfo.
         info: [u8; events::record::SIGINFO_BYTES],
     },
-    /// The thread began.
+    /// The thread started.
     Start {
-        /// How it came to be.
+        /// How it was created.
         how: StartHow,
         /// Its process's number in this trace.
         process: u32,
-        /// The thread that made it.
+        /// The thread that created it.
         parent: u32,
         /// Process id as the process sees it.
         pid: u32,
@@ -67,35 +67,35 @@ pub enum EventKind {
     Image {
         /// Thread id from now on.
         tid: u32,
-        /// argv, envp and auxv: `arg` is `IMAGE_ARG`, `part` tells which.
+        /// argv, envp and auxv: `arg` is `IMAGE_ARG`, `part` selects one of them.
         data: Vec<Data>,
     },
     /// The thread ended.
     End {
-        /// Calls that the agent counted, those abandoned left out.
+        /// Number of calls that the agent counted, without those abandoned.
         calls: u64,
     },
     /// The thread waited for room in its ring.
     Stall {
-        /// For how long.
+        /// Duration in nanoseconds.
         ns: u64,
     },
-    /// Something is missing from here on.
+    /// Data is missing from here on.
     Gap {
-        /// Why.
+        /// The reason.
         why: GapWhy,
         /// Depends on the reason: an errno, a process id ...
         detail: u64,
-        /// For people; may be empty.
+        /// Explanation for users; may be empty.
         text: String,
     },
-    /// By the recorder: what a process was when its program began.
+    /// By the recorder: the state of a process when its program began.
     State(Box<ProcessState>),
     /// By the recorder: a process ended.
     Exit {
         /// Its number in this trace.
         process: u32,
-        /// Its wait status, where it could be learnt.
+        /// Its wait status, if known.
         status: Option<i32>,
     },
 }
@@ -109,9 +109,9 @@ pub struct Call {
     pub flags: u8,
     /// Address of the `syscall` instruction.
     pub site: u64,
-    /// Arguments that the call takes.
+    /// Number of arguments.
     pub nargs: u8,
-    /// Their values; those beyond `nargs` are 0.
+    /// Argument values; those beyond `nargs` are 0.
     pub args: [u64; 6],
     /// How it ended.
     pub outcome: Outcome,
@@ -126,9 +126,9 @@ pub struct Call {
 pub enum Outcome {
     /// It returned.
     Returned {
-        /// When.
+        /// Time stamp of the return.
         exit_tsc: u64,
-        /// The value in the result register: -4095 ..= -1 is an error.
+        /// Value of the result register; -4095 ..= -1 is an error.
         ret: i64,
     },
     /// It had not returned when its thread or the recording ended.
@@ -139,11 +139,11 @@ pub enum Outcome {
 /// Memory behind an argument.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Data {
-    /// The argument's number.
+    /// Index of the argument.
     pub arg: u8,
-    /// `events::record::part`: what of the argument this is.
+    /// `events::record::part`: which part of the argument this is.
     pub part: u8,
-    /// Of which element of an array.
+    /// Index of the array element that it belongs to.
     pub index: u16,
     /// `events::record::data_flag` bits.
     pub flags: u8,
@@ -151,18 +151,18 @@ pub struct Data {
     pub true_len: u64,
     /// Hash of the whole buffer (XXH3-128), when `data_flag::HASH` is set.
     pub hash: Option<u128>,
-    /// The bytes that are stored.
+    /// The stored bytes.
     pub content: Content,
 }
 
-/// Where stored bytes are.
+/// Stored bytes, or the blobs that hold them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Here.
+    /// The bytes themselves.
     Inline(Vec<u8>),
-    /// In blobs, one after the other.
+    /// Blobs that hold the bytes, one after the other.
     Blobs {
-        /// Bytes in all.
+        /// Total number of bytes.
         len: u64,
         /// The blobs.
         ids: Vec<BlobId>,
@@ -176,7 +176,7 @@ impl Default for Content {
 }
 
 impl Content {
-    /// Bytes stored.
+    /// Number of stored bytes.
     pub fn len(&self) -> u64 {
         match self {
             Content::Inline(bytes) => bytes.len() as u64,
@@ -190,7 +190,7 @@ impl Content {
     }
 }
 
-/// What a process was when its program began, as /proc tells.
+/// The state of a process when its program began, from /proc.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProcessState {
     /// The process's number in this trace.
@@ -213,20 +213,20 @@ pub struct ProcessState {
     pub groups: Vec<u32>,
     /// File mode creation mask.
     pub umask: u32,
-    /// Signals blocked, ignored, and pending for the process, as masks.
+    /// Mask of blocked signals.
     pub sig_blocked: u64,
-    /// See `sig_blocked`.
+    /// Mask of ignored signals.
     pub sig_ignored: u64,
     /// Resource limits, soft and hard, by number.
     pub limits: Vec<(u64, u64)>,
     /// Open descriptors.
     pub fds: Vec<OpenFd>,
-    /// Open descriptors that found no room in the event.
+    /// Number of open descriptors for which the event had no room.
     pub fds_left_out: u64,
 }
 
 impl ProcessState {
-    /// A copy that has none of the open descriptors.
+    /// A copy without the open descriptors.
     pub fn without_fds(&self) -> ProcessState {
         ProcessState {
             process: self.process,
@@ -253,20 +253,20 @@ impl ProcessState {
 pub struct OpenFd {
     /// Its number.
     pub fd: i32,
-    /// What /proc/PID/fd says that it refers to.
+    /// Target of its link in /proc/PID/fd.
     pub target: Vec<u8>,
     /// Its offset.
     pub offset: u64,
-    /// Its flags, as open has them, O_CLOEXEC included.
+    /// Flags as in open, including O_CLOEXEC.
     pub flags: u32,
 }
 
-/// The head of a trace: where, when and how it was made.
+/// The head of a trace: where, when and how it was recorded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Preamble {
     /// The command line.
     pub command: Vec<Vec<u8>>,
-    /// Version of reenact that recorded.
+    /// Version of reenact that recorded it.
     pub recorder_version: String,
     /// Host name.
     pub host: String,
@@ -282,7 +282,7 @@ pub struct Preamble {
     pub page_bytes: u32,
     /// Mounts, as lines of /proc/self/mountinfo.
     pub mounts: Vec<Vec<u8>>,
-    /// st_dev of the trace file itself; 0 when it is no file.
+    /// st_dev of the trace file itself; 0 if it is no file.
     pub trace_dev: u64,
     /// Wall clock at `epoch_tsc`, nanoseconds since 1970.
     pub epoch_ns: u64,
@@ -290,34 +290,34 @@ pub struct Preamble {
     pub epoch_tsc: u64,
     /// Ticks of the time stamp counter per second, as first estimated.
     pub tsc_hz: u64,
-    /// Options of the recording, for people.
+    /// Options of the recording, for users.
     pub options: String,
 }
 
-/// What the recorder counted, written at the end. Nothing in here is derived from the file.
+/// The recorder's counts, written at the end. None of them is derived from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Calls that agents counted, summed over the threads.
     pub calls_made: u64,
     /// Calls that the recorder read from rings.
     pub calls_read: u64,
-    /// Calls that the writer was given.
+    /// Calls handed to the writer.
     pub calls_written: u64,
-    /// Of those, through SIGSYS.
+    /// Those of them caught by SIGSYS.
     pub slow_path_calls: u64,
-    /// Bytes that agents published, and that the recorder read.
+    /// Bytes that agents published.
     pub ring_bytes_published: u64,
-    /// See `ring_bytes_published`.
+    /// Bytes that the recorder read.
     pub ring_bytes_read: u64,
     /// Bytes in buffers, as the program had them.
     pub data_bytes: u64,
     /// Bytes of distinct buffers stored, before compression.
     pub stored_bytes: u64,
-    /// Threads and processes.
+    /// Number of threads.
     pub threads: u32,
-    /// See `threads`.
+    /// Number of processes.
     pub processes: u32,
-    /// Gap records.
+    /// Number of gaps.
     pub gaps: u64,
     /// Time that threads waited for room.
     pub stall_ns: u64,

@@ -1,29 +1,29 @@
-//! Whether short buffers come again from so far that compression does not find them.
+//! Detects short buffers that recur at such a distance that compression does not find them.
 //!
-//! A short buffer stands where it is used: stored apart it takes a hash as well, and to look it up
-//! costs as much as to write the call. That is worth it only while most of them come again, and from
-//! further than compression sees. One of sixteen contents is watched to find out.
+//! A short buffer is normally stored in its event: as a blob it would need a hash too, and looking
+//! it up costs as much as writing the call. That pays off only while most of them recur, and at a
+//! greater distance than compression sees. One of sixteen contents is watched to find out.
 
-/// One of so many contents is watched.
+/// One of this many contents is watched.
 const WATCHED_SHARE: u64 = 16;
-/// Watched contents that are remembered: a million buffers of few contents, or 64 thousand contents.
+/// Number of watched contents remembered: those of 64 thousand contents.
 const REMEMBERED: usize = 4096;
-/// Short buffers between two that compression does not see as one.
+/// Distance, in short buffers, at which compression no longer finds a repetition.
 const FAR: u32 = 1024;
-/// Watched buffers after which it is asked again.
+/// Number of watched buffers between two decisions.
 const ASKED: u32 = 256;
 
 #[derive(Clone, Copy, Default)]
 struct Watched {
     tag: u32,
-    /// Which short buffer it was when it came last.
+    /// Number of the short buffer in which it occurred last.
     at: u32,
 }
 
-/// Watches short buffers.
+/// Watches short buffers for repetitions.
 pub struct Far {
     remembered: Vec<Watched>,
-    /// Short buffers so far.
+    /// Number of short buffers so far.
     count: u32,
     watched: u32,
     came_from_far: u32,
@@ -31,7 +31,7 @@ pub struct Far {
 }
 
 impl Far {
-    /// Nothing has come.
+    /// Returns a watcher that has seen no buffers.
     pub fn new() -> Far {
         Far {
             remembered: vec![Watched::default(); REMEMBERED],
@@ -42,7 +42,7 @@ impl Far {
         }
     }
 
-    /// A buffer of 8 bytes or more comes: whether such are to be stored apart.
+    /// Takes a buffer of at least 8 bytes. Returns whether such buffers should be stored as blobs.
     #[inline]
     pub fn worth_it(&mut self, bytes: &[u8]) -> bool {
         self.count = self.count.wrapping_add(1);
@@ -67,7 +67,7 @@ impl Far {
     }
 }
 
-/// Of three words of a buffer: enough for a guess.
+/// Hash of three words of a buffer: good enough for an estimate.
 fn rough_hash(bytes: &[u8]) -> u64 {
     let word = |at: usize| {
         let word = bytes.get(at..at + 8).and_then(|word| word.first_chunk::<8>());
@@ -83,7 +83,7 @@ fn rough_hash(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Whether it is worth it in the end.
+    /// The decision after `count` buffers of so many contents.
     fn after(count: u64, contents: u64) -> bool {
         let mut far = Far::new();
         let bytes = |i: u64| [i, i * i, !i, 7].map(u64::to_le_bytes).concat();

@@ -13,8 +13,8 @@
 //! this piece alone; where both have the piece, it is linear in x[t+1] or y[t+1] with a factor that
 //! is not 0, so one value of it at most makes the difference 0. Where only one buffer has it, the
 //! product has a given value for at most 2 of 2^64 pairs. The same holds for the low sums and the
-//! pair t, which was drawn independently. The key is drawn for each recording and shown to nobody,
-//! so no program can choose its data to make fingerprints collide.
+//! pair t, which was drawn independently. The key is drawn for each recording and kept secret, so
+//! no program can choose its data to make fingerprints collide.
 
 use std::io;
 
@@ -22,20 +22,20 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::event::BLOB_BYTES_MAX;
 
-/// The length, the pieces, and one pair more.
+/// Pairs for the length and the pieces, and one more.
 const PAIRS: usize = BLOB_BYTES_MAX / PIECE + 2;
 const PIECE: usize = 16;
 /// x^64 = x^4 + x^3 + x + 1: the field's modulus.
 const MODULUS: u64 = 0b11011;
 
-/// What makes fingerprints, all with the same key.
+/// Computes fingerprints with one key.
 pub struct Fingerprints {
     key: Vec<[u64; 2]>,
     clmul: bool,
 }
 
 impl Fingerprints {
-    /// With a new key.
+    /// Draws a new key.
     pub fn new() -> io::Result<Fingerprints> {
         let mut bytes = vec![0; PAIRS * PIECE];
         let mut filled = 0;
@@ -46,7 +46,7 @@ impl Fingerprints {
         Ok(Fingerprints { key: pairs.iter().map(words).collect(), clmul: fast::is_there() })
     }
 
-    /// The fingerprint of at most `BLOB_BYTES_MAX` bytes: its low and its high half.
+    /// The low and high half of the fingerprint of at most `BLOB_BYTES_MAX` bytes.
     #[inline]
     pub fn of(&self, bytes: &[u8]) -> [u64; 2] {
         let (pieces, rest) = bytes.as_chunks::<PIECE>();
@@ -69,9 +69,9 @@ fn words(piece: &[u8; PIECE]) -> [u64; 2] {
     [word as u64, (word >> 64) as u64]
 }
 
-/// The remainder of a product.
+/// Reduces a product modulo the field's modulus.
 fn reduce(product: u128) -> u64 {
-    // What stands above bit 64 is folded down twice: the first fold leaves 4 bits there.
+    // Fold the bits above bit 64 twice: the first fold leaves 4 of them.
     let fold = |high: u64| {
         (0..5)
             .filter(|bit| MODULUS >> bit & 1 == 1)
@@ -81,7 +81,7 @@ fn reduce(product: u128) -> u64 {
     once as u64 ^ fold((once >> 64) as u64) as u64
 }
 
-/// With the processor's carry-less multiplication.
+/// Uses the processor's carry-less multiplication.
 #[cfg(target_arch = "x86_64")]
 mod fast {
     use core::arch::x86_64::{
@@ -101,7 +101,7 @@ mod fast {
         pieces: &[[u8; PIECE]],
         last: Option<[u8; PIECE]>,
     ) -> [u128; 2] {
-        // SAFETY: only called where `is_there` has said so.
+        // SAFETY: `Fingerprints::new` uses this only if `is_there` has found pclmulqdq.
         unsafe { sums_by_clmul(key, length, pieces, last) }
     }
 
@@ -143,7 +143,7 @@ mod fast {
     }
 }
 
-/// With what every processor has.
+/// Works on every processor.
 mod portable {
     use super::{PIECE, words};
 
@@ -160,7 +160,7 @@ mod portable {
         })
     }
 
-    /// The carry-less product, by multiplications in which carries find room between the bits.
+    /// Carry-less product by multiplications of spread bits, between which carries find room.
     fn multiply(a: u64, b: u64) -> u128 {
         const SPREAD: u64 = 0x1084_2108_4210_8421;
         let mut product = 0;

@@ -1,4 +1,4 @@
-//! The frame of the file: what writer and reader must agree on. docs/format.md says it in words.
+//! The frame of the file, common to writer and reader; docs/format.md is the specification.
 //!
 //! ```text
 //! | file header | PREAMBLE | EVENTS or DATA ... | INDEX | ... | INDEX | END | trailer |
@@ -6,15 +6,15 @@
 //! ```
 //!
 //! Invariants:
-//! - every block stands where its head says that it stands, right behind the one before it;
-//! - a blob stands in the file before any event that refers to it;
-//! - events of one thread stand in their order, `first` and `first_call` of their heads continue
-//!   without a hole;
-//! - what a head says is bounded by the constants below, whoever wrote it.
+//! - every block is at the offset in its head, right behind the block before it;
+//! - a blob precedes all events that refer to it;
+//! - events of one thread are in order; `first` and `first_call` of their heads continue without a
+//!   hole;
+//! - values in a head are bounded by the constants below, even in a hostile file.
 
-/// The first bytes of every trace. What breaks text breaks them: a high byte, both line ends.
+/// The first bytes of every trace. Transfers as text damage them: a high byte, both line ends.
 pub const FILE_MAGIC: [u8; 8] = *b"\x89RNT\r\n\x1a\n";
-/// Version of the format that is written, and the newest that is read.
+/// The version that is written, and the newest that is read.
 pub const VERSION: u32 = 1;
 /// Bytes before the first block: magic, version, zero.
 pub const FILE_HEADER_BYTES: usize = 16;
@@ -23,27 +23,27 @@ pub const FILE_HEADER_BYTES: usize = 16;
 pub const BLOCK_MAGIC: [u8; 4] = *b"\xb1RNB";
 /// Bytes of a block's head.
 pub const HEAD_BYTES: usize = 80;
-/// The last bytes of a trace that was ended.
+/// The last bytes of a trace that was finished.
 pub const TRAILER_MAGIC: [u8; 4] = *b"\xb1RNE";
-/// Bytes of the trailer: offset of END, checksum of that, magic.
+/// Length of the trailer: offset of END, its checksum, magic.
 pub const TRAILER_BYTES: usize = 16;
 
-/// Most bytes of a block's payload, stored or unpacked.
+/// Maximum length of a block's payload, stored or unpacked.
 pub const PAYLOAD_BYTES_MAX: usize = 4 << 20;
 /// A payload unpacks to at most this many times its stored size.
 pub const RATIO_MAX: usize = 4096;
-/// Most bytes of one encoded event.
+/// Maximum length of an encoded event.
 pub const EVENT_BYTES_MAX: usize = 2 << 20;
-/// Most heads in one INDEX.
+/// Maximum number of heads in an INDEX.
 pub const INDEX_HEADS_MAX: usize = 4096;
-/// Slots of the call predictor.
+/// Number of slots of the call predictor.
 pub const SLOTS: usize = 256;
 /// Bytes of a blob's entry at the start of DATA: length and hash.
 pub const BLOB_ENTRY_BYTES: usize = 20;
 
-/// What a block holds. The values are those in the file; a reader skips others.
+/// Kinds of blocks, as in the file. Readers skip unknown ones.
 pub mod kind {
-    /// Where, when and how the trace was made. The first block.
+    /// Where, when and how the trace was recorded. The first block.
     pub const PREAMBLE: u8 = 1;
     /// Events of one thread.
     pub const EVENTS: u8 = 2;
@@ -51,17 +51,17 @@ pub mod kind {
     pub const DATA: u8 = 3;
     /// Copies of the heads of the blocks since the last INDEX.
     pub const INDEX: u8 = 4;
-    /// What was counted. The last block of a trace that was ended.
+    /// Totals. The last block of a trace that was finished.
     pub const END: u8 = 5;
-    /// What the paths that the program changed were at the end.
+    /// State of the paths that the program changed, at the end of the recording.
     pub const MANIFEST: u8 = 6;
-    /// What files hold from which the kernel copied.
+    /// Contents of files from which the kernel copied.
     pub const SOURCES: u8 = 7;
 }
 
 /// How a payload is stored.
 pub mod codec {
-    /// As it is.
+    /// Uncompressed.
     pub const NONE: u8 = 0;
     /// One zstd frame.
     pub const ZSTD: u8 = 1;
@@ -69,16 +69,16 @@ pub mod codec {
     pub const LZ4: u8 = 2;
 }
 
-/// The first byte of an event. With the top bit clear it is a call, and these bits tell what differs
-/// from the call before it in its slot.
+/// The first byte of an event. If the top bit is clear it is a call, and these bits show what
+/// differs from the previous call in its slot.
 pub mod call_tag {
-    /// Number, flags, count of arguments and site follow.
+    /// Number, flags, number of arguments and site follow.
     pub const SHAPE: u8 = 1;
     /// Arguments follow.
     pub const ARGS: u8 = 2;
     /// The result follows.
     pub const RET: u8 = 4;
-    /// The call never returned: neither duration nor result follow.
+    /// The call did not return: neither duration nor result follow.
     pub const UNFINISHED: u8 = 8;
     /// Memory follows.
     pub const DATA: u8 = 16;
@@ -88,41 +88,41 @@ pub mod call_tag {
     pub const ALL: u8 = 63;
 }
 
-/// The first byte of an event that is no call.
+/// The first byte of an event other than a call.
 pub mod event_tag {
-    /// A handler was entered.
+    /// A signal handler was entered.
     pub const SIGNAL: u8 = 0x81;
-    /// The thread began.
+    /// The thread started.
     pub const START: u8 = 0x82;
-    /// It began a new program.
+    /// The thread began a new program.
     pub const IMAGE: u8 = 0x83;
-    /// It ended.
+    /// The thread ended.
     pub const END: u8 = 0x84;
-    /// It waited for room.
+    /// The thread waited for room.
     pub const STALL: u8 = 0x85;
-    /// Something is missing.
+    /// Data is missing.
     pub const GAP: u8 = 0x86;
-    /// A process as its program began.
+    /// State of a process when its program began.
     pub const STATE: u8 = 0x87;
     /// A process ended.
     pub const EXIT: u8 = 0x88;
-    /// As STATE, with the number of descriptors that were left out.
+    /// STATE, followed by the number of descriptors left out.
     pub const STATE_CUT: u8 = 0x89;
 }
 
-/// The two bytes that an item of memory begins with.
+/// The two bytes at the beginning of an item of memory.
 pub mod data_tag {
-    /// First byte: the argument, or one of the next two.
+    /// First byte: the argument, or one of the next two values.
     pub const ARG: u8 = 0x07;
-    /// It belongs to an image.
+    /// The item belongs to an image.
     pub const ARG_IMAGE: u8 = 6;
     /// The argument follows as a byte.
     pub const ARG_BYTE: u8 = 7;
-    /// First byte, three bits from here: the part, or the next.
+    /// First byte, position of three bits: the part, or the next value.
     pub const PART_SHIFT: u8 = 3;
     /// The part follows as a byte.
     pub const PART_BYTE: u8 = 7;
-    /// First byte, two bits from here: how the stored bytes are given.
+    /// First byte, position of two bits: how the stored bytes are given.
     pub const CONTENT_SHIFT: u8 = 6;
     /// Nothing is stored.
     pub const NOTHING: u8 = 0;
@@ -136,9 +136,9 @@ pub mod data_tag {
     pub const FLAGS: u8 = 0x0f;
     /// Second byte: all flags follow as a byte.
     pub const FLAGS_BYTE: u8 = 0x10;
-    /// Second byte: the index follows; else it is 0.
+    /// Second byte: the index follows; otherwise it is 0.
     pub const INDEX: u8 = 0x20;
-    /// Second byte: the stored length follows; else it is the true length.
+    /// Second byte: the stored length follows; otherwise it is the true length.
     pub const STORED_LEN: u8 = 0x40;
     /// Second byte: a hash follows.
     pub const HASH: u8 = 0x80;
@@ -147,15 +147,15 @@ pub mod data_tag {
 /// The head of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Head {
-    /// What it holds: [`kind`].
+    /// Kind of block: [`kind`].
     pub kind: u8,
     /// How the payload is stored: [`codec`].
     pub codec: u8,
-    /// Bytes of the payload, unpacked.
+    /// Length of the unpacked payload.
     pub raw_len: u32,
-    /// Bytes of the payload as stored.
+    /// Length of the stored payload.
     pub stored_len: u32,
-    /// Where the head stands in the file.
+    /// Offset of the head in the file.
     pub offset: u64,
     /// CRC-32 of the stored payload.
     pub payload_crc: u32,
@@ -164,24 +164,24 @@ pub struct Head {
     /// EVENTS: number of the first event in its thread. DATA: number of the first blob.
     /// INDEX: offset of the INDEX before it, 0 if there is none.
     pub first: u64,
-    /// EVENTS: calls of the thread before this block.
+    /// EVENTS: number of calls of the thread before this block.
     pub first_call: u64,
-    /// EVENTS: events. DATA: blobs. INDEX: heads.
+    /// Number of events (EVENTS), blobs (DATA) or heads (INDEX).
     pub count: u32,
-    /// EVENTS: calls among the events.
+    /// EVENTS: number of calls among the events.
     pub calls: u32,
     /// EVENTS: time stamp of the first event.
     pub first_tsc: u64,
-    /// EVENTS: the latest time stamp in it, ends of calls included.
+    /// EVENTS: the latest time stamp, including ends of calls.
     pub last_tsc: u64,
 }
 
-/// Why bytes are no head.
+/// Why bytes are not a valid head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadHead(pub &'static str);
 
 impl Head {
-    /// As bytes, with the checksum.
+    /// Encodes the head, with its checksum.
     pub fn to_bytes(&self) -> [u8; HEAD_BYTES] {
         let mut out = [0; HEAD_BYTES];
         out[0..4].copy_from_slice(&BLOCK_MAGIC);
@@ -203,7 +203,7 @@ impl Head {
         out
     }
 
-    /// From bytes that were found at `offset`.
+    /// Decodes and checks a head found at `offset`.
     pub fn from_bytes(bytes: &[u8; HEAD_BYTES], offset: u64) -> Result<Head, BadHead> {
         if bytes[0..4] != BLOCK_MAGIC {
             return Err(BadHead("no block begins here"));
@@ -246,18 +246,18 @@ impl Head {
         Ok(head)
     }
 
-    /// Bytes of head and payload.
+    /// Length of head and payload.
     pub fn total_bytes(&self) -> u64 {
         HEAD_BYTES as u64 + u64::from(self.stored_len)
     }
 
-    /// Where the next block begins.
+    /// Offset of the next block.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.total_bytes())
     }
 }
 
-/// The bytes that a trace begins with.
+/// The first bytes of a trace.
 pub fn file_header() -> [u8; FILE_HEADER_BYTES] {
     let mut out = [0; FILE_HEADER_BYTES];
     out[..8].copy_from_slice(&FILE_MAGIC);
@@ -265,7 +265,7 @@ pub fn file_header() -> [u8; FILE_HEADER_BYTES] {
     out
 }
 
-/// The bytes that a trace ends with, when it was ended: they tell where END is.
+/// The last bytes of a trace that was finished: they hold the offset of END.
 pub fn trailer(end_offset: u64) -> [u8; TRAILER_BYTES] {
     let mut out = [0; TRAILER_BYTES];
     out[..8].copy_from_slice(&end_offset.to_le_bytes());
@@ -275,28 +275,28 @@ pub fn trailer(end_offset: u64) -> [u8; TRAILER_BYTES] {
     out
 }
 
-/// Where END is, if these are the last bytes of a trace that was ended.
+/// The offset of END, if these are the last bytes of a trace that was finished.
 pub fn end_offset(trailer: &[u8; TRAILER_BYTES]) -> Option<u64> {
     let whole =
         trailer[12..] == TRAILER_MAGIC && u32_at(trailer, 8) == crc32fast::hash(&trailer[..8]);
     whole.then(|| u64_at(trailer, 0))
 }
 
-/// A little-endian number in a slice that is known to hold it.
+/// Reads a little-endian number from a slice known to hold it.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
-/// A little-endian number in a slice that is known to hold it.
+/// Reads a little-endian number from a slice known to hold it.
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
 }
 
-/// A signed number as an unsigned one that is small when it is near 0.
+/// Maps signed numbers to unsigned ones, with small values for numbers near 0.
 pub const fn zigzag(value: i64) -> u64 {
     (value << 1) as u64 ^ (value >> 63) as u64
 }

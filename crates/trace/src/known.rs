@@ -1,13 +1,13 @@
-//! Which buffers are known: a hash table of bounded size that forgets by itself.
+//! Remembers buffers in a hash table of bounded size, which forgets old entries by itself.
 //!
-//! Buckets of eight. What is asked for most, whether a hash is there, touches one cache line. A
-//! table that has a full bucket grows; once it has its full size, a new entry takes the place of
-//! the oldest in its bucket, so that nothing has to be looked up to be removed.
+//! Buckets have eight entries. The most frequent question, whether a hash is known, touches one
+//! cache line. The table grows when a bucket is full; at its full size, a new entry replaces the
+//! oldest in its bucket, so that no entry needs to be looked up for removal.
 
 /// Entries of a bucket: their first words fill a cache line.
 const WAYS: usize = 8;
 const BUCKETS_MIN: usize = 64;
-/// No number is this large.
+/// Marks a free entry; no number is this large.
 const NOBODY: u64 = u64::MAX;
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl Bucket {
         !self.ids.contains(&NOBODY)
     }
 
-    /// Adds an entry, to a full bucket in the place of the oldest.
+    /// Adds an entry, replacing the oldest one in a full bucket.
     fn add(&mut self, [low, high]: [u64; 2], id: u64) {
         let free = self.ids.iter().position(|&id| id == NOBODY);
         let oldest = || (0..WAYS).min_by_key(|&way| self.ids[way]).unwrap_or(0);
@@ -40,20 +40,20 @@ impl Bucket {
     }
 }
 
-/// Hashes and the numbers of the buffers that have them.
+/// Maps hashes to the numbers of the buffers that have them.
 pub struct Known {
     buckets: Vec<Bucket>,
     buckets_max: usize,
 }
 
 impl Known {
-    /// Has room for up to about that many, and for a few hundred at least.
+    /// Returns a table for about that many entries, and for at least a few hundred.
     pub fn new(entries_max: usize) -> Known {
         let buckets_max = (entries_max / WAYS).next_power_of_two().max(BUCKETS_MIN);
         Known { buckets: vec![Bucket::EMPTY; BUCKETS_MIN], buckets_max }
     }
 
-    /// The number that is known for a hash. If there is none, it is this one from now on.
+    /// Returns the number known for a hash. If there is none, `id` becomes that number.
     pub fn find_or_add(&mut self, hash: [u64; 2], id: u64) -> Option<u64> {
         let mut place = self.place(hash[0]);
         if let Some(known) = self.buckets[place].find(hash) {

@@ -1,7 +1,7 @@
-//! The trace file: format, writer, reader. Nobody else knows its bytes on disk.
+//! The trace file: format, writer, reader. No other crate knows its bytes on disk.
 //!
-//! [`Writer`] takes events and buffers, [`Trace`] gives them back. The frame of the file is in
-//! [`format`](mod@format), how events are coded in `encode` and `decode`.
+//! [`Writer`] takes events and buffers, [`Trace`] returns them. The frame of the file is defined in
+//! [`format`](mod@format), the encoding of events in `encode` and `decode`.
 
 mod blobs;
 pub mod borrowed;

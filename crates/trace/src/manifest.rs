@@ -1,7 +1,7 @@
-//! The manifest: what every path that the program changed was when the recording ended.
+//! The manifest: the state of every path that the program changed, at the end of the recording.
 //!
-//! It stands in MANIFEST blocks before END, in ascending order of paths, which readers may rely on:
-//! one that breaks it is damaged.
+//! It is stored in MANIFEST blocks before END, sorted by path. Readers may rely on the order: a
+//! manifest that breaks it is damaged.
 
 use crate::error::{ReadError, WriteError};
 use crate::format::{Head, kind};
@@ -11,27 +11,27 @@ use crate::writer::Writer;
 
 /// A block is closed when it holds this many bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Most extended attributes of one file that are told.
+/// Maximum number of extended attributes stored for a file.
 pub const XATTRS_MAX: usize = 1024;
-/// Smallest piece of a file that has a sum of its own.
+/// Size of the smallest piece of a file that has its own checksum.
 pub const PIECE_BYTES_MIN: u64 = 4096;
-/// Bytes that are summed in one go: of longer files, the sums of these are summed.
+/// Size of a leaf: the checksum of a longer file is that of the checksums of its leaves.
 pub const LEAF_BYTES: u64 = 4 << 20;
-/// Most pieces of one file.
+/// Maximum number of pieces of a file.
 pub const PIECES_MAX: u64 = 1 << 17;
 
-/// What a path was.
+/// The state of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Entry {
-    /// Absolute.
+    /// Absolute path.
     pub path: Vec<u8>,
-    /// What it was. Nothing else is told of what was absent or could not be looked at.
+    /// Type. If it was absent or could not be looked at, the other fields are unset.
     pub kind: FileKind,
-    /// Permissions and the three bits before them.
+    /// Permissions, with the set-id and sticky bits.
     pub mode: u32,
     /// Owner.
     pub uid: u32,
-    /// Group of users.
+    /// Group.
     pub gid: u32,
     /// Number of links.
     pub nlink: u64,
@@ -39,14 +39,14 @@ pub struct Entry {
     pub size: u64,
     /// Device number of a device node.
     pub rdev: u64,
-    /// Paths with the same number, other than 0, are names of one file.
+    /// Paths with the same number, other than 0, are names of the same file.
     pub same: u64,
-    /// What a regular file held.
+    /// Content of a regular file.
     pub content: Content,
-    /// Where a symbolic link led.
+    /// Target of a symbolic link.
     pub target: Vec<u8>,
-    /// Extended attributes by name, those of security modules left out; of regular files and
-    /// directories alone.
+    /// Extended attributes of regular files and directories by name, without those of security
+    /// modules.
     pub xattrs: Vec<Xattr>,
 }
 
@@ -59,11 +59,11 @@ pub struct Xattr {
     pub hash: u128,
 }
 
-/// The type of a file. The values are those in the trace.
+/// Type of a file, as in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum FileKind {
-    /// There was none.
+    /// There was no file.
     #[default]
     Absent = 0,
     /// Regular file.
@@ -102,63 +102,63 @@ impl FileKind {
     }
 }
 
-/// What is known of the content of a file.
+/// Checksums of a file's content, or why there are none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Content {
-    /// It is no regular file.
+    /// It is not a regular file.
     #[default]
     None,
-    /// Sums over it.
+    /// It was read.
     Hashed(Sums),
     /// It could not be opened for reading.
     Unreadable,
-    /// It was changed through a shared mapping, which no system call tells.
+    /// It was changed through a shared mapping, which no system call shows.
     Mapped,
-    /// It went on changing while it was read.
+    /// It changed while it was read.
     Unsteady,
-    /// It is longer than is ever read, most of it a hole.
+    /// It is too long to be read, and most of it a hole.
     TooLong,
 }
 
-/// Sums over the content of a file.
+/// Checksums of a file's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// XXH3-128 of all of it or, where that is longer than a leaf, of the XXH3-128 of its leaves.
+    /// XXH3-128 of the content; if that is longer than a leaf, of the XXH3-128 of its leaves.
     pub whole: u128,
-    /// Bytes of a piece, a power of two; 0 when there are no sums of pieces.
+    /// Size of a piece, a power of two; 0 if there are no checksums of pieces.
     pub piece_bytes: u64,
-    /// The low half of the XXH3-128 of each piece; the last one may be shorter.
+    /// Low half of the XXH3-128 of each piece; the last piece may be shorter.
     pub pieces: Vec<u64>,
 }
 
-/// What is said of the manifest as a whole.
+/// Properties of a whole manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ending {
-    /// Whether it has everything.
+    /// How complete it is.
     pub scope: Scope,
-    /// Changed paths in other roots and mount namespaces, which are left out.
+    /// Number of changed paths in other roots and mount namespaces, which are left out.
     pub left_out: u64,
 }
 
-/// How much a manifest has. The values are those in the trace.
+/// How complete a manifest is, as in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Scope {
     /// Every path that was changed.
     #[default]
     Whole = 0,
-    /// There were more paths than a manifest takes.
+    /// There were more paths than a manifest can hold.
     Truncated = 1,
-    /// Nothing: the recording was stopped while the program went on.
+    /// No paths: the recording was stopped while the program continued.
     StoppedEarly = 2,
 }
 
-/// Bytes of a piece of a file of this size.
+/// Size of the pieces of a file of this size.
 pub fn piece_bytes(size: u64) -> u64 {
     size.div_ceil(PIECES_MAX).next_power_of_two().max(PIECE_BYTES_MIN)
 }
 
-/// Both ways: one entry.
+/// Writes or reads an entry.
 fn entry(fields: &mut impl Fields, entry: &mut Entry) -> Result<(), Malformed> {
     fields.bytes(&mut entry.path)?;
     let mut code = entry.kind as u32;
@@ -237,7 +237,7 @@ fn hash(fields: &mut impl Fields, hash: &mut u128) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Puts a manifest into a trace, entry by entry.
+/// Writes a manifest, entry by entry.
 #[derive(Default)]
 pub struct ManifestWriter {
     entries: Vec<u8>,
@@ -246,14 +246,14 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Adds an entry; its path must be greater than that before.
+    /// Adds an entry; its path must be greater than the previous one.
     pub fn add(&mut self, writer: &mut Writer, added: &mut Entry) -> Result<(), WriteError> {
         put(&mut self.entries, |fields| entry(fields, added));
         self.count += 1;
         if self.entries.len() >= BLOCK_BYTES { self.close(writer, None) } else { Ok(()) }
     }
 
-    /// Says what the whole is: only then there is a manifest.
+    /// Writes the ending, without which there is no manifest.
     pub fn end(mut self, writer: &mut Writer, ending: Ending) -> Result<(), WriteError> {
         self.close(writer, Some(ending))
     }
@@ -285,7 +285,7 @@ pub struct Entries<'a> {
 }
 
 impl Trace {
-    /// What the trace says of its manifest as a whole; `None` when it has none.
+    /// Properties of the manifest; `None` if the trace has none.
     pub fn manifest_ending(&self) -> Result<Option<Ending>, ReadError> {
         let Some(head) = self.manifest_heads().pop() else { return Ok(None) };
         let payload = self.payload(&head)?;
@@ -306,7 +306,7 @@ impl Trace {
     }
 }
 
-/// What stands at the start of a payload, and where the entries begin.
+/// Decodes the beginning of a payload; returns the offset of the entries too.
 fn ending(payload: &[u8]) -> Result<(Option<Ending>, usize), Malformed> {
     let mut from = Cursor::new(payload, 0);
     let ending = match from.byte()? {

@@ -1,8 +1,8 @@
-//! All threads' events in one order.
+//! Merges the events of all threads.
 //!
-//! Every thread's events are in order already; the next event is the one with the lowest time
-//! stamp among the threads' next ones, and of equal ones that of the lowest thread. A block is
-//! unpacked when its turn comes, so that one block of each thread is held at a time.
+//! Each thread's events are ordered already. The next event is the one with the lowest time stamp
+//! among the threads' next ones; the lowest thread number decides between equal ones. A block is
+//! unpacked when its turn comes, so that only one block of each thread is held at a time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -13,30 +13,30 @@ use crate::event::{Event, EventKind};
 use crate::format::kind;
 use crate::reader::{BlockEvents, Trace};
 
-/// Most memory for blocks that are unpacked at the same time. The largest recording, of 8192 busy
+/// Memory limit for blocks that are unpacked at the same time. The largest recording, of 8192 busy
 /// threads, needs two thirds of it.
 const HELD_BYTES_MAX: usize = 1 << 30;
 
-/// An event and its place.
+/// An event and its position.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sequenced {
-    /// Of a call: its place in the order of entry, from 0.
+    /// Position of a call in the order of entry, from 0.
     pub seq: Option<u64>,
     /// The event.
     pub event: Event,
 }
 
-/// Walks through the events of a trace without borrowing it.
+/// Iterates over the events of a trace without borrowing it.
 ///
-/// In a trace that grows, blocks may turn up whose events are older than some that were given
-/// already: they are given then. Numbers and order are final in a trace that does not grow.
+/// In a growing trace, blocks may appear whose events are older than some that were returned
+/// already; they are returned then. Numbers and order are final only if the trace does not grow.
 pub struct EventCursor {
-    /// Where the stream of a thread is.
+    /// Index of each thread's stream.
     threads: HashMap<u32, usize>,
     streams: Vec<Stream>,
-    /// Time stamp, thread and stream of every thread that has an event to give.
+    /// Time stamp, thread and stream of every thread that has a next event.
     next: BinaryHeap<Reverse<(u64, u32, usize)>>,
-    /// Blocks of the trace that were looked at.
+    /// Number of blocks of the trace that were looked at.
     blocks_seen: usize,
     calls: u64,
     held_bytes: usize,
@@ -64,19 +64,19 @@ struct Stream {
     /// Positions of blocks that are not open yet.
     waiting: VecDeque<usize>,
     open: Option<BlockEvents>,
-    /// Its turn will come.
+    /// Whether it is in `next`.
     queued: bool,
 }
 
 impl EventCursor {
-    /// The next event; `None` when there are no more for now. A damaged block gives one error,
-    /// then its thread goes on with its next block.
+    /// Returns the next event; `None` if there are none at the moment. A damaged block causes one
+    /// error, then its thread continues with its next block.
     pub fn next(&mut self, trace: &Trace) -> Option<Result<Sequenced, ReadError>> {
         let mut next = Sequenced::default();
         Some(self.next_into(trace, &mut next)?.map(|()| next))
     }
 
-    /// As [`EventCursor::next`], in place of another event whose memory it uses again.
+    /// Like [`EventCursor::next`], but overwrites an event, reusing its memory.
     pub fn next_into(
         &mut self,
         trace: &Trace,
@@ -117,7 +117,7 @@ impl EventCursor {
         None
     }
 
-    /// Takes note of new blocks.
+    /// Adds new blocks of the trace.
     fn look(&mut self, trace: &Trace) {
         let blocks = trace.blocks();
         for (at, head) in blocks.iter().enumerate().skip(self.blocks_seen) {
@@ -147,7 +147,7 @@ impl EventCursor {
 }
 
 impl Stream {
-    /// Takes the next event; false when its block turns out to be empty.
+    /// Decodes the next event; returns false if its block turns out to be empty.
     fn next(&mut self, trace: &Trace, event: &mut Event) -> Result<bool, ReadError> {
         if self.open.is_none() {
             let Some(at) = self.waiting.pop_front() else { return Ok(false) };
@@ -156,8 +156,8 @@ impl Stream {
         self.open.as_mut().map_or(Ok(false), |open| open.next_into(event))
     }
 
-    /// Time stamp of the next event; `None` when there are no more. Where that cannot be read, the
-    /// error's turn is now.
+    /// Time stamp of the next event; `None` if there are no more. If it cannot be decoded, `now`,
+    /// so that the error is returned next.
     fn next_tsc(&mut self, trace: &Trace, now: u64) -> Option<u64> {
         if let Some(open) = &self.open {
             match open.next_tsc() {
@@ -181,7 +181,7 @@ pub struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// From the beginning.
+    /// Starts at the first event.
     pub(crate) fn new(trace: &'a Trace) -> Events<'a> {
         Events { trace, cursor: EventCursor::default() }
     }
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Threads that begin at the same time and end at the same time.
+    /// Returns a trace of threads that all begin and end at the same time.
     fn overlapping(threads: u32) -> Trace {
         let memory = Memory::default();
         let options = WriterOptions { workers: 0, ..WriterOptions::default() };
@@ -243,7 +243,7 @@ mod tests {
         let (good, bad): (Vec<_>, Vec<_>) = events.partition(Result::is_ok);
         assert!(good.len() < 100, "it stops when the memory is used up");
         assert!(matches!(bad[..], [Err(ReadError::Overlap { .. })]));
-        // With room for all of them they come in order, and the memory is given back.
+        // With room for all of them they are in order, and the memory is released.
         let mut cursor = EventCursor::default();
         let events: Vec<_> = std::iter::from_fn(|| cursor.next(&trace)).collect();
         assert_eq!(events.len(), 100_000);

@@ -1,13 +1,13 @@
-//! From closed blocks to the file: compression on worker threads, writing in the order of closing.
+//! From closed blocks to the file: compression by worker threads, writing in the order of closing.
 //!
 //! ```text
 //! writer --submit--> queue (bounded) --> worker: compress --> its turn --> file
 //! ```
 //!
 //! Invariants:
-//! - blocks reach the file in the order in which they were submitted, whole or not at all: after
-//!   the first error nothing more is written;
-//! - what waits is bounded: `submit` waits for room.
+//! - blocks reach the file in the order of submission, whole or not at all: after the first error
+//!   nothing more is written;
+//! - the queue is bounded: `submit` waits for room.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -21,21 +21,21 @@ use crate::dedup::DataBlock;
 use crate::error::WriteError;
 use crate::format::{self, HEAD_BYTES, Head, INDEX_HEADS_MAX, kind};
 
-/// Bytes of payloads that may wait for a worker, before compression.
+/// Maximum bytes of payloads in the queue, before compression.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// Bytes that wait, or are in the making, at which the making is to be hastened. Less is usual when
-/// blocks are closed together.
+/// Bytes queued or in work from which compression is hurried. Less is usual when blocks are closed
+/// together.
 const HASTE_BYTES: usize = 1 << 20;
-/// Bytes at which the program is about to wait for us.
+/// Bytes queued or in work at which the program is about to wait.
 const GREAT_HASTE_BYTES: usize = QUEUE_BYTES_MAX / 4;
-/// Of shorter payloads it is not measured what writing costs.
+/// Minimum length of payloads for which the cost of writing is measured.
 const MEASURED_BYTES_MIN: usize = 64 << 10;
-/// Buffers kept for the next blocks.
+/// Number of buffers kept for later blocks.
 const SPARE_MAX: usize = 16;
 
-/// What a block holds, before compression.
+/// Content of a block before compression.
 pub enum Payload {
-    /// Bytes.
+    /// Encoded bytes.
     Bytes(Vec<u8>),
     /// Distinct buffers.
     Data(DataBlock),
@@ -49,7 +49,7 @@ impl Payload {
         }
     }
 
-    /// What is to be compressed.
+    /// The bytes to be compressed.
     fn bytes(&mut self) -> &[u8] {
         match self {
             Payload::Bytes(bytes) => bytes,
@@ -57,7 +57,7 @@ impl Payload {
         }
     }
 
-    /// The memory, to be used again.
+    /// Returns the memory for reuse.
     fn into_spare(self) -> Vec<u8> {
         match self {
             Payload::Bytes(bytes) => bytes,
@@ -66,7 +66,7 @@ impl Payload {
     }
 }
 
-/// A block on its way. Lengths, offset and checksum of the head are still to be filled in.
+/// A queued block. Lengths, offset and checksum of its head are filled in later.
 struct Job {
     turn: u64,
     head: Head,
@@ -101,16 +101,16 @@ struct Shared {
     turn: Condvar,
     spare: Mutex<Vec<Vec<u8>>>,
     bytes_written: AtomicU64,
-    /// A copy of the file's.
+    /// Copy of `File::writing`.
     writing: AtomicU64,
-    /// Bytes of heads that no INDEX has yet.
+    /// Bytes of heads that are in no INDEX yet.
     unindexed: AtomicU64,
-    /// There is little room: packing is worth the time.
+    /// Disk space is short: compression is worth the time.
     tight: AtomicBool,
     failed: AtomicBool,
 }
 
-/// The file as far as it is written.
+/// The file and its state.
 struct File {
     sink: Box<dyn Write + Send>,
     turn: u64,
@@ -120,18 +120,18 @@ struct File {
     last_index: u64,
     failed: Option<WriteError>,
     held: InFile,
-    /// What a byte costs here.
+    /// Cost of a byte written here.
     writing: Cost,
 }
 
-/// What the blocks in the file hold.
+/// Totals of the blocks in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InFile {
-    /// Events, calls included.
+    /// Number of events, including calls.
     pub events: u64,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Distinct buffers.
+    /// Number of distinct buffers.
     pub blobs: u64,
 }
 
@@ -167,7 +167,7 @@ impl File {
         }
     }
 
-    /// Writes what is to be found since the last INDEX.
+    /// Writes an INDEX of the blocks since the last one.
     fn put_index(&mut self) {
         let heads = std::mem::take(&mut self.heads);
         let count = (heads.len() / HEAD_BYTES) as u32;
@@ -176,12 +176,12 @@ impl File {
         self.put(head, format::codec::NONE, heads.len(), &heads);
         match self.failed {
             None => self.last_index = offset,
-            // It is still to come, should there be room again.
+            // To be written later, if there is room again.
             Some(_) => self.heads = heads,
         }
     }
 
-    /// Writes all of it, or marks the file as failed.
+    /// Writes all parts, or marks the file as failed.
     fn write(&mut self, parts: &[&[u8]]) -> bool {
         if self.failed.is_some() {
             return false;
@@ -204,12 +204,12 @@ impl File {
     }
 }
 
-/// What stands in the file when all blocks are written.
+/// State of the file when all blocks are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
     /// Offset of the last INDEX.
     pub index_offset: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
@@ -271,7 +271,7 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// The error that ended the file, if one did.
+    /// The error that ended the file, if any.
     #[inline]
     pub fn check(&self) -> Result<(), WriteError> {
         if self.shared.failed.load(Ordering::Relaxed) { self.failure() } else { Ok(()) }
@@ -282,7 +282,7 @@ impl Pipeline {
         lock(&self.shared.file).failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Hands a block over; waits while too much is waiting.
+    /// Queues a block; waits while the queue is full.
     pub fn submit(&mut self, head: Head, payload: Payload) {
         let mut queue = lock(&self.shared.queue);
         if self.shared.failed.load(Ordering::Relaxed) {
@@ -298,7 +298,7 @@ impl Pipeline {
         }
         let bytes = job.payload.len();
         while queue.bytes > 0 && queue.bytes + bytes > QUEUE_BYTES_MAX {
-            // Rather than wait, help.
+            // Help instead of waiting.
             let Some(ready) = queue.jobs.pop_front() else {
                 queue = self.shared.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -313,22 +313,22 @@ impl Pipeline {
         self.shared.work.notify_one();
     }
 
-    /// An empty buffer, used before if possible: fresh pages are dear.
+    /// Returns an empty buffer, a used one if possible: fresh pages are expensive.
     pub fn buffer(&self) -> Vec<u8> {
         lock(&self.shared.spare).pop().unwrap_or_default()
     }
 
-    /// Bytes that are in the file.
+    /// Number of bytes in the file.
     pub fn bytes_written(&self) -> u64 {
         self.shared.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Bytes that wait for a worker.
+    /// Number of bytes in the queue.
     pub fn bytes_waiting(&self) -> usize {
         lock(&self.shared.queue).bytes
     }
 
-    /// Bytes of heads that no INDEX has yet.
+    /// Bytes of heads that are in no INDEX yet.
     pub fn bytes_unindexed(&self) -> u64 {
         let waiting = lock(&self.shared.queue).jobs.len() * HEAD_BYTES;
         self.shared.unindexed.load(Ordering::Relaxed) + waiting as u64
@@ -336,7 +336,7 @@ impl Pipeline {
 
     /// Waits until all blocks are in the file and writes the last INDEX.
     pub fn drain(&mut self) -> Result<Written, WriteError> {
-        // There is nothing else to do: the workers are helped.
+        // This thread has nothing else to do, so it helps the workers.
         loop {
             let mut queue = lock(&self.shared.queue);
             let Some(job) = queue.jobs.pop_front() else { break };
@@ -355,7 +355,7 @@ impl Pipeline {
         }
     }
 
-    /// Waits until nothing waits, with as little written as can be. False when a worker has panicked.
+    /// Writes all queued blocks as small as possible. False if a worker has panicked.
     pub fn settle(&mut self) -> bool {
         self.shared.tight.store(true, Ordering::Relaxed);
         let settled = self.settle_all();
@@ -380,8 +380,8 @@ impl Pipeline {
         }
     }
 
-    /// After an I/O error: lets what waits fall, and tells what is in the file, to which more can
-    /// be written then.
+    /// After an I/O error: drops all queued blocks, and returns the totals of those in the file.
+    /// More can be written then.
     pub fn recover(&mut self) -> Option<InFile> {
         if !self.settle() {
             return None;
@@ -395,7 +395,7 @@ impl Pipeline {
         Some(file.held)
     }
 
-    /// After `drain`: writes END and what tells where it is. Returns the length of the file.
+    /// After `drain`: writes END and the trailer. Returns the length of the file.
     pub fn end(&mut self, payload: &[u8]) -> Result<u64, WriteError> {
         let mut file = lock(&self.shared.file);
         let trailer = format::trailer(file.offset);
@@ -412,7 +412,7 @@ impl Pipeline {
         lock(&self.shared.queue).closed = true;
         self.shared.work.notify_all();
         for worker in self.workers.drain(..) {
-            // One that panicked has left the file marked as failed.
+            // A worker that panicked has marked the file as failed.
             let _ = worker.join();
         }
     }
@@ -425,8 +425,8 @@ impl Drop for Pipeline {
 }
 
 impl Shared {
-    /// Finishes a block from the queue. Only then is it off the count: what is in the making is
-    /// memory as well.
+    /// Finishes a block from the queue. It is counted as queued until then, since a block in work
+    /// takes memory as well.
     fn finish_queued(&self, job: Job, compressor: &mut Compressor, haste: Haste) {
         let bytes = job.payload.len();
         self.finish(job, compressor, haste);
@@ -465,7 +465,7 @@ impl Shared {
     }
 }
 
-/// Held by a worker: should it panic, the file has failed, and nobody waits for it for ever.
+/// Held by a worker: if it panics, the file is marked as failed, so that no thread waits for ever.
 struct Watch<'a>(&'a Shared);
 
 impl Drop for Watch<'_> {
@@ -502,7 +502,7 @@ fn work(shared: &Shared, mut compressor: Compressor) {
     }
 }
 
-/// A panic elsewhere leaves these data usable: every change to them is complete before it.
+/// Data are usable after a panic elsewhere, since every change is complete before it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

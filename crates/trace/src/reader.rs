@@ -1,4 +1,4 @@
-//! Reading a trace.
+//! Reads traces.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,10 +18,10 @@ use crate::scan::{Damage, End, Scan, read_payload, read_stored};
 use crate::source::{ReadSeek, Source};
 use crate::wire::{Cursor, Get};
 
-/// Longest buffer that [`Trace::content`] gives in one piece.
+/// Maximum length of a buffer that [`Trace::content`] returns in one piece.
 pub const CONTENT_BYTES_MAX: u64 = 256 << 20;
 
-/// Below these, times fit into 64 bits on the way from ticks to nanoseconds.
+/// Below these, conversions from ticks to nanoseconds fit into 64 bits.
 const HZ_FAST_MAX: u64 = 1 << 34;
 const SECONDS_FAST_MAX: u64 = 1 << 33;
 
@@ -30,9 +30,9 @@ pub struct Trace {
     source: Source,
     preamble: Preamble,
     scan: Scan,
-    /// Positions in `scan.blocks` of the DATA blocks, with ascending numbers.
+    /// Positions of the DATA blocks in `scan.blocks`, by ascending buffer numbers.
     data: Vec<usize>,
-    /// Blocks of the scan that `data` has seen.
+    /// Number of scanned blocks that `data` covers.
     sorted: usize,
     cache: Mutex<Cache>,
 }
@@ -50,7 +50,7 @@ impl Trace {
         Trace::from_source(Source::File(file))
     }
 
-    /// Opens anything that can be read and sought in.
+    /// Opens any stream that can be read and sought in.
     pub fn from_stream(stream: impl ReadSeek + 'static) -> Result<Trace, ReadError> {
         Trace::from_source(Source::Stream(Mutex::new(Box::new(stream))))
     }
@@ -102,7 +102,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Looks at what was appended since. Tells whether there are new blocks.
+    /// Reads what was appended meanwhile. Returns whether there are new blocks.
     pub fn refresh(&mut self) -> Result<bool, ReadError> {
         let before = self.scan.blocks.len();
         self.scan.go_on(&self.source)?;
@@ -132,33 +132,33 @@ impl Trace {
         self.sorted = self.scan.blocks.len();
     }
 
-    /// Where, when and how the trace was made.
+    /// Where, when and how the trace was recorded.
     pub fn preamble(&self) -> &Preamble {
         &self.preamble
     }
 
-    /// What the recorder counted; `None` when the trace was not ended.
+    /// The recorder's counts; `None` if the trace was not finished.
     pub fn totals(&self) -> Option<&Totals> {
         self.scan.end.as_ref().map(|end| &end.totals)
     }
 
-    /// What is missing and where: stretches that are no blocks, and the end that is not there.
-    /// Empty for a sound trace. (Blocks whose payload is damaged show when they are read.)
+    /// Damaged or missing parts: bytes that are no blocks, and a missing end. Empty for a sound
+    /// trace. (Damaged payloads only show when they are read.)
     pub fn damage(&self) -> Vec<Damage> {
         self.scan.damage.iter().copied().chain(self.scan.tail()).collect()
     }
 
-    /// Blocks of kinds that this version does not know; they are passed over.
+    /// Number of blocks of kinds that this version does not know; they are skipped.
     pub fn unknown_blocks(&self) -> u64 {
         self.scan.unknown
     }
 
-    /// Bytes of the file.
+    /// Length of the file.
     pub fn file_bytes(&self) -> Result<u64, ReadError> {
         self.source.len()
     }
 
-    /// Ticks per second: as measured over the whole recording, else as first estimated.
+    /// Ticks per second: measured over the whole recording, otherwise the first estimate.
     pub fn tsc_hz(&self) -> u64 {
         let measured = self.totals().map_or(0, |totals| totals.tsc_hz);
         if measured != 0 { measured } else { self.preamble.tsc_hz.max(1) }
@@ -167,7 +167,7 @@ impl Trace {
     /// Nanoseconds from the trace's start to a time stamp.
     pub fn ticks_to_ns(&self, tsc: u64) -> i64 {
         let hz = self.tsc_hz();
-        // All but hostile traces: the same in 64 bits, which is much faster.
+        // For all but hostile traces 64 bits suffice, which is much faster.
         if let Some(ticks) = tsc.checked_sub(self.preamble.epoch_tsc)
             && hz < HZ_FAST_MAX
             && ticks / hz < SECONDS_FAST_MAX
@@ -209,7 +209,7 @@ impl Trace {
         Events::new(self)
     }
 
-    /// The same without a borrow, to follow a trace that grows.
+    /// A cursor over the events that does not borrow the trace, to follow one that grows.
     pub fn cursor(&self) -> EventCursor {
         EventCursor::default()
     }
@@ -219,7 +219,7 @@ impl Trace {
         Blob::new(self.data_of(id)?, id.0).ok_or(ReadError::NoBlob { id: id.0 })
     }
 
-    /// The buffers among which a distinct buffer is.
+    /// The block of buffers that contains a distinct buffer.
     pub fn data_of(&self, id: BlobId) -> Result<Arc<DataPayload>, ReadError> {
         let missing = ReadError::NoBlob { id: id.0 };
         let after = self.data.partition_point(|at| self.scan.blocks[*at].first <= id.0);
@@ -238,12 +238,12 @@ impl Trace {
         Ok(block)
     }
 
-    /// Keeps so many bytes of unpacked DATA blocks at most, for those who come back to them often.
+    /// Sets the cache size for unpacked DATA blocks, in bytes, for frequent random access.
     pub fn keep_data(&self, bytes: usize) {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).bytes_max = bytes;
     }
 
-    /// Stored bytes in one piece.
+    /// Returns stored bytes in one piece.
     pub fn content(&self, content: &Content) -> Result<Vec<u8>, ReadError> {
         if content.len() > CONTENT_BYTES_MAX {
             let (len, max) = (content.len(), CONTENT_BYTES_MAX);
@@ -254,7 +254,7 @@ impl Trace {
         Ok(bytes)
     }
 
-    /// Stored bytes of any length, blob by blob.
+    /// Writes stored bytes of any length, blob by blob.
     pub fn write_content(&self, content: &Content, out: &mut dyn Write) -> Result<(), ReadError> {
         self.each_piece(content, |piece| {
             out.write_all(piece).map_err(|error| ReadError::Output { source: Arc::new(error) })
@@ -303,7 +303,7 @@ impl Trace {
         self.scan.blocks_seen
     }
 
-    /// Heads of all blocks that are neither EVENTS nor DATA nor END.
+    /// Heads of all blocks other than EVENTS, DATA and END.
     pub(crate) fn other_blocks(&self) -> &[Head] {
         &self.scan.others
     }
@@ -313,7 +313,7 @@ impl Trace {
         read_payload(&self.source, head)
     }
 
-    /// The payload of a block of any kind as it is stored, checked.
+    /// The stored payload of a block of any kind, checked.
     pub(crate) fn stored(&self, head: &Head) -> Result<Vec<u8>, ReadError> {
         read_stored(&self.source, head)
     }
@@ -326,7 +326,7 @@ pub struct BlockEvents {
 }
 
 impl BlockEvents {
-    /// Memory that it holds.
+    /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         self.decoder.held_bytes()
     }
@@ -337,7 +337,7 @@ impl BlockEvents {
         self.decoder.next_tsc().map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
     }
 
-    /// The next event, in place of another one whose memory it uses again; whether there is one.
+    /// Decodes the next event into `event`, reusing its memory. Returns false if there are no more.
     pub fn next_into(&mut self, event: &mut Event) -> Result<bool, ReadError> {
         let offset = self.offset;
         self.decoder.next_event(event).map_err(|bad| ReadError::Damaged { offset, what: bad.0 })

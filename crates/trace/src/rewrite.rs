@@ -1,4 +1,4 @@
-//! Events of other traces written into a new one, which counts for itself what it holds.
+//! Writes the events of other traces into a new one, with its own totals.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -14,11 +14,10 @@ use crate::reader::Trace;
 use crate::sources::{Fate, Piece, Source, SourcesWriter};
 use crate::writer::{Finished, Writer, WriterOptions};
 
-/// Buffers whose new numbers are remembered.
+/// Number of buffers whose new numbers are remembered.
 const RECENT: usize = 1 << 16;
 
-/// Where a buffer of another trace is in this one: that trace, its number there and here, its
-/// length.
+/// New number of a buffer of another trace: the trace, its number there and here, and its length.
 #[derive(Clone, Copy)]
 struct Moved {
     from: u32,
@@ -27,12 +26,12 @@ struct Moved {
     len: u64,
 }
 
-/// A trace made out of others.
+/// A trace made of others.
 pub struct Rewriter {
     writer: Writer,
     recent: Vec<Option<Moved>>,
     totals: Totals,
-    /// Calls of each thread that has not ended.
+    /// Number of calls of each thread that has not ended.
     calls: HashMap<u32, u64>,
     buffers_lost: u64,
 }
@@ -53,8 +52,8 @@ impl Rewriter {
         })
     }
 
-    /// Adds an event of a trace, `number` tells which. A buffer that cannot be read is left out and
-    /// marked as cut.
+    /// Adds an event of a trace; `number` identifies the trace. A buffer that cannot be read is
+    /// left out, and marked as cut.
     pub fn event(&mut self, trace: &Trace, number: u32, event: &Event) -> Result<(), WriteError> {
         self.count(event);
         match &event.kind {
@@ -101,7 +100,7 @@ impl Rewriter {
         self.totals.end_tsc = self.totals.end_tsc.max(last_tsc);
     }
 
-    /// The same memory, with the buffers as they are numbered here.
+    /// Returns the data with this trace's buffer numbers.
     fn moved(
         &mut self,
         trace: &Trace,
@@ -124,7 +123,7 @@ impl Rewriter {
                 found = found.map(|found| found.saturating_add(moved.len));
                 new.push(moved.new);
             }
-            // What says other than its buffers hold is as good as lost.
+            // Data whose length differs from that of its buffers is treated as lost.
             if found == Some(*len) {
                 all.push(Data { content: Content::Blobs { len: *len, ids: new }, ..item.clone() });
             } else {
@@ -155,12 +154,12 @@ impl Rewriter {
         Ok(Some(moved))
     }
 
-    /// Buffers that could not be read.
+    /// Number of buffers that could not be read.
     pub fn buffers_lost(&self) -> u64 {
         self.buffers_lost
     }
 
-    /// Calls so far.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
         self.writer.calls_written()
     }
@@ -170,15 +169,15 @@ impl Rewriter {
         self.totals.end_tsc
     }
 
-    /// Takes over the manifest of a trace, if it has a whole one that can be read. Tells whether
-    /// nothing was lost.
+    /// Copies the manifest of a trace, if it has a complete one that can be read. Returns false if
+    /// it was lost.
     pub fn manifest(&mut self, trace: &Trace) -> Result<bool, WriteError> {
         let ending = match trace.manifest_ending() {
             Ok(Some(ending)) => ending,
             Ok(None) => return Ok(true),
             Err(_) => return Ok(false),
         };
-        // Looked at first: half a manifest would be a wrong one.
+        // Checked first: half a manifest would be wrong.
         if trace.manifest().any(|entry| entry.is_err()) {
             return Ok(false);
         }
@@ -190,8 +189,8 @@ impl Rewriter {
         Ok(true)
     }
 
-    /// Takes over what files held from which the kernel copied, as far as it is wanted and can be
-    /// read; the number of each trace is as for its events. Tells how many sources were left out.
+    /// Copies the wanted sources, as far as they can be read. The trace's numbers are those given
+    /// to [`Rewriter::event`]. Returns how many sources were left out.
     pub fn sources(
         &mut self,
         traces: &[(u32, &Trace)],
@@ -236,7 +235,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Writes index and end. `tsc_hz` are the ticks per second of all time stamps.
+    /// Writes index and end. `tsc_hz` is the frequency of all time stamps.
     pub fn finish(mut self, tsc_hz: u64) -> Result<Finished, WriteError> {
         self.writer.flush()?;
         let calls = self.writer.calls_written();

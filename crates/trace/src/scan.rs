@@ -1,4 +1,4 @@
-//! Finding the blocks of a file: by its index, or from head to head.
+//! Finds the blocks of a file: by its index, or from head to head.
 
 use crate::compress;
 use crate::described::{self, Counted};
@@ -11,54 +11,54 @@ use crate::format::{
 use crate::source::Source;
 use crate::wire::{Cursor, Get};
 
-/// Bytes looked through at a time for the next block.
+/// Bytes searched at a time for the next block.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// A stretch of the file that could not be made sense of.
+/// A part of the file that makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// Where it begins.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
     /// What is wrong.
     pub what: &'static str,
 }
 
-/// What stands at the end of a trace that was ended.
+/// Content of the END block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End {
-    /// By the writer.
+    /// The writer's counts.
     pub counted: Counted,
-    /// By the recorder.
+    /// The recorder's counts.
     pub totals: Totals,
 }
 
-/// The blocks that were found so far.
+/// The blocks found so far.
 #[derive(Default)]
 pub struct Scan {
     /// Heads of EVENTS and DATA blocks in the order of the file.
     pub blocks: Vec<Head>,
-    /// Heads of all other blocks but END, in the order of the file.
+    /// Heads of all other blocks except END, in the order of the file.
     pub others: Vec<Head>,
-    /// Blocks of all kinds but END.
+    /// Number of blocks of all kinds except END.
     pub blocks_seen: u64,
-    /// Blocks of kinds that this version does not know.
+    /// Number of blocks of unknown kinds.
     pub unknown: u64,
-    /// END, once it is there.
+    /// END, once it was read.
     pub end: Option<End>,
-    /// Stretches that were passed over.
+    /// Parts that were skipped.
     pub damage: Vec<Damage>,
-    /// How far it went.
+    /// Offset up to which the file was scanned.
     at: u64,
-    /// Where the bytes begin that are no block, while no block was found after them.
+    /// Start of bytes that are no block, until a block is found after them.
     lost_since: Option<(u64, &'static str)>,
-    /// Length of the file when it was last looked at.
+    /// Length of the file when it was last checked.
     len: u64,
 }
 
 impl Scan {
-    /// Takes the blocks from the index if the file has a sound one, else looks for them.
+    /// Takes the blocks from the index if the file has a sound one, otherwise searches for them.
     /// `preamble` is the head of the first block.
     pub fn open(source: &Source, preamble: Head) -> Result<Scan, ReadError> {
         let len = source.len()?;
@@ -71,7 +71,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Looks at what was appended since.
+    /// Scans what was appended meanwhile.
     pub fn go_on(&mut self, source: &Source) -> Result<(), ReadError> {
         self.len = source.len()?;
         while self.end.is_none() && self.len.saturating_sub(self.at) >= HEAD_BYTES as u64 {
@@ -94,7 +94,7 @@ impl Scan {
         Ok(())
     }
 
-    /// What is behind the last whole block, where a sound trace has nothing.
+    /// Damage behind the last whole block, where a sound trace ends.
     pub fn tail(&self) -> Option<Damage> {
         let tail = |offset: u64, what| {
             Some(Damage { offset, bytes: self.len.saturating_sub(offset), what })
@@ -155,7 +155,7 @@ impl Scan {
     }
 }
 
-/// The blocks according to the index; `None` if anything about it is not as it must be.
+/// The blocks according to the index; `None` if anything about it is wrong.
 fn indexed(source: &Source, preamble: Head, len: u64) -> Option<Scan> {
     let mut trailer = [0; TRAILER_BYTES];
     source.read(len.checked_sub(TRAILER_BYTES as u64)?, &mut trailer).ok()?;
@@ -166,7 +166,7 @@ fn indexed(source: &Source, preamble: Head, len: u64) -> Option<Scan> {
     let end = end_of(&read_payload(source, &end_head).ok()?, end_head.offset).ok()?;
     let mut indexes = Vec::new();
     let mut offset = end.counted.index_offset;
-    // Backwards from INDEX to INDEX: each lies before the last, so this ends.
+    // Backwards from INDEX to INDEX: offsets decrease, so this ends.
     while offset != 0 {
         let head = read_head(source, offset, len)?;
         if head.kind != kind::INDEX || head.first >= offset {
@@ -175,7 +175,7 @@ fn indexed(source: &Source, preamble: Head, len: u64) -> Option<Scan> {
         offset = head.first;
         indexes.push(head);
     }
-    // Forwards: heads and INDEXes must lie side by side from the first block to END.
+    // Forwards: the blocks must be adjacent, from the first one to END.
     let mut scan = Scan { at: FILE_HEADER_BYTES as u64, len, ..Scan::default() };
     for index in indexes.iter().rev() {
         let payload = read_payload(source, index).ok()?;
@@ -231,7 +231,7 @@ pub fn read_payload(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> 
     compress::unpack(head.codec, stored, head.raw_len as usize).map_err(damaged)
 }
 
-/// Reads and checks the payload of a block as it is stored.
+/// Reads and checks the stored payload of a block.
 pub fn read_stored(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> {
     let damaged = |what| ReadError::Damaged { offset: head.offset, what };
     let mut bytes = [0; HEAD_BYTES];
@@ -247,7 +247,7 @@ pub fn read_stored(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> {
     Ok(stored)
 }
 
-/// The next place from `from` on where a block may begin, or where there is no room for one.
+/// Offset of the next possible block from `from` on, or one too close to the end for a block.
 fn search(source: &Source, mut from: u64, len: u64) -> Result<u64, ReadError> {
     let mut window = Vec::new();
     while len.saturating_sub(from) >= HEAD_BYTES as u64 {

@@ -1,15 +1,15 @@
-//! What predicts a call: the call before it from the same site. Writer and reader keep the same.
+//! Predicts a call by the previous one from the same site. Writer and reader keep the same state.
 
 use crate::format::SLOTS;
 
-/// What is remembered of the call before in a slot.
+/// The previous call in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
-    /// Its number.
+    /// Its system call number.
     pub nr: u16,
     /// Its flags.
     pub flags: u8,
-    /// Its count of arguments.
+    /// Its number of arguments.
     pub nargs: u8,
     /// Its site.
     pub site: u64,
@@ -19,20 +19,20 @@ pub struct Slot {
     pub ret: i64,
 }
 
-/// The predictor of a block: all slots are zero where it begins.
+/// The predictor of a block. All slots are zero at the block's beginning.
 pub struct Slots {
-    /// Position in `used` + 1; 0: not used yet. Most blocks of short-lived threads use few slots.
+    /// Position in `used` + 1; 0 if unused. Most blocks of short-lived threads use few slots.
     places: [u16; SLOTS],
     used: Vec<Slot>,
 }
 
 impl Slots {
-    /// Memory that it holds elsewhere.
+    /// Bytes of memory that it holds on the heap.
     pub fn held_bytes(&self) -> usize {
         self.used.capacity() * size_of::<Slot>()
     }
 
-    /// A slot.
+    /// The slot with this index.
     #[inline]
     pub fn at(&mut self, index: u8) -> &mut Slot {
         let place = &mut self.places[index as usize];

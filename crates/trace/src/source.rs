@@ -1,4 +1,4 @@
-//! Where a trace's bytes come from.
+//! The source of a trace's bytes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,14 +13,14 @@ impl<T: Read + Seek + Send> ReadSeek for T {}
 
 /// A trace's bytes.
 pub enum Source {
-    /// A file: read from many threads at once.
+    /// A file, which several threads can read at once.
     File(File),
-    /// Anything else: one at a time.
+    /// Anything else, which one thread can read at a time.
     Stream(Mutex<Box<dyn ReadSeek>>),
 }
 
 impl Source {
-    /// How many bytes there are now.
+    /// The present number of bytes.
     pub fn len(&self) -> Result<u64, ReadError> {
         let len = match self {
             Source::File(file) => file.metadata().map(|meta| meta.len()),
@@ -31,7 +31,7 @@ impl Source {
         len.map_err(|error| io_error(0, error))
     }
 
-    /// Fills `bytes` from a place in the file.
+    /// Fills `bytes` from an offset.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         let read = match self {
             Source::File(file) => file.read_exact_at(bytes, offset),

@@ -1,7 +1,7 @@
-//! What files hold from which the kernel copied: no call tells it, so the recorder read them when the
-//! recording ended.
+//! Contents of files from which the kernel copied: no call carries them, so the recorder reads them
+//! at the end of the recording.
 //!
-//! It stands in SOURCES blocks before END.
+//! They are stored in SOURCES blocks before END.
 
 use crate::error::{ReadError, WriteError};
 use crate::event::{BlobId, Content};
@@ -12,37 +12,37 @@ use crate::writer::Writer;
 
 /// A block is closed when it holds this many bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Bytes of a piece at most.
+/// Maximum length of a piece.
 pub const PIECE_BYTES: u64 = 1 << 20;
 
-/// A file, or a part of one that is longer.
+/// A file, or a part of a long one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Source {
-    /// Where it was looked at: the file itself, or one that the kernel copied it to.
+    /// Path that was read: that of the file, or of one that the kernel copied it to.
     pub path: Vec<u8>,
-    /// The paths under which files were opened of whose content it tells.
+    /// The paths under which the files with this content were opened.
     pub names: Vec<Vec<u8>>,
-    /// What became of it.
+    /// Whether it was read, or why not.
     pub fate: Fate,
-    /// What was read.
+    /// The parts that were read.
     pub pieces: Vec<Piece>,
 }
 
 /// A stretch of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Piece {
-    /// Where it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its length.
     pub len: u64,
-    /// XXH3-128 of it, where its bytes are not stored.
+    /// Its XXH3-128, if its bytes are not stored.
     pub hash: Option<u128>,
-    /// Its bytes, where they are stored.
+    /// Its bytes, if they are stored.
     pub blobs: Vec<BlobId>,
 }
 
 impl Piece {
-    /// Its bytes, as calls have theirs.
+    /// Its bytes in the form that calls use.
     pub fn content(&self) -> Content {
         match self.blobs.is_empty() {
             true => Content::Inline(Vec::new()),
@@ -51,26 +51,26 @@ impl Piece {
     }
 }
 
-/// What became of the content of a source. The values are those in the trace.
+/// Whether the content of a source was read, or why not. The values are those in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Fate {
     /// It was read.
     #[default]
     Read = 0,
-    /// Recorded calls wrote all of it: they tell what it holds.
+    /// Recorded calls wrote all of it, so they show its content.
     Written = 1,
-    /// It was not there any more.
+    /// It did not exist any more.
     Gone = 2,
-    /// Others than the recorded program have changed it since.
+    /// It was changed by others than the recorded program.
     Changed = 3,
-    /// It is no file that the recorder may read.
+    /// The recorder could not read it.
     Unreadable = 4,
-    /// It is longer than is read.
+    /// It is too long.
     TooLong = 5,
-    /// The trace had no room for it, or there was no time.
+    /// There was no room in the trace, or no time.
     NoRoom = 6,
-    /// Contents of this file were not to be kept.
+    /// Its contents were not to be kept.
     Withheld = 7,
     /// Only a part of what was copied could be read.
     Partly = 8,
@@ -94,7 +94,7 @@ impl Fate {
     }
 }
 
-/// Both ways: one source.
+/// Writes or reads a source.
 fn source(fields: &mut impl Fields, source: &mut Source) -> Result<(), Malformed> {
     fields.bytes(&mut source.path)?;
     fields.list(&mut source.names, |fields, name| fields.bytes(name))?;
@@ -123,7 +123,7 @@ fn source(fields: &mut impl Fields, source: &mut Source) -> Result<(), Malformed
     })
 }
 
-/// Puts sources into a trace.
+/// Writes sources into a trace.
 #[derive(Default)]
 pub struct SourcesWriter {
     entries: Vec<u8>,
@@ -132,14 +132,14 @@ pub struct SourcesWriter {
 }
 
 impl SourcesWriter {
-    /// Adds one.
+    /// Adds a source.
     pub fn add(&mut self, writer: &mut Writer, added: &mut Source) -> Result<(), WriteError> {
         put(&mut self.entries, |fields| source(fields, added));
         self.count += 1;
         if self.entries.len() >= BLOCK_BYTES { self.close(writer) } else { Ok(()) }
     }
 
-    /// Writes what was not written yet.
+    /// Writes the sources that are not written yet.
     pub fn close(&mut self, writer: &mut Writer) -> Result<(), WriteError> {
         if self.count == 0 {
             return Ok(());
@@ -162,7 +162,7 @@ pub struct Sources<'a> {
 }
 
 impl Trace {
-    /// What files hold from which the kernel copied. After an error there are no more.
+    /// Contents of files from which the kernel copied. After an error there are no more.
     pub fn sources(&self) -> Sources<'_> {
         let heads = self.other_blocks().iter().filter(|head| head.kind == kind::SOURCES);
         let heads = heads.copied().collect::<Vec<_>>().into_iter();

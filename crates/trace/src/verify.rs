@@ -1,4 +1,4 @@
-//! The proof that a trace is complete, or where it is not.
+//! Checks that a trace is complete, or shows where it is not.
 
 use std::collections::HashMap;
 
@@ -10,48 +10,47 @@ use crate::format::{BLOB_ENTRY_BYTES, HEAD_BYTES, Head, codec, kind};
 use crate::reader::Trace;
 use crate::sources::Source;
 
-/// Problems that are told one by one; beyond that they are counted.
+/// Maximum number of problems that are listed; more are only counted.
 const PROBLEMS_MAX: usize = 1000;
 
-/// Buffers whose lengths are remembered to hold events against them; of later ones only the number.
+/// Maximum number of buffers whose lengths are remembered, to check events against them.
 const LENGTHS_MAX: usize = 64 << 20;
 
-/// Something that should not be in a trace, or is not in it.
+/// A defect of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The block or stretch it is about; `None` when it is about the whole.
+    /// Offset of the block or part; `None` if it concerns the whole trace.
     pub offset: Option<u64>,
     /// What is wrong.
     pub what: String,
 }
 
-/// What is known about the completeness of a trace.
+/// Completeness of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// The trace was ended, everything in it agrees, and it has no gaps.
+    /// The trace was finished, is consistent, and has no gaps.
     pub complete: bool,
-    /// Calls that are known to be missing.
+    /// Number of calls known to be missing.
     pub lost: u64,
-    /// Gaps that the recorder wrote down.
+    /// Number of gaps that the recorder wrote.
     pub gaps: u64,
-    /// Of those, the ones that tell that the trace was cut, repaired or imported: known once all
-    /// was read.
+    /// How many of them say that the trace was cut, repaired or imported; known when all was read.
     pub gaps_on_purpose: u64,
-    /// Calls in the file.
+    /// Number of calls in the file.
     pub calls: u64,
-    /// Events in the file, calls included.
+    /// Number of events in the file, including calls.
     pub events: u64,
-    /// Distinct buffers in the file.
+    /// Number of distinct buffers in the file.
     pub blobs: u64,
-    /// What is wrong.
+    /// The defects.
     pub problems: Vec<Problem>,
-    /// How many more things are wrong.
+    /// Number of further defects.
     pub problems_more: u64,
 }
 
 impl Report {
-    /// Whether all is there that is said to be there: nothing is damaged or lost, unless the trace
-    /// was cut, repaired or imported and says so itself.
+    /// Whether nothing is damaged or lost, unless the trace's own gaps say that it was cut,
+    /// repaired or imported.
     pub fn sound(&self) -> bool {
         self.problems.is_empty() && self.lost == 0 && self.gaps == self.gaps_on_purpose
     }
@@ -65,7 +64,7 @@ impl Report {
     }
 }
 
-/// Where a thread's events are to go on.
+/// Number of events and calls of a thread so far, where its next block must continue.
 #[derive(Clone, Copy, Default)]
 struct Continues {
     event: u64,
@@ -73,7 +72,7 @@ struct Continues {
 }
 
 impl Trace {
-    /// What the heads of the blocks and the totals tell: quick, whatever the size of the trace.
+    /// Checks the heads of the blocks and the totals: quick, whatever the size of the trace.
     pub fn completeness(&self) -> Report {
         let mut report = Report::default();
         for damage in self.damage() {
@@ -140,8 +139,8 @@ impl Trace {
         }
     }
 
-    /// Reads everything and checks every checksum, hash, number and total: no byte of the file can
-    /// differ from what was written without being told.
+    /// Reads everything and checks every checksum, hash, number and total, so that every changed
+    /// byte of the file is found.
     pub fn verify(&self) -> Report {
         let mut report = self.completeness();
         let mut blobs = Blobs::default();
@@ -180,7 +179,7 @@ impl Trace {
         report
     }
 
-    /// The buffers of a source have the lengths that it tells.
+    /// Checks that the buffers of a source have the lengths that it states.
     fn verify_source(&self, source: Result<Source, ReadError>) -> Result<(), ReadError> {
         for piece in source?.pieces.iter().filter(|piece| !piece.blobs.is_empty()) {
             let mut len = 0;
@@ -259,12 +258,12 @@ impl Trace {
     }
 }
 
-/// The buffers that stand before a block.
+/// The buffers before a block.
 #[derive(Default)]
 struct Blobs {
-    /// One more than the highest number.
+    /// Highest number, plus one.
     end: u64,
-    /// Lengths of the first ones, while none is missing.
+    /// Lengths of the first buffers, up to the first missing one.
     lengths: Vec<u32>,
 }
 
@@ -275,14 +274,14 @@ impl Blobs {
         }
     }
 
-    /// Bytes of these buffers together, if all their lengths are known.
+    /// Total length of these buffers, if all lengths are known.
     fn bytes_of(&self, ids: &[BlobId]) -> Option<u64> {
         let len = |id: &BlobId| self.lengths.get(usize::try_from(id.0).ok()?);
         ids.iter().try_fold(0_u64, |sum, id| Some(sum + u64::from(*len(id)?)))
     }
 }
 
-/// Checks that a block goes on where its thread stopped. Returns the calls that are missing.
+/// Checks that a block continues where its thread stopped. Returns the number of missing calls.
 fn check_sequence(report: &mut Report, head: &Head, thread: &mut Continues) -> u64 {
     let missing = head.first_call.saturating_sub(thread.call);
     if (head.first, head.first_call) != (thread.event, thread.call) {
@@ -297,13 +296,13 @@ fn check_sequence(report: &mut Report, head: &Head, thread: &mut Continues) -> u
     missing
 }
 
-/// An EVENTS block under examination.
+/// An EVENTS block that is being checked.
 struct Block<'a> {
     head: &'a Head,
     report: &'a mut Report,
     blobs: &'a Blobs,
     gaps: u64,
-    /// Calls of its thread so far.
+    /// Number of calls of its thread so far.
     calls: &'a mut u64,
 }
 

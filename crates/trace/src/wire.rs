@@ -1,8 +1,8 @@
-//! Numbers and strings in payloads, written and read.
+//! Writes and reads numbers and strings in payloads.
 
 use crate::format::{unzigzag, zigzag};
 
-/// A payload that does not say what it should.
+/// A payload is malformed, in this way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 
@@ -21,14 +21,14 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Collects a few numbers on the stack: appending them to a vector one by one costs a check each.
+/// Collects numbers on the stack: appending each to a vector would cost a check each time.
 pub struct Scratch<const N: usize> {
     bytes: [u8; N],
     len: usize,
 }
 
 impl<const N: usize> Scratch<N> {
-    /// Empty.
+    /// Returns an empty one.
     pub fn new() -> Scratch<N> {
         Scratch { bytes: [0; N], len: 0 }
     }
@@ -50,7 +50,7 @@ impl<const N: usize> Scratch<N> {
         self.byte(value as u8);
     }
 
-    /// Adds the way from one number to another.
+    /// Adds the difference between two numbers.
     #[inline(always)]
     pub fn delta(&mut self, from: u64, to: u64) {
         self.number(zigzag(to.wrapping_sub(from) as i64));
@@ -62,13 +62,13 @@ impl<const N: usize> Scratch<N> {
         self.bytes[at] = value;
     }
 
-    /// What was added.
+    /// The bytes added so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// Takes numbers and strings out of a payload; whatever the bytes, it stays inside them.
+/// Reads numbers and strings from a payload, never beyond its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -81,12 +81,12 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at }
     }
 
-    /// Where it is.
+    /// The offset of the next byte.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// A byte.
+    /// Reads a byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         let byte = *self.bytes.get(self.at).ok_or(Malformed("it ends too early"))?;
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// A number. Nearly all have one byte or two.
+    /// Reads a number. Nearly all have one or two bytes.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Malformed> {
         match self.bytes.get(self.at..) {
@@ -126,19 +126,19 @@ impl<'a> Cursor<'a> {
         Err(Malformed("a number has more than 64 bits"))
     }
 
-    /// A number that is some way from another.
+    /// Reads a number stored as the difference from another.
     #[inline]
     pub fn delta(&mut self, from: u64) -> Result<u64, Malformed> {
         Ok(from.wrapping_add(unzigzag(self.number()?) as u64))
     }
 
-    /// A number that must fit into a smaller type.
+    /// Reads a number that must fit into a smaller type.
     #[inline]
     pub fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
         T::try_from(self.number()?).map_err(|_| Malformed("a number is too large for its place"))
     }
 
-    /// That many bytes.
+    /// Reads that many bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
         let taken = &self.bytes[self.at..end.ok_or(Malformed("it ends too early"))?];
@@ -146,35 +146,35 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A fixed number of bytes.
+    /// Reads a fixed number of bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N)?);
         Ok(out)
     }
 
-    /// A string with its length before it.
+    /// Reads a string with its length before it.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.small::<usize>()?;
         self.take(len)
     }
 }
 
-/// One direction of a description that serves for both: [`Put`] writes what it is shown, [`Get`]
-/// replaces it by what it reads.
+/// One direction of a description that serves for both: [`Put`] writes the values, [`Get`] replaces
+/// them by those that it reads.
 pub trait Fields {
-    /// A number.
+    /// Writes or reads a number.
     fn u64(&mut self, value: &mut u64) -> Result<(), Malformed>;
-    /// A string of bytes.
+    /// Writes or reads a string of bytes.
     fn bytes(&mut self, value: &mut Vec<u8>) -> Result<(), Malformed>;
-    /// How many elements follow.
+    /// Writes or reads a list, calling `element` for each element.
     fn list<T: Default>(
         &mut self,
         list: &mut Vec<T>,
         element: impl FnMut(&mut Self, &mut T) -> Result<(), Malformed>,
     ) -> Result<(), Malformed>;
 
-    /// A number of 32 bits.
+    /// Writes or reads a number of 32 bits.
     fn u32(&mut self, value: &mut u32) -> Result<(), Malformed> {
         let mut wide = u64::from(*value);
         self.u64(&mut wide)?;
@@ -182,7 +182,7 @@ pub trait Fields {
         Ok(())
     }
 
-    /// A signed number of 32 bits.
+    /// Writes or reads a signed number of 32 bits.
     fn i32(&mut self, value: &mut i32) -> Result<(), Malformed> {
         let mut wide = zigzag(i64::from(*value));
         self.u64(&mut wide)?;
@@ -191,7 +191,7 @@ pub trait Fields {
         Ok(())
     }
 
-    /// A string of text.
+    /// Writes or reads a string of text.
     fn text(&mut self, value: &mut String) -> Result<(), Malformed> {
         let mut bytes = std::mem::take(value).into_bytes();
         self.bytes(&mut bytes)?;
@@ -200,7 +200,7 @@ pub trait Fields {
     }
 }
 
-/// Writes.
+/// Writes values to a buffer.
 pub struct Put<'a>(pub &'a mut Vec<u8>);
 
 impl Fields for Put<'_> {
@@ -224,13 +224,13 @@ impl Fields for Put<'_> {
     }
 }
 
-/// Appends what a description says.
+/// Appends the described values.
 pub fn put(out: &mut Vec<u8>, description: impl FnOnce(&mut Put<'_>) -> Result<(), Malformed>) {
     let written = description(&mut Put(out));
     debug_assert!(written.is_ok(), "what is in memory fits where it came from");
 }
 
-/// Reads.
+/// Reads values from a payload.
 pub struct Get<'a, 'b>(pub &'a mut Cursor<'b>);
 
 impl Fields for Get<'_, '_> {
@@ -250,7 +250,7 @@ impl Fields for Get<'_, '_> {
         mut element: impl FnMut(&mut Self, &mut T) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         list.clear();
-        // Grows with what is really there: the count is a claim. Every element takes bytes.
+        // Grows with the elements that are really there, since the count may be wrong.
         for _ in 0..self.0.number()? {
             let mut item = T::default();
             element(self, &mut item)?;

@@ -1,7 +1,7 @@
-//! Writing a trace.
+//! Writes traces.
 //!
-//! Every thread has a block in the making. A block is closed when it is full, when its place is
-//! needed, or when the recorder asks; closed blocks go down the pipeline.
+//! Every thread has a block under construction. It is closed when it is full, when its place is
+//! needed, or when the recorder flushes; closed blocks go to the pipeline.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,27 +18,27 @@ use crate::format::{HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, kind};
 use crate::pipeline::{Payload, Pipeline};
 use crate::wire::put;
 
-/// Distinct buffers that are remembered to find repetitions, unless told otherwise: 48 MiB.
+/// Default number of distinct buffers remembered to find repetitions: 48 MiB.
 pub const REMEMBERED_DEFAULT: usize = 2 << 20;
 /// An EVENTS block is closed when it holds this many bytes ...
 const BLOCK_BYTES: usize = 256 << 10;
-/// ... or fewer, with many threads: a reader holds one block of each.
+/// ... or fewer if there are many threads, since readers hold one block of each.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
-/// Bytes that the blocks in the making share.
+/// Memory that all open blocks share.
 const OPEN_BYTES: usize = 64 << 20;
-/// Most blocks in the making.
+/// Maximum number of open blocks.
 const OPEN_BLOCKS_MAX: usize = 1024;
-/// Memory of closed blocks that wait for the buffers they refer to.
+/// Memory limit for closed blocks that wait for the buffers they refer to.
 const WAITING_BYTES: usize = 4 << 20;
 
-/// How to write.
+/// Options of a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriterOptions {
     /// Compression.
     pub compress: Compress,
-    /// About how many distinct buffers are remembered to find repetitions, at 24 bytes each.
+    /// Approximate number of distinct buffers remembered to find repetitions, at 24 bytes each.
     pub remembered: usize,
-    /// Threads that compress and write; 0: the calling thread does.
+    /// Threads that compress and write; 0 for the calling thread.
     pub workers: usize,
 }
 
@@ -49,16 +49,16 @@ impl Default for WriterOptions {
     }
 }
 
-/// What was written.
+/// Totals of a finished trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Finished {
     /// Bytes of the trace.
     pub trace_bytes: u64,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Events of all kinds, calls included.
+    /// Number of events of all kinds, including calls.
     pub events: u64,
-    /// Distinct buffers.
+    /// Number of distinct buffers.
     pub blobs: u64,
     /// Bytes of distinct buffers, before compression.
     pub stored_bytes: u64,
@@ -66,26 +66,26 @@ pub struct Finished {
 
 /// Writes a trace, append-only.
 ///
-/// After an I/O error everything returns that error and nothing more is written, until `recover`:
-/// what is in the file stays a valid beginning of a trace.
+/// After an I/O error, every method returns that error and nothing more is written until `recover`.
+/// The file remains a valid beginning of a trace.
 pub struct Writer {
     out: Out,
-    /// All threads but the current one. Those that ended leave with their last block.
+    /// All threads but the current one. Those that ended are removed with their last block.
     threads: HashMap<u32, Box<Stream>>,
     current: Option<Box<Stream>>,
     open_blocks: usize,
     uses: u64,
     calls: u64,
     events: u64,
-    /// Distinct buffers in the file, when some were lost.
+    /// Number of distinct buffers in the file, if some were lost.
     blobs_left: Option<u64>,
 }
 
-/// Where closed blocks and buffers go.
+/// Destination of closed blocks and buffers.
 struct Out {
     pipeline: Pipeline,
     dedup: Dedup,
-    /// Blocks of events that refer to buffers of the open block, and what was closed after them.
+    /// EVENTS blocks that refer to buffers of the open DATA block, and all blocks closed since.
     waiting: Vec<(Head, Vec<u8>)>,
     waiting_bytes: usize,
 }
@@ -100,8 +100,8 @@ struct Stream {
 }
 
 impl Writer {
-    /// Starts a trace: header and preamble are written at once. Worker threads inherit the
-    /// caller's signal mask.
+    /// Starts a trace: header and preamble are written at once. Worker threads inherit the caller's
+    /// signal mask.
     pub fn new(
         sink: Box<dyn Write + Send>,
         preamble: &Preamble,
@@ -179,7 +179,7 @@ impl Writer {
         encoded
     }
 
-    /// Makes a thread the current one, and room for its block.
+    /// Makes a thread the current one, and makes room for its block.
     #[cold]
     fn select(&mut self, thread: u32) {
         self.uses += 1;
@@ -199,7 +199,7 @@ impl Writer {
         }));
     }
 
-    /// Puts a stream back, unless nothing more is to be expected of it.
+    /// Puts a stream back, unless its thread has ended and has no open block.
     fn keep(&mut self, stream: Box<Stream>) {
         if stream.open.is_some() || !stream.ended {
             self.threads.insert(stream.thread, stream);
@@ -230,14 +230,14 @@ impl Writer {
         Ok(self.out.blob(bytes))
     }
 
-    /// Adds a block of a kind of its own.
+    /// Adds a block of another kind.
     pub(crate) fn block(&mut self, head: Head, payload: Vec<u8>) -> Result<(), WriteError> {
         self.out.close_data();
         self.out.pipeline.submit(head, Payload::Bytes(payload));
         self.out.pipeline.check()
     }
 
-    /// Closes the open block of a thread that is gone.
+    /// Closes the open block of a thread that has ended.
     pub fn flush_thread(&mut self, thread: u32) -> Result<(), WriteError> {
         if let Some(stream) = self.current.take() {
             self.keep(stream);
@@ -246,7 +246,7 @@ impl Writer {
         self.out.pipeline.check()
     }
 
-    /// Closes all open blocks. They are handed over, not waited for.
+    /// Closes all open blocks and queues them, without waiting.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         if let Some(stream) = self.current.take() {
             self.keep(stream);
@@ -259,17 +259,17 @@ impl Writer {
         self.out.pipeline.check()
     }
 
-    /// Whether events wait to be added, so that time is worth more than room.
+    /// In haste, time matters more than size: events wait to be added.
     pub fn set_haste(&mut self, in_haste: bool) {
         self.out.dedup.set_haste(in_haste);
     }
 
-    /// Bytes of the trace that were written so far.
+    /// Bytes of the trace written so far.
     pub fn bytes_written(&self) -> u64 {
         self.out.pipeline.bytes_written()
     }
 
-    /// Bytes that were taken but not yet written, before compression.
+    /// Bytes taken but not yet written, before compression.
     pub fn bytes_pending(&self) -> u64 {
         let streams = self.threads.values().chain(&self.current);
         let open: usize =
@@ -279,15 +279,15 @@ impl Writer {
         (open + waiting + buffers + self.out.pipeline.bytes_waiting()) as u64
     }
 
-    /// Bytes that the trace's end needs besides those that wait: heads of blocks, a list of them, and
-    /// what is told last.
+    /// Bytes that the trace's end needs in addition to the pending ones: heads of blocks, an INDEX
+    /// of them, END and the trailer.
     pub fn bytes_for_end(&self) -> u64 {
         const LAST_WORDS: u64 = 3 << 10;
         let streams = self.threads.values().chain(&self.current);
-        // Buffers have a block of their own.
+        // The open buffers form one more block.
         let open = streams.filter(|stream| stream.open.is_some()).count();
         let blocks = open + self.out.waiting.len() + 1;
-        // Each has a head, and has it in the list.
+        // Each block has a head, and a copy of it in the INDEX.
         self.out.pipeline.bytes_unindexed() + (2 * blocks * HEAD_BYTES) as u64 + LAST_WORDS
     }
 
@@ -296,7 +296,7 @@ impl Writer {
         self.out.dedup.stored_bytes()
     }
 
-    /// Calls so far: what `Totals::calls_written` wants.
+    /// Number of calls so far, for `Totals::calls_written`.
     pub fn calls_written(&self) -> u64 {
         self.calls
     }
@@ -309,8 +309,8 @@ impl Writer {
     }
 
     /// After an I/O error, once there is room again: forgets what is not in the file, so that the
-    /// trace can be told why and ended. Buffers that were stored must not be referred to any more.
-    /// False when that is not possible.
+    /// trace can be given a gap and an end. Buffers stored before must not be referred to any more.
+    /// False if that is not possible.
     pub fn recover(&mut self) -> bool {
         let Some(left) = self.out.pipeline.recover() else { return false };
         let streams = self.threads.values_mut().chain(&mut self.current);
@@ -368,8 +368,8 @@ impl Stream {
 }
 
 impl Out {
-    /// Adds a block of events that refer to buffers up to this one: those must stand before it. To
-    /// close their block for every short thread would make many small ones.
+    /// Adds a block of events that refer to buffers below `blobs_end`, which must precede it: it
+    /// may wait, as closing their block for every short-lived thread would make many small ones.
     fn submit(&mut self, head: Head, payload: Vec<u8>, blobs_end: u64) {
         if blobs_end <= self.dedup.open_from() && self.waiting.is_empty() {
             return self.pipeline.submit(head, Payload::Bytes(payload));
@@ -419,7 +419,7 @@ impl Store for Out {
     }
 }
 
-/// Bytes at which a block is closed, with that many open.
+/// Size at which a block is closed if that many are open.
 fn block_bytes(open_blocks: usize) -> usize {
     (OPEN_BYTES / open_blocks.max(1)).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES)
 }

@@ -1,24 +1,24 @@
-//! The set of paths that were changed.
+//! The set of changed paths.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 
 use crate::rights;
 
-/// Most paths in a manifest ...
+/// Maximum number of paths in a manifest ...
 pub(crate) const PATHS_MAX: usize = 500_000;
-/// ... and most bytes of them together.
+/// ... and of bytes in them together.
 const PATH_BYTES_MAX: usize = 64 << 20;
-/// Most shared mappings and renames that are remembered.
+/// Maximum number of shared mappings and of renames that are remembered.
 const REMEMBERED_MAX: usize = 1 << 16;
-/// How many renames in a row are followed from the name under which a file was opened.
+/// Maximum number of renames followed from the name under which a file was opened.
 const RENAMES_MAX: usize = 16;
 
-/// What is known of a changed path.
+/// Properties of a changed path.
 pub(crate) mod mark {
-    /// All that the file holds was written by the program.
+    /// All contents of the file were written by the program.
     pub const FRESH: u8 = 1;
-    /// It had another name before: all below it has changed its path.
+    /// It had another name before: all paths below it have changed.
     pub const MOVED: u8 = 2;
     /// If it is a symbolic link, the file that it leads to was changed.
     pub const THROUGH: u8 = 4;
@@ -26,29 +26,29 @@ pub(crate) mod mark {
     pub const TOUCHED: u8 = 8;
 }
 
-/// What stays true of a file that gets another name.
+/// Marks that move with a file to its new name.
 const STAYS: u8 = mark::FRESH | mark::THROUGH;
 
-/// A changed path, its marks, and the user with whose rights it is looked at.
+/// A changed path, its marks, and the user whose rights are used to look at it.
 pub(crate) type Changed = (Box<[u8]>, u8, u32);
 
 /// Changed paths.
 #[derive(Default)]
 pub(crate) struct Paths {
-    /// The user who makes the changes that are noted now.
+    /// The user whose changes are being noted.
     pub user: u32,
-    /// Marks and users.
+    /// Marks and user of each path.
     marks: HashMap<Box<[u8]>, (u8, u32)>,
     bytes: usize,
-    /// Written through shared mappings.
+    /// Paths of files written through shared mappings.
     mapped: BTreeSet<Box<[u8]>>,
-    /// What the last name of a renamed file is.
+    /// Former names of renamed files, and the name each was changed to.
     renames: HashMap<Box<[u8]>, Box<[u8]>>,
-    /// The last path was there before.
+    /// Whether the path touched last had been touched before.
     touched_before: bool,
-    /// There were more paths than are kept.
+    /// Set when paths were dropped at a limit.
     pub truncated: bool,
-    /// Changes that were left out: in other roots and mount namespaces.
+    /// Number of changes left out: in other roots and mount namespaces.
     pub left_out: u64,
 }
 
@@ -69,25 +69,25 @@ impl Paths {
         self.marks.insert(path.into(), (0, self.user));
     }
 
-    /// Whether the path that was touched last had been touched before.
+    /// Whether the path touched last had been touched before.
     pub fn was_touched(&self) -> bool {
         self.touched_before
     }
 
-    /// Adds a mark to a path that was touched.
+    /// Adds a mark to a touched path.
     pub fn mark(&mut self, path: &[u8], mark: u8) {
         if let Some((marks, _)) = self.marks.get_mut(path) {
             *marks |= mark;
         }
     }
 
-    /// A name was taken away.
+    /// Notes that a name was removed.
     pub fn removed(&mut self, path: &[u8]) {
         self.take_marks(path);
         self.mapped.remove(path);
     }
 
-    /// A file got another name, and whatever had that is gone.
+    /// Notes a rename. The file that had the new name is gone.
     pub fn renamed(&mut self, from: &[u8], to: &[u8]) {
         if from == to {
             return;
@@ -103,7 +103,7 @@ impl Paths {
         }
     }
 
-    /// Two files have changed places.
+    /// Notes that two files have swapped names.
     pub fn exchanged(&mut self, one: &[u8], other: &[u8]) {
         let (marks, others) = (self.take_marks(one), self.take_marks(other));
         self.mark(one, others & STAYS | mark::MOVED);
@@ -112,7 +112,7 @@ impl Paths {
         self.mapped_too(other, one);
     }
 
-    /// A file got one more name.
+    /// Notes another name of a file.
     pub fn linked(&mut self, from: Option<&[u8]>, to: &[u8]) {
         self.take_marks(to);
         if let Some(from) = from {
@@ -123,7 +123,7 @@ impl Paths {
         }
     }
 
-    /// A file was mapped so that it can be written without a call.
+    /// Notes a mapping through which a file can be changed without a call.
     pub fn mapped(&mut self, path: &[u8]) {
         let mut name: Box<[u8]> = path.into();
         for _ in 0..RENAMES_MAX {
@@ -140,12 +140,12 @@ impl Paths {
         }
     }
 
-    /// What is known of a path: nothing if it was not changed.
+    /// The marks of a path; 0 if it was not changed.
     pub fn marks(&self, path: &[u8]) -> u8 {
         self.marks.get(path).map_or(0, |(marks, _)| marks | mark::TOUCHED)
     }
 
-    /// The name that a file has now which had this one.
+    /// The current name of a file that had this name.
     pub fn last_name(&self, path: &[u8]) -> Box<[u8]> {
         let mut name = path;
         for _ in 0..RENAMES_MAX {
@@ -162,7 +162,7 @@ impl Paths {
         self.mapped.contains(path)
     }
 
-    /// All paths.
+    /// Takes all paths.
     pub fn take(&mut self) -> Vec<Changed> {
         self.marks.drain().map(|(path, (marks, user))| (path, marks, user)).collect()
     }
@@ -172,7 +172,7 @@ impl Paths {
         self.marks.get_mut(path).map_or(0, |(marks, _)| std::mem::take(marks))
     }
 
-    /// What was mapped under one name, or below it, is reached by another as well.
+    /// Copies mapped paths at or below one name to another name.
     fn mapped_too(&mut self, from: &[u8], to: &[u8]) {
         let mut found = Vec::new();
         let start = (Bound::Included(from), Bound::Unbounded);

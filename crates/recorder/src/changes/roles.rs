@@ -1,4 +1,4 @@
-//! What calls do to paths, read off the table's rows.
+//! What calls do to paths, derived from the table's rows.
 
 use events::Act;
 use events::shape::{Arg, Classes, FlagSet, Kind, Of, Ret, Syscall};
@@ -7,29 +7,29 @@ use model::unseen;
 /// What a call does to paths, directories or descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// Nothing that matters.
+    /// Nothing relevant.
     None,
     /// Opens a path.
     Open,
-    /// Changes what it names.
+    /// Changes the files that it names.
     Change,
-    /// Removes what it names.
+    /// Removes the names given.
     Remove,
     Rename,
     Link,
-    /// Gives a descriptor another number.
+    /// Duplicates a descriptor.
     Duplicate,
     Close,
     CloseRange,
     Chdir,
     Fchdir,
-    /// Changes the root.
+    /// Changes the root directory.
     Root,
     Unshare,
     EnterNamespace,
-    /// Makes a task.
+    /// Creates a task.
     Spawn,
-    /// Moves data beside the calls, or has the kernel copy it.
+    /// Moves data that no call shows, or makes the kernel copy it.
     Unseen,
     Bind,
 }
@@ -41,19 +41,19 @@ pub(super) struct PathArg {
     pub path: u8,
 }
 
-/// A row, as far as paths go. Numbers are those of arguments.
+/// The path-related parts of a row. Numbers are argument indices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     pub role: Role,
     pub paths: [Option<PathArg>; 2],
     pub fd: Option<u8>,
-    /// Flags of open, of rename, or of clone.
+    /// Flags of open, rename or clone.
     pub flags: Option<u8>,
-    /// A struct or an address that tells the rest.
+    /// A struct or address in memory with further parameters.
     pub memory: Option<u8>,
-    /// It opens for writing though no flag says so.
+    /// Opens for writing although no flag says so.
     pub creates: bool,
-    /// Only some of its commands give a descriptor another number.
+    /// Only some of its commands duplicate a descriptor.
     pub is_fcntl: bool,
 }
 
@@ -68,7 +68,7 @@ impl Shape {
         is_fcntl: false,
     };
 
-    /// Whether the memory behind an argument must be told.
+    /// Whether the memory behind an argument is needed.
     #[inline]
     pub fn wants(&self, arg: u8) -> bool {
         self.memory == Some(arg) || self.paths.iter().flatten().any(|path| path.path == arg)
@@ -117,12 +117,12 @@ fn role(row: &Syscall) -> Role {
     }
 }
 
-/// Whether some of a row's variants move data unseen.
+/// Whether some variants of a row move data unseen.
 fn is_followed_at_times(row: &Syscall) -> bool {
     row.variants.iter().any(|variant| variant.act.is_some_and(unseen::is_followed))
 }
 
-/// The argument in memory that tells what is moved unseen: an offset, or a struct.
+/// The argument in memory that describes unseen moves: an offset or a struct.
 fn tells_unseen(row: &'static Syscall) -> Option<u8> {
     let variants = row.variants.iter().filter(|variant| variant.act.is_some());
     let all = variants.map(|variant| variant.args).chain([row.args]);
@@ -164,7 +164,7 @@ fn shape(row: &'static Syscall) -> Shape {
     shape
 }
 
-/// Whether these flags are the ones that matter to a role.
+/// Whether these flags are the relevant ones for a role.
 fn means(role: Role, set: &'static FlagSet) -> bool {
     let wanted = match role {
         Role::Open => &events::flags::OPEN,

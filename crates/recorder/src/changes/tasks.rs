@@ -1,4 +1,4 @@
-//! What is needed to resolve the paths of each thread: its directory and its descriptors.
+//! Tracks each thread's working directory and descriptors, which are needed to resolve paths.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -9,13 +9,13 @@ use trace::event::StartHow;
 
 use super::{AT_FDCWD, Known, is_named};
 
-/// Longest path that is kept as the program spelt it; the kernel's limit.
+/// Maximum length of a path kept as spelt; the kernel's limit.
 const PATH_BYTES_MAX: usize = 4096;
-/// Most descriptors of one table: the kernel's usual limit.
+/// Maximum number of descriptors in a table: the kernel's usual limit.
 const DESCRIPTORS_MAX: usize = 1 << 20;
-/// Most children of a task, and tasks that ended, that are remembered.
+/// Maximum number of remembered children of a task, and of ended tasks.
 const REMEMBERED_MAX: usize = 256;
-/// Most states of processes that have not begun.
+/// Maximum number of states of processes that have not begun.
 const ANNOUNCED_MAX: usize = 1 << 14;
 
 type Shared<T> = Rc<RefCell<T>>;
@@ -24,41 +24,41 @@ fn copy<T: Clone>(shared: &Shared<T>) -> Shared<T> {
     Rc::new(RefCell::new(shared.borrow().clone()))
 }
 
-/// Where a thread is.
+/// The working directory and root of a thread.
 #[derive(Clone, Default)]
 pub(super) struct Place {
     pub cwd: Rc<[u8]>,
-    /// In another root or mount namespace than ours.
+    /// The thread is in another root or mount namespace than the recorder.
     pub foreign: bool,
 }
 
 impl Place {
-    /// Other paths hold from now on.
+    /// Notes that the root or mount namespace has changed.
     pub fn leave(&mut self) {
         self.foreign = true;
     }
 }
 
-/// What a task has in common with its maker.
+/// What a task shares with its creator.
 #[derive(Clone, Copy)]
 pub(super) struct Shares {
     pub files: bool,
     pub place: bool,
 }
 
-/// A file that was opened by path.
+/// A file opened by path.
 #[derive(Clone)]
 pub(crate) struct Held {
-    /// Since when the descriptor has its number.
+    /// Time stamp from which the descriptor is valid.
     pub since: u64,
     pub path: Rc<[u8]>,
-    /// Which file it was, where that was told.
+    /// Device and inode, if recorded.
     pub inode: Option<Inode>,
     /// The user who opened it.
     pub user: u32,
 }
 
-/// Descriptors of files that were opened by path.
+/// Descriptors of files opened by path.
 type Files = BTreeMap<i32, Held>;
 
 #[derive(Clone, Default)]
@@ -66,13 +66,13 @@ struct Task {
     process: u32,
     files: Shared<Files>,
     place: Shared<Place>,
-    /// What its children were given that have not begun.
+    /// What children that have not begun will have.
     given: VecDeque<Given>,
-    /// Children that had begun before the call that made them returned: thread id and number.
+    /// Children that began before the call creating them returned: thread id and number.
     begun: VecDeque<(u32, u32)>,
 }
 
-/// What a child gets. Its maker may have gone elsewhere before it begins.
+/// What a child starts with. Its creator may have changed directory before it begins.
 #[derive(Clone)]
 struct Given {
     tid: u32,
@@ -93,7 +93,7 @@ impl Task {
     }
 }
 
-/// Adds to a list that keeps the last ones.
+/// Appends to a list, dropping the first item if it is full.
 fn push<T>(list: &mut VecDeque<T>, item: T) {
     if list.len() == REMEMBERED_MAX {
         list.pop_front();
@@ -101,18 +101,18 @@ fn push<T>(list: &mut VecDeque<T>, item: T) {
     list.push_back(item);
 }
 
-/// All threads that live.
+/// All living threads.
 #[derive(Default)]
 pub(super) struct Tasks {
     threads: HashMap<u32, Task>,
-    /// The last ones that ended: their children may not have begun.
+    /// Tasks that ended last: they may have children that have not begun.
     ended: VecDeque<(u32, Task)>,
-    /// What was told of processes before their first thread began.
+    /// States of processes whose first thread has not begun.
     announced: HashMap<u32, (u64, Box<Known>)>,
 }
 
 impl Tasks {
-    /// A thread begins. Gives what was told of its process before.
+    /// Adds a thread. Returns the state of its process, if that came before.
     pub fn start(
         &mut self,
         thread: u32,
@@ -132,7 +132,7 @@ impl Tasks {
                 Some(given) => given,
                 None => {
                     push(&mut maker.begun, (tid, thread));
-                    // Most tasks are made as these are.
+                    // Assume the usual: threads share both, processes neither.
                     let shares = how == StartHow::Thread;
                     maker.give(Shares { files: shares, place: shares }, tid)
                 }
@@ -143,7 +143,7 @@ impl Tasks {
         self.announced.remove(&process)
     }
 
-    /// A call that makes a task has returned.
+    /// Takes the return of a call that creates a task.
     pub fn spawned(&mut self, thread: u32, tid: i64, shares: Shares, leaves: bool) {
         let Some(maker) = self.threads.get_mut(&thread) else { return };
         let Ok(tid) = u32::try_from(tid) else { return };
@@ -169,7 +169,7 @@ impl Tasks {
         self.threads.retain(|&other, task| other == thread || task.process != process);
     }
 
-    /// What a process has when a program begins in it, as it was then.
+    /// Sets descriptors and directory to the process's state at a time.
     pub fn state(&mut self, process: u32, tsc: u64, state: Box<Known>) {
         let Some(task) = self.threads.values().find(|task| task.process == process) else {
             if self.announced.len() < ANNOUNCED_MAX {
@@ -215,7 +215,7 @@ impl Tasks {
         self.held(thread, fd).map(|held| held.path)
     }
 
-    /// The file that was opened under a descriptor.
+    /// The file behind a descriptor.
     pub fn held(&self, thread: u32, fd: i32) -> Option<Held> {
         let files = self.threads.get(&thread)?.files.borrow();
         files.get(&fd).cloned()
@@ -226,7 +226,7 @@ impl Tasks {
         self.threads.get(&thread).map(|task| task.process)
     }
 
-    /// A descriptor has a number, unless something newer has it.
+    /// Sets a descriptor, unless a newer file has its number.
     pub fn install(&mut self, thread: u32, fd: i32, held: Held) {
         let Some(task) = self.threads.get(&thread) else { return };
         let mut files = task.files.borrow_mut();
@@ -236,7 +236,7 @@ impl Tasks {
         }
     }
 
-    /// What had the number at that time loses it.
+    /// Closes a descriptor, unless it was opened after `tsc`.
     pub fn close(&mut self, thread: u32, fd: i32, tsc: u64) {
         self.close_range(thread, fd as u32, fd as u32, tsc);
     }
@@ -257,7 +257,7 @@ impl Tasks {
         });
     }
 
-    /// A thread gets descriptors or a directory of its own.
+    /// Makes a thread's descriptors or directory its own.
     pub fn unshare(&mut self, thread: u32, files: bool, place: bool) {
         let Some(task) = self.threads.get_mut(&thread) else { return };
         if files {
@@ -274,12 +274,12 @@ impl Tasks {
         }
     }
 
-    /// Whether a thread's paths are others than ours.
+    /// Whether a thread has another root or mount namespace than the recorder.
     pub fn is_foreign(&self, thread: u32) -> bool {
         self.threads.get(&thread).is_some_and(|task| task.place.borrow().foreign)
     }
 
-    /// The absolute path of one that a thread names, relative to a directory's descriptor.
+    /// Makes a path absolute that a thread names relative to a directory descriptor.
     pub fn resolve(&self, thread: u32, dir: i32, path: &[u8]) -> Option<Box<[u8]>> {
         if path.first() == Some(&b'/') {
             return Some(join(b"", path));
@@ -293,7 +293,7 @@ impl Tasks {
     }
 }
 
-/// Joins paths. `..` stays, because what it means is known to the file system alone.
+/// Joins paths. `..` stays, because only the file system knows where it leads.
 fn join(base: &[u8], path: &[u8]) -> Box<[u8]> {
     let mut out = Vec::with_capacity(base.len() + path.len() + 1);
     for component in base.split(|&c| c == b'/').chain(path.split(|&c| c == b'/')) {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A program under observation, with a clock of its own.
+/// A recorded program with its own clock.
 struct Scene {
     changes: Changes,
     now: u64,
@@ -25,7 +25,7 @@ fn state(process: u32, cwd: &str, fds: &[(i32, &str, u32)]) -> EventKind {
 }
 
 impl Scene {
-    /// Thread 1 of process 1 in a directory.
+    /// Starts thread 1 of process 1 in a directory.
     fn new(cwd: &str) -> Scene {
         let mut scene = Scene { changes: Changes::new(), now: 100 };
         scene.event(0, state(1, cwd, &[]));
@@ -43,7 +43,7 @@ impl Scene {
         self.event(thread, EventKind::Start { how, process, parent, pid, tid });
     }
 
-    /// A call; texts are put where the row has paths.
+    /// Makes a call; texts become the row's path arguments.
     fn call(&mut self, thread: u32, name: &str, args: &[u64], texts: &[&str], ret: i64) {
         self.now += 10;
         let note = self.noted(thread, name, args, texts, ret);
@@ -135,7 +135,7 @@ fn a_child_has_its_own_directory_and_a_thread_its_makers() {
 fn what_is_read_late_counts_when_it_happened() {
     let mut scene = Scene::new("/a");
     scene.start(3, StartHow::Fork, 2, 1);
-    // The child's ring is read before that of its maker, which had gone elsewhere before.
+    // The child's ring is read before its creator's, which has changed directory before.
     let mut moved = scene.noted(1, "chdir", &[0], &["/b"], 0);
     (moved.enter, moved.exit) = (122, 125);
     scene.call(3, "mkdir", &[0, 0], &["x"], 0);
@@ -151,7 +151,7 @@ fn a_child_begins_where_its_maker_was() {
     scene.event(1, EventKind::End { calls: 2 });
     scene.start(7, StartHow::Fork, 2, 1);
     scene.call(7, "mkdir", &[0, 0], &["x"], 0);
-    // One whose maker is gone, and whose making was not seen.
+    // A child whose creator is gone and whose creation was not seen.
     scene.start(8, StartHow::Fork, 3, 1);
     scene.call(8, "mkdir", &[0, 0], &["y"], 0);
     assert_eq!(scene.changed(), ["/a/x", "/b/y"]);

@@ -1,4 +1,4 @@
-//! What is passed on to those who follow which paths change.
+//! Passes calls on to `changes`, which follows changed paths.
 
 use events::record::part;
 use trace::event::Outcome;
@@ -8,7 +8,7 @@ use super::{Item, OpenCall, Stream};
 use crate::changes::{Changes, Note};
 use crate::output::Output;
 
-/// Whether the bytes of an item of a call with this number are to be kept for the note.
+/// Whether the bytes of an item of a call with this number must be copied for the note.
 #[inline]
 pub(super) fn is_wanted(nr: u16, item: &Item, out: &Output) -> bool {
     item.stored <= TOLD_BYTES_MAX
@@ -17,7 +17,7 @@ pub(super) fn is_wanted(nr: u16, item: &Item, out: &Output) -> bool {
 }
 
 impl Stream {
-    /// A call that matters is whole.
+    /// Passes on a complete call.
     pub(super) fn note(
         &self,
         thread: u32,

@@ -52,7 +52,7 @@ fn push_data(words: &mut Vec<u64>, arg: u8, flags: u8, stored: u64, random: &mut
     words.extend((0..stored.div_ceil(8)).map(|word| word << repeats));
 }
 
-/// A stream with a record of each kind, and data of all sizes that matter.
+/// Returns a stream with a record of each kind, and data of all relevant sizes.
 fn sound_stream(random: &mut Random) -> Vec<u64> {
     let mut words = Vec::new();
     let start = Start { tsc: 10, thread: 4, process: 2, parent: 1, pid: 300, tid: 301 }.to_words();
@@ -93,7 +93,7 @@ fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The trace that comes of a stream in pieces of at most so many words.
+/// Returns the trace of a stream that is fed in pieces of at most so many words.
 fn trace_of(words: &[u64], piece_max: usize, random: &mut Random) -> (Vec<u8>, u64) {
     let (mut out, file) = output();
     let mut stream = Stream::default();
@@ -262,7 +262,7 @@ fn an_exec_that_fails_leaves_no_gap() {
     let mut stream = Stream::default();
     stream.feed(&bytes_of(&words), &mut out).unwrap();
     assert_eq!((stream.calls(), out.gaps), (2, 0));
-    // Nothing more came: the last one was executed.
+    // Nothing followed: the last call was an exec that succeeded.
     stream.close(&mut out);
     assert_eq!((out.calls_written, out.gaps), (2, 1));
     let (_, said) = out.first_gap.unwrap();

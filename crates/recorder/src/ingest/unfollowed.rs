@@ -1,8 +1,8 @@
-//! Why something of a program is not recorded, as its agent tells.
+//! Texts for why a program, or part of it, is not recorded.
 
 use events::record::{own_gs, unfollowed};
 
-/// The same for people. `detail` comes with the gap: a reason, or the error of a try to attach.
+/// Text for the `detail` of a gap: a reason, or the error of an attempt to attach.
 pub fn text(detail: u64) -> String {
     let known = match detail {
         0 => return String::new(),
@@ -21,7 +21,7 @@ pub fn text(detail: u64) -> String {
     known.to_string()
 }
 
-/// Of a process that uses `%gs` itself: how its agent says it goes on.
+/// Text for a process that uses `%gs` itself, by what its agent does then.
 pub fn with_own_gs(how: u16) -> &'static str {
     match how {
         own_gs::GOES_ON => {

@@ -1,4 +1,4 @@
-//! Contents that paths forbid to store: decided before the first byte is handed on.
+//! Withholds contents that must not be stored by path: decided before the first byte is handed on.
 
 use events::record::data_flag;
 use ring::DataMode;
@@ -9,33 +9,33 @@ use super::{Arriving, Item, OpenCall, Stream, owned};
 use crate::output::Output;
 use crate::policy::{Piece, Policy};
 
-/// Most bytes of a path or struct that the policy is shown.
+/// Maximum bytes of a path or struct that are copied for the policy.
 pub(super) const TOLD_BYTES_MAX: u64 = 64 << 10;
-/// What becomes of arriving bytes.
+/// What is done with arriving bytes.
 pub(super) enum Fate {
     /// They are stored.
     Stored,
-    /// They are stored, and the policy will be shown these.
+    /// They are stored, and copied for the policy.
     Told(Vec<u8>),
-    /// They are hashed and forgotten.
+    /// They are hashed and discarded.
     Hashed(Box<Xxh3>),
-    /// They are forgotten.
+    /// They are discarded.
     Forgotten,
 }
 
-/// What the policy says about the contents of the open call.
+/// The policy's decision about the contents of the open call.
 #[derive(Default)]
 pub(super) struct Withheld {
-    /// What its descriptors say.
+    /// Mode by its descriptors.
     pub of_descriptors: Option<DataMode>,
-    /// What holds, once contents have come.
+    /// Final mode, once contents have arrived.
     pub decided: Option<DataMode>,
-    /// Bytes of items that are not inline: the item's place among all, and the bytes.
+    /// Copied bytes of items that are not inline, with the item's index.
     pub told: Vec<(usize, Vec<u8>)>,
 }
 
 impl Stream {
-    /// All stored bytes of an item have come.
+    /// Completes an item whose stored bytes have all arrived.
     pub(super) fn arrived(&mut self, arriving: Arriving, out: &mut Output) {
         let Arriving { mut item, fate, .. } = arriving;
         match fate {
@@ -56,7 +56,7 @@ impl Stream {
         self.items.push(item);
     }
 
-    /// What becomes of the bytes of an item of the open call, where paths decide.
+    /// Decides what is done with the bytes of an item of the open call, where rules by path exist.
     #[cold]
     pub(super) fn withhold(&mut self, call: &OpenCall, item: &mut Item, out: &mut Output) -> Fate {
         let Some(policy) = &mut out.policy else { return Fate::Stored };
@@ -93,7 +93,7 @@ impl Stream {
         }
     }
 
-    /// The memory of the open call, as far as the policy may be shown it.
+    /// The memory of the open call, as far as the policy needs it.
     pub(super) fn told(&self) -> Vec<Data> {
         let told = |at: usize| self.withheld.told.iter().find(|(item, _)| *item == at);
         let shown = self.items.iter().enumerate().map(|(at, item)| {

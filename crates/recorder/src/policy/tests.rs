@@ -81,7 +81,7 @@ impl Story {
         self.exit(thread, call, fd);
     }
 
-    /// What is kept of what a thread reads from a descriptor.
+    /// The mode for what a thread reads from a descriptor.
     fn reading(&mut self, thread: u32, fd: u64) -> DataMode {
         let (call, of_descriptors) = self.enter(thread, READ, &[fd, 1, 100]);
         self.policy.decide(thread, self.tsc, call, of_descriptors)
@@ -150,7 +150,7 @@ fn names_that_tell_nothing_are_in_doubt() {
     for plain in ["pipe:[3]", "socket:[AF_UNIX]", "anon_inode:[eventfd]", "/proc/self/maps"] {
         assert_eq!(rules.of_path(plain.as_bytes()), DataMode::Full, "{plain}");
     }
-    // Rules that only keep more leave nothing to be careful about.
+    // If rules only keep more than usual, doubtful names get the usual mode.
     let more = DataRules { usual: DataMode::None, ..secret_rules() };
     assert_eq!(more.of_path(b"unknown"), DataMode::None);
 }
@@ -205,7 +205,7 @@ fn a_child_that_begins_before_its_parent_returns_has_the_right_descriptors() {
     let (fork, _) = story.enter(1, FORK, &[]);
     story.start(2, StartHow::Fork, 2, 1, 501);
     story.exit(1, fork, 501);
-    // Nothing may be left that the next child could be taken for.
+    // Nothing may remain that could be applied to the next child.
     story.call(1, number::CLOSE, &[3], 0);
     story.open(1, "/b.txt", 3);
     let (fork, _) = story.enter(1, FORK, &[]);
@@ -240,7 +240,7 @@ fn a_state_whose_message_was_not_read_yet_counts_once() {
     story.mailbox.send(Message::Event(event));
     story.image(1);
     assert_eq!(story.reading(1, 0), DataMode::Full);
-    // Now the message is read; it must not be taken for the state of a later program.
+    // The message read now must not be applied to a later program.
     story.mailbox.take();
     story.policy.event(RECORDER, told, &kind);
     story.open(1, "/a.key", 3);

@@ -1,8 +1,8 @@
-//! Where control may enter a text other than from the instruction before.
+//! Finds where control may enter a text other than from the instruction before.
 //!
-//! Only the bytes around `syscall` instructions matter, so only there, and somewhat before, so that
-//! the decoder is in step, is the text decoded: a branch of one byte reaches no further. What reaches
-//! further holds a distance of four bytes, and every four bytes that look like one count.
+//! Only the bytes around `syscall` instructions matter. The text is decoded there, and somewhat
+//! before so that the decoder is in step: branches with one-byte distances reach no further. All
+//! others hold a distance of four bytes, and every four bytes that look like one count.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 
 use super::{JUMP_BYTES, MOVED_MAX, SYSCALL, Segment};
 
-/// How far a branch of one byte reaches, with its own length.
+/// Reach of a branch with a one-byte distance, its own length included.
 const SHORT_REACH: usize = 130;
 /// Bytes after which a decoder that began anywhere is in step.
 const STEP_BYTES: usize = 256;
-/// Entries of a table of branch targets that are believed.
+/// Maximum number of entries followed in one table of branch targets.
 const TABLE_ENTRIES_MAX: usize = 4096;
-/// Entries of all tables, and addresses that may be tables: in a file with more nothing is patched.
+/// Maximum entries of all tables, and addresses that may be tables: beyond, nothing is patched.
 const ENTRIES_MAX: usize = 32 << 20;
 const TAKEN_MAX: usize = 8 << 20;
 
-/// Work between two looks whether somebody waits for the processor: the program does, when the
-/// thread that waits is one of ours. Some ten microseconds.
+/// Work between two yields, some ten microseconds: if another thread of ours waits for the
+/// processor, the program may be waiting for that thread.
 const INSTRUCTIONS_AT_ONCE: u32 = 512;
 const BYTES_AT_ONCE: usize = 16 << 10;
 const TABLES_AT_ONCE: usize = 256;
@@ -32,22 +32,22 @@ fn give_way(now: bool) {
     }
 }
 
-/// What was found in the text of a segment. Places are offsets in it, as those of the candidates.
+/// What was found in the text of a segment. Places are offsets in the text, as for candidates.
 pub struct Sweep {
     base: u64,
-    /// The bytes that matter: those around the candidates.
+    /// The relevant bytes: those around the candidates.
     watched: Bits,
-    /// Where control may enter, among them.
+    /// Relevant bytes at which control may enter.
     targets: Bits,
-    /// Where `mov $imm32, %eax` instructions begin, among them.
+    /// Relevant bytes at which `mov $imm32, %eax` instructions begin.
     loads: Bits,
-    /// Addresses that the code takes of something outside: tables of branch targets, perhaps.
+    /// Addresses outside the text that the code takes: possible tables of branch targets.
     taken: Vec<u64>,
 }
 
 impl Sweep {
-    /// Looks at everything that may lead to the bytes around the candidates, which are in order.
-    /// `None` where that takes longer than it is worth.
+    /// Looks at everything that may lead to the bytes around the candidates, which are sorted.
+    /// `None` if that takes longer than patching would save.
     pub fn over(
         file: &[u8],
         segments: &[Segment],
@@ -79,17 +79,17 @@ impl Sweep {
         Some(sweep)
     }
 
-    /// Whether a `mov $imm32, %eax` begins there.
+    /// Whether a `mov $imm32, %eax` begins at this offset.
     pub fn is_load(&self, at: usize) -> bool {
         self.loads.get(at)
     }
 
-    /// Whether something leads to one of these bytes.
+    /// Whether control may enter at one of these bytes.
     pub fn enters(&self, range: Range<usize>) -> bool {
         range.into_iter().any(|at| self.targets.get(at))
     }
 
-    /// Short branches, and loads of `%eax`.
+    /// Decodes a stretch for short branches and loads of `%eax`.
     fn decode(&mut self, text: &[u8], stretch: Range<usize>, decoded: &mut u32) {
         let ip = self.base.wrapping_add(stretch.start as u64);
         let mut decoder = Decoder::with_ip(64, &text[stretch], ip, DecoderOptions::NONE);
@@ -111,8 +111,8 @@ impl Sweep {
         }
     }
 
-    /// Distances of four bytes: in branches, and behind a byte that makes an operand relative to the
-    /// instruction's end, which a constant may still follow.
+    /// Collects four-byte distances: in branches, and after a ModRM byte for a %rip-relative
+    /// operand. That distance is to the instruction's end, and a constant may follow it.
     fn collect_distances(&mut self, text: &[u8]) {
         let end = text.len().saturating_sub(1);
         for start in (0..end).step_by(BYTES_AT_ONCE) {
@@ -137,7 +137,7 @@ impl Sweep {
         if looks == Looks::Transaction
             && let Some(&[low, high]) = text.get(at..at + 2)
         {
-            // With a prefix, it holds a distance of two bytes.
+            // With an operand-size prefix, `xbegin` holds a two-byte distance.
             let distance = i16::from_le_bytes([low, high]);
             self.target(after_two.wrapping_add_signed(distance.into()));
         }
@@ -150,16 +150,16 @@ impl Sweep {
         }
     }
 
-    /// What an operand may be about whose instruction's first bytes are the last of `before`. The
-    /// address is right if no constant follows.
+    /// Handles a possible %rip-relative operand; `before` ends with the instruction's first bytes.
+    /// `address` is right if no constant follows the distance.
     fn operand(&mut self, before: &[u8], address: u64) {
         const LEA: u8 = 0x8d;
         const WIDE: u8 = 0x48;
         let opcode = match before {
-            // Of vectors: there, these bytes are opcodes like others.
+            // VEX, XOP and EVEX prefixes: the bytes excluded below are ordinary opcodes here.
             [.., 0xc4 | 0x8f, _, _, opcode] | [.., 0x62, _, _, _, opcode] => *opcode,
-            // Arithmetic with %rax and a constant, and with %eax after a `syscall`, where both are
-            // the rule.
+            // No ModRM byte: arithmetic of %rax with a constant, or of %eax right after a
+            // `syscall`; both are common here.
             [.., first, WIDE] if *first != 0x0f => return,
             [.., 0x0f, 0x05] => return,
             [.., opcode] => *opcode,
@@ -167,7 +167,7 @@ impl Sweep {
         };
         let inside = self.target(address);
         self.target(address.wrapping_add(1));
-        // The only ones with longer constants; the first two are of the XOP map.
+        // The only opcodes with constants of two or four bytes; the first two are of the XOP map.
         if matches!(opcode, 0x10 | 0x12 | 0x69 | 0x81 | 0xc7 | 0xf7) {
             self.target(address.wrapping_add(2));
             self.target(address.wrapping_add(4));
@@ -177,7 +177,7 @@ impl Sweep {
         }
     }
 
-    /// Notes a target, if it is in the text.
+    /// Notes a target if it is relevant. Returns whether it is in the text.
     fn target(&mut self, address: u64) -> bool {
         let at = usize::try_from(address.wrapping_sub(self.base)).unwrap_or(usize::MAX);
         let inside = at < self.watched.len;
@@ -187,8 +187,8 @@ impl Sweep {
         inside
     }
 
-    /// Tables of 32-bit distances from their own start: what a `switch` becomes. False when there is
-    /// more of that than in any program.
+    /// Follows tables of 32-bit distances from their own start, which compilers make for `switch`.
+    /// False if there are more entries than in any real program.
     fn follow_tables(&mut self, file: &[u8], segments: &[Segment]) -> bool {
         let mut tables = std::mem::take(&mut self.taken);
         tables.sort_unstable();
@@ -215,7 +215,7 @@ impl Sweep {
         true
     }
 
-    /// Absolute addresses of the text, in data or in the addends of relocations.
+    /// Collects absolute addresses in the text, from data and from addends of relocations.
     fn collect_pointers(&mut self, file: &[u8]) {
         for (number, word) in file.chunks_exact(8).enumerate() {
             give_way(number.is_multiple_of(BYTES_AT_ONCE));
@@ -224,17 +224,17 @@ impl Sweep {
     }
 }
 
-/// What a byte of code may begin.
+/// What an instruction byte may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looks {
     Nothing,
     /// `call` or `jmp`.
     Branch,
-    /// Another byte, and it is a conditional jump.
+    /// A conditional jump, depending on the next byte.
     Conditional,
-    /// Another byte, and it is `xbegin`.
+    /// `xbegin`, depending on the next byte.
     Transaction,
-    /// The operand of an instruction relative to whose end it is.
+    /// The ModRM byte of a %rip-relative operand.
     Relative,
 }
 
@@ -252,7 +252,7 @@ static LOOKS_LIKE: [Looks; 256] = {
     looks
 };
 
-/// The stretches of a text that are decoded.
+/// The stretches of a text that must be decoded.
 fn stretches(candidates: &[usize], len: usize) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for at in candidates {
