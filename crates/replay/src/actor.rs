@@ -1,5 +1,5 @@
-//! What a task does: takes its lane's actions one by one, waits for what must be done before,
-//! makes the call, and holds the result against the recorded one.
+//! A task's main loop: takes its lane's actions one by one, waits for their dependencies, makes the
+//! call, and compares the result with the recorded one.
 
 mod begin;
 mod flow;
@@ -30,13 +30,13 @@ const CLONE_FILES: u64 = 0x400;
 const CLONE_FS: u64 = 0x200;
 const CLONE_THREAD: u64 = 0x10000;
 
-/// A sleeping thread wakes up late: so much earlier it is woken, and looks at the clock.
+/// Sleeping threads wake up late: sleep this much less, and poll the clock for the rest.
 const EARLY: Duration = Duration::from_micros(150);
 
-/// Bytes of the disk that a task asks for at a time.
+/// Disk space that a task reserves at a time.
 const GRANT_BYTES: u64 = 4 << 20;
 
-/// Runs a lane's actions to the end.
+/// Runs all actions of a lane.
 pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     let maker = match Maker::new(Arc::clone(&shared.space)) {
         Ok(maker) => maker,
@@ -54,7 +54,7 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     if !actor.quick {
         sleep_exactly();
     }
-    // SAFETY: takes nothing.
+    // SAFETY: gettid has no arguments and cannot fail.
     lane.task.store(unsafe { libc::gettid() }, Ordering::Relaxed);
     shared.count_busy(true);
     let next = || {
@@ -72,10 +72,10 @@ pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     shared.add(&lane.counts, actor.tally);
 }
 
-/// Sleeps of this task last no longer than asked for: the kernel may add 50 us else.
+/// Makes sleeps of this task exact: by default the kernel may add 50 us.
 fn sleep_exactly() {
     const SLACK_NS: libc::c_ulong = 1;
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
 }
 
@@ -85,9 +85,9 @@ struct Actor<'a> {
     maker: Maker,
     tally: Tally,
     quick: bool,
-    /// Known when the first call is due.
+    /// Set when the first call is due.
     pace: Option<Pace>,
-    /// Bytes of the disk that it may take without asking.
+    /// Reserved disk space that is left.
     granted: u64,
 }
 
@@ -109,19 +109,19 @@ impl Actor<'_> {
             What::Socket(path) => begin::make_socket(path),
             What::Directory { path, mode } => begin::make_directory(path, *mode),
             What::Advance { fd, by } => {
-                // SAFETY: numbers only.
+                // SAFETY: the arguments are numbers; no memory is accessed.
                 unsafe { libc::lseek(*fd, *by, libc::SEEK_CUR) };
             }
             What::Pour { fd, bytes } => self.pour(action, *fd, *bytes),
             What::Drain { fd, bytes } => self.drain(action, *fd, *bytes),
             What::Unlock(fd) => {
-                // SAFETY: numbers only.
+                // SAFETY: the arguments are numbers; no memory is accessed.
                 unsafe { libc::flock(*fd, libc::LOCK_UN) };
             }
             What::Close(all) => all.iter().for_each(|fd| descriptors::close(*fd)),
             What::Spawn(spawn) => self.spawn(spawn),
             What::Exec(keep) => {
-                // SAFETY: gives this task tables of its own.
+                // SAFETY: the argument is a number; only this task's tables are separated.
                 unsafe { libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) };
                 descriptors::close_others(keep);
                 if self.shared.options.privileged {
@@ -131,7 +131,7 @@ impl Actor<'_> {
             What::Powers { effective, permitted } => Powers::narrow(*effective, *permitted),
             What::Become(beginning) => begin::become_process(self.shared, beginning),
             What::Unshare(flags) => {
-                // SAFETY: as above.
+                // SAFETY: the argument is a number; only this task's tables are separated.
                 unsafe { libc::unshare(*flags) };
             }
             What::End { close: true } => descriptors::close_others(&[]),
@@ -161,7 +161,7 @@ impl Actor<'_> {
             if now >= due {
                 break now - due;
             }
-            // Where others need the core, sleeping as exactly as the machine can is the best.
+            // If others need the core, do not spin: sleep as exactly as possible.
             let early = if shared.spins() > 0 { EARLY } else { Duration::ZERO };
             match Duration::from_nanos(due - now).checked_sub(early) {
                 Some(left) if !left.is_zero() => {
@@ -190,8 +190,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Whether to go on waiting for a number that is in use: while calls that overlapped may still
-    /// give it up.
+    /// Whether to keep waiting for a number in use: while overlapping calls may still close it.
     fn patience<'b>(&'b self, action: &'b Action, shared_table: bool) -> impl Fn() -> bool + 'b {
         let still = Cell::new(Still::since_now(self.shared));
         move || {
@@ -204,7 +203,7 @@ impl Actor<'_> {
                 return false;
             }
             let mut first = true;
-            // Content at the second look: time has passed, the number may be free.
+            // The second attempt succeeds: time has passed, the number may be free now.
             self.shared.appeal(self.lane, action.exit, || !std::mem::take(&mut first))
         }
     }
@@ -230,13 +229,13 @@ impl Actor<'_> {
             return;
         }
         if asks_for_alignment(call) {
-            // What this file system asks for is another matter.
+            // The alignment rules of this file system may differ.
             self.conclude(action, call, Made::Unknown);
             return;
         }
         if let Err(into) = self.may_take(call) {
             if call.ret < 0 {
-                // It gave nothing there, and must not fill the disk here.
+                // It transferred nothing when recorded, and must not fill the disk now.
                 let what = format!("{}: it had failed, and asks for all of the disk", call.name);
                 Outcome::count(&mut self.tally.skipped, &what, 1);
                 self.tell(action, Came::Skipped, || [what, shown(call.ret), String::new()]);
@@ -289,7 +288,7 @@ impl Actor<'_> {
         }
         if call.own_root
             && result.is_otherwise()
-            // What others found under a name, and this one did not, may be a link.
+            // A name found when recorded and missing here may be a link.
             && (call.ret == -i64::from(libc::ENOENT)
                 || self.maker.follows_from_root(batch, call, &self.shared.options.fill))
         {
@@ -301,7 +300,7 @@ impl Actor<'_> {
         self.conclude(action, call, result);
     }
 
-    /// Writes what a call may have written before it was cut off. Only a file is sure to take it.
+    /// Writes what a call may have written before it was cut off. Only files are sure to take it.
     fn attempt(&mut self, batch: &Batch, call: &Call) {
         let fill = &self.shared.options.fill;
         if call.stream || mode_of(call.values[0] as i32) != libc::S_IFREG {
@@ -311,8 +310,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Counts what the call may take of disk or memory: much is asked for at a time. Else where there
-    /// is not so much.
+    /// Reserves the disk space or memory of a call, more than one call's worth at a time. Fails
+    /// with the medium that has too little left.
     fn may_take(&mut self, call: &Call) -> Result<(), Medium> {
         let (bytes, space) = (call.takes, &self.shared.space);
         if let Some(left) = self.granted.checked_sub(bytes) {
@@ -331,7 +330,7 @@ impl Actor<'_> {
     }
 
     fn make(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {
-        // It may be made while the task appeals.
+        // Keep the mood: the call may be repeated during an appeal.
         let mood = self.lane.mood();
         if action.may_block {
             self.lane.set_mood(Mood::Blocked);
@@ -348,11 +347,11 @@ impl Actor<'_> {
         (ret, ticks)
     }
 
-    /// Holds the result against the recorded one.
+    /// Compares the result with the recorded one.
     fn examine(&mut self, batch: &Batch, action: &Action, call: &Call, ret: i64) -> Made {
         if call.ret < 0 || ret < 0 {
             if call.ret_kind == Ret::Fd && ret >= 0 {
-                // No number is taken that was free.
+                // Keep the recorded number free.
                 descriptors::close(ret as i32);
             }
             return if call.ret == ret { Made::Same } else { Made::Return(ret) };
@@ -390,8 +389,8 @@ impl Actor<'_> {
         }
     }
 
-    /// A call that is to fail because of names that are there, or are not: one that overlapped it
-    /// may still have to make or to remove them.
+    /// Before a call that must fail because of names: waits until they are as recorded, as an
+    /// overlapping call may still have to create or remove them.
     fn wait_for_failure(&mut self, batch: &Batch, action: &Action, call: &Call) {
         let errno = -call.ret as i32;
         if !is_of_names(errno) {
@@ -403,10 +402,10 @@ impl Actor<'_> {
         self.shared.appeal(self.lane, action.exit, as_recorded);
     }
 
-    /// Descriptors that came out in memory are moved to their numbers.
+    /// Moves descriptors returned in memory to their recorded numbers.
     fn settle_descriptors(&self, batch: &Batch, action: &Action, call: &Call) -> Option<Made> {
         let mut pairs = begin::given_descriptors(batch, call, self.maker.regions());
-        // Both ends of a new pipe are one.
+        // Both descriptors share one pipe: shrinking one end is enough.
         if call.makes_pair
             && let Some((found, _)) = pairs.first()
         {
@@ -415,7 +414,7 @@ impl Actor<'_> {
         if pairs.iter().all(|(found, wanted)| found == wanted) {
             return None;
         }
-        // From the highest, so that none is put where another one still is.
+        // From the highest, so that none lands on one that is still to be moved.
         pairs.sort_by_key(|(found, _)| std::cmp::Reverse(*found));
         let moved = pairs[0];
         let _ = descriptors::move_all(&pairs, self.patience(action, call.shared_table));
@@ -426,8 +425,8 @@ impl Actor<'_> {
         })
     }
 
-    /// The call overlapped with others: it may have come too early. It is repeated until its result
-    /// is right, or all those have ended.
+    /// Repeats an overlapping call, which may have come too early, until its result is right or all
+    /// calls that it overlapped have ended.
     fn appeal(&mut self, batch: &Batch, action: &Action, call: &Call, first: Made) -> Made {
         let shared = Arc::clone(self.shared);
         let lane = Arc::clone(self.lane);
@@ -441,7 +440,7 @@ impl Actor<'_> {
         last
     }
 
-    /// Puts a file's offset back to where it was before a read.
+    /// Moves a file's offset back to where it was before a read.
     fn undo(&self, call: &Call, made: &Made) {
         let read = match made {
             Made::Return(ret) if *ret > 0 => *ret,
@@ -453,8 +452,8 @@ impl Actor<'_> {
         }
     }
 
-    /// A result that proves nothing if it differs. The file's offset is put where the recorded call
-    /// left it.
+    /// Excuses a mismatch that proves nothing, and sets the file's offset to where the recorded
+    /// call left it.
     fn excuse(&mut self, action: &Action, call: &Call, made: Made) -> Made {
         let ret = match made {
             Made::Return(ret) if ret >= 0 || call.unseen || call.contested => ret.max(0),
@@ -468,7 +467,7 @@ impl Actor<'_> {
         }
         let is_missing = matches!(made, Made::Return(ret) if ret < 0) && call.ret >= 0;
         if call.ret_kind == Ret::Fd && is_missing {
-            // Its number is taken all the same.
+            // Reserve its number all the same.
             let fd = call.ret as i32;
             self.place(action, Placed { fd, close_on_exec: false });
         }
@@ -512,7 +511,7 @@ impl Actor<'_> {
         self.tell(action, came, || made.told(call));
     }
 
-    /// Tells of a call, if that is wanted: what it is about, what the recording says, what came out.
+    /// Logs a call if wanted: the difference, the recorded result and ours.
     fn tell(&self, action: &Action, came: Came, told: impl FnOnce() -> [String; 3]) {
         let Some(about) = &action.about else { return };
         self.shared.tell(Some(self.lane), came, || {
@@ -522,7 +521,7 @@ impl Actor<'_> {
         });
     }
 
-    /// Whether a file system, or a user, just cannot do it.
+    /// Whether the file system or the user just cannot do this.
     fn is_unsupported(&self, call: &Call, ret: i64) -> bool {
         if call.ret < 0 {
             return false;
@@ -568,26 +567,26 @@ impl Actor<'_> {
     }
 }
 
-/// What came of a call.
+/// Result of a replayed call.
 enum Made {
-    /// What the recording says.
+    /// As recorded.
     Same,
-    /// Right as far as can be told; the trace does not hold enough.
+    /// No mismatch found, but the trace does not hold enough to be sure.
     Unknown,
-    /// Another result.
+    /// Another return value.
     Return(i64),
-    /// Another descriptor number; it was moved.
+    /// Another descriptor number; the descriptor was moved.
     Moved(i64),
-    /// Other bytes.
+    /// Other output bytes.
     Data { what: String, expected: String, found: String },
-    /// Another result or other bytes, which prove nothing.
+    /// A mismatch that proves nothing.
     Raced(Box<Made>),
-    /// The same, of a file that may have been written in ways of which the trace has nothing.
+    /// A mismatch on a file that may have been written in ways that are not in the trace.
     Unseen(Box<Made>),
 }
 
 impl Made {
-    /// What differs, what the recording says, and what came out.
+    /// Returns what differs, the recorded result, and ours.
     fn told(&self, call: &Call) -> [String; 3] {
         let nothing = String::new;
         match self {
@@ -598,12 +597,12 @@ impl Made {
         }
     }
 
-    /// It came out otherwise, and that is no excuse.
+    /// Whether it is a mismatch without excuse.
     fn is_otherwise(&self) -> bool {
         matches!(self, Made::Return(_) | Made::Data { .. })
     }
 
-    /// Repeating the call may help, and does no harm: it failed, or it only looked.
+    /// Whether repeating the call may help and is harmless: it failed, or it only looked.
     fn may_be_early(&self, call: &Call) -> bool {
         match self {
             Made::Same | Made::Unknown | Made::Moved(_) => false,
@@ -611,7 +610,7 @@ impl Made {
             Made::Return(ret) if *ret < 0 => true,
             Made::Return(_) if call.asks_for_end() => true,
             Made::Return(_) | Made::Data { .. } => {
-                // How many bytes wait in a pipe may be asked again, but not for the bytes.
+                // Asking how many bytes are in a pipe may be repeated, reading them may not.
                 let only_looks = !call.stream || call.name == "ioctl";
                 call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && only_looks
             }
@@ -619,24 +618,24 @@ impl Made {
     }
 }
 
-/// Whether a call reads at a file's own offset, and moves it on.
+/// Whether a call uses and advances the file's own offset.
 fn moves_offset(call: &Call) -> bool {
     let at_own_offset = !call.args.iter().any(|arg| matches!(arg.kind, Kind::Offset));
     at_own_offset && call.ret_kind == Ret::Size && call.args[0].name == "fd"
 }
 
-/// Moves the offset of the file that a call is about.
+/// Moves the offset of a call's file.
 fn seek(call: &Call, by: i64, whence: i32) {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::lseek(call.values[0] as i32, by, whence) };
 }
 
-/// Whether a transfer past the page cache failed, because of where its memory or its bytes were.
+/// Whether an O_DIRECT transfer failed because of its alignment.
 fn asks_for_alignment(call: &Call) -> bool {
     call.ret == -i64::from(libc::EINVAL)
         && call.ret_kind == Ret::Size
         && call.args.first().is_some_and(|arg| matches!(arg.kind, Kind::Fd))
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         && unsafe { libc::fcntl(call.values[0] as i32, libc::F_GETFL) } & libc::O_DIRECT != 0
 }
 
@@ -644,9 +643,9 @@ fn is_directory(fd: i32) -> bool {
     mode_of(fd) == libc::S_IFDIR
 }
 
-/// The type of an open file.
+/// Returns the type of an open file.
 fn mode_of(fd: i32) -> u32 {
-    // SAFETY: all zeros are a stat, which fstat fills.
+    // SAFETY: all zeros are a valid stat, and it is writable for fstat.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         libc::fstat(fd, &raw mut stat);

@@ -1,5 +1,5 @@
-//! What a task is to do, as the planner hands it over: many actions at a time, with the memory
-//! that they need.
+//! Batches: many actions of one task, handed over by the planner together with the memory that they
+//! refer to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,161 +12,161 @@ use twox_hash::XxHash3_128;
 use crate::lane::Lane;
 use crate::log::About;
 
-/// One thing to do.
+/// One action of a task.
 pub struct Action {
-    /// The call's place in the trace's order of entry; that of the call before for what is no call.
+    /// Sequence number of the call in entry order; for other actions that of the preceding call.
     pub seq: u64,
-    /// When it began in the recording, in ticks.
+    /// Recorded start, in ticks.
     pub enter: u64,
-    /// When it ended there.
+    /// Recorded end, in ticks.
     pub exit: u64,
-    /// What other lanes must have done before, in [`Batch::waits`].
+    /// Progress that other lanes must have made first, in [`Batch::waits`].
     pub waits: Range<u32>,
-    /// Other lanes had calls open at the same time: a result counts only once those have ended.
+    /// Other lanes had calls open meanwhile: a result counts only once those have ended.
     pub overlapped: bool,
-    /// It may sleep until another task does something.
+    /// May sleep until another task acts.
     pub may_block: bool,
-    /// What to do.
+    /// The operation.
     pub what: What,
-    /// The call, where calls are told of.
+    /// Text about the call, if calls are logged.
     pub about: Option<Box<About>>,
 }
 
 /// What an action does.
 pub enum What {
-    /// Makes a recorded call: which of [`Batch::calls`].
+    /// Makes a recorded call: index into [`Batch::calls`].
     Call(u32),
     /// Puts placeholders at descriptor numbers.
     Place(Box<[Placed]>),
-    /// Makes the node that binding a socket to a path makes.
+    /// Creates the node that binding a socket to a path creates.
     Socket(Box<[u8]>),
-    /// Makes a directory that stands for what was mounted.
+    /// Creates a directory that stands in for a mounted file system.
     Directory {
         /// Its path.
         path: Box<[u8]>,
-        /// Its mode, whatever the umask.
+        /// Its mode, regardless of the umask.
         mode: u32,
     },
-    /// Moves a file's offset, as a call did whose other side is not here.
+    /// Moves a file's offset, for a call whose other side is not available.
     Advance {
         /// The file.
         fd: i32,
-        /// By how much.
+        /// Number of bytes.
         by: i64,
     },
-    /// Puts filler where a call put bytes of what is not here.
+    /// Writes filler in place of bytes whose source is not available.
     Pour {
         /// The file or pipe.
         fd: i32,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Takes bytes out of a pipe that a call took out for what is not here.
+    /// Reads and drops bytes of a pipe whose destination is not available.
     Drain {
         /// The pipe.
         fd: i32,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Closes numbers, as far as they are open.
+    /// Closes those of these descriptors that are open.
     Close(Box<[i32]>),
-    /// Gives up the lock of an open file.
+    /// Releases the lock of an open file.
     Unlock(i32),
-    /// Makes a task.
+    /// Creates a task.
     Spawn(Box<Spawn>),
-    /// Begins a new program: all descriptors but these are closed.
+    /// Starts a new program: closes all descriptors except these.
     Exec(Box<[i32]>),
-    /// Becomes what the process was when its program began.
+    /// Takes over the recorded state of the process at the start of its program.
     Become(Box<Beginning>),
-    /// Stops sharing descriptors or the working directory: flags of unshare.
+    /// Stops sharing descriptors or the working directory: flags of `unshare`.
     Unshare(i32),
-    /// Keeps of its capabilities only these.
+    /// Reduces the capabilities to these.
     Powers {
-        /// In effect.
+        /// Effective set.
         effective: u64,
-        /// To be had.
+        /// Permitted set.
         permitted: u64,
     },
-    /// Ends; whether it is the last one that uses its descriptors.
+    /// Ends the task.
     End {
-        /// Close them now: nobody else has them.
+        /// Close the descriptors now: no other task shares them.
         close: bool,
     },
 }
 
-/// A descriptor that only holds its number.
+/// A placeholder descriptor, which only reserves its number.
 #[derive(Clone, Copy)]
 pub struct Placed {
     /// Its number.
     pub fd: i32,
-    /// Whether it is closed by exec.
+    /// Closed by exec.
     pub close_on_exec: bool,
 }
 
-/// A task to make.
+/// A task to create.
 pub struct Spawn {
-    /// What it will do.
+    /// Its actions.
     pub lane: Arc<Lane>,
-    /// The flags of clone.
+    /// Flags of `clone`.
     pub flags: u64,
 }
 
-/// What a process is when its program begins.
+/// State of a process when its program starts.
 pub struct Beginning {
-    /// As the recorder saw it.
+    /// The state that the recorder saw.
     pub state: ProcessState,
-    /// It is the first program: nothing was inherited from a task that is replayed.
+    /// The first program: nothing was inherited from a replayed task.
     pub first: bool,
 }
 
-/// A call to make again.
+/// A call to replay.
 #[derive(Clone)]
 pub struct Call {
-    /// The x86_64 number.
+    /// x86_64 system call number.
     pub nr: u16,
     /// Its name.
     pub name: &'static str,
-    /// What the row or its variant says about the arguments.
+    /// Argument descriptions of the row or its variant.
     pub args: &'static [Arg],
-    /// What the result means.
+    /// Type of the result.
     pub ret_kind: Ret,
     /// The arguments.
     pub values: [u64; 6],
     /// The recorded result.
     pub ret: i64,
-    /// The memory behind them, in [`Batch::pieces`].
+    /// Memory of the arguments, in [`Batch::pieces`].
     pub pieces: Range<u32>,
-    /// It moves bytes through a pipe or socket pair, where they come as they come.
+    /// Moves bytes through a pipe or socket pair, which may deliver them in other portions.
     pub stream: bool,
-    /// It makes two descriptors that belong together.
+    /// Creates two connected descriptors.
     pub makes_pair: bool,
-    /// Bytes of the disk that it may take.
+    /// Most bytes of disk space that it may use.
     pub takes: u64,
-    /// The argument that says how many bytes it moves from file to file.
+    /// The argument with the number of bytes to move from file to file.
     pub free: Option<u8>,
-    /// The scan of a directory that it belongs to; 0 for all other calls.
+    /// The directory scan that it belongs to; 0 if none.
     pub scan: u64,
-    /// The descriptor table may be used by several tasks at once.
+    /// Other tasks may use the descriptor table at the same time.
     pub shared_table: bool,
-    /// Data that differs proves nothing: stores to mapped memory changed the file as well, or what
-    /// was written to it was filler.
+    /// Data mismatches prove nothing: the file was also changed by stores to mapped memory, or
+    /// filler was written to it.
     pub vague: bool,
-    /// Another result proves nothing either: the file may have been written by requests of which the
-    /// trace has nothing.
+    /// Result mismatches prove nothing either: the file may have been written by requests that are
+    /// not in the trace.
     pub unseen: bool,
-    /// The same: nobody knows what its names stand for.
+    /// Likewise: it is unknown which files its names refer to.
     pub contested: bool,
-    /// Whether another result proves anything.
+    /// Whether a mismatch proves anything.
     pub proof: Proof,
-    /// Data of which the trace has but a hash may be filler of the image.
+    /// Data of which the trace has only a hash may be filler of the image.
     pub untold: bool,
-    /// Owners are those of the recording, not of a namespace of the program's.
+    /// Owners are those of the recording, not ids inside a user namespace of the program.
     pub owners: bool,
-    /// It is of a process with a root of its own: absolute links begin elsewhere.
+    /// Its process has its own root: absolute links start elsewhere.
     pub own_root: bool,
-    /// The descriptor that it opens again, and with which flags: it is made in another way.
+    /// It reopens this descriptor with these flags, which needs a different call.
     pub reopens: Option<(i32, i32)>,
-    /// It had not returned: what it may have written is written as far as that does not block.
+    /// It had not returned: write what it may have written, as far as that does not block.
     pub attempt: bool,
 }
 
@@ -223,38 +223,38 @@ impl Call {
     };
 }
 
-/// Whether a result that differs proves that something went wrong.
+/// Whether a mismatch proves an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// It does.
+    /// Yes.
     Always,
-    /// It does not, but it may come out right when others have ended.
+    /// No, but the result may come out right after other calls have ended.
     NotAtOnce,
-    /// It does not: it saw what others did as they did it.
+    /// No: it saw other calls' changes while they were made.
     Never,
 }
 
-/// A piece of memory behind an argument.
+/// Memory that belongs to an argument.
 pub struct Piece {
-    /// The argument.
+    /// Index of the argument.
     pub arg: u8,
-    /// `events::record::part`.
+    /// The part of it, of `events::record::part`.
     pub part: u8,
-    /// Of which element.
+    /// Index of the element.
     pub index: u16,
-    /// Read after the call.
+    /// Output, read after the call.
     pub out: bool,
     /// The program's memory could not be read.
     pub fault: bool,
-    /// Its length in the program.
+    /// Length in the program.
     pub true_len: u64,
-    /// Hash of all of it, when not all is stored: which of [`Batch::hashes`].
+    /// Hash of the whole piece if it is not stored completely: index into [`Batch::hashes`].
     pub hash: Option<u32>,
-    /// What is stored of it.
+    /// The stored bytes.
     pub stored: Stored,
 }
 
-/// Where stored bytes are in a batch.
+/// Where the stored bytes of a piece are in a batch.
 pub enum Stored {
     /// In [`Batch::bytes`].
     Bytes(Range<u32>),
@@ -262,20 +262,20 @@ pub enum Stored {
     Blobs(Range<u32>),
 }
 
-/// A stored buffer: in which of [`Batch::blocks`], its length and its number.
+/// A stored buffer: its block in [`Batch::blocks`], its length and its id.
 #[derive(Clone, Copy)]
 pub struct Place {
     block: u32,
     len: u32,
     id: BlobId,
-    /// The hash of one that is to be compared, if it is long: its bytes were unpacked some time ago
-    /// and are far from the processor.
+    /// Hash of a long buffer that is compared: its bytes were unpacked a while ago and are no
+    /// longer in the CPU caches.
     hash: Option<u128>,
 }
 
-/// A stretch of what was recorded, to be compared.
+/// Recorded bytes to compare with.
 pub enum Expected<'a> {
-    /// These bytes.
+    /// Short bytes.
     Bytes(&'a [u8]),
     /// A stored buffer.
     Blob(&'a Batch, Place),
@@ -298,7 +298,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Whether bytes are the same: where there is a hash, by that.
+    /// Compares with `bytes`: by the hash if there is one.
     pub fn is(&self, bytes: &[u8]) -> bool {
         match self {
             Expected::Blob(_, Place { hash: Some(hash), len, .. }) => {
@@ -309,7 +309,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Where each part of a batch ends.
+/// End of each part of a batch.
 #[derive(Clone, Copy, Default)]
 pub struct Ends {
     waits: usize,
@@ -319,48 +319,48 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// The first of the waits that come after.
+    /// Index of the next wait to be added.
     pub fn waits(self) -> u32 {
         self.waits as u32
     }
 }
 
-/// Actions of one lane in order, with all that they refer to.
+/// Actions of one lane in order, with all data they refer to.
 #[derive(Default)]
 pub struct Batch {
     /// The actions.
     pub actions: Vec<Action>,
     /// The calls among them.
     pub calls: Vec<Call>,
-    /// Lanes, and how much each must have done.
+    /// Lanes, and how many actions each must have finished.
     pub waits: Vec<(Arc<Lane>, u64)>,
     /// Pieces of memory.
     pub pieces: Vec<Piece>,
-    /// Short pieces' bytes.
+    /// Bytes of short pieces.
     pub bytes: Vec<u8>,
-    /// Hashes of pieces: few have one.
+    /// Hashes of pieces; few have one.
     pub hashes: Vec<u128>,
-    /// Where long pieces' bytes are.
+    /// Locations of the bytes of long pieces.
     blobs: Vec<Place>,
-    /// What holds them.
+    /// Data blocks that contain them.
     blocks: Vec<Arc<DataPayload>>,
-    /// Bytes of blobs.
+    /// Total length of `blobs`.
     blob_bytes: usize,
-    /// Bytes of what is told of its calls.
+    /// Total length of the log texts of its calls.
     pub about_bytes: usize,
-    /// What it was weighed at when it was handed over.
+    /// Its weight when it was handed over.
     pub charged: usize,
 }
 
-/// By how much less a byte of a block counts than one of the batch's own.
+/// A block's byte counts this many times less than a byte of the batch itself.
 const BLOCKS_WEIGHT: usize = 6;
-/// Buffers from this length on are compared by their hashes.
+/// Buffers of at least this length are compared by hash.
 const HASHED_BYTES_MIN: usize = 512;
-/// Blocks among which one is looked for: buffers come from few at a time.
+/// Number of recent blocks searched for a buffer: neighbouring buffers are in few blocks.
 const BLOCKS_NEAR: usize = 8;
 
-/// Adds a blank to be filled in where it lies: the processor copies what was built elsewhere only when
-/// all its parts have been written.
+/// Adds a blank, to be filled in place: copying a value built on the stack stalls the processor
+/// until all its fields have been written.
 #[inline]
 fn add<T>(all: &mut Vec<T>, blank: T) -> &mut T {
     let at = all.len();
@@ -369,13 +369,13 @@ fn add<T>(all: &mut Vec<T>, blank: T) -> &mut T {
 }
 
 impl Batch {
-    /// Bytes that its actions are about.
+    /// Number of bytes that its actions move.
     pub fn bytes_told(&self) -> usize {
         self.bytes.len() + self.blob_bytes
     }
 
-    /// Memory that it stands for, for the budget. Blocks are shared with the cache of the trace and
-    /// with other batches, and may take more than all the rest: a part of each counts.
+    /// Memory charged to the budget. Blocks are shared with the trace's cache and with other
+    /// batches, and may be larger than everything else: only a part of each counts.
     pub fn weigh(&self) -> usize {
         let share = |block: &Arc<DataPayload>| {
             block.held_bytes() / Arc::strong_count(block) / BLOCKS_WEIGHT
@@ -390,7 +390,7 @@ impl Batch {
             + self.blocks.iter().map(share).sum::<usize>()
     }
 
-    /// Adds an action, which makes the call that was added last unless told otherwise.
+    /// Adds an action; by default it makes the call that was added last.
     #[inline]
     pub fn add_action(&mut self) -> &mut Action {
         let last = self.calls.len().wrapping_sub(1) as u32;
@@ -401,19 +401,19 @@ impl Batch {
         action
     }
 
-    /// Adds a call that is still to be told.
+    /// Adds a blank call, to be filled in.
     #[inline]
     pub fn add_call(&mut self) -> &mut Call {
         add(&mut self.calls, Call::BLANK)
     }
 
-    /// Adds a piece that is still to be told.
+    /// Adds a blank piece, to be filled in.
     #[inline]
     pub fn add_piece(&mut self) -> &mut Piece {
         add(&mut self.pieces, Piece::BLANK)
     }
 
-    /// Where its parts end now.
+    /// Returns the current end of each part.
     pub fn ends(&self) -> Ends {
         Ends {
             waits: self.waits.len(),
@@ -430,7 +430,7 @@ impl Batch {
         Stored::Bytes(start..self.bytes.len() as u32)
     }
 
-    /// Adds stored buffers. Those that are to be `compared` get a hash.
+    /// Adds stored buffers; those to be `compared` get a hash.
     pub fn add_blobs(
         &mut self,
         trace: &Trace,
@@ -468,7 +468,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Moves the last action into an empty batch, with what it refers to: all from `from` on.
+    /// Moves the last action into an empty batch, with everything it refers to: all from `from` on.
     pub fn move_last(&mut self, from: Ends, to: &mut Batch) {
         let Some(mut action) = self.actions.pop() else { return };
         let back = |range: &mut Range<u32>, by: usize| {
@@ -498,18 +498,18 @@ impl Batch {
         for place in self.blobs.drain(from.blobs..) {
             let block = &self.blocks[place.block as usize];
             self.blob_bytes -= place.len as usize;
-            // It is at hand: nothing can fail.
+            // The block is at hand, so this cannot fail.
             let _ = to.add_blob(place.id, place.hash.is_some(), || Ok(Arc::clone(block)));
         }
         to.actions.push(action);
     }
 
-    /// The pieces of a call.
+    /// Returns the pieces of a call.
     pub fn pieces_of(&self, call: &Call) -> &[Piece] {
         &self.pieces[call.pieces.start as usize..call.pieces.end as usize]
     }
 
-    /// What is stored of a piece, stretch by stretch.
+    /// Returns the stored bytes of a piece as slices.
     pub fn stretches<'a>(&'a self, piece: &'a Piece) -> impl Iterator<Item = &'a [u8]> {
         let (bytes, blobs): (&[u8], &[Place]) = match &piece.stored {
             Stored::Bytes(range) => (&self.bytes[range.start as usize..range.end as usize], &[]),
@@ -522,7 +522,7 @@ impl Batch {
         self.blocks[place.block as usize].get(place.id.0).unwrap_or_default()
     }
 
-    /// What is stored of a piece, to be compared stretch by stretch.
+    /// Returns the stored bytes of a piece as slices to compare with.
     pub fn expected<'a>(&'a self, piece: &'a Piece) -> impl Iterator<Item = Expected<'a>> {
         let (bytes, blobs) = match &piece.stored {
             Stored::Bytes(range) => {
@@ -534,7 +534,7 @@ impl Batch {
         bytes.map(Expected::Bytes).into_iter().chain(blobs)
     }
 
-    /// What is stored of a piece, if that is one stretch.
+    /// Returns the stored bytes of a piece if they are contiguous.
     pub fn one_stretch<'a>(&'a self, piece: &'a Piece) -> Option<&'a [u8]> {
         match &piece.stored {
             Stored::Bytes(range) => Some(&self.bytes[range.start as usize..range.end as usize]),
@@ -545,12 +545,12 @@ impl Batch {
         }
     }
 
-    /// Bytes stored of a piece.
+    /// Number of stored bytes of a piece.
     pub fn stored_len(&self, piece: &Piece) -> usize {
         self.stretches(piece).map(<[u8]>::len).sum()
     }
 
-    /// Empties it, keeping its memory.
+    /// Empties it and keeps the allocations.
     pub fn clear(&mut self) {
         self.actions.clear();
         self.calls.clear();

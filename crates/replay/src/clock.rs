@@ -1,16 +1,16 @@
-//! A clock that costs little to read: the processor's time stamp counter, where there is one.
+//! A cheap clock: the processor's time stamp counter, where there is one.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long the counter is held against the system's clock.
+/// How long the counter is compared with the system's clock.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
-/// Ticks; see [`to_ns`].
+/// Current tick count; [`to_ns`] converts differences.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads a counter.
+    // SAFETY: rdtsc only reads a counter.
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
@@ -21,26 +21,26 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Nanoseconds that so many ticks take.
+/// Converts a tick count to nanoseconds.
 #[inline]
 pub fn to_ns(ticks: u64) -> u64 {
     static RATE: OnceLock<Rate> = OnceLock::new();
     RATE.get_or_init(|| Rate::new(calibrate())).to_ns(ticks)
 }
 
-/// How long a tick takes, for spans of time: whole numbers cost less than fractions.
+/// Fixed-point conversion rate for time spans: integers are faster than floats.
 #[derive(Clone, Copy)]
 pub struct Rate(u64);
 
 impl Rate {
     const FRACTION_BITS: u32 = 32;
 
-    /// So many nanoseconds.
+    /// Converts from a float.
     pub fn new(ns_per_tick: f64) -> Rate {
         Rate((ns_per_tick * (1_u64 << Rate::FRACTION_BITS) as f64) as u64)
     }
 
-    /// Nanoseconds that so many ticks take.
+    /// Converts a tick count to nanoseconds.
     #[inline]
     pub fn to_ns(self, ticks: u64) -> u64 {
         let ns = (u128::from(ticks) * u128::from(self.0)) >> Rate::FRACTION_BITS;
@@ -48,33 +48,32 @@ impl Rate {
     }
 }
 
-/// How long the counter is relied upon before it is held against the system's clock again.
+/// How long the counter is trusted before it is compared with the system's clock again.
 const RELIED_NS: u64 = 1_000_000;
 
-/// How time passes for one task that keeps to the recorded pace: in nanoseconds since the clock was
-/// started.
+/// Clock of a task at the recorded pace, in nanoseconds since the replay's clock was started.
 pub struct Pace {
     started: Instant,
     epoch_tsc: u64,
     ns_per_tick: f64,
-    /// What the counter and the system's clock showed together.
+    /// Counter and system clock, read together.
     seen: (u64, u64),
 }
 
 impl Pace {
-    /// Of a recording whose time began at `epoch_tsc`, a tick of which is to take so long here.
+    /// For a recording that began at `epoch_tsc`, with the replay time of one tick.
     pub fn new(started: Instant, epoch_tsc: u64, ns_per_tick: f64) -> Pace {
         let mut pace = Pace { started, epoch_tsc, ns_per_tick, seen: (0, 0) };
         pace.look();
         pace
     }
 
-    /// When something is due that began at `tsc` in the recording.
+    /// When an event recorded at `tsc` is due.
     pub fn due(&self, tsc: u64) -> u64 {
         (tsc.saturating_sub(self.epoch_tsc) as f64 * self.ns_per_tick) as u64
     }
 
-    /// Now.
+    /// Current time.
     pub fn now(&mut self) -> u64 {
         let passed = to_ns(ticks().wrapping_sub(self.seen.0));
         if passed > RELIED_NS {
@@ -84,15 +83,15 @@ impl Pace {
         self.seen.1 + passed
     }
 
-    /// Believes the system's clock: the counter may have stood still in a sleep.
+    /// Resynchronizes with the system's clock: the counter may have stopped during a sleep.
     pub fn look(&mut self) {
         let (ticks, now) = both();
         self.seen = (ticks, now.duration_since(self.started).as_nanos() as u64);
     }
 }
 
-/// What the counter and the system's clock show at one moment: the closest of a few looks, as any may
-/// be interrupted.
+/// Reads counter and system clock together: the closest of a few attempts, as any may be
+/// interrupted.
 fn both() -> (u64, Instant) {
     const LOOKS: usize = 4;
     const CLOSE_TICKS: u64 = 1000;
@@ -138,8 +137,8 @@ mod tests {
         let started = Instant::now();
         let mut pace = Pace::new(started, 1000, 2.5);
         assert_eq!((pace.due(1400), pace.due(3)), (1000, 0));
-        // What the counter is taken to do in a millisecond is right to a few microseconds, but for
-        // moments at which the clocks were looked at with an interruption in between.
+        // A prediction over a millisecond is accurate to a few microseconds, unless a reading of
+        // the clocks was interrupted.
         let is_right = || {
             let before = started.elapsed().as_nanos() as u64;
             let now = pace.now();

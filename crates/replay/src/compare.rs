@@ -1,8 +1,8 @@
-//! Compares what files are: two trees, a tree and the manifest of a trace, or two manifests.
+//! Compares final files: two trees, a tree and the manifest of a trace, or two manifests.
 //!
 //! Sizes and link counts of directories differ between file systems and are not compared; neither
-//! are times. What cannot be told is never called equal: it is counted as unverified, or, where the
-//! trace has never shown the bytes, as unknown.
+//! are times. What cannot be compared is never called equal: it counts as unverified or, if the
+//! trace never showed the bytes, as unknown.
 //!
 //! Trees and manifests may be hostile: paths are resolved inside their tree, and memory is bounded.
 
@@ -22,35 +22,35 @@ pub use self::walk::trees;
 use crate::outcome::Doubt;
 use crate::treatment::needs_privilege;
 
-/// Differences that are kept one by one; beyond that they are counted.
+/// Most differences kept in detail; the rest is only counted.
 const DIFFERENCES_MAX: usize = 10_000;
-/// Examples kept of what could not be verified, and of files with unknown bytes.
+/// Most examples kept of unverified paths, and of files with unknown bytes.
 const UNVERIFIED_MAX: usize = 100;
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FinalState {
-    /// Paths that were compared.
+    /// Number of paths compared.
     pub compared: u64,
-    /// Paths that differ.
+    /// Number of paths that differ.
     pub different: u64,
-    /// How they differ: the first ones.
+    /// The first differences.
     pub differences: Vec<Difference>,
-    /// Facts that could not be verified: the paths of the first ones and why.
+    /// The first paths that could not be verified, and why.
     pub unverified: Vec<Unverified>,
-    /// How many there are.
+    /// Number of unverified facts.
     pub unverified_count: u64,
-    /// Bytes of files whose content the trace has never shown.
+    /// Number of bytes that the trace never showed.
     pub unknown_bytes: u64,
-    /// The first files that have such bytes.
+    /// The first files with such bytes.
     pub unknown_files: Vec<UnknownFile>,
     /// Paths in other roots and mount namespaces, which the recording left out.
     pub left_out: u64,
-    /// Why there was less to compare than the program changed, if there was.
+    /// Why not all changed files could be compared, if so.
     pub limited: Option<String>,
 }
 
-/// One way in which a path differs.
+/// One difference of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// The path.
@@ -58,37 +58,37 @@ pub struct Difference {
     /// What differs: `type`, `mode`, `owner`, `size`, `content`, `target`, `device`, `xattr`,
     /// `links` or `same file`.
     pub what: String,
-    /// What it should be.
+    /// Expected value.
     pub expected: String,
-    /// What it is.
+    /// Actual value.
     pub found: String,
 }
 
-/// A file that has bytes which the trace has never shown.
+/// A file with bytes that the trace never showed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnknownFile {
     /// The path.
     pub path: Vec<u8>,
-    /// How many.
+    /// Number of these bytes.
     pub bytes: u64,
 }
 
-/// Something that could not be verified.
+/// A path that could not be verified.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unverified {
     /// The path.
     pub path: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl FinalState {
-    /// Whether all that could be compared is equal.
+    /// Whether everything that could be compared is equal.
     pub fn is_equal(&self) -> bool {
         self.different == 0
     }
 
-    /// Counts files as not verified that differ in nothing but what is in doubt of them.
+    /// Turns differences of doubtful properties into unverified facts.
     pub fn excuse(&mut self, doubted: impl Fn(&[u8]) -> Option<Doubt>) {
         let is_excused = |difference: &Difference| {
             let doubt = doubted(&difference.path);
@@ -117,12 +117,13 @@ impl FinalState {
     }
 }
 
-/// What is compared.
+/// What to compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scrutiny {
     /// Owners and groups.
     pub owners: bool,
-    /// Set-user-id and set-group-id bits of files, the first also of directories, device nodes, and attributes that need privileges.
+    /// Set-user-id and set-group-id bits of files (of directories only the first), device nodes,
+    /// and attributes that need privileges.
     pub privileged: bool,
 }
 
@@ -132,8 +133,8 @@ impl Default for Scrutiny {
     }
 }
 
-/// Tells which ranges of a file the trace has never shown: ascending, without overlap; they may
-/// reach beyond its end. The file is named by its path in the tree and by what it is there.
+/// Returns the ranges of a file that the trace never showed, in order and without overlap; they may
+/// reach beyond its end. The file is given by its path in the tree and its inode.
 pub type Unseen<'a> = &'a dyn Fn(&[u8], Inode) -> Vec<Range<u64>>;
 
 /// For comparisons in which every byte is known.
@@ -141,7 +142,7 @@ pub fn all_seen(_: &[u8], _: Inode) -> Vec<Range<u64>> {
     Vec::new()
 }
 
-/// Compares what a recording left, as its manifest tells, with a tree whose root stands for `/`.
+/// Compares the final files in a trace's manifest with a tree whose root stands for `/`.
 pub fn manifest_and_tree(
     trace: &Trace,
     tree: &Tree,
@@ -157,7 +158,7 @@ pub fn manifest_and_tree(
     Ok(comparison.finish())
 }
 
-/// The same with the roles changed: the tree is what should be.
+/// Likewise with exchanged roles: the tree is expected.
 pub fn tree_and_manifest(
     tree: &Tree,
     trace: &Trace,
@@ -170,7 +171,7 @@ pub fn tree_and_manifest(
     Ok(state)
 }
 
-/// Compares what two recordings left.
+/// Compares the final files of two recordings.
 pub fn manifests(
     expected: &Trace,
     found: &Trace,
@@ -204,12 +205,12 @@ pub fn manifests(
     Ok(comparison.finish())
 }
 
-/// A comparison that is under way.
+/// A comparison in progress.
 struct Comparison {
     scrutiny: Scrutiny,
     state: FinalState,
     names: Names,
-    /// The last path that was found to differ: each is counted once.
+    /// The last path that differed, as each is counted once.
     last_different: Vec<u8>,
 }
 
@@ -236,7 +237,7 @@ impl Comparison {
         }
     }
 
-    /// Compares what a path should be with what it is in a tree.
+    /// Compares an expected path with its state in a tree.
     fn with_tree(
         &mut self,
         expected: &Entry,
@@ -264,7 +265,7 @@ impl Comparison {
         self.pair(expected, inode, &found, &unknown);
     }
 
-    /// What was never seen of a file, whose path may lead through links.
+    /// Returns the unknown ranges of a file, whose path may lead through links.
     fn unknown(
         &self,
         path: &[u8],
@@ -280,8 +281,8 @@ impl Comparison {
         }
     }
 
-    /// Compares what a path should be with what it is. `inode` is which file it should be; without
-    /// it, `same` of the entry tells.
+    /// Compares the expected and actual state of a path. `inode` identifies the expected file;
+    /// without it, `same` of the entry does.
     fn pair(
         &mut self,
         expected: &Entry,
@@ -489,7 +490,7 @@ fn kind_text(kind: FileKind) -> &'static str {
     }
 }
 
-/// Bytes as text; what is no text is escaped.
+/// Converts bytes to text; escapes them if they are not UTF-8.
 fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_string(),

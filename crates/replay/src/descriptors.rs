@@ -1,9 +1,9 @@
-//! Descriptor numbers: a file that came out under another number is moved to the recorded one.
+//! Descriptor numbers: moves a file that got another number to the recorded one.
 
 use std::ffi::{CStr, CString};
 use std::io;
 
-/// What placeholders are: a place that nothing can be read from or written to.
+/// Path opened as a placeholder (O_PATH): it can be neither read nor written.
 const NOTHING: &CStr = c"/";
 
 fn check(result: libc::c_int) -> io::Result<i32> {
@@ -12,24 +12,24 @@ fn check(result: libc::c_int) -> io::Result<i32> {
 
 /// Whether a number is in use.
 pub fn is_open(fd: i32) -> bool {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
 /// Closes a number.
 pub fn close(fd: i32) {
-    // SAFETY: a task's table holds nothing of ours.
+    // SAFETY: all descriptors of a task belong to the replayed program, none to Rust objects.
     unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
-/// Moves `found` to `wanted`. If that is in use, `patient` tells whether to wait for its end: some
-/// other task with the same table is about to close it, and was faster in the recording.
+/// Moves `found` to `wanted`. If that is in use, `patient` decides whether to wait until another
+/// task with the same table closes it, as it did in the recording.
 pub fn move_to(found: i32, wanted: i32, patient: impl Fn() -> bool) -> io::Result<()> {
     move_all(&[(found, wanted)], patient)
 }
 
-/// The same for several that came out together: pairs of found and wanted, the highest found ones
-/// first, so that none is put where another one still is.
+/// Moves several descriptors that were created together: pairs of found and wanted, the highest
+/// found ones first, so that none lands on one that is still to be moved.
 pub fn move_all(pairs: &[(i32, i32)], patient: impl Fn() -> bool) -> io::Result<()> {
     let mut result = Ok(());
     let mut left = Vec::new();
@@ -40,8 +40,8 @@ pub fn move_all(pairs: &[(i32, i32)], patient: impl Fn() -> bool) -> io::Result<
             Err(error) => result = Err(error),
         }
     }
-    // Who stands on our numbers may be waiting for one that we stand on. He is not waited for when
-    // he waits: so none of his may be in our way then, nor any of ours in his.
+    // The task that uses our numbers may wait for one that we occupy, and is not waited for
+    // meanwhile. So first move ours out of the way, to numbers that none of us wants.
     let wanted: Vec<i32> = left.iter().map(|waiting| waiting.wanted).collect();
     for waiting in &mut left {
         waiting.found = out_of_the_way(waiting.found, &wanted);
@@ -49,7 +49,7 @@ pub fn move_all(pairs: &[(i32, i32)], patient: impl Fn() -> bool) -> io::Result<
     left.into_iter().fold(result, |result, waiting| result.and(waiting.wait(&patient)))
 }
 
-/// A descriptor that is to get a number which is in use.
+/// A descriptor whose wanted number is in use.
 struct Move {
     found: i32,
     wanted: i32,
@@ -57,9 +57,9 @@ struct Move {
 }
 
 impl Move {
-    /// Moves it, or gives it back where the number is in use.
+    /// Moves it, or returns it if the number is in use.
     fn at_once(found: i32, wanted: i32) -> io::Result<Option<Move>> {
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         let flags = check(unsafe { libc::fcntl(found, libc::F_GETFD) })?;
         let close_on_exec = flags & libc::FD_CLOEXEC != 0;
         if !copy_to(found, wanted, close_on_exec)? {
@@ -74,7 +74,7 @@ impl Move {
         while !copy_to(found, wanted, close_on_exec)? {
             if !patient() {
                 let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-                // SAFETY: numbers only.
+                // SAFETY: the arguments are numbers; no memory is accessed.
                 check(unsafe { libc::dup3(found, wanted, flags) })?;
                 break;
             }
@@ -84,15 +84,16 @@ impl Move {
     }
 }
 
-/// Copies a descriptor to a number, unless that is in use.
+/// Copies a descriptor to a number, unless that is in use. Returns whether it did.
 fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
     let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-    // Else the copy would come to another number, where somebody may put something meanwhile that is
-    // closed with it.
+    // Check first: if the copy lands on another number, another task may put its own file there
+    // before we close it.
     if is_open(wanted) {
         return Ok(false);
     }
-    // SAFETY: numbers only. The lowest free number from `wanted` on: never one in use.
+    // SAFETY: the arguments are numbers. F_DUPFD takes the lowest free number from `wanted` on,
+    // never one in use.
     let got = check(unsafe { libc::fcntl(found, command, wanted) })?;
     if got != wanted {
         close(got);
@@ -100,16 +101,16 @@ fn copy_to(found: i32, wanted: i32, cloexec: bool) -> io::Result<bool> {
     Ok(got == wanted)
 }
 
-/// Numbers below the limit among which descriptors wait that have not got theirs.
+/// Descriptors that wait for their number are kept this many numbers below the limit.
 const WAITING_ROOM: i32 = 64;
-/// Where that is at most: tables grow with their highest number.
+/// Highest end of that range: tables grow with their highest number.
 const WAITING_ROOM_END: libc::rlim_t = 1 << 16;
 
-/// Moves a descriptor to a number that hardly anybody waits for, and none of ours that are wanted.
-/// It stays where it is if there is none.
+/// Moves a descriptor to a number that is unlikely to be wanted by other tasks, and is not in
+/// `wanted`. It stays where it is if there is none.
 fn out_of_the_way(found: i32, wanted: &[i32]) -> i32 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit is written to.
+    // SAFETY: the struct is writable and lives through the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let end = limit.rlim_cur.min(WAITING_ROOM_END) as i32;
     let highest = wanted.iter().copied().max().unwrap_or(0);
@@ -118,7 +119,7 @@ fn out_of_the_way(found: i32, wanted: &[i32]) -> i32 {
         from = 0;
     }
     loop {
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         let got = unsafe { libc::fcntl(found, libc::F_DUPFD_CLOEXEC, from) };
         if got < 0 {
             return found;
@@ -132,21 +133,20 @@ fn out_of_the_way(found: i32, wanted: &[i32]) -> i32 {
     }
 }
 
-/// Whether a directory has an entry of this name now.
+/// Whether a directory currently has an entry of this name.
 pub fn has_entry(dir: i32, name: &[u8]) -> bool {
     let Ok(name) = CString::new(name) else { return false };
-    // SAFETY: all zeros are a stat, which is written to; the name ends with a NUL.
+    // SAFETY: all zeros are a valid stat, it is writable, and the name ends with a NUL.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         libc::fstatat(dir, name.as_ptr(), &raw mut stat, libc::AT_SYMLINK_NOFOLLOW) == 0
     }
 }
 
-/// Whether a path leads to a directory that has entries. Its descriptor takes a number for that
-/// time.
+/// Whether a path leads to a directory that has entries. Temporarily uses a descriptor number.
 pub fn has_entries(dir: i32, path: &CStr) -> bool {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a NUL; the stream, if there is one, is read and closed here alone.
+    // SAFETY: the path ends with a NUL; the stream, if any, is read and closed only here.
     unsafe {
         let fd = libc::openat(dir, path.as_ptr(), flags);
         if fd < 0 {
@@ -167,26 +167,26 @@ pub fn has_entries(dir: i32, path: &CStr) -> bool {
     }
 }
 
-/// Room in a pipe: twice what it has unless told otherwise. How many pages bytes take depends on where
-/// reads came between the writes: what just fitted in the recording may not fit here.
+/// First enlarged size of a pipe: twice the default. The pages that bytes occupy depend on where
+/// reads came between writes: what just fitted when recorded may not fit here.
 const PIPE_BYTES: libc::c_int = 128 << 10;
-/// The least room that a pipe can have.
+/// Smallest size of a pipe.
 const PIPE_BYTES_MIN: libc::c_int = 4096;
 
-/// Gives a pipe that is full more room. Whether it has more now; other files stay as they are.
+/// Enlarges a pipe. Returns whether it is larger now; other files are left alone.
 pub fn widen(fd: i32) -> bool {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     let set = |bytes: libc::c_int| unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes) };
-    // SAFETY: as above.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     let room = unsafe { libc::fcntl(fd, libc::F_GETPIPE_SZ) };
     (1..PIPE_BYTES).contains(&room)
         && [PIPE_BYTES, 2 * room].into_iter().any(|more| set(more) > room)
 }
 
-/// Gives a pipe still more room, as its program may have done: it may hold more than pages of its own, too,
-/// where whole buffers were moved into it.
+/// Doubles a pipe's size: its program may have enlarged it, and a pipe into which whole buffers
+/// were moved can hold more bytes than its own pages.
 fn widen_further(fd: i32) -> bool {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe {
         let room = libc::fcntl(fd, libc::F_GETPIPE_SZ);
         room > 0
@@ -195,39 +195,39 @@ fn widen_further(fd: i32) -> bool {
     }
 }
 
-/// How long a writer waits for readers before the pipe gets more room than pipes have.
+/// How long a writer waits for readers before the pipe is enlarged beyond the usual size.
 const PATIENCE_MS: libc::c_int = 20;
 
-/// Waits until a full pipe can take bytes, by more room or because somebody reads. `false`: nothing
-/// can be done but to wait.
+/// Waits until a full pipe accepts bytes, by enlarging it or because it was read. Returns `false`
+/// if only a blocking write is left.
 pub fn make_room(fd: i32) -> bool {
     if widen(fd) {
         return true;
     }
     let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one pollfd.
+    // SAFETY: one pollfd is passed.
     unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) > 0 || widen_further(fd) }
 }
 
-/// Takes room from a new pipe. A user's pipes share what they may have: it goes to those that need it.
+/// Shrinks a new pipe: all pipes of a user share one budget, which is left to those that need it.
 pub fn narrow(fd: i32) {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, PIPE_BYTES_MIN) };
 }
 
 /// Puts a placeholder at a number.
 pub fn place(fd: i32, close_on_exec: bool, patient: impl Fn() -> bool) -> io::Result<()> {
     let cloexec = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-    // SAFETY: a constant string.
+    // SAFETY: the path is a NUL-terminated constant.
     let found = check(unsafe { libc::open(NOTHING.as_ptr(), libc::O_PATH | cloexec) })?;
     move_to(found, fd, patient)
 }
 
-/// Closes every number that is not in `keep`, which is in ascending order.
+/// Closes every number that is not in `keep`, which must be sorted.
 pub fn close_others(keep: &[i32]) {
     let mut from = 0u32;
     let close = |first: u32, last: u32| {
-        // SAFETY: a task's table holds nothing of ours.
+        // SAFETY: all descriptors of a task belong to the replayed program, none to Rust objects.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     };
     for &fd in keep {
@@ -251,7 +251,7 @@ mod tests {
     fn two_that_stand_on_each_others_numbers_change_places() {
         const NUMBERS: [i32; 2] = [700, 701];
         let identity = |fd: i32| {
-            // SAFETY: all zeros are a stat, which is written to.
+            // SAFETY: all zeros are a valid stat, and it is writable.
             unsafe {
                 let mut stat: libc::stat = std::mem::zeroed();
                 assert_eq!(libc::fstat(fd, &raw mut stat), 0);
@@ -260,7 +260,7 @@ mod tests {
         };
         for _ in 0..200 {
             for (number, path) in NUMBERS.iter().zip([c"/", c"/dev"]) {
-                // SAFETY: constant strings and numbers.
+                // SAFETY: the path is a NUL-terminated constant; the rest are numbers.
                 unsafe {
                     let fd = libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
                     assert!(fd >= 0 && libc::dup3(fd, *number, libc::O_CLOEXEC) == *number);
@@ -285,13 +285,13 @@ mod tests {
 
     #[test]
     fn what_is_put_at_a_number_stays_there_while_others_try_theirs() {
-        // In use all the time, so that who wants it tries again and again.
+        // In use all the time, so that its waiter retries again and again.
         const TAKEN: i32 = 710;
-        // The number that a try which did not look would come to hold.
+        // The number that a copy without a prior check would get.
         const WANTED: i32 = 711;
         const ROUNDS: u32 = 20_000;
         let nothing = || {
-            // SAFETY: a constant string.
+            // SAFETY: the path is a NUL-terminated constant.
             let fd = unsafe { libc::open(NOTHING.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
             check(fd).unwrap()
         };

@@ -1,8 +1,8 @@
-//! Makes a recorded call: its arguments are built anew from the row and the recorded memory.
+//! Makes a recorded call, with arguments rebuilt from the row and the recorded memory.
 //!
-//! No recorded address ever reaches the kernel: what points somewhere points to memory of ours, or
-//! nowhere ([`value`]), and before a call is made, what counts elements or bytes of it is lowered to
-//! what is there ([`confine`]). What goes in is used where it lies if it lies in one piece.
+//! No recorded address ever reaches the kernel: a pointer points to our memory, or nowhere
+//! ([`value`]). Before a call is made, its counts and lengths are lowered to the memory that is
+//! there ([`confine`]). Contiguous input is passed without a copy.
 
 mod access;
 #[cfg(test)]
@@ -34,93 +34,93 @@ use crate::space::Space;
 use crate::treatment::{is_device, needs_privilege};
 use value::{Arguments, COUNT, Value, lower, put_word};
 
-/// Room beyond what the recording got, so that more can be noticed.
+/// Extra room in output buffers, to notice when more comes out than was recorded.
 const SLACK: usize = 64 << 10;
-/// The same for bytes that come from no memory of ours, and bytes that a call may move which failed in
-/// the recording.
+/// Slack for fd-to-fd transfers, and for calls that failed when recorded.
 pub const FREE_SLACK: usize = 64 << 10;
-/// Bytes that go in, of a call that failed.
+/// Most input bytes of a call that failed.
 const FAILED_MAX: usize = 64 << 10;
-/// Bytes that go in, of a call that moves none: attributes, lists of groups. The kernel takes less.
+/// Most input bytes of a call that transfers none, such as lists of groups. The kernel accepts
+/// less.
 const GIVEN_MAX: usize = 1 << 20;
-/// Bytes of a text: more than any path or name may have.
+/// Longest text: more than any path or name may have.
 const TEXT_MAX: usize = 8192;
-/// Bytes that the kernel moves in one call at most.
+/// Most bytes that the kernel moves in one call.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
-/// A transfer takes what it can without waiting for a disk.
+/// RWF_NOWAIT: a transfer moves what it can without waiting for a disk.
 const NOWAIT: usize = libc::RWF_NOWAIT as usize;
 /// Set-user-id and set-group-id.
 pub const PRIVILEGE_BITS: usize = SET_USER_ID | SET_GROUP_ID;
 const SET_USER_ID: usize = 0o4000;
 const SET_GROUP_ID: usize = 0o2000;
-/// Memory that is there for each call: for bytes, and for what points to them, which no overflow of
-/// the former may reach.
+/// Sizes of the two memory pools of each call: one for bytes, and one for structs with pointers,
+/// which no overflow of the former can reach.
 const CONTENTS_BYTES: usize = 256 << 10;
 const POINTERS_BYTES: usize = 64 << 10;
 
-/// Memory that the kernel writes to.
+/// A buffer that the kernel writes to.
 pub struct Region {
-    /// The argument.
+    /// Index of the argument.
     pub arg: u8,
-    /// `events::record::part`.
+    /// The part of it, of `events::record::part`.
     pub part: u8,
-    /// Of which element.
+    /// Index of the element.
     pub index: u16,
     span: Span,
 }
 
 impl Region {
-    /// What is there now.
+    /// Returns its current content.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: it is memory of the maker that holds this region, which it takes back only when it
-        // has no regions any more.
+        // SAFETY: the span belongs to the maker that owns this region. The maker reuses its memory
+        // only after it has cleared its regions.
         unsafe { self.span.bytes() }
     }
 }
 
-/// How a call goes on after it has moved only some of its bytes.
+/// How to continue a call after it moved only some of its bytes.
 #[derive(Clone, Copy)]
 enum GoOn {
-    /// It does not.
+    /// Not at all.
     No,
     /// Pointer and length are two arguments.
     Bytes { pointer: usize, len: usize },
     /// The pointer is a vector.
     Vector { pointer: usize },
-    /// It has a length only.
+    /// It has only a length.
     Len(usize),
 }
 
-/// Makes calls, with memory that is used again for each.
+/// Makes calls, and reuses its memory for each.
 pub struct Maker {
     space: Arc<Space>,
     contents: Memory,
     pointers: Memory,
     nr: u16,
     values: Arguments,
-    /// Where the last call's results are.
+    /// Output buffers of the last call.
     regions: Vec<Region>,
     go_on: GoOn,
-    /// In-buffers are copied to aligned memory.
+    /// Copy input buffers to aligned memory.
     align: bool,
-    /// No file may get the set-group-id bit, not even a directory.
+    /// Set the set-group-id bit of nothing, not even of a directory.
     strict: bool,
-    /// The call reaches directories only.
+    /// The call was changed to reach only directories.
     only_directory: bool,
-    /// Set-user-id or set-group-id bits were taken away.
+    /// Set-user-id or set-group-id bits were removed.
     pub withheld: bool,
-    /// A plain file was made in the place of a device node.
+    /// A regular file was created in place of a device node.
     pub stands_in: bool,
-    /// A limit was raised less than in the recording.
+    /// A limit was raised less than recorded.
     pub limited: bool,
     /// Content was copied that cannot be shared here.
     pub copied: bool,
-    /// There was too little memory for its buffers: it was not made.
+    /// The call was not made: too little memory for its buffers.
     pub short: bool,
 }
 
 impl Maker {
-    /// Ready for the first call.
+    /// Allocates the pools.
     pub fn new(space: Arc<Space>) -> io::Result<Maker> {
         Ok(Maker {
             contents: Memory::new(CONTENTS_BYTES, Arc::clone(&space))?,
@@ -141,24 +141,24 @@ impl Maker {
         })
     }
 
-    /// Where the last call's results are.
+    /// Output buffers of the last call.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// Makes a call; its result as the kernel gives it, errors as negative numbers.
+    /// Makes a call. Returns the kernel's result, errors as negative errnos.
     pub fn make(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> i64 {
         self.prepare(batch, call, fill);
         let ret = self.perform(call);
         if self.only_directory && ret == -i64::from(libc::ENOTDIR) {
-            // It is none: the bit stays away.
+            // Not a directory: leave the bit out.
             self.strict = true;
             self.prepare(batch, call, fill);
             self.strict = false;
             return self.perform(call);
         }
         if ret == -i64::from(libc::EINVAL) && call.ret >= 0 && !self.align {
-            // Transfers past the page cache need aligned memory.
+            // O_DIRECT transfers need aligned memory.
             self.align = true;
             self.prepare(batch, call, fill);
             let again = self.perform(call);
@@ -194,7 +194,7 @@ impl Maker {
         self.copied = false;
         self.only_directory = false;
         self.nr = call.nr;
-        // What the row has no argument for stays zero, whatever the program had in that register.
+        // Registers without an argument in the row stay zero, whatever the program had in them.
         for (at, (value, _)) in call.values.iter().zip(call.args).enumerate() {
             self.values.set(at, Value::Number(*value as usize));
         }
@@ -216,7 +216,7 @@ impl Maker {
                 Kind::Buf(dir, of, len) => self.buffer(batch, call, number, dir, of, len, fill),
                 Kind::Address | Kind::StrArray => Value::Number(0),
                 Kind::Mode => Value::Number(self.mode(call, number)),
-                // What was in memory there may have to come from the disk here.
+                // Data that was cached when recorded may have to come from the disk now.
                 Kind::Flags(set) if std::ptr::eq(set, &raw const RWF) => {
                     Value::Number(self.number(number) & !NOWAIT)
                 }
@@ -231,25 +231,25 @@ impl Maker {
         self.short = self.contents.was_short() || self.pointers.was_short();
     }
 
-    /// An argument that is a number.
+    /// Returns an argument that is a number.
     #[inline]
     fn number(&self, at: usize) -> usize {
         self.values.number(at)
     }
 
-    /// Through a pipe go exactly the bytes that went.
+    /// Limits a transfer through a pipe to exactly the recorded bytes.
     fn limit(&mut self, len: usize, call: &Call) {
         if call.ret > 0 {
             self.at_most(len as u8, call.ret as usize);
         }
     }
 
-    /// Set-user-id and set-group-id are never given to files, and no device is made.
+    /// Removes set-user-id and set-group-id bits of files, and turns devices into regular files.
     fn mode(&mut self, call: &Call, number: usize) -> usize {
         const TYPE: usize = libc::S_IFMT as usize;
         let mut mode = self.number(number);
         if roles::of(call.nr) == Role::MakeNode && is_device(mode as u64) {
-            // What is done to the name goes on as it went.
+            // A regular file lets later calls on the name work as recorded.
             mode = mode & !TYPE | libc::S_IFREG as usize;
             self.stands_in = call.ret == 0;
         }
@@ -275,7 +275,7 @@ impl Maker {
         }
         let len = batch.stored_len(piece).min(TEXT_MAX);
         let text = self.contents.text(batch.stretches(piece), len);
-        // SAFETY: it was built just now.
+        // SAFETY: the text was just built, in memory that this maker owns.
         let dangerous =
             roles::of(call.nr).is_of_attribute() && needs_privilege(unsafe { text.bytes() });
         if dangerous && matches!(call.args[number].kind, Kind::Str) {
@@ -308,7 +308,7 @@ impl Maker {
             Of::Holder(holder) => {
                 return self.holder(batch, call, number, dir, holder, fill);
             }
-            // Nothing is sent to a name: behind it may be somebody outside.
+            // Send nothing to a name: its receiver may be outside.
             Of::Sockaddr if dir == Dir::In => return Value::Number(0),
             _ => {}
         }
@@ -344,7 +344,7 @@ impl Maker {
                         let room = room.max(batch.stored_len(piece).min(GIVEN_MAX));
                         self.contents.copy(stretches, room, &Fill::Zeros)
                     }
-                    // What the kernel reads there is not what an earlier call has left.
+                    // The kernel must not read remains of an earlier call there.
                     None if dir == Dir::InOut => {
                         self.contents.copy(std::iter::empty(), room, &Fill::Zeros)
                     }
@@ -356,12 +356,12 @@ impl Maker {
         }
     }
 
-    /// Takes note of memory that the kernel writes to.
+    /// Adds a buffer that the kernel writes to.
     fn add_region(&mut self, number: usize, part: u8, index: u16, span: Span) {
         self.regions.push(Region { arg: number as u8, part, index, span });
     }
 
-    /// Memory that goes in, `want` bytes of it.
+    /// Returns `want` bytes of input.
     fn bytes_in(&mut self, batch: &Batch, piece: &Piece, want: usize, fill: &Fill) -> Span {
         match batch.one_stretch(piece) {
             Some(bytes) if bytes.len() >= want && !self.align => Span::reading(&bytes[..want]),
@@ -369,7 +369,7 @@ impl Maker {
         }
     }
 
-    /// Modes within structs (openat2).
+    /// Removes these bits from modes in structs (openat2).
     fn without_privilege(&mut self, span: Span, layout: &events::layout::Layout) -> Span {
         let modes = layout.fields.iter().filter(|field| {
             matches!(field.kind, events::layout::FieldKind::Mode(_))
@@ -377,10 +377,10 @@ impl Maker {
         });
         let mut span = span;
         for field in modes {
-            // SAFETY: it was made by `bytes_in`, of what lives through this call.
+            // SAFETY: the span was made by `bytes_in` from data that lives through this call.
             let bytes = unsafe { span.bytes() };
             span = self.contents.copy(std::iter::once(bytes), span.len(), &Fill::Zeros);
-            // SAFETY: the copy is ours alone.
+            // SAFETY: the copy was just made, and nothing else refers to it.
             let copy = unsafe { span.bytes_mut() };
             if let Some(high) = copy.get_mut(field.offset as usize + 1) {
                 self.withheld |= *high & (PRIVILEGE_BITS >> 8) as u8 != 0;
@@ -390,13 +390,13 @@ impl Maker {
         span
     }
 
-    /// Room for what comes out. Where the caller says how much, that is bounded by what came.
+    /// Returns the room for output. A size given by the caller is limited by the recorded result.
     fn room(&mut self, batch: &Batch, call: &Call, number: usize, len: Len) -> usize {
         let most = call.ret.clamp(0, i64::from(i32::MAX)) as usize + SLACK;
         match len {
             Len::Fixed(bytes) => bytes as usize,
             Len::Ret | Len::RetPath | Len::RetAtMost(..) | Len::RetPlus(_) => {
-                // The caller's room stands behind the pointer, or is named.
+                // The size follows the pointer, or its argument is named.
                 let at = match len {
                     Len::RetAtMost(n, _) => usize::from(n),
                     _ => number + 1,
@@ -424,7 +424,7 @@ impl Maker {
         }
     }
 
-    /// A struct that points to more memory.
+    /// Builds a struct that points to more memory.
     fn holder(
         &mut self,
         batch: &Batch,
@@ -441,7 +441,7 @@ impl Maker {
         let len = (holder.layout.size as usize).max(batch.stored_len(head).min(GIVEN_MAX));
         let span = self.pointers.copy(batch.stretches(head), len, &Fill::Zeros);
         let content = find(batch, call, number, part::CONTENT, 0, out);
-        // Where nothing is, no length leads anywhere.
+        // With no memory behind the pointer, the length needs no limit.
         let mut there = usize::MAX;
         let at = match content {
             Some(piece) if piece.fault => Value::Nowhere,
@@ -465,7 +465,7 @@ impl Maker {
         Value::Memory(span)
     }
 
-    /// Makes the prepared call, and goes on until as many bytes have passed as in the recording.
+    /// Makes the prepared call, and continues it until as many bytes have moved as recorded.
     fn perform(&mut self, call: &Call) -> i64 {
         if self.short {
             return -i64::from(libc::ENOMEM);
@@ -501,7 +501,7 @@ impl Maker {
 
     fn once(&self) -> i64 {
         let [a, b, c, d, e, f] = self.values.registers();
-        // SAFETY: what points is memory of ours, or nowhere, and no argument counts more of it than
+        // SAFETY: pointers point to our memory or nowhere, and no argument counts more of it than
         // there is; all others are numbers.
         let ret = unsafe { libc::syscall(libc::c_long::from(self.nr), a, b, c, d, e, f) };
         match ret {
@@ -510,7 +510,7 @@ impl Maker {
         }
     }
 
-    /// Takes bytes that have passed out of the arguments. Whether the call can go on.
+    /// Removes bytes already moved from the arguments. Returns whether the call can continue.
     fn skip(&mut self, bytes: usize) -> bool {
         let (pointer, len) = match self.go_on {
             GoOn::No => return false,
@@ -534,7 +534,7 @@ impl Maker {
         self.number(len) > 0
     }
 
-    /// The program's descriptor does not wait by itself.
+    /// Waits for the program's descriptor, which is non-blocking.
     fn wait_until_ready(&self, call: &Call) {
         let mut fds: Vec<libc::pollfd> = call
             .args
@@ -548,12 +548,12 @@ impl Maker {
             })
             .collect();
         let wait_ms = if fds.len() == 1 { 100 } else { 1 };
-        // SAFETY: the array is as long as is said.
+        // SAFETY: the array is passed with its length.
         unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, wait_ms) };
     }
 }
 
-/// The argument that counts what a pointer argument points to.
+/// Returns the argument that counts what a pointer argument points to.
 fn counter(len: Len, number: usize) -> Option<usize> {
     match len.extent(number as u8) {
         Extent::Argument { number: counter, .. } if usize::from(counter) < COUNT => {
@@ -563,7 +563,7 @@ fn counter(len: Len, number: usize) -> Option<usize> {
     }
 }
 
-/// Whether it is plain bytes that a call moves.
+/// Whether the buffer is plain data that a call moves.
 fn is_content(of: Of) -> bool {
     matches!(of, Of::Bytes)
 }
@@ -574,19 +574,19 @@ impl Call {
         self.ret_kind == events::Ret::Offset && self.values[2] == libc::SEEK_END as u64
     }
 
-    /// Its flags of this set.
+    /// Returns its flags of this set.
     fn flags(&self, wanted: &'static FlagSet) -> u64 {
         let mut args = self.args.iter().zip(self.values);
         let is = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if std::ptr::eq(set, wanted));
         args.find(|(arg, _)| is(arg)).map_or(0, |(_, value)| value)
     }
 
-    /// Whether it took only what was in memory.
+    /// Whether it took only cached data.
     fn does_not_wait(&self) -> bool {
         self.flags(&RWF) & NOWAIT as u64 != 0
     }
 
-    /// Whether bytes come out of it.
+    /// Whether it returns data.
     pub fn reads(&self) -> bool {
         self.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(Dir::Out, ..)))
     }
@@ -595,7 +595,7 @@ impl Call {
 const EAGAIN: i64 = libc::EAGAIN as i64;
 const EINTR: i64 = libc::EINTR as i64;
 
-/// How much goes in of `want` bytes, when the recorded call took `ret`.
+/// Input bytes of `want` to pass, given the recorded result.
 fn bounded(want: usize, ret: i64) -> usize {
     match usize::try_from(ret) {
         Ok(0) => want.min(FAILED_MAX),
@@ -604,12 +604,12 @@ fn bounded(want: usize, ret: i64) -> usize {
     }
 }
 
-/// The length of what a struct points to: as told, but not much more than is stored.
+/// Length of the memory that a struct points to: as recorded, but not much more than is stored.
 fn told_len(piece: &Piece, batch: &Batch) -> usize {
     (piece.true_len as usize).min(batch.stored_len(piece) + SLACK).min(GIVEN_MAX)
 }
 
-/// The pieces of an argument's part, in order.
+/// Returns the pieces of an argument's part, in order.
 pub fn pieces<'a>(
     batch: &'a Batch,
     call: &Call,
@@ -623,7 +623,7 @@ pub fn pieces<'a>(
         .filter(move |p| usize::from(p.arg) == number && p.part == part && p.out == out)
 }
 
-/// One piece of an argument.
+/// Returns one piece of an argument.
 pub fn find<'a>(
     batch: &'a Batch,
     call: &Call,

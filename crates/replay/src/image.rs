@@ -1,9 +1,9 @@
-//! The files that were there before: rebuilt from a trace alone, or copied from a directory.
+//! The initial files of a replay: rebuilt from the trace alone, or copied from a directory.
 //!
-//! A pass over the events follows names and contents ([`fold`]): what is first heard of a name or
-//! a byte, before the program changes it, is what it was at first. Contents go to disk as they are
-//! found ([`staging`]); names, links and attributes follow at the end ([`assemble`]). Memory holds
-//! an entry for each name and file that the recording speaks of, and ranges, never contents.
+//! A pass over the events follows names and contents ([`fold`]): the first observation of a name or
+//! byte, before the program changes it, shows its initial state. Contents are written to disk as
+//! they are found ([`staging`]); names, links and attributes follow at the end ([`assemble`]).
+//! Memory holds an entry for each name and file in the recording, and ranges, never contents.
 
 mod assemble;
 mod attributes;
@@ -54,35 +54,35 @@ pub use copy::{Inode, copy};
 pub use ranges::Ranges;
 pub use unknown::Unknown;
 
-/// Passes over a trace, if guesses turn out to be wrong.
+/// Most passes over a trace, if guesses turn out to be wrong.
 const PASSES_MAX: usize = 3;
 
-/// Why there is no image.
+/// Why the image could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The trace cannot be read.
     #[error("{0}")]
     Trace(#[from] ReadError),
-    /// Stored bytes cannot be had.
+    /// Stored bytes cannot be read.
     #[error("{0}")]
     Data(String),
-    /// The trace speaks of more files than are followed.
+    /// The trace names more files than are followed.
     #[error("the trace speaks of more files than can be followed")]
     TooMany,
-    /// What was named cannot be copied.
+    /// The given directory cannot be copied.
     #[error("the directory to copy from is {0}")]
     Source(&'static str),
-    /// A file of the image cannot be made.
+    /// A file of the image cannot be created.
     #[error("cannot make {} in the image: {source}", shown(path))]
     Write {
         /// Its path in the image.
         path: Vec<u8>,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// The end of a path, for people.
+/// Returns the end of a path, for users.
 fn shown(path: &[u8]) -> String {
     const SHOWN_MAX: usize = 256;
     let end = &path[path.len().saturating_sub(SHOWN_MAX)..];
@@ -102,30 +102,30 @@ impl ImageError {
     }
 }
 
-/// What was built.
+/// Description of the built image.
 #[derive(Debug, Default)]
 pub struct Built {
-    /// Directories, regular files, symbolic links, and fifos and sockets.
+    /// Number of directories.
     pub directories: u64,
-    /// See `directories`.
+    /// Number of regular files.
     pub files: u64,
-    /// See `directories`.
+    /// Number of symbolic links.
     pub links: u64,
-    /// See `directories`.
+    /// Number of fifos and sockets.
     pub special: u64,
-    /// Bytes of files that are as they were.
+    /// Bytes of files with known content.
     pub seen_bytes: u64,
-    /// Bytes of files that no call read: they are zeros.
+    /// Bytes of files that no call read: they are filler.
     pub unknown_bytes: u64,
-    /// Files of which so many parts were changed that what was read later was not used.
+    /// Files with so many changed ranges that later reads were not used.
     pub given_up: u64,
-    /// What could not be made as it was, and how often.
+    /// What could not be reproduced, and how often.
     pub left_out: BTreeMap<&'static str, u64>,
-    /// What of the files at the end of the recording was never seen.
+    /// Content of the recording's final files that was never seen.
     pub unknown: Unknown,
-    /// What the trace does not hold though it has every call.
+    /// Data that is missing in the trace although it has every call.
     pub not_seen: NotSeen,
-    /// Names of open files from which the image may give filler where the trace has but a hash.
+    /// Names of open files for which the image may have filler where the trace has only a hash.
     pub untold: HashSet<Vec<u8>>,
 }
 
@@ -135,16 +135,16 @@ impl Built {
     }
 }
 
-/// What was learnt, in numbers.
+/// Counters of the pass.
 #[derive(Debug, Default)]
 struct Seen {
     bytes: u64,
     given_up: u64,
-    /// Reads beyond what the file system takes.
+    /// Reads beyond the largest file size.
     too_large: u64,
 }
 
-/// Follows the events once. `no_links`: paths that are not to be taken for links.
+/// Makes one pass over the events. `no_links`: paths that must not be taken for links.
 fn pass<'a>(
     trace: &'a Trace,
     root: BorrowedFd<'_>,
@@ -160,7 +160,7 @@ fn pass<'a>(
     for next in trace.events() {
         fold.event(next?.event)?;
         progress(1);
-        // Bytes that cannot be read would be taken for bytes that nobody has seen.
+        // Unreadable bytes would be taken for bytes that no call has seen.
         if let Some(error) = fold.stored.error.take() {
             return Err(ImageError::Data(error));
         }
@@ -173,12 +173,13 @@ fn pass<'a>(
     }
 }
 
-/// Rebuilds the files that were there before the recording below `root`, in one pass over the
-/// trace, or another one if a guess turns out to be wrong when it is too late. `places` are absolute paths in it that are on file systems of their own, of which no more
-/// is taken than `space` has. `fill` is put where no call read. `progress` is told how many more events were read.
+/// Rebuilds the initial files below `root`, in one pass over the trace, or several if a guess turns
+/// out to be wrong too late. `places` are absolute paths in it that are on their own file systems;
+/// no more space is used than `space` has. `fill` is put where no call read. `progress` is called
+/// with the number of events read.
 ///
-/// Nothing outside `root` is touched, whatever the trace says: every file is made relative to the
-/// directory that it is in, and no link is followed.
+/// Nothing outside `root` is touched, whatever the trace says: every file is created relative to
+/// its directory, and no link is followed.
 pub fn build(
     trace: &Trace,
     root: BorrowedFd<'_>,
@@ -194,7 +195,7 @@ pub fn build(
         }
         let mut no_links = std::mem::take(&mut fold.tree.denied);
         no_links.extend(fold.tree.no_links.iter().cloned());
-        // What it has put on the disk, and remembers, makes room first.
+        // First free its disk space and memory.
         drop(fold);
         fold = pass(trace, root, places, space, &|_| {}, &Rc::new(no_links))?;
     }

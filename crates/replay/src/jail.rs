@@ -1,12 +1,12 @@
-//! The jail: where everything runs that a trace, which may be hostile, has a say in.
+//! The jail, which confines everything that a possibly hostile trace can influence.
 //!
-//! [`spawn`] forks a process that sees one directory as its whole file system, and no process,
-//! network or IPC object but its own. What protects, outermost first: a user namespace, so that no
-//! capability means anything to the rest of the system; mount, pid, network and IPC namespaces; the
-//! old root detached, not only changed; mounts without devices, set-user-id and execution; all
-//! capabilities dropped that file work does not need; `no_new_privs`; Landlock, which refuses
-//! even files that come in as descriptors; memory that never becomes executable; and a seccomp filter
-//! with the calls that rows are replayed with.
+//! [`spawn`] forks a process whose whole file system is one directory, and which sees no process,
+//! network or IPC object but its own. Its protection, outermost first: a user namespace, so that
+//! capabilities mean nothing to the rest of the system; mount, pid, network and IPC namespaces; the
+//! old root detached, not only changed; mounts without devices, set-user-id and execution; only the
+//! capabilities that file work needs; `no_new_privs`; Landlock, which refuses even files received
+//! as descriptors; memory that never becomes executable; and a seccomp filter with the calls that
+//! rows are replayed with.
 //!
 //! ```text
 //! the command            keeper                            inmate (pid 1 of its pid namespace)
@@ -17,8 +17,8 @@
 //!   wait  <------------  ends as the inmate ended <------  end: the kernel kills what is left
 //! ```
 //!
-//! The command stays outside: it has opened the trace and the pipes that the body uses. When it
-//! dies, keeper and inmate die.
+//! The command stays outside; it opens the trace and the pipes that the body uses. When it dies,
+//! keeper and inmate die.
 
 mod attributes;
 mod birth;
@@ -44,39 +44,38 @@ pub use error::JailError;
 pub use kernel_files::refuse_whole_system;
 pub use privileges::Powers;
 
-/// A directory of the host that appears inside.
+/// A directory of the host that is mounted inside.
 #[derive(Debug)]
 pub struct Bind {
     /// The directory outside.
     pub directory: Directory,
-    /// Where it appears; an absolute path in the jail, made if it is not there.
+    /// Its absolute path in the jail, created if missing.
     pub inside: PathBuf,
 }
 
-/// What a jail is made of.
+/// Options of a jail.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The directory that becomes `/`.
     pub root: &'a Directory,
-    /// What else appears in it.
+    /// Other directories mounted in it.
     pub binds: &'a [Bind],
-    /// The user and group that an ordinary user is to be inside; as root, everybody is himself.
+    /// User and group ids inside for an ordinary user; as root, ids are mapped to themselves.
     pub identity: Option<(u32, u32)>,
-    /// A directory outside that the body has opened and may read, and nobody who has no descriptor
-    /// of it.
+    /// A directory outside that the body may read through its descriptor.
     pub readable: Option<BorrowedFd<'a>>,
-    /// Only calls that a replay needs can be made. (Without it, the walls behind can be tried.)
+    /// Allow only calls that a replay needs. (Without it, tests can try the other layers.)
     pub filter: bool,
 }
 
-/// What protects this jail, for the user.
+/// Protection of this jail, to be shown to the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
-    /// Capabilities are those of a namespace only.
+    /// Capabilities are valid in a namespace only.
     pub user_namespace: bool,
-    /// The version of Landlock that is in force.
+    /// The enforced version of Landlock.
     pub landlock: Option<u32>,
-    /// A seccomp filter is.
+    /// A seccomp filter is installed.
     pub filter: bool,
 }
 
@@ -95,25 +94,25 @@ impl fmt::Display for Protection {
 /// The jail, seen from inside.
 #[derive(Debug)]
 pub struct Jail {
-    /// What protects it.
+    /// Its protection.
     pub protection: Protection,
-    /// The processes inside as /proc shows them, on a file system that is mounted nowhere: no path
-    /// leads to it. For the host's own use; not there where the machine hides /proc.
+    /// The processes inside as /proc shows them, on a file system that is mounted nowhere and that
+    /// no path leads to. For the host's own use; `None` where the machine hides /proc.
     pub proc: Option<Proc>,
 }
 
-/// The processes inside, and who opens their descriptors again by way of them.
+/// The processes inside, and the service that reopens their descriptors.
 #[derive(Debug)]
 pub struct Proc {
-    /// As /proc shows them.
+    /// Their /proc.
     pub processes: OwnedFd,
     pub(crate) desk: Option<Desk>,
 }
 
-/// Runs `body` in a jail, and returns once it is about to run. Its result is its exit code.
+/// Runs `body` in a jail, and returns once it is about to run. Its result is the jail's exit code.
 ///
-/// Must be called while this process has one thread, and the thread that calls must outlive the
-/// jail: the kernel ends the jail with it.
+/// Must be called while this process has one thread, and that thread must outlive the jail: the
+/// kernel kills the jail when the thread ends.
 pub fn spawn(options: &Options, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
     kernel_files::refuse(options)?;
     birth::spawn(options, body)

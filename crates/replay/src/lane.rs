@@ -1,5 +1,5 @@
-//! What one recorded thread is to do, and how far its task has come: the meeting point of the
-//! planner, the task, and the tasks that wait for it.
+//! A lane: the actions and the progress of one recorded thread, shared by the planner, the task,
+//! and the tasks that wait for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -8,88 +8,88 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 
-/// More than any lane does.
+/// Count of a lane that is over: more than any lane finishes.
 const DONE_WITH: u64 = u64::MAX / 2;
 
-/// What a task does right now.
+/// Current state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Mood {
-    /// It was not made yet.
+    /// Not created yet.
     Unborn = 0,
-    /// It works, or is about to.
+    /// Working, or about to.
     Busy = 1,
-    /// It is in a call that may sleep until another task does something.
+    /// In a call that may sleep until another task acts.
     Blocked = 2,
-    /// It has nothing to do.
+    /// Has no actions.
     Idle = 3,
-    /// It waits for another lane.
+    /// Waits for another lane.
     Waits = 4,
-    /// It waits for the calls that overlapped its own to end.
+    /// Waits for the calls that overlapped its own to end.
     Appeals = 5,
-    /// It has ended.
+    /// Ended.
     Over = 6,
-    /// It waits for what is sure to come: the time of its call, or room for what it tells.
+    /// Waits for something certain to come: the time of its call, or room in the log.
     Rests = 7,
 }
 
-/// What a task has counted and nobody has added up yet. Only the task writes it, unless it never gets
-/// further.
+/// Counters of a task that are not in the outcome yet. Only the task writes them, unless it is
+/// stuck for good.
 #[derive(Default)]
 pub struct Counts {
-    /// Calls made again.
+    /// Calls replayed.
     pub replayed: Count,
-    /// See [`crate::Outcome`].
+    /// Results that agreed.
     pub verified: Count,
-    /// See [`crate::Outcome`].
+    /// Results that could not be compared.
     pub unverified: Count,
-    /// See [`crate::Outcome`].
+    /// Results in `unverified` that differed because of concurrent writes.
     pub raced: Count,
-    /// See [`crate::Outcome`].
+    /// Results in `unverified` that differed on files with unrecorded writes.
     pub unseen: Count,
-    /// See [`crate::Outcome`].
+    /// Bytes moved by calls.
     pub bytes: Count,
 }
 
-/// A number that one task counts up.
+/// A counter with a single writer.
 #[derive(Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// So much more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Takes what was counted.
+    /// Returns the count and resets it.
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
 
-/// The actions of one recorded thread.
+/// Actions of one recorded thread.
 pub struct Lane {
     /// The thread's number in the trace; 0 while unknown.
     pub thread: AtomicU32,
-    /// Actions done.
+    /// Number of finished actions.
     done: AtomicU64,
-    /// When the action that comes next, or is being done, began in the recording.
+    /// Recorded start of the current or next action.
     position: AtomicU64,
-    /// The call that it is at.
+    /// Sequence number of the current call.
     pub seq: AtomicU64,
-    /// The thread of the kernel's that is its task; 0 while there is none.
+    /// Kernel thread id of its task; 0 while there is none.
     pub task: AtomicI32,
-    /// What its task has counted.
+    /// Counters of its task.
     pub counts: Counts,
     mood: AtomicU8,
-    /// The thread that it waits for, and how much that must have done.
+    /// The thread that it waits for, and the number of actions that thread must finish.
     waits_for: (AtomicU32, AtomicU64),
-    /// The lowest count that somebody sleeps for.
+    /// Lowest count that a sleeper waits for.
     wanted: AtomicU64,
-    /// Rung when it is reached: a futex.
+    /// Futex, rung when that count is reached.
     bell: AtomicU32,
     queue: Mutex<Queue>,
-    /// Counts what was pushed, and the end.
+    /// Incremented by each push and by the close.
     filled: AtomicUsize,
     woken: Condvar,
 }
@@ -98,7 +98,7 @@ pub struct Lane {
 struct Queue {
     batches: VecDeque<Batch>,
     closed: bool,
-    /// The task sleeps until something comes.
+    /// The task sleeps until a batch or the end comes.
     waits: bool,
 }
 
@@ -127,18 +127,18 @@ impl Lane {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands actions over.
+    /// Hands over a batch.
     pub fn push(&self, batch: Batch) {
         let mut queue = self.queue();
         if let Some(first) = batch.actions.first() {
-            // An idle task says that nothing comes; it does now.
+            // An idle task's position says that nothing comes; now something does.
             self.position.fetch_min(first.enter, Ordering::SeqCst);
         }
         queue.batches.push_back(batch);
         self.tell(queue);
     }
 
-    /// Nothing comes after what was pushed.
+    /// Marks the end: nothing is pushed any more.
     pub fn close(&self) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -154,7 +154,7 @@ impl Lane {
         }
     }
 
-    /// Looks so many times whether something comes, so that nobody has to wake the task.
+    /// Spins up to `spins` times for a push, so that the planner need not wake the task.
     pub fn look_out(&self, spins: u32) {
         let queue = self.queue();
         if !queue.batches.is_empty() || queue.closed {
@@ -171,7 +171,7 @@ impl Lane {
         }
     }
 
-    /// The next actions, as soon as there are some; `None` when there will be none.
+    /// Waits for the next batch; returns `None` after the last one.
     pub fn take(&self) -> Option<Batch> {
         let mut queue = self.queue();
         loop {
@@ -189,12 +189,12 @@ impl Lane {
         }
     }
 
-    /// Says what the task does.
+    /// Sets the task's state.
     pub fn set_mood(&self, mood: Mood) {
         self.mood.store(mood as u8, Ordering::SeqCst);
     }
 
-    /// What the task does.
+    /// Returns the task's state.
     pub fn mood(&self) -> Mood {
         match self.mood.load(Ordering::SeqCst) {
             0 => Mood::Unborn,
@@ -208,23 +208,23 @@ impl Lane {
         }
     }
 
-    /// The task begins an action that began at `enter` in the recording.
+    /// The task begins an action whose recorded start was `enter`.
     pub fn begin(&self, enter: u64, seq: u64) {
         self.position.store(enter, Ordering::Relaxed);
         self.seq.store(seq, Ordering::Relaxed);
     }
 
-    /// When the action at hand began in the recording; `u64::MAX` if there is none.
+    /// Recorded start of the current action; `u64::MAX` if there is none.
     pub fn position(&self) -> u64 {
         self.position.load(Ordering::SeqCst)
     }
 
-    /// Actions done.
+    /// Number of finished actions.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::SeqCst)
     }
 
-    /// One more is done. Only the lane's task calls this.
+    /// Counts one more finished action. Only the lane's task calls this.
     pub fn finish_one(&self) {
         let done = self.done.load(Ordering::Relaxed) + 1;
         self.done.swap(done, Ordering::SeqCst);
@@ -233,7 +233,7 @@ impl Lane {
         }
     }
 
-    /// Its task has ended, one way or the other: nobody needs to wait for it.
+    /// Marks the lane as over, however its task ended: nothing needs to wait for it.
     pub fn over(&self) {
         self.set_mood(Mood::Over);
         self.position.store(u64::MAX, Ordering::SeqCst);
@@ -241,30 +241,30 @@ impl Lane {
         self.ring();
     }
 
-    /// Takes note of the lane that this one waits for.
+    /// Records the lane that this one waits for.
     pub fn waits_for(&self, other: &Lane, count: u64) {
         self.waits_for.0.store(other.thread.load(Ordering::Relaxed), Ordering::Release);
         self.waits_for.1.store(count, Ordering::Release);
         self.set_mood(Mood::Waits);
     }
 
-    /// The thread that it waits for now, and how much that must have done.
+    /// Returns the thread that it waits for now, and the number of actions it must finish.
     pub fn awaited(&self) -> Option<(u32, u64)> {
         let (thread, count) = &self.waits_for;
         let load = || (thread.load(Ordering::Acquire), count.load(Ordering::Acquire));
-        // What is the same before and after it waits is not half of the next wait.
+        // Equal values before and after the state check cannot mix two waits.
         let before = load();
         (self.mood() == Mood::Waits && load() == before).then_some(before)
     }
 
-    /// Wakes who sleeps for this lane.
+    /// Wakes all that sleep for this lane.
     fn ring(&self) {
         self.wanted.store(u64::MAX, Ordering::SeqCst);
         self.bell.fetch_add(1, Ordering::SeqCst);
         futex_wake_all(&self.bell);
     }
 
-    /// Waits until so many actions are done; `spins` times without sleeping.
+    /// Waits until `count` actions are finished; spins `spins` times before it sleeps.
     pub fn wait_for(&self, count: u64, spins: u32) {
         for _ in 0..spins {
             if self.done() >= count {
@@ -273,7 +273,7 @@ impl Lane {
             std::hint::spin_loop();
         }
         loop {
-            // The order matters: whoever takes our wish away rings after that.
+            // The order matters: `ring` resets `wanted` first and increments the bell after that.
             let bell = self.bell.load(Ordering::SeqCst);
             self.wanted.fetch_min(count, Ordering::SeqCst);
             if self.done() >= count {
@@ -284,7 +284,7 @@ impl Lane {
     }
 }
 
-/// Sleeps until the word is rung, has another value, or the time is over.
+/// Sleeps until the word is woken, has another value, or the time is over.
 pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) {
     let time = libc::timespec {
         tv_sec: most.as_secs() as libc::time_t,
@@ -295,10 +295,10 @@ pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, value, &raw const time) };
 }
 
-/// Wakes all that sleep on the word.
+/// Wakes all sleepers on the word.
 pub fn futex_wake_all(word: &AtomicU32) {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word lives.
+    // SAFETY: the word is borrowed, so it lives through the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
 }
 

@@ -1,4 +1,4 @@
-//! How long calls take, as a distribution in little memory.
+//! Distributions of call durations, in little memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// Enough for all 64-bit numbers.
 const BUCKETS: usize = (64 - STEP_BITS as usize) * STEPS as usize + STEPS as usize;
 
-/// Nanoseconds, counted in buckets that are exact to a sixteenth.
+/// Nanoseconds, counted in buckets with a precision of 1/16.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Latencies {
     count: u64,
@@ -18,7 +18,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// One more.
+    /// Adds a value.
     pub fn record(&mut self, ns: u64) {
         let bucket = bucket_of(ns);
         if bucket >= self.buckets.len() {
@@ -29,7 +29,7 @@ impl Latencies {
         self.max = self.max.max(ns);
     }
 
-    /// All of another.
+    /// Adds all values of another distribution.
     pub fn add(&mut self, other: &Latencies) {
         let len = other.buckets.len().min(BUCKETS);
         if len > self.buckets.len() {
@@ -42,17 +42,17 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest.
+    /// Largest value.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The value that so many thousandths do not exceed.
+    /// Returns the value that `permille` thousandths of the values do not exceed.
     pub fn permille(&self, permille: u64) -> u64 {
         let rank = (self.count * permille).div_ceil(1000).max(1);
         let mut seen = 0;
@@ -66,22 +66,22 @@ impl Latencies {
     }
 }
 
-/// Distributions by the number of the call.
+/// Distributions by call number.
 #[derive(Default)]
 pub struct ByCall(Vec<Latencies>);
 
 impl ByCall {
-    /// Of one call.
+    /// Returns the distribution of a call.
     pub fn of(&mut self, nr: u16) -> &mut Latencies {
         if self.0.is_empty() {
             self.0.resize_with(events::table::NUMBER_LIMIT, Latencies::default);
         }
-        // A number without a row is never made again.
+        // Numbers without a row are never replayed.
         let last = self.0.len() - 1;
         &mut self.0[usize::from(nr).min(last)]
     }
 
-    /// Of all calls that were made.
+    /// Returns the distributions that have values.
     pub fn into_calls(self) -> impl Iterator<Item = (u16, Latencies)> {
         (0u16..).zip(self.0).filter(|(_, latencies)| latencies.count > 0)
     }

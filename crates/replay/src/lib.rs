@@ -1,9 +1,9 @@
-//! Runs a trace again and proves that it came out the same.
+//! Replays a trace and verifies that it behaves as recorded.
 //!
-//! A trace is read twice. [`image`] rebuilds what was there before; then a planner turns the merged
-//! events into what each task has to do and to wait for, tasks of the kernel's own make the calls
-//! inside a [`jail`], and each result is held against the recorded one. [`compare`] holds the files
-//! that are left against those of the recording.
+//! A trace is read twice. [`image`] rebuilds the files that existed before the recording. Then a
+//! planner turns the merged events into the actions of each task and their dependencies, kernel
+//! tasks make the calls inside a [`jail`], and each result is compared with the recorded one.
+//! [`compare`] compares the files left at the end with those of the recording.
 
 mod actor;
 mod batch;

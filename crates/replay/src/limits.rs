@@ -1,6 +1,6 @@
-//! A process's limits: a task takes those of the recording as far as ours reach.
+//! Resource limits of a task: the recorded ones, as far as our own allow.
 
-/// Limits one resource of this process, and no more generously than it is limited.
+/// Sets one resource limit of this process, never above its current hard limit.
 pub fn take(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) {
     // SAFETY: both structs live through the calls.
     unsafe {

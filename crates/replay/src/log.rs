@@ -1,5 +1,5 @@
-//! What came of single calls, on the way to whoever writes it down. Tasks have no descriptors of
-//! ours: a thread of the host takes the lines and hands them on.
+//! Log of single calls. Tasks have none of our descriptors, so a host thread takes the lines and
+//! writes them.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,44 +7,44 @@ use std::time::{Duration, Instant};
 
 use model::{Contents, Moment};
 
-/// Lines that wait; then who has one waits.
+/// Most queued lines; tasks wait when the queue is full.
 const LINES_MAX: usize = 1 << 14;
-/// How long the writer sleeps between looks.
+/// How long the writer sleeps between polls.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Came {
     /// Another result, or other bytes.
     Mismatch,
-    /// The same, but it depends on what others did at the time, and proves nothing.
+    /// A mismatch that proves nothing, as the result depends on concurrent calls.
     Raced,
-    /// The same, but the trace has nothing of what was written to the file.
+    /// A mismatch that proves nothing, as the trace lacks writes to the file.
     Unseen,
-    /// Its result was taken from the trace.
+    /// Result taken from the trace.
     Simulated,
-    /// It was left out.
+    /// Left out.
     Skipped,
-    /// It would have made something that could do harm.
+    /// Withheld, as it would have created something harmful.
     Withheld,
-    /// It cannot be done here.
+    /// Not possible here.
     Unsupported,
-    /// It was made, and its result cannot be told to be right.
+    /// Made, but the result could not be checked.
     Unverified,
     /// As recorded.
     Verified,
 }
 
-/// Which calls are told.
+/// Which calls are logged; each level includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// Those that came out otherwise.
+    /// Mismatches.
     Mismatch,
-    /// And those that did because of races.
+    /// Mismatches that prove nothing.
     Raced,
-    /// And all that were not made again.
+    /// Calls that were not replayed.
     Simulated,
-    /// All.
+    /// All calls.
     All,
 }
 
@@ -60,10 +60,10 @@ impl Level {
     }
 }
 
-/// A call, for people.
+/// Description of a call for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its number in the trace.
+    /// Sequence number in the trace.
     pub seq: u64,
     /// Its process.
     pub pid: Option<u32>,
@@ -71,31 +71,31 @@ pub struct About {
     pub tid: Option<u32>,
     /// Its name.
     pub name: &'static str,
-    /// The call as it was made, with the paths of descriptors.
+    /// Text of the call, with the paths of descriptors.
     pub text: String,
 }
 
-/// What came of one call.
+/// Log entry of one call.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The call.
     pub about: About,
-    /// What came of it.
+    /// Its outcome.
     pub came: Came,
-    /// What it is about: an argument or a field, or why it was not made.
+    /// The argument or field that differs, or why the call was not made.
     pub what: String,
-    /// What the recording says.
+    /// Recorded value.
     pub expected: String,
-    /// What came out; empty if it is the same, or was not made.
+    /// Our value; empty if it is the same, or the call was not made.
     pub found: String,
-    /// When that was, from the replay's beginning.
+    /// Time since the start of the replay.
     pub at: Duration,
 }
 
 /// Makes the text of a call.
 pub type Describe<'a> = dyn Fn(&Moment<'_>, &mut dyn Contents) -> String + 'a;
 
-/// Where lines go, and which.
+/// Which calls to log, and where.
 pub struct Wanted<'a> {
     /// Which calls.
     pub level: Level,
@@ -105,7 +105,7 @@ pub struct Wanted<'a> {
     pub write: &'a mut (dyn FnMut(&Line) -> io::Result<()> + Send),
 }
 
-/// Lines that were not written yet.
+/// Queue of lines not yet written.
 #[derive(Debug)]
 pub struct Log {
     level: Level,
@@ -121,7 +121,7 @@ struct Queue {
 }
 
 impl Log {
-    /// Without any lines.
+    /// Creates an empty log.
     pub fn new(level: Level) -> Log {
         let (queue, changed) = Default::default();
         Log { level, began: Instant::now(), queue, changed }
@@ -131,12 +131,12 @@ impl Log {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether such calls are told.
+    /// Whether calls with this outcome are logged.
     pub fn tells(&self, came: Came) -> bool {
         self.level.tells(came)
     }
 
-    /// Adds a line; its time is now. Waits while there is no room.
+    /// Adds a line and sets its time. Waits while the queue is full.
     pub fn add(&self, mut line: Line) {
         let full = |queue: &mut Queue| queue.lines.len() >= LINES_MAX && !queue.closed;
         let queue = self.changed.wait_while(self.queue(), full);
@@ -147,7 +147,7 @@ impl Log {
         }
     }
 
-    /// Hands lines on until it is closed.
+    /// Writes lines until the log is closed.
     pub fn serve(&self, write: &mut (dyn FnMut(&Line) -> io::Result<()> + Send)) -> io::Result<()> {
         loop {
             let mut queue = self.queue();
@@ -167,7 +167,7 @@ impl Log {
         }
     }
 
-    /// No more lines come.
+    /// Closes the log: no more lines come.
     pub fn close(&self) {
         self.queue().closed = true;
         self.changed.notify_all();

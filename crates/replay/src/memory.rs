@@ -1,5 +1,5 @@
-//! Memory for the arguments of one call. Around each pool of it lie pages that nobody can touch: what
-//! should go beyond the memory that it was given, the kernel's writing above all, stops there.
+//! Memory for the arguments of one call. Each pool lies between inaccessible pages, which stop any
+//! access beyond it, above all writes by the kernel.
 
 use std::io;
 use std::ptr::NonNull;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use crate::shared::Fill;
 use crate::space::Space;
 
-/// Alignment of what may be transferred without the page cache.
+/// Alignment of memory for O_DIRECT transfers.
 const PAGE: usize = 4096;
-/// Bytes of a large piece that is kept for use.
+/// Largest mapping that is kept for reuse.
 const SPARE_MAX: usize = 4 << 20;
 
-/// A stretch of memory that the kernel may be given: where it is, and how long.
+/// A range of memory that may be passed to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     start: NonNull<u8>,
@@ -21,16 +21,16 @@ pub struct Span {
 }
 
 impl Span {
-    /// Of nothing.
+    /// An empty range.
     pub const EMPTY: Span = Span { start: NonNull::dangling(), len: 0 };
 
-    /// Of memory that the kernel only reads.
+    /// A range that the kernel only reads.
     #[inline]
     pub fn reading(bytes: &[u8]) -> Span {
         Span { start: NonNull::from(bytes).cast(), len: bytes.len() }
     }
 
-    /// Where it is.
+    /// Its address.
     #[inline]
     pub fn address(self) -> usize {
         self.start.as_ptr().addr()
@@ -42,45 +42,45 @@ impl Span {
         self.len
     }
 
-    /// Its first bytes, as many as there are of those.
+    /// Its first `len` bytes, or all if it is shorter.
     #[inline]
     pub fn first(self, len: usize) -> Span {
         Span { len: self.len.min(len), ..self }
     }
 
-    /// What follows these first bytes.
+    /// The rest after its first `bytes` bytes.
     #[inline]
     pub fn after(self, bytes: usize) -> Span {
         let bytes = bytes.min(self.len);
-        // SAFETY: it ends within the stretch, or right behind it.
+        // SAFETY: `bytes` is at most the length, so the result is within the range or at its end.
         Span { start: unsafe { self.start.add(bytes) }, len: self.len - bytes }
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     ///
     /// # Safety
-    /// The memory that it was made of must live on, and nobody may change it meanwhile.
+    /// The memory must stay valid, and must not be changed meanwhile.
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
-        // SAFETY: a span is as long as it says; the caller promises the rest.
+        // SAFETY: a span covers `len` valid bytes; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// Its bytes, to be changed.
+    /// Returns its bytes for writing.
     ///
     /// # Safety
-    /// The same, and it must have come from a [`Memory`].
+    /// The same as for [`Span::bytes`]; nothing else may access it, and it is from a [`Memory`].
     pub unsafe fn bytes_mut<'a>(self) -> &'a mut [u8] {
-        // SAFETY: a span is as long as it says; the caller promises the rest.
+        // SAFETY: a span covers `len` valid bytes; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
-/// Whole pages between two that nobody can touch.
+/// Pages between two inaccessible guard pages.
 struct Mapping {
     base: NonNull<u8>,
-    /// Bytes between those two.
+    /// Bytes between the guard pages.
     len: usize,
-    /// Nobody has written to it: it is zeros, and takes no memory.
+    /// Never written: all zeros, and no memory allocated.
     fresh: bool,
 }
 
@@ -90,12 +90,12 @@ impl Mapping {
         let len = len.checked_next_multiple_of(PAGE).ok_or_else(too_much)?;
         let all = len.checked_add(2 * PAGE).ok_or_else(too_much)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: new memory, wherever the kernel puts it.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
         let base = NonNull::new(base.cast::<u8>()).filter(|_| base != libc::MAP_FAILED);
         let mapping = Mapping { base: base.ok_or_else(too_much)?, len, fresh: true };
         let usable = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the pages between the first and the last one, which are ours.
+        // SAFETY: these are the pages of our mapping between the first and the last one.
         match unsafe { libc::mprotect(mapping.start().as_ptr().cast(), len, usable) } {
             0 => Ok(mapping),
             _ => Err(io::Error::last_os_error()),
@@ -103,19 +103,19 @@ impl Mapping {
     }
 
     fn start(&self) -> NonNull<u8> {
-        // SAFETY: the first page is followed by others.
+        // SAFETY: the mapping is longer than one page.
         unsafe { self.base.add(PAGE) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and nobody uses it any more.
+        // SAFETY: the mapping was made by `new`, and is not used any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len + 2 * PAGE) };
     }
 }
 
-/// Memory that is handed out piece by piece and taken back all at once.
+/// Allocator whose pieces are all freed at once.
 pub struct Memory {
     space: Arc<Space>,
     small: Mapping,
@@ -123,13 +123,13 @@ pub struct Memory {
     large: Vec<Mapping>,
     spare: Option<Mapping>,
     short: bool,
-    /// What was handed out since all was taken back.
+    /// Spans handed out since the last `clear`.
     #[cfg(test)]
     pub handed_out: Vec<Span>,
 }
 
 impl Memory {
-    /// With so many bytes that are there without asking, and nothing handed out.
+    /// Allocates a pool of `bytes` bytes.
     pub fn new(bytes: usize, space: Arc<Space>) -> io::Result<Memory> {
         let small = Mapping::new(bytes)?;
         Ok(Memory {
@@ -144,7 +144,7 @@ impl Memory {
         })
     }
 
-    /// Takes everything back.
+    /// Frees all pieces.
     pub fn clear(&mut self) {
         self.used = 0;
         self.short = false;
@@ -165,18 +165,18 @@ impl Memory {
         }
     }
 
-    /// Whether there was too little for what was asked for since all was taken back.
+    /// Whether an allocation has failed since the last `clear`.
     pub fn was_short(&self) -> bool {
         self.short
     }
 
-    /// So many bytes, of any content; on a page's beginning if they are many. None, where there are
-    /// not so many to be had.
+    /// Returns `len` bytes of arbitrary content, page-aligned if they are many. Empty if there is
+    /// not enough memory.
     pub fn take(&mut self, len: usize) -> Span {
         self.take_or_new(len).0
     }
 
-    /// The same, and whether they are zeros.
+    /// Like `take`; also returns whether the bytes are known to be zero.
     fn take_or_new(&mut self, len: usize) -> (Span, bool) {
         let taken = self.take_small(len).map(|span| (span, false));
         let taken = taken.unwrap_or_else(|| self.take_large(len));
@@ -191,7 +191,7 @@ impl Memory {
         let at = self.used.next_multiple_of(align);
         let end = at.checked_add(len).filter(|end| *end <= self.small.len)?;
         self.used = end;
-        // SAFETY: it ends within the pool.
+        // SAFETY: `end` is within the pool.
         Some(Span { start: unsafe { self.small.start().add(at) }, len })
     }
 
@@ -214,7 +214,7 @@ impl Memory {
         }
     }
 
-    /// A copy of the stretches, and filler up to `len`.
+    /// Copies the slices, and fills the rest up to `len`.
     pub fn copy<'a>(
         &mut self,
         stretches: impl Iterator<Item = &'a [u8]>,
@@ -222,20 +222,20 @@ impl Memory {
         fill: &Fill,
     ) -> Span {
         let (span, fresh) = self.take_or_new(len);
-        // SAFETY: it was taken just now, and nobody else uses it.
+        // SAFETY: the span was just taken, and nothing else refers to it.
         let room = unsafe { span.bytes_mut() };
         let done = put(room, stretches);
-        // Zeros that are there already stay untouched, and take no memory.
+        // Fresh zeros are left untouched, so that they take no memory.
         if !fresh || *fill != Fill::Zeros {
             fill.write(&mut room[done..]);
         }
         span
     }
 
-    /// The first `len` bytes of the stretches, and a NUL behind them.
+    /// Copies the first `len` bytes of the slices, and adds a NUL.
     pub fn text<'a>(&mut self, stretches: impl Iterator<Item = &'a [u8]>, len: usize) -> Span {
         let span = self.take(len + 1);
-        // SAFETY: as above.
+        // SAFETY: the span was just taken, and nothing else refers to it.
         let room = unsafe { span.bytes_mut() };
         let done = put(&mut room[..len.min(span.len)], stretches);
         room[done..].fill(0);
@@ -243,7 +243,7 @@ impl Memory {
     }
 }
 
-/// Puts as much of the stretches as there is room for; how many bytes that is.
+/// Copies as much of the slices as fits. Returns the number of bytes.
 fn put<'a>(room: &mut [u8], stretches: impl Iterator<Item = &'a [u8]>) -> usize {
     let mut done = 0;
     for stretch in stretches {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn bytes(span: Span) -> &'static [u8] {
-        // SAFETY: the tests keep the memory, and nothing changes it.
+        // SAFETY: the tests keep the memory, and nothing changes it meanwhile.
         unsafe { span.bytes() }
     }
 
@@ -325,7 +325,7 @@ mod tests {
         for _ in 0..3 {
             let span = memory.copy(std::iter::once(&b"ab"[..]), 1 << 20, &Fill::Zeros);
             assert!(bytes(span).starts_with(b"ab\0") && bytes(span)[2..].iter().all(|b| *b == 0));
-            // SAFETY: as above.
+            // SAFETY: the span is in the test's memory, and no other reference is in use.
             unsafe { span.bytes_mut() }.fill(7);
             memory.clear();
         }
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(text(&mut memory, 0), b"\0");
     }
 
-    /// The kernel, told to write more than there is, must hit something that it cannot write to.
+    /// A kernel write beyond a pool must hit inaccessible memory.
     #[test]
     fn around_each_pool_nothing_can_be_touched() {
         let mut memory = memory();
@@ -350,8 +350,7 @@ mod tests {
             let span = memory.take(len);
             let zeros = std::fs::File::open("/dev/zero").unwrap();
             let read = |at: usize, len: usize| {
-                // SAFETY: what lies beside the memory is not there to be written to, which is tested;
-                // what lies in it is ours.
+                // SAFETY: the writes hit our memory or, which is tested, inaccessible guard pages.
                 unsafe { libc::read(std::os::fd::AsRawFd::as_raw_fd(&zeros), at as *mut _, len) }
             };
             let (start, end) = (span.address(), span.address() + span.len());

@@ -1,17 +1,16 @@
-//! In which order: a call may start when all calls that had ended before it started have ended.
+//! Order of calls: a call may start when all calls that had ended before it started have ended.
 //!
-//! The planner reads calls in the order in which they began. For each it names, for every other
-//! lane, how many actions that lane must have done. By program order a lane's earlier calls have
-//! waited for older ones already, so only lanes that got further since its last call are named:
-//! lanes are kept in the order in which they last got further, and the walk stops at what the
-//! lane has seen.
+//! The planner reads calls in the order in which they began. For each call it names, for every
+//! other lane, how many actions that lane must have finished. A lane's earlier calls already waited
+//! for older ones, so only lanes that advanced since its last call are named: lanes are linked in
+//! the order of their last advance, and the walk stops at the first one already seen.
 
 /// Index of a lane in the planner.
 pub type Index = usize;
 
 const NOBODY: Index = Index::MAX;
 
-/// Who got how far, in the order of the recording.
+/// Progress of the lanes, in the order of the recording.
 #[derive(Default)]
 pub struct Order {
     places: Vec<Place>,
@@ -20,18 +19,18 @@ pub struct Order {
 }
 
 struct Place {
-    /// Actions whose end has passed.
+    /// Number of actions that have ended in the recording.
     finished: u64,
-    /// When that was last counted up.
+    /// Clock value when `finished` last advanced; 0 if unlinked.
     stamp: u64,
-    /// Up to when this lane has waited for others.
+    /// Clock value up to which this lane has waited for others.
     seen: u64,
     newer: Index,
     older: Index,
 }
 
 impl Order {
-    /// A new lane at `index`, which begins with what its maker has seen.
+    /// Adds a lane at `index`, which inherits what its maker has seen.
     pub fn begin(&mut self, index: Index, maker: Option<Index>) {
         let seen = maker.map_or(0, |maker| self.places[maker].seen);
         let place = Place { finished: 0, stamp: 0, seen, newer: NOBODY, older: NOBODY };
@@ -43,7 +42,7 @@ impl Order {
         }
     }
 
-    /// The end of a lane's actions up to `count` has passed.
+    /// The lane's actions up to `count` have ended in the recording.
     pub fn finish(&mut self, index: Index, count: u64) {
         self.forget(index);
         self.clock += 1;
@@ -58,22 +57,22 @@ impl Order {
         place.newer = NOBODY;
     }
 
-    /// Changes whenever something ends.
+    /// Advances whenever an action ends.
     pub fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// Up to when a lane has waited for others.
+    /// Clock value up to which a lane has waited for others.
     pub fn seen(&self, index: Index) -> u64 {
         self.places[index].seen
     }
 
-    /// It has waited for them up to then only.
+    /// Resets the value of [`Order::seen`].
     pub fn set_seen(&mut self, index: Index, seen: u64) {
         self.places[index].seen = seen;
     }
 
-    /// Nobody needs to wait for this lane any more.
+    /// Unlinks the lane: none needs to wait for it any more.
     pub fn forget(&mut self, index: Index) {
         let place = &mut self.places[index];
         if place.stamp == 0 {
@@ -90,8 +89,7 @@ impl Order {
         }
     }
 
-    /// Calls `wait` with each lane that this one has to wait for now, and how much it must have
-    /// done.
+    /// Calls `wait` with each lane that this one must wait for now, and the count it must reach.
     pub fn waits(&mut self, index: Index, mut wait: impl FnMut(Index, u64)) {
         let seen = self.places[index].seen;
         let mut next = self.newest.unwrap_or(NOBODY);
@@ -138,7 +136,7 @@ mod tests {
         assert_eq!(waits(&mut order, 1), []);
     }
 
-    /// Against the definition: after each step, what has been waited for covers all that ended.
+    /// Against the definition: after each step, the waits cover everything that ended.
     #[test]
     fn nothing_that_ended_is_missed() {
         let mut order = Order::default();

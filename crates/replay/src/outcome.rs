@@ -1,4 +1,4 @@
-//! What came of a replay.
+//! Results of a replay.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,89 +9,89 @@ use crate::latency::ByCall;
 pub use crate::latency::Latencies;
 use crate::plan::hash_of;
 
-/// Groups of mismatches that are told apart; more are counted together.
+/// Most groups of mismatches; the rest is counted together.
 const GROUPS_MAX: usize = 200;
-/// Examples of each group.
+/// Most examples of a group.
 const EXAMPLES_MAX: usize = 5;
 /// Longest text of an example.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// Everything that a replay found.
+/// All results of a replay.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Calls made again.
+    /// Calls replayed.
     pub replayed: u64,
-    /// Calls whose recorded result was taken as it is.
+    /// Calls whose recorded result was used.
     pub simulated: u64,
     /// Calls left out, by name and reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Calls that this file system or user cannot do, by name and error.
+    /// Calls that this file system or user cannot make, by name and error.
     pub unsupported_here: BTreeMap<String, u64>,
-    /// Calls that came out otherwise.
+    /// Calls with results other than recorded.
     pub mismatches: Mismatches,
-    /// Results that could not be compared, since the trace does not hold their bytes.
+    /// Results that could not be checked.
     pub unverified: u64,
-    /// Of those: results that depend on what others wrote at the time, and came out otherwise.
+    /// Those of them that differed, but depend on concurrent calls.
     pub raced: u64,
-    /// Of those: results of calls on files that were written in ways of which the trace has nothing,
-    /// which came out otherwise.
+    /// Those of them that differed, on files that were also written in unrecorded ways.
     pub unseen: u64,
-    /// Results that were compared and agreed.
+    /// Results that agreed.
     pub verified: u64,
-    /// Files of which the trace does not tell what is in them in the end, by hashes of their paths.
+    /// Files whose final content is uncertain, by hashes of their paths.
     #[serde(skip)]
     pub doubted: HashMap<u64, Doubt>,
-    /// Paths behind which, and below which, other files may be in the end than in the replay, and why.
+    /// Paths at or below which the recording may have other files in the end than the replay, and
+    /// why.
     #[serde(skip)]
     pub hidden: BTreeMap<Vec<u8>, &'static str>,
     /// Bytes that calls moved.
     pub bytes: u64,
-    /// Set-user-id and set-group-id bits that were not set, device nodes that were not made.
+    /// Things withheld for safety, such as set-user-id bits and device nodes, with counts.
     pub withheld: BTreeMap<String, u64>,
-    /// Places where the recording says that something is missing.
+    /// Gaps in the recording.
     pub gaps: u64,
     /// Seconds from the first call to the end of the last.
     pub calls_s: f64,
-    /// Seconds that the recording took.
+    /// Duration of the recording in seconds.
     pub recorded_s: f64,
-    /// Why it came to a stop before its end, if it did.
+    /// Why the replay stopped early, if it did.
     pub stopped: Option<Stopped>,
-    /// With the recorded pace: how late calls began, in nanoseconds.
+    /// At the recorded pace: how late calls started, in nanoseconds.
     pub start_error: Option<Latencies>,
-    /// How long calls took, by name: recorded and replayed.
+    /// Recorded and replayed durations of calls, by name.
     pub latencies: BTreeMap<String, Pair>,
 }
 
 /// Why a file's content proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubt {
-    /// For people.
+    /// Message for users.
     pub why: &'static str,
-    /// Where it ends proves nothing either.
+    /// Its length proves nothing either.
     pub ends: bool,
-    /// Nor does anything else about it.
+    /// Nothing about the file proves anything.
     pub all: bool,
 }
 
-/// Recorded against replayed.
+/// Recorded and replayed durations.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Pair {
-    /// In the recording.
+    /// Of the recording.
     pub recorded: Latencies,
-    /// In the replay.
+    /// Of the replay.
     pub replayed: Latencies,
 }
 
-/// Why a replay ended early.
+/// Why a replay stopped early.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stopped {
-    /// It was asked to stop at the first mismatch.
+    /// At the first mismatch, as requested.
     Mismatch,
-    /// A wait would never end: who waits for what.
+    /// Stuck: which tasks wait for what.
     Stuck(Vec<Waiting>),
-    /// There was no more room on the disk that it may take.
+    /// The disk space that it may use was used up.
     Full(String),
-    /// The trace could not be read on.
+    /// The trace is unreadable from here on.
     Unreadable(String),
     /// The replay itself failed.
     Failed(String),
@@ -100,9 +100,9 @@ pub enum Stopped {
 /// A task of a replay that is stuck.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Its thread's number in the trace; 0 if that never showed up.
+    /// Number of its thread in the trace; 0 if unknown.
     pub thread: u32,
-    /// The call that it is at.
+    /// Sequence number of its current call.
     pub seq: u64,
     /// What it waits for.
     pub waits: Waits,
@@ -111,36 +111,36 @@ pub struct Waiting {
 /// What a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Waits {
-    /// Its call to return.
+    /// The return of its call.
     Return,
-    /// Its call to come out as recorded: it repeats it.
+    /// The recorded result of its call, which it repeats.
     Result,
-    /// Before its call, this thread to get further.
+    /// Progress of this thread, before its call.
     Thread(u32),
-    /// More to do, or its end: others may wait for that.
+    /// More actions, or its end, which others may wait for.
     Work,
 }
 
-/// Calls that came out otherwise than recorded.
+/// Calls with results other than recorded.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Mismatches {
-    /// Results.
+    /// Mismatches of return values.
     #[serde(rename = "return")]
     pub returned: u64,
-    /// Buffers.
+    /// Mismatches of buffers.
     pub data: u64,
-    /// The same by cause.
+    /// All of them, grouped by cause.
     pub groups: Vec<Group>,
-    /// Mismatches that belong to none of the groups.
+    /// Number of those in no group.
     pub ungrouped: u64,
 }
 
 /// Mismatches of one cause.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Group {
-    /// What they have in common.
+    /// The common cause.
     pub cause: String,
-    /// How many there are.
+    /// Number of mismatches.
     pub count: u64,
     /// The first ones.
     pub examples: Vec<Example>,
@@ -149,17 +149,17 @@ pub struct Group {
 /// One mismatch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Example {
-    /// The call's number.
+    /// Sequence number of the call.
     pub seq: u64,
-    /// The path that it was about; empty if there is none.
+    /// Path that it concerns; empty if none.
     pub path: String,
-    /// What the recording says.
+    /// Recorded value.
     pub expected: String,
-    /// What came out.
+    /// Our value.
     pub found: String,
 }
 
-/// Which part of a call came out otherwise.
+/// Which part of a call differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The result.
@@ -169,12 +169,12 @@ pub enum Kind {
 }
 
 impl Mismatches {
-    /// How many there are.
+    /// Number of mismatches.
     pub fn count(&self) -> u64 {
         self.returned + self.data
     }
 
-    /// One more.
+    /// Adds a mismatch.
     pub fn add(&mut self, kind: Kind, cause: String, mut example: Example) {
         match kind {
             Kind::Return => self.returned += 1,
@@ -203,7 +203,7 @@ impl Mismatches {
     }
 }
 
-/// A result, for people.
+/// Formats a result for users.
 pub fn shown(ret: i64) -> String {
     match u16::try_from(-ret).ok().filter(|error| (1..4096).contains(error)) {
         Some(error) => {
@@ -222,7 +222,7 @@ fn shorten(text: &mut String) {
 }
 
 impl Outcome {
-    /// Why what is left of a file proves nothing, if it does not.
+    /// Returns why the final state of a file proves nothing, if so.
     pub fn doubt_of(&self, path: &[u8]) -> Option<Doubt> {
         let slashes = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
         let mut ends = slashes.map(|(end, _)| end).chain([path.len()]);
@@ -231,12 +231,12 @@ impl Outcome {
         hidden.or_else(|| self.doubted.get(&hash_of(path)).copied())
     }
 
-    /// Whether everything that was verified agreed, and nothing stopped it.
+    /// Whether there was no mismatch, and the replay ran to its end.
     pub fn agrees(&self) -> bool {
         self.mismatches.count() == 0 && self.stopped.is_none()
     }
 
-    /// Counts one more of something under a name.
+    /// Adds `number` to a named counter.
     pub fn count(counts: &mut BTreeMap<String, u64>, name: &str, number: u64) {
         match counts.get_mut(name) {
             Some(count) => *count += number,
@@ -246,7 +246,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the numbers that a task counted, and takes them away there.
+    /// Takes the counts of a task.
     pub fn add_counts(&mut self, counts: &Counts) {
         self.replayed += counts.replayed.take();
         self.verified += counts.verified.take();
@@ -256,7 +256,7 @@ impl Outcome {
         self.bytes += counts.bytes.take();
     }
 
-    /// Adds what else a task counted.
+    /// Adds the tally of a task.
     pub fn add(&mut self, tally: Tally) {
         for (name, number) in tally.unsupported {
             Self::count(&mut self.unsupported_here, &name, number);
@@ -277,18 +277,18 @@ impl Outcome {
     }
 }
 
-/// What one task counts beside [`Counts`], so that counting costs no locks.
+/// Results that each task collects for itself, besides [`Counts`], to avoid locks.
 #[derive(Default)]
 pub struct Tally {
-    /// See [`Outcome::unsupported_here`].
+    /// For [`Outcome::unsupported_here`].
     pub unsupported: BTreeMap<String, u64>,
-    /// See [`Outcome::skipped`].
+    /// For [`Outcome::skipped`].
     pub skipped: BTreeMap<String, u64>,
-    /// See [`Outcome::withheld`].
+    /// For [`Outcome::withheld`].
     pub withheld: BTreeMap<String, u64>,
-    /// By number of the call.
+    /// Durations by call number.
     pub latencies: ByCall,
-    /// See [`Outcome`].
+    /// For [`Outcome::start_error`].
     pub start_error: Option<Latencies>,
 }
 

@@ -1,8 +1,8 @@
-//! From events to actions: what each task has to do, and what it has to wait for.
+//! Turns events into actions: what each task does, and what it waits for.
 //!
-//! Events come in the order in which they began. A call is handed to its task when its recorded
-//! end has passed: then all calls that overlapped it are known. What must be done before it
-//! follows from its beginning.
+//! Events come in the order in which they began. A call is handed to its task when its recorded end
+//! has passed: then all calls that overlapped it are known. Its dependencies follow from its
+//! beginning.
 
 mod bytes;
 mod calls;
@@ -47,13 +47,13 @@ use transfers::transfer_of;
 pub use pack::is_directory_entries;
 pub use transfers::hash_of;
 
-/// Actions of a lane that are handed over together.
+/// A lane's actions are handed over once there are this many.
 const BATCH_ACTIONS: usize = 128;
-/// Bytes of a lane that are handed over together.
+/// A lane's actions are handed over once they move this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
-/// Events after which everything is handed over, whatever lies ready.
+/// Number of events after which all lanes are flushed.
 const FLUSH_EVENTS: u32 = 4096;
-/// The same while a task waits for calls that overlapped its own.
+/// Likewise, while a task waits for calls that overlapped its own.
 const FLUSH_EVENTS_APPEAL: u32 = 16;
 
 /// Turns a trace's events into actions.
@@ -65,46 +65,46 @@ pub struct Planner<'a> {
     lines: Vec<Line>,
     free: Vec<Index>,
     threads: BTreeMap<u32, Index>,
-    /// Of threads that ended: the tasks that they made and that have not shown up.
+    /// Tasks made by threads that have ended, which have not shown up yet.
     late: BTreeMap<u32, Spawned>,
     order: Order,
-    /// Recorded ends of calls that are open, or were, and of whom.
+    /// Recorded ends of open calls with their lanes; may contain stale entries.
     open: BinaryHeap<Reverse<(u64, Index)>>,
-    /// Lanes that have something open.
+    /// Lanes with an open action.
     busy: Vec<Index>,
-    /// How many of them are waited for by all that begin later.
+    /// Number of them that all later calls wait for.
     lasting: usize,
-    /// Bytes of files of which nobody knows who wrote them last.
+    /// File ranges whose last writer is unknown.
     doubts: Doubts,
-    /// Descriptors that are being copied.
+    /// Descriptor tables that are being copied.
     copies: Copies,
-    /// Children that calls tell to be dead: when those return, the process that waited, and the child.
-    /// Until then one may still show up.
+    /// Children reported dead by calls: return time of the call, waiting process and child. The
+    /// child may show up until then.
     deaths: BinaryHeap<Reverse<(u64, u32, i64)>>,
-    /// Calls that were opened so far.
+    /// Number of actions opened so far.
     opened: u64,
-    /// What processes are when their programs begin, until their first call.
+    /// State of processes at the start of their programs, until their first call.
     beginnings: HashMap<u32, ProcessState>,
-    /// What moves data of which the trace has nothing.
+    /// Data movements that are not in the trace.
     unseen: Unseen,
-    /// Processes that hand requests over, and whether these may be about names.
+    /// Processes that submit requests, and whether these may concern names.
     askers: HashMap<u32, bool>,
-    /// Processes beside which somebody is of whom the trace has nothing.
+    /// Processes that share state with a task that was not recorded.
     unfollowed: HashSet<u32>,
-    /// Files of which descriptors were sent in messages.
+    /// Files whose descriptors were sent in messages.
     sent_files: HashSet<Vec<u8>>,
     scans: u64,
     socket_pairs: u64,
     since_flush: u32,
     seq: u64,
-    /// When the last event began.
+    /// Start of the last event.
     reached: u64,
     tally: Tally,
     at_hand: AtHand<'a>,
 }
 
 impl<'a> Planner<'a> {
-    /// At the beginning of a trace; `describe` makes texts of calls if they are to be told of.
+    /// Starts at the beginning of a trace; `describe` makes the texts of calls if they are logged.
     pub fn new(
         shared: &'a Arc<Shared>,
         trace: &'a Trace,
@@ -143,7 +143,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Goes through the whole trace, or up to the call where the user wants to stop.
+    /// Plans the whole trace, or up to the call where the user wants to stop.
     pub fn run(&mut self, progress: &dyn Fn(u64)) -> Result<(), String> {
         let until = self.shared.options.until;
         if self.shared.options.speed.is_none() {
@@ -175,7 +175,7 @@ impl<'a> Planner<'a> {
         result
     }
 
-    /// Adds what was counted.
+    /// Adds the counts and doubts to the outcome.
     pub fn count_into(self, outcome: &mut outcome::Outcome) {
         let why = "stores to memory changed it, or the trace does not hold what was written to it";
         let others = self.judge.with_other_bytes().map(hash_of);
@@ -206,8 +206,8 @@ impl<'a> Planner<'a> {
         self.reached = event.tsc;
         self.settle_until(event.tsc);
         self.bury_until(event.tsc);
-        // A call has returned when its thread makes another one, whatever the clock says. What an
-        // exec or an end closes is known only when it has happened; a signal may hit within a call.
+        // A thread that makes another call has returned from the last one, whatever the clock says.
+        // What an exec or exit closes is known only after it; a signal may arrive within a call.
         let goes_on = matches!(event.kind, EventKind::Call(_) | EventKind::Start { .. });
         let index = self.threads.get(&event.thread).copied();
         if let Some(index) = index
@@ -253,7 +253,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Hands everything over, and waits while the tasks have more than enough.
+    /// Flushes all lanes, and waits while the tasks have more than enough.
     fn flush_all(&mut self, tsc: u64) {
         self.since_flush = 0;
         for line in &mut self.lines {
@@ -270,7 +270,7 @@ impl<'a> Planner<'a> {
         self.tell(call);
     }
 
-    /// Plans a call. `step`: what it changes, if somebody had to know that before.
+    /// Plans a call. `step`: its changes, if they were already computed.
     fn call_at_hand(
         &mut self,
         index: Option<Index>,
@@ -323,8 +323,7 @@ impl<'a> Planner<'a> {
         self.world.finish(step);
     }
 
-    /// Opens an action, as [`Line::begin`] does: from here on it overlaps with others. Its waits are
-    /// known now.
+    /// Opens an action like [`Line::begin`]: now its waits are known, and others may overlap.
     #[inline]
     fn open_action(&mut self, index: Index, enter: u64, exit: u64) -> &mut Action {
         self.make_way(index);
@@ -355,19 +354,19 @@ impl<'a> Planner<'a> {
         action
     }
 
-    /// Other lanes that have something open.
+    /// Returns the other lanes with an open action.
     fn others_open(&self, index: Index) -> Vec<Index> {
         self.others_open_that(index, |_| true)
     }
 
-    /// Those of them of which something holds.
+    /// Returns those of them for which `holds` is true.
     fn others_open_that(&self, index: Index, holds: impl Fn(&Line) -> bool) -> Vec<Index> {
         let is_other = |other: &Index| *other != index && holds(&self.lines[*other]);
         self.busy.iter().copied().filter(is_other).collect()
     }
 
-    /// Sorts lanes by how close to this one's call theirs returned: who waits for the closest ones
-    /// waits for those beyond them as well, most often.
+    /// Sorts lanes by how close to this lane's call theirs returned: waiting for the closest ones
+    /// mostly covers the rest.
     fn nearest_first(&self, index: Index, others: &mut [Index]) {
         if others.len() > 1 {
             let exit = |index: Index| self.lines[index].open_until().unwrap_or(0);
@@ -375,8 +374,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Has calls that are open wait for each other where their results tell their order. Where several
-    /// changed a name, and nothing tells it, nobody knows what that stands for.
+    /// Orders open calls by their results on names. If several changed a name and nothing gives
+    /// their order, the name is contested.
     fn order_by_names(&mut self, index: Index, names: Option<Names>) {
         let Some(names) = names else { return };
         let others = self.others_open(index);
@@ -404,9 +403,9 @@ impl<'a> Planner<'a> {
         self.lines[index].told.names = Some(names);
     }
 
-    /// Has a call that got what one gets at a time, a lock of a file or the next bytes of a pipe, wait
-    /// for those that got it before, and those that got it later for it. (Who reads bytes that another
-    /// one got would leave that one waiting for bytes that come later.) Who they are.
+    /// Orders calls that got something exclusive, a file lock or the next bytes of a pipe, by their
+    /// return. (A reader that takes another's bytes would leave that one waiting for later bytes.)
+    /// Returns the calls that compete with this one.
     fn order_by_turn(&mut self, index: Index, turn: Option<u64>) -> Vec<Index> {
         let Some(turn) = turn else { return Vec::new() };
         let mut others = self.others_open_that(index, |line| line.told.turn == Some(turn));
@@ -430,7 +429,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The recorded end of what a lane has open has passed.
+    /// The recorded end of the lane's open action has passed.
     fn settle(&mut self, index: Index) {
         self.dispatch(index);
         let line = &mut self.lines[index];
@@ -443,15 +442,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A lane has one open action at most. (A task whose making was not recorded is made within
-    /// another call.)
+    /// Dispatches the open action, as a lane has at most one. (A task whose creation was not
+    /// recorded is created within another call.)
     fn make_way(&mut self, index: Index) {
         if self.lines[index].has_open {
             self.dispatch(index);
         }
     }
 
-    /// Hands over what a lane has open.
+    /// Queues the lane's open action.
     fn dispatch(&mut self, index: Index) {
         if self.lines[index].is_open(|_| true) {
             self.end_waits(index);

@@ -1,9 +1,9 @@
-//! Opens files again that tasks have descriptors of, also those without a name. The kernel does that by
-//! way of /proc, which is nowhere in a jail; but the host has it. A task that needs it sends its
-//! descriptor to the host's desk, and gets another one of the same file back.
+//! Reopens files that tasks have descriptors of, even if they have no name. That needs /proc, which
+//! the jail lacks but the host has: a task sends its descriptor to the host's desk, and receives a
+//! new one of the same file.
 //!
-//! The desk has an address in the jail's own network namespace. No call of a replay is made that sends
-//! to an address, and who reached it all the same would get what it has already.
+//! The desk has an address in the jail's own network namespace. No replayed call sends to an
+//! address, and a task that reached the desk anyway would only get a file that it already has.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// Flags of open that say how a file is used. What makes files, and what waits, is none.
+/// Open flags that concern the use of a file: none that create it or block.
 const USE_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_APPEND
     | libc::O_TRUNC
@@ -31,25 +31,25 @@ const USE_FLAGS: i32 = libc::O_ACCMODE
 
 /// Null, zero and full, the devices of a jail.
 const DEVICES: [u64; 3] = [0x103, 0x105, 0x107];
-/// The file system of pipes without a name.
+/// Magic number of the file system of unnamed pipes.
 const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
 
-/// Descriptors that come with a request: the file, and where the answer goes.
+/// Descriptors sent with a request: the file, and the socket for the answer.
 const ASKED_WITH: usize = 2;
 
 const OPENER_STACK_BYTES: usize = 64 << 10;
 
-/// Where descriptors are opened again.
+/// Service that reopens descriptors.
 #[derive(Debug)]
 pub struct Desk {
-    /// Descriptors of the host.
+    /// The host's /proc.
     proc: OwnedFd,
     socket: OwnedFd,
     address: SocketAddrUnix,
     closed: AtomicBool,
 }
 
-/// A pair of sockets for single messages.
+/// Creates a datagram socket pair.
 fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (unix, datagrams) = (AddressFamily::UNIX, SocketType::DGRAM);
     Ok(rustix::net::socketpair(unix, datagrams, SocketFlags::CLOEXEC, None)?)
@@ -59,7 +59,7 @@ fn file_type(file: impl AsFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
 }
 
-/// Whether a pipe has no name.
+/// Whether a pipe is unnamed.
 fn is_pipe(file: impl AsFd) -> io::Result<bool> {
     Ok(rustix::fs::fstatfs(file)?.f_type == PIPEFS)
 }
@@ -82,7 +82,7 @@ fn send(
         Some(to) => {
             rustix::net::sendmsg_addr(socket, to, &bytes, &mut control, SendFlags::empty())?
         }
-        // Who does not take an answer is not waited for.
+        // Do not wait for a task that does not take its answer.
         None => rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::DONTWAIT)?,
     };
     Ok(())
@@ -118,7 +118,7 @@ fn open_by_link(proc: &OwnedFd, file: &OwnedFd, flags: i32) -> io::Result<OwnedF
     Ok(rustix::fs::openat(proc, path, flags | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Who has gone needs no answer.
+/// Sends the answer. Errors are ignored: the task may be gone.
 fn reply(to: &OwnedFd, opened: io::Result<OwnedFd>) {
     let _ = match opened {
         Ok(new) => send(to, None, 0, &[new.as_fd()]),
@@ -127,20 +127,20 @@ fn reply(to: &OwnedFd, opened: io::Result<OwnedFd>) {
 }
 
 impl Desk {
-    /// For a jail that shows its processes there.
+    /// Creates a desk that uses this /proc.
     pub fn new(proc: BorrowedFd<'_>) -> io::Result<Desk> {
         let (unix, datagrams) = (AddressFamily::UNIX, SocketType::DGRAM);
         let socket = rustix::net::socket_with(unix, datagrams, SocketFlags::CLOEXEC, None)?;
-        // The kernel chooses one that is free.
+        // Bind to an address of the kernel's choice.
         rustix::net::bind(&socket, &SocketAddrUnix::new_unnamed())?;
         let address = SocketAddrUnix::try_from(rustix::net::getsockname(&socket)?)?;
         let proc = proc.try_clone_to_owned()?;
         Ok(Desk { proc, socket, address, closed: AtomicBool::new(false) })
     }
 
-    /// Opens a descriptor of the calling task's again. The new one, or an error as the kernel gives it.
+    /// Reopens a descriptor of the calling task. Returns the new one or a negative errno.
     pub fn ask(&self, fd: i32, flags: i32) -> i64 {
-        // SAFETY: it is only borrowed for as long as this takes, and may be open or not.
+        // SAFETY: the descriptor is borrowed for this call only; the kernel rejects closed ones.
         let file = unsafe { BorrowedFd::borrow_raw(fd) };
         match self.try_ask(file, flags) {
             Ok(new) => new.into_raw_fd().into(),
@@ -150,7 +150,7 @@ impl Desk {
 
     fn try_ask(&self, file: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
         if is_named_pipe(file)? && !is_only_a_path(file)? {
-            // Who opens one again waits for the other side; a copy does as well, as it has no offset.
+            // Reopening a pipe waits for the other side. So does a copy: pipes have no offset.
             let new = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
             let kept = if flags & libc::O_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 };
             rustix::io::fcntl_setfd(&new, rustix::io::FdFlags::from_bits_retain(kept as u32))?;
@@ -163,7 +163,7 @@ impl Desk {
         drop(ours);
         let new = files.into_iter().next();
         let new = new.ok_or_else(|| io::Error::from_raw_os_error(error))?;
-        // It gets the lowest number, which was in use until now.
+        // Move it to the lowest free number, which was in use until now.
         let new = rustix::io::fcntl_dupfd_cloexec(&new, 0)?;
         if flags & libc::O_CLOEXEC == 0 {
             rustix::io::fcntl_setfd(&new, rustix::io::FdFlags::empty())?;
@@ -171,7 +171,7 @@ impl Desk {
         Ok(new)
     }
 
-    /// Answers tasks, until it is closed.
+    /// Answers requests until the desk is closed.
     pub fn serve(&self) {
         while !self.closed.load(Ordering::SeqCst) {
             let Ok((flags, files)) = receive(&self.socket) else { continue };
@@ -180,14 +180,14 @@ impl Desk {
                 reply(&answer, self.open(&file, flags));
                 continue;
             }
-            // Whoever opens that waits for the other side: as many threads as there are tasks that do.
+            // Such an open waits for the other side: use a thread for each request.
             let Ok(proc) = self.proc.try_clone() else { continue };
             let wait = move || reply(&answer, open_by_link(&proc, &file, flags));
             let _ = std::thread::Builder::new().stack_size(OPENER_STACK_BYTES).spawn(wait);
         }
     }
 
-    /// Opens a file again, if that neither waits nor does anything else.
+    /// Reopens a file whose open neither blocks nor has side effects.
     fn open(&self, file: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
         let opens_at_once = match file_type(file)? {
             FileType::RegularFile | FileType::Directory => true,
@@ -201,7 +201,7 @@ impl Desk {
         open_by_link(&self.proc, file, flags)
     }
 
-    /// Nobody asks any more.
+    /// Closes the desk: no more requests come.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
@@ -255,7 +255,7 @@ mod tests {
             let null = File::open("/dev/null").unwrap();
             let mut null = File::from(desk.try_ask(null.as_fd(), libc::O_WRONLY).unwrap());
             null.write_all(b"x").unwrap();
-            // Named ones may have to wait for somebody.
+            // Named pipes may have to wait for the other side.
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("fifo");
             let all = Mode::RUSR | Mode::WUSR;
@@ -295,7 +295,7 @@ mod tests {
             let directory = File::open("/").unwrap();
             let refused = desk.try_ask(directory.as_fd(), libc::O_RDWR).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(libc::EISDIR));
-            // Nonsense is not answered, and does no harm.
+            // Malformed requests are not answered, and do no harm.
             send(&socket, Some(&desk.address), 0, &[]).unwrap();
             send(&socket, Some(&desk.address), 0, &[directory.as_fd()]).unwrap();
             drop(other);

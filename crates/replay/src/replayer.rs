@@ -1,4 +1,4 @@
-//! A whole replay, inside the jail: plans, has it done, and watches.
+//! Runs a whole replay inside the jail: planning, execution and supervision.
 
 #[cfg(test)]
 mod tests;
@@ -16,12 +16,12 @@ use crate::shared::{Host, Options, Shared};
 use crate::space::Space;
 use crate::watch::who_waits;
 
-/// Bytes of the trace's data that are kept unpacked: programs read the same blocks again and again.
+/// Bytes of the trace's data that stay unpacked: programs read the same blocks again and again.
 const DATA_BYTES_MAX: usize = 144 << 20;
 
-/// Replays a trace onto the files that are here. The caller is in the jail already, and leaves it
-/// with everything in it when this returns. `untold` are names of open files of which the files that
-/// are here may have filler; `proc` shows the processes of this jail.
+/// Replays a trace on the files that are here. The caller is in the jail, and ends it with
+/// everything in it when this returns. `untold` are names of open files for which the image may
+/// have filler; `proc` shows the jail's processes.
 pub fn replay(
     trace: &Trace,
     options: Options,
@@ -43,7 +43,7 @@ pub fn replay(
     let mut planner = Planner::new(&shared, trace, untold, describe);
     std::thread::scope(|scope| {
         scope.spawn(|| space.serve());
-        // Also if the planner panics.
+        // Closed even if the planner panics.
         let _closing = Closing(|| space.close());
         let _closing_desk = Closing(|| shared.desk().iter().for_each(|desk| desk.close()));
         scope.spawn(|| shared.desk().iter().for_each(|desk| desk.serve()));
@@ -71,7 +71,7 @@ pub fn replay(
     outcome
 }
 
-/// Closes something in the end.
+/// Runs a function when it is dropped.
 struct Closing<F: Fn()>(F);
 
 impl<F: Fn()> Drop for Closing<F> {
@@ -80,10 +80,10 @@ impl<F: Fn()> Drop for Closing<F> {
     }
 }
 
-/// Signals that calls send to their own task when they fail; what they return says it all.
+/// Ignores signals that failing calls send to their own task; their return values suffice.
 fn ignore_signals() {
     for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
-        // SAFETY: no handler is installed.
+        // SAFETY: SIG_IGN installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }

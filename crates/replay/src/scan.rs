@@ -1,8 +1,8 @@
-//! Directories, compared whole: file systems give entries in their own order, in portions of their
-//! own size.
+//! Compares directory listings as a whole: file systems return entries in their own order and in
+//! portions of their own size.
 //!
-//! At the first portion of a recorded scan the whole directory is read here. Each recorded portion
-//! must be of names that are there; at the recorded end none may be left over.
+//! At the first portion of a recorded scan the whole directory is read. The names of each recorded
+//! portion must be in it; at the recorded end none may be left over.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +17,10 @@ const RECORD_LEN_AT: usize = 16;
 const TYPE_AT: usize = 18;
 const NAME_AT: usize = 19;
 const NAME_AT_OLD: usize = 18;
-/// The scan of calls that may be given any part of a directory: it ended before, or did not begin at
-/// the beginning. Their entries are looked up one by one.
+/// Scan id of calls that may return any part of a directory: after its end, or not started at the
+/// beginning. Their entries are looked up one by one.
 pub const ANYWHERE: u64 = u64::MAX;
-/// No buffer below has room for an entry, whatever its name.
+/// Smaller buffers have no room for any entry.
 const ENTRY_MIN: usize = 24;
 /// Bytes read at a time.
 const PORTION: usize = 64 << 10;
@@ -28,23 +28,23 @@ const PORTION: usize = 64 << 10;
 const NAMES_MAX: usize = 1 << 20;
 const DT_UNKNOWN: u8 = 0;
 
-/// A scan under way.
+/// A scan in progress.
 pub struct Scan {
-    /// Names that were not seen in the recording yet, with their types.
+    /// Names not yet seen in the recording, with their types.
     left: BTreeMap<Vec<u8>, u8>,
-    /// There were too many to keep, or a difference was told already.
+    /// Incomplete: there were too many names, or a difference was already reported.
     pub partial: bool,
-    /// A portion was taken out.
+    /// A portion was compared.
     pub begun: bool,
 }
 
 impl Scan {
-    /// Reads a whole directory, from where its offset is.
+    /// Reads a whole directory, from its current offset.
     pub fn of(fd: i32) -> Result<Scan, i32> {
         let mut left = BTreeMap::new();
         let mut room = vec![0u8; PORTION];
         loop {
-            // SAFETY: the room is as long as is said.
+            // SAFETY: the buffer is passed with its length.
             let got =
                 unsafe { libc::syscall(libc::SYS_getdents64, fd, room.as_mut_ptr(), room.len()) };
             match got {
@@ -60,14 +60,13 @@ impl Scan {
         }
     }
 
-    /// What is left of a directory of which nothing is expected to be seen any more. It still must be
-    /// one that can be read.
+    /// A scan in which no more entries are expected. Fails unless it is a readable directory.
     pub fn of_nothing(fd: i32) -> Result<Scan, i32> {
         Scan::of(fd).map(|_| Scan { left: BTreeMap::new(), partial: false, begun: true })
     }
 
-    /// Takes a recorded portion out. Names what the recording has and the directory has not.
-    /// `exists` tells what is there now: of what comes and goes during a scan, some is seen.
+    /// Takes the names of a recorded portion out of the scan. Returns a name that the directory
+    /// lacks. `exists` checks the current state, for entries that come and go during a scan.
     pub fn portion(
         &mut self,
         recorded: &[u8],
@@ -89,7 +88,7 @@ impl Scan {
         None
     }
 
-    /// Names that the directory has and the recording has not, at its end.
+    /// At the end: returns a name of the directory that was not recorded.
     pub fn left_over(&self, exists: impl Fn(&[u8]) -> bool) -> Option<String> {
         if self.partial {
             return None;
@@ -99,7 +98,7 @@ impl Scan {
     }
 }
 
-/// The names and types in a portion. Where the type stands at the end, it is unknown here.
+/// Returns the names and types in a portion. The old entry format has no type here.
 fn entries(bytes: &[u8], name_at: usize) -> impl Iterator<Item = (Vec<u8>, u8)> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -113,12 +112,12 @@ fn entries(bytes: &[u8], name_at: usize) -> impl Iterator<Item = (Vec<u8>, u8)> 
     })
 }
 
-/// What a call gives that failed in the recording, wherever the directory's offset is here: it is made
-/// at the beginning. `None`: that it failed depends on which entry came next.
+/// Repeats a listing that failed in the recording, from the beginning of the directory, and returns
+/// the result. `None`: the failure depends on which entry came next.
 pub fn failure(fd: i32, size: u32, recorded: i64) -> Option<i64> {
     let mut room = vec![0u8; PORTION];
     let size = room.len().min(size as usize);
-    // SAFETY: the room is longer than is said; numbers else.
+    // SAFETY: `size` is at most the buffer's length; the rest are numbers.
     let got = unsafe {
         let at = libc::lseek(fd, 0, libc::SEEK_CUR);
         libc::lseek(fd, 0, libc::SEEK_SET);
@@ -132,7 +131,7 @@ pub fn failure(fd: i32, size: u32, recorded: i64) -> Option<i64> {
     (got < 0 || !of_its_size).then_some(got)
 }
 
-/// The recorded portion of a call, and whether it has the old form of entries.
+/// Returns the recorded portion of a call, and whether it has the old entry format.
 pub fn recorded_portion(batch: &Batch, call: &Call) -> Option<(Vec<u8>, bool)> {
     let (number, old) = call.args.iter().enumerate().find_map(|(number, arg)| match arg.kind {
         Kind::Buf(_, Of::Dirents64, _) => Some((number, false)),

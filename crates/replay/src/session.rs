@@ -1,5 +1,4 @@
-//! All that happens in the jail, in order: the files that were there before, the replay, and the
-//! comparison of what is left.
+//! Everything that happens in the jail: building the initial files, replay, and final comparison.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,79 +23,79 @@ use crate::replayer::replay;
 use crate::shared::Options;
 use crate::space::Space;
 
-/// What is there before.
+/// Source of the initial files.
 #[derive(Debug)]
 pub enum Image {
-    /// What the trace tells about it.
+    /// Rebuild them from the trace.
     Trace,
-    /// What is in this directory.
+    /// Copy them from this directory.
     Copy(OwnedFd),
-    /// What is there already.
+    /// Use the files that are already there.
     None,
 }
 
-/// What is to be done in a jail.
+/// A job to run in a jail.
 pub struct Session<'a> {
     /// The trace.
     pub trace: &'a Trace,
-    /// Told how many more events were read: of the image's pass, then of the replay's.
+    /// Called with the number of events read: by the image's pass, then by the replay's.
     pub progress: &'a dyn Fn(u64),
-    /// What is there before.
+    /// Source of the initial files.
     pub image: Image,
-    /// Absolute paths in the root that are on file systems of their own.
+    /// Absolute paths in the root that are on their own file systems.
     pub places: &'a [Vec<u8>],
-    /// How to replay.
+    /// Options of the replay.
     pub options: Options,
-    /// Told when the image is there, and what may make the replay come out otherwise (the length of a
-    /// text as 4 bytes, and the text); the replay starts when it answers.
+    /// Pipes to announce the finished image, with a text of the possible causes of mismatches
+    /// (4-byte length, then the text), and to wait for the go-ahead.
     pub ready: Option<(OwnedFd, OwnedFd)>,
-    /// Bytes that may be taken of each file system.
+    /// Most bytes to use on each file system.
     pub max_size: Option<u64>,
-    /// Bytes of memory that are available: see [`crate::space::available_memory`].
+    /// Bytes of available memory, from [`crate::space::available_memory`].
     pub memory: u64,
-    /// Compare what is left with the recording's end.
+    /// Compare the final files with the recorded ones.
     pub compare: bool,
-    /// The processes of this jail.
+    /// The jail's processes.
     pub proc: Option<Proc>,
-    /// What is told of single calls.
+    /// Log of single calls.
     pub log: Option<Wanted<'a>>,
 }
 
-/// What came of it.
+/// Results of a session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Of the replay.
+    /// Result of the replay.
     pub outcome: Outcome,
-    /// Of the comparison, if there was one.
+    /// Result of the comparison, if there was one.
     pub final_state: Option<FinalState>,
-    /// What the image could not make as it was, and how often.
+    /// What the image could not reproduce, and how often.
     pub image_left_out: BTreeMap<String, u64>,
-    /// Bytes of the image that the trace does not tell.
+    /// Bytes of the image that the trace does not hold.
     pub image_unknown_bytes: u64,
-    /// What the trace does not hold though it has every call.
+    /// Data that is missing in the trace although it has every call.
     pub not_seen: NotSeen,
-    /// Seconds that it took to work out and make the files that were there before.
+    /// Seconds needed to build the image.
     pub image_s: f64,
-    /// Seconds that the comparison of what was left took.
+    /// Seconds needed to compare the final files.
     pub comparison_s: f64,
-    /// Seconds that all took, from before the jail to after it; for whoever made that.
+    /// Total seconds, including the setup of the jail; filled in by the caller.
     pub elapsed_s: f64,
 }
 
 impl Findings {
-    /// As bytes, to be sent out of the jail.
+    /// Serializes the results, to be sent out of the jail.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// From bytes that came out of the jail.
+    /// Deserializes results that came out of the jail.
     pub fn from_bytes(bytes: &[u8]) -> Result<Findings, String> {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())
     }
 }
 
 impl Session<'_> {
-    /// Does it all. The caller is in the jail, and leaves it with everything in it afterwards.
+    /// Runs the session. The caller is in the jail, and ends it with everything in it afterwards.
     pub fn run(self) -> Findings {
         let mut findings = Findings::default();
         let failed = |what: String| Some(Stopped::Failed(what));
@@ -150,7 +149,7 @@ impl Session<'_> {
         Ok(Arc::new(Space::new(directories, self.max_size)?.in_memory(self.memory)))
     }
 
-    /// The root, and what is bound into it.
+    /// Returns the root and all mount points in it.
     fn own(&self) -> Result<Vec<Inode>, ImageError> {
         let inode = |path: &[u8]| {
             let stat = rustix::fs::stat(path);
@@ -186,7 +185,7 @@ fn hand_shake(tell: OwnedFd, hear: OwnedFd, dangers: &str) -> io::Result<()> {
     File::from(hear).read_exact(&mut [0])
 }
 
-/// Holds the files that are left against those of the recording.
+/// Compares the final files with those of the recording.
 fn final_state(trace: &Trace, built: &Built, privileged: bool) -> Result<FinalState, String> {
     let tree = Tree::open("/".as_ref()).map_err(|error| error.to_string())?;
     let scrutiny = Scrutiny { owners: privileged, privileged: false };

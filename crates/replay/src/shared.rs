@@ -1,4 +1,4 @@
-//! What planner, tasks and watch share.
+//! State shared by the planner, the tasks and the watch.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -20,44 +20,44 @@ use crate::space::Space;
 use crate::task;
 use crate::watch::{STUCK, Watch, who_waits};
 
-/// What is done about results that differ.
+/// What to do about mismatches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verify {
-    /// They are not looked at.
+    /// Compare nothing.
     Off,
-    /// They are reported.
+    /// Report them.
     Warn,
-    /// The first one ends the replay.
+    /// Stop the replay at the first one.
     Abort,
 }
 
-/// What is written where the trace does not hold the bytes.
+/// What is written in place of bytes that the trace does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fill {
     /// Zeros.
     Zeros,
-    /// Bytes that cannot be compressed, the same in every replay.
+    /// Incompressible bytes, the same in every replay.
     Random,
-    /// This, over and over.
+    /// These bytes, repeated.
     Pattern(Vec<u8>),
 }
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A call waits for all that had ended before it; else only for its own thread's.
+    /// A call waits for all calls that had ended before it; otherwise only for those of its thread.
     pub overlap: bool,
-    /// Recorded seconds that pass in one; `None`: as fast as possible.
+    /// Speed factor over the recorded pace; `None`: as fast as possible.
     pub speed: Option<f64>,
-    /// What is done about results that differ.
+    /// What to do about mismatches.
     pub verify: Verify,
-    /// What is written where the trace does not hold the bytes.
+    /// What is written in place of bytes that the trace does not hold.
     pub fill: Fill,
-    /// The last call.
+    /// The last call to replay.
     pub until: Option<u64>,
-    /// Tasks can take the user ids of those recorded.
+    /// Tasks can take the recorded user ids.
     pub privileged: bool,
-    /// What tasks may do beyond what everybody may.
+    /// Capabilities that tasks keep.
     pub powers: Powers,
 }
 
@@ -82,52 +82,53 @@ impl Options {
     }
 }
 
-/// Bytes of actions that may lie ready for tasks: more than they need to keep going, and few enough
-/// to be in the caches when their turn comes.
+/// Memory of batches that may be queued for tasks: enough to keep them going, and little enough to
+/// be in the caches when it is used.
 const BUDGET_BYTES: usize = 16 << 20;
-/// By how much more, when nothing moves because of that, and up to what.
+/// Step and limit of the budget's growth when nothing moves.
 const BUDGET_STEP: usize = 4 << 20;
 const BUDGET_BYTES_MAX: usize = 96 << 20;
-/// How long nothing moves before that is so.
+/// How long nothing must move before the budget grows.
 const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
-/// The same for a replay that is to end: whoever waits then waits for what was left out.
+/// How long nothing must move before a stopping replay ends: tasks may then wait for calls that
+/// were left out.
 const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
-/// How long nothing moves before a call that overlapped others is not repeated any more: they may
-/// wait for it. Less, when that was in vain so often.
+/// How long nothing must move before an overlapping call is no longer repeated, as other calls may
+/// wait for it. Shorter after that has been in vain `APPEALS_IN_VAIN` times.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
 const APPEAL_PATIENCE_LAST: Duration = Duration::from_millis(50);
 const APPEALS_IN_VAIN: usize = 20;
-/// Lanes of which each waits for the next one that are gone through.
+/// Longest chain of waiting lanes that is followed.
 const WAITERS_MAX: usize = 4;
-/// Some ten microseconds: waking a sleeper costs as much.
+/// Polls before a task sleeps, some ten microseconds: waking a sleeper costs as much.
 const SPINS: u32 = 2000;
-/// Empty batches that are kept for use.
+/// Number of empty batches kept for reuse.
 const SPARE_BATCHES: usize = 256;
 
-/// What the host of a replay has for itself.
+/// Resources of a replay that only the host has.
 #[derive(Default)]
 pub struct Host {
-    /// The processes of the replay as /proc shows them.
+    /// The replay's own /proc.
     pub proc: Option<OwnedFd>,
-    /// What is told of calls.
+    /// Log of calls.
     pub log: Option<Arc<Log>>,
-    /// Where descriptors are opened again.
+    /// Service that reopens descriptors.
     pub desk: Option<Desk>,
 }
 
-/// What everybody who takes part in a replay uses.
+/// State that all threads and tasks of a replay share.
 pub struct Shared {
-    /// How to replay.
+    /// Options of the replay.
     pub options: Options,
     host: Host,
-    /// What may be taken of the disk.
+    /// Disk space that may be used.
     pub space: Arc<Space>,
-    /// Scans of directories that are under way.
+    /// Directory scans in progress.
     pub scans: Mutex<HashMap<u64, Scan>>,
-    /// Nanoseconds that a tick of the recording takes.
+    /// Nanoseconds per tick of the recording.
     ns_per_tick: f64,
     rate: Rate,
-    /// The recording's first tick, and when its time begins to pass here.
+    /// The recording's first tick; `clock` is when its time starts to pass here.
     epoch_tsc: u64,
     clock: OnceLock<Instant>,
     lanes: Mutex<Vec<Arc<Lane>>>,
@@ -149,7 +150,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Since when nothing has moved.
+/// Time since which nothing has moved.
 #[derive(Clone, Copy)]
 pub struct Still {
     progress: u64,
@@ -157,12 +158,12 @@ pub struct Still {
 }
 
 impl Still {
-    /// Beginning now.
+    /// Starts now.
     pub fn since_now(shared: &Shared) -> Still {
         Still { progress: shared.progress(), since: Instant::now() }
     }
 
-    /// The same if nothing has moved, else beginning now.
+    /// Unchanged if nothing has moved, else restarted now.
     pub fn as_of_now(self, shared: &Shared) -> Still {
         if shared.progress() == self.progress { self } else { Still::since_now(shared) }
     }
@@ -172,7 +173,7 @@ impl Still {
     }
 }
 
-/// Whether a lane waits for this one, or for one that does: it goes no further before.
+/// Whether `lane` waits, directly or through others, for `mine`: it cannot advance before that.
 fn waits_for(lane: &Lane, mine: &Lane, lanes: &HashMap<u32, Arc<Lane>>) -> bool {
     let mut who = lane;
     for _ in 0..WAITERS_MAX {
@@ -188,7 +189,7 @@ fn waits_for(lane: &Lane, mine: &Lane, lanes: &HashMap<u32, Arc<Lane>>) -> bool 
 }
 
 impl Shared {
-    /// For a recording whose clock makes `tsc_hz` ticks a second and began at `epoch_tsc`.
+    /// For a recording with `tsc_hz` ticks per second that began at `epoch_tsc`.
     pub fn new(
         options: Options,
         host: Host,
@@ -222,18 +223,18 @@ impl Shared {
         })
     }
 
-    /// Nanoseconds that so many ticks of the recording took.
+    /// Converts ticks of the recording to nanoseconds.
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         self.rate.to_ns(ticks)
     }
 
-    /// From now on time passes; when that was. With the recorded pace tasks wait for it: what is
-    /// planned before takes no time from calls.
+    /// Starts the clock and returns its start. Tasks at the recorded pace wait for it, so that
+    /// planning ahead takes no time from calls.
     pub fn start_clock(&self) -> Instant {
         *self.clock.get_or_init(Instant::now)
     }
 
-    /// How time passes for a task once the clock was started, if the pace is the recorded one.
+    /// Returns the pace of a task once the clock was started; `None` if the replay is unpaced.
     pub fn pace(&self) -> Option<Pace> {
         let speed = self.options.speed?;
         Some(Pace::new(*self.clock.wait(), self.epoch_tsc, self.ns_per_tick / speed))
@@ -241,7 +242,7 @@ impl Shared {
 
     // The tasks.
 
-    /// Makes a task of the first program's, by the host itself.
+    /// Creates a task of the first program, from the host itself.
     pub fn launch(self: &Arc<Shared>, lane: &Arc<Lane>) {
         let apart = task::Directories::Copied;
         let (body, ended) = self.life(lane);
@@ -255,7 +256,7 @@ impl Shared {
         }
     }
 
-    /// What a new task does, and what happens at its end.
+    /// Returns the body of a new task, and the handler of its end.
     pub fn life(self: &Arc<Shared>, lane: &Arc<Lane>) -> (task::Body, task::Ended) {
         *lock(&self.alive) += 1;
         let (shared, acts) = (Arc::clone(self), Arc::clone(lane));
@@ -276,7 +277,7 @@ impl Shared {
         (body, ended)
     }
 
-    /// A task could not be made.
+    /// Records that a task could not be created.
     pub fn stillborn(&self, lane: &Lane, error: &std::io::Error) {
         self.stop(Stopped::Failed(format!("a task could not be made: {error}")));
         lane.over();
@@ -284,23 +285,22 @@ impl Shared {
         self.died.notify_all();
     }
 
-    /// A lane that others may wait for.
+    /// Adds a lane that others may wait for.
     pub fn enlist(&self, lane: &Arc<Lane>) {
         lock(&self.lanes).push(Arc::clone(lane));
     }
 
-    /// Forgets lanes whose tasks are over.
+    /// Removes lanes whose tasks are over.
     pub fn discharge(&self) {
         lock(&self.lanes).retain(|lane| lane.mood() != Mood::Over);
     }
 
-    /// Times that a busy task looks for what it waits for before it sleeps: many if its core would
-    /// idle else.
+    /// Number of times a task polls before it sleeps: spin when a core is free.
     pub fn spins(&self) -> u32 {
         if self.busy.load(Ordering::Relaxed) <= self.cores { SPINS } else { 0 }
     }
 
-    /// While it sleeps, a task leaves its core to others.
+    /// Runs `sleep` while the task does not count as busy.
     pub fn asleep<T>(&self, sleep: impl FnOnce() -> T) -> T {
         self.busy.fetch_sub(1, Ordering::Relaxed);
         let result = sleep();
@@ -308,7 +308,7 @@ impl Shared {
         result
     }
 
-    /// A task begins, or ends, to be busy at all.
+    /// Counts a task as busy, or no longer.
     pub fn count_busy(&self, begins: bool) {
         match begins {
             true => self.busy.fetch_add(1, Ordering::Relaxed),
@@ -316,14 +316,14 @@ impl Shared {
         };
     }
 
-    // Room for what lies ready.
+    // Room for queued batches.
 
-    /// Accounts for a batch that lies ready.
+    /// Charges a queued batch to the budget.
     pub fn charge(&self, bytes: usize) {
         self.charged.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A batch is done with.
+    /// Takes back a finished batch.
     pub fn give_back(&self, mut batch: Batch) {
         self.charged.fetch_sub(batch.charged, Ordering::Relaxed);
         batch.clear();
@@ -333,18 +333,18 @@ impl Shared {
         }
     }
 
-    /// A batch to fill.
+    /// Returns an empty batch.
     pub fn empty_batch(&self) -> Batch {
         lock(&self.spare).pop().unwrap_or_default()
     }
 
-    /// Whether more lies ready than should.
+    /// Whether more is queued than the budget allows.
     pub fn over_budget(&self) -> bool {
         self.charged.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is room again. If nothing moves, what is needed may not have been planned
-    /// yet: then there is more room, up to a limit.
+    /// Waits until there is room again. If nothing moves, the needed actions may not be planned
+    /// yet: then the budget grows, up to a limit.
     pub fn wait_for_room(&self) {
         if self.charged.load(Ordering::Relaxed) < BUDGET_BYTES / 2 {
             self.budget.store(BUDGET_BYTES, Ordering::Relaxed);
@@ -371,36 +371,36 @@ impl Shared {
         }
     }
 
-    /// Counts up whenever something moves.
+    /// Sum of all finished actions: changes whenever something moves.
     pub fn progress(&self) -> u64 {
         lock(&self.lanes).iter().fold(0, |sum, lane| sum.wrapping_add(lane.done()))
     }
 
-    /// Whether something holds of some lane.
+    /// Whether `holds` is true of any lane.
     pub fn any_lane(&self, holds: impl FnMut(&Lane) -> bool) -> bool {
         let mut holds = holds;
         lock(&self.lanes).iter().any(|lane| holds(lane))
     }
 
-    /// The processes of the replay as /proc shows them, where it does.
+    /// The replay's own /proc, if there is one.
     pub fn proc(&self) -> Option<BorrowedFd<'_>> {
         self.host.proc.as_ref().map(AsFd::as_fd)
     }
 
     // Appeals.
 
-    /// All calls that began before `tsc` have been handed over.
+    /// Publishes that all calls which began before `tsc` have been handed over.
     pub fn planned(&self, tsc: u64) {
         self.planned.fetch_max(tsc, Ordering::SeqCst);
     }
 
-    /// Whether a task waits for calls that overlapped its own.
+    /// Whether any task waits for calls that overlapped its own.
     pub fn someone_appeals(&self) -> bool {
         self.appeals.load(Ordering::Relaxed) > 0
     }
 
-    /// Calls `attempt` until it is content, or until all calls that began before `exit` have
-    /// ended. Others in the same situation are not waited for.
+    /// Repeats `attempt` until it succeeds, or until all calls that began before `exit` have ended.
+    /// Other tasks that appeal are not waited for.
     pub fn appeal(&self, lane: &Lane, exit: u64, mut attempt: impl FnMut() -> bool) -> bool {
         self.appeals.fetch_add(1, Ordering::SeqCst);
         lane.set_mood(Mood::Appeals);
@@ -425,15 +425,15 @@ impl Shared {
         content
     }
 
-    /// Whether those who began before `exit` can be waited for no longer: they may wait for us. Who is
-    /// in a call that ends by itself does not, however long the disk takes.
+    /// Whether waiting for calls that began before `exit` is in vain: they may wait for us. A call
+    /// that ends by itself does not, however slow the disk.
     pub fn is_hopeless(&self, still: Still, mine: &Lane, exit: u64) -> bool {
         let works = |lane: &Arc<Lane>| {
             !std::ptr::eq(mine, &**lane)
                 && lane.position() < exit
                 && matches!(lane.mood(), Mood::Busy | Mood::Rests)
         };
-        // What overlapped may not be planned yet.
+        // Overlapping calls may not be planned yet.
         let planned = self.planned.load(Ordering::SeqCst) >= exit;
         let patience = match self.appeals_in_vain.load(Ordering::Relaxed) {
             APPEALS_IN_VAIN.. if planned => APPEAL_PATIENCE_LAST,
@@ -458,20 +458,20 @@ impl Shared {
         })
     }
 
-    // What came of it.
+    // Outcome.
 
-    /// Ends the replay; the first reason counts.
+    /// Stops the replay; the first reason counts.
     pub fn stop(&self, why: Stopped) {
         lock(&self.outcome).stopped.get_or_insert(why);
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the replay is to end.
+    /// Whether the replay is to stop.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Takes note of a result that differs.
+    /// Records a mismatch.
     pub fn differs(&self, kind: Kind, cause: String, example: Example) {
         lock(&self.outcome).mismatches.add(kind, cause, example);
         if self.options.verify == Verify::Abort {
@@ -479,21 +479,21 @@ impl Shared {
         }
     }
 
-    /// Adds what a task counted.
+    /// Adds the counts of a task.
     pub fn add(&self, counts: &Counts, tally: Tally) {
         let mut outcome = lock(&self.outcome);
         outcome.add_counts(counts);
         outcome.add(tally);
     }
 
-    /// Takes the outcome, with what tasks have counted that do not end.
+    /// Takes the outcome, with the counts of tasks that never end.
     pub fn take_outcome(&self) -> Outcome {
         let mut outcome = std::mem::take(&mut *lock(&self.outcome));
         lock(&self.lanes).iter().for_each(|lane| outcome.add_counts(&lane.counts));
         outcome
     }
 
-    /// Tells of a call where that is wanted. What is told of it is made only then.
+    /// Logs a call if its kind of outcome is logged; only then the line is built.
     pub fn tell(&self, lane: Option<&Lane>, came: Came, line: impl FnOnce() -> Option<Line>) {
         let Some(log) = self.host.log.as_ref().filter(|log| log.tells(came)) else { return };
         let Some(line) = line() else { return };
@@ -503,7 +503,7 @@ impl Shared {
         mood.inspect(|(lane, mood)| lane.set_mood(*mood));
     }
 
-    /// Opens a descriptor of the calling task's again; the new one, or an error as the kernel gives it.
+    /// Reopens a descriptor of the calling task; returns the new one or a negative errno.
     pub fn reopen(&self, fd: i32, flags: i32) -> i64 {
         match &self.host.desk {
             Some(desk) => desk.ask(fd, flags),
@@ -511,12 +511,12 @@ impl Shared {
         }
     }
 
-    /// Where descriptors are opened again.
+    /// Service that reopens descriptors.
     pub fn desk(&self) -> Option<&Desk> {
         self.host.desk.as_ref()
     }
 
-    /// Waits until all tasks are over, or nothing moves any more. Whether they are over.
+    /// Waits until all tasks are over, or nothing moves any more. Returns whether they are over.
     pub fn wait_for_tasks(&self) -> bool {
         let mut watch = Watch::new(self);
         let mut alive = lock(&self.alive);

@@ -1,9 +1,9 @@
-//! What a replay may take of disk and memory. A trace can ask for far more than it holds: copies of
-//! copies, allocations, one stored buffer written everywhere, into files on a disk or in memory.
+//! Limits on disk and memory use of a replay. A trace can ask for far more than it holds: copies of
+//! copies, allocations, one stored buffer written everywhere, to files on disk or in memory.
 //!
-//! What calls may take is counted in advance; whenever that is used up, the file systems and the
-//! kernel are asked how much of it they have really given. Tasks have descriptors of their own: for
-//! them a thread of the host asks.
+//! What calls may use is counted in advance. When that is used up, the file systems and the kernel
+//! are asked how much is really used. Tasks have none of our descriptors, so a host thread asks for
+//! them.
 
 mod shmem;
 
@@ -15,22 +15,21 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use shmem::Shmem;
 pub use shmem::available_memory;
 
-/// Of what is free, one part in so many stays free, and no more than so much.
+/// One part in `KEEP_PART` of the free disk space is kept free, but at most `KEEP_MAX`.
 const KEEP_PART: u64 = 10;
 const KEEP_MAX: u64 = 4 << 30;
-/// Of the memory that is available, files in memory take one part in so many, and the buffers of
-/// calls.
+/// Part of the available memory for files in memory, and for buffers of calls.
 const FILES_PART: u64 = 2;
 const BUFFERS_PART: u64 = 4;
 
-/// Where bytes go.
+/// Where bytes are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
-    /// Into files on the file systems of the replay.
+    /// On the file systems of the replay.
     Disk,
-    /// Into files that are in memory alone.
+    /// In files that exist only in memory.
     Memory,
-    /// Nobody has looked: they count for both.
+    /// Unknown: counts for both.
     Either,
 }
 
@@ -40,24 +39,24 @@ impl Medium {
     }
 }
 
-/// Room on the file systems of a replay, and in memory.
+/// Space on the file systems of a replay, and in memory.
 #[derive(Debug)]
 pub struct Space {
     places: Vec<Place>,
-    /// What the user allows, if that was said.
+    /// Limit set by the user, if any.
     max: Option<u64>,
-    /// Bytes that may be taken before the file systems are asked again.
+    /// Bytes that may be used before the file systems are asked again.
     left: AtomicU64,
     shmem: Shmem,
-    /// The same of files in memory.
+    /// Likewise for files in memory.
     left_in_memory: AtomicU64,
-    /// Bytes that buffers of calls may still take.
+    /// Bytes that buffers of calls may still use.
     buffers: AtomicU64,
     desk: Mutex<Desk>,
     changed: Condvar,
 }
 
-/// Where tasks ask, one at a time.
+/// Where tasks send requests, one at a time.
 #[derive(Debug, Default)]
 struct Desk {
     asked: Option<u64>,
@@ -68,15 +67,15 @@ struct Desk {
 #[derive(Debug)]
 struct Place {
     directory: OwnedFd,
-    /// So much of its file system stays free.
+    /// Bytes of its file system to keep free.
     floor: u64,
-    /// The file system's number.
+    /// Device number of the file system.
     device: u64,
 }
 
 impl Space {
-    /// On the file systems of these directories: at most `max` bytes of each, and never all that is
-    /// free. Of memory as much as in [`Space::in_memory`].
+    /// For the file systems of these directories: at most `max` bytes of each, and never all that
+    /// is free. Memory limits as by [`Space::in_memory`].
     pub fn new(directories: Vec<OwnedFd>, max: Option<u64>) -> io::Result<Space> {
         let place = |directory: OwnedFd| {
             let free = free(&directory)?;
@@ -99,8 +98,8 @@ impl Space {
         Ok(space.in_memory(available_memory()))
     }
 
-    /// The same where so much memory is available: files in memory take no more than a part of that,
-    /// nor more than `max`, and neither do the buffers of calls.
+    /// Sets the memory limits: files in memory and buffers of calls each use at most a part of
+    /// `available`, and files at most `max`.
     pub fn in_memory(mut self, available: u64) -> Space {
         let files = available / FILES_PART;
         self.shmem.max = self.max.map_or(files, |max| files.min(max));
@@ -121,7 +120,7 @@ impl Space {
         wait.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what a call of a task may take. Whether it may.
+    /// Counts the space for a task's call. Returns whether it is available.
     pub fn take(&self, bytes: u64, into: Medium) -> bool {
         let [disk, memory] = into.counts();
         (!memory || self.take_in_memory(bytes)) && (!disk || self.take_of_disk(bytes))
@@ -144,7 +143,7 @@ impl Space {
             || refill(&self.left_in_memory, self.shmem.room(), bytes)
     }
 
-    /// Answers tasks, until it is closed.
+    /// Answers requests of tasks until closed.
     pub fn serve(&self) {
         let mut desk = self.desk();
         while !desk.closed {
@@ -156,13 +155,13 @@ impl Space {
         }
     }
 
-    /// Nobody asks any more.
+    /// Closes the desk: no more requests come.
     pub fn close(&self) {
         self.desk().closed = true;
         self.changed.notify_all();
     }
 
-    /// Counts what the host itself may take of the disk. Whether it may.
+    /// Counts disk space for the host itself. Returns whether it is available.
     pub fn take_here(&self, bytes: u64) -> bool {
         if take_counted(&self.left, bytes) {
             return true;
@@ -174,7 +173,7 @@ impl Space {
         refill(&self.left, rooms.min().unwrap_or(u64::MAX), bytes)
     }
 
-    /// Where bytes go that are written to an open file.
+    /// Returns where bytes written to an open file are stored.
     pub fn place_of(&self, fd: i32) -> Medium {
         match shmem::device_in_memory(fd) {
             // A root in memory is one of the places, and has its own limit.
@@ -185,25 +184,25 @@ impl Space {
         }
     }
 
-    /// Lends memory for buffers of calls. Whether there is so much.
+    /// Reserves memory for buffers of calls. Returns whether it is available.
     pub fn lend_buffers(&self, bytes: u64) -> bool {
         take_counted(&self.buffers, bytes)
     }
 
-    /// Takes it back.
+    /// Releases reserved memory.
     pub fn give_buffers_back(&self, bytes: u64) {
         self.buffers.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether one of the file systems is another program's (FUSE): who waits for its answer sleeps as
-    /// if it waited for another task.
+    /// Whether one of the file systems is served by another program (FUSE): a task that waits for
+    /// its answer looks as if it waited for another task.
     pub fn answers_from_outside(&self) -> bool {
         const FUSE: u64 = 0x6573_5546;
         let kind = |place: &Place| rustix::fs::fstatfs(&place.directory).map(|told| told.f_type);
         self.places.iter().any(|place| kind(place).is_ok_and(|kind| kind as u64 == FUSE))
     }
 
-    /// Why there is no more, for people.
+    /// Message for users: why there is no more space.
     pub fn used_up(&self, into: Medium) -> String {
         let all = match into {
             Medium::Memory => {
@@ -217,7 +216,7 @@ impl Space {
         }
     }
 
-    /// Why there is no more memory for the buffers of calls, for people.
+    /// Message for users: why there is no more memory for buffers of calls.
     pub fn no_buffers(&self) -> String {
         "the buffers of its calls would take more than a quarter of the memory that is available"
             .into()
@@ -229,7 +228,7 @@ fn take_counted(left: &AtomicU64, bytes: u64) -> bool {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
-/// Takes bytes of a room, and counts what may be taken of it later without looking again.
+/// Takes bytes of `room`, and reserves some of the rest for later calls.
 fn refill(left: &AtomicU64, room: u64, bytes: u64) -> bool {
     let Some(room) = room.checked_sub(bytes) else { return false };
     // Half of it, since others may count at the same time.
@@ -237,10 +236,10 @@ fn refill(left: &AtomicU64, room: u64, bytes: u64) -> bool {
     true
 }
 
-/// Bytes that are free for everybody.
+/// Bytes that are free for ordinary users.
 fn free(directory: &OwnedFd) -> io::Result<u64> {
     let told = rustix::fs::fstatvfs(directory)?;
-    // Some file systems do not tell.
+    // Some file systems report nothing.
     if told.f_blocks == 0 {
         return Ok(u64::MAX);
     }
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn more_than_allowed_is_refused() {
-        // As much as nobody else takes meanwhile.
+        // As much as other programs will not use meanwhile.
         let space = space(Some(1 << 20));
         assert!(!space.take_here(2 << 20) && !space.take_here(u64::MAX));
         assert!(space.used_up(Medium::Disk).contains("--max-size"));
@@ -278,16 +277,16 @@ mod tests {
 
     #[test]
     fn files_in_memory_are_known_and_count() {
-        // SAFETY: the name ends with a NUL; the number is a new descriptor.
+        // SAFETY: the name ends with a NUL; the result is a number.
         let file = unsafe { libc::memfd_create(c"reenact".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(file >= 0);
         let space = space(Some(32 << 20)).in_memory(1 << 40);
         assert_eq!((space.place_of(file), space.place_of(-1)), (Medium::Memory, Medium::Disk));
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         assert_eq!(unsafe { libc::fallocate(file, 0, 0, 128 << 20) }, 0);
         assert_eq!(space.shmem.room(), 0);
         assert!(!space.take(1 << 20, Medium::Memory) && !space.take(1 << 20, Medium::Either));
-        // SAFETY: made above.
+        // SAFETY: the descriptor was created above, and nothing else owns it.
         unsafe { libc::close(file) };
     }
 

@@ -1,25 +1,25 @@
-//! Tasks: who makes the recorded calls. One replaying program hosts every recorded process and
-//! thread, and lets the kernel keep the books.
+//! Tasks, which make the recorded calls. One replaying program hosts every recorded process and
+//! thread, and lets the kernel keep their state.
 //!
 //! A recorded thread is a thread. A recorded process is a *thread group of its own in the same
 //! memory*: own descriptors, own directories and umask, own limits, own pid; so descriptor numbers,
-//! locks and limits behave as they did, while actions and results are passed without copies.
-//! Such a group needs the thread-local storage of the C library, which only the library can make.
-//! So each group is born from a thread made for it, its *cradle*:
+//! locks and limits behave as recorded, while actions and results are passed without copies. Such a
+//! group needs thread-local storage of the C library, which only the library can create. So each
+//! group is cloned from a thread created for it, its *cradle*:
 //!
 //! ```text
 //! task that plays the parent     cradle (a thread of the parent's group)     the new group
 //!   spawn_process ------------->  clone(CLONE_VM), further down its own ---->  waits
 //!                                 stack, with its own thread-local storage
-//!                                 lets go of the parent's descriptors ------>  body runs
+//!                                 drops the parent's descriptors ----------->  body runs
 //!   returns <------------------------------------------------------------------ (started)
-//!                                 waits in the kernel, touching neither        body ends, lets go of
-//!                                 stack nor thread-local storage               its descriptors, exits
+//!                                 waits in the kernel, touching neither        body ends, closes
+//!                                 stack nor thread-local storage               descriptors, exits
 //!                                 reaps it, ends
 //! ```
 //!
-//! Tasks have exactly the descriptors of the recording: no file of ours is open in them, and
-//! nothing of them may print.
+//! Tasks have exactly the recorded descriptors: no file of ours is open in them, and they must not
+//! print anything.
 
 mod group;
 mod raw;
@@ -36,7 +36,7 @@ use group::{Group, Member};
 /// What a task runs.
 pub type Body = Box<dyn FnOnce() + Send>;
 
-/// What is called once, after a task has let go of its descriptors.
+/// Called once, after a task has closed its descriptors.
 pub type Ended = Box<dyn FnOnce(End) + Send>;
 
 /// How a task ended.
@@ -50,27 +50,27 @@ pub enum End {
     Killed(i32),
 }
 
-/// The descriptors that a new task begins with.
+/// Initial descriptors of a new task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descriptors {
     /// None at all.
     None,
-    /// Copies of those of the task that spawns it.
+    /// Copies of the spawning task's.
     Copied,
-    /// The same table as the task that spawns it (`CLONE_FILES`).
+    /// The spawning task's table (`CLONE_FILES`).
     Shared,
 }
 
-/// The working directory, root and umask that a new task begins with.
+/// Initial working directory, root and umask of a new task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directories {
-    /// Copies of those of the task that spawns it.
+    /// Copies of the spawning task's.
     Copied,
-    /// The same as those of the task that spawns it (`CLONE_FS`).
+    /// Shared with the spawning task (`CLONE_FS`).
     Shared,
 }
 
-/// Who a task is to the kernel.
+/// Kernel ids of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its thread group.
@@ -79,11 +79,11 @@ pub struct Identity {
     pub tid: i32,
 }
 
-/// Bytes of stack for a task.
+/// Stack size of a task.
 const STACK: usize = 1 << 20;
 
-/// Runs `body` as a process of its own: a copy of the calling task in descriptors and directories
-/// (unless shared), limits and credentials. Returns when it has its copies and runs.
+/// Runs `body` as a process of its own, which starts with the calling task's descriptors and
+/// directories (as chosen), limits and credentials. Returns when it has its copies.
 pub fn spawn_process(
     descriptors: Descriptors,
     directories: Directories,
@@ -100,8 +100,7 @@ pub fn spawn_process(
     starts.recv().unwrap_or_else(|_| Err(io::Error::other("the cradle of a process broke")))
 }
 
-/// Runs `body` as another thread of the calling task's process. Returns when it has its copies and
-/// runs.
+/// Runs `body` as another thread of the calling task's process. Returns when it has its copies.
 pub fn spawn_thread(
     descriptors: Descriptors,
     directories: Directories,
@@ -120,7 +119,7 @@ pub fn spawn_thread(
     starts.recv().unwrap_or_else(|_| Err(io::Error::other("a thread broke before it started")))
 }
 
-/// Gives the calling thread tables of its own.
+/// Unshares the calling thread's tables.
 fn unshare(descriptors: bool, directories: Directories) -> io::Result<()> {
     let mut flags = 0;
     flags |= if descriptors { libc::CLONE_FILES } else { 0 };
@@ -141,7 +140,7 @@ struct Birth {
 }
 
 impl Birth {
-    /// The life of the task, on its own thread.
+    /// Runs the task on its own thread.
     fn live(self, prepared: io::Result<()>) {
         let prepared = prepared.and_then(|()| match self.descriptors {
             Descriptors::None => raw::check(raw::close_all()),
@@ -165,14 +164,14 @@ impl Birth {
     }
 }
 
-/// What the cradle and its group share while the group begins.
+/// State shared by the cradle and its group while the group starts.
 struct Crib {
     birth: Option<Birth>,
-    /// 1 once the cradle holds no descriptor table that anybody uses.
+    /// 1 once the cradle has dropped its descriptor table.
     let_go: AtomicU32,
 }
 
-/// The life of a cradle: from here a process is cloned, and reaped.
+/// Main function of a cradle: clones a process and reaps it.
 fn rock(birth: Birth, directories: Directories, group: &Group) {
     let mut flags = libc::CLONE_VM;
     flags |= if birth.descriptors == Descriptors::Shared { libc::CLONE_FILES } else { 0 };
@@ -203,22 +202,22 @@ fn bear_and_reap(flags: i32, crib: &mut Crib) -> io::Result<i32> {
         return Err(io::Error::from_raw_os_error(-pid as i32));
     }
     raw::let_go_of_descriptors();
-    // SAFETY: only the atomic word is touched, and the group does not move the crib.
+    // SAFETY: only the atomic word is accessed, and the group does not move the crib.
     let let_go = unsafe { &(*shared).let_go };
     let_go.store(1, Ordering::Release);
     raw::wake(let_go);
     Ok(raw::reap(pid as i32))
 }
 
-/// Where a group begins.
+/// Entry point of a group.
 extern "C" fn begin(crib: *mut libc::c_void) -> ! {
     let crib: *mut Crib = crib.cast();
-    // SAFETY: the cradle keeps the crib until this group is dead, and touches only the atomic word.
+    // SAFETY: the cradle keeps the crib until this group is dead, and uses only the atomic word.
     let (birth, let_go) = unsafe { ((*crib).birth.take(), &(*crib).let_go) };
     while let_go.load(Ordering::Acquire) == 0 {
         raw::wait_while_zero(let_go);
     }
-    // A panic outside the body would be a fault of ours; it must not unwind into the cradle.
+    // A panic outside the body would be a bug of ours; it must not unwind into the cradle.
     let _ = catch_unwind(AssertUnwindSafe(|| birth.into_iter().for_each(|b| b.live(Ok(())))));
     raw::exit_thread()
 }

@@ -1,4 +1,4 @@
-//! Which recorded calls are made again, and which are answered from the trace.
+//! Decides which recorded calls are replayed, and which are answered from the trace.
 
 mod contested;
 mod file_names;
@@ -23,38 +23,38 @@ use contested::Contested;
 use file_names::FileNames;
 use outside::Outside;
 
-/// What is done with a call.
+/// Treatment of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
-    /// It is made again; through a pipe or socket pair, or not.
+    /// Replay it.
     Make {
-        /// Bytes come as they come.
+        /// Through a pipe or socket pair, which may deliver bytes in other portions.
         stream: bool,
     },
-    /// Its result is taken as it is.
+    /// Take its recorded result.
     Simulate,
-    /// The same, but the offset of the file that was read moves on.
+    /// Take its recorded result, and advance the offset of the file that was read.
     Advance {
         /// The descriptor.
         fd: i32,
     },
-    /// Filler comes to the file or pipe to which the call moved bytes of what is not here.
+    /// Write filler to the file or pipe: the call moved bytes there from an unavailable source.
     Pour {
         /// The descriptor.
         to: i32,
     },
-    /// What the call took out of a pipe, for what is not here, is taken out.
+    /// Drop bytes from the pipe: the call moved them to an unavailable destination.
     Drain {
         /// The descriptor.
         from: i32,
     },
-    /// It is left out, for a reason that users are told.
+    /// Leave it out, for a reason reported to users.
     Skip(&'static str),
-    /// It would make something that could harm whoever finds it.
+    /// Withhold it: it would create something harmful.
     Withhold(&'static str),
 }
 
-/// Descriptors relative to which nothing is looked up.
+/// `dirfd` for the working directory: needs no lookup.
 const AT_FDCWD: i32 = -100;
 const S_IFMT: u64 = 0o170_000;
 const S_IFCHR: u64 = 0o020_000;
@@ -80,11 +80,11 @@ const KERNELS: &[&[u8]] = &[
     b"pstore",
 ];
 
-/// The mark of an open file that has only a placeholder here: no scan of a directory has so great a number.
+/// Mark of an open file that is only a placeholder here: no directory scan has so high a number.
 const PLACEHOLDER: u64 = u64::MAX - 1;
 
-/// Errors that tell about the machine of the recording, not about its files. A failed call changed
-/// nothing, so leaving it out changes nothing either.
+/// Errors caused by the recording machine, not by its files. A failed call changed nothing, so it
+/// can be left out.
 const OF_THE_MACHINE: &[i32] = &[
     libc::EINTR,
     libc::EFAULT,
@@ -104,47 +104,46 @@ const OF_THE_MACHINE: &[i32] = &[
     libc::ENOTTY,
 ];
 
-/// What the kernel uses within itself for a call that a signal cut off and that is made again.
+/// Kernel-internal error codes of interrupted calls that are restarted.
 const RESTARTS: std::ops::RangeInclusive<i32> = 512..=516;
 
-/// Decides about calls.
+/// Decides how calls are treated.
 pub struct Judge {
-    /// Tasks may take the identity of those recorded.
+    /// Tasks can take the recorded user ids.
     pub privileged: bool,
-    /// Device numbers of views of the kernel in the recording.
+    /// Recorded device numbers of kernel views.
     views: HashSet<u64>,
-    /// Paths that lead to such views, or to devices, if a link at their end is followed.
+    /// Paths that lead to kernel views or devices if a final link is followed.
     aliases: FileNames,
-    /// Files that the recording made immutable, or to be appended to.
+    /// Files that the recording made immutable or append-only.
     guarded: FileNames,
-    /// Files and pipes that hold bytes which no call tells.
+    /// Files and pipes with bytes that no call shows.
     other_bytes: FileNames,
-    /// Files that requests may have written of which the trace has nothing: nobody knows how long they
-    /// are.
+    /// Files that requests missing in the trace may have written: even their length is unknown.
     written_unseen: FileNames,
-    /// Names of which nobody knows what they stand for.
+    /// Names that refer to unknown files.
     contested: Contested,
-    /// Streams that somebody has who is not here.
+    /// Streams shared with unrecorded processes.
     pub outside: Outside,
-    /// Open files of which the image may have filler where the trace has but a hash.
+    /// Files for which the image may have filler where the trace has only a hash.
     untold: HashSet<Vec<u8>>,
-    /// Counts what was learnt.
+    /// Knowledge counter: changes whenever something is learnt.
     learnt: u64,
 }
 
-/// What the table says about a call.
+/// A call's description in the table.
 pub struct Said {
     /// Its row.
     pub row: &'static Syscall,
-    /// The arguments, as its variant understands them.
+    /// The arguments, as its variant defines them.
     pub args: &'static [Arg],
-    /// What its result means.
+    /// Meaning of its result.
     pub ret: events::Ret,
-    /// What is done with it.
+    /// How it is replayed.
     pub replay: Replay,
 }
 
-/// Looks a call up.
+/// Looks a call up in the table.
 pub fn said(call: &Call) -> Option<Said> {
     let row = events::by_number(u64::from(call.nr))?;
     let variant = row.variants.iter().find(|variant| {
@@ -152,7 +151,7 @@ pub fn said(call: &Call) -> Option<Said> {
         key & variant.mask == variant.value
     });
     let Some(variant) = variant else {
-        // What an unknown variant points to was not captured.
+        // The data of an unknown variant was not captured.
         let unknown = !row.variants.is_empty() && row.replay == Replay::Real;
         let replay = if unknown { Replay::Simulated } else { row.replay };
         return Some(Said { row, args: row.args, ret: row.ret, replay });
@@ -162,8 +161,7 @@ pub fn said(call: &Call) -> Option<Said> {
 }
 
 impl Judge {
-    /// For a recording made where `preamble` says; `untold` are names of open files of which the
-    /// image has filler.
+    /// For a recording with this preamble; `untold` are names of files with filler in the image.
     pub fn new(preamble: &Preamble, privileged: bool, untold: HashSet<Vec<u8>>) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
         Judge {
@@ -180,9 +178,9 @@ impl Judge {
         }
     }
 
-    /// What to do with a call that returned `ret`, whose descriptors are in `table` and whose memory is
-    /// in `stored`. `learn`: its paths are those that it named, so that what is told of the files
-    /// belongs to them.
+    /// Decides about a call that returned `ret`, with its descriptors in `table` and its memory in
+    /// `stored`. `learn`: `paths` are those that it named, so the recorded file identities belong
+    /// to them.
     #[allow(clippy::too_many_arguments, reason = "the call, and what is known of it")]
     pub fn judge(
         &mut self,
@@ -213,7 +211,7 @@ impl Judge {
         if i32::try_from(-ret).is_ok_and(of_the_machine) {
             return Treatment::Simulate;
         }
-        // An ordinary user can give files to nobody else, so nobody is kept from them.
+        // An ordinary user cannot give files to other users, so no access is denied here.
         if !self.privileged && matches!(-ret, EACCES | EPERM) {
             return Treatment::Simulate;
         }
@@ -259,9 +257,9 @@ impl Judge {
         if not_here.is_empty() && paths.iter().any(|(_, path)| model::path::is_cut(path)) {
             return Treatment::Skip("it is in directories too deep to be followed");
         }
-        // An empty path is that of the descriptor, which may be no path.
+        // An empty path means the descriptor, whose file may have no path.
         let here = |arg: u8, path: &[u8]| {
-            // What is done to a link, wherever it leads, is done to a name.
+            // Calls on a link itself concern only its name, wherever it leads.
             let itself = || events::paths::means_link(call.nr, arg, &call.args);
             path.first() == Some(&b'/')
                 && realm::is_real(path)
@@ -302,7 +300,7 @@ impl Judge {
         }
     }
 
-    /// Whether an open file is one that the replay has, not just a placeholder.
+    /// Whether the replay has an open file, and not only a placeholder.
     pub fn is_here(&self, description: &Description) -> bool {
         match description.origin {
             Origin::Path | Origin::Outside => {
@@ -322,20 +320,20 @@ impl Judge {
         }
     }
 
-    /// Takes note of an open file that has only a placeholder here, whatever else gets its name.
+    /// Marks an open file that is only a placeholder here, whatever gets its name later.
     pub fn is_placeholder(&self, description: &Description) {
         if matches!(description.origin, Origin::Path | Origin::Passed) {
             description.mark.set(PLACEHOLDER);
         }
     }
 
-    /// Takes note of a file that is mapped so that stores to memory change it, or to which filler is
-    /// written, as the trace does not hold the bytes.
+    /// Notes a file that is changed by stores to a mapping, or to which filler is written for bytes
+    /// that the trace lacks.
     pub fn gets_other_bytes(&mut self, path: &[u8]) {
         self.learnt += u64::from(self.other_bytes.add(path));
     }
 
-    /// Takes note of a file that requests may write of which the trace has nothing.
+    /// Notes a file that requests missing in the trace may write.
     pub fn gets_written_unseen(&mut self, path: &[u8]) {
         self.learnt += u64::from(self.written_unseen.add(path));
     }
@@ -345,12 +343,12 @@ impl Judge {
         self.written_unseen.has(path)
     }
 
-    /// The names of all files that they may have written.
+    /// Returns the names of all files that they may have written.
     pub fn written_unseen(&self) -> impl Iterator<Item = &[u8]> {
         self.written_unseen.names()
     }
 
-    /// Whether a call is about a file that they may have written.
+    /// Whether a call concerns a file that they may have written.
     pub fn has_unseen(
         &self,
         said: &Said,
@@ -363,17 +361,17 @@ impl Judge {
                 || paths.iter().any(|(_, path)| self.is_written_unseen(path)))
     }
 
-    /// Whether a file holds bytes that no call tells.
+    /// Whether a file has bytes that no call shows.
     pub fn holds_other_bytes(&self, description: &Description) -> bool {
         self.other_bytes.has(&description.path)
     }
 
-    /// The names of all files that hold bytes which no call tells.
+    /// Returns the names of all files with bytes that no call shows.
     pub fn with_other_bytes(&self) -> impl Iterator<Item = &[u8]> {
         self.other_bytes.names()
     }
 
-    /// Takes note of names that a call has given to files, or taken.
+    /// Updates the tracked names after a call that changed names.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
         let files =
             [&mut self.other_bytes, &mut self.written_unseen, &mut self.aliases, &mut self.guarded];
@@ -385,28 +383,28 @@ impl Judge {
         }
     }
 
-    /// Whether the image may have filler where the trace has but a hash of what was read.
+    /// Whether the image may have filler where the trace has only a hash of what was read.
     pub fn is_untold(&self, description: &Description) -> bool {
         self.untold.contains(&description.path)
     }
 
-    /// Counts up whenever something was learnt that may change what was said of files.
+    /// Knowledge counter: changes whenever cached properties of files may be outdated.
     pub fn learnt(&self) -> u64 {
         self.learnt + self.outside.learnt()
     }
 
-    /// Whether what is read from one of the call's descriptors may be bytes that no call tells.
+    /// Whether the call may read bytes that no call shows.
     pub fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
         !self.other_bytes.is_empty()
             && files(said, call, table).any(|file| self.holds_other_bytes(file))
     }
 
-    /// Whether one of the call's descriptors is a file of which the image may have filler.
+    /// Whether one of the call's descriptors is a file for which the image may have filler.
     pub fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
         !self.untold.is_empty() && files(said, call, table).any(|file| self.is_untold(file))
     }
 
-    /// Takes note of where a call puts filler: by a write of what is not stored, or by a copy.
+    /// Notes where a call puts filler: by a write of bytes that are not stored, or by a copy.
     pub fn learn_filled(&mut self, said: &Said, call: &Call, table: &DescriptorTable) {
         let classes = said.row.classes;
         if !classes.intersects(Classes::WRITE) {
@@ -427,7 +425,7 @@ impl Judge {
         (realm::is_real(path) || model::places::is_fresh(path)) && !self.aliases.has_now(path)
     }
 
-    /// Takes note of what the call tells about the files behind its paths.
+    /// Learns from the identities of the files behind the call's paths.
     fn learn(&mut self, call: &Call, paths: &[(u8, Vec<u8>)]) {
         let Some((_, path)) = paths.first() else { return };
         if call.identities.iter().any(|(_, identity)| self.is_view(identity, path)) {
@@ -435,7 +433,7 @@ impl Judge {
         }
     }
 
-    /// Takes note of a link that is made and leads to such a view.
+    /// Notes a new link that leads to a kernel view or device.
     fn learn_target(
         &mut self,
         said: &Said,
@@ -460,7 +458,7 @@ impl Judge {
 
     fn is_view(&self, identity: &Identity, path: &[u8]) -> bool {
         let device = match u64::from(identity.mode) & S_IFMT {
-            // A replay has null, zero and full, under these names alone.
+            // A replay has null, zero and full, only under these names.
             S_IFCHR => return !realm::is_real(path) || realm::is_stored(path),
             S_IFBLK => return true,
             _ => identity.dev,
@@ -477,7 +475,7 @@ const EINVAL: i64 = libc::EINVAL as i64;
 const EPIPE: i64 = libc::EPIPE as i64;
 const ECONNRESET: i64 = libc::ECONNRESET as i64;
 
-/// The open files that a call names by their descriptors.
+/// Returns the open files that a call names by their descriptors.
 fn files<'a>(
     said: &Said,
     call: &Call,
@@ -487,7 +485,7 @@ fn files<'a>(
     fds.filter_map(|(_, fd)| Some(&**table.get(fd as i32)?.description))
 }
 
-/// Whether bytes come out of it as they come, not where an offset says.
+/// Whether bytes come from a queue, not from an offset.
 pub fn is_stream(description: &Description) -> bool {
     match description.origin {
         Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
@@ -500,15 +498,15 @@ pub fn is_stream(description: &Description) -> bool {
     }
 }
 
-/// Whether an extended attribute is one that only an all-powerful root may give, or the system.
+/// Whether only the system or a fully privileged root may set an extended attribute.
 pub fn needs_privilege(name: &[u8]) -> bool {
     name.starts_with(b"trusted.") || name.starts_with(b"security.")
 }
 
-/// Bytes of an attribute's name at most.
+/// Longest name of an attribute.
 const ATTRIBUTE_NAME_MAX: usize = 255;
 
-/// The extended attribute that a call names: of the same piece of memory as it is made with.
+/// Returns the extended attribute that a call names, from the piece that the replay uses.
 fn attribute_name(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option<Vec<u8>> {
     let named = |arg: &Arg| matches!(arg.kind, Kind::Str);
     let number = said.args.iter().position(named).filter(|_| said.row.act.is_of_attribute())?;
@@ -516,8 +514,8 @@ fn attribute_name(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option
     stored.read(&data.content, ATTRIBUTE_NAME_MAX + 1).ok()
 }
 
-/// Whether a call sends to a name. Only within pairs do sockets lead nowhere else: behind a name may be
-/// somebody outside.
+/// Whether a call sends to a name. Only socket pairs are known to stay inside: the receiver of a
+/// name may be outside.
 fn names_receiver(args: &[Arg], call: &Call) -> bool {
     let sends = |of: fn(&Of) -> bool| {
         args.iter().position(|arg| matches!(&arg.kind, Kind::Buf(Dir::In, kind, _) if of(kind)))
@@ -529,33 +527,33 @@ fn names_receiver(args: &[Arg], call: &Call) -> bool {
         || in_message.is_some_and(|number| call.data.iter().any(|data| is_name(data, number)))
 }
 
-/// Whether the result is just how long a list of attributes is, or that it is too long: some of them
-/// may be the system's.
+/// Whether the result is only the length of a list of attributes, or that it is too long: some
+/// attributes may be the system's.
 fn asks_for_length_of_list(args: &[Arg], call: &Call, ret: i64) -> bool {
     let bare = || args.iter().zip(call.args).any(|(arg, size)| arg.name == "size" && size == 0);
     args.iter().any(|arg| arg.name == "list") && (-ret == ERANGE || bare())
 }
 
-/// Whether a call was to make its last path: that nothing is there is no reason for it to fail.
+/// Whether a call was to create its last path, so that it cannot fail because that is missing.
 pub fn makes_name(nr: u16, args: &[Arg]) -> bool {
     match roles::of(nr) {
         Role::MakeDirectory | Role::MakeNode | Role::MakeLink | Role::HardLink | Role::Rename => {
             true
         }
-        // Only what makes a file has a mode.
+        // Only opens that create a file have a mode.
         Role::Open => args.iter().any(|arg| matches!(arg.kind, Kind::Mode)),
         _ => false,
     }
 }
 
-/// Whether a renaming leaves both names.
+/// Whether a rename exchanges both names.
 pub fn exchanges(said: &Said, call: &Call) -> bool {
     const EXCHANGE: u64 = libc::RENAME_EXCHANGE as u64;
     let mut args = said.args.iter().zip(call.args);
     args.any(|(arg, value)| matches!(arg.kind, Kind::Flags(_)) && value & EXCHANGE != 0)
 }
 
-/// prlimit for others: whom it concerns is another task's business.
+/// Whether prlimit concerns another process, which may not exist here.
 fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
     args.iter().zip(call.args).any(|(arg, value)| matches!(arg.kind, Kind::Pid) && value != 0)
 }
@@ -565,26 +563,26 @@ pub fn is_device(mode: u64) -> bool {
     matches!(mode & S_IFMT, S_IFCHR | S_IFBLK)
 }
 
-/// sendfile, splice, copy_file_range: from one descriptor to another.
+/// Whether a call moves bytes from one descriptor to another: sendfile, splice, copy_file_range.
 fn moves_between_files(classes: Classes, args: &[Arg]) -> bool {
     let both = classes.intersects(Classes::READ) && classes.intersects(Classes::WRITE);
     both && args.iter().filter(|arg| matches!(arg.kind, Kind::Fd)).count() == 2
 }
 
-/// The argument that is read from: the one whose name says so, else the first.
+/// Returns the argument that is read from: by its name, else the first.
 fn source(args: &[Arg]) -> usize {
     let named = |name| args.iter().position(|arg| arg.name == name);
     named("in_fd").or_else(|| named("fd_in")).unwrap_or(0)
 }
 
-/// The descriptor of a call that is not this one.
+/// Returns the other descriptor of a call.
 fn other_descriptor(args: &[Arg], call: &Call, one: i32) -> i32 {
     let fds = args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
     fds.map(|(_, fd)| fd as i32).find(|fd| *fd != one).unwrap_or(one)
 }
 
-/// Whether the trace does not tell why a call failed: it holds no vector of a call that read none, and
-/// vmsplice is made in another way.
+/// Whether the trace does not show why a call failed: it lacks the vector if the kernel did not
+/// read one, and vmsplice is replaced by another call.
 fn hides_its_reason(said: &Said, call: &Call, ret: i64) -> bool {
     let is_vector = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Iovec, _));
     let Some(vector) = said.args.iter().position(is_vector) else { return false };
@@ -599,7 +597,7 @@ fn has_no_offset(args: &[Arg], call: &Call) -> bool {
     at.is_some_and(|at| call.args[at] == 0)
 }
 
-/// Device number of a line of /proc/self/mountinfo that shows a view of the kernel.
+/// Returns the device number of a line of /proc/self/mountinfo that shows a kernel view.
 fn view_of_the_kernel(line: &[u8]) -> Option<u64> {
     let words: Vec<&[u8]> = line.split(|&c| c == b' ').collect();
     let dash = words.iter().position(|word| *word == b"-")?;
@@ -611,7 +609,7 @@ fn view_of_the_kernel(line: &[u8]) -> Option<u64> {
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Fields of a struct that are the same wherever the same is done; `None`: all of them.
+/// Returns the fields of a struct that do not depend on the system; `None`: all of them.
 pub fn comparable_fields(layout: &Layout) -> Option<&'static [&'static str]> {
     COMPARABLE.iter().find(|(name, _)| *name == layout.name).map(|(_, fields)| *fields)
 }

@@ -1,4 +1,4 @@
-//! Holds what a call gave against what the recording says that it gave.
+//! Compares the output of a call with the recorded one.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::batch::{Batch, Call, Piece};
 use crate::execute::{self, Region};
 use crate::treatment::{comparable_fields, is_device, needs_privilege};
 
-/// How the bytes of a call compare.
+/// Result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are the same.
+    /// The bytes are equal.
     Same,
-    /// The trace does not hold enough of them to tell.
+    /// The trace does not hold enough bytes to decide.
     Unknown,
-    /// They differ.
+    /// The bytes differ.
     Differ {
         /// The argument or field.
         what: String,
-        /// What the recording says.
+        /// The recorded value.
         expected: String,
-        /// What came out.
+        /// Our value.
         found: String,
     },
 }
@@ -32,11 +32,11 @@ pub enum Verdict {
 const S_IFMT: u64 = 0o170_000;
 const S_IFDIR: u64 = 0o040_000;
 const S_IFREG: u64 = 0o100_000;
-/// Set-user-id and set-group-id are taken away from files, and the first of them from directories.
+/// Both bits are removed from files, and set-user-id from directories.
 const PRIVILEGE_BITS: u64 = 0o6000;
 const SET_USER_ID: u64 = 0o4000;
 
-/// Compares all that came out. `owners` tells whether owners are those of the recording.
+/// Compares all outputs. `owners`: compare owners too.
 pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> Verdict {
     let mut unknown = false;
     let mut done: Option<(u8, u8, u16, usize)> = None;
@@ -77,7 +77,7 @@ pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> 
     if unknown { Verdict::Unknown } else { Verdict::Same }
 }
 
-/// Whether this part of an argument is data, and data that is the same everywhere.
+/// Whether this part of an argument is data that does not depend on the system.
 fn is_compared(of: Of, which: u8) -> bool {
     match of {
         Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_) => which == part::CONTENT,
@@ -112,7 +112,7 @@ fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool, untold: bool) ->
     let hash = piece.hash.map(|at| batch.hashes[at as usize]);
     match (hash, all) {
         (Some(hash), Some(all)) if XxHash3_128::oneshot(all) == hash => Verdict::Same,
-        // Some of what is not stored may never have been told.
+        // Some of the bytes that are not stored may be filler.
         (Some(_), Some(_)) if untold => Verdict::Unknown,
         (Some(hash), Some(all)) => Verdict::Differ {
             what: String::new(),
@@ -123,14 +123,14 @@ fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool, untold: bool) ->
     }
 }
 
-/// A few bytes and where they are.
+/// Shows a few bytes and their offset.
 fn sample(at: usize, bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(24)];
     format!("at {at}: \"{}\"", shown.escape_ascii())
 }
 
-/// Whether a list of attributes has the names of the recording, as far as those are the program's.
-/// `ret` is the length that came out.
+/// Whether a list of attributes has the recorded names, ignoring those that need privileges. `ret`
+/// is the returned length.
 pub fn lists_same_names(batch: &Batch, call: &Call, regions: &[Region], ret: i64) -> bool {
     let Some(number) = call.args.iter().position(|arg| arg.name == "list") else { return false };
     let Some(piece) = execute::find(batch, call, number, part::WHOLE, 0, true) else {
@@ -160,7 +160,7 @@ fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bo
         mode.map(|mode| number(bytes, mode.offset, size(mode.kind))).unwrap_or(0) & S_IFMT
     };
     if is_device(type_of(expected)) && type_of(room) == S_IFREG {
-        // It stands where the device was.
+        // A regular file stands in for the device.
         return Verdict::Unknown;
     }
     let directory = type_of(expected) == S_IFDIR;
@@ -169,7 +169,7 @@ fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bo
         if names.is_some_and(|names| !names.contains(&name)) {
             continue;
         }
-        // Directories count and measure as their file system likes.
+        // Link counts and sizes of directories depend on the file system.
         if directory && (name.ends_with("nlink") || name.ends_with("_size")) {
             continue;
         }

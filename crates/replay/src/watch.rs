@@ -1,4 +1,4 @@
-//! Watches whether a replay moves on, and tells who waits for what when it does not.
+//! Watches the progress of a replay, and reports which tasks wait for what when it is stuck.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,14 +12,14 @@ use crate::lane::{Lane, Mood};
 use crate::outcome::{Waiting, Waits};
 use crate::shared::Shared;
 
-/// How long nothing moves before the replay is stuck.
+/// How long nothing must move before the replay counts as stuck.
 pub const STUCK: Duration = Duration::from_secs(10);
-/// How long one call works, while nothing else moves, before it is taken for one that waits.
+/// How long a single call may work while nothing else moves, before it counts as waiting.
 const WORKS_AT_MOST: Duration = Duration::from_secs(600);
-/// Tasks that are told of.
+/// Most tasks reported.
 const TOLD_MAX: usize = 20;
 
-/// How long nothing has moved although somebody should.
+/// Measures how long nothing has moved that should.
 pub struct Watch {
     progress: u64,
     moved: Instant,
@@ -27,13 +27,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Something has moved just now.
+    /// Starts now.
     pub fn new(shared: &Shared) -> Watch {
         let now = Instant::now();
         Watch { progress: shared.progress(), moved: now, worked: now }
     }
 
-    /// Up to now. Who works may take his time, but not for ever; so may who rests.
+    /// Returns the idle time, without time in which a task rests, or works for at most
+    /// `WORKS_AT_MOST`.
     pub fn idle(&mut self, shared: &Shared) -> Duration {
         if shared.progress() != self.progress {
             *self = Watch::new(shared);
@@ -46,25 +47,25 @@ impl Watch {
     }
 }
 
-/// Whether a task is in a call that ends by itself: it runs, or waits for a disk. What the planner
-/// takes for such a call may wait for others all the same, as a pipe looks like a file at times.
+/// Whether a task is in a call that ends by itself: it runs, or waits for a disk. /proc decides, as
+/// the planner may be wrong: a pipe sometimes looks like a file.
 fn works(shared: &Shared, lane: &Lane) -> bool {
     lane.mood() == Mood::Busy
         && shared.proc().is_none_or(|proc| !sleeps(proc, lane.task.load(Ordering::Relaxed)))
 }
 
-/// Whether a thread sleeps until somebody wakes it.
+/// Whether a thread is in interruptible sleep.
 fn sleeps(proc: BorrowedFd<'_>, thread: i32) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(proc, format!("{thread}/stat"), flags, Mode::empty());
     let Ok(opened) = opened else { return false };
     let mut stat = String::new();
     let read = File::from(opened).read_to_string(&mut stat);
-    // The name before it may hold anything.
+    // The name before it may contain anything.
     read.is_ok() && stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
 }
 
-/// Who waits for what, those first for whom others may wait.
+/// Returns what each task waits for; first those that others may wait for.
 pub fn who_waits(shared: &Shared) -> Vec<Waiting> {
     let mut all = Vec::new();
     shared.any_lane(|lane| {
@@ -100,7 +101,7 @@ mod tests {
         let proc = File::open("/proc").unwrap();
         let (mut reading, writing) = std::io::pipe().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        // SAFETY: takes nothing.
+        // SAFETY: gettid has no arguments and cannot fail.
         let own = || unsafe { libc::gettid() };
         let reader = std::thread::spawn(move || {
             tell.send(own()).unwrap();

@@ -1,4 +1,4 @@
-//! What a process is when its program begins, and what of a call is known by its memory.
+//! State of a process when its program starts, and descriptors that calls return in memory.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::execute::{self, Region};
 use crate::limits;
 use crate::shared::Shared;
 
-/// Flags of open that say how a file is used, not how it came to be.
+/// Open flags that concern the use of a file, not its creation.
 const USE_FLAGS: u32 = (libc::O_ACCMODE
     | libc::O_APPEND
     | libc::O_NONBLOCK
@@ -27,8 +27,8 @@ const USE_FLAGS: u32 = (libc::O_ACCMODE
     | libc::O_PATH
     | libc::O_NOATIME) as u32;
 
-/// Becomes what the recorder saw: descriptors that nobody handed down are opened, or held by
-/// placeholders. The first program also gets its directory, umask and limits.
+/// Restores the state that the recorder saw: descriptors that were not inherited are opened, or
+/// held by placeholders. The first program also gets its directory, umask and limits.
 pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
     let state = &beginning.state;
     if beginning.first {
@@ -36,7 +36,7 @@ pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
             // SAFETY: the path ends with a NUL.
             unsafe { libc::chdir(path.as_ptr()) };
         }
-        // SAFETY: a number.
+        // SAFETY: the argument is a number; umask cannot fail.
         unsafe { libc::umask(state.umask as libc::mode_t & 0o777) };
         take_limits(&state.limits);
     }
@@ -61,14 +61,14 @@ pub fn become_process(shared: &Arc<Shared>, beginning: &Beginning) {
     }
 }
 
-/// Makes the node of a socket that is bound to a path.
+/// Creates the node of a socket that is bound to a path.
 pub fn make_socket(path: &[u8]) {
     let Ok(path) = CString::new(path) else { return };
-    // SAFETY: the path ends with a NUL. The umask does the rest, as it did for the socket.
+    // SAFETY: the path ends with a NUL. (The umask applies as it did to the socket.)
     unsafe { libc::mknod(path.as_ptr(), libc::S_IFSOCK | 0o777, 0) };
 }
 
-/// Makes a directory of this very mode.
+/// Creates a directory with exactly this mode.
 pub fn make_directory(path: &[u8], mode: u32) {
     let Ok(path) = CString::new(path) else { return };
     // SAFETY: the path ends with a NUL.
@@ -78,7 +78,7 @@ pub fn make_directory(path: &[u8], mode: u32) {
     }
 }
 
-/// The limits that concern files.
+/// Sets the limits that concern files.
 fn take_limits(all: &[(u64, u64)]) {
     for resource in [libc::RLIMIT_FSIZE, libc::RLIMIT_NOFILE] {
         if let Some(&(soft, hard)) = all.get(resource as usize) {
@@ -87,10 +87,11 @@ fn take_limits(all: &[(u64, u64)]) {
     }
 }
 
-/// Takes the user's and groups' ids, for this task only.
+/// Sets user and group ids, for this task only.
 fn become_user(state: &trace::event::ProcessState) {
     let ([ruid, euid, suid, fsuid], [rgid, egid, sgid, fsgid]) = (state.uids, state.gids);
-    // SAFETY: the array is as long as is said; numbers else. Raw calls change this task alone.
+    // SAFETY: the group array is passed with its length; the rest are numbers. Raw system calls
+    // change this task only.
     unsafe {
         libc::syscall(libc::SYS_setgroups, state.groups.len(), state.groups.as_ptr());
         libc::syscall(libc::SYS_setresgid, rgid, egid, sgid);
@@ -100,7 +101,7 @@ fn become_user(state: &trace::event::ProcessState) {
     }
 }
 
-/// Whether two descriptors are most likely one open file.
+/// Whether two descriptors most likely share one open file.
 fn is_same_file(a: &OpenFd, b: &OpenFd) -> bool {
     let apart = libc::O_CLOEXEC as u32;
     a.target == b.target && a.offset == b.offset && (a.flags ^ b.flags) & !apart == 0
@@ -108,11 +109,11 @@ fn is_same_file(a: &OpenFd, b: &OpenFd) -> bool {
 
 fn duplicate(from: i32, open: &OpenFd) -> bool {
     let cloexec = open.flags as i32 & libc::O_CLOEXEC;
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::dup3(from, open.fd, cloexec) >= 0 }
 }
 
-/// Opens a file of the replay where the recorded process had one.
+/// Opens a file where the recorded process had it open.
 fn reopen(open: &OpenFd) -> bool {
     if open.target.first() != Some(&b'/')
         || open.target.ends_with(b" (deleted)")
@@ -128,13 +129,13 @@ fn reopen(open: &OpenFd) -> bool {
         return false;
     }
     if let Ok(offset) = libc::off_t::try_from(open.offset) {
-        // SAFETY: numbers only. What cannot seek has no offset.
+        // SAFETY: the arguments are numbers. (Fails for files that cannot seek.)
         unsafe { libc::lseek(open.fd, offset, libc::SEEK_SET) };
     }
     true
 }
 
-/// Descriptors that a call gave in memory: found and recorded.
+/// Returns pairs of actual and recorded descriptors that a call returned in memory.
 pub fn given_descriptors(batch: &Batch, call: &Call, regions: &[Region]) -> Vec<(i32, i32)> {
     let mut pairs = Vec::new();
     for (number, arg) in call.args.iter().enumerate() {

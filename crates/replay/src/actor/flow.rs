@@ -1,4 +1,4 @@
-//! Bytes that recorded calls moved between what is here and what is not: they flow all the same.
+//! Moves bytes for recorded calls whose other side is not available.
 
 use super::Actor;
 use crate::batch::Action;
@@ -9,7 +9,7 @@ use crate::outcome::Stopped;
 /// Bytes moved at a time.
 const PORTION: usize = 64 << 10;
 
-/// A result of a call that moves bytes: how many, or an error.
+/// Converts a transfer's result to a number of bytes or an errno.
 fn moved(ret: isize) -> Result<u64, i32> {
     match ret {
         -1 => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
@@ -18,7 +18,7 @@ fn moved(ret: isize) -> Result<u64, i32> {
 }
 
 impl Actor<'_> {
-    /// Puts filler into a file or pipe.
+    /// Writes filler to a file or pipe.
     pub(super) fn pour(&mut self, action: &Action, fd: i32, bytes: u64) {
         let into = self.shared.space.place_of(fd);
         if !self.shared.space.take(bytes, into) {
@@ -32,12 +32,12 @@ impl Actor<'_> {
                 iov_base: filler.as_mut_ptr().cast(),
                 iov_len: filler.len().min(most as usize),
             };
-            // SAFETY: the filler is as long as is said.
+            // SAFETY: the iovec covers at most the filler's length.
             let at_once = unsafe { libc::pwritev2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
             match moved(at_once) {
                 Err(libc::EAGAIN) if descriptors::make_room(fd) => Err(libc::EINTR),
                 Err(libc::EAGAIN | libc::EOPNOTSUPP) => {
-                    // SAFETY: as above.
+                    // SAFETY: the iovec covers at most the filler's length.
                     moved(unsafe { libc::writev(fd, &raw const part, 1) })
                 }
                 told => told,
@@ -45,12 +45,12 @@ impl Actor<'_> {
         });
     }
 
-    /// Takes bytes out of a pipe.
+    /// Reads bytes from a pipe and drops them.
     pub(super) fn drain(&mut self, action: &Action, fd: i32, bytes: u64) {
         let mut room = vec![0u8; PORTION.min(bytes as usize)];
         self.move_all(action, bytes, |most| {
             let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-            // SAFETY: one pollfd; the room is as long as is said.
+            // SAFETY: one pollfd is passed, and the read is limited to the buffer's length.
             moved(unsafe {
                 libc::poll(&raw mut poll, 1, -1);
                 libc::read(fd, room.as_mut_ptr().cast(), room.len().min(most as usize))
@@ -58,7 +58,7 @@ impl Actor<'_> {
         });
     }
 
-    /// Calls `once` until so many bytes have been moved, or no more can be.
+    /// Calls `once` until all bytes have been moved, or no more can be.
     fn move_all(&self, action: &Action, bytes: u64, mut once: impl FnMut(u64) -> Result<u64, i32>) {
         if action.may_block {
             self.lane.set_mood(Mood::Blocked);

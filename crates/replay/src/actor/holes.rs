@@ -1,12 +1,12 @@
-//! Where files have holes: file systems keep track of them as finely as they like, and files of an
-//! image have zeros where nobody saw what there was.
+//! Holes in files: file systems track them with different granularity, and files of an image have
+//! zeros where the recorded bytes are unknown.
 
 use events::Kind;
 
 use super::{Made, seek};
 use crate::batch::Call;
 
-/// Whether a call looks for the next hole of a file, or for what is behind it.
+/// Whether a call seeks the next hole or data of a file.
 pub fn are_asked_for(call: &Call) -> bool {
     const PLACES: [u64; 2] = [libc::SEEK_DATA as u64, libc::SEEK_HOLE as u64];
     call.ret_kind == events::Ret::Offset
@@ -17,8 +17,8 @@ pub fn are_asked_for(call: &Call) -> bool {
         })
 }
 
-/// Takes another place for what nobody can tell, and goes on from where the program went on. (That there
-/// is none is taken as recorded.)
+/// Ignores another position, which proves nothing, and seeks to the recorded one. (A recorded ENXIO
+/// is simulated, as the error depends on the machine.)
 pub fn excuse(call: &Call, result: Made) -> Made {
     match result {
         Made::Return(found) if found >= 0 || -found == i64::from(libc::ENXIO) => {

@@ -1,4 +1,4 @@
-//! Calls that list a directory, a portion at a time: a whole scan is compared as a set.
+//! Calls that list a directory in portions: a whole scan is compared as a set.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::descriptors;
 use crate::scan::{self, Scan};
 
 impl Actor<'_> {
-    /// A portion of a directory.
+    /// Replays the listing of one portion.
     pub(super) fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
         self.lane.counts.replayed.add(1);
         let begin = clock::ticks();
@@ -47,7 +47,7 @@ impl Actor<'_> {
         let mut scans = self.shared.scans.lock().unwrap_or_else(|e| e.into_inner());
         if again && scans.get(&call.scan).is_some_and(|scan| !scan.begun) {
             scans.remove(&call.scan);
-            // SAFETY: numbers only.
+            // SAFETY: the arguments are numbers; no memory is accessed.
             unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
         }
         let mut anywhere;

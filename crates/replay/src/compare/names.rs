@@ -1,4 +1,4 @@
-//! Which names belong to one file.
+//! Tracks which names belong to one file.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use trace::manifest::Entry;
 
 use super::text;
 
-/// What differs.
+/// Kinds of differences.
 pub(super) const LINKS: &str = "links";
 const SAME: &str = "same file";
 
-/// Most files with several names that are followed.
+/// Most files with several names that are tracked.
 const FILES_MAX: usize = 1 << 20;
 
 /// A file that should have several names.
 struct File {
     path: Vec<u8>,
-    /// Names that were seen of it, and how many it should have.
+    /// Number of its names seen, expected and actual link count.
     names: u64,
     expected: u64,
     found: u64,
@@ -27,14 +27,14 @@ struct File {
 #[derive(Default)]
 pub(super) struct Names {
     files: HashMap<Inode, File>,
-    /// Which file on the other side is which on this one.
+    /// Maps files of one side to those of the other.
     found_of: HashMap<Inode, Inode>,
     expected_of: HashMap<Inode, Inode>,
 }
 
 impl Names {
-    /// Takes a name of a file, on both sides. Gives what differs, what should be and what is, if the
-    /// name belongs to another file than it should.
+    /// Adds a name of a file on both sides. If it belongs to another file than expected, returns
+    /// the kind of difference, the expected and the actual value.
     pub fn add(
         &mut self,
         expected: &Entry,
@@ -45,7 +45,7 @@ impl Names {
         if expected.nlink <= 1 && found.nlink <= 1 {
             return None;
         }
-        // A file with a single name has no number of its own in a manifest.
+        // A manifest has no number for files with a single name.
         let single = expected.nlink <= 1 && expected_inode == (0, 0);
         if single || self.files.len() >= FILES_MAX {
             let (should, is) = (expected.nlink, found.nlink);
@@ -75,8 +75,7 @@ impl Names {
         }
     }
 
-    /// Paths of files with another number of links than they should have, where all names that
-    /// they should have were seen.
+    /// Returns paths of files with a wrong link count, if all their expected names were seen.
     pub fn counts(self) -> Vec<(Vec<u8>, u64, u64)> {
         let all_seen = self.files.into_values().filter(|file| file.names == file.expected);
         let wrong = all_seen.filter(|file| file.expected != file.found);

@@ -46,7 +46,7 @@ impl std::io::Write for Memory {
     }
 }
 
-/// A trace with this manifest.
+/// Writes a trace with this manifest.
 fn trace_of(entries: &[Entry], ending: Option<Ending>) -> Trace {
     let memory = Memory::default();
     let options = WriterOptions { workers: 0, ..WriterOptions::default() };
@@ -63,7 +63,7 @@ fn trace_of(entries: &[Entry], ending: Option<Ending>) -> Trace {
     Trace::from_stream(Cursor::new(memory.0.lock().unwrap().clone())).unwrap()
 }
 
-/// What a recorder would tell of all paths in a directory, in order.
+/// Builds a manifest like the recorder, of all paths in a directory.
 fn manifest_of(root: &Path) -> Vec<Entry> {
     let tree = tree(root);
     let mut paths = vec![Vec::new()];
@@ -95,7 +95,7 @@ fn found(state: &FinalState) -> Vec<(String, String)> {
     state.differences.iter().map(line).collect()
 }
 
-/// Changes a copy of the sample, and tells the differences by both ways of comparing.
+/// Changes a copy of the sample, and checks the differences found by both kinds of comparison.
 fn check(change: impl Fn(&Path), expected: &[(&str, &str)]) {
     let (before, after) = (sample(), sample());
     change(after.path());
@@ -106,7 +106,7 @@ fn check(change: impl Fn(&Path), expected: &[(&str, &str)]) {
     let trace = whole(&manifest_of(before.path()));
     let by_trace =
         manifest_and_tree(&trace, &tree(after.path()), Scrutiny::default(), &all_seen).unwrap();
-    // A manifest also names what is below a directory that is missing.
+    // A manifest also names what is below a missing directory.
     for difference in &expected {
         assert!(found(&by_trace).contains(difference), "{difference:?}: {:?}", found(&by_trace));
     }
@@ -200,7 +200,7 @@ fn bytes_that_were_never_seen_are_unknown_not_different() {
     assert_eq!((state.different, state.unknown_bytes), (0, 4096));
     let state = compare(&|_, _| vec![100..200, 15_000..16_000]);
     assert_eq!((state.different, state.unknown_bytes), (1, 0));
-    // What does differ elsewhere is found all the same.
+    // Differences elsewhere are still found.
     bytes[0] = 1;
     fs::write(&path, &bytes).unwrap();
     let state = compare(&|_, _| vec![8192..12288, BEYOND]);
@@ -347,7 +347,7 @@ fn the_directories_themselves_are_compared() {
 #[test]
 fn capabilities_of_files_are_compared_where_they_can_be_given() {
     let (before, after) = (sample(), sample());
-    // Revision 2, in effect: to bind to low ports.
+    // Revision 2, effective: CAP_NET_BIND_SERVICE.
     let mut capability = [0u8; 20];
     (capability[0], capability[3], capability[5]) = (1, 2, 4);
     let path = before.path().join("dir/long");

@@ -1,4 +1,4 @@
-//! Two trees side by side.
+//! Comparison of two trees.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -8,17 +8,17 @@ use trace::manifest::FileKind;
 
 use super::{Comparison, FinalState, Scrutiny, all_seen};
 
-/// Deepest directory that is gone into.
+/// Deepest directory that is entered.
 const DEPTH_MAX: usize = 2048;
 
-/// A directory of which names are left.
+/// A directory with names left to compare.
 struct Level {
     path: Vec<u8>,
     expected: Peekable<IntoIter<Vec<u8>>>,
     found: Peekable<IntoIter<Vec<u8>>>,
 }
 
-/// Compares two trees; the first one is what should be.
+/// Compares two trees; the first one is expected.
 pub fn trees(expected: &Tree, found: &Tree, scrutiny: Scrutiny) -> FinalState {
     let mut comparison = Comparison::new(scrutiny);
     let root = expected.look(b"/", Want::Attributes);
@@ -64,7 +64,7 @@ fn names(names: Vec<Vec<u8>>) -> Peekable<IntoIter<Vec<u8>>> {
 }
 
 impl Level {
-    /// The next name that is in one of the two.
+    /// Returns the next name that is in either tree.
     fn next(&mut self) -> Option<Vec<u8>> {
         match (self.expected.peek(), self.found.peek()) {
             (Some(a), Some(b)) if a == b => {

@@ -1,4 +1,4 @@
-//! What files are that a call names: directories, or to be executed, where nothing can be.
+//! Properties of the files that a call names: whether they are executable, or directories.
 
 use events::Kind;
 
@@ -7,8 +7,8 @@ use super::value::Value;
 use crate::batch::Call;
 
 impl Maker {
-    /// Nothing can be executed where we are, so the kernel denies it of every file: the file's own
-    /// permissions tell.
+    /// Decides execute access by the file's own permissions: our mounts are noexec, so the kernel
+    /// denies it for every file.
     pub(super) fn may_be_executed(&self, call: &Call) -> bool {
         const X_OK: usize = libc::X_OK as usize;
         let mut dir = libc::AT_FDCWD;
@@ -17,13 +17,13 @@ impl Maker {
             let value = self.values.get(at);
             match arg.kind {
                 Kind::DirFd => dir = value.number() as i32,
-                // SAFETY: the path was built by `prepare`, and nothing was since.
+                // SAFETY: the path was built by `prepare`; its memory has not been reused since.
                 Kind::Path => path = unsafe { value.text() },
                 Kind::Flags(set) if std::ptr::eq(set, &raw const events::flags::ACCESS) => {
                     let mode = value.number();
                     let Some(path) = path.filter(|_| mode & X_OK != 0) else { return false };
                     let rest = (mode & !X_OK) as i32;
-                    // SAFETY: the path ends with a NUL; all zeros are a stat.
+                    // SAFETY: the path ends with a NUL, and all zeros are a valid stat.
                     return unsafe {
                         let mut stat: libc::stat = std::mem::zeroed();
                         libc::faccessat(dir, path.as_ptr(), rest, 0) == 0
@@ -37,8 +37,8 @@ impl Maker {
         false
     }
 
-    /// Changes a call that sets a mode so that it reaches a directory or fails, whatever others put in
-    /// its way: `.` is only in directories.
+    /// Changes a call that sets a mode so that it reaches only a directory, whatever others put in
+    /// its place: only directories contain `.`.
     pub(super) fn reach_directories_only(&mut self, call: &Call) {
         let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Path)) else {
             self.nr = libc::SYS_fchmodat as u16;
@@ -48,7 +48,7 @@ impl Maker {
             self.values.set(2, mode);
             return;
         };
-        // SAFETY: the path was built by `prepare`, and nothing was since.
+        // SAFETY: the path was built by `prepare`; its memory has not been reused since.
         let Some(path) = (unsafe { self.values.get(at).text() }) else { return };
         let path = path.to_bytes();
         let inside: &[u8] = if path.is_empty() { b"." } else { b"/." };

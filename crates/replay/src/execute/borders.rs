@@ -1,6 +1,6 @@
-//! Every call that is ever made again, with counts, lengths and addresses as no program has them: what
-//! the kernel may touch, by the rules of the kernel and not by those of the code that builds arguments,
-//! must have been handed out for this call. Rows of the table are taken as they come.
+//! Tests every replayable call with counts, lengths and addresses that no program has: all memory
+//! that the kernel may access, by the kernel's rules and not by those of the code that builds
+//! arguments, must have been handed out for this call. Rows of the table are taken as they are.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::batch::{Batch, Call};
 use crate::shared::Fill;
 use crate::space::Space;
 
-/// Numbers at the edges of what kernels count with, and of what lies ready here.
+/// Values at the limits of the kernel's types, and of our buffers.
 const BORDERS: &[u64] = &[
     0,
     1,
@@ -58,18 +58,18 @@ const BORDERS: &[u64] = &[
     u64::MAX,
 ];
 
-/// Results, as calls return them and as they do not.
+/// Results, possible and impossible ones.
 const RESULTS: &[i64] =
     &[-22, -14, -1, 0, 1, 8, 64, 1024, 70_000, 1 << 20, 1 << 31, (1 << 32) + 2, i64::MAX, i64::MIN];
 
-/// Lengths of what is stored.
+/// Lengths of stored pieces.
 const STORED: &[usize] =
     &[0, 1, 3, 4, 8, 15, 16, 17, 24, 56, 64, 128, 144, 256, 1000, 4096, 70_000];
 
-/// Tries of each row or variant.
+/// Tries per row or variant.
 const TRIES: u32 = 150;
 
-/// Numbers that look random, the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Random(u64);
 
 impl Random {
@@ -88,7 +88,8 @@ impl Random {
     }
 }
 
-/// What is made again: the row, the arguments, what the result means, and an argument that chooses.
+/// Yields all replayable calls: row, arguments, result type, and the argument value that selects
+/// the variant.
 fn made_again() -> impl Iterator<Item = (&'static Syscall, &'static [Arg], Ret, Option<(u8, u64)>)>
 {
     let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
@@ -107,7 +108,7 @@ fn made_again() -> impl Iterator<Item = (&'static Syscall, &'static [Arg], Ret, 
     })
 }
 
-/// Memory as a trace would have it: words that may be taken for addresses and lengths.
+/// Memory like that of a hostile trace: words that may be taken for addresses and lengths.
 fn some_memory(random: &mut Random, len: usize) -> Vec<u8> {
     let words = (0..len.div_ceil(8)).flat_map(|_| random.one_of(BORDERS).to_le_bytes());
     let mut bytes: Vec<u8> = words.collect();
@@ -161,14 +162,14 @@ fn some_call(
     call.attempt = random.often(1);
 }
 
-/// What the kernel touches behind a register: addresses and lengths.
+/// Memory that the kernel accesses through the registers.
 struct Reach<'a> {
     registers: [usize; 6],
-    /// What was handed out.
+    /// Whether a range was handed out.
     ours: &'a dyn Fn(usize, u64) -> bool,
 }
 
-/// Where nothing is, whatever the length: nobody maps the first page.
+/// Whether an address is in the first page, which is never mapped.
 fn leads_nowhere(address: usize) -> bool {
     address < 4096
 }
@@ -179,13 +180,13 @@ impl Reach<'_> {
         assert!(fine, "{what}: the kernel goes to {len} bytes at {at:#x}");
     }
 
-    /// A word of memory that was checked.
+    /// Reads a word of checked memory.
     fn word(&self, at: usize) -> usize {
-        // SAFETY: it lies in what was handed out.
+        // SAFETY: the address lies in memory that was handed out.
         unsafe { (at as *const usize).read_unaligned() }
     }
 
-    /// How far the kernel goes, by what it is told. What it cuts to 32 bits is no more than the whole.
+    /// Bytes that the kernel accesses for a length. (Truncation to 32 bits would only lower it.)
     fn len(&self, number: usize, len: Len) -> u64 {
         let register = |n: u8| self.registers[usize::from(n)] as u64;
         let at = self.registers[number];
@@ -266,17 +267,17 @@ impl Reach<'_> {
     }
 
     fn word_ends(&self, at: usize) -> bool {
-        // SAFETY: it was checked.
+        // SAFETY: the address was checked before.
         unsafe { *(at as *const u8) == 0 }
     }
 }
 
-/// Leaves the pools as a trace would like to find them: full of addresses of its choice.
+/// Fills the pools with addresses of the trace's choice.
 fn spoil(maker: &mut Maker) {
     for memory in [&mut maker.contents, &mut maker.pointers] {
         memory.clear();
         for len in [60 << 10, 4000, 100] {
-            // SAFETY: it was taken just now.
+            // SAFETY: the span was just taken, and nothing else refers to it.
             unsafe { memory.take(len).bytes_mut() }.fill(0x41);
         }
     }
@@ -322,7 +323,7 @@ fn reaches_only_ours(maker: &Maker, batch: &Batch, call: &Call, name: &str) {
     };
     let registers = maker.values.registers();
     let reach = Reach { registers, ours: &ours };
-    // A call may have become another one, of the same file.
+    // The call may have been changed to another one on the same file.
     if maker.only_directory {
         return;
     }
@@ -333,7 +334,7 @@ fn reaches_only_ours(maker: &Maker, batch: &Batch, call: &Call, name: &str) {
     assert!(rest.iter().all(|value| *value == 0), "{name}: arguments that it does not have");
 }
 
-/// After some of its bytes have passed, a call goes on with the rest.
+/// After some of its bytes have moved, a call continues with the rest.
 fn goes_on_within(maker: &mut Maker, batch: &Batch, call: &Call, name: &str, random: &mut Random) {
     for _ in 0..3 {
         let bytes = random.one_of(&[1, 15, 16, 4096, usize::MAX / 2]);
@@ -344,7 +345,7 @@ fn goes_on_within(maker: &mut Maker, batch: &Batch, call: &Call, name: &str, ran
     }
 }
 
-/// What is asked for by name and found in several pieces is the first one that is whole.
+/// A vector's count is limited to the elements that are stored.
 #[test]
 fn a_vector_counts_what_is_stored() {
     let mut maker = Maker::new(Arc::new(Space::new(Vec::new(), None).unwrap())).unwrap();

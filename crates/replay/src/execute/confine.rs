@@ -1,5 +1,5 @@
-//! The last look before a call is made: by what its row says of each pointer, the kernel may go no
-//! further than our memory does. However arguments were built, this holds.
+//! Final check before a call is made: by what its row says of each pointer, the kernel must not go
+//! beyond our memory. This holds however arguments were built.
 
 use events::shape::{Extent, Kind};
 
@@ -11,11 +11,11 @@ use crate::memory::Span;
 /// Bytes of a page, as `mincore` counts them; bits of a word, as `select` does.
 const PAGE: usize = 4096;
 const WORD_BITS: usize = 64;
-/// Bytes of a length in memory.
+/// Size of a length in memory.
 const LENGTH: usize = 4;
 
 impl Maker {
-    /// Lowers every count and length of a call to what is there.
+    /// Lowers every count and length of a call to the memory that is there.
     pub(super) fn confine(&mut self, call: &Call) {
         for (number, arg) in call.args.iter().enumerate() {
             let Kind::Buf(_, _, len) = arg.kind else { continue };
@@ -26,7 +26,7 @@ impl Maker {
         }
     }
 
-    /// The same of one pointer. Whether there is as much as it takes.
+    /// Confines one pointer. Returns whether there is enough memory.
     #[inline]
     fn confine_one(&mut self, span: Span, extent: Extent) -> bool {
         match extent {
@@ -37,7 +37,7 @@ impl Maker {
             }
             Extent::Bits(number) => return self.at_most(number, span.len() / 8 / 8 * WORD_BITS),
             Extent::Pages(number) => return self.at_most(number, span.len().saturating_mul(PAGE)),
-            // Without a length the kernel goes nowhere.
+            // Without a length the kernel accesses nothing.
             Extent::Behind(number) => match self.values.memory(number.into()) {
                 Some(length) if length.len() >= LENGTH => {
                     lower(length, 0, LENGTH, span.len() as u64);
@@ -55,8 +55,7 @@ impl Maker {
         true
     }
 
-    /// An argument that counts what is in memory of ours counts no more than `most`. Whether it is
-    /// there.
+    /// Lowers an argument that counts elements to `most`. Returns whether it is a number.
     pub(super) fn at_most(&mut self, number: u8, most: usize) -> bool {
         self.values.lower(number.into(), most)
     }

@@ -1,4 +1,4 @@
-//! Messages through socket pairs: header, vector, content and control data built anew.
+//! Messages through socket pairs: rebuilds header, vector, content and control data.
 
 use events::record::part;
 use events::shape::Dir;
@@ -9,19 +9,19 @@ use crate::batch::{Batch, Call};
 use crate::memory::Span;
 use crate::shared::Fill;
 
-/// Bytes of a `struct msghdr` and of a `struct mmsghdr`.
+/// Sizes of `struct msghdr` and `struct mmsghdr`.
 const HEADER: usize = 56;
 const MANY_HEADER: usize = 64;
 /// Room for a message's control data and address.
 const CONTROL_ROOM: usize = 4096;
 const NAME_ROOM: usize = 128;
-/// Bytes of all messages of one call: more than sockets hold.
+/// Most bytes of all messages of one call: more than sockets hold.
 const MESSAGES_BYTES_MAX: usize = 64 << 20;
 /// Most messages of one call.
 const MESSAGES_MAX: usize = 1024;
 
 impl Maker {
-    /// One message.
+    /// Builds one message.
     pub(super) fn message(
         &mut self,
         batch: &Batch,
@@ -37,7 +37,7 @@ impl Maker {
         }
     }
 
-    /// Several messages: as many as were sent or received.
+    /// Builds several messages: as many as were sent or received.
     pub(super) fn messages(
         &mut self,
         batch: &Batch,
@@ -83,13 +83,13 @@ impl Maker {
             head.get(at..at + 8).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
         };
         let (has_name, has_control) = (word(0) != 0, word(32) != 0);
-        // What is sent to a name goes nowhere: the name may be that of somebody outside.
+        // Drop the destination name: its receiver may be outside.
         let name = (out && has_name).then(|| self.contents.take(NAME_ROOM));
         let control = match part_of(part::CONTROL).filter(|_| !out) {
             Some(piece) => {
                 let len = batch.stored_len(piece).min(GIVEN_MAX);
                 let control = self.contents.copy(batch.stretches(piece), len, fill);
-                // SAFETY: the copy is ours alone.
+                // SAFETY: the copy was just made, and nothing else refers to it.
                 tell_own_ids(unsafe { control.bytes_mut() });
                 Some(control)
             }
@@ -128,7 +128,7 @@ impl Maker {
     }
 }
 
-/// Credentials that a process tells of itself must be its own; here it has other ids.
+/// Replaces credentials in control data by the task's own ids: the kernel rejects others.
 fn tell_own_ids(control: &mut [u8]) {
     const HEAD: usize = size_of::<libc::cmsghdr>();
     let mut rest = control;
@@ -140,7 +140,7 @@ fn tell_own_ids(control: &mut [u8]) {
             return;
         }
         if (level, kind) == (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) {
-            // SAFETY: these take nothing and cannot fail.
+            // SAFETY: these have no arguments and cannot fail.
             let (pid, uid, gid) =
                 unsafe { (libc::getpid() as u32, libc::getuid(), libc::getgid()) };
             let own = [pid, uid, gid].map(u32::to_le_bytes);
@@ -152,7 +152,7 @@ fn tell_own_ids(control: &mut [u8]) {
     }
 }
 
-/// Bytes of one message: what passed, and a little more where more could come.
+/// Most bytes of one message: as recorded, with some slack for received ones.
 fn bounded_all(call: &Call) -> usize {
     match call.reads() {
         true => call.ret.max(0) as usize + SLACK,

@@ -1,5 +1,5 @@
-//! Failures that follow from which names are there, looked at before the call is made: what should
-//! fail, and does not, has done something.
+//! Checks names before calls that must fail because of them: a call that should fail and succeeds
+//! has already done harm.
 
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -18,13 +18,13 @@ struct Name {
     path: CString,
 }
 
-/// Whether names alone may be the reason for an error.
+/// Whether an error can be caused by names alone.
 pub fn is_of_names(errno: i32) -> bool {
     matches!(errno, libc::ENOENT | libc::EEXIST | libc::ENOTEMPTY)
 }
 
 impl Maker {
-    /// Whether names are now as they were when the call failed with an error of theirs.
+    /// Whether the names would now cause the recorded error.
     pub fn names_fail(&mut self, batch: &Batch, call: &Call, fill: &Fill, errno: i32) -> bool {
         self.prepare(batch, call, fill);
         let names = self.names(call);
@@ -33,12 +33,12 @@ impl Maker {
             libc::EEXIST => last.is_there(),
             libc::ENOTEMPTY => last.is_filled(),
             _ if !makes_name(call.nr, call.args) => !last.is_there(),
-            // Where one path is made from another, either may be the reason.
+            // If one path is made from another, either may be the reason.
             _ => names.len() > 1 && !first.is_there() || !last.above().is_there(),
         }
     }
 
-    /// Whether a path of the call goes through a link that begins at the root.
+    /// Whether a path of the call goes through an absolute symbolic link.
     pub fn follows_from_root(&mut self, batch: &Batch, call: &Call, fill: &Fill) -> bool {
         self.prepare(batch, call, fill);
         self.names(call).iter().any(Name::follows_from_root)
@@ -52,7 +52,8 @@ impl Maker {
             match arg.kind {
                 Kind::DirFd => dir = value.number() as RawFd,
                 Kind::Path => {
-                    // SAFETY: the path was built by `prepare`, and nothing was since.
+                    // SAFETY: the path was built by `prepare`; its memory has not been reused
+                    // since.
                     let path = unsafe { value.text() };
                     names.extend(path.map(|path| Name { dir, path: path.to_owned() }));
                 }
@@ -70,14 +71,14 @@ impl Name {
         unsafe { libc::faccessat(self.dir, self.path.as_ptr(), libc::F_OK, flags) == 0 }
     }
 
-    /// Whether it goes through a link that begins at the root.
+    /// Whether it goes through an absolute symbolic link.
     fn follows_from_root(&self) -> bool {
         let path = self.path.as_bytes();
         let ends = (1..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'));
         let begins_at_root = |part: &[u8]| {
             let mut first = 0u8;
             let Ok(part) = CString::new(part) else { return false };
-            // SAFETY: the path ends with a NUL, and there is room for one byte.
+            // SAFETY: the path ends with a NUL, and the buffer has room for the one byte requested.
             let got =
                 unsafe { libc::readlinkat(self.dir, part.as_ptr(), (&raw mut first).cast(), 1) };
             got == 1 && first == b'/'
@@ -90,7 +91,7 @@ impl Name {
         descriptors::has_entries(self.dir, &self.path)
     }
 
-    /// What it is in. A link that leads to a directory is one, so the path ends with a slash.
+    /// Its parent directory. Ends with a slash, to follow a link to a directory.
     fn above(&self) -> Name {
         let path = self.path.as_bytes();
         let end = path.len() - path.iter().rev().take_while(|&&c| c == b'/').count();

@@ -1,4 +1,4 @@
-//! Calls that look at bytes on their way through a pipe or socket and leave them there.
+//! Calls that look at bytes in a pipe or socket and leave them there.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use events::flags::MSG;
 
 use crate::batch::Call;
 
-/// How long is slept between looks.
+/// Shortest and longest sleep between polls.
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 impl Call {
-    /// Whether the bytes that come out of it stay where they were: made once more, it gets the same.
+    /// Whether it leaves the bytes in the queue, so that repeating it returns them again.
     pub(super) fn leaves_bytes(&self) -> bool {
         let peeks = || self.reads() && self.flags(&MSG) & libc::MSG_PEEK as u64 != 0;
         self.ret_kind == Ret::Size && (self.name == "tee" || peeks())
     }
 }
 
-/// Waits until so many bytes lie in a pipe or socket, or no more will come.
+/// Waits until `wanted` bytes are in a pipe or socket, or no more will come.
 pub fn wait_for_bytes(fd: i32, wanted: i64) {
     const NO_MORE: libc::c_short = libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL;
     let mut pause = PAUSE_MIN;
     loop {
         let mut poll = libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
         let mut there: libc::c_int = 0;
-        // SAFETY: both are written to, one of each.
+        // SAFETY: one pollfd is passed, and FIONREAD writes one int.
         let told = unsafe {
             libc::poll(&raw mut poll, 1, 100);
             libc::ioctl(fd, libc::FIONREAD, &raw mut there)

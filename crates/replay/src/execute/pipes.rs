@@ -1,4 +1,4 @@
-//! Bytes on their way into pipes: what fitted in the recording fits here, however it was put there.
+//! Writes to pipes: what fitted in the recording must fit here, however it is written.
 
 use events::shape::Kind;
 
@@ -22,7 +22,7 @@ impl Maker {
         }
     }
 
-    /// What a call is to write at the file's own offset, as a vector.
+    /// Returns the data that a call writes at the file's own offset, as a vector.
     fn vector_to_write(&mut self) -> Option<Span> {
         match self.go_on {
             GoOn::Bytes { pointer, len } => {
@@ -34,11 +34,11 @@ impl Maker {
         }
     }
 
-    /// Writes as much as can be written without waiting.
+    /// Writes as much as possible without blocking.
     fn write_at_once(&self, vector: Span) -> i64 {
         let count = vector.len() / size_of::<libc::iovec>();
         let (fd, at) = (self.number(0) as i32, vector.address() as *const libc::iovec);
-        // SAFETY: the vector has so many elements, and what they point to was built by `prepare`.
+        // SAFETY: the vector has `count` elements, which point to memory built by `prepare`.
         let ret = unsafe { libc::pwritev2(fd, at, count as i32, -1, libc::RWF_NOWAIT) };
         match ret {
             -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
@@ -46,8 +46,7 @@ impl Maker {
         }
     }
 
-    /// Makes a call that may put bytes into a pipe. If they do not fit, the pipe gets more room before
-    /// anybody is waited for.
+    /// Makes a call that may write to a pipe. Enlarges a full pipe before it waits for readers.
     pub(super) fn once_with_room(&mut self) -> i64 {
         let writes = [libc::SYS_write, libc::SYS_writev].contains(&libc::c_long::from(self.nr));
         let Some(vector) = writes.then(|| self.vector_to_write()).flatten() else {
@@ -62,7 +61,7 @@ impl Maker {
         }
     }
 
-    /// Before a call is made that puts bytes into a pipe, or takes some out, in its own way.
+    /// Prepares a call that accesses a pipe in its own way.
     pub(super) fn make_way(&mut self, call: &Call) {
         if call.name == "vmsplice" {
             self.copy_bytes(call);
@@ -70,18 +69,18 @@ impl Maker {
             let args = call.args.iter().enumerate();
             let fds = args.filter(|(_, arg)| matches!(arg.kind, Kind::Fd));
             let fds: Vec<i32> = fds.map(|(at, _)| self.number(at) as i32).collect();
-            // What goes from one to another one waits as soon as it does not fit.
+            // splice and the like block as soon as the data does not fit.
             if let [_, _, ..] = fds[..] {
                 fds.into_iter().for_each(|fd| _ = descriptors::widen(fd));
             }
         }
     }
 
-    /// Of memory that vmsplice took the kernel keeps the pages, which others' bytes will lie in: the
-    /// bytes are copied. What it took out of a pipe the trace does not tell: as many are taken out.
+    /// Replaces vmsplice by a copy: the kernel would keep pages that are reused for other bytes.
+    /// The trace does not hold what it took out of a pipe: as many bytes are read.
     fn copy_bytes(&mut self, call: &Call) {
         self.nr = libc::SYS_writev as u16;
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         let flags = unsafe { libc::fcntl(self.number(0) as i32, libc::F_GETFL) };
         if flags & libc::O_ACCMODE == libc::O_RDONLY {
             self.nr = libc::SYS_read as u16;

@@ -8,7 +8,7 @@ use crate::batch::{Batch, Call};
 use crate::limits;
 
 impl Maker {
-    /// Raises a limit as far as it goes. Whether the call is one that raises a limit.
+    /// Raises a limit as far as allowed. Returns whether the call is one that sets a limit.
     pub(super) fn raise_less(&self, batch: &Batch, call: &Call) -> bool {
         let layout = &raw const events::layout::RLIMIT;
         let is_new = |kind| matches!(kind, Kind::Buf(Dir::In, Of::Struct(of), _) if std::ptr::eq(of, layout));

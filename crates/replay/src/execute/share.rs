@@ -1,4 +1,4 @@
-//! Where a file system cannot share content between files (FICLONE), the content is copied: later
+//! Copies content where the file system cannot share it between files (FICLONE), so that later
 //! calls find the same bytes.
 
 use std::fs::File;
@@ -17,8 +17,7 @@ use crate::space::Space;
 /// Bytes copied at a time.
 const PORTION: usize = 256 << 10;
 
-/// What was to be shared: the source, where it begins there, how much (0: all that follows), and
-/// where it goes.
+/// A range to share: source descriptor, offset, length (0: up to the end), and destination offset.
 struct Wanted {
     from: i32,
     from_at: u64,
@@ -26,7 +25,7 @@ struct Wanted {
     to_at: u64,
 }
 
-/// Does by copying what a call did by sharing, if it is such a call. Whether it has.
+/// Copies what a call was to share, if it is such a call. Returns whether it succeeded.
 pub fn copy_instead(batch: &Batch, call: &Call, space: &Space) -> bool {
     let Some(wanted) = wanted(batch, call) else { return false };
     copy(&wanted, call.values[0] as i32, space).is_ok()
@@ -48,7 +47,7 @@ fn wanted(batch: &Batch, call: &Call) -> Option<Wanted> {
 }
 
 fn copy(wanted: &Wanted, to: i32, space: &Space) -> io::Result<()> {
-    // SAFETY: the numbers are the replayed program's, and stay open: the files are never dropped.
+    // SAFETY: the descriptors are the replayed program's; `ManuallyDrop` prevents their close.
     let [from, to] =
         [wanted.from, to].map(|fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) }));
     let size = from.metadata()?.len();

@@ -1,33 +1,33 @@
-//! Arguments as the kernel gets them. What points is of another type than what counts: only a span of
-//! our memory has bytes that can be looked at.
+//! Arguments of a system call. Pointers and numbers have different types: only a span of our memory
+//! can be dereferenced.
 
 use std::ffi::CStr;
 
 use crate::memory::Span;
 
-/// An address where there is nothing: whoever goes there gets EFAULT.
+/// An unmapped address: accesses fail with EFAULT.
 const NOWHERE: usize = 8;
 
 /// One argument.
 #[derive(Clone, Copy)]
 pub enum Value {
-    /// A number; no pointer but null.
+    /// A number, or a null pointer.
     Number(usize),
-    /// A pointer to nothing.
+    /// A pointer to unmapped memory.
     Nowhere,
-    /// A pointer to memory of ours.
+    /// A pointer to our memory.
     Memory(Span),
 }
 
-/// The arguments of a call. What is in the registers lies ready; what of that is memory, or nowhere, is
-/// kept beside it, so that no number is ever taken for memory.
+/// The arguments of a call as register values. Which of them are pointers is kept separately, so
+/// that no number is ever taken for memory.
 pub struct Arguments {
     registers: [usize; COUNT],
     memory: [Option<Span>; COUNT],
     nowhere: [bool; COUNT],
 }
 
-/// Arguments of a call.
+/// Number of arguments of a call.
 pub const COUNT: usize = 6;
 
 impl Arguments {
@@ -35,13 +35,13 @@ impl Arguments {
     pub const NONE: Arguments =
         Arguments { registers: [0; COUNT], memory: [None; COUNT], nowhere: [false; COUNT] };
 
-    /// What is in the registers.
+    /// Returns the register values.
     #[inline]
     pub fn registers(&self) -> [usize; COUNT] {
         self.registers
     }
 
-    /// The argument at a place; beyond the last one there are zeros.
+    /// Returns the argument at `at`; zero beyond the last one.
     #[inline]
     pub fn get(&self, at: usize) -> Value {
         match self.memory(at) {
@@ -51,7 +51,7 @@ impl Arguments {
         }
     }
 
-    /// The number at a place, if there is one.
+    /// Returns the number at `at`, or 0 if it is a pointer.
     #[inline]
     pub fn number(&self, at: usize) -> usize {
         if self.is_number(at) { self.registers[at] } else { 0 }
@@ -62,13 +62,13 @@ impl Arguments {
         at < COUNT && self.memory[at].is_none() && !self.nowhere[at]
     }
 
-    /// The memory that the argument at a place points to, if it does.
+    /// Returns the memory that the argument at `at` points to.
     #[inline]
     pub fn memory(&self, at: usize) -> Option<Span> {
         *self.memory.get(at)?
     }
 
-    /// Puts an argument at a place.
+    /// Sets an argument.
     #[inline]
     pub fn set(&mut self, at: usize, value: Value) {
         if at < COUNT {
@@ -78,7 +78,7 @@ impl Arguments {
         }
     }
 
-    /// Lowers a number to `most`. Whether there is one.
+    /// Lowers a number to `most`. Returns whether the argument is a number.
     #[inline]
     pub fn lower(&mut self, at: usize, most: usize) -> bool {
         if self.is_number(at) {
@@ -89,7 +89,7 @@ impl Arguments {
 }
 
 impl Value {
-    /// What is in the register.
+    /// Returns the register value.
     #[inline]
     pub fn register(self) -> usize {
         match self {
@@ -99,7 +99,7 @@ impl Value {
         }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, or 0 if it is a pointer.
     #[inline]
     pub fn number(self) -> usize {
         match self {
@@ -108,7 +108,7 @@ impl Value {
         }
     }
 
-    /// The memory, if it points to some.
+    /// Returns the memory that it points to.
     #[inline]
     pub fn memory(self) -> Option<Span> {
         match self {
@@ -117,24 +117,24 @@ impl Value {
         }
     }
 
-    /// The text, if it points to one.
+    /// Returns the text that it points to.
     ///
     /// # Safety
-    /// As [`Span::bytes`].
+    /// The same as for [`Span::bytes`].
     pub unsafe fn text<'a>(self) -> Option<&'a CStr> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller guarantees what `Span::bytes` requires.
         let bytes = unsafe { self.memory()?.bytes() };
         CStr::from_bytes_until_nul(bytes).ok()
     }
 }
 
-/// Puts an element into an array of `struct iovec`, if there is room for it.
+/// Writes an element into an array of `struct iovec`, if it is within the array.
 pub fn put_element(array: Span, index: usize, at: Value, len: usize) {
     const ELEMENT: usize = size_of::<libc::iovec>();
-    // Where memory is, no more than that; where nothing is, no length leads anywhere.
+    // Never longer than the memory; without memory, any length is harmless.
     let len = at.memory().map_or(len, |span| span.len().min(len));
     let [start, len] = [at.register(), len].map(usize::to_ne_bytes);
-    // SAFETY: arrays are memory of ours, which only their builder uses.
+    // SAFETY: the array is our memory, which only its builder accesses.
     let room = unsafe { array.after(index * ELEMENT).first(ELEMENT).bytes_mut() };
     if let Some(element) = room.first_chunk_mut::<ELEMENT>() {
         let (base, count) = element.split_at_mut(ELEMENT / 2);
@@ -143,20 +143,20 @@ pub fn put_element(array: Span, index: usize, at: Value, len: usize) {
     }
 }
 
-/// Puts a word into a struct, if that is so long.
+/// Writes a word into a struct, if it is within the struct.
 pub fn put_word(of: Span, at: usize, word: usize) {
-    // SAFETY: as above.
+    // SAFETY: the struct is our memory, which only its builder accesses.
     let room = unsafe { of.after(at).first(size_of::<usize>()).bytes_mut() };
     if room.len() == size_of::<usize>() {
         room.copy_from_slice(&word.to_ne_bytes());
     }
 }
 
-/// Makes a length in memory no larger than `most`: a little-endian number of so many bytes.
+/// Limits a little-endian length of `bytes` bytes in memory to `most`.
 pub fn lower(of: Span, at: usize, bytes: usize, most: u64) {
     let mut word = [0; 8];
     let len = bytes.min(word.len());
-    // SAFETY: as above.
+    // SAFETY: the span is our memory, which only its builder accesses.
     let field = unsafe { of.after(at).first(len).bytes_mut() };
     if field.len() == len {
         word[..len].copy_from_slice(field);

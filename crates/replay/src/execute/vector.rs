@@ -9,15 +9,15 @@ use crate::batch::{Batch, Call};
 use crate::memory::Span;
 use crate::shared::Fill;
 
-/// Elements that the kernel takes in one vector at most.
+/// Most elements that the kernel accepts in one vector.
 const ELEMENTS_MAX: usize = 1024;
-/// Room for what a call that failed may read.
+/// Most room for output of a call that failed.
 const ROOM_MAX: usize = 64 << 10;
-/// Bytes of an element.
+/// Size of an element.
 const ELEMENT: usize = size_of::<libc::iovec>();
 
 impl Maker {
-    /// A vector of buffers, which another argument counts.
+    /// Builds a vector of buffers whose length is another argument.
     pub(super) fn vector(
         &mut self,
         batch: &Batch,
@@ -26,7 +26,7 @@ impl Maker {
         dir: Dir,
         fill: &Fill,
     ) -> Value {
-        // The kernel looks at 32 bits of it. What is too much for it stays so.
+        // The kernel uses 32 bits of the count. Too large counts stay too large.
         let asked = self.number(counter) as u32 as usize;
         self.values.set(counter, Value::Number(asked.min(ELEMENTS_MAX + 1)));
         if asked > ELEMENTS_MAX {
@@ -37,7 +37,7 @@ impl Maker {
             .or_else(|| find(batch, call, number, part::WHOLE, 0, true));
         let given = given.filter(|piece| !(piece.fault && call.ret < 0));
         let Some(bytes) = given.and_then(|piece| batch.one_stretch(piece)) else {
-            // One that failed before its vector was looked at still has one.
+            // A call that failed before its vector was read still needs one.
             return match call.ret < 0 && call.ret != -i64::from(libc::EFAULT) {
                 true => Value::Memory(self.any_vector(asked)),
                 false => Value::Nowhere,
@@ -84,8 +84,8 @@ impl Maker {
         Value::Memory(vector)
     }
 
-    /// Room for what comes out, of so much for each element. What comes last is what is there in the end,
-    /// so elements that shared memory lie to each other as they did.
+    /// Allocates output buffers. Elements that overlapped in the program overlap here as well, as
+    /// the last write to a byte decides its final value.
     fn room_for(&mut self, elements: &[u8], lens: &[usize]) -> Vec<Span> {
         let base = |element: &[u8]| element.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
         let bases = elements.chunks_exact(ELEMENT).map(base);
@@ -110,7 +110,7 @@ impl Maker {
         room
     }
 
-    /// A vector of so many elements, of a byte each.
+    /// Builds a vector of `count` one-byte elements.
     fn any_vector(&mut self, count: usize) -> Span {
         let vector = self.pointers.take(count * ELEMENT);
         for at in 0..count {
@@ -120,8 +120,8 @@ impl Maker {
         vector
     }
 
-    /// The elements of a call that failed: their lengths may be why. Behind them lies what is stored, and
-    /// room for a little to be read if it was not for the memory that it failed.
+    /// Builds the vector of a failed call with its original lengths, which may be the reason. It
+    /// points to the stored data, and to some room for reads unless the memory was the reason.
     fn vector_as_it_was(
         &mut self,
         batch: &Batch,
@@ -145,7 +145,7 @@ impl Maker {
         }
     }
 
-    /// A vector of one buffer.
+    /// Builds a vector of one buffer.
     pub(super) fn vector_of(&mut self, bytes: Span) -> Span {
         let vector = self.pointers.take(ELEMENT);
         put_element(vector, 0, Value::Memory(bytes), bytes.len());
@@ -153,16 +153,16 @@ impl Maker {
     }
 }
 
-/// The lengths in an array of `struct iovec`.
+/// Returns the lengths in an array of `struct iovec`.
 pub fn lens(bytes: &[u8]) -> Vec<usize> {
     let len = |element: &[u8]| element[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
     bytes.chunks_exact(ELEMENT).map(|element| len(element) as usize).collect()
 }
 
-/// Takes bytes that have passed out of a vector.
+/// Removes bytes already moved from a vector.
 pub fn skip(vector: Span, bytes: usize) {
     let mut bytes = bytes;
-    // SAFETY: the vector is memory of ours, which only its builder uses.
+    // SAFETY: the vector is our memory, which only its builder accesses.
     let elements = unsafe { vector.bytes_mut() }.chunks_exact_mut(ELEMENT);
     for element in elements {
         let (base, len) = element.split_at_mut(ELEMENT / 2);

@@ -1,5 +1,5 @@
-//! From what was learnt to files: directories from the root down, contents moved to their names,
-//! permissions and times when nothing more is put below.
+//! Creates the image's files: directories from the root down, contents moved to their names,
+//! permissions and times once a directory is complete.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,14 +14,14 @@ use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, relative};
 use super::{Built, ImageError};
 use crate::shared::Fill;
 
-/// Where those names are kept that nobody named: further links of files, and what links lead to
-/// whose target was never read. Calls on /proc are never replayed, so nobody sees them.
+/// Directory for names that the recording lacks: further links of files, and targets of links that
+/// were never read. Calls on /proc are never replayed, so no call sees them.
 const HIDDEN: &[u8] = b"/proc/reenact";
-/// Names that are made up for one file.
+/// Most hidden names of one file.
 const LINKS_MAX: usize = 64;
-/// What is put into a directory that was not empty.
+/// Name of the entry put into a directory that was not empty.
 const SOMETHING: &str = ".never-seen";
-/// Devices that a replay has from the machine.
+/// Devices of the machine that are bound into the jail.
 const DEVICES: [&[u8]; 3] = [b"/dev/null", b"/dev/zero", b"/dev/full"];
 
 /// Reasons why something is not as it was.
@@ -36,17 +36,17 @@ pub mod left_out {
     pub const NAME: &str = "names that this file system does not take";
 }
 
-/// A directory in the making.
+/// A directory in progress.
 struct Frame {
     node: NodeId,
     directory: OwnedFd,
-    /// Bytes of its path, which does not end in a slash.
+    /// Length of its path, which does not end in a slash.
     path_len: usize,
     left: Vec<(Name, NodeId)>,
     something: bool,
 }
 
-/// Puts everything in place.
+/// Creates everything.
 pub fn assemble(
     tree: &mut Tree,
     staging: &mut Staging,
@@ -85,7 +85,7 @@ pub fn assemble(
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How many names each file had.
+/// Number of names of each file.
 fn count_names(tree: &Tree) -> HashMap<NodeId, usize> {
     let mut names = HashMap::new();
     for directory in tree.ids().filter_map(|id| tree.directory(id)) {
@@ -96,14 +96,14 @@ fn count_names(tree: &Tree) -> HashMap<NodeId, usize> {
     names
 }
 
-/// Gives hidden names to what has no other.
+/// Adds hidden names for files that lack names.
 fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> {
     let named = |id: &NodeId| tree.node(*id).initial && names.contains_key(id);
     let mut left: Vec<NodeId> = tree.ids().filter(named).collect();
     let mut number = 0;
     while let Some(id) = left.pop() {
         let node = tree.node(id);
-        // What is not counted has got its only name here.
+        // Files that are not counted got their only name here.
         let has = names.get(&id).copied().unwrap_or(1);
         if node.kind == Kind::Link && node.target.is_none() {
             let through = node.through.map(|through| tree.find(through));
@@ -151,7 +151,7 @@ fn hidden_name(tree: &mut Tree, name: &str, id: NodeId) -> Result<(), TooMany> {
     Ok(())
 }
 
-/// Whether the image holds a path.
+/// Whether the image contains a path.
 fn is_built(path: &[u8]) -> bool {
     crate::realm::is_real(path)
         || [&b"/proc"[..], b"/sys"].contains(&path)
@@ -161,12 +161,12 @@ fn is_built(path: &[u8]) -> bool {
 struct Assembly<'a> {
     tree: &'a mut Tree,
     staging: &'a mut Staging,
-    /// What is put where nothing was seen.
+    /// Filler for unknown bytes.
     fill: &'a Fill,
     built: Built,
-    /// How many names each file has.
+    /// Number of names of each file.
     names: HashMap<NodeId, usize>,
-    /// Directories that are made, and files that have one of several names.
+    /// Directories that were created, and files that have their first name.
     made: HashSet<NodeId>,
 }
 
@@ -179,7 +179,7 @@ impl Assembly<'_> {
         Frame { node, directory, path_len, left, something }
     }
 
-    /// Makes one file; of a directory, the frame for what is in it.
+    /// Creates one file; for a directory, returns the frame of its content.
     fn child(
         &mut self,
         frame: &Frame,
@@ -187,7 +187,7 @@ impl Assembly<'_> {
         id: NodeId,
         path: &[u8],
     ) -> Result<Option<Frame>, ImageError> {
-        // The machine's own devices stand there, whatever the trace takes them for.
+        // The machine's own devices are there, whatever the trace says about them.
         if !is_built(path) || DEVICES.contains(&path) {
             return Ok(None);
         }
@@ -196,7 +196,7 @@ impl Assembly<'_> {
         let above = frame.directory.as_fd();
         let made = match kind {
             Kind::Directory => {
-                // A directory has one name; a trace that says otherwise is not to be believed.
+                // A directory has one name, whatever the trace says.
                 if !self.made.insert(id) {
                     self.built.leave_out(left_out::SECOND);
                     return Ok(None);
@@ -216,7 +216,7 @@ impl Assembly<'_> {
         made.or_else(|error| self.refused(path, error)).map(|()| None)
     }
 
-    /// What a file system does not take is counted; all else is an error.
+    /// Counts names and sizes that the file system does not support; other errors are fatal.
     fn refused(&mut self, path: &[u8], error: io::Error) -> Result<(), ImageError> {
         let names = [Errno::NAMETOOLONG, Errno::ILSEQ, Errno::INVAL];
         match Errno::from_io_error(&error) {
@@ -262,7 +262,7 @@ impl Assembly<'_> {
             Kind::Fifo => FileType::Fifo,
             Kind::Socket => FileType::Socket,
             _ => {
-                // So much for its name, which calls may be about.
+                // An empty file, for calls on its name.
                 self.built.leave_out(left_out::DEVICE);
                 FileType::RegularFile
             }
@@ -326,7 +326,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Remembers the content of a file that will get further names.
+    /// Keeps the staged content of a file that will get further names.
     fn keep(&mut self, id: NodeId, staged: Staged) {
         if let Some(content) = self.tree.content(id) {
             content.staged = Some(staged);
@@ -350,7 +350,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Copies what was seen to another file system.
+    /// Copies known content to another file system.
     fn copy(
         &mut self,
         staged: Staged,
@@ -377,7 +377,7 @@ impl Assembly<'_> {
         attributes::apply(Target::Open(to.as_fd()), node, Kind::File, &mut self.built)
     }
 
-    /// Nothing more is put into a directory.
+    /// Finishes a directory whose content is complete.
     fn done(&mut self, frame: &Frame, path: &[u8]) -> Result<(), ImageError> {
         let failed = |error: io::Error| ImageError::write(path, error);
         if frame.something {
@@ -391,7 +391,7 @@ impl Assembly<'_> {
     }
 }
 
-/// Takes away what is in the way.
+/// Removes a file or directory that is in the way.
 fn remove(above: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
     match rustix::fs::unlinkat(above, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -14,9 +14,9 @@ use super::tree::{Kind, Node};
 
 /// Bits that give a program the rights of its owner or group.
 const SET_IDS: u32 = 0o6000;
-/// The first of them, which directories do not get either.
+/// Set-user-id, which is also withheld from directories.
 const SET_USER_ID: u32 = 0o4000;
-/// The bit of directories in which only owners remove.
+/// In such directories only owners may remove entries.
 const STICKY: u32 = 0o1000;
 
 const OWNERS: &str = "owners that could not be given";
@@ -30,7 +30,7 @@ pub enum Target<'a> {
     Name(BorrowedFd<'a>, &'a [u8]),
 }
 
-/// Gives a file the attributes that it had, as far as they are known and allowed.
+/// Sets the attributes that a file had, as far as they are known and allowed.
 pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> io::Result<()> {
     if let Target::Open(fd) = target {
         xattrs(fd, node, built)?;
@@ -79,7 +79,7 @@ pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> 
     Ok(())
 }
 
-/// What was told, or what lets everybody do what they did.
+/// Returns the recorded permissions, or some that allow what users did with the file.
 fn permissions(node: &Node, kind: Kind) -> u32 {
     let about = &node.about;
     match (about.mode, kind) {

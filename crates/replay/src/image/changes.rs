@@ -1,4 +1,4 @@
-//! What calls change as they begin: names, and the positions of open files.
+//! Changes that calls make as they begin: names, and the offsets of open files.
 
 use events::record::{Identity, part};
 use events::shape::Kind as ArgKind;
@@ -29,7 +29,7 @@ const AF_UNIX: [u8; 2] = [1, 0];
 const EXCHANGE: u64 = 2;
 
 impl Fold<'_> {
-    /// A call begins.
+    /// Handles the start of a call.
     pub fn begins(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
         if asked.success().is_none() {
             return Ok(());
@@ -83,7 +83,7 @@ impl Fold<'_> {
         }
     }
 
-    /// A new file appears.
+    /// Adds a new file.
     fn make(
         &mut self,
         asked: &Asked,
@@ -176,7 +176,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// A socket with a path is a file.
+    /// Adds the file of a socket that is bound to a path.
     fn bind(&mut self, asked: &Asked) -> Result<(), ImageError> {
         let Some(data) = contents::piece(&asked.call.data, 1, part::WHOLE, 0, false) else {
             return Ok(());
@@ -191,7 +191,7 @@ impl Fold<'_> {
         self.make(asked, &path, Kind::Socket).map(drop)
     }
 
-    /// An open that may make the file.
+    /// Handles an open that may create the file.
     fn opens_or_makes(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
         let flags = self.open_flags(asked);
         let Some(path) = asked.paths.first() else { return Ok(()) };
@@ -222,7 +222,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// The flags of an open.
+    /// Returns the flags of an open.
     pub fn open_flags(&mut self, asked: &Asked) -> u64 {
         let flags = asked.args.iter().zip(asked.call.args).find(|(arg, _)| arg.name == "flags");
         if let Some((_, flags)) = flags {
@@ -240,7 +240,7 @@ impl Fold<'_> {
         }
     }
 
-    /// A file is told as it was before the call.
+    /// Learns the identity that a file had before the call.
     fn existing(
         &mut self,
         asked: &Asked,
@@ -252,15 +252,15 @@ impl Fold<'_> {
         self.learn(asked, node, on_link, identity)
     }
 
-    /// Somebody may change the names in a directory.
+    /// A user changed the names in a directory, so that user may write to it.
     pub fn written_by(&mut self, directory: NodeId, who: (u32, u32)) {
         let node = self.tree.node_mut(directory);
         node.changed.mtime = true;
         node.about.written_by(who);
     }
 
-    /// Somebody takes a name away from a file of a directory: where all may write, and only owners take
-    /// away, it is his.
+    /// A user removed or renamed a file of a directory. If the file was another user's, the
+    /// directory cannot be sticky.
     fn taken_by(&mut self, directory: NodeId, file: NodeId, who: (u32, u32)) {
         let owner = self.tree.node(file).about.owner.or(self.tree.node(file).about.writer);
         let made_it = !self.tree.node(file).initial;

@@ -1,5 +1,4 @@
-//! Where the bytes that a file holds now came from: from what was there before, from a write, or
-//! from another file.
+//! Origin of a file's current bytes: its initial content, a write, or another file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,54 +7,54 @@ use super::ranges::Ranges;
 use super::staging::Staged;
 use super::tree::NodeId;
 
-/// Blank ranges that are kept of one file; of more, all from the first to the last counts as blank.
+/// Most blank ranges of a file; if there are more, all from the first to the last counts as blank.
 const BLANKS_MAX: usize = 4096;
 
-/// Where bytes of a file came from.
+/// Origin of bytes of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// They were in the file before the recording.
+    /// Initial content of the file.
     Own,
-    /// The program wrote them, or they are zeros.
+    /// Written by the program, or zeros.
     Written,
-    /// The kernel copied them from another file: from what that file held at first.
+    /// Copied by the kernel from another file's initial content.
     Copied {
-        /// That file.
+        /// The other file.
         node: NodeId,
-        /// Where in it the range begins.
+        /// Offset of the range in it.
         offset: u64,
     },
 }
 
-/// A stretch that is no longer what the file held at first.
+/// A range that no longer has its initial content.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     end: u64,
     from: Option<(NodeId, u64)>,
 }
 
-/// What is known of a regular file's content.
+/// Knowledge about a regular file's content.
 #[derive(Debug)]
 pub struct Content {
-    /// Its size at first, once known.
+    /// Initial size, once known.
     pub size: Option<u64>,
-    /// It was at least so long: something stood open at that position.
+    /// Lower bound of the initial size, from the offset of an inherited descriptor.
     pub size_min: u64,
-    /// Its size now, as far as known.
+    /// Current size, as far as known.
     pub now: u64,
-    /// What of the bytes at first is known.
+    /// Ranges of the initial content that are known.
     pub seen: Ranges,
-    /// Where those bytes are.
+    /// The staged file with those bytes.
     pub staged: Option<Staged>,
-    /// What was written, but is not in the trace.
+    /// Ranges written with bytes that are not in the trace.
     pub blank: Ranges,
-    /// From here on nothing is left of what the file held at first.
+    /// From here on nothing is left of the initial content.
     own_end: u64,
     stretches: BTreeMap<u64, Stretch>,
 }
 
 impl Content {
-    /// Of a file that was there before the recording.
+    /// For a file that existed before the recording.
     pub fn found() -> Content {
         Content {
             size: None,
@@ -69,12 +68,12 @@ impl Content {
         }
     }
 
-    /// Of a file that the program made.
+    /// For a file that the program created.
     pub fn made() -> Content {
         Content { size: Some(0), own_end: 0, ..Content::found() }
     }
 
-    /// The size at first becomes known.
+    /// Sets the initial size.
     pub fn learn_size(&mut self, size: u64) {
         if self.size.is_none() {
             self.size = Some(size);
@@ -83,13 +82,13 @@ impl Content {
         }
     }
 
-    /// The size at first: as told, or as far as anything of it was seen.
+    /// Returns the initial size: as recorded, or the end of what was seen.
     pub fn size_at_first(&self) -> u64 {
         let seen_end = || self.seen.iter().last().map_or(0, |range| range.end);
         self.size.unwrap_or_else(|| seen_end().max(self.size_min))
     }
 
-    /// Stretches that are kept.
+    /// Number of stretches.
     pub fn stretches(&self) -> usize {
         self.stretches.len()
     }
@@ -101,7 +100,7 @@ impl Content {
         }
         self.now = self.now.max(range.end);
         self.cut(range.clone());
-        // Beyond the file's own bytes everything is written: nothing needs to be noted.
+        // Beyond the initial content everything counts as written, without a stretch.
         let mut range = range.start..range.end.min(self.own_end);
         if range.is_empty() {
             return;
@@ -122,7 +121,7 @@ impl Content {
         self.stretches.insert(range.start, Stretch { end: range.end, from: None });
     }
 
-    /// What was written to a range is not in the trace.
+    /// The bytes written to a range are not in the trace.
     pub fn leave_blank(&mut self, range: Range<u64>) {
         self.blank.add(range);
         let mut ends = self.blank.iter();
@@ -149,20 +148,20 @@ impl Content {
         }
     }
 
-    /// The file was cut or extended to a size.
+    /// The file was truncated or extended.
     pub fn truncate(&mut self, size: u64) {
         self.cut(size..u64::MAX);
         self.own_end = self.own_end.min(size);
         self.now = size;
     }
 
-    /// Gives up following the content: what is read from now on tells nothing about the start.
+    /// Stops tracking the content: later reads tell nothing about its initial state.
     pub fn give_up(&mut self) {
         self.stretches.clear();
         self.own_end = 0;
     }
 
-    /// Where the bytes of a range came from, in order.
+    /// Returns the origins of a range's bytes, in order.
     pub fn sources(&self, range: Range<u64>) -> Vec<(Range<u64>, Source)> {
         let mut found = Vec::new();
         let mut at = range.start;
@@ -272,7 +271,7 @@ mod tests {
         );
     }
 
-    /// Against a plain array of bytes.
+    /// Compares with a plain array of bytes.
     #[test]
     fn any_order_of_changes_agrees_with_an_array() {
         let mut seed = 0x5eed_u64;

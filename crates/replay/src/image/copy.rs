@@ -1,4 +1,4 @@
-//! The initial files from a directory instead of a trace.
+//! Copies the initial files from a directory.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,20 +14,20 @@ use super::assemble::left_out::DEVICE;
 use super::{Built, ImageError};
 use crate::space::{Medium, Space};
 
-/// Bytes that are copied at once.
+/// Bytes copied at a time.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Longest list of names of attributes, and longest value; the kernel's limits.
+/// Longest list of attribute names, and longest value; the kernel's limits.
 const XATTR_BYTES_MAX: usize = 64 << 10;
-/// Directories within directories; each holds two descriptors.
+/// Deepest nesting of directories; each level holds two descriptors.
 const DEPTH_MAX: usize = 400;
 /// Set-user-id and set-group-id.
 const SET_IDS: u32 = 0o6000;
-/// The first of them, which directories do not get either.
+/// Set-user-id, which is also withheld from directories.
 const SET_USER_ID: u32 = 0o4000;
-/// What a name takes beyond its bytes.
+/// Disk space of a name beyond its bytes.
 const FILE_BYTES: u64 = 256;
 
-/// File systems whose files are made as they are read: they may be without end.
+/// File systems that generate files as they are read, possibly without end.
 const VIEWS: &[u64] = &[
     0x9fa0,      // proc
     0x6265_6572, // sysfs
@@ -52,7 +52,7 @@ const VIEWS: &[u64] = &[
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A file system and a number there.
+/// Device and inode number.
 pub type Inode = (u64, u64);
 
 struct Frame {
@@ -65,16 +65,16 @@ struct Frame {
 
 struct Copy<'a> {
     root: BorrowedFd<'a>,
-    /// The root and what is bound into it: copied into themselves, they would grow without end.
+    /// The root and its mount points: copied into themselves, they would grow without end.
     own: &'a [Inode],
     space: &'a Space,
     built: Built,
-    /// Where the first name of a file with several is.
+    /// Path of the first name of each file with several names.
     linked: HashMap<Inode, Vec<u8>>,
 }
 
-/// Copies all that is in a directory into another one: links as links, no devices, and none of the
-/// directories that are `own`. No more than `space` has is taken.
+/// Copies the content of a directory into another one, at most as much as `space` has. Links are
+/// copied as links; devices and the directories in `own` are left out.
 pub fn copy(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -144,7 +144,7 @@ fn is_view(directory: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 impl Copy<'_> {
-    /// Counts bytes of the disk.
+    /// Reserves disk space.
     fn take(&self, bytes: u64) -> io::Result<()> {
         match self.space.take_here(bytes) {
             true => Ok(()),
@@ -152,7 +152,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Whether a directory is one that is not copied.
+    /// Whether a directory must not be copied.
     fn leaves_out(&mut self, from: &OwnedFd, above: &Stat) -> io::Result<bool> {
         let stat = rustix::fs::fstat(from)?;
         let why = if self.own.contains(&inode(&stat)) {
@@ -206,7 +206,7 @@ impl Copy<'_> {
                 self.built.links += 1;
             }
             FileType::RegularFile => {
-                // Something else may be there by now: nobody waits for a pipe.
+                // The file may have been replaced: do not block on a pipe.
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let from = rustix::fs::openat(&frame.from, name, flags, Mode::empty())?;
                 let stat = rustix::fs::fstat(&from)?;
@@ -234,7 +234,7 @@ impl Copy<'_> {
         Ok(None)
     }
 
-    /// A file that nothing is in.
+    /// Creates a file without content.
     fn special(
         &mut self,
         to: &OwnedFd,
@@ -245,13 +245,13 @@ impl Copy<'_> {
         let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
         rustix::fs::mknodat(to, name, kind, mode, 0)?;
         self.own_name(to, name, stat)?;
-        // The umask has taken some of it.
+        // The umask has removed some bits.
         rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
         self.built.special += 1;
         Ok(())
     }
 
-    /// Gives what cannot be opened to its owner.
+    /// Sets the owner of a file that cannot be opened.
     fn own_name(&mut self, to: &OwnedFd, name: &[u8], stat: &Stat) -> io::Result<()> {
         self.own(rustix::fs::chownat(
             to,
@@ -312,7 +312,7 @@ impl Copy<'_> {
     }
 }
 
-/// The ranges of a file that are not holes.
+/// Returns the ranges of a file that are not holes.
 fn data(file: BorrowedFd<'_>, size: u64) -> io::Result<Vec<Range<u64>>> {
     use rustix::fs::SeekFrom::{Data, Hole};
     let mut found = Vec::new();
@@ -436,7 +436,7 @@ mod tests {
         fs::set_permissions(path("a/b"), fs::Permissions::from_mode(0o555)).unwrap();
         rustix::fs::mknodat(CWD, path("pipe"), FileType::Fifo, Mode::empty(), 0).unwrap();
         fs::set_permissions(path("pipe"), fs::Permissions::from_mode(0o662)).unwrap();
-        // Only root may; another user's are as they are.
+        // Fails unless run as root: the owner stays as it is then.
         let _ = chown(path("pipe"), Some(1234), Some(2345));
 
         let (source, target) = (File::open(from.path()).unwrap(), File::open(to.path()).unwrap());

@@ -1,4 +1,4 @@
-//! Bytes that calls move: what is read tells what was there, what is written hides it.
+//! Bytes that calls move: a read shows the initial content, a write hides it.
 
 use std::ops::Range;
 
@@ -15,11 +15,10 @@ use super::fold::{Asked, Fold};
 use super::roles::Role;
 use super::tree::{NodeId, absolute};
 
-/// Stretches and ranges that are kept of all files together; beyond, a file's content is no longer
-/// followed.
+/// Most stretches and ranges kept for all files; beyond that, contents are no longer tracked.
 const KEPT_MAX: usize = 2 << 20;
-/// Stretches that are looked up in the whole pass, beyond the first of each read, before files of
-/// many stretches are no longer followed.
+/// Most stretches looked up in the whole pass, not counting the first of each read; beyond that,
+/// files with many stretches are no longer tracked.
 const LOOKED_UP_MAX: usize = 64 << 20;
 /// `FICLONE` and `FICLONERANGE`.
 const FICLONE: u64 = 0x4004_9409;
@@ -29,7 +28,7 @@ const KEEP_SIZE: u64 = 1;
 const PUNCH_OR_ZERO: u64 = 2 | 0x10;
 const COLLAPSE_OR_INSERT: u64 = 8 | 0x20;
 
-/// The argument that holds the bytes, and the part of it.
+/// Finds the argument with the data, and its part.
 fn bytes_arg(asked: &Asked, direction: Dir) -> Option<(u8, u8)> {
     asked.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
         ArgKind::Buf(dir, Of::Bytes, _) if dir == direction => Some((number, part::WHOLE)),
@@ -39,7 +38,7 @@ fn bytes_arg(asked: &Asked, direction: Dir) -> Option<(u8, u8)> {
 }
 
 impl Fold<'_> {
-    /// Moves the positions of open files, and takes in what is read.
+    /// Advances offsets of open files, and learns from the bytes read.
     pub fn moves(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
         let Some(ret) = asked.success() else { return Ok(()) };
         if let Role::Copy { from, from_at, to, to_at } = asked.role {
@@ -54,7 +53,7 @@ impl Fold<'_> {
         let Some(mark) = asked.mark(0) else { return Ok(()) };
         let mut args = asked.args.iter().zip(asked.call.args);
         let position = args.find(|(arg, _)| arg.name == "offset").map(|(_, value)| value);
-        // preadv2 and pwritev2 take -1 for the position of the open file.
+        // preadv2 and pwritev2 take -1 for the file's own offset.
         let position = position.filter(|at| *at != u64::MAX);
         if let Some((arg, part)) = bytes_arg(asked, Dir::Out) {
             let Some((range, sure)) = self.advance(asked, mark, position, ret as u64) else {
@@ -76,7 +75,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Where a call with a pointer to an offset, or none, reads or writes.
+    /// Returns the range that a call accesses, given a pointer to an offset, or none.
     fn range(&mut self, asked: &Asked, fd: u8, at: Option<u8>, len: u64) -> Option<Range<u64>> {
         let mark = asked.mark(fd)?;
         let told = at.and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
@@ -85,8 +84,8 @@ impl Fold<'_> {
         self.advance(asked, mark, position, len).map(|(range, _)| range)
     }
 
-    /// The bytes of a file that a call moves, and whether that is sure: while two threads use one
-    /// position, nobody knows who was first.
+    /// Returns the range that a call moves, and whether it is certain: if two threads use one
+    /// offset at the same time, their order is unknown.
     fn advance(
         &mut self,
         asked: &Asked,
@@ -95,7 +94,7 @@ impl Fold<'_> {
         len: u64,
     ) -> Option<(Range<u64>, bool)> {
         let open = self.opens.get_mut(mark)?;
-        // The kernel knows no larger offsets.
+        // The kernel supports no larger offsets.
         let end = |start: u64| start.checked_add(len).filter(|end| *end <= i64::MAX as u64);
         let Some(start) = position else {
             let (until, by) = open.busy;
@@ -108,7 +107,7 @@ impl Fold<'_> {
         Some((start..end(start)?, true))
     }
 
-    /// A write at the end, wherever that is.
+    /// Returns the range of an appending write.
     fn append(&mut self, mark: u64, len: u64) -> Option<Range<u64>> {
         let open = self.opens.get_mut(mark)?;
         if !open.append {
@@ -132,7 +131,7 @@ impl Fold<'_> {
         let node = self.tree.find(open.node);
         let Some(content) = self.tree.content(node) else { return Ok(()) };
         content.now = content.now.max(range.end);
-        // A vector's buffers are one piece each, one after the other.
+        // Each buffer of a vector is one piece, in order.
         let mut start = range.start;
         for data in buffers(asked, buffer) {
             let end = start.saturating_add(data.true_len).min(range.end);
@@ -152,7 +151,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Bytes that were these files' at first were read, and are not in the trace.
+    /// Notes that initial bytes of these files were read but are not in the trace.
     fn untold_of(&mut self, asked: &Asked, owners: Vec<NodeId>) {
         let Some(table) = self.world.descriptors(asked.thread) else { return };
         let Some(entry) = table.get(asked.call.args[0] as i32) else { return };
@@ -161,7 +160,7 @@ impl Fold<'_> {
         }
     }
 
-    /// A file was stored whole before a call that has changed it since, or may.
+    /// Learns from the content that was stored before a call that changes a file, or may.
     pub fn stored_whole(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
         for data in asked.call.data.iter().filter(|data| data.part == part::SNAPSHOT) {
             let start = u64::from(data.index) * SNAPSHOT_WINDOW_BYTES;
@@ -170,8 +169,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Where bytes of a file came from. To look up ever more stretches of a file again and again is
-    /// given up at some time.
+    /// Returns the origins of a range's bytes. Gives up on a file after too many lookups.
     fn look_up(&mut self, node: NodeId, range: Range<u64>) -> Vec<(Range<u64>, Source)> {
         let Some(content) = self.tree.content(node) else { return Vec::new() };
         let sources = content.sources(range);
@@ -184,8 +182,7 @@ impl Fold<'_> {
         sources
     }
 
-    /// Some bytes of a file were read, which hold what they held before, as far as nobody has written
-    /// them.
+    /// Learns from bytes read of a file: they are initial content where no call has written.
     pub fn read_piece(
         &mut self,
         node: NodeId,
@@ -209,7 +206,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// A range of what a file held at first becomes known: it is in a buffer behind `skip` bytes.
+    /// Learns a range of a file's initial content, found in a buffer after `skip` bytes.
     fn learn_bytes(
         &mut self,
         owner: NodeId,
@@ -240,7 +237,7 @@ impl Fold<'_> {
                     continue;
                 }
                 let piece = &bytes[(from - here.start) as usize..(to - here.start) as usize];
-                // What is zeros stays a hole.
+                // Zeros stay holes.
                 if piece.iter().any(|&byte| byte != 0) {
                     let offset = want.start + (from - in_buffer.start);
                     failed = staging.write(&mut staged, &path, offset, piece).err();
@@ -273,7 +270,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// A call that wrote or copied has returned.
+    /// Handles the return of a call that wrote or copied.
     pub fn moved(&mut self, asked: &Asked) -> Result<(), ImageError> {
         if let Role::Copy { from, to, .. } = asked.role {
             let source = asked.mark(from).zip(asked.from.clone());
@@ -295,7 +292,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Changes a content, and gives up following it when there is too much to keep.
+    /// Changes a content, and gives up tracking it if too much is kept.
     pub fn change(&mut self, node: NodeId, change: impl FnOnce(&mut super::content::Content)) {
         let Some(content) = self.tree.content(node) else { return };
         let before = content.stretches();
@@ -344,7 +341,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Space was allocated, or taken away.
+    /// Handles fallocate.
     pub fn allocated(&mut self, asked: &Asked) {
         let Some(open) = asked.mark(0).and_then(|mark| self.opens.get(mark)) else { return };
         let node = open.node;
@@ -365,7 +362,7 @@ impl Fold<'_> {
         });
     }
 
-    /// Content is shared between files by an ioctl.
+    /// Handles an ioctl that shares content between files.
     pub fn cloned(&mut self, asked: &Asked) -> Result<(), ImageError> {
         let Some(target) = asked.mark(0) else { return Ok(()) };
         match asked.call.args[1] {
@@ -393,7 +390,7 @@ impl Fold<'_> {
         let Some(mark) = mark else { return Ok(()) };
         let node = self.opens.get(mark).map(|open| open.node);
         let now = node.and_then(|node| self.tree.content(node)).map_or(0, |content| content.now);
-        // No length means up to the end.
+        // Length 0 means up to the end.
         let len = if len == 0 { now.saturating_sub(from) } else { len };
         let (Some(from_end), Some(to_end)) = (from.checked_add(len), to.checked_add(len)) else {
             return Ok(());
@@ -402,18 +399,18 @@ impl Fold<'_> {
     }
 }
 
-/// The buffers that a call filled.
+/// Returns the output buffers of a call.
 fn buffers(asked: &Asked, (arg, part): (u8, u8)) -> impl Iterator<Item = &Data> {
     let is_it = move |data: &&Data| data.arg == arg && data.part == part && contents::is_out(data);
     asked.call.data.iter().filter(is_it)
 }
 
-/// The parts of what a call wrote that are not in the trace.
+/// Returns the written ranges whose bytes are not in the trace.
 fn blanks(asked: &Asked, range: &Range<u64>) -> Vec<Range<u64>> {
     let Some((arg, part)) = bytes_arg(asked, Dir::In) else { return Vec::new() };
     let mut blanks = Vec::new();
     let mut start = range.start;
-    // A vector's buffers are one piece each, one after the other.
+    // Each buffer of a vector is one piece, in order.
     let is_part = |data: &&Data| data.arg == arg && data.part == part && !contents::is_out(data);
     for data in asked.call.data.iter().filter(is_part) {
         let end = start.saturating_add(data.true_len).min(range.end);

@@ -1,12 +1,12 @@
-//! Lists of directories as getdents gives them.
+//! Directory entries as getdents returns them.
 
 use super::tree::Kind;
 
-/// Names and types, `.` and `..` left out.
+/// Parses names and types, without `.` and `..`.
 pub fn parse(bytes: &[u8], is_64: bool) -> Vec<(&[u8], Kind)> {
     let mut found = Vec::new();
     let mut left = bytes;
-    // d_ino and d_off stand before the length.
+    // d_ino and d_off precede the length.
     while let Some(len) = left.get(16..18) {
         let len = usize::from(u16::from_le_bytes([len[0], len[1]]));
         let Some((entry, rest)) = left.split_at_checked(len).filter(|_| len >= 20) else { break };
@@ -22,7 +22,7 @@ pub fn parse(bytes: &[u8], is_64: bool) -> Vec<(&[u8], Kind)> {
     found
 }
 
-/// By `d_type`, whose values are the type bits of a mode.
+/// Converts a `d_type`, whose values are the type bits of a mode.
 fn of_type(kind: u8) -> Kind {
     match kind {
         0 => Kind::Unknown,

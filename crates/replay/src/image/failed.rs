@@ -1,4 +1,4 @@
-//! What failures tell: that something is not there, or what it is.
+//! Conclusions from failed calls: that a name does not exist, or what it is.
 
 use super::ImageError;
 use super::changes::open_flag;
@@ -29,7 +29,7 @@ const R_OK: u64 = 4;
 const W_OK: u64 = 2;
 
 impl Fold<'_> {
-    /// A call failed.
+    /// Handles a failed call.
     pub fn failed(&mut self, asked: &Asked, errno: i32) -> Result<(), ImageError> {
         let (Some(first), Some(last)) = (asked.paths.first(), asked.paths.last()) else {
             return Ok(());
@@ -40,7 +40,7 @@ impl Fold<'_> {
             errno::ENOTDIR => self.is_no_directory(asked, first, flags),
             errno::EEXIST => {
                 let node = self.is_there(asked, last, Kind::Unknown, true)?;
-                // Who makes all directories of a path fails so with those that are there.
+                // `mkdir -p` and the like fail this way for existing directories.
                 if let Some(node) = node.filter(|_| asked.role == Role::MakeDirectory) {
                     self.tree.node_mut(node).guess = Kind::Directory;
                 }
@@ -97,7 +97,7 @@ impl Fold<'_> {
         Ok(Some(node))
     }
 
-    /// Nothing was there; of two paths, whichever it was.
+    /// A name did not exist. Finds out which of two.
     fn is_absent(
         &mut self,
         asked: &Asked,
@@ -107,8 +107,8 @@ impl Fold<'_> {
     ) -> Result<(), ImageError> {
         let on_link = asked.means_link(first) || flags & open_flag::NOFOLLOW != 0;
         let two = first.arg != last.arg;
-        // The directory of the second path must be there before the first one is to blame, and
-        // a directory for what was to be made.
+        // The directory of the second path must exist before the first path is to blame, and so
+        // must the directory of a name to create.
         if two && self.spot(asked, last, false, false)?.is_none() {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Something on the way, or at the end, is no directory.
+    /// The path's last component, or one before it, is no directory.
     fn is_no_directory(
         &mut self,
         asked: &Asked,
@@ -168,7 +168,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// The file may not be used so, or names in its directory may not be changed.
+    /// The file, or its directory for a change of names, denied access.
     fn is_forbidden(
         &mut self,
         asked: &Asked,
@@ -187,7 +187,7 @@ impl Fold<'_> {
             (Role::Plain, Some((_, wanted))) if wanted & W_OK != 0 => 0o555,
             (Role::Plain | Role::Execute, Some(_)) | (Role::Execute, None) => 0o644,
             (Role::Open | Role::Directory, _) => 0,
-            // Who may not even look was stopped on the way.
+            // Access was denied in a directory on the path.
             (Role::Plain | Role::OnLink | Role::ReadLink, None) => {
                 return self.directory_at_most(asked, path, 0o700);
             }
@@ -195,7 +195,7 @@ impl Fold<'_> {
         };
         let kind = if asked.role == Role::Directory { Kind::Directory } else { Kind::Unknown };
         let Some(node) = self.is_there(asked, path, kind, false)? else { return Ok(()) };
-        // A directory is never executed, whatever its mode.
+        // A directory can never be executed, whatever its mode.
         let is_refused =
             asked.role == Role::Execute && self.tree.node(node).kind == Kind::Directory;
         if !is_refused {
@@ -218,7 +218,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Permissions that explain why something was refused, until a call tells them.
+    /// Assumes permissions that explain a refusal, until a call shows the real ones.
     fn at_most(&mut self, node: NodeId, mode: u32) {
         let node = self.tree.node_mut(node);
         if node.initial && !node.changed.mode {

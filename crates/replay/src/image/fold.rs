@@ -1,7 +1,7 @@
-//! The pass over the events. Names change when a call begins; what a call tells counts when it has
-//! returned, so that it never speaks of a time before a change that it overlapped with. What is
-//! read counts from the beginning, what is written from the end: bytes that were read while they
-//! were written do no harm, as they are written again.
+//! The pass over the events. Names change when a call begins. A call's results count from its
+//! return, so that they never describe a time before a change that overlapped it. Bytes read count
+//! from the beginning, bytes written from the end: bytes that were read during a write do no harm,
+//! as they are written again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -39,20 +39,20 @@ pub const O_APPEND: u64 = 0o2000;
 pub struct PathArg {
     pub arg: u8,
     pub text: Vec<u8>,
-    /// Where it begins.
+    /// Directory that a relative path starts at.
     base: Option<NodeId>,
-    /// It names a descriptor of the process itself: that file.
+    /// The file, if the path names a descriptor of the process itself.
     descriptor: Option<NodeId>,
 }
 
 impl PathArg {
-    /// Another path from the same place.
+    /// Returns another path with the same start.
     pub fn with_text(&self, text: Vec<u8>) -> PathArg {
         PathArg { arg: self.arg, text, base: self.base, descriptor: None }
     }
 }
 
-/// A call, with what its arguments meant when it began.
+/// A call, with its arguments resolved as of its beginning.
 pub struct Asked {
     pub thread: u32,
     pub tsc: u64,
@@ -60,32 +60,32 @@ pub struct Asked {
     pub role: Role,
     pub args: &'static [Arg],
     pub classes: Classes,
-    /// The process is in a user namespace of its own: owners have other numbers there.
+    /// The process is in its own user namespace: owners have other ids there.
     pub foreign: bool,
-    /// User and group as whom the thread comes to files.
+    /// User and group of the thread for file access.
     pub who: (u32, u32),
     pub root: NodeId,
     pub paths: Vec<PathArg>,
-    /// Argument numbers and marks of open files.
+    /// Descriptor arguments, with the marks of their open files.
     pub fds: [Option<(u8, u64)>; 2],
-    /// The open file that the call gives.
+    /// The open file that the call returns.
     pub gives: Option<Rc<Description>>,
-    /// What an `open` that may make files opens.
+    /// The file opened by an `open` that may create one.
     pub opened: Option<NodeId>,
-    /// The bytes of files that it moves: from where, to where.
+    /// The ranges that it copies from and writes to.
     pub from: Option<Range<u64>>,
     pub to: Option<Range<u64>>,
-    /// The working directory that the call gives.
+    /// The working directory that the call sets.
     pub directory: Option<Rc<Directory>>,
 }
 
 impl Asked {
-    /// The result of a call that succeeded.
+    /// Result of a successful call.
     pub fn success(&self) -> Option<i64> {
         self.ret().filter(|ret| !(-4095..0).contains(ret))
     }
 
-    /// The error number of a call that failed.
+    /// Error number of a failed call.
     pub fn errno(&self) -> Option<i32> {
         self.ret().filter(|ret| (-4095..0).contains(ret)).map(|ret| -ret as i32)
     }
@@ -97,7 +97,7 @@ impl Asked {
         }
     }
 
-    /// When it returned.
+    /// Time of its return.
     pub fn exit_tsc(&self) -> u64 {
         match self.call.outcome {
             Outcome::Returned { exit_tsc, .. } => exit_tsc,
@@ -116,20 +116,20 @@ impl Asked {
         })
     }
 
-    /// Whether a link at the end of a path is meant itself.
+    /// Whether a final link is meant itself, and not followed.
     pub fn means_link(&self, path: &PathArg) -> bool {
-        // Of a link with a slash behind it nobody speaks; only names are changed of no link then.
+        // A trailing slash follows a link, except in calls that change names: it is no link then.
         let leads_on = walk::is_directory(&path.text) && !self.role.changes_names();
         !leads_on && events::paths::means_link(self.call.nr, path.arg, &self.call.args)
     }
 
-    /// The mark of the open file behind an argument.
+    /// Returns the mark of the open file of an argument.
     pub fn mark(&self, arg: u8) -> Option<u64> {
         self.fds.iter().flatten().find(|(number, _)| *number == arg).map(|(_, mark)| *mark)
     }
 }
 
-/// The state of the pass.
+/// State of the pass.
 pub struct Fold<'a> {
     pub stored: Stored<'a>,
     pub world: World,
@@ -139,17 +139,17 @@ pub struct Fold<'a> {
     pub seen: Seen,
     pub untold: Untold,
     pub unseen: Unseen,
-    /// Stretches and ranges that are kept of all files.
+    /// Number of stretches and ranges kept for all files.
     pub kept: usize,
-    /// Stretches that were looked up.
+    /// Number of stretches looked up.
     pub looked_up: usize,
-    /// Calls that have not returned, by the time when they do.
+    /// Calls that have not returned, by return time and thread.
     pending: BTreeMap<(u64, u32), Box<Asked>>,
     due: BTreeMap<u32, u64>,
     pub roots: HashMap<u32, NodeId>,
-    /// The thread with which each process's program began.
+    /// First thread of each process's program.
     leaders: HashMap<u32, u32>,
-    /// Long lists of directories that were taken in: the same ones need no second look.
+    /// Long directory listings already handled: identical ones are skipped.
     pub listed: HashSet<(NodeId, Vec<BlobId>)>,
     foreign: Foreign,
     users: Users,
@@ -178,7 +178,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Takes one event in.
+    /// Handles one event.
     pub fn event(&mut self, event: Event) -> Result<(), ImageError> {
         let step = self.world.step(&event, &mut self.stored);
         self.unseen.event(&event, &self.world, &mut self.stored);
@@ -235,7 +235,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// The events are over.
+    /// Handles the end of the events.
     pub fn finish(&mut self) -> Result<(), ImageError> {
         while let Some((_, asked)) = self.pending.pop_first() {
             self.returned(&asked)?;
@@ -243,7 +243,7 @@ impl<'a> Fold<'a> {
         Ok(())
     }
 
-    /// Takes in what calls tell that have returned by now, and the thread's own last one.
+    /// Handles the calls that have returned by now, and the thread's own last one.
     fn settle(&mut self, thread: u32, tsc: u64) -> Result<(), ImageError> {
         while let Some(entry) = self.pending.first_entry() {
             if entry.key().0 > tsc {
@@ -278,7 +278,7 @@ impl<'a> Fold<'a> {
         Ok(())
     }
 
-    /// What the arguments of a call mean as it begins; nothing for one that touches no files.
+    /// Resolves the arguments of a call as it begins; `None` if it concerns no files.
     fn ask(&mut self, thread: u32, tsc: u64, call: Call, step: &Step) -> Option<Asked> {
         let shape = shape_of(&call);
         let is_about_files =
@@ -288,7 +288,7 @@ impl<'a> Fold<'a> {
         }
         let process = self.world.thread(thread)?.process;
         let who = self.users.of(thread).unwrap_or((0, 0));
-        // Paths of who sees other mounts are those that the files have without.
+        // Paths of processes with other mounts were translated to paths without mounts.
         let root = match self.world.has_own_view(thread) {
             true => NodeId::ROOT,
             false => self.roots.get(&process).copied().unwrap_or(NodeId::ROOT),
@@ -368,7 +368,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// A NUL-terminated text behind an argument.
+    /// Returns the NUL-terminated text of an argument.
     pub fn text(&mut self, call: &Call, arg: u8, out: bool) -> Option<Vec<u8>> {
         let data = contents::piece(&call.data, arg, part::WHOLE, 0, out)?;
         let mut bytes = self.stored.read(&data.content, PATH_BYTES_MAX).ok()?;
@@ -391,13 +391,13 @@ impl<'a> Fold<'a> {
         Some(node)
     }
 
-    /// A path that is no argument of its own, as seen by the thread of a call.
+    /// Returns a path that is no argument of its own, as seen by the thread of a call.
     pub fn seen_by(&mut self, asked: &Asked, text: Vec<u8>) -> PathArg {
         let base = self.working_directory(asked.thread, asked.root);
         PathArg { arg: u8::MAX, text, base, descriptor: None }
     }
 
-    /// The file at a path that the kernel told.
+    /// Returns the file at a path reported by the kernel.
     pub fn canonical(
         &mut self,
         root: NodeId,
@@ -410,7 +410,7 @@ impl<'a> Fold<'a> {
         Ok(Some(self.tree.is_no_link(node)))
     }
 
-    /// The file behind a path that names one of the process's own descriptors.
+    /// Returns the file behind a path to one of the process's own descriptors.
     fn named_descriptor(&self, thread: u32, text: &[u8]) -> Option<NodeId> {
         let prefixes: [&[u8]; 3] = [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/"];
         let standard: [(&[u8], i32); 3] =
@@ -425,7 +425,7 @@ impl<'a> Fold<'a> {
         Some(self.tree.find(open.node))
     }
 
-    /// Where a path argument leads; `None` for what is not on a disk or cannot be told.
+    /// Resolves a path argument; `None` if it is not on a disk or unknown.
     pub fn spot(
         &mut self,
         asked: &Asked,
@@ -446,12 +446,12 @@ impl<'a> Fold<'a> {
         let Some(base) = path.base.or(absolute.then_some(asked.root)) else { return Ok(None) };
         let how = Walk { root: asked.root, follow, is_there, canonical: false };
         let spot = self.tree.walk(base, &path.text, how)?;
-        // Who fails to make or to take away a name need not have looked at what the slash says.
+        // A call that failed to change a name need not have checked the trailing slash.
         let is_sure = asked.success().is_some() || !asked.role.changes_names();
         Ok(spot.map(|spot| Spot { is_directory: spot.is_directory && is_sure, ..spot }))
     }
 
-    /// A program has begun: what it found open, and where.
+    /// Handles the start of a program: its inherited files and directories.
     fn began(&mut self, process: u32) -> Result<(), ImageError> {
         let Some(state) = self.world.process(process).and_then(|process| process.state.clone())
         else {
@@ -478,7 +478,7 @@ impl<'a> Fold<'a> {
         self.inherited(process, &state)
     }
 
-    /// The file at a path of /proc, if it is on a disk and was not deleted.
+    /// Returns the file at a path from /proc, if it is on a disk and not deleted.
     fn told(&mut self, path: &[u8], kind: Kind) -> Result<Option<NodeId>, ImageError> {
         let is_path = path.first() == Some(&b'/') && crate::realm::is_real(path);
         if !is_path || path.ends_with(b" (deleted)") || path.starts_with(b"/memfd:") {
@@ -487,15 +487,15 @@ impl<'a> Fold<'a> {
         self.canonical(NodeId::ROOT, path, kind)
     }
 
-    /// Takes note of the open files of a process that no recorded call opened. Those that look
-    /// alike are taken for one: a shell's `2>&1` makes two numbers for one open file.
+    /// Adds the inherited open files of a process. Descriptors that look alike count as one open
+    /// file, as after a shell's `2>&1`.
     fn inherited(&mut self, process: u32, state: &ProcessState) -> Result<(), ImageError> {
         let Some(&thread) = self.leaders.get(&process) else { return Ok(()) };
         let mut new: Vec<(usize, Rc<Description>)> = Vec::new();
         if let Some(table) = self.world.descriptors(thread) {
             for (at, open) in state.fds.iter().enumerate() {
                 let description = table.get(open.fd).map(|entry| entry.description);
-                // The state may be that of an earlier program, and the number another file since.
+                // The state may be an earlier program's, and the number another file's by now.
                 let is_it = |d: &&Rc<Description>| d.mark.get() == 0 && d.path == open.target;
                 if let Some(description) = description.filter(is_it) {
                     new.push((at, description.clone()));
@@ -514,7 +514,7 @@ impl<'a> Fold<'a> {
                 let append = u64::from(open.flags) & O_APPEND != 0;
                 self.opens.add(description, node, open.offset, append);
                 if u64::from(open.flags) & open_flag::ACCESS_MODE != 0 {
-                    // Most likely it is the file of who may write to it.
+                    // A file opened for writing most likely belongs to the process's user.
                     self.tree.node_mut(node).about.written_by((state.uids[3], state.gids[3]));
                 }
                 if open.offset > 0

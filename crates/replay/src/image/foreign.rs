@@ -1,4 +1,4 @@
-//! Processes in user namespaces of their own, where owners have other numbers.
+//! Processes in their own user namespaces, where owners have other ids.
 
 use std::collections::HashSet;
 
@@ -8,24 +8,24 @@ use trace::event::{Call, Outcome};
 
 const CLONE_NEWUSER: u64 = 0x1000_0000;
 
-/// Threads whose process in a new namespace has not shown up.
+/// Most threads whose process in a new namespace has not shown up.
 const MAKERS_MAX: usize = 4096;
 
-/// Who they are.
+/// The set of these processes.
 #[derive(Default)]
 pub struct Foreign {
     processes: HashSet<u32>,
-    /// Threads whose next process will be one.
+    /// Threads whose next child is in a new namespace.
     makers: HashSet<u32>,
 }
 
 impl Foreign {
-    /// Whether a process is one.
+    /// Whether a process is in its own namespace.
     pub fn has(&self, process: u32) -> bool {
         self.processes.contains(&process)
     }
 
-    /// Takes note of a call that enters such a namespace, or has a process begin in one.
+    /// Notes a call that enters such a namespace, or creates a process in one.
     pub fn called(
         &mut self,
         thread: u32,
@@ -46,7 +46,7 @@ impl Foreign {
         }
     }
 
-    /// A process begins, made by a thread of another one.
+    /// A process starts, created by the thread `parent` of the process `maker`.
     pub fn started(&mut self, process: u32, parent: u32, maker: Option<u32>) {
         let made_so = self.makers.remove(&parent);
         if made_so || maker.is_some_and(|maker| self.has(maker)) {
@@ -54,7 +54,7 @@ impl Foreign {
         }
     }
 
-    /// A process is over.
+    /// A process has ended.
     pub fn exited(&mut self, process: u32) {
         self.processes.remove(&process);
     }

@@ -1,5 +1,5 @@
-//! Symbolic links that no call looked at: what was opened by the name was there, or was made, where
-//! the link leads. That it is one, the end of the recording tells.
+//! Symbolic links that no call examined: an open by that name found or created a file at the link's
+//! target. The recording's final manifest shows that it is a link.
 
 use trace::Trace;
 use trace::manifest::FileKind;
@@ -8,9 +8,9 @@ use super::tree::{Kind, Name, NodeId, TooMany, Tree};
 use super::walk::Walk;
 
 impl Tree {
-    /// Takes for links what were links in the end, and what no call put there.
+    /// Adds links that the manifest shows and that no call created.
     pub fn learn_links(&mut self, trace: &Trace) -> Result<(), TooMany> {
-        // What follows an entry that cannot be read, nobody knows; the replay will say so.
+        // Stop at an unreadable entry; the replay will report it.
         for entry in trace.manifest().map_while(Result::ok) {
             if entry.kind == FileKind::Link && !entry.target.is_empty() {
                 self.was_a_link(&entry.path, entry.target)?;
@@ -36,7 +36,7 @@ impl Tree {
         }
     }
 
-    /// A file that seemed to be made at a name was made where a link of that name leads.
+    /// A file that seemed to be created at a name was created at the target of a link.
     fn made_through(
         &mut self,
         file: NodeId,

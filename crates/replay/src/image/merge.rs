@@ -1,16 +1,15 @@
-//! Names that turn out to lead to one file: further links to it, or paths through a symbolic link
-//! to a directory that nobody mentioned.
+//! Names that turn out to lead to one file: hard links, or paths through a symbolic link to a
+//! directory that no call named.
 
 use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, relative};
 use super::walk::Walk;
 
-/// How many of the names of one file are looked through for one: some files have thousands, and all
-/// of them are told one after the other.
+/// Most names of one file that are searched: some files have thousands, all reported in a row.
 const NAMES_LOOKED_AT: usize = 256;
 
 impl Tree {
-    /// Two names led to the same inode; `links` is how many names it has: if others are these, the
-    /// newer one leads through a link. Gives the file that it leads to from now on.
+    /// Two names led to the same inode with link count `links`: if that many other names are known,
+    /// the newer one leads through a symbolic link. Returns the file that it leads to from now on.
     pub fn same(&mut self, known: NodeId, newer: NodeId, links: u32) -> Result<NodeId, TooMany> {
         let (known, newer) = (self.find(known), self.find(newer));
         self.was_there(newer);
@@ -33,7 +32,7 @@ impl Tree {
         Ok(self.find(known))
     }
 
-    /// A file that seemed to be made was there all along.
+    /// A file that seemed to be created existed before the recording.
     fn was_there(&mut self, id: NodeId) {
         let node = self.node_mut(id);
         let Some((directory, name)) = node.home.clone().filter(|_| node.may_have_been) else {
@@ -51,8 +50,8 @@ impl Tree {
         a.kind == b.kind || a.kind == Kind::Unknown || b.kind == Kind::Unknown
     }
 
-    /// The highest directories of two paths to one file below which the names agree: the first is
-    /// taken for the directory, the second for a link to it.
+    /// Finds the highest directories of two paths to one file, below which the names agree: the
+    /// first is taken for the directory, the second for a link to it.
     fn topmost(&self, known: NodeId, newer: NodeId) -> Option<(NodeId, NodeId)> {
         let (mut a, mut b) = (known, newer);
         while let Some((above_b, name)) = self.node(b).home.clone() {
@@ -61,7 +60,7 @@ impl Tree {
             if above_a == above_b || !self.may_be_one(above_a, above_b) {
                 break;
             }
-            // A link into what it is in itself: below it there are more likely links of their own.
+            // A link to its own ancestor or descendant: more likely there are links further down.
             if self.is_within(above_a, above_b) || self.is_within(above_b, above_a) {
                 break;
             }
@@ -78,7 +77,7 @@ impl Tree {
         }
     }
 
-    /// A directory in which a file has this name now.
+    /// Returns a directory in which a file currently has this name.
     fn holder(&self, id: NodeId, name: &Name) -> Option<NodeId> {
         let node = self.node(id);
         let names = node.home.iter().chain(&node.was);
@@ -97,13 +96,13 @@ impl Tree {
         same_inode && a.initial && b.initial
     }
 
-    /// Nothing has told that a name is none of a link.
+    /// Whether nothing has shown that a name is no link.
     fn may_be_link(&self, id: NodeId) -> bool {
         let denied = |path| self.no_links.contains(&path);
         !self.node(id).firm && !self.path_at_first(id).is_some_and(denied)
     }
 
-    /// Puts a symbolic link where a file or directory was believed to be.
+    /// Replaces a supposed file or directory by a symbolic link.
     fn link_to(&mut self, link: NodeId, real: NodeId) -> Result<(), TooMany> {
         let (Some(from), Some(to)) = (self.path_now(link), self.path_now(real)) else {
             return Ok(());
@@ -118,7 +117,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A file takes over the names of another one.
+    /// Moves the names of one file to another.
     fn take_names(&mut self, new: NodeId, old: NodeId) {
         let was = std::mem::take(&mut self.node_mut(old).was);
         self.put_names(new, old, &was);
@@ -137,7 +136,7 @@ impl Tree {
         }
     }
 
-    /// A name is none of a link, whatever was believed; gives the file.
+    /// A name turned out to be no link. Returns the file.
     pub fn is_no_link(&mut self, id: NodeId) -> NodeId {
         let id = self.deny_guess(id);
         let node = self.node_mut(id);
@@ -145,8 +144,8 @@ impl Tree {
         id
     }
 
-    /// The same where only a guess is in question. What cannot be put right any more, the next pass
-    /// will know.
+    /// Corrects a name that was only guessed to be a link. Where that is too late, records it for
+    /// the next pass. Returns the file.
     pub fn deny_guess(&mut self, id: NodeId) -> NodeId {
         let id = self.find(id);
         if !self.node(id).guessed {
@@ -162,7 +161,7 @@ impl Tree {
         found
     }
 
-    /// What was taken for one directory under two paths is two: they have different inodes.
+    /// Paths taken for one directory have different inodes, so there are two.
     pub fn deny_being_one(&mut self, id: NodeId) {
         let node = self.node(id);
         let Some(link) = node.guessed_by.filter(|_| node.initial) else { return };
@@ -172,7 +171,7 @@ impl Tree {
         }
     }
 
-    /// What was taken for a link is the directory, and the other way round. Gives the directory.
+    /// Exchanges a guessed link with its directory. Returns the directory.
     fn swap(&mut self, link: NodeId) -> NodeId {
         let Some(real) = self.node(link).through.map(|real| self.find(real)) else { return link };
         let node = self.node(link);
@@ -192,7 +191,7 @@ impl Tree {
         real
     }
 
-    /// A name is a symbolic link, whatever was believed; gives the link.
+    /// A name turned out to be a symbolic link. Returns the link.
     pub fn is_a_link(&mut self, id: NodeId) -> Result<NodeId, TooMany> {
         let id = self.find(id);
         let node = self.node(id);
@@ -220,7 +219,7 @@ impl Tree {
         }
     }
 
-    /// Where a link leads becomes known.
+    /// Sets the target of a link.
     pub fn learn_target(&mut self, link: NodeId, target: Vec<u8>) -> Result<(), TooMany> {
         let node = self.node_mut(link);
         let is_known = node.target.is_some() && !node.guessed;
@@ -228,7 +227,7 @@ impl Tree {
             return Ok(());
         }
         if node.guessed {
-            // It was found to lead there by what was reached through it.
+            // The guess was based on a file reached through the link, so the file is right.
             (node.guessed, node.through, node.target) = (false, None, Some(target));
             return Ok(());
         }
@@ -251,7 +250,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes `from` the same file as `to`, with all that is known of either.
+    /// Merges `from` into `to`, with all that is known of either.
     fn absorb(&mut self, to: NodeId, from: NodeId) {
         let mut pairs = vec![(to, from)];
         while let Some((to, from)) = pairs.pop() {
@@ -271,7 +270,8 @@ impl Tree {
                             known.had.insert(name, child);
                         }
                     }
-                    // The name was given or taken meanwhile: it tells nothing about before.
+                    // The name was created or removed meanwhile: its present state tells nothing
+                    // about the initial one.
                     (None, Some(now)) => {
                         self.was_not(child, to, &name);
                         if let Entry::There(known) = now {
@@ -291,7 +291,7 @@ impl Tree {
         }
     }
 
-    /// A file did not have this name at first.
+    /// Removes a name from a file's initial names.
     fn was_not(&mut self, id: NodeId, directory: NodeId, name: &Name) {
         let was = std::mem::take(&mut self.node_mut(id).was);
         let same = |(d, n): &(NodeId, Name)| self.find(*d) == directory && n == name;
@@ -301,7 +301,7 @@ impl Tree {
         node.was = was;
     }
 
-    /// Adds what is known of a former file; gives back its directory, if it was one.
+    /// Adds the knowledge about a merged file. Returns its directory, if it was one.
     fn unite(&mut self, to: NodeId, old: Node) -> Option<Box<Directory>> {
         let mut was: Vec<(NodeId, Name)> = self.node_mut(to).was.drain(..).collect();
         for (directory, name) in &old.was {

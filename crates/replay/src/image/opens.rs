@@ -1,4 +1,4 @@
-//! Open files: which file each one is, and its position.
+//! Open files with their offsets.
 
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -11,29 +11,29 @@ use super::tree::NodeId;
 #[derive(Debug)]
 pub struct Open {
     pub node: NodeId,
-    /// Where the next read or write begins.
+    /// Offset of the next read or write.
     pub offset: u64,
     /// `O_APPEND`.
     pub append: bool,
-    /// Until when, and by which thread, a call may still move the position.
+    /// Time until which, and thread by which, a call may still move the offset.
     pub busy: (u64, u32),
     descriptions: Vec<Weak<Description>>,
 }
 
-/// All open files, by the mark that their descriptions carry.
+/// All open files, by the mark in their descriptions.
 #[derive(Debug, Default)]
 pub struct Opens {
     all: BTreeMap<u64, Open>,
     marks: u64,
-    /// How many there may be before those that are closed are let go.
+    /// Number of entries that triggers the next removal of closed ones.
     room: usize,
 }
 
-/// Open files that are kept before the first look at which are closed.
+/// Least number of entries before closed ones are removed.
 const ROOM_MIN: usize = 1024;
 
 impl Opens {
-    /// Takes note of an open file.
+    /// Adds an open file.
     pub fn add(&mut self, description: &Rc<Description>, node: NodeId, offset: u64, append: bool) {
         self.marks += 1;
         description.mark.set(self.marks);
@@ -47,7 +47,7 @@ impl Opens {
         }
     }
 
-    /// A description turns out to be of an open file that is known.
+    /// A description turned out to belong to a known open file.
     pub fn share(&mut self, description: &Rc<Description>, mark: u64) {
         if let Some(open) = self.all.get_mut(&mark) {
             description.mark.set(mark);
@@ -55,7 +55,7 @@ impl Opens {
         }
     }
 
-    /// The open file with a mark; 0 is nobody's.
+    /// Returns the open file with a mark; 0 marks none.
     pub fn get_mut(&mut self, mark: u64) -> Option<&mut Open> {
         self.all.get_mut(&mark)
     }

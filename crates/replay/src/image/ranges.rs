@@ -1,4 +1,4 @@
-//! Sets of ranges of bytes.
+//! Sets of byte ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl Ranges {
         self.ends.insert(start, end);
     }
 
-    /// The parts of a range that are not in the set, in order.
+    /// Returns the parts of a range that are not in the set, in order.
     pub fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut at = range.start;
@@ -46,7 +46,7 @@ impl Ranges {
         found
     }
 
-    /// The parts of a range that are in the set, in order.
+    /// Returns the parts of a range that are in the set, in order.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let first = self.ends.range(..=range.start).next_back().map_or(range.start, |(&at, _)| at);
         let near = self.ends.range(first..range.end.max(first));
@@ -54,22 +54,22 @@ impl Ranges {
         parts.filter(|part| !part.is_empty())
     }
 
-    /// The ranges in order.
+    /// Returns the ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.ends.iter().map(|(&from, &to)| from..to)
     }
 
-    /// How many ranges there are.
+    /// Number of ranges.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes in all of them.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.iter().fold(0u64, |sum, range| sum.saturating_add(range.end - range.start))
     }

@@ -1,8 +1,8 @@
-//! What calls do to names and contents of files.
+//! Effects of calls on names and contents of files.
 
 pub use events::Act as Role;
 
-/// The role of a call. What only changes descriptors, directories of a process or tasks has none.
+/// Returns the role of a call; plain if it only changes descriptors, working directories or tasks.
 pub fn of(nr: u16) -> Role {
     let act = events::by_number(u64::from(nr)).map_or(Role::Plain, |row| row.act);
     match act {

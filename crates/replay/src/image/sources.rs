@@ -1,5 +1,5 @@
-//! What files hold from which the kernel copied: the recorder read it when all was over. What nobody
-//! has written since is what was there at first, be it in the file itself or where it was copied to.
+//! Contents of files that the kernel copied from, read by the recorder at the end. Bytes not
+//! written since are initial content, of the file itself or of the file that they were copied from.
 
 use trace::Trace;
 use trace::event::Data;
@@ -10,7 +10,7 @@ use super::tree::{Kind, NodeId};
 use super::walk::Walk;
 
 impl Fold<'_> {
-    /// Takes it in, after everything else.
+    /// Learns from these contents, after all events.
     pub fn sources(&mut self, trace: &Trace) -> Result<(), ImageError> {
         for source in trace.sources() {
             let source = source?;

@@ -1,5 +1,5 @@
-//! Contents on their way into the image: one sparse file for each, beside the place where it will
-//! be, until the names of all files are known.
+//! Staging of contents: one sparse file for each, on the target's file system, until the names of
+//! all files are known.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -12,32 +12,32 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use crate::shared::Fill;
 use crate::space::{Medium, Space};
 
-/// Files that are kept open.
+/// Most files kept open.
 const OPEN_MAX: usize = 128;
-/// Bytes of filler that are written at a time.
+/// Bytes of filler written at a time.
 const FILL_BYTES: usize = 256 << 10;
-/// What a file takes beyond its bytes.
+/// Disk space of a file beyond its bytes.
 const FILE_BYTES: u64 = 256;
-/// Names that are tried for the directory.
+/// Most names tried for the directory.
 const TRIES_MAX: u32 = 1000;
 
-/// A file that holds a content.
+/// A file with staged content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Staged {
     place: usize,
     number: u32,
 }
 
-/// A directory for contents.
+/// A directory for staged contents.
 struct Place {
-    /// The path in the image that it is for, and the directory that has it.
+    /// Path in the image that it serves, and the directory there that contains it.
     prefix: Vec<u8>,
     above: OwnedFd,
     name: String,
     directory: OwnedFd,
 }
 
-/// The contents of an image in the making.
+/// The staged contents of an image.
 pub struct Staging {
     space: Arc<Space>,
     places: Vec<Place>,
@@ -46,13 +46,13 @@ pub struct Staging {
     order: VecDeque<u32>,
 }
 
-/// How a directory is opened: what is in it cannot lead out of it.
+/// Open flags for directories: links are not followed.
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Staging {
-    /// A place in the root, and one in each of these directories of it, which are on file systems
-    /// of their own.
+    /// Creates a place in the root, and one in each of the directories in it that are on their own
+    /// file systems.
     pub fn new(root: BorrowedFd<'_>, others: &[Vec<u8>], space: Arc<Space>) -> io::Result<Staging> {
         let (places, open, order) = (Vec::new(), HashMap::new(), VecDeque::new());
         let mut staging = Staging { space, places, next: 0, open, order };
@@ -67,7 +67,7 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Writes a part of a content; `path` is where the file will be.
+    /// Writes part of a content; `path` is the file's future path.
     pub fn write(
         &mut self,
         staged: &mut Option<Staged>,
@@ -92,7 +92,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Counts bytes of the disk.
+    /// Reserves disk space.
     pub fn take(&self, bytes: u64) -> io::Result<()> {
         match self.space.take_here(bytes.saturating_add(FILE_BYTES)) {
             true => Ok(()),
@@ -100,7 +100,7 @@ impl Staging {
         }
     }
 
-    /// Puts filler into ranges of a content.
+    /// Writes filler to ranges of a content.
     pub fn fill(&mut self, file: Staged, ranges: &[Range<u64>], fill: &Fill) -> io::Result<()> {
         for range in ranges {
             self.take(range.end - range.start)?;
@@ -116,7 +116,7 @@ impl Staging {
         Ok(())
     }
 
-    /// An empty content for the file at a path.
+    /// Creates an empty content for the file at a path.
     pub fn new_file(&mut self, path: &[u8]) -> Staged {
         let fits = |place: &&(usize, &Place)| crate::realm::is_at_or_below(path, &place.1.prefix);
         let places = self.places.iter().enumerate().collect::<Vec<_>>();
@@ -126,7 +126,7 @@ impl Staging {
         Staged { place, number: self.next }
     }
 
-    /// The open file of a content.
+    /// Returns the open file of a content.
     pub fn file(&mut self, staged: Staged) -> io::Result<BorrowedFd<'_>> {
         let number = staged.number;
         if !self.open.contains_key(&number) {
@@ -148,7 +148,7 @@ impl Staging {
         }
     }
 
-    /// Gives a content a name in the image; it keeps its own until the end.
+    /// Links a content to a name in the image; it also keeps its staging name until the end.
     pub fn link(
         &self,
         staged: Staged,
@@ -170,7 +170,7 @@ impl Staging {
         rustix::fs::renameat(from, staged.number.to_string(), directory, name)
     }
 
-    /// Removes the directories, and contents that have found no place.
+    /// Removes the staging directories, and contents that were not used.
     pub fn finish(mut self) -> io::Result<()> {
         self.open.clear();
         self.remove_all()
@@ -194,7 +194,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // After a failure; what cannot be removed stays, as the rest of the image does.
+        // After a failure. What cannot be removed stays, like the rest of the image.
         let _ = self.remove_all();
     }
 }

@@ -1,19 +1,19 @@
-//! The structs in which the kernel tells about a file.
+//! Kernel structs with a file's attributes.
 
 use events::record::Identity;
 
-/// Names of the layouts that [`parse`] knows.
+/// Names of the layouts that [`parse`] supports.
 pub const NAMES: &[&str] = &["stat", "statx"];
 
-/// What of a file statx was asked for and told: type, mode, links, owner, inode and size.
+/// Required bits of the statx mask: type, mode, links, owner, inode and size.
 const STATX_NEEDED: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x100 | 0x200;
-/// Newer kernels do not tell it to who did not ask.
+/// Newer kernels leave it out unless requested.
 const STATX_MTIME: u32 = 0x40;
-/// The time of a change that was not told.
+/// Stands for an unknown modification time.
 pub const MTIME_UNKNOWN: i64 = i64::MIN;
 
-/// Reads a struct of a layout. Nothing when it is too short, or does not tell everything but the time
-/// of the last change.
+/// Parses a struct of a layout. `None` if it is too short, or lacks more than the modification
+/// time.
 pub fn parse(layout: &str, bytes: &[u8]) -> Option<Identity> {
     let u16_at = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -54,7 +54,7 @@ pub fn parse(layout: &str, bytes: &[u8]) -> Option<Identity> {
     })
 }
 
-/// As `st_dev` has it.
+/// Builds a device number like `st_dev`.
 fn makedev(major: u32, minor: u32) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     (major & 0xfff) << 8 | (major & !0xfff) << 32 | (minor & 0xff) | (minor & !0xff) << 12
@@ -74,7 +74,7 @@ mod tests {
         let path = std::ffi::CString::new(file.path().to_str().unwrap()).unwrap();
         let mut stat = MaybeUninit::<libc::stat>::zeroed();
         let mut statx = MaybeUninit::<libc::statx>::zeroed();
-        // SAFETY: the path ends with NUL, and the structs are large enough.
+        // SAFETY: the path ends with a NUL, and the structs are large enough and plain data.
         let (stat, statx) = unsafe {
             assert_eq!(libc::stat(path.as_ptr(), stat.as_mut_ptr()), 0);
             let all = libc::STATX_BASIC_STATS;

@@ -4,7 +4,7 @@ use model::Contents;
 use trace::Trace;
 use trace::event::Content;
 
-/// Gives the bytes behind contents, and keeps the error that came in between.
+/// Reads contents, and keeps the first error.
 pub struct Stored<'a> {
     all: model::Stored<'a>,
     pub error: Option<String>,

@@ -1,4 +1,4 @@
-//! What calls that have returned tell about names, types and attributes.
+//! Knowledge from calls that have returned: names, types and attributes.
 
 use events::record::{Identity, RESULT, part};
 use events::shape::{Dir, Kind as ArgKind, Of};
@@ -20,13 +20,13 @@ const X_OK: u64 = 1;
 const F_SETFL: u64 = 4;
 /// `MS_BIND`, `MS_MOVE`.
 const MOUNTED_FILE: u64 = 0x3000;
-/// Longest list of a directory, or of names of attributes, that one call gives.
+/// Longest directory listing, or list of attribute names, of one call.
 const LIST_BYTES_MAX: usize = 16 << 20;
-/// Long lists that are remembered.
+/// Most long listings remembered.
 const LISTS_MAX: usize = 1 << 14;
 
 impl Fold<'_> {
-    /// A call has returned.
+    /// Handles the return of a call.
     pub fn returned(&mut self, asked: &Asked) -> Result<(), ImageError> {
         if asked.role.changes_names() {
             return asked.errno().map_or(Ok(()), |errno| self.failed(asked, errno));
@@ -40,9 +40,9 @@ impl Fold<'_> {
         self.by_role(asked, node)
     }
 
-    /// The file that a call is about, which is there.
+    /// Returns the file that a call concerns, which exists.
     fn subject(&mut self, asked: &Asked) -> Result<Option<NodeId>, ImageError> {
-        // What is mounted is a file only where that is mounted again, or moved.
+        // The source of a mount is a file only for MS_BIND and MS_MOVE.
         let is_file = asked.role != Role::Mount || asked.call.args[3] & MOUNTED_FILE != 0;
         let Some(path) = asked.paths.iter().find(|path| is_file || path.arg != 0) else {
             let open = asked.fds[0].and_then(|(_, mark)| self.opens.get(mark));
@@ -73,12 +73,12 @@ impl Fold<'_> {
         for (_, identity) in identities.filter(|(arg, _)| *arg == path.arg || *arg == RESULT) {
             node = self.learn(asked, node, !follow, identity)?;
         }
-        // What kind of file a device is, its identity said.
+        // The identity decides first, as it may show a device.
         self.tree.set_kind(node, kind);
         Ok(Some(self.tree.find(node)))
     }
 
-    /// Attributes that a call gave.
+    /// Learns from attributes that a call returned.
     fn stated(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
         for (arg, number) in asked.args.iter().zip(0u8..) {
             let ArgKind::Buf(Dir::Out, Of::Struct(layout), _) = arg.kind else { continue };
@@ -104,7 +104,7 @@ impl Fold<'_> {
             Role::Open => self.opened(asked, node),
             Role::ReadLink => {
                 let buffer = asked.args.len() - 2;
-                // A target that fills the buffer may be longer.
+                // A target that fills the buffer may be truncated.
                 let whole = (ret as u64) < args[buffer + 1];
                 if let Some(target) = self.text(&asked.call, buffer as u8, true).filter(|_| whole) {
                     let link = self.tree.is_a_link(node)?;
@@ -186,7 +186,7 @@ impl Fold<'_> {
         }
     }
 
-    /// A file can be executed.
+    /// Marks a file as executable.
     pub fn is_executable(&mut self, node: NodeId) {
         let node = self.tree.node_mut(node);
         if node.kind == Kind::File && !node.changed.mode {
@@ -216,7 +216,7 @@ impl Fold<'_> {
                     self.tree.deny_guess(child);
                     continue;
                 }
-                // What the program has made or removed meanwhile tells nothing.
+                // Names that the program created or removed meanwhile tell nothing.
                 Some(_) => continue,
                 None => {}
             }
@@ -243,7 +243,7 @@ impl Fold<'_> {
         let data = value.and_then(|(arg, part)| piece(&asked.call.data, arg, part, 0, true));
         let value = data.and_then(|data| {
             let bytes = self.stored.read(&data.content, LIST_BYTES_MAX).ok()?;
-            // Who asks only for the length gets no value.
+            // A call that asks only for the length gets no value.
             (Some(bytes.len() as i64) == asked.success()).then_some(bytes)
         });
         let node = self.tree.node_mut(node);
@@ -265,8 +265,7 @@ impl Fold<'_> {
         }
     }
 
-    /// What a file is becomes known; gives the file, which may turn out to be one that is known
-    /// by another name.
+    /// Learns a file's identity. Returns the file, which may turn out to be known by another name.
     pub fn learn(
         &mut self,
         asked: &Asked,
@@ -308,7 +307,8 @@ impl Fold<'_> {
         Ok(node)
     }
 
-    /// Takes over what the program has not changed yet. `owners`: they are told as they are.
+    /// Adopts attributes that the program has not changed yet. `owners`: the ids are not those of a
+    /// user namespace.
     fn attributes_at_first(&mut self, id: NodeId, told: &Identity, owners: bool) {
         let node = self.tree.node_mut(id);
         let (about, changed) = (&mut node.about, &node.changed);

@@ -1,4 +1,4 @@
-//! Images of made-up recordings.
+//! Images of synthetic recordings.
 
 mod guesses;
 mod hostile;
@@ -308,7 +308,7 @@ fn copies_made_by_the_kernel_tell_about_their_source() {
     assert_eq!(unknown.iter().collect::<Vec<_>>(), [0..2, 4..8]);
 }
 
-/// A file of 8 bytes is opened, and copied to another one as a whole.
+/// Opens a file of 8 bytes, and copies it to another one as a whole.
 fn with_a_copy() -> Recording {
     let mut r = Recording::new("/w");
     r.open("from", 0, 3).told(stat(1, 10, 0o100644).size(8));
@@ -333,7 +333,7 @@ fn what_it_was_copied_to_tells_as_much() {
     r.write(4, b"XX");
     r.paths("unlink", &["from"], 0);
     r.ends_with_source("/w/to", 0, b"oriXXnal");
-    // Other files, and what is not there, tell nothing.
+    // Other files, and missing ones, tell nothing.
     r.ends_with_source("/w/none", 0, b"nothing");
     r.ends_with_source("/proc/self/maps", 0, b"nothing");
     assert_eq!(content(&r.image(), "w/from"), b"ori\0\0nal");
@@ -343,7 +343,7 @@ fn what_it_was_copied_to_tells_as_much() {
 fn what_overlaps_with_a_change_is_no_fact() {
     let mut r = Recording::new("/w");
     r.fork(2);
-    // The second process looks while the first one makes the file.
+    // The second process looks while the first one creates the file.
     r.overlapping(|r| {
         r.by(1).open("new", O_RDWR | O_CREAT | O_EXCL, 3);
         r.by(2).stat("new", stat(1, 10, 0o100644).size(3));
@@ -396,7 +396,7 @@ fn what_took_the_number_of_an_open_file_is_not_that_file() {
     let ends: Vec<u8> = [3i32, 4].iter().flat_map(|fd| fd.to_le_bytes()).collect();
     r.call("pipe2", &[1, 0], &[(0, &ends)], 0);
     r.numbers("dup2", &[3, 0], 0);
-    // Nobody saw where this one came from.
+    // The source of this one was not recorded.
     r.numbers("dup2", &[9, 1], 1);
     r.another_program();
     r.fstat(0, stat(9, 10, 0o010600));

@@ -1,6 +1,5 @@
-//! The names and files that a recording speaks of, as they are at one point of it, and as they were
-//! before it. What is first heard of a name tells how it was before, unless its directory was made
-//! by the program.
+//! Names and files of a recording: their current state in the pass, and their initial state. The
+//! first observation of a name shows its initial state, unless the program created its directory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map};
 use std::rc::Rc;
@@ -10,7 +9,7 @@ use super::content::Content;
 /// One component of a path.
 pub type Name = Rc<[u8]>;
 
-/// A file of any type.
+/// Number of a file of any type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(u32);
 
@@ -18,25 +17,24 @@ impl NodeId {
     /// The root directory.
     pub const ROOT: NodeId = NodeId(0);
 
-    /// As a mark of something that is known to be this file; 0 marks nothing.
+    /// Returns a mark for objects that belong to this file; 0 is no mark.
     pub fn mark(self) -> u64 {
         u64::from(self.0) + 1
     }
 
-    /// The file of a mark.
+    /// Returns the file of a mark.
     pub fn of_mark(mark: u64) -> Option<NodeId> {
         Some(NodeId(u32::try_from(mark.checked_sub(1)?).ok()?))
     }
 }
 
-/// Memory that files and names may take, with those names of which only is known that nothing has
-/// them: enough for two million files.
+/// Memory limit for files and names, known absent ones too: enough for two million files.
 const BYTES_MAX: usize = 1 << 30;
-/// What a file takes, a directory besides, and a name besides its text.
+/// Memory of a file, in addition of a directory, and of a name besides its text.
 const NODE_BYTES: usize = size_of::<Node>() + 48;
 const DIRECTORY_BYTES: usize = size_of::<Directory>() + 384;
 const NAME_BYTES: usize = 96;
-/// Directories within directories that are followed.
+/// Deepest nesting of directories that is followed.
 pub const DEPTH_MAX: u32 = 500;
 
 /// More files or names than are followed.
@@ -46,7 +44,7 @@ pub struct TooMany;
 /// The type of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
-    /// Nothing said it.
+    /// Not known yet.
     #[default]
     Unknown,
     Directory,
@@ -59,7 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By the type bits of a mode.
+    /// Converts the type bits of a mode.
     pub fn of_mode(mode: u32) -> Kind {
         match mode & 0o170_000 {
             0o040_000 => Kind::Directory,
@@ -72,27 +70,27 @@ impl Kind {
     }
 }
 
-/// What a name means now.
+/// Current state of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// This file.
+    /// It names this file.
     There(NodeId),
-    /// Nothing. A link that leads nowhere looks the same, unless a call looked at the name itself.
+    /// It does not exist. Unless `firm`, it may also be a dangling link.
     Absent { firm: bool },
 }
 
-/// What there was to know of a file before the recording, apart from content.
+/// Initial attributes of a file.
 #[derive(Debug, Default)]
 pub struct About {
     /// Permissions.
     pub mode: Option<u32>,
     /// User and group.
     pub owner: Option<(u32, u32)>,
-    /// Whoever changes something in a directory may do so: the first and whether there are others.
-    /// Of root, who may do anything, nothing follows.
+    /// First user other than root who changed the file or directory, and whether there were others:
+    /// they had permission. Root's changes prove nothing.
     pub writer: Option<(u32, u32)>,
     pub writers: bool,
-    /// Somebody took away what was another one's.
+    /// A user removed another user's file from it.
     pub taken_from: bool,
     /// Number of links.
     pub links: Option<u32>,
@@ -103,7 +101,7 @@ pub struct About {
 }
 
 impl About {
-    /// Somebody may write to it.
+    /// Notes a user who may write to the file.
     pub fn written_by(&mut self, who: (u32, u32)) {
         if who.0 != 0 {
             self.writers |= self.writer.is_some_and(|first| first.0 != who.0);
@@ -112,59 +110,59 @@ impl About {
     }
 }
 
-/// What the program has changed of a file so far.
+/// Attributes that the program has changed so far.
 #[derive(Debug, Default)]
 pub struct Changed {
     pub mode: bool,
     pub owner: bool,
     pub mtime: bool,
-    /// Names given minus names taken.
+    /// Names added minus names removed.
     pub links: i32,
     pub xattrs: BTreeSet<Vec<u8>>,
 }
 
-/// The names in a directory.
+/// Names in a directory.
 #[derive(Debug, Default)]
 pub struct Directory {
     pub depth: u32,
-    /// Now.
+    /// Current names.
     pub entries: HashMap<Name, Entry>,
-    /// Before the recording.
+    /// Initial names.
     pub had: BTreeMap<Name, NodeId>,
-    /// Something was in it that nobody named.
+    /// It was not empty, with unknown content.
     pub had_something: bool,
 }
 
 /// A file of any type.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// It has turned out to be this one.
+    /// It was merged into this one.
     forward: Option<NodeId>,
     pub kind: Kind,
-    /// The kind is that of the name itself, not of what a link may lead to.
+    /// The kind is that of the name itself, not of a link's target.
     pub firm: bool,
-    /// What it probably is, while the kind is unknown.
+    /// Its likely kind, while the kind is unknown.
     pub guess: Kind,
-    /// It was there before the recording.
+    /// It existed before the recording.
     pub initial: bool,
-    /// Names that it has now, and the last one that it was given.
+    /// Number of its current names, and the latest one.
     pub names: u32,
     pub home: Option<(NodeId, Name)>,
-    /// It seemed to be made by an open that would have opened it as well.
+    /// It seemed to be created by an open that would also open an existing file.
     pub may_have_been: bool,
-    /// The names that it had before.
+    /// Its initial names.
     pub was: Vec<(NodeId, Name)>,
     pub inode: Option<(u64, u64)>,
     pub about: About,
     pub changed: Changed,
     pub directory: Option<Box<Directory>>,
     pub content: Option<Box<Content>>,
-    /// Of a link: where it leads, once known ...
+    /// Target of a link, once known ...
     pub target: Option<Vec<u8>>,
     /// ... and until then, the file that was reached through it.
     pub through: Option<NodeId>,
-    /// Of two names that lead to one directory, this was taken for the link; of the directory, the
-    /// link that was taken for one.
+    /// For a link: it is only a guess, as two names lead to one directory. For the directory: the
+    /// link.
     pub guessed: bool,
     pub guessed_by: Option<NodeId>,
 }
@@ -172,23 +170,23 @@ pub struct Node {
 /// A name in a directory.
 #[derive(Clone, Debug)]
 pub struct Spot {
-    /// The directory; none for a file without a name.
+    /// The directory; `None` for a file without a name.
     pub directory: Option<NodeId>,
     pub name: Name,
-    /// What is known to be there.
+    /// The file there, if known.
     pub node: Option<NodeId>,
-    /// A slash behind the name says that what is there is a directory.
+    /// A trailing slash shows that it is a directory.
     pub is_directory: bool,
 }
 
 impl Spot {
-    /// A name of which nobody knows what it stands for.
+    /// A name whose file is unknown.
     pub fn named(directory: NodeId, name: &[u8]) -> Spot {
         let directory = Some(directory);
         Spot { directory, name: name.into(), node: None, is_directory: false }
     }
 
-    /// A file by itself.
+    /// A file without a name.
     pub fn of(node: NodeId) -> Spot {
         Spot { directory: None, name: [].into(), node: Some(node), is_directory: false }
     }
@@ -199,18 +197,18 @@ impl Spot {
 pub struct Tree {
     nodes: Vec<Node>,
     pub by_inode: HashMap<(u64, u64), NodeId>,
-    /// About how much memory it takes.
+    /// Approximate memory use.
     bytes: usize,
-    /// Files of before that lie deeper than is followed.
+    /// Initial files deeper than is followed.
     pub too_deep: u64,
-    /// Paths of before that an earlier pass took for links, and that are none.
+    /// Initial paths that an earlier pass wrongly took for links.
     pub no_links: Rc<HashSet<Vec<Name>>>,
-    /// Those of this pass.
+    /// Those found in this pass.
     pub denied: HashSet<Vec<Name>>,
 }
 
 impl Tree {
-    /// Nothing but a root directory.
+    /// Contains only a root directory.
     pub fn new() -> Tree {
         let root = Node {
             kind: Kind::Directory,
@@ -230,7 +228,7 @@ impl Tree {
         }
     }
 
-    /// The file that a number stands for by now.
+    /// Returns the file that a number now refers to, after merges.
     pub fn find(&self, mut id: NodeId) -> NodeId {
         while let Some(next) = self.nodes[id.0 as usize].forward {
             id = next;
@@ -247,13 +245,13 @@ impl Tree {
         &mut self.nodes[id.0 as usize]
     }
 
-    /// All files that are not others by now.
+    /// Returns all files that were not merged into others.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> {
         let real = self.nodes.iter().zip(0..).filter(|(node, _)| node.forward.is_none());
         real.map(|(_, number)| NodeId(number))
     }
 
-    /// A file without a name.
+    /// Adds a file without a name.
     pub fn add(&mut self, kind: Kind, initial: bool) -> Result<NodeId, TooMany> {
         if self.bytes >= BYTES_MAX {
             return Err(TooMany);
@@ -265,7 +263,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Says what a file of unknown type is.
+    /// Sets the kind of a file, if unknown so far.
     pub fn set_kind(&mut self, id: NodeId, kind: Kind) {
         let node = self.node_mut(id);
         if node.kind != Kind::Unknown || kind == Kind::Unknown {
@@ -281,7 +279,7 @@ impl Tree {
         }
     }
 
-    /// The content of a file, which is a regular one then.
+    /// Returns the content of a file, which makes it a regular one.
     pub fn content(&mut self, id: NodeId) -> Option<&mut Content> {
         self.set_kind(id, Kind::File);
         let node = self.node_mut(id);
@@ -307,7 +305,7 @@ impl Tree {
         self.node_mut(id).directory.as_deref_mut()
     }
 
-    /// What a name in a directory means, as far as known.
+    /// Returns the state of a name in a directory, as far as known.
     pub fn entry(&self, directory: NodeId, name: &[u8]) -> Option<Entry> {
         let entry = *self.directory(directory)?.entries.get(name)?;
         Some(match entry {
@@ -316,8 +314,8 @@ impl Tree {
         })
     }
 
-    /// The file at a spot, which is known to be there: what nobody has heard of before was there
-    /// before the recording. `on_link`: the name itself was looked at.
+    /// Returns the file at a spot, which is known to exist: if it is new, it existed before the
+    /// recording. `on_link`: the name itself was examined.
     pub fn there(&mut self, spot: &Spot, kind: Kind, on_link: bool) -> Result<NodeId, TooMany> {
         let kind = if spot.is_directory { Kind::Directory } else { kind };
         let known = match (spot.node, spot.directory) {
@@ -352,7 +350,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Nothing is at a spot.
+    /// Notes that nothing is at a spot.
     pub fn absent(&mut self, spot: &Spot, firm: bool) {
         let has_room = self.bytes < BYTES_MAX;
         if let Some(directory) = spot.directory.and_then(|id| self.directory_mut(id)) {
@@ -366,7 +364,7 @@ impl Tree {
         }
     }
 
-    /// Gives a file a name, from now on.
+    /// Adds a name to a file.
     pub fn name(&mut self, directory: NodeId, name: Name, id: NodeId) {
         self.unname(directory, &name);
         let depth = self.depth(directory) + 1;
@@ -384,7 +382,7 @@ impl Tree {
         }
     }
 
-    /// Takes a name away, from now on.
+    /// Removes a name.
     pub fn unname(&mut self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         let entry = self.entry(directory, name);
         let entries = &mut self.directory_mut(directory)?.entries;
@@ -393,7 +391,7 @@ impl Tree {
         let node = self.node_mut(id);
         node.names = node.names.saturating_sub(1);
         let links = node.about.links.map_or(1, i64::from);
-        // The number of a file that is gone may be given to another one.
+        // The inode number of a deleted file may be reused.
         if node.names == 0
             && links + i64::from(node.changed.links) <= 1
             && let Some(inode) = node.inode
@@ -403,10 +401,10 @@ impl Tree {
         Some(id)
     }
 
-    /// Whether a directory is another one or in it.
+    /// Whether a directory is another one or below it.
     pub fn is_within(&self, id: NodeId, top: NodeId) -> bool {
         let (mut at, top) = (self.find(id), self.find(top));
-        // Names that a trace made up may go in circles.
+        // In a hostile trace, names may form circles.
         for _ in 0..=2 * DEPTH_MAX {
             if at == top {
                 return true;
@@ -419,7 +417,7 @@ impl Tree {
         true
     }
 
-    /// The path that a file had before the recording.
+    /// Returns the initial path of a file.
     pub fn path_at_first(&self, id: NodeId) -> Option<Vec<Name>> {
         let mut names = Vec::new();
         let mut at = self.find(id);
@@ -435,7 +433,7 @@ impl Tree {
         Some(names)
     }
 
-    /// A path that a file has now.
+    /// Returns a current path of a file.
     pub fn path_now(&self, id: NodeId) -> Option<Vec<Name>> {
         let mut names = Vec::new();
         let mut at = self.find(id);
@@ -454,7 +452,7 @@ impl Tree {
         Some(names)
     }
 
-    /// Makes `from` the same file as `to`.
+    /// Redirects `from` to `to`. Returns the data of `from`.
     pub(super) fn forward(&mut self, from: NodeId, to: NodeId) -> Node {
         let (from, to) = (self.find(from), self.find(to));
         std::mem::replace(
@@ -464,7 +462,7 @@ impl Tree {
     }
 }
 
-/// The target of a link that leads from one path to another.
+/// Returns the target of a link that leads from one path to another.
 pub fn relative(link: &[Name], target: &[Name]) -> Vec<u8> {
     let above = &link[..link.len().saturating_sub(1)];
     let shared = above.iter().zip(target).take_while(|(a, b)| a == b).count();
@@ -473,7 +471,7 @@ pub fn relative(link: &[Name], target: &[Name]) -> Vec<u8> {
     if path.is_empty() { b".".to_vec() } else { path.join(&b'/') }
 }
 
-/// Components as one absolute path.
+/// Joins components to an absolute path.
 pub fn absolute(names: &[Name]) -> Vec<u8> {
     let mut path = Vec::new();
     for name in names {

@@ -1,5 +1,4 @@
-//! What of the files that are left at the end was never seen: bytes that were there before the
-//! recording, and that no call read.
+//! Unknown content of the final files: initial bytes that no call read.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,37 +6,37 @@ use super::content::{Content, Source};
 use super::ranges::Ranges;
 use super::tree::{Entry, Kind, Name, NodeId, Tree};
 
-/// Bytes of paths that are kept.
+/// Most bytes of paths kept.
 const PATH_BYTES_MAX: usize = 64 << 20;
-/// Ranges that are kept of one file; of more, all from the first to the last counts as unknown.
+/// Most ranges of one file; if there are more, all from the first to the last counts as unknown.
 const RANGES_MAX: usize = 64 << 10;
 
-/// By path at the end of the recording, the ranges of bytes that nobody has seen.
+/// Unknown ranges of files, by their final paths.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unknown {
     files: BTreeMap<Vec<u8>, Ranges>,
-    /// Some files found no room: those that are not named may hold such bytes too.
+    /// Incomplete: other files may have unknown bytes too.
     pub truncated: bool,
 }
 
 impl Unknown {
-    /// The ranges of the file at a path. A range may reach beyond the file's end.
+    /// Returns the ranges of the file at a path. A range may reach beyond the file's end.
     pub fn of(&self, path: &[u8]) -> Option<&Ranges> {
         self.files.get(path)
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Ranges)> {
         self.files.iter().map(|(path, ranges)| (&path[..], ranges))
     }
 }
 
-/// Looks at all files as they are now.
+/// Finds the unknown ranges of all current files.
 pub fn find(tree: &Tree) -> Unknown {
     let mut unknown = Unknown::default();
     let mut bytes = 0;
     let mut visited = HashSet::from([NodeId::ROOT]);
-    // One path, of which each entry that is still to be looked at knows how much is its directory's.
+    // A single path; each entry on the stack knows the length of its directory's part.
     let mut path = Vec::new();
     let mut left = entries(tree, NodeId::ROOT, 0);
     while let Some((above_len, name, child)) = left.pop() {
@@ -69,7 +68,7 @@ pub fn find(tree: &Tree) -> Unknown {
     unknown
 }
 
-/// What is in a directory, whose path has so many bytes.
+/// Returns the entries of a directory whose path has `path_len` bytes.
 fn entries(tree: &Tree, id: NodeId, path_len: usize) -> Vec<(usize, &Name, NodeId)> {
     let entries = tree.directory(id).into_iter().flat_map(|directory| &directory.entries);
     let there = entries.filter_map(|(name, entry)| match entry {
@@ -83,7 +82,7 @@ fn of_file(tree: &Tree, id: NodeId) -> Ranges {
     let mut unknown = Ranges::default();
     let node = tree.node(id);
     let Some(content) = node.content.as_deref() else {
-        // Nobody has looked at it.
+        // No call has accessed it.
         if node.initial {
             unknown.add(0..u64::MAX);
         }
@@ -113,7 +112,7 @@ fn of_file(tree: &Tree, id: NodeId) -> Ranges {
     unknown
 }
 
-/// What was not seen of a range of what a file held at first.
+/// Returns the unseen parts of a range of a file's initial content.
 fn missing(content: &Content, range: std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
     let end = content.size.map_or(range.end, |size| range.end.min(size));
     content.seen.missing(range.start..end.max(range.start))

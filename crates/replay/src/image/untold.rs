@@ -1,23 +1,23 @@
-//! Files from which bytes were read that the trace does not hold in full, and of which the image
-//! does not have all bytes either: what is read from them again may be filler.
+//! Files whose bytes were read but not stored completely, and which the image lacks too: reading
+//! them again may return filler.
 
 use std::collections::{HashMap, HashSet};
 
 use super::tree::{NodeId, Tree};
 
-/// Bytes of paths that are kept.
+/// Most bytes of paths kept.
 const PATH_BYTES_MAX: usize = 64 << 20;
 
-/// The names under which files were open as bytes of theirs were read and not stored.
+/// Names under which files were open when bytes were read but not stored.
 #[derive(Debug, Default)]
 pub struct Untold {
-    /// By the file whose bytes they were at first.
+    /// By the file whose initial bytes they were.
     readers: HashMap<NodeId, HashSet<Vec<u8>>>,
     bytes: usize,
 }
 
 impl Untold {
-    /// Bytes that were a file's at first were read through this name, and not stored.
+    /// Notes that initial bytes of a file were read through this name, but not stored.
     pub fn note(&mut self, owner: NodeId, path: &[u8]) {
         let paths = self.readers.entry(owner).or_default();
         if !paths.contains(path) && self.bytes < PATH_BYTES_MAX {
@@ -26,7 +26,7 @@ impl Untold {
         }
     }
 
-    /// The names of those of which the image lacks bytes: no other call told them.
+    /// Returns the names for files whose bytes are incomplete in the image.
     pub fn paths(self, tree: &Tree) -> HashSet<Vec<u8>> {
         let lacking = self.readers.into_iter().filter(|(owner, _)| lacks_bytes(tree, *owner));
         lacking.flat_map(|(_, paths)| paths).collect()

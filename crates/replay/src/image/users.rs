@@ -1,43 +1,42 @@
-//! As whom threads come to files: the user and group of each, which calls change for one thread at a
-//! time.
+//! User and group ids of threads for file access; calls change them for one thread at a time.
 
 use std::collections::HashMap;
 
 use events::shape::{Arg, Classes, Kind};
 use trace::event::{Call, Outcome, ProcessState};
 
-/// Threads that are remembered.
+/// Most threads tracked.
 const THREADS_MAX: usize = 1 << 16;
-/// An id that stays as it is.
+/// Id that leaves the current one unchanged.
 const SAME: u32 = u32::MAX;
 
-/// User and group: in effect, and for files.
+/// Effective user and group, and those for file access.
 #[derive(Clone, Copy, Debug)]
 struct Ids {
     effective: (u32, u32),
     files: (u32, u32),
 }
 
-/// Those of all threads.
+/// Ids of all threads.
 #[derive(Default)]
 pub struct Users {
     threads: HashMap<u32, Ids>,
 }
 
 impl Users {
-    /// The user and the group as whom a thread comes to files, if that is known.
+    /// Returns user and group of a thread for file access, if known.
     pub fn of(&self, thread: u32) -> Option<(u32, u32)> {
         self.threads.get(&thread).map(|ids| ids.files)
     }
 
-    /// A thread is as its maker is.
+    /// A thread inherits its maker's ids.
     pub fn started(&mut self, thread: u32, maker: u32) {
         if let Some(ids) = self.threads.get(&maker).copied() {
             self.set(thread, ids);
         }
     }
 
-    /// The kernel told of a thread's process.
+    /// Sets the ids reported for a thread's process.
     pub fn told(&mut self, thread: u32, state: &ProcessState) {
         let [(_, user, files), (_, group, group_of_files)] =
             [state.uids, state.gids].map(|[real, effective, _, files]| (real, effective, files));
@@ -50,20 +49,20 @@ impl Users {
         }
     }
 
-    /// Another program begins: those for files are those in effect.
+    /// An exec sets the ids for file access to the effective ones.
     pub fn image(&mut self, thread: u32) {
         if let Some(ids) = self.threads.get_mut(&thread) {
             ids.files = ids.effective;
         }
     }
 
-    /// A thread is over.
+    /// A thread has ended.
     pub fn ended(&mut self, thread: u32) {
         self.threads.remove(&thread);
     }
 
-    /// A call has returned that may have changed them. Of three ids that it sets the second is the one
-    /// in effect.
+    /// Handles the return of a call that may change ids. Of several ids that it sets, the second is
+    /// the effective one.
     pub fn called(&mut self, thread: u32, call: &Call) {
         let Outcome::Returned { ret: 0.., .. } = call.outcome else { return };
         let Some(row) = events::by_number(call.nr.into()) else { return };
@@ -80,7 +79,7 @@ impl Users {
         };
         let id = call.args[number] as u32;
         if name.starts_with("fs") {
-            // It tells the one before, whether it changed it or not.
+            // setfsuid returns the old id whether it changed it or not.
             *files = if id == SAME { *files } else { id };
             return;
         }

@@ -1,32 +1,32 @@
-//! From paths to files: component by component, through links as far as they are known.
+//! Resolves paths to files, component by component, through links as far as they are known.
 
 use super::tree::{DEPTH_MAX, Entry, Kind, NodeId, Spot, TooMany, Tree};
 
-/// Links that are followed in one path, as in the kernel.
+/// Most links followed in one path, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// Components that are looked at in one path.
+/// Most components followed in one path.
 const COMPONENTS_MAX: usize = 8192;
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk {
-    /// What absolute paths and links begin at.
+    /// Start of absolute paths and links.
     pub root: NodeId,
-    /// A link at the end is followed.
+    /// Follow a final link.
     pub follow: bool,
-    /// The call succeeded, or failed for a reason that lies at the end of the path: everything on
-    /// the way is there.
+    /// Everything on the way exists: the call succeeded, or failed for a reason at the end of the
+    /// path.
     pub is_there: bool,
-    /// The kernel told the path: nothing on the way is a link.
+    /// The kernel reported the path: it contains no links.
     pub canonical: bool,
 }
 
 impl Tree {
-    /// Where a path leads, seen from a directory. `None` where that cannot be told.
+    /// Resolves a path, relative to a directory. `None` if that is unknown.
     pub fn walk(&mut self, base: NodeId, path: &[u8], how: Walk) -> Result<Option<Spot>, TooMany> {
         let mut at = self.find(if path.first() == Some(&b'/') { how.root } else { base });
         let mut needs_directory = is_directory(path);
-        // What is left to walk, the last component first.
+        // Components left, the last one first.
         let mut left: Vec<Vec<u8>> = components(path);
         let (mut links, mut steps) = (0, 0);
         while let Some(name) = left.pop() {
@@ -101,7 +101,7 @@ impl Tree {
         self.node(id).home.as_ref().map_or(NodeId::ROOT, |(home, _)| self.find(*home))
     }
 
-    /// What a link of unknown target leads to.
+    /// Returns the file behind a link of unknown target.
     fn beyond(&mut self, link: NodeId) -> Result<NodeId, TooMany> {
         if let Some(node) = self.node(link).through {
             return Ok(self.find(node));
@@ -113,12 +113,12 @@ impl Tree {
     }
 }
 
-/// Whether a path says of what it leads to that this is a directory, link or no link.
+/// Whether a path requires that it leads to a directory.
 pub fn is_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
-/// The components of a path, the last one first.
+/// Splits a path into components, the last one first.
 fn components(path: &[u8]) -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = path
         .split(|&c| c == b'/')

@@ -22,7 +22,7 @@ pub fn restrict(tree: impl AsFd, set: MountAttrFlags) -> io::Result<()> {
         propagation: libc::MS_PRIVATE,
         user_namespace: 0,
     };
-    // SAFETY: the path is empty, and the structure is as large as said.
+    // SAFETY: the path is an empty NUL-terminated string, and the struct is passed with its size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

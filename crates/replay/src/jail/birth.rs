@@ -25,10 +25,10 @@ pub enum Exit {
 /// Exit code of an inmate whose body panicked; the message is on standard error.
 const PANICKED: i32 = 101;
 
-/// The jail, seen from outside. Dropping it kills who is in it.
+/// The jail, seen from outside. Dropping it kills everything in it.
 #[derive(Debug)]
 pub struct Inmate {
-    /// What protects the rest of the system from it.
+    /// Its protection.
     pub protection: Protection,
     keeper: Pid,
     /// Closed on the other side only when keeper and inmate are dead.
@@ -39,7 +39,7 @@ pub struct Inmate {
 }
 
 impl Inmate {
-    /// The process whose death ends it.
+    /// The process whose death ends the jail.
     pub fn keeper(&self) -> i32 {
         self.keeper.as_raw_nonzero().get()
     }
@@ -58,7 +58,7 @@ impl Inmate {
     fn reap(&mut self) -> io::Result<Exit> {
         let exit = reap(self.keeper)?;
         self.ended = true;
-        // A killed keeper leaves its inmate to the kernel: wait until that is dead as well.
+        // If the keeper was killed, the kernel kills the inmate: wait until that is dead as well.
         let _ = io::copy(&mut self.line, &mut io::sink());
         mounts::remove_made(&self.root, &self.made);
         Ok(exit)
@@ -89,16 +89,16 @@ fn reap(pid: Pid) -> io::Result<Exit> {
     })
 }
 
-/// The fork of a process with one thread. None in the child.
+/// Forks a process with one thread. Returns `None` in the child.
 fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: there are no other threads whose locks could be missed.
+    // SAFETY: no other thread exists that could hold a lock.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         pid => Ok(Pid::from_raw(pid)),
     }
 }
 
-/// Makes keeper and inmate.
+/// Creates keeper and inmate.
 pub fn spawn(options: &Options, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
     let failed = |error| JailError::io("cannot start a process for the jail", error);
     let root = options.root.try_clone().map_err(failed)?;
@@ -130,7 +130,7 @@ pub fn spawn(options: &Options, body: impl FnOnce(Jail) -> u8) -> Result<Inmate,
     Err(error)
 }
 
-/// Maps every id that this process's namespace has to itself, for a child with a new one.
+/// Maps all ids of our namespace to themselves in the child's new one.
 fn map_own_ids(child: Pid) -> io::Result<()> {
     for map in ["gid_map", "uid_map"] {
         let own = std::fs::read_to_string(format!("/proc/self/{map}"))?;
@@ -145,7 +145,7 @@ fn map_own_ids(child: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// The life of the keeper.
+/// Main function of the keeper.
 fn keep(options: &Options, mut line: UnixStream, command: Pid, body: impl FnOnce(Jail) -> u8) -> ! {
     let inmate = match enter_namespaces(options, &mut line, command) {
         Ok((user_namespace, trees)) => match fork() {
@@ -155,8 +155,8 @@ fn keep(options: &Options, mut line: UnixStream, command: Pid, body: impl FnOnce
         },
         Err(error) => give_up(line, error),
     };
-    // Whoever waits for the end of a pipe must not wait for the keeper; only the line tells when it
-    // has ended.
+    // The keeper must not hold pipes open that others wait on; only the line must stay open until
+    // it ends.
     let line = std::mem::ManuallyDrop::new(line);
     close_all_but(&line);
     match reap(inmate) {
@@ -183,15 +183,15 @@ fn give_up(mut line: UnixStream, error: JailError) -> ! {
     exit(PANICKED)
 }
 
-/// Leaves without running what the command has to run at its end.
+/// Exits without the command's exit handlers.
 fn exit(code: i32) -> ! {
-    // SAFETY: ends the process.
+    // SAFETY: _exit takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
 /// Ends as the inmate did.
 fn die_of(signal: i32) -> ! {
-    // SAFETY: plain calls; the default action of a signal that killed is to kill.
+    // SAFETY: the arguments are numbers, and SIG_DFL installs no handler.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0);
         libc::signal(signal, libc::SIG_DFL);
@@ -200,20 +200,20 @@ fn die_of(signal: i32) -> ! {
     exit(128 + signal)
 }
 
-/// Dies with the parent.
+/// Ties this process's life to its parent's.
 fn die_with_parent() -> Result<(), JailError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| JailError::io("cannot tie the jail to the command", error))
 }
 
-/// Gives the keeper its user namespace, and namespaces to the children that it will have. Whether
-/// there is a user namespace (root can do without), and what is to be mounted.
+/// Creates the keeper's user namespace, and the namespaces of its children. Returns whether there
+/// is a user namespace (root can do without), and the mounts to attach.
 fn enter_namespaces(
     options: &Options,
     line: &mut UnixStream,
     command: Pid,
 ) -> Result<(bool, Trees), JailError> {
-    // Keys of the terminal, and access to it, are the command's.
+    // Terminal signals and access to the terminal are the command's.
     let _ = rustix::process::setsid();
     let root = rustix::process::geteuid().is_root();
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -235,7 +235,7 @@ fn enter_namespaces(
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWUTS;
     unshare(others).map_err(|error| JailError::no_power("cannot make namespaces", error))?;
-    // Only now: the change of the user namespace may take it back.
+    // Only now: changing the user namespace may reset it.
     die_with_parent()?;
     if rustix::process::getppid() != Some(command) {
         return Err(JailError::plain("the command has ended"));
@@ -244,7 +244,7 @@ fn enter_namespaces(
 }
 
 fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: no descriptors are involved, and there is one thread.
+    // SAFETY: the argument is a number, descriptors are not affected, and there is one thread.
     match unsafe { libc::unshare(flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -266,7 +266,7 @@ fn map_one(inside: (u32, u32), outside: (u32, u32)) -> io::Result<()> {
     std::fs::write("/proc/self/uid_map", format!("{} {} 1", inside.0, outside.0))
 }
 
-/// The life of the inmate.
+/// Main function of the inmate.
 fn confine(
     options: &Options,
     trees: Trees,
@@ -281,13 +281,13 @@ fn confine(
     if Word::Ready(jail.protection.clone(), made).say(&mut line).is_err() {
         exit(PANICKED);
     }
-    // It closes when this process is dead.
+    // Closed by the kernel when this process dies.
     let _line = std::mem::ManuallyDrop::new(line);
     let code = catch_unwind(AssertUnwindSafe(|| body(jail)));
     exit(code.map_or(PANICKED, i32::from))
 }
 
-/// Takes away everything that is not needed.
+/// Sets up the jail: takes away everything that is not needed.
 fn lock_up(
     options: &Options,
     trees: Trees,
@@ -295,19 +295,19 @@ fn lock_up(
 ) -> Result<(Jail, Vec<String>), JailError> {
     die_with_parent()?;
     if user_namespace {
-        // In ours nobody gets another one, with all powers in it. Where /proc is read-only, the
-        // layers below must do.
+        // Forbids nested user namespaces, with all capabilities in them. If /proc is read-only, the
+        // layers below must suffice.
         let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
     }
     let mounts = mounts::enter(options, trees)?;
-    // Keys of the session stay outside; where the kernel has no keys there is nothing to leave.
+    // Leave the session's keys outside; ignore kernels without keys.
     // SAFETY: a null name asks for a new session without a name.
     unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, 0) };
     privileges::drop_all_but_files()?;
     let landlock =
         privileges::landlock(mounts.proc.iter().map(OwnedFd::as_fd).chain(options.readable))?;
-    // No core files, and nobody traces us.
-    // SAFETY: numbers only.
+    // No core files, and no tracing of us.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
     let proc = mounts.proc.map(|processes| {
         let desk = Desk::new(processes.as_fd()).ok();

@@ -1,5 +1,5 @@
-//! Empties a directory that was opened once, whatever lies in it and however deep: directories are
-//! moved up before they are removed, and no path is followed.
+//! Empties a directory opened once, whatever its content and depth: directories are moved up before
+//! they are removed, and no path is followed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,19 +9,19 @@ use rustix::io::Errno;
 
 use super::Directory;
 
-/// How a directory is opened whose mode may keep us out.
+/// Open flags for a directory whose mode may deny us access.
 const TO_UNLOCK: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Directory {
-    /// Whether there is nothing in it.
+    /// Whether the directory is empty.
     pub fn is_empty(&self) -> io::Result<bool> {
         let open = rustix::fs::openat(self, ".", TO_READ, Mode::empty())?;
         Ok(names(&open)?.is_empty())
     }
 
-    /// Removes all that is in it.
+    /// Removes everything in it.
     pub fn clear(&self) -> io::Result<()> {
         let top = unlocked(self.as_fd())?;
         let mut moved = 0;
@@ -49,14 +49,14 @@ fn lift(from: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
         if unlink(from.as_fd(), &name)? {
             continue;
         }
-        // Who moves a directory changes it.
+        // Moving a directory needs write permission on it.
         unlock(rustix::fs::openat(&from, &name[..], TO_UNLOCK, Mode::empty())?.as_fd());
         rustix::fs::renameat(&from, &name[..], top, free_name(top, moved)?)?;
     }
     Ok(())
 }
 
-/// A name that nothing in a directory has.
+/// Returns an unused name in a directory.
 fn free_name(top: &OwnedFd, moved: &mut u64) -> io::Result<String> {
     loop {
         *moved += 1;
@@ -69,7 +69,7 @@ fn free_name(top: &OwnedFd, moved: &mut u64) -> io::Result<String> {
     }
 }
 
-/// Removes what is no directory. Whether it was none.
+/// Removes a file that is no directory. Returns `false` for a directory.
 fn unlink(from: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
     match rustix::fs::unlinkat(from, name, AtFlags::empty()) {
         Ok(()) => Ok(true),
@@ -89,15 +89,15 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// The same directory, to be read; a replay may have forbidden that.
+/// Opens the directory for reading, which a replay may have forbidden.
 fn unlocked(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     unlock(directory);
     Ok(rustix::fs::openat(directory, ".", TO_READ, Mode::empty())?)
 }
 
-/// Lets us read and change a directory of ours.
+/// Makes one of our directories readable and writable.
 fn unlock(directory: BorrowedFd<'_>) {
-    // There is no other way by such a descriptor on all kernels.
+    // The only way for an O_PATH descriptor that works on all kernels.
     let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let _ = rustix::fs::chmod(path, Mode::RWXU);
 }

@@ -1,5 +1,5 @@
-//! Directories of the host, opened once. What is checked and what is mounted is what was opened: whoever
-//! may move or exchange directories on the way there cannot put another one in its place.
+//! Directories of the host, opened once: the same directory is checked and mounted, so other users
+//! who move or exchange directories on its path cannot substitute another one.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,28 +12,28 @@ use rustix::thread::UnshareFlags;
 
 use super::{JailError, attributes, walk};
 
-/// A directory that is open.
+/// An open directory.
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
-    /// What the user calls it.
+    /// The path given by the user.
     shown: PathBuf,
 }
 
 impl Directory {
-    /// Follows a path, for the only time.
+    /// Opens a path. It is not followed again.
     pub fn open(path: &Path) -> Result<Directory, JailError> {
         let fd = walk::walk(path, walk::Missing::Refused)?;
         Ok(Directory { fd, shown: path.to_path_buf() })
     }
 
-    /// The same; directories that are not there are made.
+    /// Opens a path, and creates missing directories.
     pub fn open_or_make(path: &Path) -> Result<Directory, JailError> {
         let fd = walk::walk(path, walk::Missing::Made)?;
         Ok(Directory { fd, shown: path.to_path_buf() })
     }
 
-    /// One of ours that nobody else can look into, at a path whose end is no link.
+    /// Opens our own directory, without access for others. The last component must be no link.
     pub fn open_private(path: &Path) -> Result<Directory, JailError> {
         let failed = |error: io::Error| JailError::io(&path.display().to_string(), error);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -47,7 +47,7 @@ impl Directory {
         Ok(Directory { fd, shown: path.to_path_buf() })
     }
 
-    /// Makes a directory in it.
+    /// Creates a subdirectory.
     pub fn make(&self, name: &str) -> Result<Directory, JailError> {
         let shown = self.shown.join(name);
         let failed = |error: Errno| JailError::io(&shown.display().to_string(), error);
@@ -58,34 +58,34 @@ impl Directory {
         Ok(Directory { fd, shown })
     }
 
-    /// Removes an empty directory that is in it.
+    /// Removes an empty subdirectory.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// What the user calls it.
+    /// The path given by the user.
     pub fn shown(&self) -> std::path::Display<'_> {
         self.shown.display()
     }
 
-    /// Where it is now. It may be elsewhere the next moment.
+    /// Its current path, which may change at any time.
     pub fn path(&self) -> io::Result<PathBuf> {
         use std::os::fd::AsRawFd;
         std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
-    /// Its file system and its number there: two directories that share both are one.
+    /// Device and inode number: equal for the same directory only.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         identity(self.as_fd())
     }
 
-    /// The same, to be read.
+    /// Opens it for reading.
     pub fn to_read(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?)
     }
 
-    /// Another descriptor of it.
+    /// Duplicates its descriptor.
     pub fn try_clone(&self) -> io::Result<OwnedFd> {
         self.fd.try_clone()
     }
@@ -102,18 +102,19 @@ fn identity(directory: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
-/// A copy of the mounts at a directory and below, with restrictions on all of it, that hangs nowhere.
+/// Copies the mounts at and below a directory, detached and with restrictions on all of them.
 ///
-/// Only mounts of one's own namespace can be copied, and the directory was opened outside. But who gets
-/// a namespace takes his working directory along: so a thread goes there, gets one, and leaves.
+/// Only mounts of one's own namespace can be copied, and the directory was opened outside. But a
+/// thread that enters a new namespace takes its working directory along: so a helper thread changes
+/// to the directory, gets a namespace, and copies from there.
 pub fn tree(directory: &Directory, restrictions: MountAttrFlags) -> Result<OwnedFd, JailError> {
     let what = format!("cannot bind {}", directory.shown());
     let failed = |error| JailError::io(&what, error);
     let copy = || -> io::Result<OwnedFd> {
-        // SAFETY: of this thread alone, which has no descriptors of its own.
+        // SAFETY: affects only this thread, and no descriptor table.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }?;
         rustix::process::fchdir(directory)?;
-        // SAFETY: as above.
+        // SAFETY: affects only this thread, and no descriptor table.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
         let tree = open_tree(Path::new("."))?;
         attributes::restrict(&tree, restrictions)?;
@@ -133,7 +134,7 @@ pub fn tree(directory: &Directory, restrictions: MountAttrFlags) -> Result<Owned
     Ok(tree)
 }
 
-/// The same of what lies at a path here.
+/// Copies the mounts at and below a path of our namespace, like [`tree`].
 pub fn tree_at(path: &Path, restrictions: MountAttrFlags) -> Result<OwnedFd, JailError> {
     let failed = |error| JailError::io(&format!("cannot bind {}", path.display()), error);
     let tree = open_tree(path).map_err(failed)?;
@@ -142,7 +143,7 @@ pub fn tree_at(path: &Path, restrictions: MountAttrFlags) -> Result<OwnedFd, Jai
 }
 
 fn open_tree(path: &Path) -> io::Result<OwnedFd> {
-    // Recursive: in a user namespace, a mount must not be copied without what is mounted in it.
+    // Recursive: in a user namespace, a mount must not be copied without the mounts in it.
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;

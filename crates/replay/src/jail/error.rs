@@ -1,19 +1,19 @@
-//! Why there is no jail, and what to do about it.
+//! Errors of the jail's setup, with advice.
 
 use std::io;
 
-/// A jail could not be made.
+/// The jail could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
 pub struct JailError {
     /// What failed.
     pub what: String,
-    /// What helps; empty if nothing is known to.
+    /// Advice; empty if there is none.
     pub remedy: String,
 }
 
 impl JailError {
-    /// A failure nobody can do much about.
+    /// An error without advice.
     pub fn plain(what: impl Into<String>) -> JailError {
         JailError { what: what.into(), remedy: String::new() }
     }
@@ -29,14 +29,14 @@ impl JailError {
         JailError { what, remedy: remedy(|setting| std::fs::read_to_string(setting).ok()) }
     }
 
-    /// The kernel gives a user namespace, but no power in it.
+    /// The kernel grants a user namespace, but no capabilities in it.
     pub fn no_power(what: &str, error: impl Into<io::Error>) -> JailError {
         let what = format!("{what}: {}", error.into());
         JailError { what, remedy: remedy(|setting| std::fs::read_to_string(setting).ok()) }
     }
 }
 
-/// A setting that forbids user namespaces: its file, the value that forbids, what to run.
+/// Settings that forbid user namespaces: file, forbidding value, advice.
 const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -57,7 +57,7 @@ const SETTINGS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What to do where user namespaces are not to be had, by this system's settings.
+/// Returns advice for a system without user namespaces, by its settings.
 fn remedy(read: impl Fn(&str) -> Option<String>) -> String {
     let forbids = |(file, forbidding, _): &&(&str, &str, &str)| {
         read(file).is_some_and(|value| value.trim() == *forbidding)

@@ -1,8 +1,8 @@
-//! The seccomp filter: of all system calls, those that rows of the table are replayed with, and those
-//! that the replay itself makes. The rest is refused, should a trace ever get a task to make it.
+//! The seccomp filter: allows the system calls that rows of the table are replayed with, and those
+//! that the replay itself makes. All others are refused, should a trace ever make a task call them.
 //!
-//! What is allowed without a look at its arguments, reads and writes among them, the kernel answers out
-//! of a bitmap that it makes when the filter is installed; only the few others run the program.
+//! Calls allowed unconditionally, reads and writes among them, are answered from a bitmap that the
+//! kernel computes at installation; only the few others run the program.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,19 +11,19 @@ use events::shape::{Replay, Syscall, Variant};
 use events::table::{NUMBER_LIMIT, ROWS};
 use libc::sock_filter;
 
-/// Bits of an argument that must be one of these values.
+/// Condition on an argument: its masked bits must equal one of the values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Condition {
     argument: u8,
-    /// Of its lower 32 bits: the kernel looks at no others of those arguments.
+    /// For the lower 32 bits: the kernel ignores the others for these arguments.
     mask: u32,
     values: Vec<u32>,
 }
 
-/// When a call is allowed: if one of these holds, or always if there are none.
+/// Conditions of a call: allowed if one of them holds, or if there are none.
 type When = Vec<Condition>;
 
-/// What the replay itself needs, of calls that no row is replayed with.
+/// Calls that the replay itself needs, besides those of the rows.
 const OWN: &[&str] = &[
     // Memory and threads.
     "brk",
@@ -47,7 +47,7 @@ const OWN: &[&str] = &[
     "gettid",
     "getpid",
     "getrandom",
-    // Asking who opens again what has no name: see `reopen`.
+    // Requests to reopen descriptors, see `reopen`.
     "sendmsg",
     "recvmsg",
     "shutdown",
@@ -57,7 +57,7 @@ const OWN: &[&str] = &[
     "nanosleep",
     "poll",
     "ppoll",
-    // Who it is, and what there is.
+    // Identity and limits.
     "getuid",
     "geteuid",
     "getgid",
@@ -69,16 +69,16 @@ const OWN: &[&str] = &[
     "sysinfo",
 ];
 
-/// The same, with conditions: name, argument, mask and values.
+/// Likewise, with conditions: name, argument, mask and values.
 const OWN_IF: &[(&str, u8, u32, &[u32])] = &[
     // Nothing becomes executable.
     ("mmap", 2, libc::PROT_EXEC as u32, &[0]),
     ("mprotect", 2, libc::PROT_EXEC as u32, &[0]),
-    // No namespace, no tracing.
+    // No namespaces, no tracing.
     ("clone", 0, NAMESPACES | libc::CLONE_PTRACE as u32, &[0]),
     ("unshare", 0, !((libc::CLONE_FILES | libc::CLONE_FS) as u32), &[0]),
     ("prctl", 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
-    // Whether its own output goes to a terminal.
+    // Terminal checks of its own output.
     ("ioctl", 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
     ("fcntl", 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),
 ];
@@ -92,13 +92,13 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u32
     | libc::CLONE_NEWTIME as u32;
 
-/// Types of what mknod makes: no devices.
+/// File types for mknod: no devices.
 const NODES: &[u32] = &[0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK];
 
-/// Arguments that rows are never replayed with: name, argument, mask and values.
+/// Restrictions on arguments of replayed calls: name, argument, mask and values.
 const NARROWED: &[(&str, u8, u32, &[u32])] = &[
     ("socketpair", 0, u32::MAX, &[libc::AF_UNIX as u32]),
-    // Large pages are the whole machine's.
+    // Huge pages are a resource of the whole machine.
     ("memfd_create", 1, libc::MFD_HUGETLB, &[0]),
     ("mknod", 1, libc::S_IFMT, NODES),
     ("mknodat", 2, libc::S_IFMT, NODES),
@@ -108,7 +108,7 @@ const NARROWED: &[(&str, u8, u32, &[u32])] = &[
     ("fchmodat2", 2, libc::S_ISUID, &[0]),
 ];
 
-/// All that is allowed, by number.
+/// Returns the conditions of all allowed calls, by number.
 fn allowed() -> BTreeMap<u16, When> {
     let mut all: BTreeMap<u16, When> = BTreeMap::new();
     let number = |name: &str| events::by_name(name).map(|row| row.nr);
@@ -134,7 +134,7 @@ fn allowed() -> BTreeMap<u16, When> {
     all
 }
 
-/// When calls of a row are made again; `None`: never.
+/// Returns when calls of a row are replayed; `None`: never.
 fn of_row(row: &Syscall) -> Option<When> {
     let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
     if row.variants.is_empty() {
@@ -152,7 +152,7 @@ fn of_row(row: &Syscall) -> Option<When> {
     (!made.is_empty()).then(|| made.iter().map(when).collect())
 }
 
-/// Where the kernel tells a filter the number, the architecture and the arguments.
+/// Offsets in `struct seccomp_data`: number, architecture and arguments.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
@@ -176,7 +176,7 @@ fn step(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: code as u16, jt, jf, k }
 }
 
-/// The filter as the kernel takes it.
+/// Compiles the filter program.
 fn program(allowed: &BTreeMap<u16, When>) -> Vec<sock_filter> {
     let mut program = vec![
         step(LOAD, ARCHITECTURE_AT, 0, 0),
@@ -189,7 +189,7 @@ fn program(allowed: &BTreeMap<u16, When>) -> Vec<sock_filter> {
         program.push(step(JUMP_IF_EQUAL, u32::from(*nr), 0, looks.len() as u8));
         program.extend(looks);
     }
-    // The C library tries this one first, and then clone, whose flags can be looked at.
+    // The C library tries this first, then falls back to clone, whose flags can be checked.
     if let Some(clone3) = events::by_name("clone3") {
         program.push(step(JUMP_IF_EQUAL, clone3.nr.into(), 0, 1));
         program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
@@ -202,14 +202,14 @@ fn program(allowed: &BTreeMap<u16, When>) -> Vec<sock_filter> {
         program.push(step(JUMP_IF_AT_LEAST, behind, 1, 0));
         program.push(step(RETURN, ALLOW, 0, 0));
     }
-    // Of calls that nobody here knows, libraries know how to do without.
+    // ENOSYS for unknown calls, which libraries can do without.
     program.push(step(JUMP_IF_AT_LEAST, NUMBER_LIMIT as u32, 1, 0));
     program.push(step(RETURN, refuse(libc::EPERM), 0, 0));
     program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
     program
 }
 
-/// The looks at arguments of one call, which end in a decision.
+/// Compiles the checks of one call's arguments, which end in a decision.
 fn looks_at(when: &When) -> Vec<sock_filter> {
     let mut looks = Vec::new();
     for Condition { argument, mask, values } in when {
@@ -224,24 +224,23 @@ fn looks_at(when: &When) -> Vec<sock_filter> {
     looks
 }
 
-/// Puts the calling thread, and all that come from it, behind the filter. It needs `no_new_privs`.
+/// Installs the filter for the calling thread and all its children. Requires `no_new_privs`.
 pub fn install() -> io::Result<()> {
     let mut program = program(&allowed());
     let told = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     let (set, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
-    // SAFETY: the program is as long as is said, and lives through the call.
+    // SAFETY: the program is passed with its length, and lives through the call.
     match unsafe { libc::syscall(libc::SYS_seccomp, set, flags, &raw const told) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Memory of this process that is not executable never becomes so, where the kernel can see to that.
-/// The filter forbids it as well.
+/// Forbids that memory becomes executable later, if supported. The filter forbids it as well.
 pub fn keep_memory_as_it_is() {
     const PR_SET_MDWE: libc::c_int = 65;
     const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) };
 }
 
@@ -249,7 +248,7 @@ pub fn keep_memory_as_it_is() {
 mod tests {
     use super::*;
 
-    /// What the program says of a call.
+    /// Interprets the program for a call.
     fn verdict(program: &[sock_filter], nr: u32, arguments: [u64; 6]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
@@ -300,8 +299,7 @@ mod tests {
         assert_eq!(verdict(&program, nr("clone3"), [0; 6]), refuse(libc::ENOSYS));
     }
 
-    /// Reads and writes are allowed whatever their arguments: only so does the kernel answer from its
-    /// bitmap.
+    /// Reads and writes are allowed unconditionally: otherwise the kernel could not use its bitmap.
     #[test]
     fn transfers_are_allowed_without_a_look() {
         use events::Classes;

@@ -1,5 +1,5 @@
-//! Roots and binds that hold a door into the kernel are refused: first by the mounts of the host, so
-//! that the user is told before anything is made, and in the jail by what is really there.
+//! Refuses roots and binds that contain kernel file systems: first by the host's mount table, to
+//! tell the user before anything is set up, and again in the jail by what is really mounted.
 
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Bind, Directory, JailError, Options};
 
-/// File systems that are doors into the kernel. They must not be in a jail: root inside a user
-/// namespace that maps root may write, for instance, to /proc/sys.
+/// File systems that give access to the kernel. They must not be in a jail: root inside a user
+/// namespace that maps root may, for instance, write to /proc/sys.
 const KERNELS: &[&str] = &[
     "autofs",
     "binder",
@@ -39,7 +39,7 @@ const KERNELS: &[&str] = &[
     "tracefs",
 ];
 
-/// Refuses the root of the machine, or of what we see of it.
+/// Refuses the root directory of this system or container.
 pub fn refuse_whole_system(directory: &Directory) -> Result<(), JailError> {
     let failed = |error| JailError::io(&directory.shown().to_string(), error);
     let whole = Directory::open(Path::new("/"))?.identity().map_err(failed)?;
@@ -52,8 +52,7 @@ pub fn refuse_whole_system(directory: &Directory) -> Result<(), JailError> {
     }
 }
 
-/// Refuses roots and binds that hold the whole system, or file systems of the kernel as far as /proc
-/// tells.
+/// Refuses roots and binds with the whole system in them, or kernel file systems listed in /proc.
 pub fn refuse(options: &Options) -> Result<(), JailError> {
     let mounts = std::fs::read("/proc/self/mountinfo").map(|table| parse(&table));
     let hosts = options.binds.iter().map(|bind| &bind.directory);
@@ -63,7 +62,7 @@ pub fn refuse(options: &Options) -> Result<(), JailError> {
             refuse_at(&path, mounts)?;
         }
     }
-    // Before anything is made in the root.
+    // Check this before anything is created in the root.
     match options.binds.iter().find(|bind| !is_plain(&bind.inside)) {
         Some(Bind { inside, .. }) => Err(JailError::plain(format!(
             "cannot bind at {}: not a plain absolute path below /, in UTF-8",
@@ -73,7 +72,7 @@ pub fn refuse(options: &Options) -> Result<(), JailError> {
     }
 }
 
-/// Refuses a jail in which such a file system is mounted. `mounts` tells of all that there is in it.
+/// Refuses a jail with such a mount. `mounts` is the jail's complete mount table.
 pub fn refuse_mounted(mut mounts: impl Read) -> Result<(), JailError> {
     let mut table = Vec::new();
     let read = mounts.read_to_end(&mut table);
@@ -102,7 +101,7 @@ fn is_kernels((_, kind): &&(PathBuf, String)) -> bool {
 
 fn refuse_at(dir: &Path, mounts: &[(PathBuf, String)]) -> Result<(), JailError> {
     let shown = dir.display();
-    // The last of the deepest mounts is what is seen at a path.
+    // Of the deepest mounts at a path, the last one is visible.
     let depth = |(at, _): &&(PathBuf, String)| at.components().count();
     let around = mounts.iter().filter(|(at, _)| dir.starts_with(at)).max_by_key(depth);
     let below = mounts.iter().filter(|(at, _)| at.starts_with(dir) && at != dir);
@@ -115,7 +114,7 @@ fn refuse_at(dir: &Path, mounts: &[(PathBuf, String)]) -> Result<(), JailError> 
     }
 }
 
-/// Mount points and types of file systems, from the text of mountinfo.
+/// Parses mount points and file system types of a mountinfo text.
 fn parse(table: &[u8]) -> Vec<(PathBuf, String)> {
     let line = |line: &[u8]| {
         let mut words = line.split(|byte| *byte == b' ');
@@ -126,7 +125,7 @@ fn parse(table: &[u8]) -> Vec<(PathBuf, String)> {
     table.split(|byte| *byte == b'\n').filter_map(line).collect()
 }
 
-/// Blanks, tabs, newlines and backslashes are octal there.
+/// Decodes octal escapes of blanks, tabs, newlines and backslashes.
 fn unescape(path: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;

@@ -15,17 +15,17 @@ use rustix::thread::ThreadNameSpaceType;
 
 use super::{JailError, Options, directory, kernel_files};
 
-/// What is mounted, for the one who enters.
+/// Result of entering the jail's mounts.
 pub struct Mounts {
     pub proc: Option<OwnedFd>,
-    /// Paths that were made to mount on, outermost first.
+    /// Mount points that were created, outermost first.
     pub made: Vec<String>,
 }
 
-/// The devices that are the same everywhere, and harmless.
+/// Devices that are the same on every machine, and harmless.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
 
-/// What is to be mounted: copies of the host's mounts, which hang nowhere yet.
+/// Detached copies of the host's mounts, to be attached.
 pub struct Trees {
     root: OwnedFd,
     binds: Vec<OwnedFd>,
@@ -42,8 +42,8 @@ pub fn copy_trees(options: &Options) -> Result<Trees, JailError> {
     Ok(Trees { root: tree(options.root)?, binds })
 }
 
-/// Makes the root of the options the root of this process and detaches everything else. In a mount
-/// namespace of our own.
+/// Makes the root of the options this process's root and detaches everything else. Requires our own
+/// mount namespace.
 pub fn enter(options: &Options, trees: Trees) -> Result<Mounts, JailError> {
     let failed = |what: &str| {
         let what = format!("cannot mount in the jail: {what}");
@@ -52,14 +52,14 @@ pub fn enter(options: &Options, trees: Trees) -> Result<Mounts, JailError> {
     apart_from_others()?;
     let mut later = Vec::new();
     for device in DEVICES.iter().map(Path::new).filter(|device| is_device(device)) {
-        // The node is the host's: read-only keeps its mode and owner, and forbids no writing into it.
+        // Read-only protects mode and owner of the host's node; the device can still be written.
         let fixed = HARMLESS | MountAttrFlags::MOUNT_ATTR_RDONLY;
         later.push((directory::tree_at(device, fixed)?, device.to_path_buf()));
     }
     let proc = own_proc().ok();
     let told = Told::before(&proc);
-    // It is put over everything, and then the old root over it and taken off again: no other directory
-    // is needed for that.
+    // Attach the new root over `/`, then let pivot_root put the old root over it, and detach that:
+    // no extra directory is needed.
     attach(&trees.root, Path::new("/")).map_err(failed("the root"))?;
     rustix::process::fchdir(&trees.root).map_err(failed("the root"))?;
     rustix::process::pivot_root(".", ".").map_err(failed("pivot_root"))?;
@@ -83,7 +83,7 @@ pub fn enter(options: &Options, trees: Trees) -> Result<Mounts, JailError> {
     Ok(Mounts { proc, made })
 }
 
-/// Mounts of this namespace become nobody else's.
+/// Makes all mounts of this namespace private.
 fn apart_from_others() -> Result<(), JailError> {
     let everywhere = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     let private = || rustix::mount::mount_change("/", everywhere);
@@ -95,8 +95,8 @@ fn apart_from_others() -> Result<(), JailError> {
                 .into(),
     };
     match private() {
-        // A directory that somebody made the root by chroot. Who enters a mount namespace, if only
-        // his own, comes to its real root; all that is used of that is the place.
+        // `/` is no mount point, as after a chroot. Entering our own mount namespace leads to its
+        // real root, which is only used as a place to mount on.
         Err(Errno::INVAL) => enter_own_namespace().and_then(|()| private()).map_err(in_chroot),
         changed => changed.map_err(|error| JailError::io("cannot mount in the jail: /", error)),
     }
@@ -107,7 +107,7 @@ fn enter_own_namespace() -> rustix::io::Result<()> {
     rustix::thread::move_into_thread_name_spaces(own.as_fd(), ThreadNameSpaceType::MOUNT)
 }
 
-/// Where the kernel tells what is mounted around this process, whatever its root is by then.
+/// /proc directory of this process, to read the mount table whatever the root is.
 struct Told(Option<OwnedFd>);
 
 impl Told {
@@ -139,7 +139,7 @@ fn attach(tree: impl AsFd, at: &Path) -> rustix::io::Result<()> {
     rustix::mount::move_mount(tree, "", CWD, at, flags)
 }
 
-/// Makes a path to mount on: a directory for a directory, else a file. Inside the jail.
+/// Creates a mount point inside the jail: a directory for a directory, else a file.
 fn make_place(tree: impl AsFd, at: &Path, made: &mut Vec<String>) -> io::Result<()> {
     let mount = rustix::fs::fstat(&tree)?;
     let is_dir = rustix::fs::FileType::from_raw_mode(mount.st_mode).is_dir();
@@ -165,8 +165,8 @@ fn make_place(tree: impl AsFd, at: &Path, made: &mut Vec<String>) -> io::Result<
     Ok(())
 }
 
-/// Removes the places that were made, if nobody has put anything there. Outside, when the jail is
-/// gone: the paths are followed inside the root only.
+/// Removes created mount points that are still empty. Called outside, when the jail is gone: the
+/// paths are resolved beneath the root only.
 pub fn remove_made(root: &OwnedFd, made: &[String]) {
     let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     for path in made.iter().rev() {
@@ -181,7 +181,7 @@ pub fn remove_made(root: &OwnedFd, made: &[String]) {
         let Ok(parent) = parent else { continue };
         let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
         let Ok(stat) = stat else { continue };
-        // What is not empty stays: it is not only ours.
+        // What is not empty stays: others have used it.
         let _ = match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
             kind if kind.is_dir() => rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR),
             kind if kind.is_file() && stat.st_size == 0 => {
@@ -192,7 +192,7 @@ pub fn remove_made(root: &OwnedFd, made: &[String]) {
     }
 }
 
-/// The processes of this pid namespace, without the rest of /proc, mounted nowhere.
+/// Returns a /proc with only the processes of this pid namespace, mounted nowhere.
 fn own_proc() -> rustix::io::Result<OwnedFd> {
     let proc = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_set_string(proc.as_fd(), "subset", "pid")?;

@@ -1,4 +1,4 @@
-//! What the inmate may do: few capabilities, nothing new, and Landlock.
+//! Privileges of the inmate: few capabilities, no new ones, and Landlock.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,22 +11,22 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::JailError;
 
-/// The capabilities of a thread in the jail. Threads and processes made by it inherit them; what is
-/// given up is gone.
+/// Capabilities of a thread in the jail. Its threads and processes inherit them; dropped ones
+/// cannot be regained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Powers {
-    /// Those of root that concern files: owners, modes and permissions of all, and other users'
-    /// identity. For building the image, and for programs that ran as root.
+    /// Root's capabilities concerning files: owners, modes and permissions of all files, and other
+    /// users' ids. For building the image, and for programs that ran as root.
     Files,
-    /// None: permissions are checked as for everybody.
+    /// None: ordinary permission checks.
     None,
 }
 
 impl Powers {
-    /// What a replay needs of root's powers. Left out on purpose: DAC_READ_SEARCH (opens any file of
-    /// the disk by handle; DAC_OVERRIDE covers the rest of it), SETFCAP (files that would be
-    /// dangerous outside), MKNOD, LINUX_IMMUTABLE (files that cannot be removed), SYS_CHROOT (paths
-    /// are translated instead), SYS_ADMIN.
+    /// Root's capabilities that a replay needs. Left out on purpose: DAC_READ_SEARCH (opens any
+    /// file of the disk by handle; DAC_OVERRIDE covers the rest of it), SETFCAP (files that would
+    /// be dangerous outside), MKNOD, LINUX_IMMUTABLE (files that cannot be removed), SYS_CHROOT
+    /// (paths are translated instead), SYS_ADMIN.
     fn set(self) -> CapabilitySet {
         match self {
             Powers::Files => {
@@ -41,7 +41,7 @@ impl Powers {
         }
     }
 
-    /// Leaves the calling thread with these, as far as it has them.
+    /// Reduces the calling thread's capabilities to these.
     pub fn keep(self) -> io::Result<()> {
         let had = rustix::thread::capabilities(None)?;
         let kept = had.permitted & self.set();
@@ -54,19 +54,19 @@ impl Powers {
     }
 }
 
-/// The calling thread's capabilities, as recorded calls change them. None is ever gained.
+/// Changes of the calling thread's capabilities by recorded calls. None is ever gained.
 impl Powers {
-    /// capset: keeps these, as far as it has them.
+    /// capset: keeps these, as far as the thread has them.
     pub fn narrow(effective: u64, permitted: u64) {
         let Ok(had) = rustix::thread::capabilities(None) else { return };
         let permitted = had.permitted & CapabilitySet::from_bits_retain(permitted);
         let effective = permitted & CapabilitySet::from_bits_retain(effective);
         let sets = CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() };
-        // What it has already cannot be refused.
+        // Reducing capabilities cannot be refused.
         let _ = set_capabilities(None, sets);
     }
 
-    /// A new program has none, unless it is root's.
+    /// exec: a program keeps none, unless it is root's.
     pub fn after_exec() {
         let (real, effective) = (rustix::process::getuid(), rustix::process::geteuid());
         if !real.is_root() && !effective.is_root() {
@@ -75,12 +75,12 @@ impl Powers {
     }
 }
 
-/// Drops what a replay does not need, for good.
+/// Permanently drops all capabilities that a replay does not need.
 pub fn drop_all_but_files() -> Result<(), JailError> {
     let failed = |error| JailError::io("cannot drop capabilities", error);
     for capability in (CapabilitySet::all() & !Powers::Files.set()).iter() {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // Not known to this kernel; or never had, where root is not quite root.
+            // Unknown to this kernel, or never had by a restricted root.
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(failed(error.into())),
         }
@@ -91,19 +91,19 @@ pub fn drop_all_but_files() -> Result<(), JailError> {
         .map_err(|error| JailError::io("cannot set no_new_privs", error))
 }
 
-/// The newest version whose rights are asked for; older kernels enforce what they know.
+/// The newest version whose rights are requested; older kernels enforce what they know.
 const LANDLOCK: ABI = ABI::V7;
 
-/// Refuses everything that is not below the jail's root, TCP, and reaching outside by abstract
-/// sockets and signals. What is `readable` may be read, by whoever has a descriptor of it. The
-/// version in force, if there is Landlock.
+/// Refuses access to files outside the jail's root, TCP, abstract sockets outside, and signals to
+/// the outside. `readable` directories may be read through a descriptor. Returns the enforced
+/// version, if there is Landlock.
 pub fn landlock<'a>(
     readable: impl Iterator<Item = BorrowedFd<'a>>,
 ) -> Result<Option<u32>, JailError> {
     let failed = |error: &dyn std::fmt::Display| {
         JailError::plain(format!("cannot enforce Landlock: {error}"))
     };
-    // Whatever a file is, nothing of a replay executes it or talks to a device through it.
+    // A replay executes no file, creates no device, and does no ioctl on one.
     let inside = AccessFs::from_all(LANDLOCK)
         & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let root = std::fs::File::open("/").map_err(|error| failed(&error))?;

@@ -1,5 +1,5 @@
-//! Follows a path as the kernel does, but for links that others have made: who may exchange a directory on
-//! the way, or the last one, could lead us with one to what he may not touch himself.
+//! Follows a path like the kernel, except for other users' links: a user who can replace a
+//! directory on the path by a link could lead us to files beyond that user's own access.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use super::JailError;
 
-/// How many links are followed: the kernel's limit.
+/// Most links followed: the kernel's limit.
 const LINKS_MAX: usize = 40;
 
-/// What becomes of a directory that is not there.
+/// What to do about missing directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Missing {
     Refused,
@@ -77,7 +77,7 @@ fn open(at: impl std::os::fd::AsFd, name: impl AsRef<OsStr>) -> rustix::io::Resu
     rustix::fs::openat(at, name.as_ref().as_bytes(), flags, Mode::empty())
 }
 
-/// The names of a path, the first one last.
+/// Splits a path into names, the first one last.
 fn names(path: &Path) -> Vec<OsString> {
     let named = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

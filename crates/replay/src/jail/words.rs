@@ -1,4 +1,4 @@
-//! What keeper and inmate tell the command while the jail is made: few messages on a stream.
+//! Messages between the jail and the command during setup: a few, on a stream.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,19 +10,19 @@ use super::{JailError, Protection};
 pub enum Word {
     /// The keeper has a new user namespace; its ids are to be mapped from outside.
     MapIds,
-    /// They are.
+    /// The ids are mapped.
     Mapped,
-    /// The inmate begins with the body. It has made these paths, to mount something on.
+    /// The inmate starts the body. These paths were created as mount points.
     Ready(Protection, Vec<String>),
-    /// There will be no jail.
+    /// The setup failed.
     Failed(JailError),
 }
 
-/// Most bytes of a message, far above what is ever sent.
+/// Longest message, far above what is ever sent.
 const LEN_MAX: usize = 1 << 20;
 
 impl Word {
-    /// Sends it.
+    /// Sends the message.
     pub fn say(&self, to: &mut UnixStream) -> io::Result<()> {
         let fields = match self {
             Word::MapIds => vec!["map".into()],
@@ -42,7 +42,7 @@ impl Word {
         to.write_all(text.as_bytes())
     }
 
-    /// Waits for one.
+    /// Receives a message.
     pub fn hear(from: &mut UnixStream) -> io::Result<Word> {
         let mut len = [0; 4];
         from.read_exact(&mut len)?;

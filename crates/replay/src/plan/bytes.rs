@@ -1,11 +1,11 @@
-//! Calls that overlapped and concern the same bytes of a file: what came of them tells which was
-//! first.
+//! Orders overlapping calls on the same bytes of a file by what their results show.
 //!
-//! Who did not see what another call wrote, or the end that it moved, was there before it; who saw all
-//! of it came after. Who saw a part of it was there as it was written: such a result can not be had
-//! again, and proves nothing. Kernels let writers of the same bytes in one after the other, and those
-//! that share an offset: in the order in which they returned, unless somebody saw otherwise. That is
-//! most likely, but not sure: what is read of bytes that two wrote at a time proves nothing either.
+//! A call that did not see what another one wrote, or the end that it moved, came before it; a call
+//! that saw all of it came after. A call that saw a part of it ran during the write: such a result
+//! cannot be reproduced and proves nothing. Kernels serialize writers of the same bytes, and calls
+//! that share an offset: in the order in which they returned, unless another call saw otherwise.
+//! That is likely but not certain, so reads of bytes written by two calls at once prove nothing
+//! either.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,43 +23,43 @@ use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::treatment::{Said, makes_name};
 
-/// So many bytes that are the same are no accident.
+/// This many equal bytes are no accident.
 const TELLING_BYTES: usize = 16;
 
-/// What a call has to do with the bytes of a file.
+/// A call's access to the bytes of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes {
-    /// A hash of the file's path. Two files that share one wait for each other; no harm is done.
+    /// Hash of the file's path. Files with the same hash wait for each other, which is harmless.
     pub file: u64,
-    /// The open file whose offset it moves on.
+    /// The open file whose offset it advances.
     pub moves: Option<usize>,
-    /// What it does.
+    /// Kind of access.
     pub does: Does,
 }
 
-/// What a call does with a file.
+/// Kind of access to a file.
 #[derive(Clone, Copy, Debug)]
 pub enum Does {
-    /// It read there, if that is known.
+    /// Reads, at this place if known.
     Reads { at: Option<u64>, asked: u64, got: u64 },
-    /// It wrote there, if that is known.
+    /// Writes, at this place if known.
     Writes { at: Option<u64>, len: u64 },
-    /// It cut off what there was from a place on.
+    /// Truncates the file at this place.
     Cuts(u64),
-    /// It was told where the file ends.
+    /// Learned that the file ends here.
     FindsEnd(u64),
 }
 
-/// What a call has to do with a file's end.
+/// A call's access to a file's end.
 #[derive(Clone, Copy, Debug)]
 pub struct AtEnd {
-    /// A hash of the file's path.
+    /// Hash of the file's path.
     file: u64,
-    /// It cuts it off from there on; else it is told where it is.
+    /// Where it truncates the file; `None` if it reports the end.
     cut: Option<u64>,
 }
 
-/// What a read shows of what was written.
+/// How much of a write a read shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shows {
     All,
@@ -69,10 +69,10 @@ enum Shows {
     Unknown,
 }
 
-/// Which of two calls that overlapped was first.
+/// Which of two overlapping calls came first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
-    /// The one that looked, not the one that wrote.
+    /// The one that looked.
     Look,
     /// The one that wrote.
     Write,
@@ -80,17 +80,17 @@ enum First {
     Return,
 }
 
-/// What follows for two calls that overlapped.
+/// Conclusion about two overlapping calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Verdict {
-    /// Which was first, if that matters and something tells.
+    /// Which came first, if that matters and is known.
     order: Option<First>,
-    /// Whether what was seen can be had again.
+    /// Whether the observed result can be reproduced.
     proof: Proof,
 }
 
 impl Bytes {
-    /// Of a call on this open file that moved `ret` bytes. `offset` tells where its offset was.
+    /// Access of a call on this open file that moved `ret` bytes. `offset` returns its old offset.
     pub fn moved(
         moves: &Moves,
         call: &Call,
@@ -100,7 +100,7 @@ impl Bytes {
     ) -> Bytes {
         let number = |arg: Option<u8>| arg.map(|arg| call.args[usize::from(arg)]);
         let appends = number(moves.flags).is_some_and(|flags| flags & libc::RWF_APPEND as u64 != 0);
-        // Those that take a place may be told to take the file's own.
+        // An explicit offset of -1 means the file's own.
         let place = number(moves.offset).filter(|at| *at != u64::MAX);
         let at = place.or_else(offset).filter(|_| !appends);
         let got = ret.max(0) as u64;
@@ -111,9 +111,8 @@ impl Bytes {
         Bytes { file, moves: place.is_none().then_some(opened), does }
     }
 
-    /// How this call and another one on the same file stand to each other. If one of them looks and
-    /// the other one writes, it is this one that looks: `shows` is asked what it has, at a stretch of
-    /// the file, of what the other one wrote.
+    /// Compares this call with another one on the same file. If one looks and the other writes,
+    /// `self` must be the one that looks; `shows` tells how much of a written range it saw.
     fn against(&self, other: &Bytes, shows: impl FnOnce(Range<u64>) -> Shows) -> Verdict {
         use Does::{Cuts, FindsEnd, Reads, Writes};
         let sure = |order| Verdict { order, proof: Proof::Always };
@@ -129,19 +128,19 @@ impl Bytes {
             (Reads { at: Some(at), asked, got }, Writes { at: Some(place), len }) => {
                 sight((at, asked, got), (place, len), shows)
             }
-            // Where they were is not known. Who saw the file's end was there before it was moved, unless
-            // it looked at what comes after.
+            // The places are unknown. A call that saw the file's end came before it moved, unless
+            // it looked behind the new end.
             (Reads { asked, got, .. }, Writes { .. }) => {
                 let order = (got == 0 && asked > 0).then_some(First::Look);
                 let proof = if got < asked { Proof::NotAtOnce } else { Proof::Always };
                 Verdict { order, proof }
             }
-            // One that found an end within was there as it was moved.
+            // An end within the written range was seen while it moved.
             (FindsEnd(end), Writes { at: Some(at), len }) => {
                 let moved = at.saturating_add(len) > end;
                 look_first(moved && at >= end, moved && at < end)
             }
-            // What was there behind the cut may as well be new.
+            // Bytes behind the cut may also be new.
             (Reads { at: Some(at), asked, got }, Cuts(to)) => {
                 let behind = |len: u64| at.saturating_add(len) > to;
                 look_first(got > 0 && behind(got), behind(asked))
@@ -157,7 +156,7 @@ impl Bytes {
         }
     }
 
-    /// The stretch that it is about.
+    /// The range that it accesses, if known.
     pub fn stretch(&self) -> Option<Range<u64>> {
         match self.does {
             Does::Reads { at, got: len, .. } | Does::Writes { at, len } => {
@@ -179,8 +178,7 @@ impl Bytes {
     }
 }
 
-/// What follows from what a read saw of a write at this place. Of what it asked for it got the
-/// beginning.
+/// Draws a conclusion from what a read saw of a write. It got `got` of the bytes it asked for.
 fn sight(
     (start, asked, got): (u64, u64, u64),
     (at, len): (u64, u64),
@@ -188,7 +186,7 @@ fn sight(
 ) -> Verdict {
     let (short, end) = (got < asked, start.saturating_add(got));
     let written = at..at.saturating_add(len);
-    // It saw the file's end, which the other one moved on.
+    // It saw the old end of the file, which the write moved.
     let lacks = short && written.end > end;
     let Some(both) = common(start..end, written) else {
         let proof = if lacks && at < end { Proof::Never } else { Proof::Always };
@@ -205,13 +203,13 @@ fn sight(
     Verdict { order, proof }
 }
 
-/// What two stretches of a file have in common.
+/// Intersection of two ranges; `None` if empty.
 pub fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (!both.is_empty()).then_some(both)
 }
 
-/// The argument with the size that a call is told of a file, and where it is in there.
+/// Finds the argument that returns a file's size, and the offset of the size in it.
 fn size_of_file(said: &Said) -> Option<(u8, u32)> {
     const SIZES: [&str; 2] = ["st_size", "stx_size"];
     said.args.iter().zip(0..).find_map(|(arg, number)| {
@@ -221,7 +219,7 @@ fn size_of_file(said: &Said) -> Option<(u8, u32)> {
     })
 }
 
-/// What a call that came out well has to do with a file's end.
+/// Returns how a successful call concerns a file's end.
 pub fn at_end(
     said: &Said,
     call: &Call,
@@ -240,7 +238,7 @@ pub fn at_end(
     Some(AtEnd { file, cut })
 }
 
-/// From where on a call cuts a file off.
+/// Returns where a call truncates a file.
 fn cut(said: &Said, call: &Call) -> Option<u64> {
     let value = |is: fn(&Kind) -> bool| {
         said.args.iter().zip(call.args).find(|(arg, _)| is(&arg.kind)).map(|(_, value)| value)
@@ -256,8 +254,8 @@ fn cut(said: &Said, call: &Call) -> Option<u64> {
     }
 }
 
-/// How what was read compares with what was written at the same place of a file. Processors copy a
-/// page in no order that could be relied upon: a part of it may be anywhere.
+/// Compares bytes read with bytes written at the same place. Processors copy a page in no reliable
+/// order, so a part may be anywhere.
 fn compare(read: &[u8], written: &[u8]) -> Shows {
     if read == written {
         return Shows::All;
@@ -270,7 +268,7 @@ fn compare(read: &[u8], written: &[u8]) -> Shows {
     if tells { Shows::Part } else { Shows::Nothing }
 }
 
-/// A stretch of what lies in pieces one after the other.
+/// Returns a range of consecutive slices.
 fn stretch<'a>(pieces: &[&'a [u8]], mut from: usize, len: usize) -> Cow<'a, [u8]> {
     let mut found = Cow::Borrowed(&[][..]);
     for piece in pieces {
@@ -287,7 +285,7 @@ fn stretch<'a>(pieces: &[&'a [u8]], mut from: usize, len: usize) -> Cow<'a, [u8]
 }
 
 impl Planner<'_> {
-    /// Has calls that are open wait for each other where what they read or wrote tells their order.
+    /// Orders open calls where the bytes they read or wrote show their order.
     pub(super) fn order_by_bytes(&mut self, index: Index, bytes: Option<Bytes>) {
         let Some(mut bytes) = bytes else { return };
         match bytes.does {
@@ -321,7 +319,7 @@ impl Planner<'_> {
                 self.lines[looks].prove_only(verdict.proof);
             }
             if bytes.moves.is_some() && bytes.moves == theirs.moves {
-                // Who was where depends on who was first.
+                // The positions depend on which call was first.
                 forgets = true;
                 bytes.forget_place();
                 if let Some(theirs) = &mut self.lines[other].told.bytes {
@@ -340,13 +338,13 @@ impl Planner<'_> {
                 None => true,
             };
             if !agrees {
-                // Somebody wrote in between, perhaps.
+                // Perhaps another call wrote in between.
                 self.lines[looks].prove_only(Proof::Never);
             }
         }
         self.lines[index].told.bytes = Some(bytes);
         if forgets {
-            // What was said of those that look depends on where the others were.
+            // The verdicts of calls that look assumed positions that are unknown now.
             let looks = |line: &Line| line.told.bytes.is_some_and(|bytes| bytes.looks());
             for line in others.into_iter().chain([index]) {
                 if looks(&self.lines[line]) {
@@ -356,7 +354,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The same for a call that cut a file off, or was told its end.
+    /// Orders a call that truncated a file or learned its end.
     pub(super) fn order_by_end(&mut self, index: Index, said: &Said, ret: i64, end: Option<AtEnd>) {
         let Some(AtEnd { file, cut }) = end else { return };
         let found = || match said.ret {

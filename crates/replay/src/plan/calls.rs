@@ -1,5 +1,4 @@
-//! The planner's part that turns calls into actions: which are made again, and what the others leave
-//! to be done.
+//! Turns calls into actions: decides which are replayed, and what the others leave to do.
 
 use std::rc::Rc;
 
@@ -28,13 +27,13 @@ use crate::outcome;
 use crate::scan::ANYWHERE;
 use crate::treatment::{Said, Treatment, exchanges, is_stream};
 
-/// What a call that is made again depends on, as [`crate::batch::Call`] has it.
+/// Properties of a call to replay, as in [`crate::batch::Call`].
 struct How {
     stream: bool,
     may_block: bool,
     vague: bool,
     unseen: bool,
-    /// Nobody knows what its names stand for.
+    /// The files that its names refer to are unknown.
     contested: bool,
     untold: bool,
     scan: u64,
@@ -139,7 +138,7 @@ impl Planner<'_> {
                 Treatment::Skip("its file has no name")
             }
             Treatment::Make { .. } if links.cannot_be_made() => Treatment::Simulate,
-            // By other names than a task's are.
+            // A task's directories may have other names than the recorded ones.
             Treatment::Make { .. }
                 if said.row.act == Act::TellDirectory && self.world.has_views() =>
             {
@@ -201,8 +200,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Filler comes to a descriptor to which bytes of something came that is not here. Whoever waits for
-    /// them gets as many.
+    /// Pours filler into a descriptor that received bytes from an unavailable source, so that
+    /// readers get as many bytes.
     fn pour(&mut self, index: Index, event: &Event, call: &Call, (exit, ret): (u64, i64), to: i32) {
         self.count_skipped(call.nr, "its source is not here, filler was put in its place");
         let Some(file) = self.file(index, event.thread, to) else { return };
@@ -220,7 +219,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A call that is not made again, whatever it is about.
+    /// Applies a call that is never replayed to the model only.
     pub(super) fn ignore(
         &mut self,
         index: Index,
@@ -238,7 +237,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Paths may stand for other files than before: what is in doubt goes with the file.
+    /// Moves doubts along with files whose paths change.
     fn doubt_by_new_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
         if !self.doubts.any() {
             return;
@@ -254,12 +253,12 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether the order of calls of several threads is to be kept.
+    /// Whether the order of calls of several threads must be kept.
     pub(super) fn others_matter(&self) -> bool {
         self.shared.options.overlap && self.threads.len() > 1
     }
 
-    /// A call that moves bytes through a descriptor.
+    /// Plans a call that moves bytes through a descriptor.
     #[allow(clippy::too_many_arguments, reason = "the call, and what is known of it")]
     pub(super) fn transfer(
         &mut self,
@@ -314,7 +313,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Has a call made again. Whether it will be.
+    /// Plans the replay of a call. Returns whether it will be made.
     #[allow(clippy::too_many_arguments, reason = "the call, and what is known of it")]
     fn again(
         &mut self,
@@ -359,7 +358,7 @@ impl Planner<'_> {
         true
     }
 
-    /// A call whose result is taken as it is: only the numbers of its descriptors are taken up.
+    /// Places placeholders for the descriptors of a simulated call.
     fn place(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
         step.gives().for_each(|(_, entry)| self.judge.is_placeholder(&entry.description));
         let placed: Box<[Placed]> = step
@@ -371,7 +370,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Binding a UNIX socket to a path makes a node there, even though the socket is not here.
+    /// Creates the node that binding a UNIX socket to a path creates: the socket is simulated.
     fn bind(&mut self, index: Index, event: &Event, call: &Call, exit: u64) {
         const FAMILY_UNIX: &[u8] = &[1, 0];
         let address = call.data.iter().find(|data| data.arg == 1);
@@ -426,9 +425,9 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether bytes may have been written before a call was cut off, and whether to a pipe. One that
-    /// ended its thread was most likely done before that: the kernel looks for signals when it is
-    /// done, or after a page.
+    /// Whether a call that was cut off may have written bytes, and whether to a pipe. A call whose
+    /// thread was killed had most likely finished its writing: the kernel checks for signals at the
+    /// end, or after a page.
     fn may_have_written(
         &mut self,
         event: &Event,
@@ -449,7 +448,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The directory scan that a call belongs to.
+    /// Returns the directory scan that a call belongs to.
     fn scan(&mut self, thread: u32, said: &Said, call: &Call, ret: i64) -> u64 {
         let reads = said.args.iter().any(|arg| pack::is_directory_entries(arg.kind));
         let seeks = said.ret == events::Ret::Offset;
@@ -461,7 +460,7 @@ impl Planner<'_> {
         let mark = &entry.description.mark;
         if seeks {
             match (ret, mark.get()) {
-                // From the beginning again is another scan.
+                // Rewinding starts another scan.
                 (0, _) => mark.set(0),
                 (1.., 0) => mark.set(ANYWHERE),
                 _ => {}
@@ -474,15 +473,15 @@ impl Planner<'_> {
         }
         match ret {
             0 => mark.replace(ANYWHERE),
-            // One that failed belongs to no scan: it says so of the whole directory.
+            // A failed call belongs to no scan: its error concerns the whole directory.
             ..0 => ANYWHERE,
             _ => mark.get(),
         }
     }
 }
 
-/// What a call moved through a stream that it names first, if it is of those that have moved bytes
-/// only when they return.
+/// What a call moved through the stream in its first argument, if it moves bytes only as it
+/// returns.
 fn flow_of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) -> Option<Flow> {
     let [reads, writes] =
         [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
@@ -493,7 +492,7 @@ fn flow_of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) ->
     Some(Flow { queue, writes, at: None, len })
 }
 
-/// Gives the ends of a new socket pair numbers that belong together.
+/// Gives the ends of a new socket pair adjacent numbers.
 fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
     if said.row.name == "socketpair" && ret == 0 {
         *pairs += 1;
@@ -503,7 +502,7 @@ fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
     }
 }
 
-/// Whether a call leaves the bytes where they are.
+/// Whether a call leaves the bytes in the queue.
 fn peeks(said: &Said, call: &Call) -> bool {
     let mut flags =
         said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
@@ -511,7 +510,7 @@ fn peeks(said: &Said, call: &Call) -> bool {
         && flags.any(|(_, flags)| flags & libc::MSG_PEEK as u64 != 0)
 }
 
-/// What comes out of the streams that a call names, and what goes into them.
+/// Returns the queues in both directions of all streams that a call writes through.
 fn streams_of(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
     let moves = said.ret == events::Ret::Size && said.row.classes.intersects(Classes::WRITE);
     let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
@@ -520,7 +519,7 @@ fn streams_of(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
     streams.flat_map(|stream| [queue_of(stream, false), queue_of(stream, true)]).collect()
 }
 
-/// Takes note of where a call left the offsets of files, as far as it tells.
+/// Records the offsets at which a call left its files, as far as known.
 fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &DescriptorTable) {
     if ret < 0 {
         return;
@@ -531,14 +530,14 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
         let flags = flags.find(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
         if flags.is_some_and(|(_, flags)| !appends(flags)) {
             let opened = step.gives().map(|(_, entry)| &entry.description);
-            // A pipe that is opened again goes on where it was.
+            // A pipe that is opened again continues where it was.
             let files = opened.filter(|description| !is_stream(description));
             files.for_each(|description| description.offset.set(Offset::At(0)));
         }
         return;
     }
     if said.row.name.starts_with("pipe") {
-        // Of what goes through it.
+        // Position in the bytes that go through the pipe.
         step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
         return;
     }
@@ -546,7 +545,7 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
     let now = match said.ret {
         _ if sets_flags && appends(call.args[2]) => Offset::Unknown,
         events::Ret::Offset => u64::try_from(ret).map_or(Offset::Somewhere, Offset::At),
-        // It may have moved on, or not.
+        // The offset may have moved.
         events::Ret::Size => Offset::Somewhere,
         _ => return,
     };
@@ -560,16 +559,16 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
     }
 }
 
-/// Whether the trace does not hold all that a call moves: what comes through a pipe then may have
-/// been written as filler, by a call that is seen only later.
+/// Whether the trace lacks some of the bytes that a call moves. Bytes from a pipe may then be
+/// filler, written by a call that the planner sees only later.
 fn is_cut_short(call: &Call) -> bool {
     call.data.iter().any(is_cut)
 }
 
-/// Bytes of the sets that capset takes.
+/// Size of the sets that capset takes.
 const POWERS_BYTES: usize = 24;
 
-/// The capabilities that a call leaves its thread with.
+/// Returns the capabilities that capset leaves its thread with.
 fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
     let layout = &raw const events::layout::CAP_DATA;
     let number = said.args.iter().position(
@@ -584,7 +583,7 @@ fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
     Some(What::Powers { effective, permitted })
 }
 
-/// Whether a call may sleep until another task does something: it opens a named pipe, or locks.
+/// Whether a call may sleep until another task acts: it opens a named pipe, or locks.
 fn may_block(said: &Said) -> bool {
     said.ret == events::Ret::Fd || said.row.name == "flock" || said.row.name == "fcntl"
 }

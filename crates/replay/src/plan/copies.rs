@@ -1,12 +1,12 @@
-//! Descriptors that threads close or make while another thread of theirs makes a process.
+//! Descriptors closed or opened by threads while another thread of their process forks.
 //!
-//! The kernel copies the table somewhere between the beginning of the clone and the child's first
-//! event. The replay copies it as it was at the beginning: what overlaps waits for the copy, unless
-//! it may have been the cause of something that came before. Numbers that were being closed meanwhile
-//! are then closed in the child as well, unless its own calls show that it had them: an end of a pipe
-//! too many would keep a reader waiting for ever, one too few keeps nobody.
+//! The kernel copies the table somewhere between the start of the clone and the child's first
+//! event. The replay copies it at the start: overlapping calls wait for the copy, unless an event
+//! before the copy may depend on them. Numbers that were being closed meanwhile are then closed in
+//! the child as well, unless its own calls show that it had them: an extra pipe end could block a
+//! reader forever, a missing one blocks nothing.
 //!
-//! And who got a number that another thread closed got it after that.
+//! Also, a call that got a number which an overlapping call closed is ordered after the close.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::treatment::{is_stream, said};
 
 const CLONE_FILES: u64 = 0x400;
 
-/// Clones that are under way at the same time.
+/// Most clones in progress at the same time.
 const COPIES_MAX: usize = 1024;
-/// Numbers of one child that were being closed.
+/// Most contested numbers of one child.
 const CONTESTED_MAX: usize = 1024;
-/// Events of a child that are looked at.
+/// Most events of a child that are examined.
 const TELLING_EVENTS: usize = 4096;
 
 /// A number that was being closed while a child copied it.
@@ -37,34 +37,34 @@ pub struct Contested {
     close_on_exec: bool,
 }
 
-/// What a call does to the numbers of its table.
+/// What a call does to the numbers of its descriptor table.
 #[derive(Debug, Default)]
 pub struct Numbers {
     closes: Vec<Contested>,
     gives: Vec<i32>,
-    /// It gives an end of a pipe, or of something like it.
+    /// It creates an end of a pipe or of something similar.
     stream: bool,
-    /// The clock of the order when it began.
+    /// The order's clock when it began.
     began: u64,
 }
 
 impl Numbers {
-    /// Whether a copy of the table depends on it.
+    /// Whether it matters if a copy of the table is made before or after it.
     fn concern_copies(&self) -> bool {
         self.stream || !self.closes.is_empty()
     }
 
-    /// Whether it gives a number that the other one closes.
+    /// Whether it creates a number that the other call closes.
     fn take_over(&self, other: &Numbers) -> bool {
         self.gives.iter().any(|fd| other.closes.iter().any(|number| number.fd == *fd))
     }
 
-    /// Of a call, before it is done; `None` if it does nothing to them.
+    /// Effects of a call, computed before they are applied; `None` if there are none.
     pub fn of(step: &Step, table: &DescriptorTable) -> Option<Numbers> {
         if !step.changes() {
             return None;
         }
-        // What is put in the place of another one closes that.
+        // Replacing a descriptor closes the old one.
         let replaces = step.gives().map(|(fd, _)| (fd as u32, fd as u32));
         let closes = step
             .closes()
@@ -80,11 +80,11 @@ impl Numbers {
     }
 }
 
-/// Clones that copy descriptors and have not returned, and whose child has not shown up.
+/// Unfinished clones that copy descriptors, and whose child has not shown up.
 #[derive(Default)]
 pub struct Copies {
     under_way: Vec<Copy>,
-    /// Where each thread's first block is, until it was looked at.
+    /// Index of each thread's first block, until it was examined.
     firsts: Option<HashMap<u32, usize>>,
 }
 
@@ -92,25 +92,25 @@ pub struct Copies {
 struct Copy {
     maker: Index,
     child: Index,
-    /// The place of the clone among its maker's actions.
+    /// Index of the clone among its maker's actions.
     count: u64,
-    /// When it returns.
+    /// When the clone returns.
     until: u64,
 }
 
 impl Copies {
-    /// A lane is another task's.
+    /// Forgets a lane, which is reused for another task.
     pub fn forget(&mut self, index: Index) {
         self.under_way.retain(|copy| copy.maker != index && copy.child != index);
     }
 
-    /// The child has its copies.
+    /// The child has its copy.
     pub fn made(&mut self, child: Index) {
         self.under_way.retain(|copy| copy.child != child);
     }
 
-    /// The events of a thread's first block, after its beginning. Each is given once: a trace must
-    /// not have the same block unpacked again and again.
+    /// Returns the events of a thread's first block, after its beginning. Only once per thread, so
+    /// that a trace cannot make us unpack the same block again and again.
     fn events_of(&mut self, trace: &Trace, thread: u32) -> impl Iterator<Item = Event> {
         let firsts = self.firsts.get_or_insert_with(|| {
             let mut firsts = HashMap::new();
@@ -128,7 +128,7 @@ impl Copies {
 }
 
 impl Planner<'_> {
-    /// A lane has made a task, which copies the descriptors unless it shares them.
+    /// A lane creates a task, which copies the descriptors unless it shares them.
     pub(super) fn begin_copy(
         &mut self,
         (maker, child): (Index, Index),
@@ -148,11 +148,11 @@ impl Planner<'_> {
         for other in self.others_open(maker) {
             let Some(mut numbers) = self.lines[other].numbers.take() else { continue };
             if numbers.concern_copies() && self.share_numbers(maker, other) {
-                // What has been given again meanwhile is another one, which the child has.
+                // A number that was reused meanwhile is another descriptor, which the child has.
                 if let Some(table) = self.world.descriptors(event.thread) {
                     numbers.closes.retain(|number| table.get(number.fd).is_none());
                 }
-                // What ended since it began may be a consequence of it: then the copy is one, too.
+                // What ended since the close began may depend on it, and so may the copy.
                 if numbers.began == self.order.clock() {
                     self.wait_for_copy(other, copy);
                 }
@@ -166,7 +166,7 @@ impl Planner<'_> {
         self.lines[a].process == self.lines[b].process
     }
 
-    /// What a lane has opened does this to the numbers of its table.
+    /// Orders the lane's open action by what it does to its descriptor table.
     pub(super) fn order_by_numbers(&mut self, index: Index, numbers: Option<Numbers>, tsc: u64) {
         let Some(numbers) = numbers else { return };
         for other in self.others_open(index) {
@@ -175,7 +175,7 @@ impl Planner<'_> {
             if !self.share_numbers(index, other) {
                 continue;
             }
-            // Who got a number got it after it was closed, however early he had asked.
+            // A number is reused only after it was closed, however early the call began.
             if first && !second {
                 self.follow(other, index);
             } else if second && !first {
@@ -195,20 +195,20 @@ impl Planner<'_> {
         self.lines[index].numbers = Some(Numbers { began: self.order.clock(), ..numbers });
     }
 
-    /// What a lane has open waits for a copy of its descriptors.
+    /// The lane's open action waits for a copy of its descriptors.
     fn wait_for_copy(&mut self, index: Index, copy: Copy) {
         let wait = (Arc::clone(&self.lines[copy.maker].lane), copy.count);
         self.follow_recent(index, wait);
     }
 
-    /// The child may have these numbers, or not.
+    /// It is uncertain whether the child has these numbers.
     fn contend(&mut self, numbers: &Numbers, copy: Copy) {
         let contested = &mut self.lines[copy.child].contested;
         let room = CONTESTED_MAX.saturating_sub(contested.len());
         contested.extend(numbers.closes.iter().take(room));
     }
 
-    /// A child shows up: it lets go of what it did not have.
+    /// When a child shows up, closes the contested numbers that it did not have.
     pub(super) fn settle_copies(&mut self, index: Index, event: &Event) {
         self.copies.made(index);
         let contested = std::mem::take(&mut self.lines[index].contested);
@@ -222,21 +222,21 @@ impl Planner<'_> {
         }
         let seen = self.order.seen(index);
         self.open_action(index, event.tsc, event.tsc).what = What::Close(gone.into());
-        // Those who wait for the end of a pipe wait for this: what it would wait for, the next one does.
+        // Readers of a pipe may wait for this close, so it waits for nothing; the next action will.
         self.lines[index].wait_for_nobody();
         self.order.set_seen(index, seen);
         self.settle(index);
     }
 }
 
-/// What a child's call shows of a number.
+/// Whether a child's call shows that it had a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Had,
     NotHad,
 }
 
-/// Of these numbers, those that a child is not seen to have by what it did first.
+/// Returns those of the numbers that the child's first events do not show it to have.
 fn not_had(mut open: Vec<Contested>, events: impl Iterator<Item = Event>) -> Vec<i32> {
     let mut gone = Vec::new();
     for event in events {
@@ -248,7 +248,7 @@ fn not_had(mut open: Vec<Contested>, events: impl Iterator<Item = Event>) -> Vec
             EventKind::Call(call) => {
                 open.retain(|number| decide(number.fd, shows(call, number.fd)))
             }
-            // Another program may use what was not closed by that.
+            // An exec closes the close-on-exec numbers; the new program may use the rest.
             EventKind::Image { .. } => open
                 .retain(|number| decide(number.fd, number.close_on_exec.then_some(Shown::NotHad))),
             _ => {}
@@ -276,7 +276,7 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
             _ => None,
         };
     }
-    // What is opened takes the lowest number that is free.
+    // An open takes the lowest free number.
     let opens = said.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
     match said.ret {
         Ret::Fd if ret == i64::from(fd) => Some(Shown::NotHad),
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::image::tests::recording::Recording;
 
-    /// Which of the numbers 5 (closed on exec) and 6 a child lets go of that makes these calls.
+    /// Returns which of the numbers 5 (close-on-exec) and 6 a child that makes these calls closes.
     fn gone(calls: impl FnOnce(&mut Recording)) -> Vec<i32> {
         let mut recording = Recording::new("/");
         calls(&mut recording);

@@ -1,5 +1,5 @@
-//! Bytes of files that two calls wrote at a time: who was last is not told. What is read of them, when
-//! it comes out otherwise, proves nothing.
+//! File ranges that two calls wrote at the same time: the last writer is unknown, so mismatches of
+//! reads of these bytes prove nothing.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -7,22 +7,22 @@ use std::ops::Range;
 use super::bytes::{Bytes, Does, common};
 use crate::outcome::Doubt;
 
-/// The last ones are remembered.
+/// Number of recent stretches kept.
 const DOUBTS_MAX: usize = 64;
-/// Streams that are remembered.
+/// Number of streams kept.
 const STREAMS_MAX: usize = 1 << 16;
-/// All of a file: two appended to it, and nobody knows where.
+/// The whole file: two calls appended to it, at unknown places.
 pub const ALL: Range<u64> = 0..u64::MAX;
 
-/// A stretch of a file that two wrote at a time, and nobody has written since.
+/// A range of a file that two calls wrote at the same time, and that no call has written since.
 #[derive(Clone)]
 struct Stretch {
-    /// A hash of the file's path.
+    /// Hash of the file's path.
     file: u64,
     bytes: Range<u64>,
-    /// Where the file ends is in doubt as well.
+    /// The end of the file is in doubt as well.
     ends: bool,
-    /// For people.
+    /// Message for users.
     why: &'static str,
 }
 
@@ -38,30 +38,30 @@ impl Stretch {
     }
 }
 
-/// All of them.
+/// All doubts about files and streams.
 #[derive(Default)]
 pub struct Doubts {
     stretches: VecDeque<Stretch>,
-    /// Of streams: what two wrote at a time, and what lies between.
+    /// Per stream, the range from the first to the last byte written by two calls at once.
     mixed: HashMap<u64, Range<u64>>,
-    /// Streams of which nobody knows which bytes went by.
+    /// Streams whose offsets are unknown.
     lost: HashSet<u64>,
 }
 
 impl Doubts {
-    /// Whether there are any.
+    /// Whether any file range is in doubt.
     pub fn any(&self) -> bool {
         !self.stretches.is_empty()
     }
 
-    /// Two calls overlapped: if both wrote, what they both did is in doubt.
+    /// Adds what two overlapping writes or cuts leave in doubt.
     pub fn add(&mut self, a: &Bytes, b: &Bytes) {
         let stretches = a.stretch().zip(b.stretch());
         let (stretch, ends) = match (a.does, b.does, stretches) {
             (Does::Writes { .. }, Does::Writes { .. }, Some((a, b))) => (common(a, b), false),
             (Does::Writes { .. }, Does::Writes { .. }, None) => (Some(ALL), false),
             (Does::Cuts(to), Does::Cuts(other), _) => (Some(to.min(other)..to.max(other)), true),
-            // All that lies before what was written is there, or not.
+            // Bytes before the written range may or may not have survived the cut.
             (Does::Cuts(to), Does::Writes { .. }, Some((_, written)))
             | (Does::Writes { .. }, Does::Cuts(to), Some((written, _))) => {
                 (Some(to..written.end), true)
@@ -74,13 +74,13 @@ impl Doubts {
         self.remember(Stretch { file: a.file, bytes, ends, why: TWO_WROTE });
     }
 
-    /// Nobody knows what is in a file any more, or where it ends.
+    /// Marks a whole file and its end as unknown.
     pub fn lose_file(&mut self, file: u64) {
         self.remember(Stretch { file, bytes: ALL, ends: true, why: LOST });
     }
 
-    /// Nobody knows which bytes of a stream a call moved, so that others are where they seem to be no
-    /// more.
+    /// A call moved an unknown number of bytes of a stream: offsets of other calls are unreliable
+    /// after this.
     pub fn lose(&mut self, queue: u64) {
         if (self.lost.len() < STREAMS_MAX && self.lost.insert(queue))
             && let Some(mixed) = self.mixed.get_mut(&queue)
@@ -89,12 +89,12 @@ impl Doubts {
         }
     }
 
-    /// The same of several streams.
+    /// Calls [`Doubts::lose`] for several streams.
     pub fn lose_all(&mut self, queues: &[u64]) {
         queues.iter().for_each(|queue| self.lose(*queue));
     }
 
-    /// Two calls wrote these bytes of a stream at a time.
+    /// Two calls wrote these bytes of a stream at the same time.
     pub fn mix(&mut self, queue: u64, bytes: Range<u64>) {
         let lost = self.lost.contains(&queue);
         if let Some(mixed) = self.mixed.get_mut(&queue) {
@@ -104,12 +104,12 @@ impl Doubts {
         }
     }
 
-    /// Whether some of these bytes of a stream are such.
+    /// Whether any of these bytes of a stream are mixed.
     pub fn are_mixed(&self, queue: u64, bytes: Range<u64>) -> bool {
         self.mixed.get(&queue).is_some_and(|mixed| common(mixed.clone(), bytes).is_some())
     }
 
-    /// The same of bytes that are read. What comes before is gone then.
+    /// Like `are_mixed`, for bytes that are read: all before their end is gone then.
     pub fn take(&mut self, queue: u64, bytes: Range<u64>) -> bool {
         let are = self.are_mixed(queue, bytes.clone());
         if bytes != ALL
@@ -135,7 +135,7 @@ impl Doubts {
         self.stretches.push_back(stretch);
     }
 
-    /// Whether a call looks at such a stretch, or at an end that may be in it.
+    /// Whether a call looks at a range in doubt, or at an end that may be in one.
     pub fn concern(&self, bytes: &Bytes) -> bool {
         let concerns = |stretch: &Stretch| match bytes.does {
             Does::Reads { at: Some(at), asked, .. } => {
@@ -148,12 +148,12 @@ impl Doubts {
         self.stretches.iter().any(|stretch| stretch.file == bytes.file && concerns(stretch))
     }
 
-    /// A path is another file's.
+    /// Forgets a path, which now belongs to another file.
     pub fn forget(&mut self, file: u64) {
         self.stretches.retain(|stretch| stretch.file != file);
     }
 
-    /// A file has another path, which was another file's.
+    /// Moves a file's doubts to its new path.
     pub fn renamed(&mut self, from: u64, to: u64) {
         if from != to {
             self.forget(to);
@@ -162,7 +162,7 @@ impl Doubts {
         }
     }
 
-    /// A file has another path as well, which was another file's.
+    /// Copies a file's doubts to an additional path.
     pub fn linked(&mut self, from: u64, to: u64) {
         if from != to {
             self.forget(to);
@@ -173,7 +173,7 @@ impl Doubts {
         }
     }
 
-    /// All files that are left with such stretches, by hashes of their paths.
+    /// Returns all files with doubts left, by hashes of their paths.
     pub fn left(&self) -> HashMap<u64, Doubt> {
         let mut left = HashMap::new();
         for stretch in &self.stretches {
@@ -184,8 +184,8 @@ impl Doubts {
         left
     }
 
-    /// A call writes: what is told last counts. Of a stretch of which it writes the middle, all stays
-    /// in doubt.
+    /// A write settles the bytes that it covers, except in the middle of a range: then the whole
+    /// range stays in doubt.
     pub fn settle(&mut self, bytes: &Bytes) {
         if !self.any() {
             return;

@@ -17,29 +17,29 @@ use crate::lane::Lane;
 use crate::order::Index;
 use crate::shared::Shared;
 
-/// A task that was made and has not shown up.
+/// A task that was created and has not shown up yet.
 pub struct Unborn {
-    /// Its id, if that is known.
+    /// Its id, if known.
     pub tid: Option<i64>,
     /// Its lane.
     pub index: Index,
-    /// The process that it was made in.
+    /// The process that created it.
     pub process: u32,
-    /// It belongs to that process.
+    /// It is a thread of that process.
     pub thread: bool,
 }
 
-/// Those of one maker, in order.
+/// Unborn tasks of one maker, in order.
 pub type Spawned = VecDeque<Unborn>;
 
-/// The lane of a task: its id tells which, or, in another pid namespace, the order.
+/// Takes the lane of a task: found by its id, or in another pid namespace by the order.
 pub fn claim(spawned: &mut Spawned, tid: u32) -> Option<Index> {
     let same = |unborn: &Unborn| unborn.tid == Some(tid.into());
     let at = spawned.iter().position(same).unwrap_or(0);
     spawned.remove(at).map(|unborn| unborn.index)
 }
 
-/// Whether a piece is of the bytes that a call moves.
+/// Whether a piece holds bytes that the call moves.
 fn is_content(call: &Call, piece: &Piece) -> bool {
     match call.args.get(usize::from(piece.arg)).map(|arg| arg.kind) {
         Some(Kind::Buf(_, Of::Bytes, _)) => true,
@@ -48,73 +48,73 @@ fn is_content(call: &Call, piece: &Piece) -> bool {
     }
 }
 
-/// What the result of a call tells about its place among others.
+/// What a call's result shows about its order among overlapping calls.
 #[derive(Default)]
 pub struct Told {
-    /// The names that it is about.
+    /// Names that it concerns.
     pub names: Option<Names>,
-    /// The bytes of a file that it is about.
+    /// Bytes of a file that it concerns.
     pub bytes: Option<Bytes>,
-    /// A hash of the path of the file of which it got a lock, or a number for the stream that it read
-    /// from. Two that share one wait for each other; no harm is done.
+    /// Hash of the path of the file that it locked, or number of the stream that it read. Two calls
+    /// with the same value wait for each other, which is harmless.
     pub turn: Option<u64>,
-    /// What it moved through a stream.
+    /// Bytes that it moved through a stream.
     pub flow: Option<Flow>,
 }
 
-/// What is known of a lane while its actions are planned.
+/// The planner's state of a lane.
 #[derive(Default)]
 pub struct Line {
-    /// Where its task takes them from.
+    /// The lane, from which its task takes batches.
     pub lane: Arc<Lane>,
-    /// Its process's number in the trace.
+    /// Number of its process in the trace.
     pub process: u32,
-    /// It is the first program, whose beginning is still to come.
+    /// The first program, which has not started yet.
     pub first: bool,
-    /// It has made a call since its program began.
+    /// It has made a call since its program started.
     pub under_way: bool,
-    /// What lies ready, and at its end the action that is open in the recording.
+    /// Closed actions, followed by the open one if there is one.
     pub batch: Batch,
-    /// Whether there is one.
+    /// Whether the last action of `batch` is open.
     pub has_open: bool,
-    /// Where what lies ready ends.
+    /// End of the closed actions in `batch`.
     ready: Ends,
-    /// What its result tells about its place among calls that overlapped it.
+    /// What the open call shows about its order.
     pub told: Told,
-    /// Who waits for it because it overlapped them.
+    /// Lanes that wait for it because of an overlap.
     pub followers: Followers,
-    /// It is among those of others.
+    /// It is in the followers of another lane.
     pub follows: bool,
-    /// What it does to the numbers of its table.
+    /// What the open call does to its descriptor table.
     pub numbers: Option<Numbers>,
-    /// Numbers that were being closed while this task got its copy of them.
+    /// Numbers that were being closed while this task copied them.
     pub contested: Vec<Contested>,
-    /// Open files that it used last.
+    /// Recently used open files.
     pub known: Known,
-    /// Where it is among the lanes that have something open.
+    /// Its index in the planner's list of busy lanes.
     pub busy_at: usize,
-    /// The count of opened actions when it was opened.
+    /// The planner's count of opened actions at its last open.
     pub opened_at: u64,
-    /// Its call that makes a task returns then.
+    /// When its call that creates a task returns.
     pub returning: Option<u64>,
-    /// Actions handed over.
+    /// Number of closed actions.
     pub count: u64,
-    /// Of those, how many had ended by now in the recording.
+    /// Number of them that have ended in the recording.
     pub finished: u64,
-    /// When its last call began.
+    /// Start of its last call.
     pub last_enter: u64,
-    /// Tasks that it made and that have not shown up: their ids, if known, and their lanes.
+    /// Tasks that it created and that have not shown up.
     pub spawned: Spawned,
-    /// It is in a user namespace of its own: owners have other numbers there.
+    /// In its own user namespace: owners have other ids there.
     pub foreign: bool,
-    /// It has rules of its own about what it may do.
+    /// Has restrictions of its own (Landlock).
     pub confined: bool,
     /// Nothing more comes.
     pub ended: bool,
 }
 
 impl Line {
-    /// The action that is open.
+    /// Returns the open action.
     fn open(&self) -> Option<&Action> {
         self.batch.actions.last().filter(|_| self.has_open)
     }
@@ -123,20 +123,20 @@ impl Line {
         self.batch.actions.last_mut().filter(|_| self.has_open)
     }
 
-    /// Whether what is open is of a kind.
+    /// Whether there is an open action of this kind.
     pub fn is_open(&self, kind: impl FnOnce(&What) -> bool) -> bool {
         self.open().is_some_and(|action| kind(&action.what))
     }
 
-    /// Says what it is that is open.
+    /// Sets what the open action does.
     pub fn open_what(&mut self, what: What) {
         if let Some(action) = self.open_mut() {
             action.what = what;
         }
     }
 
-    /// Opens an action: the call that was packed last, unless told otherwise. It waits for the lanes
-    /// that were added since the one before.
+    /// Opens an action: by default the call that was packed last. It waits for the lanes added
+    /// since the previous action.
     #[inline]
     pub fn begin(&mut self) -> &mut Action {
         let waits = self.ready.waits()..self.batch.waits.len() as u32;
@@ -146,7 +146,7 @@ impl Line {
         action
     }
 
-    /// What is open waits for one more lane, or for more of it.
+    /// Makes the open action wait for one more lane, or for a higher count of it.
     pub fn also_wait(&mut self, wait: (Arc<Lane>, u64)) {
         if !self.has_open {
             return;
@@ -161,7 +161,7 @@ impl Line {
         }
     }
 
-    /// What is open waits for no other lane.
+    /// Removes all waits of the open action.
     pub fn wait_for_nobody(&mut self) {
         if self.has_open {
             self.batch.waits.truncate(self.ready.waits() as usize);
@@ -176,17 +176,17 @@ impl Line {
         }
     }
 
-    /// When what is open began.
+    /// Start of the open action.
     pub fn open_since(&self) -> Option<u64> {
         self.open().map(|action| action.enter)
     }
 
-    /// When what is open ended, if it did.
+    /// End of the open action.
     pub fn open_until(&self) -> Option<u64> {
         self.open().map(|action| action.exit)
     }
 
-    /// The call that is open.
+    /// Returns the open action's call.
     fn open_call(&self) -> Option<&Call> {
         match self.open()?.what {
             What::Call(at) => self.batch.calls.get(at as usize),
@@ -194,7 +194,7 @@ impl Line {
         }
     }
 
-    /// The bytes that the call that is open moved, if the trace holds them all.
+    /// Bytes that the open call moved, if the trace holds them all.
     pub fn content(&self) -> Option<Vec<&[u8]>> {
         let call = self.open_call()?;
         let mut all = Vec::new();
@@ -207,13 +207,13 @@ impl Line {
         Some(all)
     }
 
-    /// What an argument of the call that is open gave.
+    /// Output of an argument of the open call.
     pub fn came_out(&self, arg: u8) -> Option<&[u8]> {
         let mut pieces = self.batch.pieces_of(self.open_call()?).iter();
         self.batch.one_stretch(pieces.find(|piece| piece.arg == arg && piece.out)?)
     }
 
-    /// If the call that is open comes out otherwise, that proves no more than this.
+    /// Limits what a mismatch of the open call proves.
     pub fn prove_only(&mut self, proof: Proof) {
         if self.open_call().is_some()
             && let Some(call) = self.batch.calls.last_mut()
@@ -223,7 +223,7 @@ impl Line {
         }
     }
 
-    /// The call that is open is about names that others changed at the same time.
+    /// Marks the open call as racing with changes of its names.
     pub fn race_for_names(&mut self) {
         if self.open_call().is_some()
             && let Some(call) = self.batch.calls.last_mut()
@@ -232,26 +232,26 @@ impl Line {
         }
     }
 
-    /// The descriptor of the stream at which the call that is open waits.
+    /// Descriptor of the stream on which the open call waits.
     pub fn at_stream(&self) -> Option<i32> {
         let call = self.open_call()?;
         let by_fd = call.args.first().is_some_and(|arg| matches!(arg.kind, Kind::Fd));
         (call.stream && by_fd).then_some(call.values[0] as i32)
     }
 
-    /// The call that is open is not made.
+    /// Replaces the open call with nothing.
     pub fn take_back(&mut self) {
         if let Some(action) = self.open_mut() {
             action.what = What::Place(Box::default());
         }
     }
 
-    /// Whether what is open ends then.
+    /// Whether the open action ends at `exit`.
     pub fn ends_at(&self, exit: u64) -> bool {
         self.open().is_some_and(|action| action.exit == exit) || self.returning == Some(exit)
     }
 
-    /// What is open lies ready. `overlapped`: others were open at the same time.
+    /// Closes the open action. `overlapped`: other actions were open at the same time.
     pub fn make_ready(&mut self, overlapped: bool) {
         if let Some(action) = self.open_mut() {
             action.overlapped |= overlapped;
@@ -263,7 +263,7 @@ impl Line {
         }
     }
 
-    /// Hands over what lies ready.
+    /// Hands over all closed actions.
     pub fn flush(&mut self, shared: &Shared) {
         if self.batch.actions.len() == usize::from(self.has_open) {
             return;

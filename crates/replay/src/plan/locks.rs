@@ -1,5 +1,5 @@
-//! Locks of files. Who got one first had it first: calls that overlapped as they got locks of one
-//! file get them in the order in which they returned, or somebody might wait for who waits for him.
+//! File locks. Overlapping calls get locks of one file in the order in which they returned,
+//! otherwise two tasks can deadlock.
 
 use events::Ret;
 use events::record::part;
@@ -9,20 +9,20 @@ use trace::event::Call;
 
 use crate::treatment::Said;
 
-/// What a call does with a lock.
+/// Effect of a call on a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Does {
-    /// It gets one.
+    /// Acquires it.
     Gets,
-    /// It did not get one. That is not tried again: it could succeed now, or wait for ever.
+    /// Did not get it. Not tried again: it could succeed now, or wait forever.
     Fails {
-        /// It gave up what it had before it tried.
+        /// It released its previous lock before it tried.
         gives_up: bool,
     },
 }
 
 impl Does {
-    /// Of a call that returned `ret`.
+    /// Effect of a call that returned `ret`.
     pub fn of(said: &Said, call: &Call, ret: i64, stored: &mut dyn Contents) -> Option<Does> {
         if said.ret != Ret::Int {
             return None;
@@ -44,7 +44,7 @@ impl Does {
     }
 }
 
-/// Whether `fcntl` asks for a lock of a part of a file.
+/// Whether `fcntl` asks for a record lock.
 fn is_attempt(call: &Call, stored: &mut dyn Contents) -> bool {
     let asks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
     if !asks.contains(&(call.args[1] as i32)) {

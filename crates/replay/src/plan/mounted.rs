@@ -1,5 +1,6 @@
-//! What is mounted: a file system in memory is a directory of its own, other calls are given the paths that
-//! their files have without mounts (`model::places`), and what lies in mounts of other kinds is not here.
+//! Mounts. A file system in memory is replayed as a directory of its own; other calls are made with
+//! the paths that their files have without mounts (`model::places`); files in mounts of other kinds
+//! are not available.
 
 use std::fs;
 use std::io;
@@ -18,7 +19,7 @@ use crate::outcome::Stopped;
 use crate::treatment::Said;
 
 impl Planner<'_> {
-    /// What a call is about that lies in a mount which is not followed.
+    /// Returns what a call concerns in a mount that is not followed.
     pub(super) fn lies_elsewhere(
         &self,
         thread: u32,
@@ -40,7 +41,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Has a task make the directory that stands for what it mounted.
+    /// Has a task create the directory that stands for what it mounted.
     pub(super) fn make_fresh(
         &mut self,
         index: Index,
@@ -58,7 +59,7 @@ impl Planner<'_> {
     }
 }
 
-/// The directory in which tasks make theirs.
+/// Creates the directory in which tasks create theirs.
 fn make_room() -> io::Result<()> {
     let all = Path::new(std::ffi::OsStr::from_bytes(places::FRESH));
     let Some(above) = all.parent().filter(|_| !all.exists()) else { return Ok(()) };

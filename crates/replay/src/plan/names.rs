@@ -1,7 +1,7 @@
-//! Calls that overlapped and concern the same names: what came of them tells which was first.
+//! Orders overlapping calls on the same names by what their results show.
 //!
-//! A call that found something, or did not, comes before one that changed just that. (The other way
-//! round nothing is to be done: a task repeats what came too early.)
+//! A call that found a name, or missed it, comes before one that changed it. (The other way round
+//! needs nothing: a task repeats what came too early.)
 
 use events::record::RESULT;
 use trace::event::Call;
@@ -9,31 +9,31 @@ use trace::event::Call;
 use crate::image::roles::{self, Role};
 use crate::treatment::{Said, exchanges, makes_name};
 
-/// What a call has to do with names.
+/// A call's effect on names.
 #[derive(Debug, Default)]
 pub struct Names {
     made: Option<Vec<u8>>,
     removed: Option<Vec<u8>>,
-    /// What it made may have been in the place of something else.
+    /// A previous entry that it may have replaced.
     replaced: Option<Vec<u8>>,
     found: Vec<Found>,
 }
 
-/// What a call found, before it changed anything.
+/// What a call found before it changed anything.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    /// It was there, and stayed.
+    /// The name existed and stayed.
     There(Vec<u8>),
-    /// This directory was there, and those above it.
+    /// This directory and those above it existed.
     Above(Vec<u8>),
-    /// It was not there.
+    /// The name did not exist.
     Absent(Vec<u8>),
-    /// Something was in this directory.
+    /// The directory was not empty.
     Filled(Vec<u8>),
 }
 
 impl Names {
-    /// Of a call with these absolute paths.
+    /// Effect of a call on these absolute paths.
     pub fn of(said: &Said, call: &Call, ret: i64, paths: &[(u8, Vec<u8>)]) -> Option<Names> {
         let (first, last) = (&paths.first()?.1, &paths.last()?.1);
         let role = roles::of(call.nr);
@@ -81,8 +81,8 @@ impl Names {
         Some(names)
     }
 
-    /// Names that one of two calls changed and the other one changed or found as well, if nothing tells
-    /// what they stood for in between.
+    /// Names that one of the calls changed and the other one changed or found as well, where
+    /// nothing shows what they referred to in between.
     pub fn contests<'a>(&'a self, other: &'a Names) -> Vec<&'a [u8]> {
         let of_one = |one: &'a Names, other: &'a Names| {
             let there = one.found.iter().filter_map(|found| match found {
@@ -91,7 +91,7 @@ impl Names {
             });
             let found_other =
                 there.filter(|path| other.replaced.as_deref().is_some_and(|new| new == *path));
-            // Something came into a directory that was removed.
+            // An entry was created in a directory that was removed.
             let into = one.made.as_deref().map(parent);
             let into = into.filter(|into| other.removed.as_deref() == Some(*into));
             found_other.chain(into)
@@ -102,7 +102,7 @@ impl Names {
         both.chain(of_one(self, other)).chain(of_one(other, self)).collect()
     }
 
-    /// All names that it has to do with.
+    /// All names that it concerns.
     pub fn touched(&self) -> impl Iterator<Item = &[u8]> {
         let changed = [&self.made, &self.removed].into_iter().flatten();
         let found = self.found.iter().map(|found| match found {
@@ -127,8 +127,8 @@ impl Names {
     }
 }
 
-/// What was missing. Of several that may have been, only what is most likely: a directory further
-/// up may not be the only one.
+/// Names that may have been missing. Directories further up are left out: the name itself is the
+/// more likely reason.
 fn absent(role: Role, makes: bool, first: &[u8], last: &[u8]) -> Vec<Found> {
     let absent = |path: &[u8]| Found::Absent(path.to_vec());
     match role {
@@ -138,12 +138,12 @@ fn absent(role: Role, makes: bool, first: &[u8], last: &[u8]) -> Vec<Found> {
     }
 }
 
-/// Whether what was opened had been seen before it was.
+/// Whether the opened file had been identified before the open.
 fn was_told(call: &Call) -> bool {
     call.identities.iter().any(|(arg, _)| *arg != RESULT)
 }
 
-/// The directory that a path is in.
+/// The directory part of a path.
 fn parent(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&c| c == b'/').unwrap_or(0)]
 }
@@ -166,7 +166,7 @@ mod tests {
     const EEXIST: i64 = -17;
     const ENOTEMPTY: i64 = -39;
 
-    /// Of a call on absolute paths.
+    /// Effect of a call on absolute paths.
     fn names(name: &str, paths: &[&str], ret: i64) -> Names {
         let mut recording = Recording::new("/");
         match name {

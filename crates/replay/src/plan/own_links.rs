@@ -1,6 +1,6 @@
-//! Links of a process to its own descriptors (`/proc/self/fd/N`, `/dev/stdout`), which calls name. There
-//! is no /proc in a replay: the call is made about the descriptor instead. So it is about the same
-//! file, whether that has a name, has another one by now, or never had one.
+//! Calls on links to a process's own descriptors (`/proc/self/fd/N`, `/dev/stdout`). A replay has
+//! no /proc, so the call is made on the descriptor instead. It reaches the same file even if that
+//! has another name now, or never had one.
 
 use std::rc::Rc;
 
@@ -15,31 +15,31 @@ use crate::batch;
 use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
-/// What a call is made with instead of such links.
+/// Replacements in a call that names such links.
 #[derive(Default)]
 pub struct OwnLinks {
-    /// Texts of paths, by argument.
+    /// Replaced path texts, by argument.
     pub paths: Vec<(u8, Vec<u8>)>,
-    /// Numbers, by argument.
+    /// Replaced numbers, by argument.
     values: Vec<(u8, u64)>,
-    /// The call that does the same with a descriptor.
+    /// The equivalent call on a descriptor.
     instead: Option<&'static Syscall>,
-    /// The descriptor that is opened again, and with which flags.
+    /// The descriptor to reopen, and its flags.
     opens: Option<(i32, i32)>,
-    /// The descriptor that is copied.
+    /// The descriptor to duplicate.
     copies: Option<i32>,
-    /// There is no call that does it with a descriptor.
+    /// No equivalent call on a descriptor exists.
     none: bool,
 }
 
 impl OwnLinks {
-    /// Whether there are any.
+    /// Whether anything is replaced.
     pub fn any(&self) -> bool {
         let no_others = self.opens.is_none() && self.copies.is_none() && !self.none;
         !(self.paths.is_empty() && self.values.is_empty() && no_others)
     }
 
-    /// Takes other texts in place of paths that are left.
+    /// Adds texts for those of the paths in `left` that have none yet.
     pub fn also(&mut self, texts: &[(u8, Vec<u8>)], left: &[(u8, Vec<u8>)]) {
         let has = |paths: &[(u8, Vec<u8>)], arg: u8| paths.iter().any(|(of, _)| *of == arg);
         let new = |(arg, _): &&(u8, Vec<u8>)| has(left, *arg) && !has(&self.paths, *arg);
@@ -47,17 +47,17 @@ impl OwnLinks {
         self.paths.extend(texts);
     }
 
-    /// Whether all that the call does is to open or copy a descriptor again.
+    /// Whether the call only reopens or duplicates a descriptor.
     pub fn give_a_copy(&self) -> bool {
         self.opens.is_some() || self.copies.is_some()
     }
 
-    /// Whether it cannot be made.
+    /// Whether the call cannot be replayed.
     pub fn cannot_be_made(&self) -> bool {
         self.none
     }
 
-    /// Changes a packed call.
+    /// Applies the replacements to a packed call.
     pub fn apply(&self, call: &mut batch::Call) {
         if let Some(row) = self.instead {
             (call.nr, call.args) = (row.nr, row.args);
@@ -73,8 +73,8 @@ impl OwnLinks {
 }
 
 impl Planner<'_> {
-    /// What stands for the links of a call to its process's own descriptors. Their paths become those
-    /// of the files; of what is about the descriptor alone none is left.
+    /// Finds the replacements for a call's links to its own descriptors. Such paths become those of
+    /// the files; paths for which only the descriptor counts are removed.
     pub(super) fn follow_own_links(
         &self,
         thread: u32,
@@ -91,7 +91,7 @@ impl Planner<'_> {
             return links;
         }
         step.through.iter().for_each(|through| links.go_below(said, through, paths));
-        // Why one failed that is about the link itself, no descriptor tells.
+        // The descriptor does not show why a call on the link itself failed.
         if ret < 0 {
             return links;
         }
@@ -126,7 +126,7 @@ impl Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// The descriptor of its own that a process copies by way of the kernel (pidfd_getfd).
+    /// Returns the own descriptor that a process duplicates with pidfd_getfd.
     fn own_copy(&self, thread: u32, said: &Said, call: &Call, step: &Step) -> Option<i32> {
         if said.row.act != Act::TakeDescriptor {
             return None;
@@ -139,7 +139,7 @@ impl Planner<'_> {
 }
 
 impl OwnLinks {
-    /// The path leads through a directory of the process's.
+    /// Replaces a path that leads through one of the process's own directories.
     fn go_below(&mut self, said: &Said, through: &Through, paths: &[(u8, Vec<u8>)]) {
         let Through { arg, own, below } = through;
         let begins_at = events::paths::of(said.row).into_iter().flatten();
@@ -155,7 +155,7 @@ impl OwnLinks {
                 here()
             }
             (Own::Cwd, None) => here(),
-            // A descriptor may have had another name since.
+            // The directory may have another name now.
             (Own::Root, _) | (Own::Descriptor(_), None) => {
                 let path = paths.iter().find(|(of, _)| of == arg);
                 path.map(|(_, path)| path.clone()).unwrap_or_default()
@@ -164,7 +164,7 @@ impl OwnLinks {
         self.paths.push((*arg, text));
     }
 
-    /// Makes a call about a descriptor. Whether there is a way.
+    /// Turns a call into one on a descriptor. Returns whether that is possible.
     fn be_about(&mut self, said: &Said, arg: u8, fd: i32, call: &Call) -> bool {
         const AT_EMPTY_PATH: u64 = libc::AT_EMPTY_PATH as u64;
         let fd = fd as u64;
@@ -173,7 +173,7 @@ impl OwnLinks {
         let has_empty = |set: &FlagSet| set.members.iter().any(|(bits, _)| *bits == AT_EMPTY_PATH);
         let takes_empty = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if has_empty(set));
         if let (Some(dir), Some(flags)) = (begins_at, said.args.iter().position(takes_empty)) {
-            // What follows links unless told otherwise is not told to, as there is none.
+            // No link is left to follow, so linkat must not have AT_SYMLINK_FOLLOW.
             let mut bits = call.args[flags] | AT_EMPTY_PATH;
             if roles::of(said.row.nr) == Role::HardLink {
                 bits = AT_EMPTY_PATH;
@@ -192,15 +192,15 @@ impl OwnLinks {
     }
 }
 
-/// The call that does with a descriptor what this one does with a path: `fchmod` for `chmod` and
-/// `fchmodat`. What it is given besides is the same.
+/// Returns the call that does with a descriptor what this one does with a path, with the same other
+/// arguments: `fchmod` for `chmod` and `fchmodat`.
 fn about_descriptor(said: &Said) -> Option<&'static Syscall> {
     let (name, args) = match said.args.split_first()? {
         (first, rest) if matches!(first.kind, Kind::Path) => (format!("f{}", said.row.name), rest),
         (first, [path, rest @ ..])
             if matches!(first.kind, Kind::DirFd) && matches!(path.kind, Kind::Path) =>
         {
-            // Memory behind them would belong to other arguments.
+            // Their memory is recorded under other argument numbers.
             let plain = rest.iter().all(|arg| !matches!(arg.kind, Kind::Buf(..) | Kind::Str));
             (plain.then(|| said.row.name.strip_suffix("at")).flatten()?.to_string(), rest)
         }
@@ -216,8 +216,8 @@ fn about_descriptor(said: &Said) -> Option<&'static Syscall> {
     (matches!(first.kind, Kind::Fd) && row.variants.is_empty() && same).then_some(row)
 }
 
-/// Whether the call that does with a descriptor what this one does with a path can do so with this
-/// one: not if it was opened for its path alone, and only what writes changes a file's length.
+/// Whether the call on a descriptor may change this open file: not if it was opened with O_PATH,
+/// and `ftruncate` needs a writable descriptor.
 fn may_change(said: &Said, open: &Description) -> bool {
     const PATH_ALONE: u64 = libc::O_PATH as u64;
     let has_none =

@@ -1,4 +1,4 @@
-//! A recorded call, packed for the task that makes it again.
+//! Packs a recorded call for the task that replays it.
 
 use events::record::{data_flag, part};
 use events::shape::{Dir, Kind, Of};
@@ -14,8 +14,8 @@ use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
 impl Line {
-    /// Packs a call; its memory goes into the batch. `verify` tells whether what came out is
-    /// needed; `links` are paths to be taken instead of links that the replay does not have.
+    /// Packs a call; its memory goes into the batch. `verify`: outputs are needed; `links`: paths
+    /// that replace links which the replay lacks.
     pub fn pack(
         &mut self,
         trace: &Trace,
@@ -68,7 +68,7 @@ impl Line {
         packed.takes = takes(call, said, ret);
         packed.free = free_length(said);
         if let Some(free) = packed.free {
-            // More may come out than did.
+            // More bytes may come out than were recorded.
             let more = call.args[usize::from(free)].saturating_sub(packed.takes);
             packed.takes = packed.takes.saturating_add(more.min(FREE_SLACK as u64));
         }
@@ -78,16 +78,16 @@ impl Line {
     }
 }
 
-/// A file or a name takes that much of a disk at least.
+/// Least disk space of a file or name.
 const FILE_BYTES: u64 = 4096;
-/// Bytes that a call may write which failed in the recording.
+/// Disk space that a call may use which failed in the recording.
 const FAILED_BYTES: u64 = 64 << 10;
-/// Modes of fallocate that make holes, or move what is behind: a range without end takes nothing.
+/// Modes of fallocate that punch holes or shift data: an unlimited range needs no space.
 const TAKES_AWAY: u64 = (libc::FALLOC_FL_PUNCH_HOLE
     | libc::FALLOC_FL_COLLAPSE_RANGE
     | libc::FALLOC_FL_INSERT_RANGE) as u64;
 
-/// Bytes of the disk that a call may take.
+/// Disk space that a call may use.
 fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
     if let Role::Allocate = roles::of(call.nr) {
         let takes_away = call.args[1] & TAKES_AWAY != 0;
@@ -107,7 +107,7 @@ fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
     }
 }
 
-/// The argument that alone says how many bytes go from one descriptor to another.
+/// Returns the argument that is the only limit of the bytes moved between two descriptors.
 fn free_length(said: &Said) -> Option<u8> {
     let has_memory = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Bytes | Of::Iovec, _));
     if said.ret != Ret::Size
@@ -119,12 +119,12 @@ fn free_length(said: &Said) -> Option<u8> {
     said.args.iter().position(|arg| matches!(arg.kind, Kind::Size)).map(|at| at as u8)
 }
 
-/// What came out is needed to make the call, or to go on: vectors, messages, descriptors.
+/// Whether the output is needed to make the call, or later: vectors, messages, descriptors.
 fn leads_on(kind: Kind) -> bool {
     matches!(kind, Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _))
 }
 
-/// Whether an argument is where directory entries go.
+/// Whether an argument receives directory entries.
 pub fn is_directory_entries(kind: Kind) -> bool {
     matches!(kind, Kind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))
 }

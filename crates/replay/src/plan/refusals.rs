@@ -1,5 +1,5 @@
-//! What refused calls in the recording and is not there in a replay: rules that a program gave itself
-//! (Landlock), leases of files, and users that a namespace of the program's does not know.
+//! Calls refused for reasons that a replay does not have: restrictions that a program gave itself
+//! (Landlock), file leases, and users unknown in its user namespace.
 
 use events::{Act, Arg, Classes, Kind, Ret};
 
@@ -8,12 +8,12 @@ use crate::order::Index;
 use crate::treatment::Said;
 
 impl Planner<'_> {
-    /// Takes note of a call by which a thread gives itself rules.
+    /// Notes a call by which a thread restricts itself.
     pub(super) fn follow_rules(&mut self, index: Index, said: &Said, ret: i64) {
         self.lines[index].confined |= said.row.act == Act::Confine && ret == 0;
     }
 
-    /// Whether a call was refused, or had another meaning, by what is not here.
+    /// Whether a call failed, or had another meaning, for a reason that the replay does not have.
     pub(super) fn was_refused(
         &self,
         index: Index,
@@ -23,12 +23,13 @@ impl Planner<'_> {
     ) -> bool {
         let line = &self.lines[index];
         match -ret as i32 {
-            // Ids of a namespace of its own are others here.
+            // Ids inside its own user namespace are different ones here.
             _ if line.foreign && said.row.classes.intersects(Classes::CREDS) => true,
             libc::EACCES | libc::EPERM => line.foreign || line.confined,
-            // What is opened or cut off by its path waits for nothing else.
+            // Opening or truncating by path waits only for leases.
             libc::EAGAIN => !paths.is_empty(),
-            // What is made of flags alone (memory files) fails for those that the kernel does not know.
+            // Calls that create files from flags alone (memfd) fail for flags unknown to the
+            // kernel.
             libc::EINVAL => {
                 let names_one = |arg: &Arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path);
                 said.ret == Ret::Fd && !said.args.iter().any(names_one)

@@ -1,8 +1,9 @@
-//! Calls that overlapped as they moved bytes through one pipe or socket pair.
+//! Overlapping calls that move bytes through one pipe or socket pair.
 //!
-//! Who read gets its bytes in turn ([`Planner::order_by_turn`]). In which order two wrote is not told,
-//! and must not be guessed: a writer may return long after others have read its bytes, and who waited
-//! for it then might wait for ever. So what comes out of a pipe where two wrote proves nothing.
+//! Readers get their bytes in order ([`Planner::order_by_turn`]). The order of two writers is
+//! unknown and must not be guessed: a writer may return long after others have read its bytes, and
+//! a task that waited for it could deadlock. So bytes from a pipe that two calls wrote at once
+//! prove nothing.
 
 use std::ops::Range;
 
@@ -12,17 +13,17 @@ use super::line::Line;
 use crate::batch::Proof;
 use crate::order::Index;
 
-/// What a call moved through a stream.
+/// Bytes that a call moved through a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// Which stream.
+    /// Number of the stream.
     pub queue: u64,
-    /// It wrote.
+    /// Whether it wrote.
     pub writes: bool,
-    /// The place among all bytes that went that way, if that is known: a pipe that was opened again,
-    /// or by a name, and a socket do not count.
+    /// Offset among all bytes in that direction. Unknown for sockets and for pipes that were opened
+    /// by a name or again.
     pub at: Option<u64>,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
@@ -33,8 +34,7 @@ impl Flow {
 }
 
 impl Planner<'_> {
-    /// Has a call that moved bytes through a stream take its turn among those that are open, and takes
-    /// note of what that leaves in doubt.
+    /// Orders a call on a stream among the open ones, and notes which bytes that leaves in doubt.
     pub(super) fn order_by_stream(&mut self, index: Index, flow: Flow) {
         let Flow { queue, writes, .. } = flow;
         self.lines[index].told.flow = Some(flow);
@@ -45,7 +45,7 @@ impl Planner<'_> {
             let others = self.order_by_turn(index, Some(queue));
             let mixed = self.doubts.take(queue, flow.stretch());
             if mixed || !others.is_empty() {
-                // That who returned first was first is most likely, but not sure.
+                // The order of return is likely the order of reading, but not certainly.
                 for line in others.into_iter().chain([index]) {
                     self.lines[line].prove_only(Proof::Never);
                 }
@@ -63,7 +63,7 @@ impl Planner<'_> {
         let mixed = all.fold(flow.stretch(), |a, b| a.start.min(b.start)..a.end.max(b.end));
         self.doubts.mix(queue, mixed);
         for (reader, theirs) in readers {
-            // It began before, and may get what is mixed now.
+            // It began before, and may get bytes that are mixed now.
             if self.doubts.are_mixed(queue, theirs.stretch()) {
                 self.lines[reader].prove_only(Proof::Never);
             }

@@ -1,4 +1,4 @@
-//! What is counted of calls that are not made again, and what is told of them where that is wanted.
+//! Counts calls that are not replayed, and logs them if wanted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use crate::latency::ByCall;
 use crate::log::{About, Came, Describe, Line};
 use crate::outcome::{self, shown};
 
-/// Kinds of what a replay cannot have that are told apart.
+/// Most kinds of unsupported features that are counted separately.
 const UNSUPPORTED_MAX: usize = 100;
 
-/// What the planner counts.
+/// Counters of the planner.
 #[derive(Default)]
 pub struct Tally {
     simulated: u64,
     skipped: HashMap<(u16, &'static str), u64>,
     withheld: HashMap<&'static str, u64>,
     unsupported: HashMap<String, u64>,
-    /// Places where something is missing in the recording.
+    /// Gaps in the recording.
     pub gaps: u64,
-    /// How long calls took.
+    /// Recorded durations of calls.
     pub recorded: ByCall,
 }
 
-/// The call at hand, where calls are told of.
+/// The current call, if calls are logged.
 pub struct AtHand<'a> {
     describe: Option<&'a Describe<'a>>,
-    /// Until a task is to make it again: then that tells of it.
+    /// Taken by the action if a task makes the call: then the task logs it.
     about: Option<Box<About>>,
-    /// What came of it, and why.
+    /// Its outcome and the reason.
     came: (Came, &'static str),
 }
 
 impl<'a> AtHand<'a> {
-    /// Before the first call.
+    /// State before the first call.
     pub fn new(describe: Option<&'a Describe<'a>>) -> AtHand<'a> {
         AtHand { describe, about: None, came: (Came::Simulated, "") }
     }
@@ -48,7 +48,7 @@ fn name_of(nr: u16) -> &'static str {
 }
 
 impl Tally {
-    /// Adds what was counted.
+    /// Adds the counts to the outcome.
     pub fn count_into(self, outcome: &mut outcome::Outcome) {
         outcome.simulated += self.simulated;
         outcome.gaps += self.gaps;
@@ -70,19 +70,19 @@ impl Tally {
 }
 
 impl Planner<'_> {
-    /// The result of the call at hand is taken from the trace.
+    /// The current call's result is taken from the trace.
     pub(super) fn count_simulated(&mut self) {
         self.tally.simulated += 1;
         self.at_hand.came = (Came::Simulated, "");
     }
 
-    /// The call at hand was answered by a seccomp filter of the program's, and never made.
+    /// The current call was answered by a seccomp filter of the program, and never made.
     pub(super) fn count_answered(&mut self) {
         self.tally.simulated += 1;
         self.at_hand.came = (Came::Simulated, "answered by the program's seccomp filter");
     }
 
-    /// The call at hand is about what a replay cannot have.
+    /// The current call needs a feature that a replay does not have.
     pub(super) fn count_unsupported(&mut self, what: String) {
         let is_new = !self.tally.unsupported.contains_key(&what);
         let many = is_new && self.tally.unsupported.len() >= UNSUPPORTED_MAX;
@@ -91,19 +91,19 @@ impl Planner<'_> {
         self.at_hand.came = (Came::Unsupported, "in a mount that is not followed");
     }
 
-    /// The call at hand is left out.
+    /// The current call is left out.
     pub(super) fn count_skipped(&mut self, nr: u16, why: &'static str) {
         *self.tally.skipped.entry((nr, why)).or_default() += 1;
         self.at_hand.came = (Came::Skipped, why);
     }
 
-    /// The call at hand would make what could do harm.
+    /// The current call would create something harmful.
     pub(super) fn count_withheld(&mut self, what: &'static str) {
         *self.tally.withheld.entry(what).or_default() += 1;
         self.at_hand.came = (Came::Withheld, what);
     }
 
-    /// A call begins that is to be told of; `None` where none are.
+    /// Describes a call before it is planned; returns `None` if calls are not logged.
     pub(super) fn look_at(&mut self, event: &Event, call: &Call) -> Option<Step> {
         let describe = self.at_hand.describe?;
         let mut stored = Stored(self.trace);
@@ -121,12 +121,12 @@ impl Planner<'_> {
         Some(step)
     }
 
-    /// A task is to make the call at hand: it tells what came of it.
+    /// A task will make the current call, and log it.
     pub(super) fn give_away(&mut self) -> Option<Box<About>> {
         self.at_hand.about.take()
     }
 
-    /// The call at hand is dealt with: if no task makes it again, what came of it is told now.
+    /// Logs the current call, unless a task does.
     pub(super) fn tell(&mut self, call: &Call) {
         let Some(about) = self.at_hand.about.take() else { return };
         let (came, why) = self.at_hand.came;

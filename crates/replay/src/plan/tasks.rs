@@ -1,4 +1,4 @@
-//! The planner's part that follows the lives of tasks: who makes whom, programs that begin, ends.
+//! The planner's view of tasks: their creation, exec and end.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ const CLONE_FS: u64 = 0x200;
 const CLONE_THREAD: u64 = 0x10000;
 const CLONE_NEWUSER: u64 = 0x1000_0000;
 
-/// Makers that ended while tasks of theirs were on their way.
+/// Most ended makers whose tasks have not shown up.
 const LATE_MAX: usize = 1024;
 
-/// Tasks of one maker that have not shown up yet.
+/// Most tasks of one maker that have not shown up yet.
 const SPAWNED_MAX: usize = 256;
 
 impl Planner<'_> {
@@ -46,7 +46,7 @@ impl Planner<'_> {
         };
         let index = match (claimed, maker) {
             (Some(index), _) => index,
-            // Its maker's call was not recorded.
+            // The call that created it was not recorded.
             (None, Some(maker)) => {
                 let flags = match how {
                     StartHow::Thread => CLONE_FILES | CLONE_FS | CLONE_THREAD,
@@ -85,7 +85,7 @@ impl Planner<'_> {
         index
     }
 
-    /// Takes back the places of lanes whose tasks are over: nobody needs to wait for them.
+    /// Frees the slots of lanes whose tasks are over, as none needs to wait for them.
     fn sweep(&mut self) {
         if self.lines.len() < 64 || !self.lines.len().is_power_of_two() {
             return;
@@ -99,7 +99,7 @@ impl Planner<'_> {
         self.shared.discharge();
     }
 
-    /// Has a lane make a task; its place among the lanes.
+    /// Has a lane create a task. Returns the new lane's index.
     fn spawn(&mut self, maker: Index, flags: u64, enter: u64) -> Index {
         let index = self.new_line(Some(maker));
         let lane = Arc::clone(&self.lines[index].lane);
@@ -116,7 +116,7 @@ impl Planner<'_> {
         if self.lines[index].first && self.lines[index].count == 0 {
             return;
         }
-        // The other threads of the process are gone before the new program begins.
+        // The kernel ends the other threads of the process before the new program starts.
         let others: Vec<(u32, Index)> = self
             .threads
             .iter()
@@ -155,8 +155,8 @@ impl Planner<'_> {
     }
 
     fn end_line(&mut self, thread: u32, index: Index, tsc: u64, close: bool) {
-        // Descriptors are closed as soon as the thread has asked for its end. Whoever is killed asks
-        // for nothing: the end waits for no other.
+        // Descriptors are closed when the thread asks for its end. A killed thread does not ask:
+        // its end waits for nothing.
         if !self.lines[index].is_open(|what| matches!(what, What::End { .. })) {
             self.settle(index);
             self.open_action(index, tsc, tsc).what = What::End { close: false };
@@ -184,8 +184,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Tasks that do not show up any more have nothing to do. They let go of their descriptors, which
-    /// others may wait for.
+    /// Closes the lanes of tasks that will not show up any more: they release their descriptors,
+    /// which others may wait for.
     fn dismiss(&mut self, never: impl IntoIterator<Item = Unborn>) {
         for unborn in never {
             self.lines[unborn.index].ended = true;
@@ -193,7 +193,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Dismisses the tasks of which something holds, of all that have not shown up.
+    /// Dismisses all tasks that have not shown up and for which `is_gone` is true.
     fn dismiss_unborn(&mut self, is_gone: impl Fn(&Unborn) -> bool) {
         let mut never = Vec::new();
         let of_lines = self.lines.iter_mut().map(|line| &mut line.spawned);
@@ -207,13 +207,13 @@ impl Planner<'_> {
         self.dismiss(never);
     }
 
-    /// All threads of a process end. Of one that was made and killed before it did anything there is
-    /// no other word.
+    /// Dismisses the unborn threads of a process that ends: a thread that was killed before it did
+    /// anything leaves no event.
     fn dismiss_threads_of(&mut self, process: u32) {
         self.dismiss_unborn(|unborn| unborn.thread && unborn.process == process);
     }
 
-    /// A process is gone, with all threads that did not say that they ended.
+    /// Ends a process, with all threads whose end was not recorded.
     pub(super) fn exit(&mut self, process: u32, tsc: u64) {
         self.dismiss_threads_of(process);
         let left = self.threads.iter().filter(|(_, index)| self.lines[**index].process == process);
@@ -223,7 +223,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A call tells, when it returns, that a child is dead.
+    /// Notes that a call reports the death of a child when it returns.
     pub(super) fn reaps(&mut self, index: Index, said: &Said, call: &Call) {
         let Outcome::Returned { exit_tsc, ret } = call.outcome else { return };
         if said.row.act == Act::Reap
@@ -233,7 +233,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Children that are known to be dead by now: one that has not shown up never will.
+    /// Dismisses children reported dead by now that have not shown up: they never will.
     pub(super) fn bury_until(&mut self, tsc: u64) {
         while let Some(&Reverse((exit, parent, pid))) = self.deaths.peek()
             && exit < tsc
@@ -245,8 +245,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What is open waits for all that the other threads of its process have done, even if each
-    /// thread goes its own way.
+    /// The open action waits for all finished actions of the other threads of its process, even if
+    /// threads are replayed independently.
     fn wait_for_process(&mut self, index: Index) {
         let process = self.lines[index].process;
         for other in (0..self.lines.len()).filter(|other| *other != index) {
@@ -258,7 +258,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A call that makes or changes a task.
+    /// Plans a call that creates or changes a task.
     pub(super) fn task(
         &mut self,
         index: Index,
@@ -284,7 +284,7 @@ impl Planner<'_> {
         }
     }
 
-    /// clone may give a descriptor of the new process.
+    /// clone may return a pidfd.
     fn simulate_pidfd(&mut self, index: Index, event: &Event, exit: u64, step: &model::Step) {
         let placed: Box<[Placed]> = step
             .gives()
@@ -314,15 +314,15 @@ impl Planner<'_> {
         let (process, thread) = (line.process, flags & CLONE_THREAD != 0);
         line.spawned.push_back(Unborn { tid, index: child, process, thread });
         self.dismiss(never);
-        // What came of it is there for others when the call has returned.
+        // Others may depend on the new task once the call has returned.
         if exit != u64::MAX {
             self.open.push(Reverse((exit, index)));
         }
         self.lines[index].returning = Some(exit);
     }
 
-    /// The thread leaves its program, for another one or for good. What is closed by that is closed
-    /// before anybody can hear of it.
+    /// The thread leaves its program by an exec or exit. What that closes is closed before another
+    /// task can notice.
     pub(super) fn leaves(&mut self, index: Index, event: &Event, said: &Said) {
         let execs = said.args.iter().any(|arg| matches!(arg.kind, events::Kind::Path));
         let what = if execs { What::Exec(Box::default()) } else { What::End { close: false } };
@@ -332,7 +332,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The process's program begins: before its first call it is what the recorder saw.
+    /// The first call of a process's program: sets the state that the recorder saw before it.
     pub(super) fn begin_program(&mut self, index: Index, tsc: u64) {
         if self.beginnings.is_empty() {
             return;
@@ -340,7 +340,7 @@ impl Planner<'_> {
         let (process, first) = (self.lines[index].process, self.lines[index].first);
         let Some(state) = self.beginnings.remove(&process) else { return };
         self.lines[index].first = false;
-        // By the clocks of two processors it may be told late: what was opened since must stay.
+        // With clocks of two processors the state may come late: keep descriptors opened since.
         let late = std::mem::replace(&mut self.lines[index].under_way, true);
         if late && !first {
             return;
@@ -351,7 +351,7 @@ impl Planner<'_> {
     }
 }
 
-/// The child whose death a call told.
+/// Returns the child whose death a call reported.
 fn reaped(call: &Call, ret: i64, stored: &mut dyn Contents) -> Option<i64> {
     const NOT_ONLY_DEATHS: u64 = (libc::WUNTRACED | libc::WCONTINUED) as u64;
     const SIGINFO_BYTES: usize = 128;
@@ -361,7 +361,7 @@ fn reaped(call: &Call, ret: i64, stored: &mut dyn Contents) -> Option<i64> {
         Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
     };
     if ret > 0 {
-        // wait4: the status, if somebody wanted it.
+        // wait4: the status, if it was requested.
         let dead = match word(1, 0) {
             Some(status) => libc::WIFEXITED(status) || libc::WIFSIGNALED(status),
             None => call.args[2] & NOT_ONLY_DEATHS == 0,

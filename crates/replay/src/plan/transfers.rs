@@ -1,5 +1,5 @@
-//! The planner's short way for most of a recording: calls that do nothing but move bytes through
-//! one descriptor. What is to be done with them depends on the open file alone, and is remembered.
+//! Fast path for most of a recording: calls that only move bytes through one descriptor. Their
+//! treatment depends only on the open file, and is cached.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
@@ -14,54 +14,54 @@ use crate::execute::TRANSFER_MAX;
 use crate::order::Index;
 use crate::treatment::is_stream;
 
-/// Open files that a lane remembers.
+/// Number of open files cached per lane.
 const KNOWN_MAX: usize = 8;
 
-/// What is known of the open files that a lane used last, by descriptor.
+/// Cached files that a lane used last, by descriptor.
 pub type Known = [Option<Remembered>; KNOWN_MAX];
 
-/// An open file, and what follows from it.
+/// An open file and its cached properties.
 pub struct Remembered {
     description: Rc<Description>,
-    /// How much had been learnt when this was decided.
+    /// The judge's knowledge counter at that time.
     learnt: u64,
     file: File,
 }
 
-/// What follows from an open file.
+/// Properties of an open file.
 #[derive(Clone, Copy)]
 pub struct File {
     /// The replay has it.
     pub here: bool,
-    /// It is what another process has open.
+    /// Taken from another process.
     pub taken: bool,
-    /// Bytes come as they come.
+    /// A stream, which may deliver bytes in other portions.
     pub stream: bool,
-    /// Nobody knows what it is: it may be a named pipe.
+    /// Its type is unknown: it may be a named pipe.
     pub unknown: bool,
-    /// It is changed by stores to memory as well, or filler is written to it.
+    /// Changed by stores to memory as well, or filler is written to it.
     pub vague: bool,
-    /// Requests of which the trace has nothing may have written it.
+    /// Requests that are not in the trace may have written it.
     pub unseen: bool,
-    /// It may be another one than recorded.
+    /// May be another file than recorded.
     pub contested: bool,
-    /// The image may have filler of it where the trace has but a hash.
+    /// The image may hold filler where the trace has only a hash.
     pub untold: bool,
-    /// A hash of its path.
+    /// Hash of its path.
     pub hash: u64,
-    /// Of a stream: the queues that it gives bytes of, and takes bytes into.
+    /// Of a stream: the queues that it reads from and writes to.
     pub queues: (u64, u64),
-    /// Which one it is, as long as it is open.
+    /// Identifies it as long as it is open.
     pub opened: usize,
 }
 
-/// A hash of a path. Two files that share one wait for each other; no harm is done.
+/// Hashes a path. Files with the same hash wait for each other, which is harmless.
 pub fn hash_of(path: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
 }
 
-/// A number for the bytes that a stream gives, or that it takes. Pipes may be opened again by their
-/// paths; all sockets look alike, but the ends of a pair have numbers of which one follows the other.
+/// Number of the queue that a stream reads from, or writes to (`takes`). Pipes may be reopened by
+/// their paths; sockets have no distinct paths, but the ends of a pair have adjacent numbers.
 pub fn queue_of(description: &Rc<Description>, takes: bool) -> u64 {
     let own = match (description.origin, description.mark.get()) {
         (Origin::SocketPair | Origin::Passed, 0) => Rc::as_ptr(description) as u64,
@@ -71,20 +71,20 @@ pub fn queue_of(description: &Rc<Description>, takes: bool) -> u64 {
     own ^ u64::from(takes)
 }
 
-/// Which arguments tell what a call moves, and how.
+/// Arguments that describe a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves {
-    /// It writes.
+    /// Whether it writes.
     pub writes: bool,
-    /// The place in the file.
+    /// The offset in the file.
     pub offset: Option<u8>,
-    /// How many bytes it asks for.
+    /// The number of bytes asked for.
     pub size: Option<u8>,
-    /// Flags.
+    /// The flags.
     pub flags: Option<u8>,
 }
 
-/// What a call moves that moves bytes through one descriptor, and does nothing else.
+/// Returns the description of a call that only moves bytes through one descriptor.
 pub fn transfer_of(nr: u16, ret: i64) -> Option<&'static Moves> {
     static TRANSFERS: LazyLock<Vec<Option<Moves>>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
@@ -123,7 +123,7 @@ fn moves(row: &Syscall) -> Moves {
 }
 
 impl Planner<'_> {
-    /// What is behind a descriptor of a lane's thread.
+    /// Returns the properties of the file behind a thread's descriptor.
     pub(super) fn file(&mut self, index: Index, thread: u32, fd: i32) -> Option<File> {
         let table = self.world.descriptors(thread)?;
         let description = &table.get(fd)?.description;
@@ -152,8 +152,8 @@ impl Planner<'_> {
         Some(file)
     }
 
-    /// Where a call begins that moves bytes at the offset of the file that this lane used last under
-    /// a number, if that is known; it moves on.
+    /// Returns the offset at which a transfer starts that uses the file's own offset, if known, and
+    /// advances it. The file is the one that this lane last used under that number.
     pub(super) fn advance(&self, index: Index, fd: i32, moved: i64) -> Option<u64> {
         let known = self.lines[index].known[fd as usize % KNOWN_MAX].as_ref()?;
         let offset = &known.description.offset;

@@ -1,4 +1,4 @@
-//! The planner's part about data that moves beside the calls: what follows from it proves nothing.
+//! Data that moves outside the recorded calls: results that depend on it prove nothing.
 
 use std::sync::atomic::Ordering;
 
@@ -13,13 +13,13 @@ use trace::event::{Call, Data, Event};
 use super::Planner;
 use crate::treatment::{Said, is_stream};
 
-/// Descriptors relative to which nothing is looked up.
+/// `dirfd` for the working directory: needs no lookup.
 const AT_FDCWD: i32 = -100;
-/// Files sent in messages that are remembered.
+/// Most files sent in messages that are tracked.
 const SENT_MAX: usize = 1 << 16;
 
 impl Planner<'_> {
-    /// Takes note of an event that may move data unseen. The world is as it was when it began.
+    /// Notes an event that may move data unseen, with the world's state at its beginning.
     pub(super) fn learn_unseen(&mut self, event: &Event) {
         self.unseen.event(event, &self.world, &mut Stored(self.trace));
         for path in self.unseen.take_stored() {
@@ -36,7 +36,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Somebody goes on with what a thread has open, or beside it, of whom the trace has nothing.
+    /// A task that was not recorded shares or inherits the thread's descriptors.
     pub(super) fn loses_sight(&mut self, thread: u32) {
         let Some(process) = self.world.thread(thread).map(|thread| thread.process) else { return };
         self.askers.insert(process, true);
@@ -50,7 +50,7 @@ impl Planner<'_> {
         self.take_back_outside();
     }
 
-    /// Calls that are open, and wait at a stream that somebody has who is not here, are not made.
+    /// Takes back open calls that wait on a stream which an unrecorded task has as well.
     fn take_back_outside(&mut self) {
         for index in self.busy.clone() {
             let thread = self.lines[index].lane.thread.load(Ordering::Relaxed);
@@ -64,8 +64,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What a process gets, or sends to, beside which somebody is of whom the trace has nothing, has that
-    /// one as well.
+    /// A process that shares its state with an unrecorded task shares what it opens or receives;
+    /// descriptors sent over a socket to the outside are shared as well.
     pub(super) fn follow_outside(&mut self, thread: u32, said: &Said, call: &Call, step: &Step) {
         let process = self.world.thread(thread).map(|thread| thread.process);
         if process.is_some_and(|process| self.unfollowed.contains(&process)) {
@@ -94,7 +94,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What was sent in messages may be written through what came in them, which is not here.
+    /// Received descriptors that are not available may have written the files that were sent.
     pub(super) fn doubt_sent_files(&mut self) {
         if self.judge.outside.has_received() {
             for path in std::mem::take(&mut self.sent_files) {
@@ -103,7 +103,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A process runs another program, or is gone: with it, what it had mapped and asked for.
+    /// A process execs or exits: its mappings and pending requests are gone.
     pub(super) fn forget_unseen(&mut self, process: Option<u32>) {
         if let Some(process) = process {
             self.unseen.gone(process);
@@ -117,7 +117,7 @@ impl Planner<'_> {
         Unseen::follows(call.nr, &call.args)
     }
 
-    /// What a process opens that hands requests over may be written by them.
+    /// Requests may write files that a submitting process opens.
     pub(super) fn opens_unseen(&mut self, thread: u32, step: &Step) {
         if self.asks(thread).is_some() {
             for (_, entry) in step.gives() {
@@ -126,13 +126,13 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a call names files that requests may have made, renamed or removed.
+    /// Whether a call names files that requests may have created, renamed or removed.
     pub(super) fn names_unseen(&self, thread: u32, said: &Said) -> bool {
         self.asks(thread) == Some(true)
             && said.args.iter().any(|arg| matches!(arg.kind, Kind::Path))
     }
 
-    /// Whether a call is about a descriptor that a request has given: there is none here.
+    /// Whether a call uses a descriptor that a request created: the replay has none.
     pub(super) fn is_unknown_here(&self, thread: u32, said: &Said, call: &Call) -> bool {
         if self.asks(thread) != Some(true) {
             return false;
@@ -144,7 +144,7 @@ impl Planner<'_> {
         fds.any(|fd| table.get(fd).is_none())
     }
 
-    /// Whether a thread's process hands requests over, and whether these may be about names.
+    /// Whether a thread's process submits requests, and whether these may concern names.
     fn asks(&self, thread: u32) -> Option<bool> {
         if self.askers.is_empty() {
             return None;

@@ -1,9 +1,9 @@
-//! Waits among calls that overlapped. Calls that are open may be made to wait for each other, because
-//! of what came of them or of when they returned, but never in a circle: a replay must not get stuck,
-//! however a trace was written.
+//! Waits among overlapping calls. Open calls may be made to wait for each other, because of their
+//! results or their order of return, but never in a circle: a replay must not get stuck, whatever
+//! the trace says.
 //!
-//! A call that is open is waited for by calls that are open as well, each of which was told to, and,
-//! once one of these has ended in the recording, by every call that begins later.
+//! An open call is followed by the open calls that must wait for it and, once one of these has
+//! ended in the recording, by every call that begins later.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::Planner;
 use crate::lane::Lane;
 use crate::order::Index;
 
-/// Who waits for a call that is open, directly or not.
+/// Lanes that wait for an open call, directly or indirectly.
 #[derive(Clone, Default)]
 pub struct Followers {
-    /// Lanes with calls that are open, a bit each.
+    /// Bit set of lanes with open calls.
     open: Vec<u64>,
-    /// All that begin later.
+    /// All calls that begin later.
     later: bool,
 }
 
@@ -52,8 +52,8 @@ impl Followers {
 }
 
 impl Planner<'_> {
-    /// What the first lane has open waits for what the other one has open, unless that waits for it.
-    /// Whether it does.
+    /// Makes `last`'s open call wait for `first`'s, unless `first` already waits for `last`.
+    /// Returns whether it waits.
     pub(super) fn follow(&mut self, last: Index, first: Index) -> bool {
         let waits = |one: Index, other: Index| self.lines[other].followers.has(one);
         if waits(first, last) || waits(last, first) {
@@ -66,8 +66,8 @@ impl Planner<'_> {
         true
     }
 
-    /// Of what two lanes have open, what returned later waits for the other one, unless what came of
-    /// them tells otherwise. Whether nothing had told the same.
+    /// Makes the call that returned later wait for the other one, unless the opposite order is
+    /// established. Returns whether the order of return was not established before.
     pub(super) fn follow_by_return(&mut self, a: Index, b: Index) -> bool {
         let key = |index: Index| (self.lines[index].open_until(), index);
         let (first, last) = if key(a) < key(b) { (a, b) } else { (b, a) };
@@ -76,15 +76,15 @@ impl Planner<'_> {
         !known
     }
 
-    /// What a lane has open waits for what another one has done, which had not ended when that began:
-    /// it may itself wait for all that are waited for by what begins later.
+    /// Makes `last`'s open call wait for an action of another lane that was still running when
+    /// `last` began. That action may in turn wait for every call that all later ones wait for.
     pub(super) fn follow_recent(&mut self, last: Index, wait: (Arc<Lane>, u64)) {
         if !self.lines[last].followers.later {
             self.add_wait(last, wait, |planner, other| planner.lines[other].followers.later);
         }
     }
 
-    /// Takes a wait up: who is waited for through it is waited for by one more.
+    /// Adds a wait: lanes for which `through` is true get `last` and its followers as followers.
     fn add_wait(
         &mut self,
         last: Index,
@@ -108,7 +108,7 @@ impl Planner<'_> {
         self.lines[last].also_wait(wait);
     }
 
-    /// A lane has opened a call.
+    /// A new open call follows all calls that later ones must wait for.
     pub(super) fn follow_as_later(&mut self, index: Index) {
         let Planner { busy, lines, .. } = self;
         for &other in busy.iter().filter(|other| **other != index) {
@@ -119,7 +119,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What a lane has open ends: it waits for nobody any more, and nobody new waits for it.
+    /// The lane's open action ends: it leaves all waits, and no new ones are added for it.
     pub(super) fn end_waits(&mut self, index: Index) {
         let Planner { busy, lines, lasting, .. } = self;
         let at = lines[index].busy_at;

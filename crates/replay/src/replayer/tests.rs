@@ -1,5 +1,5 @@
-//! Replays of made-up recordings whose calls overlap. At the recorded pace each call begins when it
-//! did there: the order that is wrong is tried first, every time.
+//! Replays of synthetic recordings with overlapping calls. At the recorded pace each call starts
+//! when it did in the recording, so the wrong order is always tried first.
 
 mod hostile;
 mod races;
@@ -34,7 +34,7 @@ const EFBIG: i64 = -27;
 const ENOTEMPTY: i64 = -39;
 const EMSGSIZE: i64 = -90;
 
-/// Runs it again. It must touch nothing but what is the test's own: this is no jail.
+/// Replays a recording. Not in a jail: it must touch only the test's own files.
 fn replayed(recording: &Recording) -> Outcome {
     let options = Options { speed: Some(1.0), ..Options::default() };
     super::replay(&recording.trace(), options, space(), HashSet::new(), &|_| {}, None, None)
@@ -52,7 +52,7 @@ fn agrees(recording: &Recording) {
     assert!(outcome.verified > 0);
 }
 
-/// Two threads, 1 and 2, of a process that has a pipe: 3 and 4.
+/// A process with the threads 1 and 2 and a pipe with the ends 3 and 4.
 fn threads_with_a_pipe() -> Recording {
     let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
     pipe(&mut r, [3, 4]);
@@ -65,7 +65,7 @@ fn pipe(r: &mut Recording, numbers: [u8; 2]) {
     r.call("pipe2", &[1, libc::O_CLOEXEC as u64], &[(0, &bytes)], 0);
 }
 
-/// The first thread makes process 3 in this time, which shows up after the half of it.
+/// The first thread creates process 3, which shows up halfway between `begin` and `end`.
 fn fork(r: &mut Recording, begin: u64, end: u64) {
     r.by(1).numbers("vfork", &[], 103);
     r.lasting(begin * MS, end * MS);
@@ -83,7 +83,7 @@ fn read_to_the_end(r: &mut Recording, number: u64, begin: u64) {
 #[test]
 fn no_more_elements_of_a_vector_are_read_than_there_are() {
     let mut r = threads_with_a_pipe();
-    // What is left of it in memory would be taken for elements.
+    // Remains of this in memory would be taken for elements.
     let before = [b'a'; 64];
     r.by(1).call("write", &[4, 1, 64], &[(1, &before)], 64);
     r.call("read", &[3, 1, 64], &[(1, &before)], 64);
@@ -133,7 +133,7 @@ fn a_child_has_what_it_closes_itself() {
     }
 }
 
-/// A number was given and closed again while another call waited that got it in the end.
+/// A number was used and closed again while an earlier call waited, which got it in the end.
 #[test]
 fn a_number_is_given_when_it_was_closed() {
     let mut r = threads_with_a_pipe();
@@ -148,8 +148,8 @@ fn a_number_is_given_when_it_was_closed() {
     agrees(&r);
 }
 
-/// The number that was being closed was given again before: the child has the new one. And the end
-/// of the pipe was read before: nothing waits for what is waited for.
+/// The closed number was reused before the fork: the child has the new descriptor. The pipe's end
+/// was read before that: the waits must not form a circle.
 #[test]
 fn what_a_close_led_to_comes_after_it() {
     let mut r = threads_with_a_pipe();
@@ -172,7 +172,7 @@ fn socket_pair(r: &mut Recording, kind: i32, numbers: [u8; 2]) {
     r.call("socketpair", &[libc::AF_UNIX as u64, kind as u64, 0, 1], &[(3, &bytes)], 0);
 }
 
-/// What was looked at lay there in the end, but came in two parts.
+/// The peeked bytes were all there in the end, but came in two parts.
 #[test]
 fn bytes_that_stay_where_they_are_are_taken_once() {
     let (first, second) = ([b'a'; 100], [b'b'; 100]);
@@ -204,7 +204,7 @@ fn bytes_that_stay_where_they_are_are_taken_once() {
     }
 }
 
-/// A message too long for the socket was refused. What is known of it may be short enough.
+/// A message too long for the socket was refused. The recorded part of it may be short enough.
 #[test]
 fn what_could_not_be_sent_is_not_sent() {
     let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
@@ -216,7 +216,7 @@ fn what_could_not_be_sent_is_not_sent() {
     agrees(&r);
 }
 
-/// Ranges beyond all disks: holes, and room that was refused.
+/// Ranges larger than any disk: holes, and a refused allocation.
 #[test]
 fn what_takes_nothing_of_the_disk_needs_no_room() {
     const HUGE: u64 = 1 << 43;
@@ -252,13 +252,13 @@ fn vector(lens: &[u64]) -> Data {
     }
 }
 
-/// What goes into a pipe lies there while the memory that it came from is used for other calls.
+/// Bytes in a pipe must not change while their source memory is reused for other calls.
 #[test]
 fn a_pipe_holds_what_was_put_into_it() {
     let mut r = threads_with_a_pipe();
     let bytes = [b'a'; 40];
     let call = r.by(1).call("vmsplice", &[4, 1, 1, 0], &[(1, &bytes)], 40);
-    // Of its second half the recording holds nothing: filler is put there.
+    // The second half is not in the recording: filler is written.
     call.data[0].content = Content::Inline(bytes[..20].to_vec());
     call.data.push(vector(&[40]));
     r.open("/dev/zero", 0, 5);
@@ -267,7 +267,7 @@ fn a_pipe_holds_what_was_put_into_it() {
     agrees(&r);
 }
 
-/// Part of a file was in memory, and then nothing of it.
+/// Part of a file was cached, then nothing of it.
 #[test]
 fn what_did_not_wait_for_the_disk_may_do_so_here() {
     const NOWAIT: u64 = libc::RWF_NOWAIT as u64;
@@ -283,12 +283,12 @@ fn what_did_not_wait_for_the_disk_may_do_so_here() {
     agrees(&r);
 }
 
-/// Nobody may open so many files: the kernel has a limit for limits.
+/// Unlimited open files are refused: the kernel has a limit for the limit.
 #[test]
 fn limits_are_raised_as_far_as_ours_reach() {
     let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
     let unlimited = [0xff; 16];
-    // SAFETY: a number; all zeros are a limit, which is written to.
+    // SAFETY: all zeros are a valid rlimit, and it is writable.
     let ours = unsafe {
         let mut ours: libc::rlimit = std::mem::zeroed();
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut ours), 0);
@@ -314,7 +314,7 @@ fn how_many_bytes_wait_is_asked_until_they_do() {
     agrees(&r);
 }
 
-/// Directory entries as the kernel gives them, of unknown type.
+/// Directory entries as the kernel returns them, of unknown type.
 fn entries(names: &[&str]) -> Vec<u8> {
     const NAME_AT: usize = 19;
     let entry = |name: &&str| {
@@ -327,7 +327,7 @@ fn entries(names: &[&str]) -> Vec<u8> {
     names.iter().flat_map(entry).collect()
 }
 
-/// A process that has opened a directory: 3. There are files `a` and `b` in it.
+/// A process that has opened a directory with the files `a` and `b` as 3.
 fn with_a_directory() -> (Recording, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for name in ["a", "b"] {
@@ -385,10 +385,10 @@ fn a_directory_of_which_a_part_was_read_has_more() {
 /// A call on paths below a directory.
 type On = (&'static str, &'static [&'static str], i64);
 
-/// Two overlapping calls, by two threads: the first one was the later one to have its effect, but
-/// begins earlier. There are a file `f` and directories `d` (empty) and `full` (with `x` in it).
+/// Pairs of overlapping calls of two threads: the first call took effect later, but begins earlier.
+/// There are a file `f` and directories `d` (empty) and `full` (with `x` in it).
 const OVERLAPS: &[[On; 2]] = &[
-    // The first one failed: what the second one did was the reason.
+    // The first call failed because of the second one.
     [("make", &["n"], EEXIST), ("make", &["n"], 4)],
     [("symlink", &["n"], EEXIST), ("mkdir", &["n"], 0)],
     [("mkdir", &["n"], EEXIST), ("rename", &["f", "n"], 0)],
@@ -401,7 +401,7 @@ const OVERLAPS: &[[On; 2]] = &[
     [("make", &["d/n"], ENOENT), ("rename", &["d", "e"], 0)],
     [("rmdir", &["d"], ENOTEMPTY), ("make", &["d/n"], 4)],
     [("rename", &["full", "d"], ENOTEMPTY), ("make", &["d/n"], 4)],
-    // The first one changed what the second one had found.
+    // The first call changed what the second one had found.
     [("unlink", &["f"], 0), ("open", &["f"], 4)],
     [("unlink", &["f"], 0), ("link", &["f", "n"], 0)],
     [("unlink", &["f"], 0), ("mkdir", &["f"], EEXIST)],
@@ -461,7 +461,7 @@ fn where_holes_are_is_for_the_file_system_to_say() {
     let mut r = Recording::with_open("/", &[0, 1, 2].map(|number| (number, "/dev/null", 0, 0)));
     r.open(path.to_str().expect("text"), 0, 3);
     let (data, hole) = (libc::SEEK_DATA as u64, libc::SEEK_HOLE as u64);
-    // It had data from 4096 on, and a hole behind 4999; the offset is where it was then.
+    // It had data from 4096 on, and a hole after 4999; the offset is the recorded one.
     r.numbers("lseek", &[3, 0, data], 4096);
     r.read(3, &[b'a'; 900]);
     r.numbers("lseek", &[3, 4999, data], ENXIO);

@@ -1,4 +1,4 @@
-//! Memory that files take which are on no disk: memory files, and file systems in memory.
+//! Memory used by files that are on no disk: memory files, and file systems in memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 /// Types of file systems in memory.
 const IN_MEMORY: &[libc::c_long] = &[libc::TMPFS_MAGIC, libc::HUGETLBFS_MAGIC];
 
-/// What files in memory may take, of all that there is on the machine.
+/// Limit for files in memory, on the whole machine.
 #[derive(Debug)]
 pub struct Shmem {
-    /// What they took before.
+    /// Their usage at the start.
     before: u64,
-    /// Bytes that they may take more.
+    /// Bytes that they may use in addition.
     pub max: u64,
 }
 
 impl Shmem {
-    /// From now on.
+    /// Starts now, with no limit set.
     pub fn since_now() -> Shmem {
         Shmem { before: used(), max: 0 }
     }
 
-    /// What is left of it. As on a disk, what others take meanwhile counts as well.
+    /// Bytes left. As on a disk, usage by other programs counts as well.
     pub fn room(&self) -> u64 {
         self.max.saturating_sub(used().saturating_sub(self.before))
     }
 }
 
 fn info() -> libc::sysinfo {
-    // SAFETY: all zeros are a sysinfo, which is written to.
+    // SAFETY: all zeros are a valid sysinfo, and it is writable.
     unsafe {
         let mut info: libc::sysinfo = std::mem::zeroed();
         libc::sysinfo(&raw mut info);
@@ -36,16 +36,16 @@ fn info() -> libc::sysinfo {
     }
 }
 
-/// Bytes of files in memory, and those that were swapped out, as they may be among those.
+/// Bytes of files in memory, plus all swapped-out bytes, which may belong to them.
 fn used() -> u64 {
     let info = info();
     let swapped = info.totalswap.saturating_sub(info.freeswap);
     info.sharedram.saturating_add(swapped).saturating_mul(info.mem_unit.into())
 }
 
-/// The number of the file system that an open file is on, if that is in memory.
+/// Returns the device number of an open file's file system, if that is in memory.
 pub fn device_in_memory(fd: i32) -> Option<u64> {
-    // SAFETY: all zeros are both, which are written to.
+    // SAFETY: all zeros are a valid statfs and stat, and both are writable.
     unsafe {
         let (mut of, mut stat): (libc::statfs, libc::stat) = std::mem::zeroed();
         let told = libc::fstatfs(fd, &raw mut of) == 0 && libc::fstat(fd, &raw mut stat) == 0;
@@ -53,8 +53,8 @@ pub fn device_in_memory(fd: i32) -> Option<u64> {
     }
 }
 
-/// Bytes of memory that can be had without swapping, as far as this process may take them. To be
-/// asked where /proc is; elsewhere it is what nobody uses at all.
+/// Bytes of memory available to this process without swapping. Call it where /proc is mounted;
+/// elsewhere it returns only unused memory.
 pub fn available_memory() -> u64 {
     let told = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let info = info();
@@ -62,14 +62,14 @@ pub fn available_memory() -> u64 {
     told.unwrap_or_else(free).min(limit_of_group())
 }
 
-/// From the text of /proc/meminfo.
+/// Parses the text of /proc/meminfo.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes << 10)
 }
 
-/// What the control groups allow that this process is in.
+/// Returns the memory limit of this process's control groups.
 fn limit_of_group() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));

@@ -1,5 +1,4 @@
-//! Who belongs to a process, so that each task's end is told once, however the process ends; and
-//! what happens to panics.
+//! Groups of tasks, to report each task's end once, however its process ends; and silent panics.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use super::{End, Ended};
 
-/// The tasks of one process that have not ended.
+/// Tasks of one process that have not ended.
 #[derive(Default)]
 pub struct Group {
     members: Mutex<Members>,
@@ -20,14 +19,14 @@ struct Members {
     ended: HashMap<u64, Ended>,
 }
 
-/// One task in its group.
+/// Membership of one task.
 pub struct Member {
     group: Arc<Group>,
     number: u64,
 }
 
 thread_local! {
-    /// The group of the task that runs on this thread.
+    /// The group of the task on this thread.
     static GROUP: RefCell<Option<Arc<Group>>> = const { RefCell::new(None) };
     static IS_TASK: Cell<bool> = const { Cell::new(false) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
@@ -43,7 +42,7 @@ impl Group {
         Member { group: self.clone(), number }
     }
 
-    /// Tells the end of all tasks that a signal has taken away.
+    /// Reports the end of all tasks left, which were killed by a signal.
     pub fn killed(&self, signal: i32) {
         let left = std::mem::take(&mut self.members().ended);
         left.into_values().for_each(|ended| ended(End::Killed(signal)));
@@ -55,13 +54,13 @@ impl Group {
 }
 
 impl Member {
-    /// From here on this thread is the task.
+    /// Makes this thread the task.
     pub fn is_this_thread(&self) {
         GROUP.set(Some(self.group.clone()));
         IS_TASK.set(true);
     }
 
-    /// Tells the end of the task.
+    /// Reports the end of the task.
     pub fn end(self, end: End) {
         let ended = self.group.members().ended.remove(&self.number);
         if let Some(ended) = ended {
@@ -71,18 +70,18 @@ impl Member {
         GROUP.set(None);
     }
 
-    /// A task that never started has no end to tell.
+    /// Removes a task that never started, without a report.
     pub fn resign(self) {
         self.group.members().ended.remove(&self.number);
     }
 }
 
-/// The group of the task that runs here; the host's own threads are a group of their own.
+/// Returns the group of the task on this thread; the host's own threads form a group.
 pub fn of_this_thread() -> Arc<Group> {
     GROUP.with_borrow_mut(|group| group.get_or_insert_default().clone())
 }
 
-/// Makes panics of tasks silent: the descriptor that messages go to is the recorded program's.
+/// Silences panics of tasks: stderr is the recorded program's.
 pub fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -94,7 +93,7 @@ pub fn silence_panics() {
     });
 }
 
-/// The message of the last panic on this thread, and where it was.
+/// Returns message and location of the last panic on this thread.
 pub fn last_panic() -> String {
     LAST_PANIC.take()
 }

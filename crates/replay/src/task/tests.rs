@@ -1,5 +1,5 @@
-//! What a task has of its own, and what it shares, as the kernel sees it. Failed assertions in a
-//! task end it with [`End::Panicked`], which every helper here hands on.
+//! What tasks own and share, as the kernel sees it. Failed assertions in a task end it with
+//! [`End::Panicked`], which every helper here passes on.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A task, and the channel on which its end comes.
+/// A task, and the channel that reports its end.
 struct Running {
     identity: Identity,
     end: Receiver<End>,
@@ -26,7 +26,7 @@ impl Running {
     }
 }
 
-/// The kind of function that spawns.
+/// Type of the spawn functions.
 type Spawn = fn(Descriptors, Directories, Body, Ended) -> io::Result<Identity>;
 
 fn start(
@@ -41,17 +41,17 @@ fn start(
     Running { identity, end }
 }
 
-/// A process with copies of everything.
+/// Starts a process with copies of everything.
 fn fork(body: impl FnOnce() + Send + 'static) -> Running {
     start(spawn_process, Descriptors::Copied, Directories::Copied, body)
 }
 
-/// A thread that shares everything.
+/// Starts a thread that shares everything.
 fn thread(body: impl FnOnce() + Send + 'static) -> Running {
     start(spawn_thread, Descriptors::Shared, Directories::Shared, body)
 }
 
-/// A process without descriptors, as the first of a replay.
+/// Starts a process without descriptors, like the first of a replay.
 fn first(body: impl FnOnce() + Send + 'static) -> Running {
     start(spawn_process, Descriptors::None, Directories::Copied, body)
 }
@@ -60,10 +60,10 @@ fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// Opens (and makes) a file at the number that the kernel chooses.
+/// Opens or creates a file at the lowest free number.
 fn open(path: &Path) -> RawFd {
     let flags = libc::O_RDWR | libc::O_CREAT;
-    // SAFETY: the path ends with zero.
+    // SAFETY: the path ends with a NUL.
     let fd = unsafe { libc::open(c_path(path).as_ptr(), flags, 0o666) };
     assert!(fd >= 0, "{}", io::Error::last_os_error());
     fd
@@ -75,21 +75,21 @@ fn close(fd: RawFd) {
 }
 
 fn is_open(fd: RawFd) -> bool {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers; no memory is accessed.
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
-/// Whether both numbers, in two tables or one, are the same open file: told by the inode.
+/// Returns the inode number, to recognize the same file in two tables or one.
 fn inode(fd: RawFd) -> u64 {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room for a stat.
     assert_eq!(unsafe { libc::fstat(fd, stat.as_mut_ptr()) }, 0);
-    // SAFETY: the call succeeded.
+    // SAFETY: fstat succeeded, so the stat is initialized.
     unsafe { stat.assume_init() }.st_ino
 }
 
 fn lock(fd: RawFd, command: i32) -> io::Result<libc::flock> {
-    // SAFETY: all zeros is a flock: the whole file.
+    // SAFETY: all zeros are a valid flock: the whole file.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = libc::F_WRLCK as i16;
     // SAFETY: the flock is writable.
@@ -153,12 +153,12 @@ fn a_fork_copies_descriptors_and_shares_offsets() {
         });
         let second = open(&path);
         assert_eq!(second, 1);
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         unsafe { libc::dup2(0, 2) };
         close(0);
         go.send(()).unwrap();
         child.returned();
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers; no memory is accessed.
         assert_eq!(unsafe { libc::lseek(2, 0, libc::SEEK_CUR) }, 3);
     })
     .returned();
@@ -193,7 +193,7 @@ fn directories_and_umask_are_a_processes_own() {
     let at = dir.path().canonicalize().unwrap();
     let before = std::env::current_dir().unwrap();
     let umask = || {
-        // SAFETY: only this task's umask is read and put back.
+        // SAFETY: umask takes a number; only this task's umask is read and restored.
         unsafe {
             let mask = libc::umask(0o22);
             libc::umask(mask);
@@ -204,7 +204,7 @@ fn directories_and_umask_are_a_processes_own() {
     let inside = at.clone();
     first(move || {
         std::env::set_current_dir(&inside).unwrap();
-        // SAFETY: numbers only.
+        // SAFETY: the argument is a number; umask cannot fail.
         unsafe { libc::umask(0o123) };
         thread(move || assert_eq!(umask(), 0o123)).returned();
         let child = inside.clone();
@@ -228,7 +228,7 @@ fn directories_and_umask_are_a_processes_own() {
 
 #[test]
 fn a_chroot_is_a_processes_own() {
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
@@ -236,7 +236,7 @@ fn a_chroot_is_a_processes_own() {
     let root = c_path(dir.path());
     std::fs::write(dir.path().join("only-here"), "").unwrap();
     first(move || {
-        // SAFETY: the path ends with zero.
+        // SAFETY: the path ends with a NUL.
         assert_eq!(unsafe { libc::chroot(root.as_ptr()) }, 0);
         assert!(Path::new("/only-here").exists());
         fork(|| assert!(Path::new("/only-here").exists())).returned();
@@ -252,7 +252,7 @@ fn limits_are_a_processes_own() {
     let outside = limit(libc::RLIMIT_NOFILE);
     first(move || {
         set_limit(libc::RLIMIT_NOFILE, 2);
-        // SAFETY: SIGXFSZ is ignored in this process only.
+        // SAFETY: SIG_IGN installs no handler, and affects only this process.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         set_limit(libc::RLIMIT_FSIZE, 4);
         let child_path = path.clone();
@@ -260,11 +260,11 @@ fn limits_are_a_processes_own() {
             let fd = open(&child_path);
             // SAFETY: eight bytes are readable.
             assert_eq!(unsafe { libc::write(fd, b"12345678".as_ptr().cast(), 8) }, 4);
-            // SAFETY: as above.
+            // SAFETY: one byte is readable.
             assert_eq!(unsafe { libc::write(fd, b"1".as_ptr().cast(), 1) }, -1);
             assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EFBIG));
             open(&child_path);
-            // SAFETY: numbers only.
+            // SAFETY: the argument is a number; no memory is accessed.
             assert_eq!(unsafe { libc::dup(fd) }, -1);
             assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EMFILE));
         };
@@ -339,7 +339,7 @@ fn ids_are_those_of_the_kernel() {
         assert_ne!(inner.identity.tid, tid);
         inner.returned();
         let child = fork(move || {
-            // SAFETY: takes nothing.
+            // SAFETY: getppid has no arguments and cannot fail.
             assert_eq!(unsafe { libc::getppid() }, pid);
         });
         child.returned();
@@ -354,7 +354,7 @@ fn threads_outlive_the_first_of_their_process() {
     let (tell, told) = channel();
     first(move || {
         let pid = raw::pid();
-        // Not waited for: the task's end is awaited below, by its word.
+        // Not waited for: the message below shows that it runs.
         drop(thread(move || {
             goes.recv().unwrap();
             assert_eq!(raw::pid(), pid);
@@ -390,13 +390,13 @@ fn a_killed_process_tells_the_end_of_all_its_tasks() {
         std::thread::park_timeout(Duration::from_secs(60));
     });
     let sleeper = told.recv().unwrap();
-    // SAFETY: the group is ours, and alive: nothing wakes its tasks.
+    // SAFETY: the group is ours and still alive, as nothing wakes its tasks.
     assert_eq!(unsafe { libc::kill(process.identity.pid, libc::SIGKILL) }, 0);
     assert_eq!(process.end(), End::Killed(libc::SIGKILL));
     assert_eq!(sleeper.end(), End::Killed(libc::SIGKILL));
 }
 
-/// Threads of the host, cradles among them.
+/// Number of threads of the host, including cradles.
 fn host_threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
@@ -420,7 +420,7 @@ fn hundreds_of_processes_leave_nothing_behind() {
     live.iter().for_each(Running::returned);
     assert_eq!(file.metadata().unwrap().len(), 100);
     assert!(is_open(file.as_raw_fd()));
-    // Cradles end a moment after their process; other tests run beside this one.
+    // Cradles end a moment after their process; other tests run at the same time.
     let pids: Vec<i32> = live.iter().map(|process| process.identity.pid).collect();
     let patience = Instant::now() + Duration::from_secs(60);
     let all_gone = || pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists());

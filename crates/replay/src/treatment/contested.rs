@@ -1,4 +1,4 @@
-//! Names that calls changed at one time, so that nobody knows what they stood for from then on.
+//! Names that overlapping calls changed, so that the files they refer to are unknown from then on.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::{Judge, Said, files};
 use crate::image::roles::{self, Role};
 use crate::plan::is_directory_entries;
 
-/// Bytes of names that are remembered, and what each takes besides.
+/// Most bytes of names kept, and the overhead counted for each name.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 const NAME_BYTES: usize = 64;
 
-/// Those names.
+/// The set of contested names.
 #[derive(Default)]
 pub struct Contested {
     names: BTreeSet<Vec<u8>>,
@@ -26,7 +26,7 @@ impl Contested {
         self.names.is_empty()
     }
 
-    /// Takes note of one. Whether that is new.
+    /// Adds a name. Returns whether it is new.
     pub fn add(&mut self, name: &[u8]) -> bool {
         let is_new = self.bytes < NAMES_BYTES_MAX && !self.concern(name);
         if is_new {
@@ -50,30 +50,30 @@ impl Contested {
         next.is_some_and(|name| name.starts_with(&below))
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &name[..])
     }
 }
 
 impl Judge {
-    /// Takes note of a name that calls changed at one time.
+    /// Adds a name that overlapping calls changed.
     pub fn is_contested(&mut self, name: &[u8]) {
         self.learnt += u64::from(self.contested.add(name));
     }
 
-    /// Whether nobody knows which file is behind a path.
+    /// Whether it is unknown which file is behind a path.
     pub fn may_be_another(&self, path: &[u8]) -> bool {
         self.contested.concern(path)
     }
 
-    /// All names of which nobody knows what they stand for.
+    /// Returns all contested names.
     pub fn contested(&self) -> impl Iterator<Item = &[u8]> {
         self.contested.names()
     }
 
-    /// Whether nobody knows which files a call is about, or which names it lists. Names that it changes
-    /// with those are known no better.
+    /// Whether a call concerns or lists contested names. If so, names that it changes along with
+    /// them become contested too.
     pub fn has_contested(
         &mut self,
         said: &Said,

@@ -1,18 +1,17 @@
-//! Files of which something is known that does not show here, such as bytes that no call tells, under
-//! whatever names they get.
+//! Sets of files with a property that calls do not show, such as unknown bytes, and their names.
 
 use std::collections::BTreeMap;
 
 use crate::image::roles::Role;
 
-/// Bytes of names that are remembered, and what each takes besides.
+/// Most bytes of names kept, and the overhead counted for each name.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 const NAME_BYTES: usize = 64;
 
-/// Their names.
+/// All names of such files.
 #[derive(Default)]
 pub struct FileNames {
-    /// All that they ever had: who has a file open knows it by an old one. Whether one is there still.
+    /// All names that they ever had, as descriptors keep old ones, and whether each still exists.
     paths: BTreeMap<Vec<u8>, bool>,
     bytes: usize,
 }
@@ -23,24 +22,24 @@ impl FileNames {
         self.paths.is_empty()
     }
 
-    /// Whether a file is one.
+    /// Whether a path is or was one of their names.
     pub fn has(&self, path: &[u8]) -> bool {
         self.paths.contains_key(path)
     }
 
-    /// Whether a file has this name now that is one.
+    /// Whether a path is currently one of their names.
     pub fn has_now(&self, path: &[u8]) -> bool {
         self.paths.get(path) == Some(&true)
     }
 
-    /// A file is none any more.
+    /// Removes a file from the set.
     pub fn forget(&mut self, path: &[u8]) {
         if let Some(there) = self.paths.get_mut(path) {
             *there = false;
         }
     }
 
-    /// Takes note of one. Whether that is new.
+    /// Adds a file. Returns whether it is new.
     pub fn add(&mut self, path: &[u8]) -> bool {
         if let Some(there) = self.paths.get_mut(path) {
             *there = true;
@@ -58,7 +57,7 @@ impl FileNames {
         self.bytes >= NAMES_BYTES_MAX
     }
 
-    /// A name is gone, with all that is below.
+    /// A name and everything below it was removed.
     pub fn gone(&mut self, path: &[u8]) {
         let below = [path, b"/"].concat();
         self.forget(path);
@@ -68,8 +67,7 @@ impl FileNames {
             .for_each(|(_, there)| *there = false);
     }
 
-    /// Takes note of names that a call has given to files, or taken. Whether that is new of any of
-    /// them.
+    /// Updates the names after a call that changed names. Returns whether a name is new.
     pub fn learn_names(&mut self, role: Role, exchanges: bool, paths: &[(u8, Vec<u8>)]) -> bool {
         match (role, paths) {
             (Role::Remove, [(_, path)]) => {
@@ -90,12 +88,12 @@ impl FileNames {
         }
     }
 
-    /// The names that they have now.
+    /// Returns the current names.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.paths.iter().filter(|(_, there)| **there).map(|(path, _)| &path[..])
     }
 
-    /// What has a name has another one, with all that is below. Whether that is new of any of them.
+    /// Files at or below `from` get a name at `to` as well. Returns whether a name is new.
     pub fn also_named(&mut self, from: &[u8], to: &[u8]) -> bool {
         if self.is_full() {
             return false;

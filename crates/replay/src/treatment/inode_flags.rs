@@ -1,5 +1,5 @@
-//! Files that nobody may change, or only append to (`chattr +i`, `+a`). No replay makes one, as it would
-//! be in the way of who clears the place; what was refused because of it is taken as recorded.
+//! Immutable and append-only files (`chattr +i`, `+a`). A replay creates none, as they would hinder
+//! the cleanup; calls refused because of them are taken as recorded.
 
 use events::layout::{self, Layout};
 use events::record::part;
@@ -10,11 +10,11 @@ use trace::event::Call;
 
 use super::{Judge, Said, Treatment, files};
 
-/// The structs that set such flags in their first word, and the bits that mean these two.
+/// Structs that set such flags in their first word, with the bits of these two flags.
 const SETTERS: [(&Layout, u32); 2] = [(&layout::INODE_FLAGS, 0x30), (&layout::FSXATTR, 0x18)];
 
 impl Judge {
-    /// What to do with a call if it sets or clears such flags.
+    /// Decides about a call that sets or clears such flags.
     pub(super) fn changes_guard(
         &mut self,
         said: &Said,
@@ -42,8 +42,8 @@ impl Judge {
         Some(Treatment::Withhold("files not made immutable or append-only"))
     }
 
-    /// Whether such a file may be why a call was refused: it is one that the call is about, or the
-    /// directory of one.
+    /// Whether a call may have been refused because it concerns such a file, or an entry of such a
+    /// directory.
     pub(super) fn is_guarded(
         &self,
         said: &Said,

@@ -1,5 +1,5 @@
-//! Streams of which somebody has an end, or may have, whom the trace does not follow: what goes through
-//! them is answered from the trace.
+//! Streams with an end in a process that the trace does not follow: transfers through them are
+//! answered from the trace.
 
 use std::collections::HashSet;
 
@@ -8,30 +8,30 @@ use model::{Description, Origin};
 use super::{PLACEHOLDER, is_stream};
 use crate::plan::hash_of;
 
-/// Streams that are remembered.
+/// Most streams tracked.
 const STREAMS_MAX: usize = 1 << 18;
 
-/// Which stream it is.
+/// Identity of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Stream {
-    /// A pipe, by its path.
+    /// A pipe, by the hash of its path.
     Named(u64),
-    /// A pair of sockets, by its number.
+    /// A socket pair, by its number.
     Pair(u64),
 }
 
-/// Those streams.
+/// Streams known to have an end outside.
 #[derive(Default)]
 pub struct Outside {
     known: HashSet<Stream>,
-    /// Those of which an end was sent in a message: whoever gets one cannot tell which it is.
+    /// Streams sent in a message: a received descriptor cannot be matched to one of them.
     sent: HashSet<Stream>,
-    /// Somebody outside has one that came in a message.
+    /// A received descriptor is shared with the outside.
     has_received: bool,
 }
 
 impl Outside {
-    /// Counts up with what is known.
+    /// Knowledge counter: increases with what is known.
     pub fn learnt(&self) -> u64 {
         self.known.len() as u64 + u64::from(self.has_received)
     }
@@ -42,14 +42,14 @@ impl Outside {
         !self.known.is_empty() && which(description).is_some_and(is_known)
     }
 
-    /// Takes note that an open file is had outside, if it is a stream.
+    /// Adds an open file, if it is a stream.
     pub fn add(&mut self, description: &Description) {
         if self.known.len() >= STREAMS_MAX {
             return;
         }
         match which(description) {
             Some(stream) => _ = self.known.insert(stream),
-            // It came in a message; nobody knows of which pair it is.
+            // It was received in a message: which pair it belongs to is unknown.
             None if description.origin == Origin::Passed => {
                 description.mark.set(PLACEHOLDER);
                 self.has_received = true;
@@ -59,13 +59,13 @@ impl Outside {
         }
     }
 
-    /// Whether somebody outside has one that came in a message: then no other that came so has a peer
-    /// that is sure to be here.
+    /// Whether a received descriptor is shared with the outside: then no received descriptor is
+    /// sure to have its peer here.
     pub fn has_received(&self) -> bool {
         self.has_received
     }
 
-    /// Takes note that an open file was sent in a message.
+    /// Notes an open file that was sent in a message.
     pub fn sent(&mut self, description: &Description) {
         if self.has_received {
             self.add(description);

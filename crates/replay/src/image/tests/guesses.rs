@@ -1,4 +1,4 @@
-//! What is guessed of links and directories, and what calls tell against it.
+//! Guesses about links and directories, and calls that refute them.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::recording::{Image, Recording, With, stat};
 
 const EINVAL: i64 = -22;
 
-/// The links of an image, and where they lead.
+/// Returns the target of a link in an image.
 fn target(image: &Image, path: &str) -> Option<String> {
     Some(fs::read_link(image.path(path)).ok()?.to_str()?.to_owned())
 }
@@ -35,7 +35,7 @@ fn what_both_turn_out_to_be_directories_is_not_made_one() {
     r.stat("/a/one/shared/file", stat(1, 10, 0o100644).size(3));
     r.stat("/a/two/shared/file", stat(1, 10, 0o100644).size(3));
     r.stat("/a/two/other", stat(1, 12, 0o040755));
-    // So far `two` may be a link to `one`; it is `shared` that is one.
+    // So far `two` may be a link to `one`; in fact `shared` is a link.
     for (name, inode) in [("/a/one", 20), ("/a/two", 21)] {
         r.lstat(name, stat(1, inode, 0o040755));
     }
@@ -51,7 +51,7 @@ fn what_both_turn_out_to_be_directories_is_not_made_one() {
 #[test]
 fn directories_with_different_inodes_are_not_made_one() {
     let mut r = Recording::new("/");
-    // In truth the file in `etc` is a link, of which nobody told.
+    // In fact the file in `etc` is a link, which no call showed.
     r.stat("/etc/os-release", stat(1, 10, 0o100644).size(3));
     r.stat("/usr/lib/os-release", stat(1, 10, 0o100644).size(3));
     r.stat("/usr/lib", stat(1, 20, 0o040755));
@@ -81,7 +81,7 @@ fn a_slash_behind_a_name_tells_of_a_directory() {
     for path in ["/a/slash/", "/a/dot/.", "/a/above/.."] {
         r.paths("access", &[path], 0);
     }
-    // The slash leads through the link, and on to a directory.
+    // The slash follows the link and requires a directory.
     r.readlink("/a/link", b"target");
     r.lstat("/a/link/", stat(1, 10, 0o040755));
     r.readlink("/a/sure", b"to/");

@@ -6,7 +6,7 @@ use crate::Fill;
 
 use super::recording::{Recording, With, space, stat};
 
-/// A small generator of random numbers, from a seed.
+/// A small pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -88,7 +88,7 @@ const NUMBERS: &[u64] =
     &[0, 1, 3, 4, 8, 100, 4096, u64::MAX, 1 << 62, i64::MAX as u64, 0x4004_9409];
 const RESULTS: &[i64] = &[0, 0, 0, 3, 4, 8, -2, -17, -20, -21, -39, -40, -13, i64::MAX, 1 << 40];
 
-/// Recordings that are tried.
+/// Number of recordings tried.
 const ROUNDS: u32 = 100;
 
 fn random_call(r: &mut Recording, random: &mut Random) {

@@ -1,4 +1,4 @@
-//! To whom directories and files belonged that nobody looked at.
+//! Owners of directories and files that no call examined.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -10,11 +10,11 @@ const SOMEBODY: u64 = 1001;
 const ANOTHER: u64 = 1002;
 
 fn is_root() -> bool {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: geteuid has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// User, group and permissions.
+/// Returns user, group and permissions.
 fn about(image: &Image, path: &str) -> (u32, u32, u32) {
     let found = image.path(path).metadata().unwrap_or_else(|error| panic!("{path}: {error}"));
     (found.uid(), found.gid(), found.mode() & 0o7777)
@@ -37,7 +37,7 @@ fn what_a_user_makes_names_in_is_his_and_root_proves_nothing() {
     become_user(&mut r, SOMEBODY);
     r.open("mixed/his", O_RDWR | O_CREAT | O_EXCL, 5);
     r.open("his", O_RDWR, 6).told(stat(1, 10, 0o100644).size(1));
-    // The child is as its parent was.
+    // The child inherits its parent's ids.
     r.by(2).open("child/file", O_RDWR | O_CREAT | O_EXCL, 5);
     r.numbers("setfsuid", &[ANOTHER], 0);
     r.open("files/file", O_RDWR | O_CREAT | O_EXCL, 6);

@@ -1,4 +1,4 @@
-//! Recordings that are written call by call.
+//! Synthetic recordings, written call by call.
 
 use std::collections::HashMap;
 use std::io::{self, Cursor, Write};
@@ -22,22 +22,22 @@ use super::super::{Built, build};
 use crate::Fill;
 use crate::space::Space;
 
-/// As much as there is.
+/// A space without limits.
 pub fn space() -> Arc<Space> {
     Arc::new(Space::new(Vec::new(), None).expect("nothing is asked"))
 }
 
 const AT_FDCWD: u64 = -100i64 as u64;
 
-/// A file as calls tell it.
+/// Identity of a file as calls report it.
 pub fn stat(dev: u64, ino: u64, mode: u32) -> Identity {
     let mtime_ns = 1_000_000_000_000_000;
-    // SAFETY: these take nothing and cannot fail.
+    // SAFETY: these have no arguments and cannot fail.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     Identity { dev, ino, mode, nlink: 1, uid, gid, mtime_ns, ..Identity::default() }
 }
 
-/// The struct in which calls tell it.
+/// The `struct stat` of an identity.
 fn stat_bytes(told: Identity) -> [u8; 144] {
     let mut bytes = [0; 144];
     let fields: [(usize, u64); 8] = [
@@ -56,7 +56,7 @@ fn stat_bytes(told: Identity) -> [u8; 144] {
     bytes
 }
 
-/// Further fields of an [`Identity`].
+/// Setters for fields of an [`Identity`].
 pub trait With {
     fn size(self, size: u64) -> Self;
     fn links(self, links: u32) -> Self;
@@ -72,7 +72,7 @@ impl With for Identity {
     }
 }
 
-/// A recording in the making.
+/// A recording in progress.
 pub struct Recording {
     events: Vec<Event>,
     thread: u32,
@@ -81,7 +81,7 @@ pub struct Recording {
     sources: Vec<(Vec<u8>, u64, Vec<u8>)>,
 }
 
-/// What was built from one.
+/// The image built from a recording.
 pub struct Image {
     root: TempDir,
     pub built: Built,
@@ -116,12 +116,12 @@ impl Write for Kept {
 }
 
 impl Recording {
-    /// One process in a directory.
+    /// Starts with one process in a directory.
     pub fn new(cwd: &str) -> Recording {
         Recording::with_open(cwd, &[])
     }
 
-    /// The same with open files: number, path, offset and flags.
+    /// Likewise, with open files: number, path, offset and flags.
     pub fn with_open(cwd: &str, open: &[(i32, &str, u64, u32)]) -> Recording {
         let fds = open.iter().map(|&(fd, target, offset, flags)| OpenFd {
             fd,
@@ -129,7 +129,7 @@ impl Recording {
             offset,
             flags,
         });
-        // SAFETY: these take nothing and cannot fail.
+        // SAFETY: these have no arguments and cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         let state = ProcessState {
             process: 1,
@@ -162,13 +162,13 @@ impl Recording {
         self.tsc = self.tsc.max(200);
     }
 
-    /// A child process begins.
+    /// Starts a child process.
     pub fn fork(&mut self, thread: u32) {
         self.numbers("fork", &[], i64::from(100 + thread));
         self.started(thread, self.thread);
     }
 
-    /// Another thread of this process begins.
+    /// Starts another thread of this process.
     pub fn thread(&mut self, thread: u32) {
         const SHARED: i32 =
             libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD;
@@ -186,21 +186,21 @@ impl Recording {
         self.started(thread, self.thread);
     }
 
-    /// The thread that makes calls now ends.
+    /// Ends the current thread.
     pub fn end(&mut self) {
         self.tsc += 10;
         let kind = EventKind::End { calls: 0 };
         self.events.push(Event { thread: self.thread, tsc: self.tsc, kind });
     }
 
-    /// A process is gone.
+    /// Ends a process.
     pub fn ends(&mut self, process: u32) {
         self.tsc += 10;
         let kind = EventKind::Exit { process, status: Some(9) };
         self.events.push(Event { thread: 0, tsc: self.tsc, kind });
     }
 
-    /// The last call lasted from then to then.
+    /// Sets begin and end of the last call.
     pub fn lasting(&mut self, begin: u64, end: u64) {
         let Some(last) = self.events.last_mut() else { return };
         last.tsc = begin;
@@ -211,18 +211,18 @@ impl Recording {
         }
     }
 
-    /// Calls were made up in no order: each has told when it was.
+    /// Sorts the events by time, for calls that were added in another order.
     pub fn in_order(&mut self) {
         self.events.sort_by_key(|event| event.tsc);
     }
 
-    /// From now on, calls are made by this process.
+    /// Selects the thread that makes the following calls.
     pub fn by(&mut self, thread: u32) -> &mut Recording {
         self.thread = thread;
         self
     }
 
-    /// All calls made within overlap with the last one of them.
+    /// Makes all calls made by `calls` overlap with the last one of them.
     pub fn overlapping(&mut self, calls: impl FnOnce(&mut Recording)) {
         let (before, begin) = (self.events.len(), self.tsc + 1);
         calls(self);
@@ -234,7 +234,7 @@ impl Recording {
         self.events.extend(rest);
     }
 
-    /// Any call: its arguments, and the bytes behind some of them.
+    /// Adds a call: its arguments, and the data of some of them.
     pub fn call(&mut self, name: &str, args: &[u64], data: &[(u8, &[u8])], ret: i64) -> &mut Call {
         let row = events::by_name(name).unwrap_or_else(|| panic!("{name} has no row"));
         let mut all = [0; 6];
@@ -275,17 +275,17 @@ impl Recording {
         }
     }
 
-    /// What happened last.
+    /// Returns the last event.
     pub fn last(&mut self) -> &mut Event {
         self.events.last_mut().expect("something has happened")
     }
 
-    /// A call whose arguments are numbers.
+    /// Adds a call whose arguments are numbers.
     pub fn numbers(&mut self, name: &str, args: &[u64], ret: i64) {
         self.call(name, args, &[], ret);
     }
 
-    /// A call whose first arguments are texts.
+    /// Adds a call whose first arguments are texts.
     pub fn paths(&mut self, name: &str, texts: &[&str], ret: i64) {
         let texts: Vec<Vec<u8>> = texts.iter().map(|t| [t.as_bytes(), b"\0"].concat()).collect();
         let data: Vec<(u8, &[u8])> =
@@ -307,7 +307,7 @@ impl Recording {
         self.call("read", &[fd, 1, len as u64], &[(1, bytes)], len as i64);
     }
 
-    /// A read of `len` bytes, of which only the first are stored.
+    /// Adds a read of `len` bytes, of which only the first are stored.
     pub fn read_cut(&mut self, fd: u64, stored: &[u8], len: u64) {
         let call = self.call("read", &[fd, 1, len], &[(1, stored)], len as i64);
         call.data[0].true_len = len;
@@ -350,7 +350,7 @@ impl Recording {
         self.call("readlink", &[1, 1, 4096], &data, target.len() as i64);
     }
 
-    /// A directory is listed: names and types.
+    /// Adds a directory listing: names and types.
     pub fn listed(&mut self, fd: u64, names: &[(&str, u8)]) {
         let mut bytes = Vec::new();
         for (name, kind) in names {
@@ -366,31 +366,31 @@ impl Recording {
         self.call("getdents64", &[fd, 1, 4096], &[(1, &bytes)], ret);
     }
 
-    /// Another program begins.
+    /// Starts another program.
     pub fn another_program(&mut self) {
         self.tsc += 10;
         let kind = EventKind::Image { tid: 100 + self.thread, data: Vec::new() };
         self.events.push(Event { thread: self.thread, tsc: self.tsc, kind });
     }
 
-    /// In the end there is a symbolic link; all of them, sorted by their paths.
+    /// Adds a symbolic link to the final manifest, which must be sorted by path.
     pub fn ends_with_link(&mut self, path: &str, target: &str) {
         let (path, target) = (path.into(), target.into());
         let kind = manifest::FileKind::Link;
         self.links.push(manifest::Entry { path, kind, target, ..manifest::Entry::default() });
     }
 
-    /// When all was over, the recorder read this in a file from which the kernel had copied.
+    /// Adds content of a copy source, as read by the recorder after the recording.
     pub fn ends_with_source(&mut self, path: &str, offset: u64, bytes: &[u8]) {
         self.sources.push((path.into(), offset, bytes.to_vec()));
     }
 
-    /// All that happened.
+    /// Returns all events.
     pub fn events(&self) -> impl Iterator<Item = Event> {
         self.events.clone().into_iter()
     }
 
-    /// The trace of it.
+    /// Writes the trace.
     pub fn trace(&self) -> Trace {
         let kept = Kept::default();
         let options = WriterOptions { workers: 0, ..WriterOptions::default() };
@@ -424,7 +424,7 @@ impl Recording {
         Trace::from_stream(Cursor::new(bytes)).expect("it is sound")
     }
 
-    /// What was there before it.
+    /// Builds the image of the initial files.
     pub fn image(&self) -> Image {
         let root = tempfile::tempdir().expect("a temporary directory");
         let directory = std::fs::File::open(root.path()).expect("it is there");
@@ -434,21 +434,21 @@ impl Recording {
     }
 }
 
-/// An open whose file may be told.
+/// An open, to which the identity of its file can be added.
 pub struct Told<'a>(&'a mut Call);
 
 impl Told<'_> {
-    /// As it was opened.
+    /// Adds the identity after the open.
     pub fn told(self, identity: Identity) {
         self.0.identities.push((RESULT, identity));
     }
 
-    /// Before it was opened.
+    /// Adds the identity before the open.
     pub fn told_before(self, identity: Identity) {
         self.0.identities.push((1, identity));
     }
 
-    /// With what a window of it held before.
+    /// Adds previous content of one window of the file.
     pub fn stored(self, window: u16, bytes: &[u8]) -> Self {
         self.0.data.push(Data {
             arg: 1,

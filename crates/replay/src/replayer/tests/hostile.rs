@@ -1,4 +1,4 @@
-//! Recordings as no program makes them: what they reach for must stay as it is. What is reached for is
+//! Recordings that no program makes: files that they try to reach must not change. All of these are
 //! the test's own.
 
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ fn inline(bytes: &[u8]) -> Content {
     Content::Inline(bytes.to_vec())
 }
 
-/// The kernel cuts the count to 32 bits, and takes as many elements.
+/// The kernel truncates the count to 32 bits, and takes as many elements.
 #[test]
 fn elements_are_counted_with_the_bits_that_the_kernel_looks_at() {
     for (count, elements) in [((1 << 32) + 3, &[5u64][..]), ((1 << 40) + 1, &[5, 7])] {
@@ -28,7 +28,7 @@ fn elements_are_counted_with_the_bits_that_the_kernel_looks_at() {
     }
 }
 
-/// More elements than the kernel takes are refused, here as there.
+/// More elements than the kernel accepts are refused in the replay as well.
 #[test]
 fn too_many_elements_stay_too_many() {
     for count in [1025, 2000, u64::from(u32::MAX), 1 << 31, u64::MAX] {
@@ -39,7 +39,7 @@ fn too_many_elements_stay_too_many() {
     }
 }
 
-/// A path of which nothing is stored, in a call that overlapped another one.
+/// A path without stored bytes, in an overlapping call.
 #[test]
 fn a_path_that_is_not_there_is_not_looked_at() {
     for ret in [ENOENT, EEXIST, ENOTEMPTY] {
@@ -64,7 +64,7 @@ fn a_path_that_is_not_there_is_not_looked_at() {
     }
 }
 
-/// A name that is so long with what follows it that the trace keeps it in a buffer.
+/// Pads a name so that the trace stores it in a buffer.
 fn padded(name: &[u8]) -> Vec<u8> {
     [name, &[0; 100]].concat()
 }
@@ -81,7 +81,7 @@ fn dangerous_attributes_are_known_wherever_their_names_are_kept() {
             r.by(1).call("setxattr", &[1, 1, 1, 1, 0], data, 0);
         };
         set(&mut r, &[(0, &path), (1, &padded(name.as_bytes())), (2, b"v")]);
-        // Of two pieces, the one that counts is the whole one.
+        // Of two pieces, the one with part WHOLE counts.
         set(&mut r, &[(0, &path), (1, b"user.x"), (1, name.as_bytes()), (2, b"v")]);
         let EventKind::Call(call) = &mut r.last().kind else { unreachable!("it is a call") };
         call.data[1].part = part::CONTENT;
@@ -120,7 +120,7 @@ fn nothing_is_sent_to_a_name() {
     r.call("sendto", &[5, 1, 4, 0, 1, len], &[(1, b"harm"), (4, &address)], 4);
     for (name, ret) in [("sendmsg", 4), ("sendmmsg", 1)] {
         let args = if name == "sendmsg" { &[5, 1, 0][..] } else { &[5, 1, 1, 0] };
-        // The header says that there is a name, or it does not.
+        // With and without a name according to the header.
         for header in [header(1, len), header(0, 0)] {
             let call = r.call(name, args, &[], ret);
             call.data = vec![

@@ -1,5 +1,5 @@
-//! Calls of two threads on the same bytes of a file, of which one came after the other although it
-//! began, or may have begun, earlier.
+//! Overlapping calls of two threads on the same bytes of a file, where the first to begin was, or
+//! may have been, the last to take effect.
 
 use std::fs;
 
@@ -28,14 +28,14 @@ fn pwrite(r: &mut Recording, bytes: &[u8], at: u64) {
     r.call("pwrite64", &[5, 1, len as u64, at], &[(1, bytes)], len as i64);
 }
 
-/// All results come out as recorded, and could be held against that.
+/// All results agree and could be verified.
 fn is_verified(r: &Recording) {
     let outcome = replayed(r);
     let wrong = outcome.mismatches.returned + outcome.mismatches.data;
     assert_eq!((wrong, outcome.unverified), (0, 0), "{:?}", outcome.mismatches);
 }
 
-/// So many results come out otherwise, and none of them counts as a mismatch.
+/// `count` results differ, and none of them counts as a mismatch.
 fn are_raced(r: &Recording, count: u64) {
     let outcome = replayed(r);
     let wrong = outcome.mismatches.returned + outcome.mismatches.data;
@@ -43,7 +43,7 @@ fn are_raced(r: &Recording, count: u64) {
     assert_eq!(found, (0, count, count), "{:?}", outcome.mismatches);
 }
 
-/// What one alone writes to a stream after that is verified again; so many were raced before.
+/// A later write without overlap is verified again; `raced` results differed before.
 fn proves_again(r: &mut Recording, to: u64, from: u64, raced: u64) {
     r.write(to, b"right");
     r.lasting(80 * MS, 81 * MS);
@@ -53,7 +53,7 @@ fn proves_again(r: &mut Recording, to: u64, from: u64, raced: u64) {
     assert_eq!((outcome.mismatches.data, outcome.raced), (1, raced));
 }
 
-/// A read of 100 bytes that gives these.
+/// Adds a read of 100 bytes that returns these.
 fn pread(r: &mut Recording, bytes: &[u8], at: u64) {
     r.call("pread64", &[5, 1, 100, at], &[(1, bytes)], bytes.len() as i64);
 }
@@ -119,7 +119,7 @@ fn who_returned_first_read_first_where_the_offset_is_one() {
     agrees(&r);
 }
 
-/// Both appended after they had looked for the end: where they wrote is not what they saw.
+/// Both append after they looked for the end: they write at the end, not where they looked.
 #[test]
 fn who_appends_writes_at_the_end_wherever_that_was() {
     let (mut r, dir) = with_a_file(b"");
@@ -137,7 +137,7 @@ fn who_appends_writes_at_the_end_wherever_that_was() {
     is_verified(&r);
 }
 
-/// What was seen while it was written is seen in no other way: it is not verified, and no mismatch.
+/// A partial view of a write cannot be reproduced: it is unverified, and no mismatch.
 #[test]
 fn a_part_of_what_was_written_proves_nothing() {
     let (old, new) = ([b'o'; 100], [b'n'; 100]);
@@ -152,7 +152,7 @@ fn a_part_of_what_was_written_proves_nothing() {
     }
 }
 
-/// The same of an end; what follows goes on from where it was.
+/// Likewise for a file's end; later calls continue at the recorded offset.
 #[test]
 fn an_end_within_what_was_written_proves_nothing() {
     let (mut r, dir) = with_a_file(b"");
@@ -168,7 +168,7 @@ fn an_end_within_what_was_written_proves_nothing() {
     assert_eq!(&content(&dir)[58..66], b"nnherenn");
 }
 
-/// Nobody tells whether the file was cut off before or after it was written.
+/// Whether the file was truncated before or after the write is unknown.
 #[test]
 fn what_is_left_of_a_cut_beside_a_write_proves_nothing() {
     let (mut r, _dir) = with_a_file(&[b'o'; 100]);
@@ -181,7 +181,7 @@ fn what_is_left_of_a_cut_beside_a_write_proves_nothing() {
     are_raced(&r, 1);
 }
 
-/// Nobody tells who was first of two that appended at a time, until all of it is gone.
+/// The order of two overlapping appends is unknown, until all of it is truncated.
 #[test]
 fn the_order_of_two_that_appended_proves_nothing() {
     let (mut r, dir) = with_a_file(b"");
@@ -207,7 +207,7 @@ fn the_order_of_two_that_appended_proves_nothing() {
     assert!(outcome.doubted.is_empty());
 }
 
-/// Somebody looks for the end while it is moved, nobody knows from where.
+/// The end is read while an append moves it.
 #[test]
 fn an_end_beside_what_was_appended_proves_nothing() {
     let (mut r, _dir) = with_a_file(b"");
@@ -218,7 +218,7 @@ fn an_end_beside_what_was_appended_proves_nothing() {
     are_raced(&r, 1);
 }
 
-/// The first thread waits for bytes of a pipe; the second one gets those that come first.
+/// The first thread waits for bytes of a pipe; the second one gets the first ones.
 #[test]
 fn who_returned_first_got_what_came_first() {
     let mut r = threads_with_a_pipe();
@@ -233,7 +233,7 @@ fn who_returned_first_got_what_came_first() {
     is_verified(&r);
 }
 
-/// Who moves many bytes into a pipe returns after others have read them.
+/// A call that moves many bytes into a pipe returns after others have read them.
 #[test]
 fn who_reads_does_not_wait_for_who_fills_the_pipe() {
     let (mut r, _dir) = with_a_file(&[b'f'; 200]);
@@ -246,7 +246,7 @@ fn who_reads_does_not_wait_for_who_fills_the_pipe() {
     is_verified(&r);
 }
 
-/// What two write to a pipe at a time may be mixed, also for who waits for it already.
+/// Overlapping writes to a pipe may be mixed, also for a reader that already waits.
 #[test]
 fn what_two_wrote_to_a_pipe_proves_nothing() {
     let mut r = threads_with_a_pipe();
@@ -257,7 +257,7 @@ fn what_two_wrote_to_a_pipe_proves_nothing() {
     r.lasting(10 * MS, 60 * MS);
     r.by(2).write(4, b"bbbb");
     r.lasting(30 * MS, 40 * MS);
-    // What fails moves nothing.
+    // Failed calls move nothing.
     r.call("read", &[3, 1, 4], &[], -i64::from(libc::EAGAIN));
     r.numbers("lseek", &[3, 0, 1], -i64::from(libc::ESPIPE));
     r.lasting(68 * MS, 69 * MS);
@@ -267,7 +267,7 @@ fn what_two_wrote_to_a_pipe_proves_nothing() {
     proves_again(&mut r, 4, 3, 2);
 }
 
-/// The same of a socket pair; what goes the other way is not in doubt.
+/// Likewise for a socket pair; the other direction is not in doubt.
 #[test]
 fn what_two_sent_to_one_end_proves_nothing() {
     let mut r = threads_with_a_pipe();
@@ -283,7 +283,7 @@ fn what_two_sent_to_one_end_proves_nothing() {
     proves_again(&mut r, 8, 7, 1);
 }
 
-/// A write that was cut off by the end of its process: most likely it was done.
+/// A write cut off by the end of its process was most likely completed.
 #[test]
 fn what_was_being_written_at_the_end_is_written() {
     let (mut r, dir) = with_a_file(b"before");
@@ -293,11 +293,11 @@ fn what_was_being_written_at_the_end_is_written() {
     assert_eq!(content(&dir), b"aftere", "{:?}", outcome.skipped);
     assert_eq!(outcome.skipped.len(), 1);
 
-    // A pipe that nobody reads, found open: nobody knows what it is.
+    // A pipe without a reader, inherited: its type is unknown.
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("pipe");
     let name = std::ffi::CString::new(path.to_str().expect("text")).expect("no zeros");
-    // SAFETY: the name lives through the call.
+    // SAFETY: the name ends with a NUL and lives through the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let mut r = Recording::with_open("/", &[(7, path.to_str().expect("text"), 0, O_RDWR as u32)]);
     let bytes = vec![b'x'; 2 << 20];
@@ -307,7 +307,7 @@ fn what_was_being_written_at_the_end_is_written() {
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
 }
 
-/// Calls that contradict each other are as good as any: the replay ends.
+/// Contradictory calls: the replay must still end.
 #[test]
 fn no_calls_wait_in_a_circle() {
     const THREADS: u32 = 5;
@@ -333,7 +333,7 @@ fn no_calls_wait_in_a_circle() {
                 r => r.numbers("flock", &[5, libc::LOCK_EX as u64], 0),
             }
             free[thread as usize] = begin + 1 + any(MS / 10);
-            // Some say that they ended at the end of time.
+            // Some claim to have ended at the end of time.
             let end = if any(40) == 0 { u64::MAX - any(2) } else { free[thread as usize] };
             r.lasting(begin, end);
         }

@@ -1,4 +1,4 @@
-//! Replays that cannot come to their end, and what is told of calls.
+//! Replays that get stuck, and the log of calls.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use super::*;
 use crate::log::{Came, Level, Line, Wanted};
 use crate::outcome::{Stopped, Waiting, Waits};
 
-/// Nothing moves for ten seconds; far less than a call may take that works.
+/// More than the ten seconds without progress, far less than a working call may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The first thread's number 3 is a pipe, though the recording says that it is a file now.
+/// The first thread's number 3 is a pipe, although the recording says that it is now a file.
 fn reads_an_empty_pipe_for_a_file(dir: &Path) -> Recording {
     let mut r = threads_with_a_pipe();
     let missing = dir.join("missing");
@@ -24,8 +24,8 @@ fn reads_an_empty_pipe_for_a_file(dir: &Path) -> Recording {
     r
 }
 
-/// The task that is stuck stays for ever, as no jail ends with the replay: a process of its own has it,
-/// and all of its group end with that.
+/// The stuck task never ends, as no jail ends with this replay: so it runs in a separate process,
+/// whose group is killed.
 #[test]
 fn who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts() {
     const INNER: &str = "REENACT_TEST_STUCK";
@@ -39,7 +39,7 @@ fn who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts()
     test.args(["--exact", &name, "--nocapture"]).env(INNER, "1").process_group(0);
     let mut test = test.spawn().expect("this program runs again");
     let status = test.wait().expect("it is a child");
-    // SAFETY: a number; the group is that of the child, with what it left.
+    // SAFETY: the argument is the child's own process group.
     unsafe { libc::kill(-(test.id() as i32), libc::SIGKILL) };
     assert!(status.success(), "{status}");
 }
@@ -65,7 +65,7 @@ fn who_reads_what_never_comes_is_told() {
     let reader = Waiting { thread: 1, seq: 3, waits: Waits::Return };
     let other = Waiting { thread: 2, seq: 4, waits: Waits::Thread(1) };
     assert_eq!(who, [reader, other]);
-    // The pipe, the file that is not there, and the read that did not return.
+    // The pipe, the missing file, and the read that did not return.
     assert_eq!((outcome.replayed, outcome.verified, outcome.mismatches.returned), (3, 1, 1));
 }
 
@@ -100,7 +100,7 @@ fn calls_are_told_with_what_came_of_them() {
     assert_eq!(told(Level::Mismatch), std::slice::from_ref(&otherwise));
     let all = [
         line(0, Came::Verified, "0", ""),
-        // It makes the second thread.
+        // It creates the second thread.
         line(1, Came::Simulated, "102", ""),
         otherwise,
         line(3, Came::Verified, "ENOENT", ""),
@@ -113,19 +113,19 @@ fn calls_are_told_with_what_came_of_them() {
     assert_eq!(told(Level::All), all);
 }
 
-/// More than the planner has lying ready at any time: what it does only at its end comes too late.
+/// Adds more calls than the planner queues: what it does only at the end comes too late.
 fn goes_on(r: &mut Recording) {
     const TIMES: usize = 2000;
     (0..TIMES).for_each(|_| r.numbers("dup2", &[3, 4], 4));
 }
 
-/// What is told of each call: that lies ready as well.
+/// Length of each call's log text, which is queued as well.
 const TEXT_BYTES: usize = 64 << 10;
 
 const THREAD: u64 =
     (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD) as u64;
 
-/// Process 3 inherits the pipe, and makes a task of which nothing else is recorded.
+/// Process 3 inherits the pipe, and creates a task of which nothing else is recorded.
 fn makes_a_task_that_never_shows_up(flags: u64) -> Recording {
     let mut r = threads_with_a_pipe();
     r.by(1).fork(3);
@@ -142,7 +142,7 @@ fn a_thread_that_was_killed_before_it_did_anything_ends_with_its_process() {
             r.by(3).numbers("exit_group", &[0], 0);
             r.end();
         } else {
-            // That closes the pipe.
+            // The exec closes the pipe.
             r.by(3).another_program();
         }
         r.by(1).call("read", &[3, 1, 8], &[], 0);
@@ -174,7 +174,7 @@ fn a_child_that_was_killed_before_it_did_anything_is_gone_when_it_was_waited_for
     }
 }
 
-/// It is waited for from before it begins: its file is in the table that it shares.
+/// The wait begins before the child does; the child opens a file in the shared table.
 #[test]
 fn a_child_that_lives_while_it_is_waited_for_is_no_dead_one() {
     const SHARES: u64 = (libc::CLONE_FILES | libc::SIGCHLD) as u64;
@@ -203,7 +203,7 @@ fn a_thread_that_did_not_say_that_it_ended_ends_with_its_process() {
     agrees_at_once(&r);
 }
 
-/// As fast as possible.
+/// Replays as fast as possible.
 fn agrees_at_once(r: &Recording) {
     let describe = |_: &model::Moment<'_>, _: &mut dyn model::Contents| "x".repeat(TEXT_BYTES);
     let wanted = Wanted { level: Level::Mismatch, describe: &describe, write: &mut |_| Ok(()) };
