@@ -1,4 +1,4 @@
-//! `reenact cat`: the raw bytes of a buffer.
+//! `reenact cat`: writes the raw bytes of a buffer.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     for next in trace.events() {
         let next = match next {
             Ok(next) => next,
-            // A damaged block before the call changes the numbers of all that follow.
+            // The numbers of all calls after a damaged block would be wrong.
             Err(error) => return Err(fail(error.to_string())),
         };
         let (Some(seq), EventKind::Call(call)) = (next.seq, &next.event.kind) else { continue };

@@ -1,4 +1,4 @@
-//! `reenact compare`: what differs between two trees, or between a tree and what a recording left.
+//! `reenact compare`: compares two trees, or a tree with the state that a recording left.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     failure::verdict(printed, equal(&args, &state))
 }
 
-/// Whether the two are equal, as far as they could be compared.
+/// Returns the verdict of the comparison.
 fn equal(args: &Args, state: &FinalState) -> Result<ExitCode, Failure> {
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     if let Some(text) = state.limited.as_ref().filter(|_| state.compared == 0) {
@@ -132,7 +132,7 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Text without what would move a terminal's cursor.
+/// Escapes control characters for a terminal.
 fn shown(text: &[u8]) -> String {
     let mut out = String::new();
     escape::escape(&mut out, text, &[]);

@@ -1,4 +1,4 @@
-//! `reenact cut`: a part of a trace as a trace of its own.
+//! `reenact cut`: writes a part of a trace as a new trace.
 
 mod births;
 mod parts;
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The conditions as they were given, for people.
+/// Returns the conditions as given on the command line, for people.
 fn conditions(args: &Args) -> String {
     let files = [args.trace.as_os_str(), args.output.as_os_str()];
     let about_files = ["cut", "-o", "--output", "--force", "-q", "--quiet"];
@@ -98,16 +98,16 @@ fn conditions(args: &Args) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// A cut in the making.
+/// A cut being written.
 struct Cut<'a> {
     trace: &'a Trace,
     rewriter: Rewriter,
     parts: Parts,
-    /// Calls that fit.
+    /// Number of calls that match the conditions.
     kept: u64,
-    /// Other calls that are kept.
+    /// Number of other calls kept as context.
     context: u64,
-    /// What is copied by the kernel in calls that are kept.
+    /// Kernel copies made by kept calls.
     copies: Unseen,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Cut<'a> {
                 self.write(event)
             }
             EventKind::Start { .. } | EventKind::Image { .. } => {
-                // Written with the first thing that is kept of the thread, or now if that was.
+                // Written with the first kept event of the thread, or now if there was one.
                 if self.parts.is_shown(event) { self.write(event) } else { Ok(()) }
             }
             EventKind::State(_) | EventKind::Exit { .. } | EventKind::End { .. } => {
@@ -166,7 +166,7 @@ impl<'a> Cut<'a> {
         self.rewriter.event(self.trace, 0, event)
     }
 
-    /// Says what this is, and ends it. Tells how many calls were left out.
+    /// Adds a note on what the trace is, and finishes it. Returns the number of calls left out.
     fn finish(mut self, conditions: &str, unread: u64) -> Result<u64, WriteError> {
         let all: u64 = self.trace.blocks().iter().map(|head| u64::from(head.calls)).sum();
         let kept = self.kept + self.context;
@@ -176,7 +176,7 @@ impl<'a> Cut<'a> {
             text.push_str(&format!("; {unread} blocks could not be read"));
         }
         let kind = EventKind::Gap { why: GapWhy::Cut, detail: left_out, text };
-        // What these copies moved; of others it would tell what calls that are left out have changed.
+        // Keep the files that kept calls copied from; others would show changes by calls left out.
         if unread == 0 {
             let is_copied =
                 |source: &Source| source.names.iter().any(|n| self.copies.copied_from(n));
@@ -195,7 +195,7 @@ pub mod tests {
     use crate::derived::tests::in_memory;
     use crate::filter::Filter;
 
-    /// A part of a trace.
+    /// Returns a part of a trace.
     pub fn part(trace: &Trace, filter: &Filter, with_context: bool) -> Trace {
         in_memory(trace, |rewriter| {
             let mut cut = Cut::new(trace, rewriter);

@@ -1,4 +1,4 @@
-//! Traces that are made out of others.
+//! Traces derived from others.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -8,13 +8,13 @@ use trace::{Rewriter, Trace, WriteError, WriterOptions};
 
 use crate::failure::Failure;
 
-/// Begins a trace that is made out of others.
+/// Begins a derived trace.
 pub fn begin(out: File, preamble: &Preamble) -> Result<Rewriter, Failure> {
     let options = WriterOptions::default();
     Rewriter::new(Box::new(out), preamble, options).map_err(|error| written(&error))
 }
 
-/// A trace could not be written.
+/// Converts an error in writing a trace.
 pub fn written(error: &WriteError) -> Failure {
     match error {
         WriteError::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
@@ -24,10 +24,10 @@ pub fn written(error: &WriteError) -> Failure {
     }
 }
 
-/// The preamble of a trace that is made out of another one.
+/// Returns the preamble of a trace derived from another one.
 pub fn preamble(trace: &Trace, how: &str) -> Preamble {
     let mut preamble = trace.preamble().clone();
-    // The new trace lies elsewhere.
+    // The device of the new trace is another one.
     preamble.trace_dev = 0;
     let join = if preamble.options.is_empty() { "" } else { "; " };
     preamble.options = format!("{}{join}{how}", preamble.options);
@@ -55,7 +55,7 @@ pub mod tests {
         }
     }
 
-    /// The trace that `write` makes out of another one.
+    /// Returns the trace that `write` derives from another one.
     pub fn in_memory(trace: &Trace, write: impl FnOnce(Rewriter)) -> Trace {
         let kept = Kept::default();
         let options = WriterOptions { workers: 0, remembered: 1 << 10, ..WriterOptions::default() };

@@ -1,4 +1,4 @@
-//! `reenact doctor`: what this machine offers to recordings, and what to do about what is missing.
+//! `reenact doctor`: checks whether this machine can record, and suggests remedies.
 
 mod machine;
 mod probes;
@@ -21,37 +21,37 @@ pub struct Args {
     json: bool,
 }
 
-/// How good something is.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// As needed.
+    /// All requirements are met.
     Ok,
-    /// Recording works, but not as well.
+    /// Recording works with restrictions.
     Limited,
     /// Recording does not work.
     Missing,
 }
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What it is.
+    /// Name of the check.
     pub name: &'static str,
-    /// How good it is.
+    /// The result.
     pub verdict: Verdict,
-    /// What was found.
+    /// Description of the finding.
     pub found: String,
-    /// What to do about it; empty when all is well.
+    /// Suggested remedy, empty if all is well.
     pub remedy: String,
 }
 
 impl Check {
-    /// All is well.
+    /// Makes a passed check.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Ok, found: found.into(), remedy: String::new() }
     }
 
-    /// It works, but.
+    /// Makes a check with restrictions.
     pub fn limited(
         name: &'static str,
         found: impl Into<String>,
@@ -60,7 +60,7 @@ impl Check {
         Check { name, verdict: Verdict::Limited, found: found.into(), remedy: remedy.into() }
     }
 
-    /// It does not work.
+    /// Makes a failed check.
     pub fn missing(
         name: &'static str,
         found: impl Into<String>,

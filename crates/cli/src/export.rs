@@ -1,4 +1,4 @@
-//! `reenact export`: a trace in the formats of other tools.
+//! `reenact export`: writes a trace in the formats of other tools.
 
 mod dataseries;
 mod fio;
@@ -88,21 +88,21 @@ pub enum Format {
     Strace,
 }
 
-/// What a format is given.
+/// Input of an export.
 pub struct Job<'a> {
     args: &'a Args,
     trace: &'a Trace,
     filter: Filter,
-    /// The files that were created.
+    /// The files created so far.
     pending: RefCell<Vec<Pending>>,
 }
 
-/// What a format says of its work.
+/// Result of an export.
 #[derive(Default)]
 pub struct Written {
-    /// Calls that were written.
+    /// Number of calls written.
     calls: u64,
-    /// What the format cannot hold, for people: one line each.
+    /// Descriptions of what the format cannot hold.
     left_out: Vec<String>,
     /// Blocks of the trace that could not be read.
     unread: Unread,
@@ -141,7 +141,7 @@ impl<'a> Job<'a> {
         Job { args, trace, filter: args.only.filter(), pending: RefCell::default() }
     }
 
-    /// Creates the file that is written, or another one in its place.
+    /// Creates an output file, which is kept only if the export succeeds.
     fn create(&self, path: &Path) -> Result<File, Failure> {
         let created = output::create(path, self.args.force, &[&self.args.trace]);
         let (file, pending) = created.map_err(Failure::Failed)?;
@@ -149,17 +149,16 @@ impl<'a> Job<'a> {
         Ok(file)
     }
 
-    /// Shows all events in order, up to the last that may be wanted. The flag tells which are.
+    /// Calls [`each`] for the job's trace and filter.
     fn each(&self, take: &mut Take<'_>) -> Result<Unread, Failure> {
         each(self.trace, &self.filter, take)
     }
 }
 
-/// What looks at events one by one.
+/// Callback for events in order. The flag is true for wanted events.
 pub type Take<'a> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), Failure> + 'a;
 
-/// Shows all events of a trace in order, up to the last that may be wanted. The flag tells which
-/// are.
+/// Passes all events of a trace in order to `take`, up to the last one that may be wanted.
 pub fn each(trace: &Trace, filter: &Filter, take: &mut Take<'_>) -> Result<Unread, Failure> {
     let clock = source::clock(trace);
     let mut stored = source::Stored(trace);
@@ -187,7 +186,7 @@ pub fn each(trace: &Trace, filter: &Filter, take: &mut Take<'_>) -> Result<Unrea
     Ok(unread)
 }
 
-/// Whether an event is a call.
+/// Returns true if an event is a call.
 fn is_call(moment: &Moment<'_>) -> bool {
     matches!(moment.event.kind, EventKind::Call(_))
 }
@@ -204,8 +203,8 @@ pub mod tests {
         args: Args,
     }
 
-    /// A trace in every format that there is; what is written is thrown away. Tells of each how many
-    /// calls it has, or why there is nothing.
+    /// Exports a trace in every format into a temporary directory. Returns for each format the
+    /// number of calls or the failure.
     pub fn everything(trace: &Trace) -> Vec<(Format, Result<u64, Failure>)> {
         let place = tempfile::tempdir().expect("a temporary directory");
         let formats = Format::value_variants().iter().map(|format| {
@@ -226,7 +225,7 @@ pub mod tests {
         let trace = Trace::from_stream(std::io::Cursor::new(trace(End::Gap))).unwrap();
         let all = trace.totals().unwrap().calls_made;
         for (format, calls) in everything(&trace) {
-            // What moves no data is none of fio's business.
+            // fio's logs hold only calls that move data.
             let ok = calls.as_ref().is_ok_and(|n| *n == all || format == Format::Fio && *n > 0);
             assert!(ok, "{format:?}: {calls:?}");
         }

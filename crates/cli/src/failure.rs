@@ -1,4 +1,4 @@
-//! What can go wrong, for users: one message, one exit code.
+//! Failures of commands: one message and one exit code each.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -8,9 +8,9 @@ use std::process::ExitCode;
 /// A failure that ends a command.
 #[derive(Debug)]
 pub enum Failure {
-    /// A reading command could not do its work.
+    /// A reading command failed.
     Failed(String),
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage(String),
     /// `info --verify`: the trace is damaged, or not complete.
     Incomplete(String),
@@ -24,11 +24,11 @@ pub enum Failure {
     NotExecutable(String),
     /// `record`: PROGRAM was not found.
     NotFound(String),
-    /// Nobody reads our output any more, which is no failure.
+    /// The reader of our output is gone, which is no failure.
     BrokenPipe,
 }
 
-/// Exit codes and their meaning: the only list of them.
+/// Exit codes and their meaning, the only list of them.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "success"),
     (1, "failure; for doctor: something that recording needs is missing"),
@@ -42,7 +42,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
 ];
 
 impl Failure {
-    /// Its exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {
             Failure::BrokenPipe => 0,
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// Tells the user, and gives the exit code: the one place that prints errors.
+    /// Prints the message and returns the exit code. No other code prints errors.
     pub fn report(self) -> ExitCode {
         match &self {
             Failure::BrokenPipe => {}
@@ -74,8 +74,8 @@ impl Failure {
     }
 }
 
-/// What a command ends with that has printed something and has a verdict besides. A verdict that is
-/// a failure is worth more than that it could not be printed.
+/// Combines the result of printing with a verdict. A verdict that is a failure takes precedence
+/// over a failure to print it.
 pub fn verdict(
     printed: Result<(), Failure>,
     verdict: Result<ExitCode, Failure>,
@@ -84,27 +84,26 @@ pub fn verdict(
     printed.map(|()| code)
 }
 
-/// Tells the user about something that does not end the command.
+/// Prints a warning.
 pub fn warn(text: &str) {
     tell(&format!("reenact: warning: {text}"));
 }
 
-/// How long standard error may take nothing: then nobody reads it, and what is to be told is lost.
+/// Time to wait for standard error before a message is dropped.
 const STDERR_WAIT_MS: i32 = 2000;
 
-/// Prints lines to standard error. Where that is broken or full there is nobody to be told, and that
-/// changes nothing else.
+/// Prints lines to standard error. They are dropped if it is closed or blocked.
 pub fn tell(text: &str) {
     let mut stderr = io::stderr().lock();
     let mut state =
         libc::pollfd { fd: stderr.as_fd().as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one struct, which is there.
+    // SAFETY: `state` is one valid pollfd.
     if unsafe { libc::poll(&raw mut state, 1, STDERR_WAIT_MS) } == 1 {
         let _ = stderr.write_all(format!("{text}\n").as_bytes());
     }
 }
 
-/// Errors of writing output.
+/// Converts errors in writing output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -114,7 +113,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The table for `--help`.
+/// Returns the table of exit codes for `--help`.
 pub fn exit_code_help() -> String {
     let mut text = String::from("Exit codes:\n");
     for (code, meaning) in EXIT_CODES {

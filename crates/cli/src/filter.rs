@@ -1,4 +1,4 @@
-//! Which events are looked at.
+//! Selection of events by the options of the command line.
 
 use std::collections::HashSet;
 
@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The conditions that these options make.
+    /// Returns the conditions set by the options.
     pub fn filter(&self) -> Filter {
         Filter {
             pids: self.pid.clone(),
@@ -64,61 +64,61 @@ impl Options {
     }
 }
 
-/// The conditions of a command line; all must hold.
+/// Conditions on events; all must hold.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Process ids; none: all.
+    /// Process ids, all if empty.
     pub pids: Vec<u32>,
-    /// Thread ids; none: all.
+    /// Thread ids, all if empty.
     pub tids: Vec<u32>,
-    /// Calls by name and class; none: all.
+    /// Calls by name and class, all if `None`.
     pub calls: Option<CallFilter>,
-    /// Patterns, one of which must fit a path of the call; none: all.
+    /// Patterns, one of which must match a path of the call; any path if empty.
     pub paths: Vec<String>,
     /// Only calls that returned an error.
     pub failed: bool,
-    /// Nanoseconds from the start.
+    /// First time, in nanoseconds since the start.
     pub since_ns: Option<u64>,
-    /// Nanoseconds from the start.
+    /// Last time, in nanoseconds since the start.
     pub until_ns: Option<u64>,
-    /// Only calls that took longer.
+    /// Only calls that took longer, in nanoseconds.
     pub slower_ns: Option<u64>,
 }
 
 impl Filter {
-    /// Whether an event begins too late, as all that follow it will.
+    /// Returns true if an event, and thus every later one, begins too late.
     pub fn is_over(&self, enter_ns: u64) -> bool {
         self.until_ns.is_some_and(|until| enter_ns > until)
     }
 
-    /// Whether there are no conditions.
+    /// Returns true if there are no conditions.
     pub fn accepts_all(&self) -> bool {
         let times = [self.since_ns, self.until_ns, self.slower_ns];
         let any_time = times.iter().any(Option::is_some);
         !(self.needs_world() || self.calls.is_some() || self.failed || any_time)
     }
 
-    /// Whether the conditions ask for what only a fold over all events in order can tell.
+    /// Returns true if the conditions need state that only a fold over all events has.
     pub fn needs_world(&self) -> bool {
         !(self.pids.is_empty() && self.tids.is_empty() && self.paths.is_empty())
     }
 
-    /// The conditions on time.
+    /// Checks the conditions on time.
     pub fn accepts_time(&self, enter_ns: u64) -> bool {
         self.since_ns.is_none_or(|since| enter_ns >= since) && !self.is_over(enter_ns)
     }
 
-    /// The conditions on a call that need nothing but the call itself.
+    /// Checks the conditions that depend on the call alone.
     pub fn accepts_alone(&self, call: &Call, enter_ns: u64, exit_ns: Option<u64>) -> bool {
         self.accepts_shape(call, &shape_of(call), enter_ns, exit_ns)
     }
 
-    /// Whether the event is to be looked at.
+    /// Checks all conditions.
     pub fn accepts(&self, moment: &Moment<'_>) -> bool {
         if !self.accepts_time(moment.enter_ns) {
             return false;
         }
-        // What is missing concerns everybody.
+        // Gaps concern every selection.
         if matches!(moment.event.kind, EventKind::Gap { .. }) {
             return true;
         }
@@ -172,7 +172,7 @@ impl Filter {
     }
 }
 
-/// Calls by name and class.
+/// Selection of calls by name and class.
 #[derive(Debug, Default, Clone)]
 pub struct CallFilter {
     negated: bool,
@@ -181,7 +181,7 @@ pub struct CallFilter {
 }
 
 impl CallFilter {
-    /// From a comma list of names and `%classes`; a leading `!` means all others.
+    /// Parses a list of names and `%classes`, separated by commas. A leading `!` negates it.
     pub fn parse(text: &str) -> Result<CallFilter, String> {
         let (negated, list) = match text.strip_prefix('!') {
             Some(list) => (true, list),
@@ -206,7 +206,7 @@ impl CallFilter {
         Ok(filter)
     }
 
-    /// Whether calls of this shape are wanted.
+    /// Returns true if calls of this shape are selected.
     pub fn accepts(&self, shape: &Shape) -> bool {
         let named = self.names.contains(shape.name.as_ref())
             || self.classes.iter().any(|class| class.intersects(shape.classes));

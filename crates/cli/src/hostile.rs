@@ -8,10 +8,10 @@ use crate::filter::Filter;
 use crate::info::summary::Summary;
 use crate::{cut, export, repair, report, sample, show, source, stat};
 
-/// Traces that are tried.
+/// Number of traces to try.
 const COUNT: u64 = 10_000;
 
-/// A small generator of random numbers, from a seed.
+/// A small seeded random number generator.
 struct Random(u64);
 
 impl Random {
@@ -81,7 +81,7 @@ fn mutated_traces_are_answered() {
         }
         if round.is_multiple_of(100) {
             for (format, calls) in export::tests::everything(&trace) {
-                // A format that has to be whole may be refused, with the reason.
+                // A format may be refused if it needs an intact trace.
                 let told = calls.err().map(|failure| format!("{failure:?}"));
                 assert!(
                     told.as_ref().is_none_or(|t| t.contains("damaged")),
@@ -92,11 +92,11 @@ fn mutated_traces_are_answered() {
         let _ = source::warnings(&trace);
         assert!(summary.calls <= 1000, "round {round}: {} calls", summary.calls);
     }
-    // The test is of use only if many traces get past the first look.
+    // The test is useful only if many traces can be opened.
     assert!(opened > COUNT / 2, "{opened}");
 }
 
-/// What is made out of a damaged trace is sound.
+/// Checks that traces derived from a damaged trace are sound.
 fn derived(trace: &Trace, round: u64) {
     let filter = Filter { pids: vec![100], failed: round.is_multiple_of(50), ..Filter::default() };
     let part = cut::tests::part(trace, &filter, round.is_multiple_of(75)).verify();

@@ -1,4 +1,4 @@
-//! `reenact image`: the files that were there before the recording.
+//! `reenact image`: rebuilds the files that existed before the recording.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! `reenact import`: traces of other tools as traces of ours.
+//! `reenact import`: converts traces of other tools.
 
 mod strace;
 
@@ -15,9 +15,9 @@ use crate::output::Pending;
 use crate::progress::Progress;
 use crate::{output, source};
 
-/// Bytes that tell the format.
+/// Number of bytes used to detect the format.
 const HEAD_BYTES: u64 = 4096;
-/// Stretches of damage that are told one by one.
+/// Limit for the damaged parts that are listed.
 const DAMAGE_SHOWN: usize = 20;
 
 /// Make a trace of another tool's.
@@ -67,21 +67,21 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What is imported.
+/// Formats that can be imported.
 enum Kind {
     DataSeries,
     Strace,
 }
 
 impl Kind {
-    /// By the beginning of a file.
+    /// Detects the format from the beginning of a file.
     fn of(head: &[u8]) -> Option<Kind> {
         let dataseries = head.starts_with(dataseries::file::MAGIC).then_some(Kind::DataSeries);
         dataseries.or_else(|| ::strace::read::is_text(head).then_some(Kind::Strace))
     }
 }
 
-/// What makes a trace of a file that is none, if anything does.
+/// Returns advice on a file that is no trace but can be imported.
 pub fn advice(mut file: &File) -> Option<&'static str> {
     let mut head = Vec::new();
     file.rewind().ok()?;
@@ -92,7 +92,7 @@ pub fn advice(mut file: &File) -> Option<&'static str> {
     })
 }
 
-/// A file that tells how much of it has been read.
+/// A file that reports progress when read.
 struct Told {
     file: File,
     progress: Progress,

@@ -1,4 +1,4 @@
-//! `reenact info`: what a trace holds, and the proof that nothing is missing.
+//! `reenact info`: describes a trace and proves that it is complete.
 
 pub mod origin;
 mod output;
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     failure::verdict(printed.map_err(Failure::from), proven(&args, &summary))
 }
 
-/// Whether all is as it should be, if somebody wants to know.
+/// Returns the verdict on completeness, if --verify asks for it.
 fn proven(args: &Args, summary: &Summary) -> Result<ExitCode, Failure> {
     if args.verify && !summary.report.sound() {
         let name = args.trace.display();

@@ -1,4 +1,4 @@
-//! `reenact`: records what a program asks of the kernel, and shows it.
+//! `reenact`: records what a program asks of the kernel, and evaluates recordings.
 
 mod cat;
 mod compare;
@@ -108,9 +108,9 @@ fn main() -> ExitCode {
     result.unwrap_or_else(Failure::report)
 }
 
-/// Help, the version, or what is wrong with the command line.
+/// Prints help, the version, or an error in the command line.
 fn command_line(error: &clap::Error) -> ExitCode {
-    // A closed standard output is no reason to complain.
+    // Ignore a closed standard output.
     let _ = error.print();
     if !error.use_stderr() {
         return ExitCode::SUCCESS;

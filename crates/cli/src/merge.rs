@@ -1,4 +1,4 @@
-//! `reenact merge`: the traces of one run as one.
+//! `reenact merge`: merges the traces of one run.
 
 mod clocks;
 
@@ -43,7 +43,7 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Traces that are merged at a time: each holds blocks of all its threads in memory.
+/// Limit for the traces of one merge: each has blocks of all its threads in memory.
 const TRACES_MAX: usize = 64;
 
 /// Runs the command.
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             rewriter.event(trace, 0, &event).map_err(|error| written(&error))?;
         }
     }
-    // What files hold in the end tells what was copied only if nothing is missing in between.
+    // Final file contents stand for copied data only if no events are missing.
     let whole_ones =
         traces.iter().zip(&unread).zip(0..).filter_map(|(((_, trace), unread), number)| {
             missing(trace, *unread).is_none().then_some((number, trace))
@@ -142,17 +142,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Err(Failure::Failed("damaged blocks were left out; `reenact info` tells of which trace".into()))
 }
 
-/// Whether both hold the same recording, or parts of it.
+/// Returns true if both traces hold the same recording, or parts of it.
 fn of_one_recording(one: &Trace, other: &Trace) -> bool {
     let began = |trace: &Trace| {
         let preamble = trace.preamble();
         (preamble.host.clone(), preamble.epoch_ns, preamble.epoch_tsc, preamble.command.clone())
     };
-    // Imported traces may not know when they began.
+    // Imported traces may have no start time.
     one.preamble().epoch_ns != 0 && began(one) == began(other)
 }
 
-/// Why a trace brings less than its program did, where it does not say so itself.
+/// Returns why a trace is incomplete, if it has no such note itself.
 fn missing(trace: &Trace, unread: u64) -> Option<String> {
     match (trace.totals().is_some(), unread) {
         (_, 1..) => Some(format!("{unread} blocks could not be read")),
@@ -162,7 +162,7 @@ fn missing(trace: &Trace, unread: u64) -> Option<String> {
     }
 }
 
-/// The event with the numbers and time stamps of the merged trace.
+/// Returns the event with numbers and time stamps of the merged trace.
 fn renumbered(
     mut event: Event,
     input: usize,
@@ -170,7 +170,7 @@ fn renumbered(
     clock: &Clock,
 ) -> Result<Event, Failure> {
     let renumber = |number: &mut u32| {
-        // 0 is nobody, or the recorder.
+        // 0 stands for the recorder or for no thread.
         let Some(before) = number.checked_sub(1) else { return Ok(()) };
         let new = u64::from(before) * inputs as u64 + input as u64 + 1;
         *number = u32::try_from(new)

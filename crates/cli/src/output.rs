@@ -1,5 +1,5 @@
-//! Files that commands write: for their owner only, never over what is there unless told to, and
-//! gone again if the command fails.
+//! Output files of commands: readable by their owner only, never replacing a file without `force`,
+//! and removed if the command fails.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-/// What becomes of a file that a command writes. Dropped without being kept, the file is removed,
-/// and what it was to replace is as it was.
+/// An output file that is not final yet. If dropped without `keep`, it is removed, and the file it
+/// was to replace is unchanged.
 pub struct Pending {
     path: PathBuf,
     state: State,
 }
 
 enum State {
-    /// Nothing is left to be done: it is kept, or it is no file of ours.
+    /// Nothing to do: the file is final, or is not a regular file of ours.
     Settled,
-    /// The name was free before.
+    /// A new file under the final name.
     New(TempPath),
-    /// It lies beside the file that it will replace.
+    /// A temporary file next to the one that it will replace.
     Beside(TempPath),
 }
 
-/// Creates the file `path`, `-` for standard output. One that exists is replaced only with `force`,
-/// when the new one is kept, and never when it is one of the `inputs`.
+/// Creates the file `path`, or uses standard output for `-`. An existing file is replaced only with
+/// `force`, when the new one is kept, and never if it is one of the `inputs`.
 pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pending), String> {
     let fail = |error: io::Error| format!("cannot create {}: {error}", path.display());
     let pending = |state| Pending { path: path.to_path_buf(), state };
@@ -56,7 +56,7 @@ pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pendi
 }
 
 impl Pending {
-    /// The file has its name from now on, and what is written is there to stay.
+    /// Makes the file final, under its name.
     pub fn keep(&mut self) -> Result<(), String> {
         match std::mem::replace(&mut self.state, State::Settled) {
             State::Settled => {}
@@ -71,7 +71,7 @@ impl Pending {
         Ok(())
     }
 
-    /// The file stays where it lies now.
+    /// Makes the file final under its temporary name.
     pub fn keep_beside(&mut self) {
         if let State::Beside(file) = std::mem::replace(&mut self.state, State::Settled) {
             self.path = file.to_path_buf();
@@ -79,7 +79,7 @@ impl Pending {
         }
     }
 
-    /// Its name.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -105,16 +105,16 @@ fn replace(path: &Path, inputs: &[&Path]) -> io::Result<(File, State)> {
     Ok((open_as_it_is(path)?, State::Settled))
 }
 
-/// Opens what cannot be replaced, to be written over. Whoever may have put it there is not to read what
-/// is written: it must be ours or root's, a device of the system, or what our own descriptors lead to.
+/// Opens an existing file that cannot be replaced, to overwrite it. Another user must not be able
+/// to read the output: the file must belong to us or root, or be reached by a /proc or /dev link.
 fn open_as_it_is(path: &Path) -> io::Result<File> {
     let is_descriptor = path.symlink_metadata().is_ok_and(|found| found.is_symlink())
         && is_made_by_the_system(path);
-    // Looked at before it is opened: a pipe would have us wait for whoever reads it.
+    // Check before opening: opening a pipe would block until it has a reader.
     let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
     let found = place.metadata()?;
     let kind = found.file_type();
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid has no arguments and cannot fail.
     let own = unsafe { libc::geteuid() };
     let refused = match () {
         () if is_descriptor => None,
@@ -129,7 +129,7 @@ fn open_as_it_is(path: &Path) -> io::Result<File> {
             "it {what}, and nothing is written into what is there; name a new file, or remove it"
         )));
     }
-    // The very file that was looked at, whatever has its path now.
+    // Open the checked file, even if its path leads to another one now.
     let same = format!("/proc/self/fd/{}", place.as_raw_fd());
     let file = OpenOptions::new().write(true).custom_flags(libc::O_NOCTTY).open(same)?;
     if kind.is_file() {
@@ -139,18 +139,18 @@ fn open_as_it_is(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the name may lead to another file. Devices, pipes and mounted files are written to.
+/// Returns true if the name can be moved to a new file. Devices, pipes and mounted files cannot.
 fn may_be_replaced(path: &Path) -> bool {
     let is_file = match path.metadata() {
         Ok(found) => found.is_file(),
-        // A link that leads nowhere.
+        // A dangling link.
         Err(error) => error.kind() == ErrorKind::NotFound,
     };
     let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
     is_file && !(is_link && is_made_by_the_system(path)) && !is_mounted(path)
 }
 
-/// Where a link lies in /dev or /proc, as /dev/stdout does.
+/// Returns true for links in /dev or /proc, such as /dev/stdout.
 fn is_made_by_the_system(link: &Path) -> bool {
     let place = directory(link).canonicalize().unwrap_or_default();
     place == Path::new("/dev") || place.starts_with("/proc")
@@ -163,7 +163,7 @@ fn directory(path: &Path) -> &Path {
 fn is_mounted(path: &Path) -> bool {
     let Ok(name) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
     let root = libc::STATX_ATTR_MOUNT_ROOT as u64;
-    // SAFETY: plain numbers, which the kernel fills in.
+    // SAFETY: `name` is NUL-terminated, and an all-zero statx is a valid value to write to.
     unsafe {
         let mut found: libc::statx = std::mem::zeroed();
         let flags = libc::AT_SYMLINK_NOFOLLOW;
@@ -172,7 +172,7 @@ fn is_mounted(path: &Path) -> bool {
     }
 }
 
-/// A new file in the directory of `path`, if that may have one.
+/// Creates a temporary file in the directory of `path`, if possible.
 fn beside(path: &Path) -> Option<(File, State)> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name()?);
@@ -244,7 +244,7 @@ mod tests {
             assert!(link.symlink_metadata().unwrap().is_file());
             assert_eq!(fs::read(&path).unwrap(), b"precious");
         }
-        // The system's own links stay: a descriptor is written to.
+        // A /proc link is not replaced: its descriptor is written to.
         let file = File::options().write(true).open(&path).unwrap();
         let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         write(Path::new(&descriptor), true, b"new").unwrap();
@@ -263,7 +263,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let pipe = std::ffi::CString::new(path("pipe").as_os_str().as_bytes()).unwrap();
-        // SAFETY: a path that ends with a NUL.
+        // SAFETY: the path is a NUL-terminated string.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) }, 0);
         let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         symlink("pipe", path("link")).unwrap();
@@ -273,7 +273,7 @@ mod tests {
             let refused = create(&path(name), true, &[]).map(drop).unwrap_err();
             assert!(refused.contains(what), "{refused}");
         }
-        // One's own descriptors are what the user has put there.
+        // Descriptors of our own were chosen by the user.
         let (_reader, writer) = io::pipe().unwrap();
         let descriptor = format!("/proc/self/fd/{}", writer.as_raw_fd());
         write(Path::new(&descriptor), true, b"new").unwrap();

@@ -1,4 +1,4 @@
-//! How far a long command is, on a terminal only.
+//! Progress of a long command, shown on a terminal only.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
@@ -10,29 +10,29 @@ use trace::format::kind;
 
 use crate::units;
 
-/// At most so often something is shown.
+/// Minimum time between updates.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Events between looks at the clock.
+/// Number of events between checks of the clock.
 const EVENTS_PER_LOOK: u64 = 1 << 10;
 
-/// How much of a trace, or of another file, has been read. May be told of by several threads.
+/// Counter of the events or bytes read, shared by several threads.
 pub struct Progress {
     bytes: u64,
     events: u64,
     done: AtomicU64,
-    /// `None` where nobody looks.
+    /// `None` if standard error is not a terminal.
     shown: Option<Mutex<Shown>>,
 }
 
 struct Shown {
     begun: Instant,
     last: Instant,
-    /// There is a line to be taken away.
+    /// True if there is a line to erase.
     any: bool,
 }
 
 impl Progress {
-    /// Nothing of `trace` has been read. `passes` is how often all of it will be.
+    /// Starts with nothing of `trace` read. All of it will be read `passes` times.
     pub fn new(trace: &Trace, passes: u64) -> Progress {
         let of_events = trace.blocks().iter().filter(|head| head.kind == kind::EVENTS);
         let events: u64 = of_events.map(|head| u64::from(head.count)).sum();
@@ -40,7 +40,7 @@ impl Progress {
         Progress::of(bytes.saturating_mul(passes), events.saturating_mul(passes))
     }
 
-    /// Nothing of so many bytes has been read; they take the place of events.
+    /// Starts with nothing of a file of this size read, counting bytes instead of events.
     pub fn of_bytes(bytes: u64) -> Progress {
         Progress::of(bytes, bytes)
     }
@@ -56,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// So many more events have been read.
+    /// Counts events that were read.
     pub fn advance(&self, events: u64) {
         let Some(shown) = &self.shown else { return };
         let before = self.done.fetch_add(events, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Progress {
         if before / EVENTS_PER_LOOK == done / EVENTS_PER_LOOK {
             return;
         }
-        // Who finds it taken need not show the same.
+        // Another thread is updating the line.
         let Ok(mut shown) = shown.try_lock() else { return };
         if shown.last.elapsed() < INTERVAL {
             return;
@@ -72,7 +72,7 @@ impl Progress {
         shown.last = Instant::now();
         shown.any = true;
         let line = line(self.bytes, self.events, done, shown.begun.elapsed());
-        // A terminal that is gone is no reason to stop.
+        // Ignore errors of the terminal.
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
 }
@@ -86,7 +86,7 @@ impl Drop for Progress {
     }
 }
 
-/// `12.0 MiB of 48.0 MiB, 6.0 MiB/s, 6 s left`: bytes as the share of the events tells.
+/// Formats `12.0 MiB of 48.0 MiB, 6.0 MiB/s, 6 s left`, with bytes estimated from the events.
 fn line(bytes: u64, events: u64, done: u64, elapsed: Duration) -> String {
     let share = (done as f64 / events.max(1) as f64).min(1.0);
     let seconds = elapsed.as_secs_f64().max(1e-3);

@@ -1,4 +1,4 @@
-//! `reenact record`: supervisor, recorder and program together.
+//! `reenact record`: runs supervisor, recorder and program together.
 
 pub mod args;
 mod summary;
@@ -32,16 +32,16 @@ use crate::output::Pending;
 
 use written::Written;
 
-/// The agent, built for this very version.
+/// The agent, built for this version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
-/// Records PROGRAM.
+/// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
     let calibration = host::Calibration::begin();
     let outside = state::Outside::look();
     let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
-    // Before anything is made for it.
+    // Fail before anything is created.
     let file = supervisor::find(program).map_err(|error| launch_failure(&error))?;
     let loses_rights = supervisor::gains_rights(&file);
     let mut supervisor = Supervisor::new(AGENT, args.buffer as usize).map_err(|e| ours(&e))?;
@@ -93,7 +93,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         ));
     }
     let done = Arc::new(AtomicBool::new(false));
-    // While there is no program yet that would go on without us.
+    // Before the launch: if this fails, no program is left without a recorder.
     let waiting = {
         let done = Arc::clone(&done);
         let wait = move || {
@@ -107,7 +107,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
     if let Err(error) = supervisor.launch(program, &mut observer) {
         let failure = launch_failure(&error);
-        // As a shell does that has started it. No trace is left, as with any other failure.
+        // Die of the same signal, as a shell does. No trace is left, as with any other failure.
         if let LaunchError::Killed { status, .. } = error {
             drop(observer);
             failure.report();
@@ -149,19 +149,19 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
 fn ring_requests(arena: ring::Arena) {
     let word = &arena.control().requests.word;
     word.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: wakes whoever waits on the word.
+    // SAFETY: `word` is a futex in the mapped arena; waking has no other effect on memory.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// Where the trace goes.
+/// Destination of the trace.
 struct Output {
     sink: Sink,
-    /// What it lies on, if it is a file.
+    /// Device of the file, 0 if it is none.
     device: u64,
-    /// Nothing else may be written to our standard output.
+    /// True if nothing else may be written to standard output.
     is_stdout: bool,
     pending: Pending,
-    /// The file, if it is one that has a name.
+    /// The file, if it has a name.
     written: Option<Written>,
 }
 
@@ -181,8 +181,8 @@ fn create(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
     Ok(Output { sink: Sink::File(file), device, is_stdout, pending, written })
 }
 
-/// Whether a file that was opened by its name is our standard output, as /dev/stdout is. What is
-/// written to other devices does not mix.
+/// Returns true if a named file is our standard output, as /dev/stdout is. Devices do not count:
+/// output to them does not mix with the trace.
 fn is_standard_output(file: &File) -> bool {
     let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let (Ok(found), Ok(stdout)) = (file.metadata(), stdout.and_then(|file| file.metadata())) else {
@@ -227,21 +227,21 @@ fn launch_failure(error: &LaunchError) -> Failure {
     }
 }
 
-/// Hands what the supervisor sees to the recorder.
+/// Passes the supervisor's notifications on to the recorder.
 struct Glue {
-    /// All that there are.
+    /// All arenas.
     arenas: Vec<ring::Arena>,
     handle: Handle,
-    /// The state of processes that are executing a program.
+    /// State read ahead for processes in an exec.
     ahead: Ahead,
     outside: state::Outside,
     output: Pending,
-    /// The trace lies elsewhere than it was to.
+    /// Warning that the trace has another name than requested.
     misplaced: Option<String>,
 }
 
 impl Glue {
-    /// Whether processes share descriptors or directories that are no threads of each other.
+    /// Returns true if separate processes share descriptors or directories.
     fn is_state_shared(&self) -> bool {
         let is_set =
             |arena: &ring::Arena| arena.control().state_shared.load(Ordering::Relaxed) != 0;
@@ -252,7 +252,7 @@ impl Glue {
         self.handle.tell(kind);
     }
 
-    /// From now on there is something to be told: what the trace replaces may go.
+    /// Makes the output final: the program has started, so an existing file may be replaced.
     fn keep_output(&mut self) {
         if let Err(text) = self.output.keep() {
             self.output.keep_beside();
@@ -325,9 +325,9 @@ impl Observer for Glue {
     }
 }
 
-/// Ends as the program did that a signal has ended.
+/// Ends with the signal that ended the program.
 fn end_by(signal: i32) -> ExitCode {
-    // SAFETY: dies of the signal, without a second core file.
+    // SAFETY: all pointers are to valid locals; an all-zero sigset_t is a valid value to write to.
     unsafe {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);

@@ -1,4 +1,4 @@
-//! Decoded values as text and as JSON.
+//! Output of decoded values as text and as JSON.
 
 pub mod escape;
 pub mod json;

@@ -1,4 +1,4 @@
-//! `reenact repair`: what can be read of a damaged or truncated trace, as a sound one.
+//! `reenact repair`: writes the readable parts of a damaged or truncated trace as a sound one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Errors that are told one by one.
+/// Limit for the errors that are printed.
 const ERRORS_SHOWN: u64 = 20;
 
 /// Runs the command.
@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     let mut report = trace.completeness();
     if report.problems.is_empty() && trace.totals().is_some() {
-        // What the heads do not tell, the bytes may.
+        // The block heads agree: check the content as well.
         report = trace.verify();
         if report.problems.is_empty() {
             return Err(Failure::Failed(format!("{name} is sound: there is nothing to repair")));
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes all that can be read, and what was lost. Tells that as well.
+/// Writes all readable events and a note on what was lost. Returns the note's text, too.
 fn rewrite(
     trace: &Trace,
     report: &Report,
@@ -96,7 +96,7 @@ fn rewrite(
     let announced: u64 = trace.blocks().iter().map(|head| u64::from(head.calls)).sum();
     let unread_calls = announced.saturating_sub(rewriter.calls());
     let calls = report.lost.saturating_add(unread_calls);
-    // What files hold in the end tells of their beginning only if nothing is missing in between.
+    // Final file contents stand for copied data only if no events are missing.
     if unread == 0 && calls == 0 {
         rewriter.sources(&[(0, trace)], &|_| true)?;
     }
@@ -108,18 +108,18 @@ fn rewrite(
     Ok((rewriter.finish(trace.tsc_hz())?, text))
 }
 
-/// What is not in the repaired trace.
+/// Summary of what the repaired trace lacks.
 struct Lost {
-    /// Blocks that could not be read.
+    /// Number of blocks that could not be read.
     unread: u64,
-    /// Calls that are known to be missing.
+    /// Number of calls known to be missing.
     calls: u64,
     buffers: u64,
     manifest: bool,
 }
 
 impl Lost {
-    /// For people.
+    /// Describes the loss for people.
     fn text(&self, trace: &Trace) -> String {
         let damage = trace.damage();
         let bytes: u64 = damage.iter().map(|damage| damage.bytes).sum();
@@ -141,7 +141,7 @@ impl Lost {
 pub mod tests {
     use super::*;
 
-    /// Repairs a trace into memory; nothing if it is sound.
+    /// Repairs a trace into memory; `None` if it is complete.
     pub fn repair(trace: &Trace) -> Option<Trace> {
         let report = trace.verify();
         if report.complete {

@@ -1,4 +1,4 @@
-//! `reenact replay`: makes the recorded calls again and proves that they come out the same.
+//! `reenact replay`: repeats the recorded calls and verifies that their results are the same.
 
 pub mod args;
 mod calls;
@@ -32,7 +32,7 @@ use log::Log;
 use report::Report;
 use root::Root;
 
-/// Exit codes of what runs in the jail.
+/// Exit codes of the process in the jail.
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
 
@@ -91,11 +91,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn is_root() -> bool {
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The user and group that the first program ran as.
+/// Returns user and group of the first program.
 fn first_user(trace: &Trace) -> Option<(u32, u32)> {
     trace.events().flatten().find_map(|next| match next.event.kind {
         EventKind::State(state) => Some((state.uids[3], state.gids[3])),
@@ -103,11 +103,11 @@ fn first_user(trace: &Trace) -> Option<(u32, u32)> {
     })
 }
 
-/// What the user named besides the root, opened before the first replay: later ones find the same.
+/// Directories named by the user besides the root. All replays use the same open ones.
 struct Opened {
     binds: Vec<jail::Bind>,
     image: Option<Directory>,
-    /// The user was told what the trace does not hold.
+    /// True after the warning about data that the trace lacks.
     warned: Cell<bool>,
 }
 
@@ -130,8 +130,8 @@ impl Opened {
     }
 }
 
-/// One replay in a jail: what protected the machine, and what came of it, which comes through a
-/// pipe.
+/// Runs one replay in a jail. Returns a description of the jail's protection, and the findings,
+/// which come through a pipe.
 fn in_jail(
     args: &Args,
     trace: &Trace,
@@ -191,7 +191,7 @@ fn in_jail(
     .map_err(|error| fail(&error))?;
     let _ends = interrupt::ends(inmate.keeper());
     let protection = inmate.protection.to_string();
-    // Without an answer the jail ends by itself, and says why.
+    // On a failure, the jail ends by itself with a message.
     if let Ok(dangers) = heard(&mut File::from(OwnedFd::from(ready))) {
         if !dangers.is_empty() && !opened.warned.replace(true) {
             note(&format!(
@@ -220,10 +220,10 @@ fn in_jail(
     }
 }
 
-/// Longest text that the inmate tells before the replay.
+/// Limit for the text sent from the jail before the replay.
 const HEARD_BYTES_MAX: u32 = 64 << 10;
 
-/// What the inmate tells when the image is there.
+/// Waits until the image is ready. Returns the text sent from the jail, escaped.
 fn heard(from: &mut File) -> io::Result<String> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
@@ -235,7 +235,7 @@ fn heard(from: &mut File) -> io::Result<String> {
     Ok(shown)
 }
 
-/// Says what a user should know and cannot see in the result.
+/// Warns about something that the result does not show.
 fn note(text: &str) {
     failure::warn(text);
 }

@@ -1,4 +1,4 @@
-//! `reenact report`: what the program did, as one page to open in a browser.
+//! `reenact report`: writes one HTML page on what the program did.
 
 mod comparison;
 mod data;
@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let found = format!("{path}: this is a replay of another recording than {trace}");
         return Err(Failure::Failed(found));
     }
-    // Before the work, so that nobody waits for nothing.
+    // Create the output before the work, so that an error comes at once.
     let (file, mut pending) =
         output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
     let gathered = gather::gather(&trace);
@@ -89,7 +89,7 @@ pub mod tests {
     use super::*;
     use crate::sample;
 
-    /// The page of a trace.
+    /// Returns the page of a trace.
     pub fn look(trace: &Trace) -> String {
         let mut bytes = Vec::new();
         let mut out = page::Counted::new(&mut bytes);

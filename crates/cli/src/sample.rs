@@ -1,4 +1,4 @@
-//! A small trace for tests, with something of everything in it.
+//! A small trace for tests, with events of all kinds.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -12,15 +12,15 @@ use trace::{Writer, WriterOptions};
 
 /// Ticks at the start; one tick is one nanosecond.
 const EPOCH_TSC: u64 = 1_000_000;
-/// What the file holds that the program copies.
+/// Size of the file that the program copies.
 pub const PAGE_BYTES: usize = 70_000;
 
-/// The data that the program copies.
+/// Returns the content of the file that the program copies.
 pub fn page() -> Vec<u8> {
     (0..PAGE_BYTES as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
 }
 
-/// A sink that keeps what was written.
+/// A sink that keeps its data in memory.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -35,18 +35,18 @@ impl Write for Kept {
     }
 }
 
-/// How a sample ends.
+/// Ways in which a sample ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// As it should.
+    /// Complete.
     Whole,
-    /// The recorder was lost.
+    /// Without an end, as after a killed recorder.
     Lost,
-    /// With a gap.
+    /// Complete, with a gap.
     Gap,
 }
 
-/// The bytes of a trace.
+/// Returns the bytes of a trace.
 pub fn trace(end: End) -> Vec<u8> {
     let kept = Kept::default();
     let options = WriterOptions { workers: 0, ..WriterOptions::default() };
@@ -139,7 +139,7 @@ impl Sample {
         Data { arg, part, index, flags, true_len, hash: None, content }
     }
 
-    /// A call with memory `(argument, read after the call, bytes)`.
+    /// Writes a call with memory `(argument, read after the call, bytes)`.
     fn call(
         &mut self,
         thread: u32,

@@ -1,4 +1,4 @@
-//! `reenact show`: what the program asked of the kernel, event by event.
+//! `reenact show`: prints a recording event by event.
 
 mod follow;
 pub mod lines;
@@ -22,7 +22,7 @@ use crate::{source, units};
 use follow::Held;
 use lines::Look;
 
-/// How often a growing trace is looked at.
+/// Interval between checks of a growing trace.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Show the calls of a recording, one line each, in the order in which they began.
@@ -142,7 +142,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what comes until the trace is complete. Tells whether more may be wanted.
+/// Prints events until the trace is complete. Returns false if no later one is wanted.
 fn follow<W: Write>(
     trace: &mut Trace,
     printer: &mut Printer<W>,
@@ -180,17 +180,17 @@ fn follow<W: Write>(
     }
 }
 
-/// Damaged blocks that are told one by one.
+/// Limit for the damaged blocks that are printed.
 const ERRORS_SHOWN: u64 = 20;
 
-/// Damaged blocks on the way.
+/// Errors met while reading.
 struct Errors {
     name: String,
     count: u64,
 }
 
 impl Errors {
-    /// Lets an event through, and tells about an error.
+    /// Returns the event, or prints the error.
     fn pass(&mut self, next: Result<Sequenced, ReadError>) -> Option<Sequenced> {
         match next {
             Ok(next) => Some(next),
@@ -205,7 +205,7 @@ impl Errors {
     }
 }
 
-/// How one event becomes output.
+/// Output format.
 enum Format {
     Text { look: Look, line: String },
     Json { data: bool },
@@ -249,7 +249,7 @@ impl<W: Write> Printer<W> {
         self.event(next.seq, &next.event, &source::clock(trace), &mut stored)
     }
 
-    /// Shows an event if it is wanted. Tells whether later ones may be wanted.
+    /// Prints an event if it is wanted. Returns false if no later one is wanted.
     fn event(
         &mut self,
         seq: Option<u64>,

@@ -1,4 +1,4 @@
-//! Traces as the reading commands use them.
+//! Opening of traces, and warnings about them, for the reading commands.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -11,7 +11,7 @@ use trace::{ReadError, Trace};
 use crate::failure::{self, Failure};
 use crate::import;
 
-/// Opens a trace, `-` for standard input, or says which file could not be opened and why.
+/// Opens a trace, or standard input for `-`. The error names the file.
 pub fn open(path: &Path) -> Result<Trace, Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
@@ -26,13 +26,13 @@ pub fn open(path: &Path) -> Result<Trace, Failure> {
     })
 }
 
-/// Opens a file that can be read back and forth, `-` for standard input.
+/// Opens a seekable file, or standard input for `-`.
 pub fn file(path: &Path) -> io::Result<File> {
     let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
     seekable(File::open(path)?)
 }
 
-/// A trace is read back and forth: what comes through a pipe is kept in a file without a name.
+/// Copies input from a pipe to an unnamed temporary file, because traces need seeking.
 fn seekable(mut file: File) -> io::Result<File> {
     if file.stream_position().is_ok() {
         return Ok(file);
@@ -54,15 +54,15 @@ fn seekable(mut file: File) -> io::Result<File> {
     })
 }
 
-/// The clock of a trace: nanoseconds from its start. What lies before the start is at 0.
+/// Returns a trace's clock: nanoseconds since its start, 0 for earlier times.
 pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
     |tsc| trace.ticks_to_ns(tsc).max(0).unsigned_abs()
 }
 
-/// Stretches of damage that are told one by one.
+/// Limit for the damaged parts that are listed.
 const DAMAGE_SHOWN: usize = 20;
 
-/// What is wrong with a trace as a whole, for people; nothing for a sound one.
+/// Returns warnings about a trace as a whole, none for a sound one.
 pub fn warnings(trace: &Trace) -> Vec<String> {
     let damage = trace.damage();
     let shown = damage.iter().take(DAMAGE_SHOWN);
@@ -74,14 +74,14 @@ pub fn warnings(trace: &Trace) -> Vec<String> {
     warnings
 }
 
-/// Tells what is wrong with a trace as a whole.
+/// Prints warnings about a trace as a whole.
 pub fn warn_of(path: &Path, trace: &Trace) {
     for warning in warnings(trace) {
         failure::warn(&format!("{}: {warning}", path.display()));
     }
 }
 
-/// Tells of descriptors and tasks that were not followed.
+/// Warns about descriptors and tasks that were not tracked.
 pub fn warn_of_left_out(path: &Path, count: u64) {
     if count > 0 {
         let name = path.display();
@@ -92,8 +92,7 @@ pub fn warn_of_left_out(path: &Path, count: u64) {
     }
 }
 
-/// Tells what is wrong with a trace that was read to the end; blocks that were left out are a
-/// failure.
+/// Prints warnings after a complete pass over a trace. Fails if blocks could not be read.
 pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Failure> {
     let name = path.display();
     warn_of(path, trace);

@@ -1,4 +1,4 @@
-//! `reenact stat`: what the program did, in numbers.
+//! `reenact stat`: prints statistics.
 
 mod csv;
 mod json;
@@ -66,7 +66,7 @@ pub struct Args {
     csv: bool,
 }
 
-/// Rows that people are shown.
+/// Default limit for the rows in the text output.
 const ROWS_SHOWN: usize = 20;
 
 /// Runs the command.
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does what the options ask of the tables.
+/// Selects, sorts and limits tables as the options say.
 fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
     if let Some(wanted) = &args.table {
         let known: Vec<&str> = sheet.tables.iter().map(|table| table.key).collect();
@@ -134,11 +134,11 @@ pub mod tests {
     use super::*;
     use crate::filter::Filter;
 
-    /// One view of a trace, in all formats, or an error.
+    /// Makes a view of a trace and formats it in all formats.
     pub fn look(trace: &Trace, round: u64) {
         let views = View::value_variants();
         let view = views[round as usize % views.len()];
-        // With conditions, the views that need no order are made in order as well.
+        // With a condition, unordered views make an ordered pass as well.
         let paths = if round.is_multiple_of(3) { vec!["*".into()] } else { Vec::new() };
         let filter = Filter { paths, ..Filter::default() };
         let Ok((sheet, _)) = view::look(view, trace, &filter, None) else { return };

@@ -1,6 +1,6 @@
-//! Sizes, times and numbers as users write them.
+//! Parsing and formatting of sizes, times and numbers.
 
-/// Bytes: a number, with K, M, G or T for powers of 1024 (`64M`, `1GiB`, `4096`).
+/// Parses a size: a number, with K, M, G or T for powers of 1024 (`64M`, `1GiB`, `4096`).
 pub fn size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let bad = || format!("'{text}' is no size; write 4096, 64K, 64M or 1G");
@@ -22,7 +22,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is more than {} bytes", u64::MAX))
 }
 
-/// Nanoseconds: a number of seconds, or one with ns, us, ms, s, m or h (`1.5`, `10s`, `200us`).
+/// Parses a time in seconds, or with ns, us, ms, s, m or h (`1.5`, `10s`, `200us`).
 pub fn time_ns(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let bad = || format!("'{text}' is no time; write 1.5, 10s, 200ms or 5m");
@@ -40,7 +40,7 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
             return Err(format!("'{unit}' is no unit of time; known are ns, us, ms, s, m and h"));
         }
     };
-    // Whole nanoseconds are kept exactly.
+    // Whole numbers are converted exactly.
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(unit_ns as u64).ok_or_else(|| format!("'{text}' is too long"));
     }
@@ -52,19 +52,19 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
     Ok(ns.round() as u64)
 }
 
-/// As [`time_ns`], as a duration.
+/// Parses a time as [`time_ns`] does, into a duration.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     time_ns(text).map(std::time::Duration::from_nanos)
 }
 
-/// A whole number, as large as there is room for.
+/// Parses a whole number that fits in `T`.
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
     let number = text.parse().ok().and_then(|number: u64| T::try_from(number).ok());
     number.ok_or_else(|| format!("'{text}' is no whole number from 0 to {most}"))
 }
 
-/// Bytes as hexadecimal digits (`00ff`).
+/// Parses bytes in hexadecimal digits (`00ff`).
 pub fn hex(text: &str) -> Result<Vec<u8>, String> {
     let bad = || format!("'{text}' is no row of bytes; write two hexadecimal digits for each");
     let digits = text.as_bytes();
@@ -81,7 +81,7 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A size as [`size`] reads it, exactly.
+/// Formats a size exactly, for [`size`] to parse.
 pub fn size_word(bytes: u64) -> String {
     let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
     let fits = |(_, shift): &&(&str, u32)| bytes != 0 && bytes.trailing_zeros() >= *shift;
@@ -91,7 +91,7 @@ pub fn size_word(bytes: u64) -> String {
     }
 }
 
-/// A time as [`duration`] reads it, exactly.
+/// Formats a time exactly, for [`duration`] to parse.
 pub fn time_word(time: std::time::Duration) -> String {
     let ns = time.as_nanos();
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
@@ -101,7 +101,7 @@ pub fn time_word(time: std::time::Duration) -> String {
     }
 }
 
-/// A size for people: `1.5 MiB`.
+/// Formats a size for people: `1.5 MiB`.
 pub fn show_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
@@ -116,7 +116,7 @@ pub fn show_size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A time for people: `1.500 s`, `12.3 us`.
+/// Formats a time for people: `1.500 s`, `12.3 us`.
 pub fn show_time(ns: u64) -> String {
     let value = ns as f64;
     match ns {

@@ -1,31 +1,31 @@
-//! fio's I/O log, version 3, and the job files that go with it.
+//! fio's I/O log format, version 3, and matching job files.
 //!
-//! A log is what one job does, one thing after the other: what happens at the same time needs
-//! several. Times are microseconds from the start.
+//! A log is sequential: each job needs its own to run concurrently with others. Times are in
+//! microseconds since the start.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
 
-/// Files that one job has open at a time.
+/// Limit for the files that a job has open.
 const OPEN_MAX: usize = 64;
-/// fio lays files out in blocks of this size.
+/// fio lays out files in blocks of this size.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// What is done to a file.
+/// An access to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Bytes are read.
+    /// A read.
     Read {
-        /// From here on.
+        /// Offset of the first byte.
         offset: u64,
-        /// So many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Bytes are written.
+    /// A write.
     Write {
-        /// From here on.
+        /// Offset of the first byte.
         offset: u64,
-        /// So many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// `fsync`.
@@ -34,28 +34,28 @@ pub enum Action {
     Datasync,
 }
 
-/// The log of one job.
+/// Writer for the log of one job.
 pub struct Log<W: Write> {
     out: W,
     added: HashSet<usize>,
-    /// Open files, the one that was used last at the end.
+    /// Open files, the most recently used one last.
     open: VecDeque<(usize, String)>,
     last_us: u64,
 }
 
 impl<W: Write> Log<W> {
-    /// An empty log.
+    /// Begins a log.
     pub fn new(mut out: W) -> io::Result<Log<W>> {
         out.write_all(b"fio version 3 iolog\n")?;
         Ok(Log { out, added: HashSet::new(), open: VecDeque::new(), last_us: 0 })
     }
 
-    /// Whether a file is known to the job.
+    /// Returns true if the log has a file.
     pub fn has(&self, file: usize) -> bool {
         self.added.contains(&file)
     }
 
-    /// Something is done to a file; times must not descend.
+    /// Adds an access to a file. Times must not descend.
     pub fn add(&mut self, time_ns: u64, file: usize, name: &str, action: Action) -> io::Result<()> {
         let us = (time_ns / 1000).max(self.last_us);
         self.last_us = us;
@@ -89,7 +89,7 @@ impl<W: Write> Log<W> {
         }
     }
 
-    /// Closes the files.
+    /// Closes the files and ends the log.
     pub fn finish(mut self) -> io::Result<()> {
         for (_, name) in &self.open {
             writeln!(self.out, "{} {name} close", self.last_us)?;
@@ -98,9 +98,9 @@ impl<W: Write> Log<W> {
     }
 }
 
-/// A name that fio's files can hold: letters, digits and a few signs of what it was.
+/// Returns a file name for fio: a number, and the letters, digits and some signs of a path's end.
 pub fn plain_name(number: usize, path: &[u8]) -> String {
-    /// Longer names do not fit into a log's lines with the rest.
+    /// Longer names might exceed fio's line length.
     const BYTES_MAX: usize = 64;
     let last = path.rsplit(|c| *c == b'/').next().unwrap_or_default();
     let plain = |c: &u8| match c {
@@ -111,7 +111,7 @@ pub fn plain_name(number: usize, path: &[u8]) -> String {
     format!("files/{number}-{name}")
 }
 
-/// The job file that replays the logs, all at the same time.
+/// Returns the job file that replays all logs concurrently.
 pub fn replay_job(logs: usize) -> String {
     let mut text = String::from(
         "# Run in this directory, after prepare.fio: fio replay.fio\n\
@@ -124,12 +124,12 @@ pub fn replay_job(logs: usize) -> String {
     text
 }
 
-/// The head of the job file that makes the files that are read.
+/// Head of the job file that creates the files to be read.
 pub const PREPARE_HEAD: &str = "\
 # Run in this directory: fio prepare.fio\n\
 [global]\nioengine=psync\nrw=write\nbs=4k\ncreate_only=1\nthread\n";
 
-/// A file that must be there, so long.
+/// Returns the job that creates a file of this length.
 pub fn prepare_job(number: usize, name: &str, bytes: u64) -> String {
     let bytes = bytes.max(1).next_multiple_of(BLOCK_BYTES);
     format!("\n[file-{number}]\nfilename={name}\nfilesize={bytes}\n")

@@ -1,4 +1,4 @@
-//! Formats of other tools, as bytes. What goes into them is decided elsewhere.
+//! Encoders for formats of other tools. The callers decide on the content.
 
 pub mod fio;
 pub mod perfetto;

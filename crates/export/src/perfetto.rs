@@ -1,7 +1,7 @@
 //! Perfetto's TrackEvent protobuf: tracks with slices, instants, counters and flows between them.
 //!
-//! Packets are compressed in batches, as Perfetto's own service does it. Texts that come again are
-//! interned; when they are too many, the table is begun anew, so that memory is bounded.
+//! Packets are compressed in batches, as by Perfetto's own service. Repeated texts are interned.
+//! The table is cleared when it gets too large, so that memory is bounded.
 
 mod interned;
 mod pipes;
@@ -16,9 +16,9 @@ use interned::{Interned, Table};
 pub use pipes::Pipes;
 use proto::Message;
 
-/// Bytes of packets that are compressed together.
+/// Number of packet bytes that are compressed together.
 const BATCH_BYTES: usize = 512 << 10;
-/// All packets belong to one sequence: interned texts are known within it.
+/// Number of the only sequence; interned texts are valid within it.
 const SEQUENCE: u64 = 1;
 
 /// Fields of `Trace` and `TracePacket`.
@@ -31,7 +31,7 @@ mod packet {
     pub const SEQUENCE_FLAGS: u32 = 13;
     pub const COMPRESSED_PACKETS: u32 = 50;
     pub const TRACK_DESCRIPTOR: u32 = 60;
-    /// `SEQ_INCREMENTAL_STATE_CLEARED`: interned texts are forgotten.
+    /// `SEQ_INCREMENTAL_STATE_CLEARED`: the table of interned texts is cleared.
     pub const CLEARED: u64 = 1;
     /// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to interned texts.
     pub const NEEDED: u64 = 2;
@@ -56,7 +56,7 @@ mod event {
     pub const ANNOTATION_STRING_IID: u32 = 17;
 }
 
-/// Fields of `TrackDescriptor` and what is in it.
+/// Fields of `TrackDescriptor` and its nested messages.
 mod descriptor {
     pub const UUID: u32 = 1;
     pub const NAME: u32 = 2;
@@ -72,63 +72,63 @@ mod descriptor {
     pub const COUNTER_UNIT: u32 = 3;
 }
 
-/// What an event on a track is. The values are those of the format.
+/// Kind of an event on a track, with the value used in the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Something begins.
+    /// Start of a slice.
     Begin = 1,
-    /// What began last on the track ends.
+    /// End of the track's most recent open slice.
     End = 2,
-    /// Something that takes no time.
+    /// An event without duration.
     Instant = 3,
 }
 
-/// A detail of an event.
+/// Value of an event's detail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Detail {
-    /// A number.
+    /// A signed number.
     Int(i64),
-    /// A number.
+    /// An unsigned number.
     Uint(u64),
     /// An address.
     Address(u64),
-    /// Text that hardly comes again.
+    /// A text that is rarely repeated.
     Text(String),
-    /// Text that may come again.
+    /// A text that may be repeated; it is interned.
     Name(String),
-    /// Details that belong together.
+    /// Nested details.
     Group(Vec<(&'static str, Detail)>),
 }
 
 /// An event on a track.
 #[derive(Clone, Default, Debug)]
 pub struct Event<'a> {
-    /// Its track.
+    /// Id of its track.
     pub track: u64,
-    /// When, in nanoseconds.
+    /// Time in nanoseconds.
     pub time_ns: u64,
-    /// Its name; nothing for an end.
+    /// Name, empty for an end.
     pub name: &'a str,
-    /// Its category; nothing for an end.
+    /// Category, empty for an end.
     pub category: &'a str,
-    /// What is to be known about it.
+    /// Details by name.
     pub details: &'a [(&'a str, Detail)],
-    /// Flows that go through it.
+    /// Flows that pass through the event.
     pub flows: &'a [u64],
-    /// Flows that end here.
+    /// Flows that end at the event.
     pub last_flows: &'a [u64],
 }
 
-/// What the values of a counter are. The values are those of the format.
+/// Unit of a counter, with the value used in the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// A number of things.
+    /// A count.
     Count = 2,
     /// Bytes.
     Bytes = 3,
 }
 
-/// Writes a trace.
+/// Writer of a Perfetto trace.
 pub struct Writer<W: Write> {
     out: W,
     batch: Message,
@@ -136,12 +136,12 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// An empty trace.
+    /// Begins a trace.
     pub fn new(out: W) -> Writer<W> {
         Writer { out, batch: Message::default(), strings: Interned::default() }
     }
 
-    /// A track for a process, or more about it: its name counts once it is given.
+    /// Describes a process's track. May be repeated to add name and command; the first name stays.
     pub fn process(
         &mut self,
         track: u64,
@@ -164,7 +164,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// A track for a thread.
+    /// Describes a thread's track.
     pub fn thread(&mut self, track: u64, parent: u64, pid: u32, tid: u32) -> io::Result<()> {
         self.packet(|packet, _| {
             packet.message(packet::TRACK_DESCRIPTOR, |track_descriptor| {
@@ -178,7 +178,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// A track of its own, for a counter if there is a unit.
+    /// Describes any other track, which is a counter if it has a unit.
     pub fn track(
         &mut self,
         track: u64,
@@ -202,7 +202,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Something on a track.
+    /// Writes an event.
     pub fn event(&mut self, kind: Kind, event: &Event<'_>) -> io::Result<()> {
         self.packet(|packet, strings| {
             packet.uint(packet::TIMESTAMP, event.time_ns);
@@ -226,7 +226,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// A counter has a new value.
+    /// Writes a counter's new value.
     pub fn counter(&mut self, track: u64, time_ns: u64, value: u64) -> io::Result<()> {
         /// `TYPE_COUNTER`.
         const COUNTER: u64 = 4;
@@ -264,7 +264,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(outer.bytes_so_far())
     }
 
-    /// Writes what is left.
+    /// Writes the last batch.
     pub fn finish(mut self) -> io::Result<()> {
         if self.batch.len() > 0 {
             self.compress()?;
@@ -312,7 +312,7 @@ mod tests {
         value
     }
 
-    /// The fields of a message: number, and value or bytes.
+    /// Returns the fields of a message: number, and value or bytes.
     fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, Vec<u8>)> {
         let mut all = Vec::new();
         while !bytes.is_empty() {

@@ -1,29 +1,29 @@
-//! How much memory a world may take for what lives in it: a trace may say that anything does.
+//! Memory limit for the state that a world holds: a trace may claim any number of live objects.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Bytes that are held at one time.
+/// Counter of the bytes held right now, shared by all clones.
 #[derive(Debug, Clone, Default)]
 pub struct Budget(Rc<Cell<usize>>);
 
-/// Most bytes that a world holds.
+/// Limit of the bytes that a world holds.
 const BYTES_MAX: usize = 512 << 20;
 
 impl Budget {
-    /// Whether more may be held. What is held already may be copied all the same.
+    /// Returns true while the limit is not reached. Copies of held items are allowed beyond it.
     pub fn has_room(&self) -> bool {
         self.0.get() < BYTES_MAX
     }
 
-    /// Counts bytes, as long as the result lives.
+    /// Counts `bytes` as held until the returned guard is dropped.
     pub fn hold(&self, bytes: usize) -> Held {
         self.0.set(self.0.get() + bytes);
         Held { budget: self.clone(), bytes }
     }
 }
 
-/// Bytes that are counted.
+/// Guard that releases its bytes from the budget when dropped.
 #[derive(Debug)]
 pub struct Held {
     budget: Budget,

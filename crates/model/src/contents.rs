@@ -1,19 +1,19 @@
-//! Where stored bytes come from.
+//! Access to the stored bytes of captured buffers.
 
 use trace::Trace;
 use trace::event::{Content, Data};
 
-/// Gives the bytes behind a [`Content`].
+/// Source of the bytes behind a [`Content`].
 pub trait Contents {
-    /// Calls `take` with one stretch of bytes after the other, until it returns false; or tells
-    /// why the bytes cannot be had.
+    /// Calls `take` with consecutive pieces of the bytes until it returns false. Returns an error
+    /// message if the bytes are unavailable.
     fn each(
         &mut self,
         content: &Content,
         take: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), String>;
 
-    /// The first `max` bytes at most, or why they cannot be had.
+    /// Returns at most the first `max` bytes, or an error message.
     fn read(&mut self, content: &Content, max: usize) -> Result<Vec<u8>, String> {
         let mut all = Vec::new();
         if max == 0 {
@@ -27,7 +27,7 @@ pub trait Contents {
     }
 }
 
-/// The stored bytes of a trace.
+/// Reads the stored bytes from a trace file.
 pub struct Stored<'a>(pub &'a Trace);
 
 impl Contents for Stored<'_> {
@@ -61,7 +61,7 @@ impl Contents for Stored<'_> {
     }
 }
 
-/// Knows only what stands in the events themselves.
+/// Reads only the bytes that are stored inside the events.
 pub struct InlineOnly;
 
 impl Contents for InlineOnly {
@@ -80,37 +80,37 @@ impl Contents for InlineOnly {
     }
 }
 
-/// The piece of memory of an argument that was read before (`out` false) or after the call.
+/// Returns the captured memory of an argument, read before (`out` false) or after the call.
 pub fn piece(data: &[Data], arg: u8, part: u8, index: u16, out: bool) -> Option<&Data> {
     data.iter().find(|d| d.arg == arg && d.part == part && d.index == index && is_out(d) == out)
 }
 
-/// As [`piece`], whenever it was read; what was read after the call comes first.
+/// Returns the captured memory of an argument, preferring the copy read after the call.
 pub fn latest(data: &[Data], arg: u8, part: u8, index: u16) -> Option<&Data> {
     piece(data, arg, part, index, true).or_else(|| piece(data, arg, part, index, false))
 }
 
-/// Whether the memory was read after the call.
+/// Returns true if the memory was read after the call.
 pub fn is_out(data: &Data) -> bool {
     has(data, events::record::data_flag::OUT)
 }
 
-/// Whether some of the memory could not be read.
+/// Returns true if some of the memory could not be read.
 pub fn is_fault(data: &Data) -> bool {
     has(data, events::record::data_flag::FAULT)
 }
 
-/// Whether not all of the memory is stored.
+/// Returns true if only part of the memory is stored.
 pub fn is_cut(data: &Data) -> bool {
     data.content.len() < data.true_len
 }
 
-/// Whether a flag of `events::record::data_flag` is set.
+/// Returns true if a flag of `events::record::data_flag` is set.
 pub fn has(data: &Data, flag: u8) -> bool {
     data.flags & flag != 0
 }
 
-/// NUL-terminated strings that stand one after the other.
+/// Splits consecutive NUL-terminated strings.
 pub fn strings(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = bytes.split(|&c| c == 0).map(<[u8]>::to_vec).collect();
     if all.last().is_some_and(Vec::is_empty) {

@@ -1,4 +1,4 @@
-//! Descriptor tables: which number means which open file, per process or shared.
+//! Descriptor tables: the open file behind each number, per process or shared.
 
 mod numbers;
 
@@ -10,66 +10,66 @@ use trace::event::{Identity, OpenFd};
 use self::numbers::{Change, Numbers};
 use crate::budget::{Budget, Held};
 
-/// An open file: what several descriptors, in several processes, may refer to.
+/// An open file description, which descriptors of several processes may share.
 #[derive(Debug, Default)]
 pub struct Description {
-    /// The absolute path, or what /proc/PID/fd would say (`pipe:[3]`, `socket:[...]`).
+    /// The absolute path, or the name used in /proc/PID/fd (`pipe:[3]`, `socket:[...]`).
     pub path: Vec<u8>,
-    /// The local and the peer's address of a socket, as text, once known.
+    /// Local and peer address of a socket, as text, once known.
     pub addresses: RefCell<Addresses>,
-    /// What the file was at its first use, when the trace says so.
+    /// Identity of the file at its first use, if recorded.
     pub identity: Option<Identity>,
-    /// How it came to be.
+    /// Origin of the open file.
     pub origin: Origin,
-    /// The flags that it was opened with, where that was seen.
+    /// Flags of the open call, if it was recorded.
     pub flags: Option<u64>,
-    /// The id of the process that a pidfd is of.
+    /// Process id that a pidfd refers to.
     pub pid: Option<u32>,
-    /// For whoever folds: a mark of its own for each open file.
+    /// Unique id, for use by the fold's client.
     pub mark: Cell<u64>,
-    /// For whoever folds: where its offset is.
+    /// File offset, for use by the fold's client.
     pub offset: Cell<Offset>,
-    /// The mount through which it was opened.
+    /// Id of the mount through which it was opened.
     pub(crate) mount: u32,
-    /// What it takes of the memory for what is open.
+    /// Budget share of this description.
     pub(crate) held: OnceCell<Held>,
 }
 
-/// What is known of an open file's offset.
+/// Knowledge about an open file's offset.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Offset {
-    /// Nothing, not even whether it appends.
+    /// Unknown, including whether the file is in append mode.
     #[default]
     Unknown,
-    /// It does not append, and is somewhere.
+    /// Not in append mode, offset unknown.
     Somewhere,
-    /// It is there.
+    /// Not in append mode, at this offset.
     At(u64),
 }
 
-/// How an open file came to be.
+/// Origin of an open file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Not by a recorded call: it was there when a program began, or nobody saw it come.
+    /// Not by a recorded call: inherited, or the call was not seen.
     #[default]
     Outside,
     /// Opened by its path.
     Path,
-    /// A file that was made without a name, in a directory.
+    /// Opened with `O_TMPFILE`.
     Unnamed,
-    /// Memory that is a file.
+    /// Created by `memfd_create`.
     Memory,
-    /// One end of a pipe that a recorded process made.
+    /// One end of a pipe created by a recorded process.
     Pipe,
-    /// One end of a pair of sockets that a recorded process made.
+    /// One end of a socket pair created by a recorded process.
     SocketPair,
-    /// A socket, bound for anywhere.
+    /// A socket created by `socket` or `accept`.
     Socket,
-    /// What has no name: epoll, eventfd, pidfd ...
+    /// A kernel object without a path: epoll, eventfd, pidfd ...
     Anonymous,
-    /// Passed over a pair of sockets.
+    /// Received over a socket pair.
     Passed,
-    /// Taken from another process: what that has open.
+    /// Copied from another process with `pidfd_getfd`.
     Taken,
 }
 
@@ -83,17 +83,17 @@ pub struct Addresses {
 }
 
 impl Description {
-    /// An open file that is known by this path.
+    /// Makes a description with this path and defaults otherwise.
     pub fn at(path: impl Into<Vec<u8>>) -> Rc<Description> {
         Rc::new(Description { path: path.into(), ..Description::default() })
     }
 
-    /// The same with its origin.
+    /// Makes a description with this origin and path.
     pub(crate) fn of(origin: Origin, path: impl Into<Vec<u8>>) -> Rc<Description> {
         Rc::new(Description { path: path.into(), origin, ..Description::default() })
     }
 
-    /// One that a program had open when it was looked at.
+    /// Makes a description from an entry of a recorded descriptor list.
     fn found(origin: Origin, open: &OpenFd) -> Rc<Description> {
         let (path, addresses, pid) = parse_label(&open.target);
         let (addresses, flags) = (RefCell::new(addresses), Some(open.flags.into()));
@@ -109,7 +109,7 @@ impl Description {
         }
     }
 
-    /// What to show behind a descriptor: the path, and a socket's addresses.
+    /// Returns the text printed next to a descriptor: the path and a socket's addresses.
     pub fn label(&self) -> Vec<u8> {
         let addresses = self.addresses.borrow();
         let text = match (&addresses.local, &addresses.peer) {
@@ -159,65 +159,64 @@ fn parse_label(label: &[u8]) -> (Vec<u8>, Addresses, Option<u32>) {
 /// What a descriptor is to refer to.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
-    /// What it refers to.
+    /// The open file.
     pub description: Rc<Description>,
-    /// Closed when another program is executed.
+    /// True if an exec closes it.
     pub close_on_exec: bool,
 }
 
 /// One entry of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// What it refers to.
+    /// The open file.
     pub description: &'a Rc<Description>,
-    /// Closed when another program is executed.
+    /// True if an exec closes it.
     pub close_on_exec: bool,
 }
 
-/// The descriptors of a process, or of several that share them. Copies share what they have in
-/// common.
+/// The descriptors of a process, or of several that share them. Clones are copy-on-write.
 #[derive(Debug, Clone)]
 pub struct DescriptorTable {
-    /// Marked: those that are closed when another program is executed.
+    /// The open files. A mark means close-on-exec.
     numbers: Numbers<Rc<Description>>,
     budget: Budget,
 }
 
 impl DescriptorTable {
-    /// Nothing is open.
+    /// Makes an empty table.
     pub(crate) fn new(budget: Budget) -> DescriptorTable {
         DescriptorTable { numbers: Numbers::new(budget.clone()), budget }
     }
 
-    /// What a number refers to.
+    /// Returns the entry of a descriptor.
     pub fn get(&self, fd: i32) -> Option<Entry<'_>> {
         let (description, close_on_exec) = self.numbers.get(u32::try_from(fd).ok()?)?;
         Some(Entry { description, close_on_exec })
     }
 
-    /// How many are open.
+    /// Number of open descriptors.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Whether nothing is open.
+    /// Returns true if nothing is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entries of these numbers in order.
+    /// Returns the entries of a range of numbers in order.
     pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (i32, Entry<'_>)> {
         self.numbers.within(first, last).map(|(fd, description, close_on_exec)| {
             (fd as i32, Entry { description, close_on_exec })
         })
     }
 
-    /// All entries in order.
+    /// Returns all entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (i32, Entry<'_>)> {
         self.within(0, u32::MAX)
     }
 
-    /// Whether there was room for it; what the number meant before, it does not mean any more.
+    /// Installs an entry. If the budget is exhausted, closes the number and returns false.
     pub(crate) fn install(&mut self, fd: i32, entry: Descriptor) -> bool {
         let Ok(number) = u32::try_from(fd) else { return true };
         if !self.budget.has_room() {
@@ -248,7 +247,7 @@ impl DescriptorTable {
         self.numbers.change(0, u32::MAX, Change::REMOVE_MARKED);
     }
 
-    /// Takes over what a trace says is open; what has the same label keeps its description.
+    /// Replaces the table by the recorded list. Entries with the same label keep their description.
     pub(crate) fn replace(&mut self, truth: &[OpenFd], cloexec_bit: u32) {
         let old = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
@@ -262,7 +261,7 @@ impl DescriptorTable {
         }
     }
 
-    /// Takes over which numbers the kernel says are open, and keeps what is known of them.
+    /// Replaces the set of open numbers by the kernel's list, keeping all known descriptions.
     pub(crate) fn confirm(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
         let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
@@ -273,14 +272,14 @@ impl DescriptorTable {
         }
     }
 
-    /// Takes over what the kernel says is open; what agrees keeps its description, which other
-    /// tables may share.
+    /// Replaces the table by the kernel's list. Matching entries keep their description, which
+    /// other tables may share.
     pub(crate) fn correct(&mut self, truth: &[OpenFd], cloexec_bit: u32) {
         let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
             let description = match known.get(open.fd) {
                 Some(old) if agrees(old.description, &open.target) => old.description.clone(),
-                // The same file by its other name.
+                // The same number with another path: keep its origin.
                 Some(old) => Description::found(old.description.origin, open),
                 None => Description::found(Origin::Outside, open),
             };
@@ -290,7 +289,7 @@ impl DescriptorTable {
     }
 }
 
-/// Sockets and pipes have other names here than in /proc: the kind must do.
+/// Compares a description with /proc. Names of sockets and pipes differ, so only kinds count.
 fn agrees(known: &Description, target: &[u8]) -> bool {
     let path = &known.path;
     path == target

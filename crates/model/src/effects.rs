@@ -1,4 +1,4 @@
-//! What a call does to descriptors and directories, read off its row wherever a row can tell.
+//! Effects of a call on descriptors and directories, derived from its table row where possible.
 
 mod mounting;
 
@@ -22,10 +22,10 @@ use crate::world::{CLONE_FILES, CLONE_FS, Directory, ViewChange, World};
 
 /// `AT_FDCWD`: relative to the working directory.
 pub const AT_FDCWD: i32 = -100;
-/// Longest path that is followed; the kernel's limit is 4096.
+/// Limit for the bytes of a path argument; the kernel's limit is 4096.
 const PATH_BYTES_MAX: usize = 8192;
 
-/// One change.
+/// One change of a world.
 #[derive(Debug)]
 pub(crate) enum Effect {
     Install { fd: i32, entry: Descriptor },
@@ -41,32 +41,32 @@ pub(crate) enum Effect {
     Filter { program: Vec<u8>, all_threads: bool },
 }
 
-/// A path argument that goes through one of the process's links to directories of its own.
+/// A path argument that goes through a /proc link to one of the process's own directories.
 #[derive(Debug)]
 pub struct Through {
-    /// The argument.
+    /// Number of the argument.
     pub arg: u8,
-    /// Which directory.
+    /// The directory that the link leads to.
     pub own: Own,
-    /// The way from there.
+    /// The rest of the path, relative to that directory.
     pub below: Vec<u8>,
 }
 
-/// What an event is about to change.
+/// The changes that an event is about to make.
 #[derive(Debug, Default)]
 pub struct Step {
     /// The thread of the event.
     pub thread: u32,
     /// Absolute path of each path argument, by argument number.
     pub paths: Vec<(u8, Vec<u8>)>,
-    /// Path arguments that go through the process's links to directories of its own.
+    /// Path arguments that go through /proc links to the process's own directories.
     pub through: Vec<Through>,
-    /// Path arguments that mean something else than they would without the process's mounts, links and
-    /// root: what leads there without those.
+    /// Path arguments that lead elsewhere because of the process's mounts, links or root, each with
+    /// the path that leads there without them.
     pub aside: Vec<(u8, Vec<u8>)>,
-    /// A directory that stands for what was mounted empty, and its mode.
+    /// Directory that stands for the root of a new, empty mount, and its mode.
     pub makes: Option<(Vec<u8>, u32)>,
-    /// A seccomp filter of the program's own answered the call: it was not made.
+    /// True if the program's own seccomp filter answered the call, so that it was not made.
     pub answered: bool,
     pub(crate) places: Vec<(u8, Place)>,
     pub(crate) at_entry: Vec<Effect>,
@@ -77,14 +77,14 @@ pub struct Step {
 }
 
 impl Step {
-    /// Where the first path leads.
+    /// The place that the first path argument leads to.
     fn first_place(&self) -> Place {
         let path = self.paths.first().map(|(_, path)| path.clone()).unwrap_or_default();
         let mount = self.places.first().map_or(0, |(_, place)| place.mount);
         Place { mount, path }
     }
 
-    /// The working directory that the call gives.
+    /// Returns the working directory that the call sets.
     pub fn directory(&self) -> Option<&Rc<Directory>> {
         self.at_exit.iter().find_map(|effect| match effect {
             Effect::Chdir { directory } => Some(directory),
@@ -92,7 +92,7 @@ impl Step {
         })
     }
 
-    /// The descriptors that the call gives.
+    /// Returns the descriptors that the call creates.
     pub fn gives(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
         self.at_exit.iter().filter_map(|effect| match effect {
             Effect::Install { fd, entry } => Some((*fd, entry)),
@@ -100,7 +100,7 @@ impl Step {
         })
     }
 
-    /// The descriptors that the call closes, of those that are open or not: first and last.
+    /// Returns the ranges (first and last) of descriptors that the call closes, open or not.
     pub fn closes(&self) -> impl Iterator<Item = (u32, u32)> {
         self.at_entry.iter().filter_map(|effect| match effect {
             Effect::Close { fd } => Some((*fd as u32, *fd as u32)),
@@ -109,23 +109,23 @@ impl Step {
         })
     }
 
-    /// Whether a call changes descriptors or directories.
+    /// Returns true if the call changes descriptors or directories.
     pub fn changes(&self) -> bool {
         !(self.at_entry.is_empty() && self.at_exit.is_empty())
     }
 
-    /// Whether the thread leaves the descriptors that it shared.
+    /// Returns true if the thread stops sharing its descriptor table.
     pub fn leaves_files(&self) -> bool {
         self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareFiles))
     }
 
-    /// Whether the thread leaves the working directory that it shared.
+    /// Returns true if the thread stops sharing its working directory.
     pub fn leaves_directory(&self) -> bool {
         self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareCwd))
     }
 }
 
-/// The result of a call that succeeded.
+/// Returns the result of a call that succeeded.
 pub(crate) fn success(call: &Call) -> Option<i64> {
     match call.outcome {
         Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
@@ -133,7 +133,7 @@ pub(crate) fn success(call: &Call) -> Option<i64> {
     }
 }
 
-/// Whether calls of a row touch neither descriptors nor directories, and name no path.
+/// Returns true if no call of a row touches descriptors or directories, or names a path.
 fn is_inert(row: &Syscall) -> bool {
     let variants = row.variants.iter().map(|variant| (variant.args, variant.ret));
     let plain = variants.chain([(row.args, row.ret)]).all(|(args, ret)| {
@@ -150,7 +150,7 @@ fn is_inert(row: &Syscall) -> bool {
     plain && !row.act.changes_process()
 }
 
-/// Whether a call changes nothing here: most calls read and write, and can be passed over fast.
+/// Returns true if a call has no effect on a world. Most calls have none and take a fast path.
 pub fn changes_nothing(call: &Call) -> bool {
     static INERT: LazyLock<Vec<bool>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
@@ -159,7 +159,7 @@ pub fn changes_nothing(call: &Call) -> bool {
     INERT.get(usize::from(call.nr)).copied().unwrap_or(true)
 }
 
-/// The clone flags of a call that makes a task: an argument, or the first word of a struct.
+/// Returns the clone flags of a call that creates a task: an argument or a struct's first word.
 pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
     let shape = shape_of(call);
     if shape.act != Act::Spawn {
@@ -179,7 +179,7 @@ pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
     Some(0)
 }
 
-/// Fills in what `call` changes.
+/// Fills `step` with the changes that `call` makes.
 pub(crate) fn of_call(
     world: &mut World,
     call: &Call,
@@ -193,7 +193,7 @@ pub(crate) fn of_call(
         step.exit_tsc = Some(exit_tsc);
     }
     if shape.act == Act::Close {
-        // The number is free again early in the call, and even when it reports an error.
+        // Close frees the number early in the call, even if it returns an error.
         let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(EBADF));
         if !bad {
             step.at_entry.push(Effect::Close { fd: call.args[0] as i32 });
@@ -201,7 +201,7 @@ pub(crate) fn of_call(
         return;
     }
     let Some(ret) = success(call) else { return };
-    // Above 0 is the thread that could not be given it, unless it is the descriptor of a listener.
+    // A positive result without a listener is the id of a thread that failed to synchronize.
     if (ret == 0 || shape.ret == Ret::Fd)
         && let Some((program, all_threads)) = filters::installed(call, look.contents)
     {
@@ -213,7 +213,7 @@ pub(crate) fn of_call(
         Act::Fcntl => look.fcntl(ret, step),
         Act::CloseRange => look.close_range(step),
         Act::Directory => {
-            // A path that was not captured leaves only an address, which is no descriptor.
+            // Without the captured path, the argument is only an address, not a descriptor.
             let by_number = matches!(shape.args.first(), Some(Arg { kind: Kind::Fd, .. }));
             let of = |open: Rc<Description>| Place { mount: open.mount, path: open.path.clone() };
             let place = match step.paths.first() {
@@ -228,10 +228,10 @@ pub(crate) fn of_call(
             let directory = place.map(|place| look.world.directory_in(place, root));
             step.at_exit.extend(directory.map(|directory| Effect::Chdir { directory }));
         }
-        // Where a process has a root or mounts of its own, it is told by other names.
+        // The kernel's path differs from the fold's if a process has its own root or mounts.
         Act::TellDirectory if look.world.has_views() => {}
         Act::TellDirectory => {
-            // Without recorded data it is empty.
+            // The text is empty if data was not recorded.
             let told = look.text(0, true).filter(|path| path.starts_with(b"/"));
             let known = look.world.directory(step.thread);
             if let Some(path) = told.filter(|path| known.is_none_or(|known| known.path != *path)) {
@@ -267,7 +267,7 @@ const F_DUPFD: u64 = 0;
 const F_SETFD: u64 = 2;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const FD_CLOEXEC: u64 = 1;
-/// `O_WRONLY | O_CREAT | O_TRUNC`, which creat stands for.
+/// `O_WRONLY | O_CREAT | O_TRUNC`, the flags implied by creat.
 const CREAT: u64 = 0o1101;
 /// `O_TMPFILE`.
 const O_TMPFILE: u64 = 0o20_200_000;
@@ -327,7 +327,7 @@ impl Look<'_> {
         }
     }
 
-    /// The path that one stands for which goes through the process's links to directories of its own.
+    /// Resolves a path that goes through a /proc link to one of the process's own directories.
     fn behind_own_directory(&self, arg: u8, path: Vec<u8>, step: &mut Step) -> Vec<u8> {
         if !path.starts_with(b"/proc/") && !path.starts_with(b"/dev/fd/") {
             return path;
@@ -344,7 +344,7 @@ impl Look<'_> {
         found
     }
 
-    /// The directory of the process's own that a path goes through, and the way from there.
+    /// Returns the process's own directory that a path goes through, and the rest of the path.
     fn own_directory<'p>(&self, arg: u8, path: &'p [u8]) -> Option<(Own, &'p [u8])> {
         let pid = self.world.ids(self.thread).map_or(0, |(pid, _)| pid);
         let (own, below) = path::own_link(path, pid)?;
@@ -356,7 +356,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the call asked for close-on-exec: every family has a flag whose name ends so.
+    /// Returns true if the call makes its new descriptors close-on-exec, always or by a flag.
     fn close_on_exec(&self) -> bool {
         const ALWAYS: [&str; 6] = [
             "pidfd_open",
@@ -390,7 +390,7 @@ impl Look<'_> {
     }
 
     fn duplicate(&mut self, ret: i64, step: &mut Step) {
-        // Onto itself, nothing changes.
+        // dup2 of a descriptor onto itself changes nothing.
         if self.shape.args.len() > 1 && self.call.args[1] == self.call.args[0] {
             return;
         }
@@ -403,7 +403,7 @@ impl Look<'_> {
             Some(description) => {
                 Effect::Install { fd, entry: Descriptor { description, close_on_exec } }
             }
-            // What it was before, it is no more.
+            // The source is unknown, so the target is unknown now.
             None => Effect::Close { fd },
         });
     }
@@ -446,8 +446,8 @@ impl Look<'_> {
         sockaddr::short(&bytes)
     }
 
-    /// Descriptors that come into being: as the result, in an array (pipe, socketpair), or in a
-    /// message.
+    /// Adds the descriptors created by the call: its result, an array (pipe, socketpair), or the
+    /// content of a message.
     fn new_descriptors(&mut self, ret: i64, step: &mut Step) {
         let close_on_exec = self.close_on_exec();
         let given = step.at_exit.iter().any(|e| matches!(e, Effect::Install { .. }));
@@ -475,7 +475,7 @@ impl Look<'_> {
         }
     }
 
-    /// The file or pipe that is opened again by the link of a descriptor of the process's own.
+    /// Returns the file or pipe that is reopened through the /proc link of an own descriptor.
     fn behind_own_link(&self, path: &[u8]) -> Option<Rc<Description>> {
         let (pid, _) = self.world.ids(self.thread)?;
         let same = self.description(path::own_descriptor(path, pid)?)?;
@@ -483,7 +483,7 @@ impl Look<'_> {
             .then_some(same)
     }
 
-    /// The flags of a call that opens a path.
+    /// Returns the flags of a call that opens a path.
     fn open_flags(&mut self) -> Option<u64> {
         if self.shape.act != Act::Open {
             return None;
@@ -493,7 +493,7 @@ impl Look<'_> {
         if let Some((_, flags)) = flags {
             return Some(flags);
         }
-        // openat2 has them first in a struct, creat has none.
+        // openat2 has the flags first in a struct, creat has none.
         let is_struct = |arg: &Arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(_), _));
         let Some(how) = self.shape.args.iter().position(is_struct) else { return Some(CREAT) };
         let data = piece(&self.call.data, how as u8, part::WHOLE, 0, false)?;
@@ -518,11 +518,11 @@ impl Look<'_> {
                 let (path, origin, mount) = (same.path.clone(), same.origin, same.mount);
                 return opened(path, origin, mount, identity.or(same.identity));
             }
-            // A new file without a name, in the directory of the path.
+            // O_TMPFILE: a new file without a name, in the directory of the path.
             let unnamed = flags.is_some_and(|flags| flags & O_TMPFILE == O_TMPFILE);
             let (path, origin) = match unnamed {
                 true => ([path, &b"/# (deleted)"[..]].concat(), Origin::Unnamed),
-                // A part of the tree with its mounts, taken out of it.
+                // A detached copy of a mount tree.
                 false if self.shape.name == "open_tree" => (path.clone(), Origin::Anonymous),
                 false => (path.clone(), Origin::Path),
             };
@@ -552,11 +552,11 @@ impl Look<'_> {
                 path.extend_from_slice(b" (deleted)");
                 Description::of(Origin::Memory, path)
             }
-            // A descriptor of its own is given back when there was one to change.
+            // signalfd may update an existing descriptor and return it.
             "signalfd" | "signalfd4" if call.args[0] as i32 == fd => self
                 .description(fd)
                 .unwrap_or_else(|| Description::of(Origin::Anonymous, "anon_inode:[signalfd]")),
-            // A file whose name the call does not tell.
+            // The call does not contain the file's name.
             "open_by_handle_at" => Description::at("unknown"),
             _ if self.shape.act == Act::TakeDescriptor => self.taken(),
             "pidfd_open" => {
@@ -568,7 +568,7 @@ impl Look<'_> {
         }
     }
 
-    /// What another process has under a number, or this one.
+    /// Returns the file that `pidfd_getfd` copies from another process, or from the caller itself.
     fn taken(&self) -> Rc<Description> {
         let of = self.description(self.call.args[0] as i32).and_then(|pidfd| pidfd.pid);
         let theirs = of.and_then(|pid| self.world.descriptor_of(pid, self.call.args[1] as i32));
@@ -632,7 +632,7 @@ fn has_tmpfile(set: &FlagSet) -> bool {
     set.members.iter().any(|(bits, _)| *bits == O_TMPFILE)
 }
 
-/// A path seen from a directory, if that is known.
+/// Resolves a path relative to a directory, if that is known.
 fn seen_from(directory: Option<&[u8]>, path: &[u8]) -> Option<Vec<u8>> {
     let directory = directory.filter(|directory| !directory.is_empty())?;
     Some(path::resolve(directory, path))
@@ -644,7 +644,7 @@ fn sets_cloexec(set: &FlagSet, value: u64) -> bool {
         .any(|(bit, name)| name.ends_with("CLOEXEC") && *bit != 0 && value & bit == *bit)
 }
 
-/// What /proc calls the object behind a descriptor that has no path.
+/// Returns the name that /proc uses for a kernel object without a path.
 fn anonymous(call: &str) -> &str {
     match call {
         "epoll_create" | "epoll_create1" => "eventpoll",

@@ -1,6 +1,6 @@
-//! The recorded programs' own seccomp filters: which calls they answered, so that the kernel never made
-//! them. A filter is a program over a call's number and arguments, which the trace holds; here it is run
-//! again.
+//! Runs the recorded programs' own seccomp filters again, to find the calls that they answered and
+//! the kernel never made. A filter is a program over a call's number and arguments, which are in
+//! the trace.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,13 +14,13 @@ use trace::event::{Call, Outcome};
 use crate::contents::{Contents, piece};
 use crate::decode::shape::shape_of;
 
-/// Instructions of all filters of a thread: the kernel allows no more.
+/// Limit for the instructions of all filters of a thread, as in the kernel.
 const INSTRUCTIONS_MAX: usize = 32_768;
-/// Bytes of an instruction: code, two jumps, a number.
+/// Bytes of an instruction: code, two jump offsets, a constant.
 const INSTRUCTION_BYTES: usize = 8;
 /// `AUDIT_ARCH_X86_64`.
 const ARCH: u32 = 0xc000_003e;
-/// Where the parts of `struct seccomp_data` are.
+/// Offsets in `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
 const POINTER_AT: u32 = 8;
@@ -29,7 +29,7 @@ const DATA_BYTES: u32 = 64;
 /// `SECCOMP_FILTER_FLAG_TSYNC`.
 const ALL_THREADS: u64 = 1;
 
-/// Verdicts, as in linux/seccomp.h: of several filters the lowest counts, as a signed number.
+/// Verdicts of linux/seccomp.h. The lowest one of all filters counts, compared as signed numbers.
 const ACTION: u32 = 0xffff_0000;
 const TRAP: u32 = 0x0003_0000;
 const ERRNO: u32 = 0x0005_0000;
@@ -37,14 +37,14 @@ const USER_NOTIF: u32 = 0x7fc0_0000;
 const TRACE: u32 = 0x7ff0_0000;
 const ALLOW: u32 = 0x7fff_0000;
 
-/// The filters of a thread; the last one first.
+/// The filters of a thread, most recent first.
 #[derive(Debug)]
 pub struct Filters {
     program: Vec<Instruction>,
     before: Option<Rc<Filters>>,
-    /// Instructions of all of them.
+    /// Number of instructions in this and all earlier filters.
     sum: usize,
-    /// Verdicts that depend on the number alone.
+    /// Cached verdicts that depend on the call number alone.
     known: RefCell<HashMap<u16, u32>>,
 }
 
@@ -57,13 +57,13 @@ struct Instruction {
     k: u32,
 }
 
-/// What a filter says of a call, and what that depends on.
+/// Verdict of filters on a call.
 struct Verdict {
     action: u32,
     by_number: bool,
 }
 
-/// The program that a call installs, and whether in all threads.
+/// Returns the program that a call installs, and true if it applies to all threads.
 pub fn installed(call: &Call, contents: &mut dyn Contents) -> Option<(Vec<u8>, bool)> {
     let shape = shape_of(call);
     let is_filter = |kind| matches!(kind, Kind::Buf(_, Of::Holder(of), _) if std::ptr::eq(of, &raw const layout::FILTER));
@@ -75,7 +75,7 @@ pub fn installed(call: &Call, contents: &mut dyn Contents) -> Option<(Vec<u8>, b
 }
 
 impl Filters {
-    /// One more filter, on top of those that were there.
+    /// Adds a filter on top of the existing ones.
     pub fn add(bytes: &[u8], before: Option<Rc<Filters>>) -> Option<Rc<Filters>> {
         let (all, _) = bytes.as_chunks::<INSTRUCTION_BYTES>();
         let program: Vec<Instruction> = all.iter().map(Instruction::of).collect();
@@ -86,9 +86,9 @@ impl Filters {
         Some(Rc::new(Filters { program, before, sum, known: RefCell::default() }))
     }
 
-    /// Whether they answered a call, so that it was not made: with an error, or by a signal whose
-    /// handler did what was to be done. Where somebody else was asked, an error may be his: then it says
-    /// nothing, and a call that failed need not be made.
+    /// Returns true if the filters answered a call, so that the kernel did not make it: with an
+    /// error, or by SIGSYS. If a tracer or a listener decided, an error may come from it or from
+    /// the kernel. It counts as an answer, since a failed call need not be made again.
     pub fn answer(&self, call: &Call) -> bool {
         let known = self.known.borrow().get(&call.nr).copied();
         let action = known.unwrap_or_else(|| {
@@ -132,7 +132,7 @@ impl Instruction {
     }
 }
 
-/// Instructions, as in linux/bpf_common.h.
+/// Instruction codes of linux/bpf_common.h.
 mod op {
     pub const CLASS: u16 = 0x07;
     pub const LD: u16 = 0x00;
@@ -143,27 +143,27 @@ mod op {
     pub const JUMP: u16 = 0x05;
     pub const RET: u16 = 0x06;
     pub const MISC: u16 = 0x07;
-    /// Where a load takes from.
+    /// Source of a load.
     pub const MODE: u16 = 0xe0;
     pub const IMM: u16 = 0x00;
     pub const ABS: u16 = 0x20;
     pub const MEM: u16 = 0x60;
     pub const LEN: u16 = 0x80;
-    /// What is computed or compared, and with what.
+    /// Operation or comparison, and its second operand.
     pub const WHAT: u16 = 0xf0;
     pub const SOURCE_X: u16 = 0x08;
     pub const RETURNS_A: u16 = 0x10;
     pub const TXA: u16 = 0x80;
 }
 
-/// Runs a filter. One that makes no sense, or asks where the call came from (which was another place
-/// when it was recorded), lets everything through.
+/// Runs a filter. An invalid filter lets every call through, and so does one that reads the
+/// instruction pointer, which the recording changed.
 fn run(program: &[Instruction], call: &Call) -> Verdict {
     let (mut a, mut x, mut store) = (0u32, 0u32, [0u32; 16]);
     let mut by_number = true;
     let mut at = 0;
     let unknown = |by_number| Verdict { action: ALLOW, by_number };
-    // Jumps lead forward only.
+    // Jumps only lead forward, so the loop ends.
     while let Some(&Instruction { code, if_true, if_false, k }) = program.get(at) {
         at += 1;
         let slot = store.get(k as usize).copied();
@@ -225,7 +225,7 @@ fn run(program: &[Instruction], call: &Call) -> Verdict {
     unknown(by_number)
 }
 
-/// Half of an argument, or what stands before them.
+/// Reads a word of `struct seccomp_data`, without the instruction pointer.
 fn word(call: &Call, at: u32) -> Option<u32> {
     match at {
         NUMBER_AT => Some(call.nr.into()),
@@ -298,7 +298,7 @@ mod tests {
             assert!(filters.answer(&call("pipe2", [0; 6])));
             assert!(!filters.answer(&call("pipe", [0; 6])));
         }
-        // One more, which looks at an argument's upper half.
+        // A second filter, which reads the upper half of an argument.
         let program = bytes(&[
             (LOAD, 0, 0, NUMBER_AT),
             (IS, 0, 3, 0),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn all_instructions_are_known() {
-        // ((nr * 3 + 1) ^ 5) >> 1, by way of memory and the other register, is 2 for read.
+        // ((nr * 3 + 1) ^ 5) >> 1, computed via memory and X, is 2 for read.
         let program = bytes(&[
             (LOAD, 0, 0, NUMBER_AT),
             (0x24, 0, 0, 3),

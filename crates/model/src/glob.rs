@@ -1,10 +1,10 @@
-//! Patterns for paths, as shells have them.
+//! Shell patterns for paths.
 
-/// Whether all of `text` fits `pattern`: `*` stands for any bytes (slashes too), `?` for one, and
-/// `[abc]`, `[a-z]`, `[!a-z]` for one of a set; a backslash takes the next byte as it is.
+/// Returns true if `pattern` matches all of `text`. `*` matches any bytes (slashes too), `?` one
+/// byte, `[abc]`, `[a-z]` and `[!a-z]` one byte of a set. A backslash quotes the next byte.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last star does not fit.
+    // Positions to resume from if the rest after the last star does not match.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
@@ -31,7 +31,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Length of the pattern's first element when it fits `byte`.
+/// Returns the length of the pattern's first element if it matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
         b'?' => Some(1),
@@ -44,7 +44,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
 fn set(pattern: &[u8], byte: u8) -> Option<usize> {
     let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
     let first = if negated { 2 } else { 1 };
-    // A closing bracket that comes first is a member.
+    // A closing bracket that comes first is a member of the set.
     let close = pattern.iter().skip(first + 1).position(|&c| c == b']').map(|at| at + first + 1);
     let Some(close) = close else { return (byte == b'[').then_some(1) };
     let members = &pattern[first..close];

@@ -1,7 +1,7 @@
-//! What a recording means: a pure fold over events (processes, threads, descriptors, working
-//! directories), and calls decoded into values by the table's rows.
+//! Interprets a recording: a pure fold over events keeps the state of processes, threads,
+//! descriptors and working directories, and calls are decoded into values by the rows of the table.
 //!
-//! Stored bytes come through [`Contents`], output is values.
+//! Stored bytes are read through [`Contents`].
 
 mod budget;
 pub mod contents;

@@ -1,14 +1,14 @@
-//! Mappings of files that the program may not store to yet: mprotect may change that.
+//! Tracks read-only file mappings, which mprotect may make writable later.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use events::mapping::Mapping;
 
-/// Mappings that are remembered.
+/// Limit for the number of tracked mappings.
 const MAPPINGS_MAX: usize = 1 << 16;
 
-/// Shared mappings of files that are read-only, by process and first byte; `F` tells the file.
+/// Shared read-only file mappings by process and start address; `F` identifies the file.
 #[derive(Debug)]
 pub struct ReadOnly<F> {
     all: BTreeMap<(u32, u64), (u64, F)>,
@@ -21,7 +21,7 @@ impl<F> Default for ReadOnly<F> {
 }
 
 impl<F: Clone> ReadOnly<F> {
-    /// A mapping was made at an address. What was there before is gone.
+    /// Records a new mapping, replacing whatever was mapped at its addresses.
     pub fn mapped(&mut self, process: u32, at: u64, mapping: &Mapping, file: impl FnOnce() -> F) {
         let end = at.saturating_add(mapping.length);
         self.unmapped(process, at..end);
@@ -31,7 +31,7 @@ impl<F: Clone> ReadOnly<F> {
         }
     }
 
-    /// A range of addresses holds nothing any more.
+    /// Removes all mappings from an address range.
     pub fn unmapped(&mut self, process: u32, range: Range<u64>) {
         for (start, end, file) in self.within(process, &range) {
             self.all.remove(&(process, start));
@@ -44,8 +44,8 @@ impl<F: Clone> ReadOnly<F> {
         }
     }
 
-    /// The program may store to a range from now on: the files that it changes by that, and how
-    /// many bytes of them are mapped there.
+    /// Records that a range becomes writable. Returns the files mapped there, each with the number
+    /// of its bytes in the range.
     pub fn made_writable(&mut self, process: u32, range: Range<u64>) -> Vec<(F, u64)> {
         let found = self.within(process, &range).into_iter();
         let files = found.map(|(start, end, file)| {
@@ -56,7 +56,7 @@ impl<F: Clone> ReadOnly<F> {
         files
     }
 
-    /// A process runs another program, or is gone.
+    /// Forgets a process that ended or called exec.
     pub fn forget(&mut self, process: u32) {
         self.all.retain(|(owner, _), _| *owner != process);
     }
@@ -85,7 +85,7 @@ mod tests {
         all.mapped(2, 0x30000, &shared, || "of another");
         assert_eq!(all.made_writable(1, 0x20000..0x40000), []);
         assert_eq!(all.made_writable(1, 0x11000..0x12000), [("a", 0x1000)]);
-        // What is left on both sides of it.
+        // The remaining parts on both sides.
         assert_eq!(all.made_writable(1, 0..0x11000), [("a", 0x1000)]);
         all.unmapped(1, 0x12000..0x13000);
         assert_eq!(all.made_writable(1, 0..u64::MAX), [("a", 0x1000)]);

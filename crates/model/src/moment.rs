@@ -1,32 +1,32 @@
-//! One event together with what the world was when it began.
+//! One event with the state of the world at its beginning.
 
 use trace::event::{Event, EventKind, Outcome, RECORDER};
 
 use crate::effects::Step;
 use crate::world::{View, World};
 
-/// What everybody who looks at events one by one is given.
+/// The input of code that processes events one by one.
 pub struct Moment<'a> {
-    /// Place of a call in the order of entry.
+    /// Number of a call in order of entry.
     pub seq: Option<u64>,
-    /// What happened.
+    /// The event.
     pub event: &'a Event,
-    /// The process it happened to, when known.
+    /// Id of the event's process, if known.
     pub pid: Option<u32>,
-    /// The thread it happened to, when known.
+    /// Id of the event's thread, if known.
     pub tid: Option<u32>,
-    /// When it began, from the start of the trace.
+    /// Start of the event, in nanoseconds since the start of the trace.
     pub enter_ns: u64,
-    /// When a call returned, from the start of the trace.
+    /// End of a call, in nanoseconds since the start of the trace.
     pub exit_ns: Option<u64>,
-    /// All processes as the event began.
+    /// State of all processes when the event began.
     pub world: &'a World,
-    /// What the event changes.
+    /// Changes made by the event.
     pub step: &'a Step,
 }
 
 impl<'a> Moment<'a> {
-    /// Puts an event into its place. `step` must not be finished yet.
+    /// Combines an event with its ids and times. Must be called before `World::finish(step)`.
     pub fn new(
         seq: Option<u64>,
         event: &'a Event,
@@ -59,12 +59,12 @@ impl<'a> Moment<'a> {
         Moment { seq, event, pid, tid, enter_ns, exit_ns, world, step }
     }
 
-    /// The descriptors of the event's thread.
+    /// Returns the descriptors of the event's thread.
     pub fn view(&self) -> View<'a> {
         View::new(self.world, self.step)
     }
 
-    /// Whether the event's thread is the last of its process.
+    /// Returns true if the event's thread is the last one of its process.
     pub fn is_last_thread(&self) -> bool {
         let thread = self.world.thread(self.event.thread);
         let process = thread.and_then(|thread| self.world.process(thread.process));

@@ -1,21 +1,21 @@
-//! Mounts: which of them the recorded program used.
+//! The recording machine's mounts, and which of them the recorded program used.
 
 use std::collections::HashMap;
 
 /// One line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub point: Vec<u8>,
-    /// Type of file system.
+    /// Type of the file system.
     pub kind: Vec<u8>,
-    /// What is mounted: a device, or a name.
+    /// Source of the mount: a device or a name.
     pub source: Vec<u8>,
     /// Options of the mount and of the file system.
     pub options: Vec<u8>,
-    /// Device number, as in `st_dev`: major and minor.
+    /// Major and minor device number, as in `st_dev`.
     pub dev: (u64, u64),
-    /// The program used files on it.
+    /// True if the program used files on it.
     pub used: bool,
 }
 
@@ -23,16 +23,16 @@ pub struct Mount {
 #[derive(Default)]
 pub struct Mounts {
     all: Vec<Mount>,
-    /// Of those with one mount point the last, which covers the others.
+    /// Index of the last mount at each mount point, which covers the others.
     by_point: HashMap<Vec<u8>, usize>,
-    /// Of those of one device the first, and whether one of them was used.
+    /// Index of the first mount of each device, and true if any mount of the device was used.
     by_dev: HashMap<(u64, u64), (usize, bool)>,
-    /// Bytes of the longest mount point.
+    /// Length of the longest mount point.
     longest: usize,
 }
 
 impl Mounts {
-    /// From lines of /proc/self/mountinfo; lines that make no sense are left out.
+    /// Parses lines of /proc/self/mountinfo, skipping invalid ones.
     pub fn parse(lines: &[Vec<u8>]) -> Mounts {
         let mut mounts = Mounts::default();
         for mount in lines.iter().filter_map(|line| parse(line)) {
@@ -45,22 +45,22 @@ impl Mounts {
         mounts
     }
 
-    /// Takes note that the file of an absolute path was used.
+    /// Marks the mount of an absolute path as used.
     pub fn touch(&mut self, path: &[u8]) {
         if path.first() == Some(&b'/') {
             self.mark(self.find(path));
         }
     }
 
-    /// Takes note that a file of this device was used.
+    /// Marks a mount of this device as used.
     pub fn touch_dev(&mut self, dev: (u64, u64)) {
-        // Several mounts of one device: the path tells which, if any path was seen.
+        // If the device has several mounts, prefer one that was marked by a path.
         if let Some((first, false)) = self.by_dev.get(&dev) {
             self.mark(Some(*first));
         }
     }
 
-    /// Those that were used.
+    /// Returns the used mounts.
     pub fn used(&self) -> impl Iterator<Item = &Mount> {
         self.all.iter().filter(|mount| mount.used)
     }
@@ -73,12 +73,12 @@ impl Mounts {
         }
     }
 
-    /// The mount that the file of an absolute path is on.
+    /// Returns the mount of the file at an absolute path.
     pub fn of(&self, path: &[u8]) -> Option<&Mount> {
         self.find(path).map(|at| &self.all[at])
     }
 
-    /// The mount with the longest fitting path.
+    /// Returns the mount with the longest matching mount point.
     fn find(&self, path: &[u8]) -> Option<usize> {
         let mut end = path.len();
         loop {
@@ -122,7 +122,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Blanks and backslashes stand as `\` and three octal digits.
+/// Decodes `\` followed by three octal digits, used for blanks and backslashes.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut at = 0;

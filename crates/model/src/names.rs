@@ -1,8 +1,8 @@
-//! Names of errors, signals, signal codes, and what a recording says about itself.
+//! Names of errors, signals and signal codes, and of facts about a recording.
 
 use trace::event::{GapWhy, StartHow};
 
-/// Name and meaning of a reason why something is missing.
+/// Returns name and meaning of a gap's reason.
 pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
     match why {
         GapWhy::RecorderLost => ("recorder-lost", "the recorder was killed or gave up"),
@@ -21,7 +21,7 @@ pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
     }
 }
 
-/// Name of how a thread came to be.
+/// Returns the name for how a thread was started.
 pub fn start(how: StartHow) -> &'static str {
     match how {
         StartHow::Launch => "launch",
@@ -31,12 +31,12 @@ pub fn start(how: StartHow) -> &'static str {
     }
 }
 
-/// Name and meaning of an error number.
+/// Returns name and meaning of an error number.
 pub fn errno(number: i32) -> Option<(&'static str, &'static str)> {
     ERRORS.iter().find(|(n, ..)| *n == number).map(|(_, name, text)| (*name, *text))
 }
 
-/// Name of a signal; real-time signals count from `SIGRTMIN`.
+/// Returns the name of a signal; real-time signals count from `SIGRTMIN`.
 pub fn signal(number: i32) -> Option<String> {
     match number {
         1..=31 => Some(SIGNALS[number as usize - 1].to_string()),
@@ -62,7 +62,7 @@ numbers! {
     CLD_EXITED = 1,
 }
 
-/// Name of `si_code` for a signal.
+/// Returns the name of a signal's `si_code`.
 pub fn signal_code(signal: i32, code: i32) -> Option<&'static str> {
     let codes: &[&str] = match (signal, code) {
         (_, ..=0 | SI_KERNEL) => {

@@ -1,17 +1,17 @@
-//! Paths as text: joined and tidied without looking at a file system.
+//! Paths as text: joined and normalized without access to a file system.
 
-/// Longest path that is followed: the kernel takes none that is longer.
+/// Limit for the length of a path, as in the kernel.
 pub const BYTES_MAX: usize = 4096;
-/// Stands for the directories at the beginning of a path that would be longer.
+/// Replaces the first directories of a path that would be too long.
 pub const CUT: &[u8] = b"/[...]";
 
-/// Whether a path is only the end of a longer one.
+/// Returns true if the beginning of a path was cut off.
 pub fn is_cut(path: &[u8]) -> bool {
     path.strip_prefix(CUT).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// `path` seen from `base`. `.` and empty components vanish and `..` takes its parent away, which
-/// is only right where no symbolic link is in between; the file system is not here to be asked.
+/// Resolves `path` relative to `base`. Removes `.` and empty components, and `..` with its parent.
+/// This is wrong after a symbolic link, but there is no file system to ask.
 pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
     if path.is_empty() {
         return base.to_vec();
@@ -21,7 +21,7 @@ pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
     for component in start.split(|&c| c == b'/').chain(path.split(|&c| c == b'/')) {
         match component {
             b"" | b"." => {}
-            // Where a path was cut off, nobody knows what is above.
+            // The parent of a cut-off part is unknown.
             b".." if out == CUT => {}
             b".." => out.truncate(out.iter().rposition(|&c| c == b'/').unwrap_or(0)),
             name => {
@@ -32,14 +32,14 @@ pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
     }
     if out.len() > BYTES_MAX {
         let end = &out[out.len() - (BYTES_MAX - CUT.len())..];
-        // A name that is longer than that is no name.
+        // Keep whole components only.
         let whole = end.iter().position(|&c| c == b'/').unwrap_or(end.len());
         out = [CUT, &end[whole..]].concat();
     }
     if out.is_empty() { b"/".to_vec() } else { out }
 }
 
-/// What a process's links to what it has lead to: below `/proc`, or in their short forms.
+/// Target of a process's /proc link to what it has open, or of a short form like /dev/stdin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Own {
     /// A descriptor.
@@ -50,7 +50,7 @@ pub enum Own {
     Root,
 }
 
-/// The link of a process to what it has by which an absolute path goes, and the way from there.
+/// Returns the own link that an absolute path goes through, and the rest of the path.
 pub fn own_link(path: &[u8], pid: u32) -> Option<(Own, &[u8])> {
     let mut parts = path.strip_prefix(b"/")?.splitn(2, |&c| c == b'/');
     let (first, rest) = (parts.next()?, parts.next()?);
@@ -72,7 +72,7 @@ pub fn own_link(path: &[u8], pid: u32) -> Option<(Own, &[u8])> {
     Some((own, below))
 }
 
-/// The first component, and what follows it.
+/// Splits off the first component.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().position(|&c| c == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -98,7 +98,7 @@ fn of_process(path: &[u8]) -> Option<(Own, &[u8])> {
     }
 }
 
-/// The descriptor that an absolute path names, as a process's links to its own ones do.
+/// Returns the own descriptor that an absolute path names by its /proc link.
 pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
     match own_link(path, pid)? {
         (Own::Descriptor(fd), b"") => Some(fd),

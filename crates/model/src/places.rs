@@ -1,6 +1,6 @@
-//! Where the paths of a process lead that has mounts or a root of its own: which files, by the paths that
-//! they have for who sees none of that. What is mounted fresh gets a directory of its own below
-//! [`FRESH`]; what a fold cannot follow lies below [`ELSEWHERE`].
+//! Resolves paths of processes with their own mounts or root to the paths that the same files have
+//! without them. A new, empty mount gets a directory of its own below [`FRESH`]. Files that a fold
+//! cannot follow lie below [`ELSEWHERE`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,18 +10,18 @@ use crate::budget::{Budget, Held};
 use crate::path::{BYTES_MAX, CUT};
 use crate::realm::is_at_or_below;
 
-/// Directories that stand for what was mounted empty.
+/// Parent of the directories that stand for new, empty mounts.
 pub const FRESH: &[u8] = b"/proc/reenact/mounts";
-/// What lies in mounts that are not followed, by the kind of each.
+/// Parent of the directories that stand for mounts that are not followed, by kind.
 const ELSEWHERE: &[u8] = b"/proc/reenact/elsewhere";
 
-/// Mounts that one process may see, and links that are remembered.
+/// Limits for the mounts of one namespace and for the links of a world.
 const MOUNTS_MAX: usize = 1024;
 const LINKS_MAX: usize = 1 << 16;
-/// Links that one path is followed through, as in the kernel, and mounts upon each other.
+/// Limit for the links followed in one path, as in the kernel, and for stacked mounts.
 const FOLLOWED_MAX: usize = 40;
 
-/// Views of the kernel that are alike wherever they are mounted: their usual places.
+/// Kernel file systems with the same content at every mount point, and their usual mount points.
 const KERNELS: &[(&[u8], &[u8])] = &[
     (b"proc", b"/proc"),
     (b"sysfs", b"/sys"),
@@ -36,25 +36,25 @@ const KERNELS: &[(&[u8], &[u8])] = &[
     (b"bpf", b"/sys/fs/bpf"),
 ];
 
-/// Whether a path stands for something that was mounted empty, or lies in there.
+/// Returns true if a path is in a directory that stands for a new, empty mount.
 pub fn is_fresh(path: &[u8]) -> bool {
     is_at_or_below(path, FRESH)
 }
 
-/// What a path lies in that is not followed, if it does.
+/// Returns the kind of the mount that is not followed and contains a path, if there is one.
 pub fn elsewhere(path: &[u8]) -> Option<String> {
     let rest = path.strip_prefix(ELSEWHERE)?.strip_prefix(b"/")?;
     let name = rest.split(|&c| c == b'/').next().unwrap_or(rest);
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The path that stands for something of this kind that is not followed.
+/// Returns the path that stands for a mount of this kind that is not followed.
 pub(crate) fn not_followed(kind: &str) -> Vec<u8> {
     let name: String = kind.chars().map(|c| if c == '/' { '_' } else { c }).take(64).collect();
     [ELSEWHERE, b"/", name.as_bytes()].concat()
 }
 
-/// The path that stands for the root of a new mount.
+/// Returns the path that stands for the root of a new mount.
 pub(crate) fn root_of(kind: &[u8], id: u32) -> Vec<u8> {
     match KERNELS.iter().find(|(name, _)| *name == kind) {
         Some((_, usual)) => usual.to_vec(),
@@ -65,12 +65,12 @@ pub(crate) fn root_of(kind: &[u8], id: u32) -> Vec<u8> {
     }
 }
 
-/// A file, and the mount through which it was found.
+/// A file and the mount through which it is reached.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
-    /// The mount; 0 is all that there was at first.
+    /// Id of the mount; 0 stands for all mounts that existed at first.
     pub mount: u32,
-    /// The path that stands for the file.
+    /// The path that the file has without the process's mounts and root.
     pub path: Vec<u8>,
 }
 
@@ -80,13 +80,13 @@ impl Place {
     }
 }
 
-/// One mount.
+/// A mount made by a recorded call.
 #[derive(Clone, Debug)]
 pub(crate) struct Mount {
     pub id: u32,
-    /// Where it is.
+    /// The mount point.
     pub at: Place,
-    /// What stands for its root.
+    /// The path that stands for its root.
     pub root: Vec<u8>,
     _held: Held,
 }
@@ -101,7 +101,7 @@ impl Mount {
 /// The mounts of a mount namespace.
 pub(crate) type Space = Rc<RefCell<Vec<Mount>>>;
 
-/// Symbolic links that recorded calls have made: what they hold.
+/// Symbolic links made by recorded calls, with their targets.
 #[derive(Debug, Default)]
 pub(crate) struct Links(BTreeMap<Vec<u8>, Vec<u8>>);
 
@@ -136,7 +136,7 @@ impl Links {
     }
 }
 
-/// What a process sees.
+/// A process's view of the file system.
 pub(crate) struct Sight<'a> {
     pub mounts: &'a [Mount],
     pub links: &'a Links,
@@ -144,7 +144,7 @@ pub(crate) struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// The file at a path that begins at a place, or at the root.
+    /// Resolves a path relative to `base`, or to the root if it is absolute.
     pub fn walk(&self, base: &Place, text: &[u8], follow_last: bool) -> Place {
         let absolute = |text: &[u8]| text.first() == Some(&b'/');
         let mut at = if absolute(text) { self.root.clone() } else { base.clone() };
@@ -179,7 +179,7 @@ impl Sight<'_> {
         at
     }
 
-    /// What is mounted at a place, if anything is.
+    /// Returns the root of the topmost mount at a place, or the place itself.
     pub fn on_top(&self, mut at: Place) -> Place {
         for _ in 0..FOLLOWED_MAX {
             let Some(mount) = self.mounts.iter().rfind(|mount| mount.at == at) else { break };
@@ -188,7 +188,7 @@ impl Sight<'_> {
         at
     }
 
-    /// The mount whose root a place is.
+    /// Returns the mount whose root is at a place.
     pub fn with_root_at(&self, at: &Place) -> Option<&Mount> {
         self.mounts.iter().rfind(|mount| mount.id == at.mount && mount.root == at.path)
     }
@@ -207,26 +207,26 @@ impl Sight<'_> {
     }
 }
 
-/// The components of a path, the last one first.
+/// Returns the components of a path in reverse order.
 fn components(path: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
     let all: Vec<Vec<u8>> = path.split(|&c| c == b'/').map(<[u8]>::to_vec).collect();
     all.into_iter().rev()
 }
 
-/// A change of the mounts of a namespace.
+/// A change of a namespace's mounts.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// Mounts come.
+    /// Adds mounts.
     Mount(Vec<Mount>),
-    /// One goes, or with all that is mounted in it.
+    /// Removes a mount, and with `below` all mounts inside it.
     Unmount { id: u32, below: bool },
-    /// One goes elsewhere.
+    /// Moves a mount.
     Move { id: u32, to: Place },
-    /// The root becomes another mount, and what was the root goes to a place.
+    /// Makes another mount the root, and moves the old root.
     Pivot { new: Place, old: Place, put: Place },
 }
 
-/// Makes a change.
+/// Applies a change to a namespace.
 pub(crate) fn change(mounts: &mut Vec<Mount>, change: Change, budget: &Budget) {
     match change {
         Change::Mount(new) => {
@@ -255,7 +255,7 @@ pub(crate) fn change(mounts: &mut Vec<Mount>, change: Change, budget: &Budget) {
     }
 }
 
-/// The mounts that come along when what is below a place is mounted with all that is mounted there.
+/// Returns the copies of the mounts inside `from` that a recursive bind mount creates.
 pub(crate) fn with_those_below(
     mounts: &[Mount],
     from: &Place,
@@ -283,7 +283,7 @@ pub(crate) fn with_those_below(
     made
 }
 
-/// A directory was given another name: what is mounted in it goes with it.
+/// Moves mounts along with a renamed directory.
 pub(crate) fn renamed(mounts: &mut [Mount], from: &[u8], to: &[u8]) {
     for mount in mounts {
         for path in [&mut mount.at.path, &mut mount.root] {
@@ -294,7 +294,7 @@ pub(crate) fn renamed(mounts: &mut [Mount], from: &[u8], to: &[u8]) {
     }
 }
 
-/// The process whose mount namespace a path of /proc names.
+/// Returns the process id in the path of a mount namespace in /proc.
 pub(crate) fn whose_mounts(path: &[u8]) -> Option<u32> {
     let process = path.strip_prefix(b"/proc/")?.strip_suffix(b"/ns/mnt")?;
     std::str::from_utf8(process).ok()?.parse().ok()

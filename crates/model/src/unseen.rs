@@ -1,8 +1,8 @@
-//! What the trace does not hold though every call is in it: data that moves beside the calls, and data
+//! Data that the trace lacks although it has every call: data that moves without a call, and data
 //! that the kernel moves between files.
 //!
-//! A pure fold. The recorder counts with it what its summary tells, without names; over a trace, names
-//! and bytes are known too.
+//! A pure fold. The recorder uses it for the counts of its summary. Over a trace, file names and
+//! byte counts are known too.
 
 mod words;
 
@@ -26,45 +26,45 @@ use crate::realm;
 use crate::world::World;
 pub use words::{Note, Way};
 
-/// Files and descriptors that are told apart; what comes after counts together.
+/// Limit for the files and descriptors counted separately; the rest is counted together.
 const NAMES_MAX: usize = 10_000;
-/// Processes that have handed requests over, and that nobody has asked for.
+/// Limit for the processes in `Unseen::askers`.
 const ASKERS_MAX: usize = 10_000;
-/// Most bytes of completed operations that are looked at in one call.
+/// Limit for the bytes of completed operations that are read per call.
 const REAPED_BYTES_MAX: usize = 1 << 20;
-/// Where the result of a completed operation stands.
+/// Offset of the result in a completed operation.
 const RESULT_AT: usize = 16;
-/// Longest auxiliary vector that is looked at.
+/// Limit for the bytes of the auxiliary vector that are read.
 const AUXILIARY_BYTES_MAX: usize = 4 << 10;
-/// In the parameters of a ring: where its flags stand, and the one for a kernel thread that looks at
-/// the ring by itself.
+/// Offset of the flags in a ring's parameters, and the flag for a kernel thread that polls the
+/// ring.
 const RING_FLAGS_AT: usize = 8;
 const RING_POLLED: u32 = 2;
 
-/// What a descriptor refers to.
+/// The target of a descriptor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Its path, or what /proc would call it.
+    /// Its path, or its name in /proc.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Its kind.
     pub kind: OpenedKind,
 }
 
-/// What is behind a descriptor.
+/// Kind of a descriptor's target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenedKind {
     /// A file on a disk.
     File,
-    /// Memory that is a file.
+    /// Shared memory: memfd, SysV segment or /dev/shm.
     Memory,
     /// A pipe, or a socket pair, between recorded processes.
     Pipe,
-    /// A socket, a device, a view of the kernel, or what only the kernel knows.
+    /// A socket, a device, a kernel view, or a kernel object without a path.
     Other,
 }
 
 impl OpenedKind {
-    /// Of what has this path.
+    /// Returns the kind of the target with this path.
     pub fn of_path(path: &[u8]) -> OpenedKind {
         match path {
             _ if realm::is_memory(path) => OpenedKind::Memory,
@@ -81,45 +81,45 @@ pub struct Made<'a> {
     pub nr: u16,
     /// Its arguments.
     pub args: &'a [u64; 6],
-    /// What it returned.
+    /// Its result.
     pub ret: i64,
-    /// The process that made it.
+    /// Number of the calling process.
     pub process: u32,
 }
 
-/// What is known of the calling process and the call's memory.
+/// Access to the calling process's descriptors and memory.
 pub trait Look {
-    /// What a descriptor refers to.
+    /// Returns the target of a descriptor.
     fn opened(&self, fd: i32) -> Option<Opened>;
 
-    /// What the process runs; empty where that is not known.
+    /// Returns the path of the process's program, empty if unknown.
     fn program(&self) -> Vec<u8>;
 
-    /// The first bytes of the memory behind an argument.
+    /// Returns the first bytes of the memory behind an argument.
     fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>>;
 }
 
-/// How much moved one way.
+/// Amount of data moved in one way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     count: u64,
     bytes: u64,
-    /// There was more, of which nobody knows how much.
+    /// True if the real values are higher by an unknown amount.
     count_unknown: bool,
     bytes_unknown: bool,
 }
 
-/// What became of the content of a file that the kernel copied from.
+/// Fate of the content of a file that the kernel copied from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kept {
-    /// It is in the trace, as bytes or as hashes.
+    /// In the trace, as bytes or as hashes.
     Yes,
-    /// It is not, for this reason.
+    /// Missing, for this reason.
     No(&'static str),
 }
 
 impl Kept {
-    /// By what the trace says of it, if anything.
+    /// Derives the fate from the recorder's statement on the file.
     pub fn of(fate: Option<Fate>) -> Kept {
         Kept::No(match fate {
             Some(Fate::Read | Fate::Written | Fate::Withheld) => return Kept::Yes,
@@ -134,12 +134,12 @@ impl Kept {
     }
 }
 
-/// What became of the files from which the kernel copied, by the path under which each was opened.
+/// Fates of the files that the kernel copied from, by the path used to open them.
 #[derive(Clone, Debug, Default)]
 pub struct Fates(BTreeMap<Vec<u8>, Fate>);
 
 impl Fates {
-    /// As a trace tells.
+    /// Reads the fates from a trace.
     pub fn of(trace: &Trace) -> Fates {
         let mut fates = Fates::default();
         for source in trace.sources().map_while(Result::ok) {
@@ -148,7 +148,7 @@ impl Fates {
         fates
     }
 
-    /// What became of one more, or of one more part of it.
+    /// Adds the fate of a file or of another part of it. The first one other than `Read` stays.
     pub fn add(&mut self, name: &[u8], fate: Fate) {
         let known = self.0.entry(path::resolve(b"/", name)).or_insert(fate);
         if *known == Fate::Read {
@@ -156,40 +156,40 @@ impl Fates {
         }
     }
 
-    /// Whether what was copied from a file is in the trace.
+    /// Returns the fate of the content copied from a file.
     pub fn kept(&self, name: &[u8]) -> Kept {
         Kept::of(self.0.get(&path::resolve(b"/", name)).copied())
     }
 }
 
-/// One thing that moved data unseen.
+/// Data that moved unseen in one way from or to one file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blind {
-    /// How.
+    /// The way in which the data moved.
     pub way: Way,
-    /// The file, where it is one.
+    /// The file, if it is one.
     pub file: Option<Vec<u8>>,
-    /// What it is where it is no file.
+    /// The name of the descriptor's target if it is not a file.
     pub descriptor: Option<Vec<u8>>,
-    /// Requests, mappings or calls; nothing where their number is not known.
+    /// Number of requests, mappings or calls, if known.
     pub count: Option<u64>,
-    /// Bytes: of mappings as many as are mapped, which is the most that moved.
+    /// Number of bytes, if known. For mappings their length, an upper limit of the bytes moved.
     pub bytes: Option<u64>,
-    /// Why the trace does not have it.
+    /// Why the trace lacks the data.
     pub why: Cow<'static, str>,
 }
 
-/// All that a trace does not hold though it has every call.
+/// All data that a trace lacks although it has every call.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct NotSeen {
-    /// What moved data, what endangers a replay first.
+    /// Unseen data, the most dangerous for a replay first.
     pub blind: Vec<Blind>,
-    /// What does no harm, and how often it was met.
+    /// Harmless observations, each with its count.
     pub notes: Vec<(Note, u64)>,
 }
 
 impl NotSeen {
-    /// What a trace does not hold, in a pass over it.
+    /// Computes the result in one pass over a trace.
     pub fn of(trace: &Trace) -> Result<NotSeen, ReadError> {
         let (mut world, mut unseen) = (World::new(), Unseen::new());
         for next in trace.events() {
@@ -201,19 +201,19 @@ impl NotSeen {
         Ok(unseen.finish_of(trace))
     }
 
-    /// The ways by which data moved, with how many files or descriptors each concerns.
+    /// Returns the ways in which data moved, with the number of files or descriptors of each.
     pub fn ways(&self) -> BTreeMap<Way, u64> {
         let mut ways = BTreeMap::new();
         self.blind.iter().for_each(|blind| *ways.entry(blind.way).or_default() += 1);
         ways
     }
 
-    /// In a few words, what may make a replay come out otherwise; nothing if there is none of it.
+    /// Returns a short text of what may make a replay differ, if anything.
     pub fn dangers(&self) -> Option<String> {
         self.in_words(Way::endangers_replay)
     }
 
-    /// In a few words, by which of these ways data moved; nothing if by none.
+    /// Returns a short text of the selected ways in which data moved, if any.
     pub fn in_words(&self, which: impl Fn(Way) -> bool) -> Option<String> {
         let ways = self.ways().into_iter().filter(|(way, _)| which(*way));
         let words: Vec<String> = ways.map(|(way, files)| in_words(way, files)).collect();
@@ -229,42 +229,42 @@ fn in_words(way: Way, files: u64) -> String {
     }
 }
 
-/// The fold.
+/// The fold that collects unseen data.
 #[derive(Default)]
 pub struct Unseen {
     found: BTreeMap<(Way, Vec<u8>), Amount>,
-    /// By what is copied from: whether that is a file.
+    /// By file (true) or other target (false), and its name.
     copies: BTreeMap<(bool, Vec<u8>), Amount>,
     notes: BTreeMap<Note, u64>,
-    /// Rings, and requests to them, by what the process runs.
+    /// Rings and their requests, by program.
     rings: BTreeMap<Vec<u8>, Amount>,
-    /// Requests and completed requests, by what the process runs.
+    /// Requests and number of completed requests, by program.
     aio: BTreeMap<Vec<u8>, (Amount, u64)>,
     read_only: ReadOnly<Opened>,
-    /// Files that are mapped to be executed, or by libraries for themselves.
+    /// Files that are mapped as code, or by libraries for their own use.
     executed: HashSet<Vec<u8>>,
-    /// Files to which stores may go that were not known before.
+    /// Files mapped for stores since the last [`Unseen::take_stored`].
     stored: Vec<Vec<u8>>,
-    /// Processes that have handed requests over, since somebody asked.
+    /// Processes that submitted requests since the last [`Unseen::take_askers`].
     askers: Vec<Asker>,
 }
 
-/// A process that has handed requests over.
+/// A process that submitted requests which no call shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
-    /// Its number.
+    /// Number of the process.
     pub process: u32,
-    /// They may also be to open, make, rename and remove files.
+    /// True if the requests may also open, create, rename and remove files.
     pub may_name: bool,
 }
 
 impl Unseen {
-    /// Nothing found yet.
+    /// Makes an empty fold.
     pub fn new() -> Unseen {
         Unseen::default()
     }
 
-    /// Whether calls of a number and with these arguments matter.
+    /// Returns true if calls with this number and these arguments matter to the fold.
     #[inline]
     pub fn follows(nr: u16, args: &[u64; 6]) -> bool {
         if nr & OLD_NUMBERS != 0 {
@@ -274,7 +274,7 @@ impl Unseen {
         row.is_some_and(|row| is_followed(row.act) || is_followed(row.act_of(args)))
     }
 
-    /// Takes an event in, before the world has finished it.
+    /// Processes an event. Must be called before `World::finish`.
     pub fn event(&mut self, event: &Event, world: &World, contents: &mut dyn Contents) {
         let thread = world.thread(event.thread);
         match &event.kind {
@@ -299,7 +299,7 @@ impl Unseen {
         }
     }
 
-    /// A program begins, with this auxiliary vector.
+    /// Processes the start of a program with this auxiliary vector.
     pub fn program(&mut self, process: u32, auxiliary: &[u8]) {
         const VDSO: u64 = 33;
         self.read_only.forget(process);
@@ -310,17 +310,17 @@ impl Unseen {
         }
     }
 
-    /// A process is gone.
+    /// Forgets a process that ended.
     pub fn gone(&mut self, process: u32) {
         self.read_only.forget(process);
     }
 
-    /// Files to which stores go, as far as they became known since this was asked last.
+    /// Returns the files mapped for stores since the last call of this method.
     pub fn take_stored(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.stored)
     }
 
-    /// Processes that have handed requests over, as far as they became known since this was asked last.
+    /// Returns the processes that submitted requests since the last call of this method.
     pub fn take_askers(&mut self) -> Vec<Asker> {
         std::mem::take(&mut self.askers)
     }
@@ -332,13 +332,13 @@ impl Unseen {
         }
     }
 
-    /// Whether files may have been written by requests that no call tells of.
+    /// Returns true if files may have been written by requests that no call shows.
     pub fn has_requests(&self) -> bool {
         let asked = |amount: &Amount| amount.count > 0 || amount.count_unknown;
         self.rings.values().any(asked) || self.aio.values().any(|(amount, _)| asked(amount))
     }
 
-    /// Takes a call in.
+    /// Processes a call.
     pub fn call(&mut self, made: &Made<'_>, look: &mut dyn Look) {
         if made.nr & OLD_NUMBERS != 0 {
             return add(&mut self.found, (Way::OldCalls, look.program()), 1, None);
@@ -424,7 +424,7 @@ impl Unseen {
         }
     }
 
-    /// Stores go to a file, or to memory that is one: what is read of it by calls may be them.
+    /// Counts stores to a mapped file or to shared memory.
     fn stores_to(&mut self, opened: Opened, bytes: u64) {
         self.stored.push(opened.name.clone());
         match opened.kind {
@@ -462,23 +462,23 @@ impl Unseen {
         match opened.kind {
             OpenedKind::File => add(&mut self.copies, (true, opened.name), 1, bytes),
             OpenedKind::Other => add(&mut self.copies, (false, opened.name), 1, bytes),
-            // What is in there came by a call that tells of it.
+            // The data got there by a recorded call.
             OpenedKind::Memory | OpenedKind::Pipe => self.note(Note::KeptCopies),
         }
     }
 
-    /// Whether the kernel copied from a file that was opened by that path.
+    /// Returns true if the kernel copied from a file that was opened by this path.
     pub fn copied_from(&self, name: &[u8]) -> bool {
         self.copies.contains_key(&(true, path::resolve(b"/", name)))
     }
 
-    /// What was found in a trace.
+    /// Returns the result for a trace.
     pub fn finish_of(self, trace: &Trace) -> NotSeen {
         let fates = Fates::of(trace);
         self.finish(&|path| fates.kept(path))
     }
 
-    /// What was found. `kept` tells what became of the content of a file that was copied from.
+    /// Returns the result. `kept` returns the fate of a file that was copied from.
     pub fn finish(mut self, kept: &dyn Fn(&[u8]) -> Kept) -> NotSeen {
         let mut blind = Vec::new();
         let mut push = |way, name: Vec<u8>, is_file, amount: Amount, why| {
@@ -529,7 +529,7 @@ fn of_program(what: &str, program: &[u8]) -> Vec<u8> {
     [what.as_bytes(), b" of ", program].concat()
 }
 
-/// Whether calls that do this matter.
+/// Returns true if calls with this act matter to the fold.
 pub const fn is_followed(act: Act) -> bool {
     matches!(
         act,
@@ -547,7 +547,7 @@ pub const fn is_followed(act: Act) -> bool {
     )
 }
 
-/// A call of a thread of the world.
+/// A call in the context of its thread.
 struct InWorld<'a> {
     world: &'a World,
     thread: u32,
@@ -594,17 +594,17 @@ fn kind_of(description: &Description) -> OpenedKind {
     }
 }
 
-/// Of calls whose first two arguments are an address and a length.
+/// Returns the address range given by the first two arguments of a call.
 fn range(args: &[u64; 6]) -> std::ops::Range<u64> {
     args[0]..args[0].saturating_add(args[1])
 }
 
-/// What stands for all files beyond those told apart.
+/// Name for all files beyond the limit.
 const OTHERS: &[u8] = b"(others)";
 
-/// Names that something is counted under.
+/// Key of a count.
 trait Named: Ord {
-    /// The same for all that have no place of their own.
+    /// Returns the key that counts everything beyond the limit.
     fn others(self) -> Self;
 }
 

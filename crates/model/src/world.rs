@@ -17,33 +17,33 @@ use crate::filters::Filters;
 use crate::places::{Links, Place, Space};
 pub(crate) use views::ViewChange;
 
-/// `CLONE_FILES`: the new task shares its maker's descriptors.
+/// `CLONE_FILES`: the new task shares its creator's descriptors.
 pub(crate) const CLONE_FILES: u64 = 0x400;
-/// `CLONE_FS`: the new task shares its maker's working directory.
+/// `CLONE_FS`: the new task shares its creator's working directory.
 pub(crate) const CLONE_FS: u64 = 0x200;
-/// `CLONE_NEWNS`: the new task has mounts of its own, those of its maker at first.
+/// `CLONE_NEWNS`: the new task gets a copy of its creator's mounts.
 const CLONE_NEWNS: u64 = 0x2_0000;
 /// `O_CLOEXEC`.
 const O_CLOEXEC: u32 = 0o2_000_000;
-/// Bytes of argument strings that are kept of each process.
+/// Limit for the bytes of argument strings kept per process.
 const ARGV_BYTES_MAX: usize = 64 << 10;
 
-/// A process that lives, or whose end was not seen yet.
+/// A live process, or one whose end was not seen yet.
 #[derive(Debug)]
 pub struct Process {
     /// Process id as the process sees it.
     pub pid: u32,
-    /// The process that made it.
+    /// Number of the process that created it.
     pub parent: Option<u32>,
     /// Path of the program it runs, once known.
     pub exe: Rc<[u8]>,
     /// Arguments of the program it runs, once known.
     pub argv: Argv,
-    /// What it was when its program began, once known.
+    /// State when its program began, once known.
     pub state: Option<Rc<ProcessState>>,
-    /// Threads of it that live.
+    /// Its live threads.
     threads: BTreeSet<u32>,
-    /// What it takes of the memory for what lives: itself, and what it was told.
+    /// Budget shares of the process itself, its state and its arguments.
     _held: Held,
     held_state: Option<Held>,
     held_argv: Option<Rc<Held>>,
@@ -52,12 +52,12 @@ pub struct Process {
 /// The arguments of a program.
 #[derive(Debug, Clone, Default)]
 pub struct Argv {
-    /// One after the other, each with a NUL at its end.
+    /// Consecutive strings, each with a terminating NUL.
     bytes: Rc<[u8]>,
 }
 
 impl Argv {
-    /// The words.
+    /// Returns the arguments in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let bytes =
             self.bytes.strip_suffix(b"\0").or((!self.bytes.is_empty()).then_some(&self.bytes));
@@ -66,21 +66,21 @@ impl Argv {
 }
 
 impl Process {
-    /// How many threads of it live.
+    /// Number of its live threads.
     pub fn threads(&self) -> usize {
         self.threads.len()
     }
 }
 
-/// A working directory, as long as nobody goes elsewhere.
+/// A working directory, replaced by a new value on every change of directory.
 #[derive(Debug, Default)]
 pub struct Directory {
     /// Its absolute path; empty while unknown.
     pub path: Vec<u8>,
-    /// For whoever folds: a mark of its own for each.
+    /// Unique id, for use by the fold's client.
     pub mark: Cell<u64>,
     pub(crate) mount: u32,
-    /// The root of who is there, if that is another one than at first.
+    /// Root of the processes here, if it is not the initial one.
     pub(crate) root: Option<Rc<Place>>,
     _held: Option<Held>,
 }
@@ -88,10 +88,10 @@ pub struct Directory {
 /// A working directory that tasks may share.
 type Cwd = Rc<RefCell<Rc<Directory>>>;
 
-/// A thread that lives.
+/// A live thread.
 #[derive(Debug)]
 pub struct Thread {
-    /// Its process's number.
+    /// Number of its process.
     pub process: u32,
     /// Thread id as the process sees it.
     pub tid: u32,
@@ -100,20 +100,20 @@ pub struct Thread {
     pub(crate) space: Space,
     /// Its seccomp filters.
     filters: Option<Rc<Filters>>,
-    /// What its tasks were given that have not shown up yet.
+    /// Inheritance of tasks that it created and that have no event yet.
     spawned: VecDeque<Spawned>,
-    /// It has made no call since its program began.
+    /// True until its first call after the start of its program.
     fresh: bool,
-    /// When its last call returns, while the effects of that call are outstanding.
+    /// Return time of its last call, while the effects of that call are pending.
     outstanding: Option<u64>,
     _held: Held,
 }
 
-/// What a task gets from the one that makes it. It is set aside when the call begins: the maker may
-/// have gone on before the new task's first event.
+/// State that a new task inherits from its creator. It is saved when the call begins, because the
+/// creator may go on before the new task's first event.
 #[derive(Debug)]
 struct Spawned {
-    /// The call's result, if it returned.
+    /// Result of the creating call, if it returned.
     tid: Option<i64>,
     files: Rc<RefCell<DescriptorTable>>,
     cwd: Cwd,
@@ -121,46 +121,46 @@ struct Spawned {
     filters: Option<Rc<Filters>>,
 }
 
-/// Bytes that a task takes, with what it is given.
+/// Budget share of a task with its state.
 const TASK_BYTES: usize = size_of::<Thread>() + 512;
 
-/// Makers that ended while tasks of theirs were on their way.
+/// Limit for ended threads whose new tasks had no event yet.
 const LATE_MAX: usize = 1024;
-/// Tasks of one maker that may be on their way.
+/// Limit for tasks of one creator that had no event yet.
 const SPAWNED_MAX: usize = 256;
 
 /// The fold. Events must come in the order of their time stamps.
 ///
-/// Calls overlap: what a call takes away is gone when it begins, what it gives is there when it
-/// returns. Memory is bounded by what lives at the same time, and where that is more than a
-/// [`Budget`] allows, what comes on top is not known.
+/// Calls overlap: what a call removes is gone when it begins, and what it creates exists when it
+/// returns. Memory is bounded by the number of live objects. Objects beyond the [`Budget`] are left
+/// out.
 #[derive(Debug, Default)]
 pub struct World {
     processes: BTreeMap<u32, Process>,
     threads: BTreeMap<u32, Thread>,
     outstanding: BTreeMap<(u64, u32), Vec<Effect>>,
-    /// What processes will be when their next program begins: told as the program is set up.
+    /// States announced for programs that have not begun yet, by process.
     announced: HashMap<u32, (Rc<ProcessState>, Held)>,
     pipes: u64,
-    /// Some thread has seccomp filters.
+    /// True if a thread has seccomp filters.
     filtered: bool,
-    /// Mounts and roots are followed.
+    /// True if mounts and roots are followed.
     pub(crate) follows_mounts: bool,
-    /// There are such.
+    /// True if a process has had its own mounts or root.
     pub(crate) sees: bool,
-    /// The mounts that who was there first sees.
+    /// The mount namespace of the first processes.
     pub(crate) first_space: Space,
     mounts: u32,
     links: Links,
-    /// Of threads that ended, by number: their process, and what their tasks were given that have
-    /// not shown up yet.
+    /// By thread that ended: its process, and the inheritance of its new tasks that had no event
+    /// yet.
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
     budget: Budget,
-    /// Descriptors and tasks for which there was no room.
+    /// Number of descriptors and tasks left out for lack of budget.
     left_out: u64,
 }
 
-/// What is kept of a state takes so many bytes.
+/// Returns the budget share of a state.
 fn bytes_of(state: &ProcessState) -> usize {
     let open: usize = state.fds.iter().map(|open| size_of_val(open) + open.target.len()).sum();
     size_of_val(state) + open + state.exe.len() + state.cwd.len() + state.root.len()
@@ -171,7 +171,7 @@ fn copy<T: Clone>(shared: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
 }
 
 impl Thread {
-    /// Takes note of a call that makes a task.
+    /// Saves the inheritance of the task that a call creates.
     fn spawn(&mut self, flags: u64, call: &Call) {
         let tid = match call.outcome {
             Outcome::Returned { ret, .. } if ret < 0 => return,
@@ -193,7 +193,7 @@ impl Thread {
     }
 }
 
-/// What was set aside for a task: the ids tell which, or, in another pid namespace, the order.
+/// Returns the inheritance saved for a task, or the oldest one if its pid namespace is another.
 fn claim(spawned: &mut VecDeque<Spawned>, tid: u32) -> Option<Spawned> {
     let same = |spawned: &Spawned| spawned.tid == Some(tid.into());
     let at = spawned.iter().position(same).unwrap_or(0);
@@ -201,51 +201,51 @@ fn claim(spawned: &mut VecDeque<Spawned>, tid: u32) -> Option<Spawned> {
 }
 
 impl World {
-    /// A world before anything has happened.
+    /// Makes the world before the first event.
     pub fn new() -> World {
         World::default()
     }
 
-    /// A process by its number in the trace.
+    /// Returns a process by its number in the trace.
     pub fn process(&self, number: u32) -> Option<&Process> {
         self.processes.get(&number)
     }
 
-    /// A thread by its number in the trace.
+    /// Returns a thread by its number in the trace.
     pub fn thread(&self, number: u32) -> Option<&Thread> {
         self.threads.get(&number)
     }
 
-    /// The processes that live.
+    /// Returns all live processes.
     pub fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.iter().map(|(&number, process)| (number, process))
     }
 
-    /// Process id and thread id of a thread.
+    /// Returns process id and thread id of a thread.
     pub fn ids(&self, thread: u32) -> Option<(u32, u32)> {
         let thread = self.threads.get(&thread)?;
         Some((self.processes.get(&thread.process)?.pid, thread.tid))
     }
 
-    /// The descriptors of a thread.
+    /// Returns the descriptors of a thread.
     pub fn descriptors(&self, thread: u32) -> Option<Ref<'_, DescriptorTable>> {
         Some(self.threads.get(&thread)?.files.borrow())
     }
 
-    /// Whether somebody else may use the same descriptor table as a thread.
+    /// Returns true if another task may use the same descriptor table.
     pub fn shares_descriptors(&self, thread: u32) -> bool {
         self.threads.get(&thread).is_some_and(|t| Rc::strong_count(&t.files) > 1)
     }
 
-    /// Every open file that a living thread has a descriptor for; shared ones come several times.
+    /// Calls `each` for every open file of the live threads, repeatedly for shared ones.
     pub fn open_files(&self, each: &mut dyn FnMut(&Description)) {
         for thread in self.threads.values() {
             thread.files.borrow().iter().for_each(|(_, entry)| each(entry.description));
         }
     }
 
-    /// Every descriptor of a living thread, with the id of its process; shared ones come several
-    /// times.
+    /// Calls `each` for every descriptor of the live threads with its process id, repeatedly for
+    /// shared ones.
     pub fn descriptors_of_all(&self, each: &mut dyn FnMut(u32, Entry<'_>)) {
         for thread in self.threads.values() {
             let pid = self.processes.get(&thread.process).map_or(0, |process| process.pid);
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// What a living process has open under a number.
+    /// Returns the open file behind a descriptor of a live process.
     pub(crate) fn descriptor_of(&self, pid: u32, fd: i32) -> Option<Rc<Description>> {
         let is_its = |thread: &&Thread| {
             self.processes.get(&thread.process).is_some_and(|process| process.pid == pid)
@@ -262,40 +262,40 @@ impl World {
         Some(Rc::clone(files.get(fd)?.description))
     }
 
-    /// The working directory of a thread.
+    /// Returns the working directory of a thread.
     pub fn directory(&self, thread: u32) -> Option<Rc<Directory>> {
         Some(self.threads.get(&thread)?.cwd.borrow().clone())
     }
 
-    /// The path of the working directory of a thread; empty while unknown.
+    /// Returns the path of a thread's working directory, empty if unknown.
     pub fn cwd(&self, thread: u32) -> Vec<u8> {
         self.directory(thread).map(|directory| directory.path.clone()).unwrap_or_default()
     }
 
-    /// Descriptors and tasks that are not known, because too many lived at one time.
+    /// Number of descriptors and tasks left out because too many lived at the same time.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Whether some thread has seccomp filters.
+    /// Returns true if a thread has seccomp filters.
     pub fn has_filters(&self) -> bool {
         self.filtered
     }
 
-    /// Whether a seccomp filter of the program's own answered a call that a thread makes now, so that it
-    /// was not made.
+    /// Returns true if the program's own seccomp filter answers a call of a thread now, so that the
+    /// kernel does not make it.
     pub fn is_answered(&self, thread: u32, call: &Call) -> bool {
         let filters = || self.threads.get(&thread).and_then(|thread| thread.filters.as_ref());
         self.filtered && filters().is_some_and(|filters| filters.answer(call))
     }
 
-    /// Takes one event in.
+    /// Processes one event.
     pub fn apply(&mut self, event: &Event, contents: &mut dyn Contents) {
         let step = self.step(event, contents);
         self.finish(step);
     }
 
-    /// [`World::apply`] for a call that changes nothing here.
+    /// Does the work of [`World::apply`] for a call that has no effect on a world.
     #[inline]
     pub fn pass(&mut self, event: &Event) {
         self.advance(event.tsc);
@@ -307,8 +307,8 @@ impl World {
         }
     }
 
-    /// The first half of [`World::apply`]: brings the world to the instant at which the event
-    /// begins, and tells what the event will change. In between, a call can be decoded.
+    /// First half of [`World::apply`]: advances the world to the start of the event and returns the
+    /// changes it will make. A call can be decoded between the two halves.
     pub fn step(&mut self, event: &Event, contents: &mut dyn Contents) -> Step {
         self.advance(event.tsc);
         self.settle(event.thread);
@@ -342,7 +342,7 @@ impl World {
         step
     }
 
-    /// The second half of [`World::apply`].
+    /// Second half of [`World::apply`]: makes the changes.
     pub fn finish(&mut self, step: Step) {
         for effect in step.at_entry {
             self.effect(step.thread, effect);
@@ -365,12 +365,12 @@ impl World {
         self.filtered = true;
     }
 
-    /// A table in which nothing is known to be open.
+    /// Makes a table with nothing known to be open.
     fn no_files(&self) -> Rc<RefCell<DescriptorTable>> {
         Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone())))
     }
 
-    /// A working directory that somebody has gone to.
+    /// Makes a working directory with the initial root.
     pub(crate) fn directory_at(&self, path: impl Into<Vec<u8>>) -> Rc<Directory> {
         self.directory_in(Place { mount: 0, path: path.into() }, None)
     }
@@ -380,7 +380,7 @@ impl World {
         self.pipes
     }
 
-    /// Lets all calls that have returned by now take effect.
+    /// Applies the effects of all calls that have returned by now.
     fn advance(&mut self, tsc: u64) {
         while let Some(entry) = self.outstanding.first_entry() {
             if entry.key().0 > tsc {
@@ -391,7 +391,7 @@ impl World {
         }
     }
 
-    /// A thread that does something has returned from its last call, whatever the clock says.
+    /// Applies the effects of a thread's last call: its next event proves that it returned.
     fn settle(&mut self, thread: u32) {
         let Some(tsc) = self.threads.get(&thread).and_then(|t| t.outstanding) else { return };
         if let Some(effects) = self.outstanding.remove(&(tsc, thread)) {
@@ -452,13 +452,13 @@ impl World {
         }
         let mut given = None;
         if let Some(maker) = self.threads.get_mut(&parent) {
-            // A task whose making was not recorded gets what its maker has now.
+            // The creating call was not recorded: inherit the creator's current state.
             let usual = if how == StartHow::Thread { CLONE_FILES | CLONE_FS } else { 0 };
             given = claim(&mut maker.spawned, tid).or_else(|| Some(maker.give(usual, None)));
         } else if let Some((_, spawned)) = self.late.get_mut(&parent) {
             given = claim(spawned, tid);
         } else if how == StartHow::Thread {
-            // Nobody saw its maker: threads of one process share, most likely.
+            // The creator is unknown. Threads of one process most likely share.
             let other = self.processes.get(&process).and_then(|p| p.threads.first());
             let other = other.and_then(|other| self.threads.get(other));
             given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None));
@@ -519,7 +519,7 @@ impl World {
             if let Some(Ok(bytes)) = argv.map(|d| contents.read(&d.content, ARGV_BYTES_MAX)) {
                 process.held_argv = Some(Rc::new(self.budget.hold(bytes.len())));
                 process.argv = Argv { bytes: bytes.into() };
-                // What a launched process runs was told at its start.
+                // The state recorded at launch has the program's real path.
                 if !(launched && process.state.is_some()) {
                     process.exe = process.argv.iter().next().unwrap_or_default().into();
                 }
@@ -528,8 +528,8 @@ impl World {
         self.state(process);
     }
 
-    /// The state is read while the program is set up: most often before its first event, but the
-    /// clocks of two CPUs decide.
+    /// Records a state read while a program is set up. It usually precedes the program's first
+    /// event, but the time stamps of two CPUs may swap them.
     fn announce(&mut self, state: &ProcessState) {
         if !self.budget.has_room() {
             self.left_out += 1;
@@ -542,13 +542,13 @@ impl World {
         }
     }
 
-    /// The threads of a process.
+    /// Returns the threads of a process.
     fn tasks(&self, process: u32) -> impl Iterator<Item = &Thread> {
         let threads = self.processes.get(&process).map(|process| process.threads.iter());
         threads.into_iter().flatten().filter_map(|number| self.threads.get(number))
     }
 
-    /// Among a thread's own events, a state is what holds from there on.
+    /// Applies a state found among a thread's own events: it holds from there on.
     fn correct(&mut self, state: &ProcessState) {
         self.take_over(state, DescriptorTable::replace);
         if let Some(process) = self.processes.get_mut(&state.process) {
@@ -568,7 +568,7 @@ impl World {
         }
     }
 
-    /// All threads of a process get what a state says of it: one table, of which they have copies.
+    /// Sets descriptors and directory of all threads of a process to copies of a recorded state.
     fn take_over(
         &self,
         state: &ProcessState,
@@ -577,7 +577,7 @@ impl World {
         let directory = self.directory_at(&state.cwd[..]);
         let mut files: Option<DescriptorTable> = None;
         for thread in self.tasks(state.process) {
-            // Of who has mounts of its own the kernel tells other names than the fold has.
+            // With mounts followed, the fold's paths differ from the kernel's: keep them.
             if !self.sees || thread.cwd.borrow().path.is_empty() {
                 *thread.cwd.borrow_mut() = directory.clone();
             }
@@ -610,7 +610,7 @@ impl World {
         }
     }
 
-    /// A killed process may leave threads that never said that they ended.
+    /// Removes a process and its threads. Threads of a killed process may have no end event.
     fn exit(&mut self, number: u32) {
         self.announced.remove(&number);
         let threads = self.processes.remove(&number).map(|process| process.threads);
@@ -620,30 +620,30 @@ impl World {
     }
 }
 
-/// What a thread's descriptors mean while one of its calls is looked at.
+/// The descriptors of a thread while one of its calls is processed.
 pub struct View<'a> {
     world: &'a World,
     step: &'a Step,
 }
 
 impl<'a> View<'a> {
-    /// The view of the thread that made `step`, before that step is finished.
+    /// Makes the view of the thread of `step`, before that step is finished.
     pub fn new(world: &'a World, step: &'a Step) -> View<'a> {
         View { world, step }
     }
 
-    /// What a descriptor refers to as the call begins.
+    /// Returns the label of a descriptor when the call begins.
     pub fn fd(&self, fd: i32) -> Option<Vec<u8>> {
         let table = self.world.descriptors(self.step.thread)?;
         table.get(fd).map(|entry| entry.description.label())
     }
 
-    /// What a descriptor that the call gives refers to.
+    /// Returns the label of a descriptor after the call.
     pub fn new_fd(&self, fd: i32) -> Option<Vec<u8>> {
         self.given(fd).map(|d| d.label()).or_else(|| self.fd(fd))
     }
 
-    /// What all descriptors that the call gives refer to.
+    /// Returns the labels of all descriptors that the call creates.
     pub fn new_paths(&self) -> impl Iterator<Item = Vec<u8>> {
         self.step.at_exit.iter().filter_map(|effect| match effect {
             Effect::Install { entry, .. } => Some(entry.description.label()),
@@ -651,7 +651,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The working directory, when known.
+    /// Returns the working directory, if known.
     pub fn cwd(&self) -> Option<Vec<u8>> {
         Some(self.world.cwd(self.step.thread)).filter(|cwd| !cwd.is_empty())
     }

@@ -1,9 +1,9 @@
-//! How much of the files' data is used again, and how large a cache would have to be to hold it.
+//! Reuse of file data, and the cache size needed to serve it.
 //!
-//! Pages of 4 KiB are followed. The distance of an access is the number of distinct pages that were
-//! touched since the same page was touched last; a cache that forgets the least recently used page
-//! first serves it if it holds at least as many. With many pages only a sample is followed, chosen
-//! by a hash of the page, and counted for all (as SHARDS does, by Waldspurger et al.).
+//! Counts accesses to pages of 4 KiB. The distance of an access is the number of distinct pages
+//! touched since the last access to the same page. An LRU cache serves the access if it holds at
+//! least that many pages. With many pages, only a sample chosen by a hash is followed and scaled up
+//! (as in SHARDS, by Waldspurger et al.).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,17 +17,17 @@ use crate::timeline::STEPS_MAX;
 use crate::tracker::{FileId, Tracker};
 
 const PAGE: u64 = 4096;
-/// Pages that are followed; with more, half of them are dropped from the sample.
+/// Limit for the pages that are followed. Beyond it, the sample is halved.
 const PAGES_MAX: usize = 1 << 17;
 
 /// A page of a file.
 type Page = (FileId, u64);
 
-/// When pages were touched last, with fast counts of those touched since.
+/// Last access of each page, with a fast count of the pages accessed since.
 #[derive(Default)]
 struct Recency {
     last: HashMap<Page, usize>,
-    /// A Fenwick tree over times: 1 where some page was touched last.
+    /// A Fenwick tree over times: 1 at the last access of each page.
     tree: Vec<u32>,
     now: usize,
 }
@@ -50,7 +50,7 @@ impl Recency {
         sum
     }
 
-    /// Touches a page; tells how many others were touched since it was touched last.
+    /// Records an access. Returns the number of other pages accessed since the page's last one.
     fn touch(&mut self, page: Page) -> Option<u64> {
         if self.now + 2 > self.tree.len() {
             self.compact();
@@ -67,7 +67,7 @@ impl Recency {
         distance
     }
 
-    /// Numbers times anew, without those at which no page was touched last.
+    /// Renumbers the times, dropping those that are no page's last access.
     fn compact(&mut self) {
         let mut order: Vec<(usize, Page)> = self.last.iter().map(|(p, at)| (*at, *p)).collect();
         order.sort_unstable();
@@ -85,29 +85,29 @@ impl Recency {
     }
 }
 
-/// Pages touched within a step.
+/// Page accesses within a time step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
-    /// Distinct pages within the step.
+    /// Distinct pages accessed within the step.
     pub working_set: u64,
-    /// Pages touched for the first time.
+    /// Pages accessed for the first time.
     pub new: u64,
 }
 
-/// Follows the pages of files.
+/// The fold that counts page accesses.
 pub struct Cache {
     tracker: Tracker,
     interval_ns: u64,
     recency: Recency,
-    /// One page of `1 << sampling` is followed.
+    /// One of `1 << sampling` pages is followed.
     sampling: u32,
-    /// Distances in pages; those of the first accesses are not there.
+    /// Number of accesses by distance in pages, without first accesses.
     distances: BTreeMap<u64, u64>,
-    /// Touches of pages, and those that were the first.
+    /// Page accesses, and how many of them were a page's first.
     accesses: u64,
     first: u64,
     steps: Vec<Step>,
-    /// The step in which a page was touched last.
+    /// The step of each page's last access.
     in_step: HashMap<Page, usize>,
     all_accesses: u64,
 }
@@ -123,7 +123,7 @@ fn is_sampled(page: Page, sampling: u32) -> bool {
     sampling == 0 || hash(page) >> (64 - sampling) == 0
 }
 
-/// Distances are kept to within a sixteenth: a curve needs no more.
+/// Rounds a distance down to a sixteenth of its octave, enough for a curve.
 fn rounded(distance: u64) -> u64 {
     match distance.checked_ilog2() {
         Some(octave) if octave > 4 => distance >> (octave - 4) << (octave - 4),
@@ -132,7 +132,7 @@ fn rounded(distance: u64) -> u64 {
 }
 
 impl Cache {
-    /// Nothing touched yet; time is cut into steps of this width.
+    /// Makes an empty fold with time steps of this width.
     pub fn new(interval_ns: u64) -> Cache {
         Cache {
             tracker: Tracker::new(),
@@ -177,7 +177,7 @@ impl Cache {
         }
     }
 
-    /// What was seen.
+    /// Returns the result.
     pub fn finish(self) -> View {
         View {
             interval_ns: self.interval_ns,
@@ -211,33 +211,33 @@ impl Watch for Cache {
     }
 }
 
-/// How data is used again.
+/// Reuse of data.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Width of a step.
+    /// Width of a time step.
     pub interval_ns: u64,
-    /// Pages touched over time.
+    /// Accesses by time step.
     pub steps: Vec<Step>,
-    /// How often each distance came, in pages, rounded down to a sixteenth.
+    /// Number of accesses by distance in pages, rounded down to a sixteenth.
     pub distances: BTreeMap<u64, u64>,
-    /// Touches of pages that were followed, counted for all, and those that were a page's first.
+    /// Page accesses, scaled up from the sample.
     pub accesses: u64,
-    /// See `accesses`.
+    /// First accesses of pages, scaled up from the sample.
     pub first: u64,
-    /// Touches of pages.
+    /// All page accesses, counted without sampling.
     pub all_accesses: u64,
-    /// One page of two to this power was followed.
+    /// One of `1 << sampling` pages was followed.
     pub sampling: u32,
 }
 
 impl View {
-    /// The part of all touches that a cache of so many pages would not serve.
+    /// Returns the share of accesses that a cache of so many pages would miss.
     pub fn miss_ratio(&self, pages: u64) -> f64 {
         let hits: u64 = self.distances.range(..pages).map(|(_, count)| count).sum();
         1.0 - ratio(hits, self.accesses)
     }
 
-    /// As tables.
+    /// Returns the result as tables.
     pub fn sheet(&self) -> Sheet {
         let fact = |key, title, value| Fact { key, title, value };
         let sampled = format!("1 page of {}", 1u64 << self.sampling);

@@ -1,4 +1,4 @@
-//! How often each call was made, how it ended, how long it took and how much data it moved.
+//! Number, outcome, duration and data volume of the calls.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -12,34 +12,34 @@ use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 
-/// Distinct sizes of writes that are counted one by one.
+/// Limit for the distinct write sizes that are counted.
 const SIZES_MAX: usize = 1 << 16;
-/// Sizes of writes that are told.
+/// Number of write sizes in the table.
 const SIZES_SHOWN: usize = 12;
-/// How much above a page a write may be to be just above it.
+/// Limit for the excess of a write that is "just above" a page.
 const JUST_ABOVE: u64 = 512;
 const PAGE: u64 = 4096;
 
-/// Calls of one number.
+/// Statistics of the calls with one number.
 #[derive(Clone, Debug, Default)]
 pub struct OfCall {
-    /// Times of those that returned.
+    /// Durations of calls that returned.
     pub latency: Histogram,
-    /// All of them.
+    /// Number of calls.
     pub count: u64,
-    /// Those that did not return.
+    /// Number of calls that did not return.
     pub unfinished: u64,
-    /// How often each error came.
+    /// Number of calls by error.
     pub errors: BTreeMap<i32, u64>,
-    /// Bytes of data that they moved.
+    /// Bytes of data moved.
     pub bytes: u64,
 }
 
-/// Counts calls.
+/// The fold that counts calls.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     by_number: Numbered<OfCall>,
-    /// Calls that write, by how much they wrote.
+    /// Number of writing calls by bytes written.
     written: HashMap<u64, u64>,
     writes: u64,
     odd_writes: u64,
@@ -57,7 +57,7 @@ impl OfCall {
         }
     }
 
-    /// Those that failed.
+    /// Number of calls that failed.
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -108,7 +108,7 @@ impl Calls {
         }
     }
 
-    /// What was counted, the call that was made most often first.
+    /// Returns the result, the most frequent call first.
     pub fn finish(self) -> View {
         let mut calls: Vec<(u16, OfCall)> = self.by_number.into_each().collect();
         calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
@@ -124,18 +124,18 @@ impl Calls {
     }
 }
 
-/// How often each call was made.
+/// Statistics of all calls.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// By number, the most frequent first.
+    /// By call number, the most frequent first.
     pub calls: Vec<(u16, OfCall)>,
-    /// Sizes of writes in bytes with how often each came, the most frequent first.
+    /// Write sizes in bytes with their number, the most frequent first.
     pub sizes: Vec<(u64, u64)>,
-    /// Calls that wrote something.
+    /// Number of calls that write.
     pub writes: u64,
-    /// Of those, how many wrote an odd number of bytes.
+    /// Number of writes with an odd length.
     pub odd_writes: u64,
-    /// Of those, how many wrote a little more than 4 KiB.
+    /// Number of writes that are slightly longer than 4 KiB.
     pub writes_just_above_page: u64,
 }
 
@@ -144,7 +144,7 @@ impl View {
         self.calls.iter().fold(0, |sum, (_, call)| sum.saturating_add(of(call)))
     }
 
-    /// As tables.
+    /// Returns the result as tables.
     pub fn sheet(&self) -> Sheet {
         let (calls, ns) = (self.sum(|c| c.count), self.sum(|c| c.latency.sum));
         let fact = |key, title, value| Fact { key, title, value };
@@ -178,7 +178,7 @@ impl View {
         Sheet { facts, tables, notes }
     }
 
-    /// The few calls that make up nearly all.
+    /// Returns the few calls that make up nearly all.
     fn top(&self, calls: u64) -> Option<String> {
         let mut seen = 0;
         let mut names = Vec::new();
@@ -256,7 +256,7 @@ impl View {
         );
         let mut known: Vec<Classes> = Vec::new();
         for &(word, class) in Classes::NAMES {
-            // Some classes have two names; the first is enough.
+            // Some classes have two names; use the first.
             if known.contains(&class) {
                 continue;
             }
@@ -312,7 +312,7 @@ impl View {
     }
 }
 
-/// The name of an error, or its number.
+/// Returns the name of an error, or its number.
 pub fn errno_name(errno: i32) -> Cow<'static, str> {
     match model::names::errno(errno) {
         Some((name, _)) => Cow::Borrowed(name),

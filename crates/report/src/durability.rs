@@ -1,4 +1,4 @@
-//! What would be lost if the machine stopped: bytes written and not yet synced.
+//! Data that a crash of the machine would lose: bytes written and not yet synced.
 
 use std::collections::HashMap;
 
@@ -13,38 +13,38 @@ use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::timeline::STEPS_MAX;
 use crate::tracker::{File, FileId, Synced, Touch, Tracker};
 
-/// Ranges of all files together that are told apart.
+/// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 20;
-/// Renames that are told one by one.
+/// Limit for the renames that are listed.
 const RENAMES_MAX: usize = 10_000;
 
-/// How safe a file is.
+/// Durability of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Safety {
-    /// Bytes written, each as often as it was.
+    /// Bytes written, counting overwritten bytes again.
     pub written_bytes: u64,
-    /// Of those, how many a later sync covered, or went to stable storage at once.
+    /// Bytes written that a later sync covered, or that were written with O_SYNC or O_DSYNC.
     pub synced_bytes: u64,
     /// Syncs of this file alone.
     pub syncs: u64,
-    /// Syncs with nothing to make durable that was new since the one before.
+    /// Syncs with nothing new since the previous one.
     pub idle_syncs: u64,
-    /// Something else than its bytes is new since the last sync: that it is there, its length, an
-    /// attribute; of a directory, what is in it.
+    /// True if something besides the content changed since the last sync: existence, length, an
+    /// attribute, or the entries of a directory.
     is_changed: bool,
-    /// Stores to memory change it, which no call tells.
+    /// True if the program stores to a writable mapping of it, which no call shows.
     is_mapped: bool,
-    /// Distinct bytes that are not synced now.
+    /// Unsynced bytes, as ranges.
     dirty: Ranges,
     /// Bytes written since the last sync.
     pending_bytes: u64,
-    /// Since when there have been any.
+    /// Time of the first of those bytes.
     since_ns: Option<u64>,
-    /// The longest that bytes waited for a sync.
+    /// The longest time that bytes waited for a sync.
     pub longest_ns: u64,
-    /// Time in syncs.
+    /// Time spent in syncs.
     pub sync_ns: u64,
-    /// Unsynced bytes that the program itself gave up, by removing or truncating the file.
+    /// Unsynced bytes discarded by removing or truncating the file.
     pub dropped_bytes: u64,
 }
 
@@ -61,36 +61,36 @@ impl Safety {
         cleaned
     }
 
-    /// Bytes that are not synced at the end.
+    /// Number of bytes unsynced at the end.
     pub fn unsynced_bytes(&self) -> u64 {
         self.dirty.covered()
     }
 }
 
-/// A file that got another name while bytes of it were not synced.
+/// A rename of a file with unsynced bytes.
 #[derive(Clone, Debug)]
 pub struct Rename {
-    /// When.
+    /// Time of the rename.
     pub ns: u64,
-    /// Its old and new path.
+    /// The file under its old path.
     pub from: FileId,
-    /// See `from`.
+    /// The file under its new path.
     pub to: FileId,
-    /// Bytes that were not synced.
+    /// Number of unsynced bytes.
     pub unsynced_bytes: u64,
 }
 
-/// Follows writes and syncs.
+/// The fold that tracks writes and syncs.
 pub struct Durability {
     tracker: Tracker,
     files: HashMap<FileId, Safety>,
     interval_ns: u64,
-    /// The most unsynced bytes within each step, and at its end.
+    /// Maximum of unsynced bytes within each step, and their number at its end.
     steps: Vec<(u64, u64)>,
     unsynced: u64,
     ranges: usize,
     is_exact: bool,
-    /// Files are written in ways that no call tells.
+    /// True if files may be written without a call (io_uring, Linux AIO).
     writes_unseen: bool,
     renames: Vec<Rename>,
     unsafe_renames: u64,
@@ -98,7 +98,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// Nothing written yet; time is cut into steps of this width.
+    /// Makes an empty fold with time steps of this width.
     pub fn new(interval_ns: u64) -> Durability {
         Durability {
             tracker: Tracker::new(),
@@ -175,7 +175,7 @@ impl Durability {
         self.unsynced = self.unsynced.saturating_sub(cleaned);
     }
 
-    /// Takes note of what a sync makes durable besides bytes that were written.
+    /// Records changes that a sync makes durable besides written bytes.
     fn change(&mut self, touch: &Touch, call: &Call, role: &Role) {
         if role::success(call).is_none() {
             return;
@@ -207,7 +207,7 @@ impl Durability {
         }
     }
 
-    /// The file was cut to a length, or removed: what was beyond needs no sync any more.
+    /// Drops unsynced bytes beyond a file's new length; 0 if it was removed.
     fn drop_beyond(&mut self, file: FileId, length: u64) {
         let Some(safety) = self.files.get_mut(&file) else { return };
         let (count, before) = (safety.dirty.count(), safety.dirty.covered());
@@ -235,7 +235,7 @@ impl Durability {
                 self.renames.push(Rename { ns, from, to, unsynced_bytes });
             }
         }
-        // What is not synced belongs to the new name from now on.
+        // From now on, the unsynced bytes belong to the new name.
         let moved = Safety {
             dirty: std::mem::take(&mut safety.dirty),
             pending_bytes: std::mem::take(&mut safety.pending_bytes),
@@ -248,7 +248,7 @@ impl Durability {
         target.since_ns = moved.since_ns;
     }
 
-    /// What was seen.
+    /// Returns the result.
     pub fn finish(self) -> View {
         let files = self.tracker.files();
         let mut safety: Vec<(FileId, Safety)> =
@@ -294,7 +294,7 @@ impl Watch for Durability {
         }
         self.write(&touch, moment.enter_ns, wanted);
         if let (Some(synced), true) = (touch.synced(call), wanted) {
-            // The most is seen just before.
+            // The maximum is reached just before the sync.
             self.note(moment.enter_ns);
             self.sync(synced, moment.enter_ns, end_ns);
             self.note(end_ns.max(moment.enter_ns));
@@ -304,29 +304,29 @@ impl Watch for Durability {
     }
 }
 
-/// How safe files are.
+/// Durability of all files.
 pub struct View {
     names: Vec<File>,
-    /// Files that were written or synced, the most written first.
+    /// Files that were written or synced, most written bytes first.
     pub files: Vec<(FileId, Safety)>,
-    /// Width of a step.
+    /// Width of a time step.
     pub interval_ns: u64,
-    /// The most unsynced bytes within each step, and at its end.
+    /// Maximum of unsynced bytes within each step, and their number at its end.
     pub steps: Vec<(u64, u64)>,
-    /// Unsynced bytes at the end.
+    /// Number of bytes unsynced at the end.
     pub unsynced: u64,
-    /// Renames of files with unsynced bytes: the first of them.
+    /// The first renames of files with unsynced bytes.
     pub renames: Vec<Rename>,
-    /// How many of those there were.
+    /// Number of renames of files with unsynced bytes.
     pub unsafe_renames: u64,
-    /// How many renames there were of all.
+    /// Number of all renames.
     pub all_renames: u64,
     is_exact: bool,
     writes_unseen: bool,
 }
 
 impl View {
-    /// Single values of all files together.
+    /// Returns single values for all files together.
     pub fn facts(&self) -> Vec<Fact> {
         let sum = |of: fn(&Safety) -> u64| {
             self.files.iter().fold(0u64, |sum, (_, safety)| sum.saturating_add(of(safety)))
@@ -347,12 +347,12 @@ impl View {
         ]
     }
 
-    /// The most bytes that were not synced at once.
+    /// Returns the maximum number of unsynced bytes.
     pub fn most_unsynced(&self) -> u64 {
         self.steps.iter().map(|step| step.0).max().unwrap_or(0)
     }
 
-    /// As tables.
+    /// Returns the result as tables.
     pub fn sheet(&self) -> Sheet {
         let mut notes = vec![
             "Counted are fsync, fdatasync, sync, syncfs (as if of all files) and files opened with \
@@ -501,7 +501,7 @@ mod tests {
             Durability::new(1000),
             &[
                 open("d", 0o200000, 9),
-                sync(), // Nobody has touched it.
+                sync(), // Nothing has changed.
                 open("d/new", 0o101, 3),
                 sync(),
                 sync(), // In vain.

@@ -1,4 +1,4 @@
-//! What was done with each file, and with directories and mounts.
+//! Use of each file, directory and mount.
 
 use std::collections::BTreeMap;
 
@@ -12,40 +12,39 @@ use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::tracker::{Access, File, FileId, Synced, Touch, Tracker};
 
-/// Ranges of all files together that are told apart; beyond that, what is touched again is not
-/// noticed any more.
+/// Limit for the ranges of all files together. Beyond it, repeated access is not detected.
 const RANGES_MAX: usize = 1 << 20;
 
-/// What was done with a file, or with several.
+/// Use of a file, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Used {
-    /// How often it was opened.
+    /// Number of times it was opened.
     pub opens: u64,
-    /// Calls that named it and opened nothing (stat, unlink ...).
+    /// Calls that named it without opening it (stat, unlink ...).
     pub lookups: u64,
-    /// Calls on it that failed.
+    /// Failed calls on it.
     pub errors: u64,
-    /// Calls that read, and what they got.
+    /// Calls that read from it.
     pub reads: u64,
-    /// See `reads`.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Calls that wrote, and how much.
+    /// Calls that wrote to it.
     pub writes: u64,
-    /// See `writes`.
+    /// Bytes written.
     pub write_bytes: u64,
-    /// Of the reads and writes at offsets: those that begin where the one before ended,
+    /// Accesses at offsets that begin where the previous one ended.
     pub sequential: u64,
-    /// those that keep a distance,
+    /// Accesses at offsets with the same distance as between the previous two.
     pub strided: u64,
-    /// and all others.
+    /// All other accesses at offsets.
     pub random: u64,
-    /// Bytes that were read before.
+    /// Bytes that had been read before.
     pub reread_bytes: u64,
-    /// Bytes that were written before.
+    /// Bytes that had been written before.
     pub overwritten_bytes: u64,
-    /// Calls that made it durable.
+    /// Calls that synced it.
     pub syncs: u64,
-    /// Time in calls on it.
+    /// Time spent in calls on it.
     pub time_ns: u64,
 }
 
@@ -73,23 +72,23 @@ impl Used {
     }
 }
 
-/// Bytes of a file that were touched.
+/// Ranges of a file that were accessed.
 #[derive(Clone, Debug, Default)]
 struct Touched {
     read: Ranges,
     written: Ranges,
 }
 
-/// Where an open file was accessed last, to see a pattern.
+/// The last access to an open file, to detect a pattern.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     start: u64,
     end: u64,
-    /// From the start of the access before to the start of the last.
+    /// Distance between the starts of the last two accesses.
     distance: Option<i128>,
 }
 
-/// Looks at every file.
+/// The fold that tracks the use of files.
 pub struct Files {
     tracker: Tracker,
     mounts: Mounts,
@@ -100,11 +99,11 @@ pub struct Files {
     is_exact: bool,
 }
 
-/// Open files whose last access is remembered.
+/// Limit for the open files with a last access.
 const LAST_MAX: usize = 1 << 16;
 
 impl Files {
-    /// Nothing seen yet; `mounts` are those of the recording machine.
+    /// Makes an empty fold for the recording machine's mounts.
     pub fn new(mounts: Mounts) -> Files {
         Files {
             tracker: Tracker::new(),
@@ -124,7 +123,7 @@ impl Files {
         &mut self.used[file]
     }
 
-    /// Notes that bytes were touched; gives how many had been touched before.
+    /// Records accessed bytes. Returns how many of them had been accessed before.
     fn touch(&mut self, access: &Access, offset: u64) -> u64 {
         if access.file >= self.touched.len() {
             self.touched.resize_with(access.file + 1, Touched::default);
@@ -225,7 +224,7 @@ impl Files {
         }
     }
 
-    /// What was seen.
+    /// Returns the result.
     pub fn finish(mut self) -> View {
         let files = self.tracker.files();
         self.used.resize_with(files.len(), Used::default);
@@ -272,11 +271,11 @@ impl Watch for Files {
     }
 }
 
-/// What was done with files.
+/// Use of all files.
 pub struct View {
-    /// Every file that was used, the one with the most time in calls first.
+    /// All files that were used, most time in calls first.
     pub files: Vec<(File, Used)>,
-    /// The same of what is no file on a disk: pipes, sockets, devices, views of the kernel.
+    /// Pipes, sockets, devices and kernel views that were used.
     pub streams: Vec<(File, Used)>,
     mounts: Mounts,
     is_exact: bool,
@@ -321,7 +320,7 @@ fn row(used: &Used, name: Vec<u8>) -> Vec<Cell> {
     ]
 }
 
-/// The directory that a file is in; for what has no path, its kind.
+/// Returns a file's directory, or the kind of something without a path.
 fn directory(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&c| c == b'/') {
         Some(0) => b"/",
@@ -351,7 +350,7 @@ impl View {
         table
     }
 
-    /// Single values of all files together.
+    /// Returns single values for all files together.
     pub fn facts(&self) -> Vec<Fact> {
         let [mut sum, mut streams] = [Used::default(), Used::default()];
         self.files.iter().for_each(|(_, used)| sum.add(used));
@@ -377,7 +376,7 @@ impl View {
         ]
     }
 
-    /// A row for each file that `is_chosen` by its place, and one for all others together.
+    /// Returns a row for each file whose index is chosen, and one for all others.
     pub fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> (Table, Vec<Cell>) {
         let mut files = Table::new("files", "Files", &COLUMNS);
         let mut others = Used::default();
@@ -399,7 +398,7 @@ impl View {
         table
     }
 
-    /// As tables.
+    /// Returns the result as tables.
     pub fn sheet(&self) -> Sheet {
         let (files, _) = self.chosen(|_| true);
         let mount = |path: &[u8]| match self.mounts.of(path) {
@@ -523,7 +522,7 @@ mod tests {
         calls.push(call("openat", &[-100, 0, 0, 0], -2).with(1, b"missing"));
         let files = look(&calls);
         let input = &files["/work dir/in"];
-        // The first two have no distance to keep yet, and the copy is elsewhere.
+        // The first two have no earlier distance, and the copy is elsewhere.
         assert_eq!((input.strided, input.reads), (8, 11));
         assert_eq!(files["/work dir/out"].write_bytes, 64);
         let missing = &files["/work dir/missing"];

@@ -1,13 +1,13 @@
-//! Kinds of calls that pictures show in one colour: each call belongs to exactly one.
+//! Groups of calls that pictures show in one colour. Each call belongs to exactly one.
 
 use events::shape::Classes;
 
 use crate::role;
 
-/// How many there are.
+/// Number of groups.
 pub const COUNT: usize = 8;
 
-/// For programs and for people, in the order in which they are drawn.
+/// Key and title of each group, in drawing order.
 pub const WORDS: [(&str, &str); COUNT] = [
     ("read", "reads"),
     ("write", "writes"),
@@ -19,7 +19,7 @@ pub const WORDS: [(&str, &str); COUNT] = [
     ("other", "other calls"),
 ];
 
-/// The first group that has one of its classes takes a call.
+/// Classes of each group. A call belongs to the first one that matches.
 const CLASSES: [(usize, Classes); 7] = [
     (2, Classes::SYNC),
     (6, Classes::WAIT),
@@ -30,7 +30,7 @@ const CLASSES: [(usize, Classes); 7] = [
     (5, Classes::PROCESS.or(Classes::SIGNAL).or(Classes::CREDS).or(Classes::IPC)),
 ];
 
-/// The place in [`WORDS`] of a call's group.
+/// Returns the index in [`WORDS`] of a call's group.
 pub fn of(nr: u16) -> usize {
     let role = role::of(nr);
     let found = CLASSES.iter().find(|(_, classes)| role.is(*classes));

@@ -1,25 +1,24 @@
-//! How long calls took, over time: for each call a picture with time to the right and latency
-//! upwards.
+//! Heat maps of latency over time: one picture per call, time to the right, latency upwards.
 
 use crate::numbered::Numbered;
 use crate::pass::{Fold, Occasion};
 
-/// Steps of time at most; what comes after counts in the last.
+/// Limit for the time steps; later events count in the last one.
 pub const STEPS_MAX: usize = 512;
-/// The powers of two of the lowest and the highest latency that are told apart, in nanoseconds.
+/// Logarithms of the lowest and the highest latency with rows of their own, in nanoseconds.
 const LOW_SHIFT: u32 = 4;
 const HIGH_SHIFT: u32 = 40;
-/// Rows of a picture: two for each power of two.
+/// Number of rows of a picture, two per octave.
 pub const ROWS: usize = 2 * (HIGH_SHIFT - LOW_SHIFT) as usize;
 
-/// The row of a latency.
+/// Returns the row of a latency.
 fn row(ns: u64) -> usize {
     let Some(shift) = ns.checked_ilog2().filter(|shift| *shift >= LOW_SHIFT) else { return 0 };
     let upper_half = ns >> (shift - 1) & 1;
     (2 * (shift - LOW_SHIFT) as usize + upper_half as usize).min(ROWS - 1)
 }
 
-/// The lowest latency of a row; 0 for the first.
+/// Returns the lowest latency of a row.
 pub fn from_ns(row: usize) -> u64 {
     if row == 0 {
         return 0;
@@ -28,25 +27,25 @@ pub fn from_ns(row: usize) -> u64 {
     octave + if row % 2 == 1 { octave / 2 } else { 0 }
 }
 
-/// Calls of one number that began within a step.
+/// Calls with one number that began within a time step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// All of them.
+    /// Number of calls.
     pub calls: u64,
-    /// Those that returned, by row; as long as the highest row in use needs.
+    /// Number of calls that returned, by row up to the highest row in use.
     pub rows: Vec<u32>,
 }
 
-/// Calls of one number, step after step.
+/// All calls with one number.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
-    /// As many as there are until its last call.
+    /// Time steps up to the last call.
     pub steps: Vec<Step>,
-    /// Time in all of these calls.
+    /// Time spent in these calls.
     pub total_ns: u64,
 }
 
-/// Draws a picture for each call.
+/// The fold that draws a picture per call.
 #[derive(Clone, Debug)]
 pub struct Heat {
     interval_ns: u64,
@@ -66,12 +65,12 @@ impl Step {
 }
 
 impl Heat {
-    /// Nothing drawn yet; time is cut into steps of this width.
+    /// Makes an empty fold with time steps of this width.
     pub fn new(interval_ns: u64) -> Heat {
         Heat { interval_ns: interval_ns.max(1), by_number: Numbered::default() }
     }
 
-    /// A picture for each call, that with the most time in calls first.
+    /// Returns a picture per call, most time in calls first.
     pub fn finish(self) -> Vec<(u16, Picture)> {
         let mut calls: Vec<(u16, Picture)> = self.by_number.into_each().collect();
         calls.sort_by(|(a, of_a), (b, of_b)| of_b.total_ns.cmp(&of_a.total_ns).then(a.cmp(b)));

@@ -1,22 +1,22 @@
-//! Counts of values in buckets whose width grows with the value.
+//! Histogram with buckets that grow with the value.
 //!
-//! Values below 16 have a bucket each; above, every octave is cut into 16 buckets of equal width.
-//! So a value is known to within a sixteenth of the power of two below it.
+//! Each value below 16 has its own bucket. Above, every octave has 16 buckets of equal width. So a
+//! value is exact to a sixteenth of the power of two below it.
 
-/// Buckets in an octave.
+/// Number of buckets per octave.
 const PER_OCTAVE: usize = 16;
 const OCTAVE_SHIFT: u32 = PER_OCTAVE.trailing_zeros();
 
-/// Values, counted.
+/// A histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// By bucket; as long as the highest bucket in use needs.
+    /// Number of values by bucket, up to the highest bucket in use.
     counts: Vec<u64>,
-    /// Values in all.
+    /// Number of all values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of all values.
     pub sum: u64,
-    /// The highest.
+    /// The highest value.
     pub max: u64,
 }
 
@@ -46,11 +46,11 @@ fn last_of(bucket: usize) -> u64 {
 /// The number of values between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// The lowest value that counts here.
+    /// The lowest value counted here.
     pub from: u64,
-    /// The highest value that counts here.
+    /// The highest value counted here.
     pub to: u64,
-    /// How many values there were.
+    /// Number of values.
     pub count: u64,
 }
 
@@ -67,7 +67,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds what another one counted.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -80,13 +80,13 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The mean; 0 without values.
+    /// Returns the mean, 0 without values.
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
 
-    /// The value that `share` of all values do not exceed, to within one bucket: the bucket's
-    /// highest value, or the maximum if that is lower. 0 without values.
+    /// Returns the highest value of the bucket that contains the quantile, at most the maximum.
+    /// Returns 0 without values.
     pub fn quantile(&self, share: f64) -> u64 {
         let rank = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -99,7 +99,7 @@ impl Histogram {
         self.max
     }
 
-    /// Octave by octave, from the first to the last that has values. 0 is one of its own.
+    /// Returns the octaves from the first to the last one with values. 0 is an octave of its own.
     pub fn octaves(&self) -> Vec<Bar> {
         let mut bars: Vec<Bar> = Vec::new();
         for (bucket, &count) in self.counts.iter().enumerate() {

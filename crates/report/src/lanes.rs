@@ -1,4 +1,4 @@
-//! What each thread was busy with, over time.
+//! Time that each thread spent in groups of calls, over time.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use model::{Contents, Moment};
 use crate::group;
 use crate::pass::{Occasion, Watch};
 
-/// Threads that are told apart, those that are seen first; the others are left out.
+/// Limit for the threads; only the first ones seen are followed.
 pub const LANES_MAX: usize = 2_000;
-/// Steps of time at most; what comes after counts in the last.
+/// Limit for the time steps; later events count in the last one.
 const STEPS_MAX: u64 = 512;
 
-/// Nanoseconds in calls of each group.
+/// Nanoseconds in calls, by group.
 pub type Busy = [f32; group::COUNT];
 
-/// One thread.
+/// Activity of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
-    /// The step of its first call.
+    /// Index of the step of its first call.
     pub first: usize,
-    /// From there on, time in calls within each step.
+    /// Time in calls for each step from `first` on.
     pub steps: Vec<Busy>,
 }
 
-/// Follows threads.
+/// The fold that tracks threads.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     interval_ns: u64,
@@ -32,12 +32,12 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Nothing seen yet; time is cut into steps of this width.
+    /// Makes an empty fold with time steps of this width.
     pub fn new(interval_ns: u64) -> Lanes {
         Lanes { interval_ns: interval_ns.max(1), by_thread: BTreeMap::new() }
     }
 
-    /// By the thread's number.
+    /// Returns the lanes by thread number.
     pub fn finish(self) -> BTreeMap<u32, Lane> {
         self.by_thread
     }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn long_calls_are_busy_in_every_step_that_they_touch() {
-        // They begin at 1000, 5500 and 6500 ns.
+        // The calls begin at 1000, 5500 and 6500 ns.
         let calls = [
             call("read", &[0, 0, 1], 1).lasts(3500),
             call("fsync", &[0], 0).by(2),

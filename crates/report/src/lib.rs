@@ -1,8 +1,8 @@
-//! What a recorded program did, in numbers.
+//! Statistics of a recorded program.
 //!
-//! Every view is a module with a fold (`add`, and `merge` where the order of events does not
-//! matter), a struct of plain numbers that `finish` gives, and `sheet`, which lays them out as
-//! tables for whoever shows them.
+//! Every view is a module with three parts: a fold (`add`, and `merge` if the order of events does
+//! not matter), a struct of plain numbers returned by `finish`, and `sheet`, which formats them as
+//! tables.
 
 pub mod cache;
 pub mod calls;

@@ -1,14 +1,14 @@
-//! Something for each number of a call, found fast.
+//! Fast map from call numbers to values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use events::table::NUMBER_LIMIT;
 
-/// Numbers without a row that are told apart; a hostile trace may have 65,000.
+/// Limit for the numbers without a row; a hostile trace may have 65,000.
 const UNKNOWN_MAX: usize = 256;
 
-/// The name of a call, `syscall_NNN` for a number without a row.
+/// Returns the name of a call, `syscall_NNN` for a number without a row.
 pub fn name(nr: u16) -> Cow<'static, str> {
     match events::by_number(nr.into()) {
         Some(row) => Cow::Borrowed(row.name),
@@ -16,7 +16,7 @@ pub fn name(nr: u16) -> Cow<'static, str> {
     }
 }
 
-/// A `T` for each call that there was.
+/// Map from call numbers to values.
 #[derive(Clone, Debug)]
 pub struct Numbered<T> {
     known: Vec<Option<Box<T>>>,
@@ -30,7 +30,7 @@ impl<T> Default for Numbered<T> {
 }
 
 impl<T: Default> Numbered<T> {
-    /// The one of a number.
+    /// Returns the value of a number, creating it if missing.
     pub fn at(&mut self, nr: u16) -> &mut T {
         let index = usize::from(nr);
         if index >= NUMBER_LIMIT {
@@ -43,7 +43,7 @@ impl<T: Default> Numbered<T> {
         self.known[index].get_or_insert_default()
     }
 
-    /// Takes in all of another one.
+    /// Merges another map into this one.
     pub fn merge(&mut self, other: Numbered<T>, merge: impl Fn(&mut T, T)) {
         for (nr, theirs) in other.into_each() {
             merge(self.at(nr), theirs);
@@ -52,7 +52,7 @@ impl<T: Default> Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    /// All of them, in the order of their numbers.
+    /// Returns all values in order of their numbers.
     pub fn into_each(self) -> impl Iterator<Item = (u16, T)> {
         let known = self.known.into_iter().zip(0u16..);
         known.filter_map(|(slot, nr)| Some((nr, *slot?))).chain(self.unknown)

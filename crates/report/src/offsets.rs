@@ -1,4 +1,4 @@
-//! Where in a file data was moved, over time: single accesses, or their density when there are many.
+//! File offsets of accesses over time: single accesses, or their density if there are many.
 
 use std::collections::HashMap;
 
@@ -9,55 +9,55 @@ use crate::pass::Watch;
 use crate::role;
 use crate::tracker::{Access, FileId, Tracker};
 
-/// Accesses of a file that are kept one by one; with more, only their density is.
+/// Limit for the accesses of a file that are kept one by one; beyond it, only densities are.
 pub const DOTS_MAX: usize = 500;
-/// Steps of time at most; what comes after counts in the last.
+/// Limit for the time steps; later events count in the last one.
 const STEPS_MAX: u64 = 512;
-/// Rows that the bytes of a file are cut into; they grow with the offsets.
+/// Number of rows that a file is divided into; their width grows with the offsets.
 pub const ROWS: usize = 64;
-/// The width of a row in the beginning.
+/// Initial width of a row.
 const ROW_BYTES: u64 = 64;
 
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dot {
-    /// When it began.
+    /// Start time.
     pub ns: u64,
-    /// Where.
+    /// File offset.
     pub offset: u64,
-    /// How much.
+    /// Number of bytes.
     pub bytes: u64,
-    /// It was written, else read.
+    /// True for a write, false for a read.
     pub is_write: bool,
 }
 
-/// Reads and writes that began in each row.
+/// Number of reads and of writes that begin in each row.
 pub type Column = [[u32; 2]; ROWS];
 
 /// The accesses of a file.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Each of them.
+    /// All accesses.
     Dots(Vec<Dot>),
-    /// How many there were, for each step of time that has any.
+    /// Number of accesses, for each time step that has any.
     Density {
         /// Width of a row in bytes.
         row_bytes: u64,
-        /// By step.
+        /// Counts by step.
         columns: Vec<Option<Box<Column>>>,
     },
 }
 
-/// One file.
+/// Accesses to one file.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Accesses that read.
+    /// Number of reads.
     pub reads: u64,
-    /// Accesses that wrote.
+    /// Number of writes.
     pub writes: u64,
-    /// The end of the furthest.
+    /// The highest end of an access.
     pub end: u64,
-    /// Where and when.
+    /// The accesses.
     pub shape: Shape,
 }
 
@@ -102,7 +102,7 @@ impl Shape {
     }
 }
 
-/// Puts two rows into one.
+/// Merges pairs of rows, to double their width.
 fn halve(column: &mut Column) {
     for row in 0..ROWS {
         let pair = column.get(2 * row).zip(column.get(2 * row + 1));
@@ -113,19 +113,19 @@ fn halve(column: &mut Column) {
     }
 }
 
-/// Follows the accesses to chosen files.
+/// The fold that tracks the accesses to chosen files.
 pub struct Offsets {
     tracker: Tracker,
     interval_ns: u64,
-    /// The places of the chosen files, by path.
+    /// Index of each chosen file, by path.
     chosen: HashMap<Vec<u8>, usize>,
-    /// The place of each file that was met; nothing for those that were not chosen.
+    /// Index of each file seen, `None` if it is not chosen.
     known: HashMap<FileId, Option<usize>>,
     plots: Vec<Plot>,
 }
 
 impl Offsets {
-    /// Nothing seen yet. Time is cut into steps of this width where accesses are many.
+    /// Makes an empty fold for the chosen files. Densities have time steps of this width.
     pub fn new(interval_ns: u64, chosen: Vec<Vec<u8>>) -> Offsets {
         Offsets {
             tracker: Tracker::new(),
@@ -148,7 +148,7 @@ impl Offsets {
         self.plots[place].add(dot, self.interval_ns);
     }
 
-    /// What was seen of each chosen file, in the order in which they were given.
+    /// Returns the accesses to the chosen files, in the order of `chosen`.
     pub fn finish(self) -> Vec<Plot> {
         self.plots
     }

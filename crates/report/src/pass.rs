@@ -1,4 +1,4 @@
-//! Passes over a trace: in parallel where the order does not matter, in order where it does.
+//! Passes over a trace: in parallel if the order of events does not matter, else in order.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,19 +9,19 @@ use trace::event::{Call, Event, EventKind, Outcome};
 use trace::format::kind;
 use trace::{ReadError, Trace};
 
-/// An event with its times from the start of the trace.
+/// An event with its times since the start of the trace.
 #[derive(Clone, Copy)]
 pub struct Occasion<'a> {
-    /// What happened.
+    /// The event.
     pub event: &'a Event,
-    /// When it began.
+    /// Start time.
     pub enter_ns: u64,
-    /// When a call returned.
+    /// Return time of a call.
     pub exit_ns: Option<u64>,
 }
 
 impl<'a> Occasion<'a> {
-    /// The event's call, if it is one.
+    /// Returns the event's call, if it is one.
     pub fn call(&self) -> Option<&'a Call> {
         match &self.event.kind {
             EventKind::Call(call) => Some(call),
@@ -29,7 +29,7 @@ impl<'a> Occasion<'a> {
         }
     }
 
-    /// How long a call took; nothing for one that did not return.
+    /// Returns the duration of a call, `None` if it did not return.
     pub fn duration_ns(&self) -> Option<u64> {
         Some(self.exit_ns?.saturating_sub(self.enter_ns))
     }
@@ -41,36 +41,36 @@ impl<'a> From<&Moment<'a>> for Occasion<'a> {
     }
 }
 
-/// Numbers that events add to, in whatever order they come.
+/// Statistics that do not depend on the order of events.
 pub trait Fold: Send {
-    /// Takes one event in.
+    /// Adds an event.
     fn add(&mut self, occasion: &Occasion<'_>);
-    /// Takes in what another one has.
+    /// Adds the statistics of another fold.
     fn merge(&mut self, other: Self);
 }
 
-/// Numbers that need to see every event in order, and what each process has open.
+/// Statistics that depend on the order of events and on the state of processes.
 pub trait Watch {
-    /// Takes one event in. What is not `wanted` may change what is known, but does not count.
+    /// Processes an event. It always updates tracked state, but counts only if `wanted`.
     fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents);
 }
 
-/// Errors that are kept.
+/// Limit for the errors that are kept.
 const ERRORS_MAX: usize = 100;
 
 /// Blocks that could not be read.
 #[derive(Debug, Default)]
 pub struct Unread {
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
-    /// The first of them.
+    /// The first errors.
     pub errors: Vec<ReadError>,
-    /// Descriptors and tasks that were not followed, see [`World::left_out`].
+    /// Number of descriptors and tasks not tracked, see [`World::left_out`].
     pub left_out: u64,
 }
 
 impl Unread {
-    /// Takes note of one.
+    /// Records an error.
     pub fn note(&mut self, error: ReadError) {
         self.count += 1;
         if self.errors.len() < ERRORS_MAX {
@@ -94,10 +94,10 @@ fn occasion<'a>(trace: &Trace, event: &'a Event) -> Occasion<'a> {
     Occasion { event, enter_ns, exit_ns }
 }
 
-/// Workers at most: each has numbers of its own in memory.
+/// Limit for the workers: each has its own statistics in memory.
 const WORKERS_MAX: usize = 16;
 
-/// Folds all blocks, each on whatever worker is free; one block per worker is in memory.
+/// Folds all blocks, distributed over free workers. Each worker has one block in memory.
 pub fn in_parallel<F: Fold>(
     trace: &Trace,
     workers: usize,
@@ -150,8 +150,8 @@ fn block<F: Fold>(
     Ok(())
 }
 
-/// Shows every event, in order, to `watch`. `accept` tells which are wanted, `over` when no later
-/// one can be.
+/// Passes every event, in order, to `watch`. `accept` selects the wanted events, and the pass stops
+/// at a time for which `over` returns true.
 pub fn in_order(
     trace: &Trace,
     contents: &mut dyn Contents,
@@ -181,7 +181,7 @@ pub fn in_order(
     unread
 }
 
-/// A fold that sees the events in order.
+/// Runs a [`Fold`] over events in order.
 pub struct Ordered<F>(pub F);
 
 impl<F: Fold> Watch for Ordered<F> {

@@ -1,4 +1,4 @@
-//! What somebody who makes programs fast would look for.
+//! Search for patterns that cost performance.
 
 mod content;
 mod finding;
@@ -20,24 +20,24 @@ use sites::{SiteId, Sites};
 
 pub use finding::{Finding, Kind, sheet};
 
-/// Below this, a write is small.
+/// Writes below this size are small.
 const SMALL_BYTES: u64 = 1024;
 const PAGE: u64 = 4096;
-/// How often something must have happened to be worth telling.
+/// Minimum count of a reported pattern.
 const OFTEN: u64 = 100;
-/// The same for what waits for a disk, and for calls that were cut short.
+/// Minimum count of patterns that wait for a disk, and of short transfers.
 const OFTEN_SLOW: u64 = 20;
-/// Bytes from which on repeating or packing is worth telling.
+/// Minimum number of bytes of repeated or compressible data to be reported.
 const MUCH: u64 = 1 << 20;
-/// Descriptors of one origin that may be open at the end.
+/// Minimum number of descriptors of one call site left open at the end.
 const LEAK_MIN: u64 = 32;
 const ENOENT: i32 = 2;
-/// Places and directories that are counted one by one.
+/// Limit for the call sites and directories that are counted.
 const COUNTED_MAX: usize = 1 << 16;
-/// Ranges of all files together that are told apart.
+/// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 19;
 
-/// Something that happens again and again.
+/// Count and cost of a repeated event.
 #[derive(Clone, Debug, Default)]
 struct Often {
     count: u64,
@@ -53,44 +53,44 @@ impl Often {
     }
 }
 
-/// What happened to a file.
+/// Events of a file.
 #[derive(Clone, Debug, Default)]
 struct OfFile {
     writes: u64,
     written_bytes: u64,
     reads: u64,
     read_bytes: u64,
-    /// By kind.
+    /// Counts by kind of finding.
     often: HashMap<Kind, Often>,
     read: Ranges,
     seeks: u64,
 }
 
-/// Where an open file was left.
+/// State of an open file after its last access.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     write_end: u64,
-    /// Its position was moved, and no data since.
+    /// True if its position was moved without an access since.
     seeked: bool,
 }
 
-/// Descriptors that one place opened and nobody closed.
+/// Descriptors opened by one call site and never closed.
 #[derive(Clone, Debug, Default)]
 struct Leak {
     count: u64,
     file: FileId,
 }
 
-/// Looks for patterns.
+/// The fold that searches for patterns.
 pub struct Patterns {
     tracker: Tracker,
     sites: Sites,
     files: HashMap<FileId, OfFile>,
-    /// How often each place had a part in something.
+    /// Number of events by kind, file and call site.
     places: HashMap<(Kind, FileId, SiteId), u64>,
     left: HashMap<u64, Left>,
     missing: Often,
-    /// Paths that were not there, with how often each was looked for.
+    /// Missing paths, with the number of their lookups.
     missing_paths: HashMap<FileId, u64>,
     written: Written,
     locks: Locks,
@@ -116,7 +116,7 @@ impl Default for Patterns {
     }
 }
 
-/// A call and the place that it came from.
+/// Call site and duration of a call.
 struct At {
     site: SiteId,
     ns: u64,
@@ -201,7 +201,7 @@ impl Patterns {
         }
     }
 
-    /// A path that is not there; `None` stands for one that could not be read.
+    /// Counts a lookup of a missing path.
     fn missing(&mut self, path: FileId, at: &At) {
         self.missing.add(0, at.ns);
         self.place(Kind::MissingFiles, 0, at.site);
@@ -210,7 +210,7 @@ impl Patterns {
         }
     }
 
-    /// The last thread of a process ends: what is open now was never closed.
+    /// Counts leaked descriptors: those still open when the last thread of a process ends.
     fn ended(&mut self, moment: &Moment<'_>) {
         let Some(thread) = moment.world.thread(moment.event.thread) else { return };
         let Some(table) = moment.world.descriptors(moment.event.thread) else { return };
@@ -269,7 +269,7 @@ impl Patterns {
         top.map(|((_, _, site), _)| self.sites.name(*site).to_vec()).unwrap_or_default()
     }
 
-    /// What was found.
+    /// Returns the findings.
     pub fn finish(self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (file, of) in &self.files {
@@ -353,7 +353,7 @@ impl Patterns {
     }
 }
 
-/// The numbers in words, if they are worth telling.
+/// Returns the evidence in words if the numbers are high enough for a finding.
 fn evidence(kind: Kind, often: &Often, of: &OfFile) -> Option<String> {
     let Often { count, bytes, .. } = *often;
     let (writes, reads) = (of.writes, of.reads);

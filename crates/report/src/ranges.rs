@@ -1,39 +1,39 @@
-//! Which bytes of a file were touched.
+//! Sets of byte ranges of a file.
 
 use std::collections::BTreeMap;
 
-/// Ranges of one file that are told apart; beyond that it is no longer exact.
+/// Limit for the ranges of one file; beyond it, the set is not exact.
 const RANGES_MAX: usize = 1 << 18;
 
 /// A set of bytes, as ranges that neither touch nor overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
-    /// Where each begins and ends.
+    /// End of each range, by its start.
     by_start: BTreeMap<u64, u64>,
-    /// Bytes in all of them.
+    /// Number of bytes in all ranges.
     covered: u64,
 }
 
 impl Ranges {
-    /// How many ranges there are.
+    /// Number of ranges.
     pub fn count(&self) -> usize {
         self.by_start.len()
     }
 
-    /// Bytes in the set.
+    /// Number of bytes in the set.
     pub fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// Adds bytes, and tells how many of them were in the set already. With more ranges than it
-    /// keeps, what is new is not added.
+    /// Adds bytes. Returns how many of them were in the set already. Adds nothing if there are too
+    /// many ranges.
     pub fn add(&mut self, offset: u64, bytes: u64) -> u64 {
         let (mut start, mut end) = (offset, offset.saturating_add(bytes));
         if start == end {
             return 0;
         }
         let mut known = 0;
-        // From the last range that begins at or before the new end, backwards while they touch.
+        // Walk backwards from the last range that begins at or before the new end.
         while let Some((&from, &to)) = self.by_start.range(..=end).next_back() {
             if to < start {
                 break;
@@ -53,7 +53,7 @@ impl Ranges {
         known
     }
 
-    /// Takes away everything from a length on.
+    /// Removes all bytes from `length` on.
     pub fn truncate(&mut self, length: u64) {
         self.by_start.split_off(&length);
         if let Some(mut last) = self.by_start.last_entry() {
@@ -63,7 +63,7 @@ impl Ranges {
         self.covered = self.by_start.iter().map(|(start, end)| end - start).sum();
     }
 
-    /// Takes everything away.
+    /// Removes all bytes.
     pub fn clear(&mut self) {
         *self = Ranges::default();
     }

@@ -1,4 +1,4 @@
-//! What a call does to the data of files, read off its row once.
+//! Effects of calls on the data of files, derived from the table's rows once.
 
 use std::sync::LazyLock;
 
@@ -7,62 +7,62 @@ use events::shape::{Classes, Kind, Ret, Syscall};
 use events::table::NUMBER_LIMIT;
 use trace::event::{Call, Outcome};
 
-/// What the calls of a row do to files. Argument numbers count from 0.
+/// Effects of a row's calls on files. Argument numbers count from 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role {
-    /// Groups of the row.
+    /// Classes of the row.
     pub classes: u32,
-    /// The descriptor that data comes from.
+    /// Argument: the descriptor that data is read from.
     pub from: Option<u8>,
-    /// The descriptor that data goes to.
+    /// Argument: the descriptor that data is written to.
     pub to: Option<u8>,
-    /// The first descriptor, whatever is done with it.
+    /// Argument: the first descriptor, whatever its use.
     pub fd: Option<u8>,
-    /// The offset in the file; without one the file's own position counts.
+    /// Argument: the file offset. Without one, the file's position is used.
     pub offset: Option<u8>,
-    /// How many bytes were asked for.
+    /// Argument: the number of bytes requested.
     pub asked: Option<u8>,
-    /// The result is a length in bytes of data that was moved.
+    /// The result is the number of bytes moved.
     pub moves: bool,
     /// The result is the file's new position.
     pub seeks: bool,
-    /// The file's new length.
+    /// Argument: the file's new length.
     pub length: Option<u8>,
-    /// What is made durable.
+    /// Files that the call makes durable.
     pub sync: Sync,
-    /// It gives its file another name: the first path is the old, the second the new one.
+    /// The call renames the first path to the second.
     pub renames: bool,
-    /// It takes its path's name away.
+    /// The call removes a name.
     pub removes: bool,
-    /// It changes names: what is in a directory.
+    /// The call changes the entries of a directory.
     pub changes_names: bool,
-    /// It changes a file otherwise than by writing: its length, its attributes.
+    /// The call changes a file's length or attributes.
     pub changes: bool,
-    /// It maps a file.
+    /// The call maps a file.
     pub maps: bool,
-    /// From then on files may be written without a call of which the trace tells.
+    /// After the call, files may be written without further calls.
     pub writes_unseen: bool,
-    /// It takes a path.
+    /// The call takes a path.
     pub by_path: bool,
-    /// Its result is a descriptor that belongs to a path.
+    /// The call takes a path and returns a descriptor.
     pub opens: bool,
-    /// The flags with which it opens.
+    /// Argument: the flags of an open.
     pub open_flags: Option<u8>,
 }
 
-/// What a call makes durable.
+/// Files that a call makes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// Nothing, or not for certain (`sync_file_range` leaves the file's size out).
+    /// Nothing, or nothing reliably (`sync_file_range` omits the file's size).
     #[default]
     Nothing,
     /// The file of its descriptor.
     File,
-    /// All files of the file system, or of all.
+    /// All files of a file system, or of all of them.
     All,
 }
 
-/// What a row says about its calls.
+/// Returns the role of a call number.
 pub fn of(nr: u16) -> &'static Role {
     static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
@@ -127,7 +127,7 @@ fn role(row: &Syscall) -> Role {
     }
 }
 
-/// The result of a call that succeeded.
+/// Returns the result of a call that succeeded.
 pub fn success(call: &Call) -> Option<i64> {
     match call.outcome {
         Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
@@ -135,7 +135,7 @@ pub fn success(call: &Call) -> Option<i64> {
     }
 }
 
-/// The error of a call that failed.
+/// Returns the error of a call that failed.
 pub fn error(call: &Call) -> Option<i32> {
     match call.outcome {
         Outcome::Returned { ret, .. } if (-4095..0).contains(&ret) => Some(-ret as i32),
@@ -143,27 +143,27 @@ pub fn error(call: &Call) -> Option<i32> {
     }
 }
 
-/// The most that one call moves, whatever a trace claims: the kernel's own limit.
+/// The kernel's limit for the bytes of one call, in case a trace claims more.
 const MOVED_MAX: u64 = 0x7fff_f000;
 
 impl Role {
-    /// Whether the row has a class.
+    /// Returns true if the row has a class.
     pub fn is(&self, class: Classes) -> bool {
         self.classes & class.0 != 0
     }
 
-    /// Bytes of data that a call moved; nothing if it is not one that moves data, or failed.
+    /// Returns the number of bytes that a call moved, `None` if it failed or moves no data.
     pub fn moved(&self, call: &Call) -> Option<u64> {
         let ret = success(call).filter(|_| self.moves)?;
         Some(u64::try_from(ret).ok()?.min(MOVED_MAX))
     }
 
-    /// An argument's value as a descriptor.
+    /// Returns an argument as a descriptor.
     pub fn descriptor(call: &Call, arg: Option<u8>) -> Option<i32> {
         Some(*call.args.get(usize::from(arg?))? as i32)
     }
 
-    /// An argument's value.
+    /// Returns an argument.
     pub fn value(call: &Call, arg: Option<u8>) -> Option<u64> {
         call.args.get(usize::from(arg?)).copied()
     }

@@ -1,4 +1,4 @@
-//! Events in memory for tests, and folds over them.
+//! Builds events in memory for tests, and folds over them.
 
 use model::{InlineOnly, Moment, World};
 use trace::event::{
@@ -7,18 +7,18 @@ use trace::event::{
 
 use crate::pass::{Fold, Occasion, Watch};
 
-/// A call in the making.
+/// Builder for a call.
 #[derive(Clone)]
 pub struct Made {
     /// The call.
     pub call: Call,
-    /// How long it takes; nothing if it does not return.
+    /// Its duration, `None` if it does not return.
     pub ns: Option<u64>,
-    /// The thread that makes it.
+    /// The calling thread.
     pub thread: u32,
 }
 
-/// A call by thread 1 that returns at once.
+/// Makes a call of thread 1 that returns at once.
 pub fn call(name: &str, args: &[i64], ret: i64) -> Made {
     let mut all = [0; 6];
     for (to, from) in all.iter_mut().zip(args) {
@@ -38,26 +38,26 @@ pub fn call(name: &str, args: &[i64], ret: i64) -> Made {
 }
 
 impl Made {
-    /// It takes so long.
+    /// Sets the duration.
     pub fn lasts(mut self, ns: u64) -> Made {
         self.ns = Some(ns);
         self
     }
 
-    /// It does not return.
+    /// Makes the call not return.
     pub fn never(mut self) -> Made {
         self.ns = None;
         self.call.outcome = Outcome::Unfinished;
         self
     }
 
-    /// Another thread makes it.
+    /// Sets the calling thread.
     pub fn by(mut self, thread: u32) -> Made {
         self.thread = thread;
         self
     }
 
-    /// With memory behind an argument, read before the call.
+    /// Adds memory behind an argument, read before the call.
     pub fn with(mut self, arg: u8, bytes: &[u8]) -> Made {
         self.call.data.push(Data {
             arg,
@@ -72,12 +72,12 @@ impl Made {
     }
 }
 
-/// An open of `path` that gives `fd`.
+/// Makes an open of `path` that returns `fd`.
 pub fn open(path: &str, flags: i64, fd: i64) -> Made {
     call("openat", &[-100, 0x5000, flags, 0o600], fd).with(1, path.as_bytes())
 }
 
-/// The calls as events: each begins 1000 ns after the one before has returned.
+/// Returns the calls as events: each begins 1000 ns after the previous one returned.
 pub fn events(calls: &[Made]) -> Vec<Event> {
     let mut tsc = 1000;
     let events = calls.iter().map(|made| {
@@ -101,7 +101,7 @@ fn exit_ns(event: &Event) -> Option<u64> {
     }
 }
 
-/// Folds calls; one tick is one nanosecond.
+/// Folds calls. One tick is one nanosecond.
 pub fn fold<F: Fold>(fold: F, calls: &[Made]) -> F {
     fold_events(fold, &events(calls))
 }
@@ -114,7 +114,7 @@ pub fn fold_events<F: Fold>(mut fold: F, events: &[Event]) -> F {
     fold
 }
 
-/// The program begins: process 1, in the directory `/work dir`, with nothing open.
+/// Returns the program's first events: process 1, in `/work dir`, with an open pipe.
 pub fn begin() -> Vec<Event> {
     let start = |thread, how, process, parent| {
         let kind = EventKind::Start { how, process, parent, pid: 99 + process, tid: 99 + thread };
@@ -132,14 +132,14 @@ pub fn begin() -> Vec<Event> {
     vec![start(1, StartHow::Launch, 1, 0), state, start(2, StartHow::Thread, 1, 1)]
 }
 
-/// Shows calls of a program with two threads, in order.
+/// Passes calls of a program with two threads to `watch`, in order.
 pub fn watch<W: Watch>(watch: W, calls: &[Made]) -> W {
     let mut all = begin();
     all.extend(events(calls));
     watch_events(watch, &all)
 }
 
-/// Shows events in order.
+/// Passes events to `watch`, in order.
 pub fn watch_events<W: Watch>(mut watch: W, events: &[Event]) -> W {
     let mut world = World::new();
     for event in events {

@@ -1,93 +1,93 @@
-//! Views as tables of plain values: what text, CSV, JSON and pictures are all made from.
+//! Views as tables of plain values, the common source of text, CSV, JSON and pictures.
 
 use std::borrow::Cow;
 
-/// A view, ready to be shown.
+/// A view, ready to be formatted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
     /// Single values.
     pub facts: Vec<Fact>,
     /// Tables, the most important first.
     pub tables: Vec<Table>,
-    /// What a reader should know about the numbers.
+    /// Explanations of the numbers.
     pub notes: Vec<String>,
 }
 
 /// A single value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
-    /// For programs.
+    /// Key for programs.
     pub key: &'static str,
-    /// For people; empty: not for them.
+    /// Title for people; hidden from them if empty.
     pub title: &'static str,
     /// The value.
     pub value: Cell,
 }
 
-/// Rows of values.
+/// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// For programs.
+    /// Key for programs.
     pub key: &'static str,
-    /// For people.
+    /// Title for people.
     pub title: String,
-    /// What each value of a row is.
+    /// Descriptions of the columns.
     pub columns: Vec<Column>,
-    /// As many values each as there are columns.
+    /// The rows, each with one cell per column.
     pub rows: Vec<Vec<Cell>>,
-    /// The rows keep their order and none is left out, whatever the user asks.
+    /// True if all rows are printed in this order, whatever the user asks.
     pub fixed: bool,
-    /// People get a block of lines for each row.
+    /// True if the text output has a block of lines for each row.
     pub blocks: bool,
-    /// It is one of several with this key; the title tells which.
+    /// True if several tables have this key, told apart by title.
     pub one_of_many: bool,
 }
 
-/// What the values of a column are.
+/// Description of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// For programs; empty: only for people.
+    /// Key for programs; hidden from them if empty.
     pub key: &'static str,
-    /// For people; empty: not for them.
+    /// Title for people; hidden from them if empty.
     pub title: &'static str,
 }
 
 /// A value with its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     Nothing,
-    /// How many.
+    /// A count.
     Count(u64),
     /// A number of bytes.
     Bytes(u64),
-    /// A time in nanoseconds.
+    /// A duration in nanoseconds.
     Ns(u64),
-    /// An instant, in nanoseconds from the start of the recording.
+    /// A time in nanoseconds since the start of the recording.
     At(u64),
-    /// A part of a whole, 0 to 1.
+    /// A share, 0 to 1.
     Share(f64),
-    /// A number that may be broken.
+    /// A number with a fraction.
     Number(f64),
-    /// A part of a whole, 0 to 1, to be drawn.
+    /// A share, 0 to 1, drawn as a bar.
     Bar(f64),
-    /// A name that the program chose; it may be hostile.
+    /// A name from the recording, not trusted.
     Name(Vec<u8>),
-    /// The same, within a tree at this depth.
+    /// A name from the recording, at this depth of a tree.
     Branch(u32, Vec<u8>),
-    /// A word of ours.
+    /// A word from this program.
     Word(Cow<'static, str>),
-    /// Names of ours with how often each came.
+    /// Words from this program, each with a count.
     Counts(Vec<(Cow<'static, str>, u64)>),
 }
 
 impl Cell {
-    /// A word that stands in the program.
+    /// Makes a word from a static string.
     pub fn word(word: &'static str) -> Cell {
         Cell::Word(Cow::Borrowed(word))
     }
 
-    /// A number that rows can be sorted by.
+    /// Returns the number to sort by.
     pub fn number(&self) -> Option<f64> {
         match self {
             Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => Some(*n as f64),
@@ -99,7 +99,7 @@ impl Cell {
 }
 
 impl Cell {
-    /// The bytes that names are sorted by.
+    /// Returns the bytes to sort names by.
     fn name(&self) -> &[u8] {
         match self {
             Cell::Name(name) | Cell::Branch(_, name) => name,
@@ -109,25 +109,25 @@ impl Cell {
     }
 }
 
-/// A time that may be missing.
+/// Makes a duration, or an empty cell.
 impl From<Option<u64>> for Cell {
     fn from(ns: Option<u64>) -> Cell {
         ns.map_or(Cell::Nothing, Cell::Ns)
     }
 }
 
-/// A part of a whole; 0 of nothing.
+/// Returns a share as a cell, 0 if `whole` is 0.
 pub fn share(part: u64, whole: u64) -> Cell {
     Cell::Share(ratio(part, whole))
 }
 
-/// As [`share`], as a number.
+/// Returns a share as a number, 0 if `whole` is 0.
 pub fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 impl Table {
-    /// A table without rows.
+    /// Makes a table without rows.
     pub fn new(
         key: &'static str,
         title: impl Into<String>,
@@ -143,8 +143,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Sorts the rows by a column: the highest number first, names in their order. Tells whether
-    /// there is such a column.
+    /// Sorts the rows by a column, highest numbers first, names ascending. Returns false if there
+    /// is no such column.
     pub fn sort(&mut self, key: &str) -> bool {
         let Some(at) = self.columns.iter().position(|column| column.key == key) else {
             return false;

@@ -1,4 +1,4 @@
-//! How sizes and times are spread: a histogram for each call.
+//! Distributions of sizes and durations: a histogram for each call.
 
 use crate::histogram::Histogram;
 use crate::numbered::{Numbered, name};
@@ -6,16 +6,16 @@ use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 
-/// What is measured of a call.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// Bytes of data that it moved.
+    /// Bytes moved.
     Sizes,
-    /// Nanoseconds until it returned.
+    /// Nanoseconds until the return.
     Latency,
 }
 
-/// Measures calls.
+/// The fold that measures calls.
 #[derive(Clone, Debug)]
 pub struct Spread {
     of: Of,
@@ -23,12 +23,12 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Nothing measured yet.
+    /// Makes an empty fold.
     pub fn new(of: Of) -> Spread {
         Spread { of, by_number: Numbered::default() }
     }
 
-    /// What was measured, the most frequent call first.
+    /// Returns the result, the most frequent call first.
     pub fn finish(self) -> View {
         let mut calls: Vec<(u16, Histogram)> = self.by_number.into_each().collect();
         calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
@@ -56,9 +56,9 @@ impl Fold for Spread {
 /// A histogram for each call.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// What was measured.
+    /// The measured quantity.
     pub of: Of,
-    /// By number, the most frequent first.
+    /// By call number, the most frequent first.
     pub calls: Vec<(u16, Histogram)>,
 }
 
@@ -70,7 +70,7 @@ impl View {
         }
     }
 
-    /// As tables: all calls, then a picture of each.
+    /// Returns the result as tables: one of all calls, then a histogram of each.
     pub fn sheet(&self) -> Sheet {
         let (key, title, columns, bounds) = match self.of {
             Of::Sizes => ("sizes", "Bytes moved by a call", &SIZE_COLUMNS, ("from", "to")),

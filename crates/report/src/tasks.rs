@@ -1,4 +1,4 @@
-//! Processes and threads: what each did, and how long it lived.
+//! Activity and lifetime of processes and threads.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,48 +11,48 @@ use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 
-/// Threads and processes that are told apart; what comes after counts together.
+/// Limit for the threads and for the processes; the rest is counted together.
 const TASKS_MAX: usize = 200_000;
-/// The number that all further ones count under.
+/// Number of the thread that stands for the rest.
 const OTHERS: u32 = u32::MAX;
-/// Bytes of a command line that are kept.
+/// Limit for the bytes of a command line.
 const COMMAND_BYTES_MAX: usize = 256;
 
-/// What a thread did.
+/// Activity of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
-    /// Its process's number in the trace.
+    /// Number of its process in the trace.
     pub process: u32,
-    /// The thread that made it.
+    /// Number of the thread that created it.
     pub parent: u32,
-    /// Process and thread id as the program sees them.
+    /// Process id as the program sees it.
     pub pid: u32,
-    /// See `pid`.
+    /// Thread id as the program sees it.
     pub tid: u32,
-    /// How it came to be; nothing if that was not recorded.
+    /// Kind of its start, if recorded.
     pub how: Option<StartHow>,
-    /// When it was first and last heard of.
+    /// Times of its first and last event.
     pub life: Option<(u64, u64)>,
-    /// Calls, and those of them that failed.
+    /// Number of calls.
     pub calls: u64,
-    /// See `calls`.
+    /// Number of failed calls.
     pub errors: u64,
-    /// Bytes moved.
+    /// Number of bytes moved.
     pub bytes: u64,
     /// Time in calls that returned.
     pub in_calls_ns: u64,
-    /// Time between calls: its life less the time in calls.
+    /// Lifetime minus the time in calls.
     pub outside_ns: u64,
-    /// Time that it waited for the recorder.
+    /// Time it waited for the recorder.
     pub stall_ns: u64,
-    /// The programs that it began: when, and the arguments.
+    /// Arguments of the programs that it executed, by time.
     images: BTreeMap<u64, Content>,
 }
 
-/// Programs that a thread may begin and that are remembered.
+/// Limit for the programs kept per thread.
 const IMAGES_MAX: usize = 16;
 
-/// Looks at every thread.
+/// The fold that tracks threads.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     threads: HashMap<u32, Thread>,
@@ -115,13 +115,13 @@ impl Thread {
         self.life.map_or(0, |(first, _)| first)
     }
 
-    /// How long it lived.
+    /// Returns its lifetime.
     pub fn life_ns(&self) -> u64 {
         self.life.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 }
 
-/// What is needed of a command line, however long a hostile trace makes it.
+/// Returns the needed beginning of a command line, which a hostile trace may make huge.
 fn beginning(content: &Content) -> Content {
     match content {
         Content::Blobs { len, ids } => {
@@ -137,7 +137,7 @@ impl Tasks {
         self.threads.entry(if full { OTHERS } else { number }).or_default()
     }
 
-    /// What was seen; `contents` gives the arguments of programs.
+    /// Returns the result; `contents` reads the arguments of programs.
     pub fn finish(mut self, contents: &mut dyn Contents) -> View {
         let mut commands = HashMap::new();
         for (number, thread) in &mut self.threads {
@@ -204,33 +204,33 @@ impl Fold for Tasks {
     }
 }
 
-/// What a process did.
+/// Activity of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Process id as it sees it.
+    /// Process id as the program sees it.
     pub pid: u32,
-    /// The number of the process that made it.
+    /// Number of the process that created it.
     pub parent: Option<u32>,
-    /// The command line, as far as it was begun within the recording.
+    /// The last command line executed within the recording.
     pub command: Vec<u8>,
-    /// Its threads.
+    /// Number of its threads.
     pub threads: u64,
-    /// All of them together.
+    /// Sum of its threads.
     pub sum: Thread,
-    /// How it ended, where that is known.
+    /// Wait status at its end, if known.
     pub status: Option<i32>,
 }
 
-/// Processes and threads.
+/// All processes and threads.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// By number.
+    /// Threads by number.
     pub threads: Vec<(u32, Thread)>,
-    /// By number.
+    /// Processes by number.
     pub processes: BTreeMap<u32, Process>,
 }
 
-/// What both tables have.
+/// Columns of both tables.
 const DONE: [(&str, &str); 7] = [
     ("life_ns", "life"),
     ("calls", "calls"),
@@ -254,12 +254,12 @@ fn done(thread: &Thread) -> [Cell; 7] {
 }
 
 fn number(number: u32) -> Cell {
-    // An id says nothing by its size: it is not grouped.
+    // Ids are words: they need no digit grouping.
     Cell::Word(number.to_string().into())
 }
 
 impl View {
-    /// The tree of processes.
+    /// Returns the tree of processes as a table.
     pub fn processes_sheet(&self) -> Sheet {
         let mut columns =
             vec![("pid", "pid"), ("process", ""), ("parent", ""), ("start_ns", "from")];
@@ -292,7 +292,7 @@ impl View {
         Sheet { facts, tables: vec![table], notes }
     }
 
-    /// Every process with its depth, parents before children.
+    /// Returns every process with its depth, parents before children.
     fn tree(&self) -> Vec<(u32, u32)> {
         let mut children: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
         for (number, process) in &self.processes {
@@ -302,7 +302,7 @@ impl View {
         let mut order = Vec::new();
         let mut seen = HashSet::new();
         let roots = children.get(&None).cloned().unwrap_or_default();
-        // A hostile trace may say that processes made each other: those are roots, too.
+        // In a hostile trace, processes may be their own ancestors. Those become roots.
         for root in roots.into_iter().chain(self.processes.keys().copied()) {
             let mut left = vec![(0, root)];
             while let Some((depth, number)) = left.pop() {
@@ -316,7 +316,7 @@ impl View {
         order
     }
 
-    /// Every thread.
+    /// Returns the threads as a table.
     pub fn threads_sheet(&self) -> Sheet {
         let mut columns = vec![
             ("pid", "pid"),
@@ -350,7 +350,7 @@ impl View {
     }
 }
 
-/// How a process ended, in words.
+/// Returns a description of a wait status.
 fn ended(status: i32) -> std::borrow::Cow<'static, str> {
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, code) => format!("exit {code}").into(),

@@ -1,4 +1,4 @@
-//! What happened when: time cut into steps of equal width.
+//! Activity over time, in steps of equal width.
 
 use events::shape::Classes;
 
@@ -7,17 +7,17 @@ use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 
-/// Steps that a recording may be cut into.
+/// Limit for the steps of a recording.
 pub const STEPS_MAX: u64 = 2_000;
-/// Steps that fit onto a screen.
+/// Number of steps that fit on a screen.
 const STEPS_WANTED: u64 = 40;
 
-/// A width that is easy to read and cuts a span into no more steps than fit onto a screen.
+/// Returns a round width that cuts a span into few enough steps for a screen.
 pub fn fitting_interval(span_ns: u64) -> u64 {
     interval_for(span_ns, STEPS_WANTED)
 }
 
-/// A width that is easy to read and cuts a span into no more than so many steps.
+/// Returns a round width that cuts a span into at most `steps` steps.
 pub fn interval_for(span_ns: u64, steps: u64) -> u64 {
     let mut unit = 1_000;
     loop {
@@ -31,27 +31,27 @@ pub fn interval_for(span_ns: u64, steps: u64) -> u64 {
     }
 }
 
-/// One step.
+/// Activity within one step. Calls count in the step in which they begin.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// Calls that began.
+    /// Number of calls.
     pub calls: u64,
-    /// Of those, how many failed.
+    /// Number of failed calls.
     pub errors: u64,
-    /// Bytes moved by calls that began.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// See `read_bytes`.
+    /// Bytes written.
     pub write_bytes: u64,
-    /// Time that calls which began took.
+    /// Durations of the calls.
     pub latency: Histogram,
-    /// Time within the step that calls were under way, summed over the threads.
+    /// Time within the step spent in calls, summed over all threads.
     pub busy_ns: u64,
-    /// Calls that are under way for all of this step and the next ones: more, or fewer, than in the
-    /// step before.
+    /// Change of the number of calls that are in flight for a whole step, from the previous step to
+    /// this one.
     whole: i64,
 }
 
-/// Cuts time into steps.
+/// The fold that collects steps.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     interval_ns: u64,
@@ -59,7 +59,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Steps of this width; what comes after [`STEPS_MAX`] of them counts in the last.
+    /// Makes steps of this width. Events after [`STEPS_MAX`] steps count in the last one.
     pub fn new(interval_ns: u64) -> Timeline {
         Timeline { interval_ns: interval_ns.max(1), steps: Vec::new() }
     }
@@ -75,7 +75,7 @@ impl Timeline {
         &mut self.steps[index]
     }
 
-    /// The time that a call was under way, shared out among the steps that it touches.
+    /// Distributes the duration of a call over the steps that it overlaps.
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
         let (first, last) = (self.index(from_ns), self.index(to_ns));
         let start_of = |index: usize| index as u64 * self.interval_ns;
@@ -89,12 +89,12 @@ impl Timeline {
             let step = self.step(index);
             step.busy_ns = step.busy_ns.saturating_add(ns);
         }
-        // The steps between are busy all the time: only where that begins and ends is noted.
+        // The steps between are busy all the time: record only where they begin and end.
         self.step(first + 1).whole += 1;
         self.step(last).whole -= 1;
     }
 
-    /// The steps.
+    /// Returns the result.
     pub fn finish(mut self) -> View {
         let mut whole = 0;
         for step in &mut self.steps {
@@ -141,17 +141,17 @@ impl Fold for Timeline {
     }
 }
 
-/// Time in steps.
+/// Activity over time.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Their width.
+    /// Width of a step.
     pub interval_ns: u64,
-    /// One after the other, from the start of the recording.
+    /// Consecutive steps from the start of the recording.
     pub steps: Vec<Step>,
 }
 
 impl View {
-    /// As a table.
+    /// Returns the result as a table.
     pub fn sheet(&self) -> Sheet {
         let mut table = Table::new(
             "steps",
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn calls_count_where_they_begin_and_are_busy_where_they_last() {
-        // They begin at 1000, 2000 and 7500 ns.
+        // The calls begin at 1000, 2000 and 7500 ns.
         let calls = [
             call("write", &[1, 0, 10], 10),
             call("read", &[1, 0, 10], 5).lasts(4500),

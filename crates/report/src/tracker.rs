@@ -1,4 +1,4 @@
-//! Which file each call touches, and where in it.
+//! Tracks which file each call accesses, and at which offset.
 
 use std::collections::HashMap;
 
@@ -19,86 +19,85 @@ const S_IFREG: u32 = 0o100000;
 const S_IFDIR: u32 = 0o040000;
 const S_IFLNK: u32 = 0o120000;
 
-/// Files that are told apart, and bytes of their paths; what comes after counts as one.
+/// Limits for the files and for the bytes of their paths; the rest counts as one file.
 const FILES_MAX: usize = 200_000;
 const PATH_BYTES_MAX: usize = 32 << 20;
-/// Open files that are known before those that nobody has open any more are forgotten.
+/// Number of open files after which closed ones are removed.
 const OPEN_MAX: usize = 1 << 16;
 
 /// Number of a file in a [`Tracker`].
 pub type FileId = usize;
-/// The file that stands for all beyond those told apart.
+/// Id of the file that stands for the rest.
 pub const OTHERS: FileId = 0;
 
-/// A file, known by the path under which it was opened or named.
+/// A file, identified by the path used to open or name it.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// Its path, or what /proc would call it.
+    /// Its path, or its name in /proc.
     pub path: Vec<u8>,
-    /// It has bytes at offsets: no pipe, socket or device.
+    /// True if it has bytes at offsets: not a pipe, socket or device.
     pub is_stored: bool,
-    /// It is something else than a file on a disk: a pipe, a socket, a device, memory, or a view of
-    /// the kernel.
+    /// True if it is not a file on a disk: a pipe, a socket, a device, memory, or a kernel view.
     pub is_elsewhere: bool,
-    /// How long it is, as far as the trace tells.
+    /// Its length, as far as known from the trace.
     pub size: u64,
 }
 
-/// An open file: several descriptors may share it.
+/// An open file, which several descriptors may share.
 #[derive(Clone, Debug, Default)]
 pub struct Open {
-    /// What was opened.
+    /// The file.
     pub file: FileId,
-    /// The address of the call that opened it; 0 if that was not recorded.
+    /// Address of the opening call, 0 if it was not recorded.
     pub site: u64,
-    /// The process that opened it.
+    /// Number of the process that opened it.
     pub process: u32,
     position: u64,
     append: bool,
     durable: bool,
 }
 
-/// Data of a file that a call moved.
+/// A transfer of file data by a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// The mark of the open file.
+    /// Mark of the open file.
     pub open: u64,
     /// The file.
     pub file: FileId,
-    /// It was written, else read.
+    /// True for a write, false for a read.
     pub is_write: bool,
-    /// Where it began; nothing for what has no offsets.
+    /// Offset of the first byte, `None` for a file without offsets.
     pub offset: Option<u64>,
-    /// How many bytes.
+    /// Number of bytes moved.
     pub bytes: u64,
-    /// How many were asked for, where the call says so.
+    /// Number of bytes requested, if the call has such an argument.
     pub asked: Option<u64>,
-    /// It was on stable storage when the call returned.
+    /// True if the data was on stable storage when the call returned.
     pub durable: bool,
 }
 
-/// What a call did to files.
+/// Effects of a call on files.
 #[derive(Clone, Debug, Default)]
 pub struct Touch {
-    /// The file behind its first descriptor, and the open file's mark.
+    /// File of its first descriptor, and the open file's mark.
     pub by_fd: Option<(FileId, u64)>,
-    /// The files that its paths name.
+    /// Files named by its paths.
     pub by_path: [Option<FileId>; 2],
-    /// Data that it moved: out of a file, into a file, or both.
+    /// Transfers out of a file and into a file.
     pub accesses: [Option<Access>; 2],
-    /// A file that it opened.
+    /// The opened file and its mark.
     pub opened: Option<(FileId, u64)>,
-    /// That file may not have been there before.
+    /// True if the call may have created the opened file.
     may_create: bool,
-    /// The position was moved from here to there.
+    /// Old and new position of a seek.
     pub seek: Option<(u64, u64)>,
-    /// The file's new length.
+    /// A file and its new length.
     pub length: Option<(FileId, u64)>,
-    /// The files behind its paths are others now, or gone.
+    /// True if the files at its paths were replaced or removed.
     pub replaced: bool,
 }
 
-/// Follows open files through a recording.
+/// Tracks open files through a recording.
 #[derive(Default)]
 pub struct Tracker {
     files: Vec<File>,
@@ -110,28 +109,28 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Nothing known yet.
+    /// Makes an empty tracker.
     pub fn new() -> Tracker {
         let others = File { path: b"(other files)".to_vec(), ..File::default() };
         Tracker { files: vec![others], sweep_at: OPEN_MAX, ..Tracker::default() }
     }
 
-    /// A file.
+    /// Returns a file.
     pub fn file(&self, id: FileId) -> &File {
         &self.files[id]
     }
 
-    /// All files.
+    /// Returns all files.
     pub fn files(self) -> Vec<File> {
         self.files
     }
 
-    /// An open file, unless nobody has it open any more.
+    /// Returns an open file that still has a descriptor.
     pub fn open_file(&self, mark: u64) -> Option<&Open> {
         self.open.get(&mark)
     }
 
-    /// The number of the file of that path.
+    /// Returns the id of the file with this path.
     pub fn number(&mut self, path: &[u8]) -> FileId {
         if let Some(known) = self.by_path.get(path) {
             return *known;
@@ -156,7 +155,7 @@ impl Tracker {
         }
     }
 
-    /// The mark of what a descriptor refers to.
+    /// Returns the mark of a descriptor's open file.
     pub fn mark_of(&mut self, moment: &Moment<'_>, fd: i32) -> Option<u64> {
         let table = moment.world.descriptors(moment.event.thread)?;
         let description = &table.get(fd)?.description;
@@ -168,7 +167,7 @@ impl Tracker {
         if let Some(identity) = &description.identity {
             self.identify(file, identity);
         }
-        // Open since before the program began: /proc told where its position was.
+        // For a file opened before the program began, /proc has the position.
         let thread = moment.world.thread(moment.event.thread);
         let state = thread.and_then(|t| moment.world.process(t.process)?.state.as_ref());
         let found = state.and_then(|state| state.fds.iter().find(|open| open.fd == fd));
@@ -189,7 +188,7 @@ impl Tracker {
         self.marks
     }
 
-    /// What a call does, as its thread sees it.
+    /// Returns the effects of a call, and tracks them.
     pub fn look(&mut self, moment: &Moment<'_>, call: &Call, contents: &mut dyn Contents) -> Touch {
         let role = role::of(call.nr);
         let mut touch = Touch::default();
@@ -254,7 +253,7 @@ impl Tracker {
         let file = self.files.get_mut(open.file)?;
         let mut offset = None;
         if file.is_stored {
-            // -1 stands for the file's own position (preadv2).
+            // -1 selects the file's own position (preadv2).
             let given = Role::value(call, role.offset).filter(|offset| *offset != u64::MAX);
             let given = given.or_else(|| pointed_offset(call, arg, contents));
             let at = match given {
@@ -287,7 +286,7 @@ impl Tracker {
         let flags = if role.opens { open_flags(call, role, contents) } else { 0 };
         for (_, descriptor) in moment.step.gives() {
             let description = &descriptor.description;
-            // A copy of a descriptor is no new open file.
+            // A duplicated descriptor is not a new open file.
             if description.mark.get() != 0 {
                 continue;
             }
@@ -303,7 +302,7 @@ impl Tracker {
             self.open.insert(mark, Open { file, site, process, position: 0, append, durable });
             if role.opens {
                 touch.opened = Some((file, mark));
-                // What was there before is identified when it is first opened.
+                // Existing files are identified at their first open.
                 touch.may_create = flags & O_CREAT != 0 && description.identity.is_none();
             }
         }
@@ -313,7 +312,7 @@ impl Tracker {
         }
     }
 
-    /// Forgets what nobody has open any more.
+    /// Removes open files that no descriptor refers to any more.
     fn sweep(&mut self, moment: &Moment<'_>) {
         let mut live = std::collections::HashSet::new();
         moment.world.open_files(&mut |description| {
@@ -325,7 +324,7 @@ impl Tracker {
     }
 }
 
-/// The flags of an open: an argument, or the first word of a struct (openat2).
+/// Returns the flags of an open: an argument, or the first word of a struct (openat2).
 fn open_flags(call: &Call, role: &Role, contents: &mut dyn Contents) -> u64 {
     if let Some(flags) = Role::value(call, role.open_flags) {
         return flags;
@@ -334,12 +333,12 @@ fn open_flags(call: &Call, role: &Role, contents: &mut dyn Contents) -> u64 {
     let how = row.args.iter().position(|arg| matches!(arg.kind, Kind::Buf(..)));
     match how.and_then(|arg| word(call, arg as u8, contents)) {
         Some(flags) => flags,
-        // creat has no flags.
+        // creat has no flags argument.
         None => O_CREAT | O_TRUNC,
     }
 }
 
-/// The offset behind a pointer that stands after the descriptor (copy_file_range, splice).
+/// Returns the offset behind a pointer argument after the descriptor (copy_file_range, splice).
 fn pointed_offset(call: &Call, fd: Option<u8>, contents: &mut dyn Contents) -> Option<u64> {
     let row = events::by_number(call.nr.into())?;
     let arg = fd? + 1;
@@ -354,12 +353,12 @@ fn word(call: &Call, arg: u8, contents: &mut dyn Contents) -> Option<u64> {
 }
 
 impl Touch {
-    /// A file that the call made, or that may have been there: the trace does not tell each time.
+    /// Returns the file that the call created or may have created.
     pub fn created(&self) -> Option<FileId> {
         self.opened.filter(|_| self.may_create).map(|(file, _)| file)
     }
 
-    /// What a sync of this call makes durable, if it is one that succeeded.
+    /// Returns what a successful sync makes durable.
     pub fn synced(&self, call: &Call) -> Option<Synced> {
         role::success(call)?;
         match (role::of(call.nr).sync, self.by_fd) {
@@ -370,7 +369,7 @@ impl Touch {
     }
 }
 
-/// What was made durable.
+/// Files that a sync made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synced {
     /// One file.

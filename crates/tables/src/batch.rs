@@ -1,4 +1,4 @@
-//! Rows of one table, until there are enough of them for a file.
+//! Rows of a table, collected for one file.
 
 use crate::column::{Column, Place};
 use crate::schema::Field;
@@ -7,41 +7,41 @@ use crate::schema::Field;
 pub struct Batch {
     /// The columns, all of the same length.
     pub columns: Vec<Column>,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
 }
 
 impl Batch {
-    /// No rows yet.
+    /// Makes an empty batch.
     pub fn new(columns: &[Field]) -> Batch {
         let columns = columns.iter().map(|column| Column::new(&column.ty)).collect();
         Batch { columns, rows: 0 }
     }
 
-    /// Begins a row. Every column must be given, in order.
+    /// Begins a row. Every column must get a value, in order.
     pub fn row(&mut self) -> Row<'_> {
         self.rows += 1;
         Row { columns: self.columns.iter_mut() }
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in use.
     pub fn held_bytes(&self) -> usize {
         self.columns.iter().map(Column::held_bytes).sum()
     }
 }
 
-/// A row in the making.
+/// A row being added.
 pub struct Row<'a> {
     columns: std::slice::IterMut<'a, Column>,
 }
 
 impl<'a> Row<'a> {
-    /// The next column.
+    /// Returns the next column.
     pub fn column(&mut self) -> &'a mut Column {
         self.columns.next().expect("rows have as many values as their table has columns")
     }
 
-    /// A number.
+    /// Adds a number.
     pub fn number(&mut self, value: impl Into<Option<i64>>) {
         let column = self.column();
         match value.into() {
@@ -50,7 +50,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Text.
+    /// Adds text.
     pub fn text<'t>(&mut self, value: impl Into<Option<&'t [u8]>>) {
         let column = self.column();
         match value.into() {
@@ -59,7 +59,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A hash.
+    /// Adds a hash.
     pub fn hash(&mut self, value: Option<u128>) {
         let column = self.column();
         match value {
@@ -68,7 +68,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Bytes.
+    /// Adds bytes.
     pub fn bytes(&mut self, value: Option<&[u8]>) {
         let column = self.column();
         match value {
@@ -77,7 +77,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The end of the row.
+    /// Ends the row.
     pub fn end(self) {
         debug_assert!(self.columns.as_slice().is_empty(), "a row without all of its columns");
     }

@@ -1,4 +1,4 @@
-//! The table `calls`, and the table that each call has of its own.
+//! The table `calls`, and a table for each call.
 
 use events::table::NUMBER_LIMIT;
 use model::contents::is_out;
@@ -20,10 +20,10 @@ use crate::schema::{Field, Type};
 use crate::table::Table;
 use crate::value;
 
-/// Writes a value as JSON.
+/// Function that formats a value as JSON.
 pub type Json = fn(&Value) -> String;
 
-/// Columns of the table `calls`.
+/// Returns the columns of the table `calls`.
 pub fn columns() -> Vec<Field> {
     [
         ("seq", Type::Long),
@@ -49,24 +49,24 @@ pub fn columns() -> Vec<Field> {
     .into()
 }
 
-/// A call and all that is known of it.
+/// A call with its context.
 pub struct Seen<'a> {
     /// The event.
     pub moment: &'a Moment<'a>,
     /// The call.
     pub call: &'a Call,
-    /// Its values.
+    /// Its decoded arguments and result.
     pub decoded: &'a Decoded,
-    /// What it did to files.
+    /// Its effects on files.
     pub touch: &'a Touch,
-    /// The data that it carried.
+    /// The data that it transferred.
     pub carried: &'a [Carried],
-    /// Wall clock at the start of the trace.
+    /// Wall clock time at the start of the trace.
     pub epoch_ns: u64,
 }
 
 impl Seen<'_> {
-    /// Adds the row of `calls`.
+    /// Adds the row of the table `calls`.
     pub fn add(&self, batch: &mut Batch) {
         let Seen { moment, call, decoded, touch, .. } = self;
         let id = |id: u32| i64::from(id);
@@ -100,7 +100,7 @@ impl Seen<'_> {
         Some(exit_ns.saturating_sub(self.moment.enter_ns) as i64)
     }
 
-    /// Result and error, as `show --json` has them.
+    /// Adds result and error as in `show --json`.
     fn result(&self, row: &mut Row<'_>) {
         match (&self.decoded.result, self.call.outcome) {
             (Returned::Error { errno, name }, _) => {
@@ -121,7 +121,7 @@ impl Seen<'_> {
         }
     }
 
-    /// The descriptor that the call works on, else the one that it gave, else its directory.
+    /// Returns the first descriptor argument, else the resulting descriptor, else the directory.
     fn descriptor(&self) -> Option<(i32, Option<&[u8]>)> {
         let args = || self.decoded.args.iter().map(|(_, value)| value);
         let given = match &self.decoded.result {
@@ -144,10 +144,10 @@ impl Seen<'_> {
         for view in views {
             let column = row.column();
             let at = usize::from(view.number);
-            // Names are in the same place of memory most often, which is quicker seen.
+            // Usually the names are the same static string, so compare pointers first.
             let same = |name: &'static str| std::ptr::eq(name, view.arg) || name == view.arg;
             let is = |at: &usize| decoded.args.get(*at).is_some_and(|(name, _)| same(name));
-            // Variants may have the same argument in another place, or not at all.
+            // A variant may have the argument in another position, or not at all.
             let elsewhere = || decoded.args.iter().position(|(name, _)| same(name));
             match Some(at).filter(is).or_else(elsewhere) {
                 Some(at) => self.put(view.take, at as u8, &decoded.args[at].1, column, json),
@@ -207,7 +207,7 @@ impl Seen<'_> {
             }
         };
         match memory {
-            // Where nothing was captured, an address stands.
+            // A plain address means that the memory was not captured.
             None | Some(Value::Address(_) | Value::Bytes(_)) => column.null(place),
             Some(memory) => value::put(column, place, memory),
         }
@@ -243,11 +243,11 @@ pub struct OwnTables {
     json: Json,
 }
 
-/// The table of all calls without a row; no call of the kernel has this name.
+/// Name of the table for calls without a row; no kernel call has this name.
 const OTHER: &str = "unknown";
 
 impl OwnTables {
-    /// None yet.
+    /// Makes no tables; each is made at its call's first row.
     pub fn new(json: Json) -> OwnTables {
         OwnTables { by_number: (0..=NUMBER_LIMIT).map(|_| None).collect(), json }
     }
@@ -267,7 +267,7 @@ impl OwnTables {
         Ok(())
     }
 
-    /// All tables.
+    /// Returns all tables.
     pub fn tables(&mut self) -> impl Iterator<Item = &mut Table> {
         self.by_number.iter_mut().flatten().map(|own| &mut own.table)
     }
@@ -282,7 +282,7 @@ impl Own {
     }
 }
 
-/// Columns that every call's own table has mean the same as in `calls`.
+/// Returns the type of a common column, which is as in `calls`.
 fn head_type(name: &str) -> Type {
     let same = columns().into_iter().find(|column| column.name == name);
     same.map_or(Type::Long, |column| column.ty)

@@ -1,5 +1,5 @@
-//! Columns of rows that are not written yet, taken apart as Parquet wants them: values, and levels
-//! that say where nulls and lists are.
+//! Columns of unwritten rows in Parquet's representation: values, and levels that encode nulls and
+//! lists.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -7,44 +7,44 @@ use std::fmt::Write as _;
 use crate::levels::Levels;
 use crate::schema::{Field, Type};
 
-/// The rows of one column.
+/// A column with its rows.
 pub enum Column {
-    /// Plain values.
+    /// Single values.
     Leaf(Leaf),
-    /// Several values in each row.
+    /// A list of values in each row.
     List(Box<List>),
-    /// Several columns in one.
+    /// A struct: several named columns.
     Struct(Vec<(String, Column)>),
 }
 
-/// The rows of a list.
+/// A column of lists.
 pub struct List {
-    /// The repetition level of its second and later items.
+    /// Repetition level of the items after the first.
     rep: i16,
     element: Column,
 }
 
-/// Values and their levels.
+/// Values with their levels.
 pub struct Leaf {
-    /// The definition level of a value that is there.
+    /// Definition level of a value that is not null.
     pub max_def: i16,
-    /// How many lists it stands in.
+    /// Number of lists around a value.
     pub max_rep: i16,
-    /// How much of the way to each value is there.
+    /// Definition level of each value or null.
     pub defs: Levels,
-    /// In which list each value goes on; empty outside of lists.
+    /// Repetition level of each value; empty outside of lists.
     pub reps: Levels,
     /// The values that are not null.
     pub values: Values,
 }
 
-/// Values that are not null.
+/// Values without nulls, by type.
 pub enum Values {
-    /// Of 32 bits.
+    /// 32-bit numbers.
     Int(Vec<i32>),
-    /// Of 64 bits.
+    /// 64-bit numbers.
     Long(Vec<i64>),
-    /// Text, much of it several times.
+    /// Texts, often repeated.
     Text(Box<Texts>),
     /// Hashes.
     Hash(Vec<u128>),
@@ -52,7 +52,7 @@ pub enum Values {
     Bytes(Packed),
 }
 
-/// Where a value goes: how much of the way to it is there, and in which list it goes on.
+/// Levels of a value's parent: how much of its path is defined, and which list it continues.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
     def: i16,
@@ -66,7 +66,7 @@ impl Place {
 }
 
 impl Column {
-    /// A column of a table, without rows.
+    /// Makes an empty column of a table.
     pub fn new(ty: &Type) -> Column {
         Column::at(ty, 0, 0)
     }
@@ -100,11 +100,11 @@ impl Column {
         }
     }
 
-    /// Adds a number, or null to what holds no numbers.
+    /// Adds a number, or null if the column has another type.
     pub fn number(&mut self, place: Place, value: i64) {
         match self {
             Column::Leaf(leaf) => match &mut leaf.values {
-                // What is wider than the kernel's own type is cut as the kernel cuts it.
+                // Values wider than the kernel's type are truncated as in the kernel.
                 Values::Int(values) => {
                     values.push(value as i32);
                     leaf.mark(place.inside());
@@ -119,7 +119,7 @@ impl Column {
         }
     }
 
-    /// Adds text, or null to what holds no text. What is not UTF-8 is written as `\xNN`.
+    /// Adds text, or null if the column has another type. Invalid UTF-8 is written as `\xNN`.
     pub fn text(&mut self, place: Place, value: &[u8]) {
         match self {
             Column::Leaf(leaf) => match &mut leaf.values {
@@ -133,7 +133,7 @@ impl Column {
         }
     }
 
-    /// Adds a hash, or null to what holds no hashes.
+    /// Adds a hash, or null if the column has another type.
     pub fn hash(&mut self, place: Place, value: u128) {
         match self {
             Column::Leaf(Leaf { values: Values::Hash(values), .. }) => values.push(value),
@@ -144,7 +144,7 @@ impl Column {
         }
     }
 
-    /// Adds bytes, or null to what holds no bytes.
+    /// Adds bytes, or null if the column has another type.
     pub fn bytes(&mut self, place: Place, value: &[u8]) {
         match self {
             Column::Leaf(Leaf { values: Values::Bytes(packed), .. }) => packed.push(value),
@@ -155,7 +155,7 @@ impl Column {
         }
     }
 
-    /// Adds a list whose items `put` adds, or null to what is no list.
+    /// Adds a list with items added by `put`, or null if the column has another type.
     pub fn list<T>(
         &mut self,
         place: Place,
@@ -175,7 +175,7 @@ impl Column {
         }
     }
 
-    /// Adds a struct whose fields `put` adds, or null to what is no struct.
+    /// Adds a struct with fields added by `put`, or null if the column has another type.
     pub fn fields(&mut self, place: Place, mut put: impl FnMut(&str, &mut Column, Place)) {
         match self {
             Column::Struct(fields) => {
@@ -187,7 +187,7 @@ impl Column {
         }
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in use.
     pub fn held_bytes(&self) -> usize {
         match self {
             Column::Leaf(leaf) => leaf.held_bytes(),
@@ -196,7 +196,7 @@ impl Column {
         }
     }
 
-    /// Adds its leaves, in Parquet's order.
+    /// Collects the leaves in Parquet's order.
     pub fn leaves<'a>(&'a mut self, all: &mut Vec<&'a mut Leaf>) {
         match self {
             Column::Leaf(leaf) => all.push(leaf),
@@ -229,7 +229,7 @@ impl Leaf {
 }
 
 impl Values {
-    /// Whether a dictionary pays: most values are there before. For numbers this is estimated.
+    /// Returns true if a dictionary pays because most values repeat, by an estimate for numbers.
     pub fn repeat(&self) -> bool {
         let (distinct, all) = match self {
             Values::Int(values) => (distinct(values, |n| *n as u64), values.len()),
@@ -242,10 +242,10 @@ impl Values {
     }
 }
 
-/// Marks of values in [`distinct`].
+/// Binary logarithm of the number of marks in [`distinct`].
 const MARKS_BITS: u32 = 20;
 
-/// About how many different values there are, too few where there are more than a million.
+/// Estimates the number of distinct values; too low above a million.
 fn distinct<T>(values: &[T], number: impl Fn(&T) -> u64) -> usize {
     let mut marks = vec![0u64; 1 << (MARKS_BITS - 6)];
     let mut count = 0;
@@ -258,16 +258,16 @@ fn distinct<T>(values: &[T], number: impl Fn(&T) -> u64) -> usize {
     count
 }
 
-/// Bytes of a distinct text beyond its own: an entry of the map, and the text twice.
+/// Memory overhead of a distinct text: an entry of the map, and a second copy.
 const TEXT_BYTES: usize = 120;
 
-/// Texts, each kept once.
+/// Texts, each distinct one stored once.
 #[derive(Default)]
 pub struct Texts {
     known: HashMap<Box<[u8]>, u32>,
-    /// The distinct texts, in UTF-8.
+    /// The distinct texts in UTF-8.
     pub all: Packed,
-    /// Which of them each row has.
+    /// Index of each row's text.
     pub codes: Vec<u32>,
     last: Vec<u8>,
     bytes: usize,
@@ -298,7 +298,7 @@ impl Texts {
     }
 }
 
-/// Text with everything that is not UTF-8 as `\xNN`.
+/// Replaces invalid UTF-8 by `\xNN`.
 pub fn escaped(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for chunk in text.utf8_chunks() {
@@ -310,17 +310,17 @@ pub fn escaped(text: &[u8]) -> String {
     out
 }
 
-/// Stretches of bytes, one after the other.
+/// Concatenated byte strings.
 #[derive(Default)]
 pub struct Packed {
-    /// All of them.
+    /// The bytes of all strings.
     pub bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each string.
     pub ends: Vec<usize>,
 }
 
 impl Packed {
-    /// Adds a stretch.
+    /// Appends a string.
     pub fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len());

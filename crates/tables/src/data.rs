@@ -1,4 +1,4 @@
-//! The data that calls carry: a hash for each buffer, and each distinct buffer once.
+//! Data transferred by calls: a hash for each buffer, and each distinct buffer once.
 
 use events::record::{data_flag, part};
 use events::shape::Kind;
@@ -12,42 +12,42 @@ use crate::column::Packed;
 use crate::hashes::Hashes;
 use crate::row::{Carries, When, data_of, is_twice};
 
-/// Buffers longer than this are told of without their content.
+/// Limit for the length of buffers whose content is written.
 pub const CONTENT_BYTES_MAX: u64 = 32 << 20;
-/// Distinct buffers that are known; beyond, one may stand in the table again.
+/// Limit for the remembered buffers; beyond it, a buffer may be written twice.
 const KNOWN_MAX: usize = 3 << 20;
-/// Stored blobs whose hashes are kept, so that they are not unpacked again for them.
+/// Limit for the blobs whose hashes are kept, to save decompressing them again.
 const BLOBS_MAX: usize = 2 << 20;
-/// Short buffers that are looked for together.
+/// Number of short buffers looked up together.
 const WAITING_MAX: usize = 16;
-/// Messages of one call (`UIO_MAXIOV`).
+/// Highest index of a call's messages (`UIO_MAXIOV` of them).
 const MESSAGES_MAX: u16 = 1023;
 
-/// What is known of a buffer.
+/// Length and hash of a buffer.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// Bytes in the program.
+    /// Length in the program's memory.
     pub length: u64,
-    /// Its hash, where all of it was seen.
+    /// Hash, if the whole buffer was seen.
     pub hash: Option<u128>,
 }
 
-/// Where the data of a call stands among what was captured of it.
+/// Selects the captured pieces of a buffer.
 struct Source {
     arg: u8,
     part: u8,
-    /// Of which message; all for a vector.
+    /// Index of the message, `None` for all pieces of a vector.
     index: Option<u16>,
 }
 
-/// A buffer that a call carried.
+/// A buffer transferred by a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
-    /// The argument.
+    /// Number of the argument.
     pub arg: u8,
-    /// When it was read.
+    /// Time at which it was read.
     pub when: When,
-    /// What is known of it.
+    /// Length and hash.
     pub buffer: Buffer,
 }
 
@@ -57,7 +57,7 @@ impl Source {
         same && self.index.is_none_or(|index| data.index == index)
     }
 
-    /// The pieces of the buffer. Where it was read twice, `when` tells which reading is meant.
+    /// Returns the pieces of the buffer; `when` selects one of two captures.
     fn pieces<'a>(&'a self, call: &'a Call, when: When) -> impl Iterator<Item = &'a Data> + Clone {
         let pieces = call.data.iter().filter(|data| self.has(data));
         let out = match when {
@@ -69,25 +69,25 @@ impl Source {
     }
 }
 
-/// Gives hashes to buffers, and remembers which were there before.
+/// Computes hashes of buffers, and finds out which buffers are new.
 pub struct Known {
     hashes: Hashes,
     hashes_max: usize,
     waiting: Waiting,
-    /// Hash by number of blob; 0 for those not seen yet.
+    /// Hash by blob number, 0 if not computed yet.
     blobs: Vec<u128>,
-    /// Buffers may have been taken for new ones, because not all can be remembered.
+    /// True if a known buffer may have been reported as new, for lack of memory.
     pub overflowed: bool,
 }
 
-/// Short buffers that nobody has looked for yet.
+/// Short buffers not looked up yet.
 #[derive(Default)]
 struct Waiting {
     hashes: Vec<u128>,
     contents: Packed,
 }
 
-/// Takes a distinct buffer: its hash, its length, and its bytes where they are all there.
+/// Callback for a distinct buffer: hash, length, and bytes if all are stored.
 pub type Take<'a> = dyn FnMut(u128, u64, Option<&[u8]>) + 'a;
 
 impl Default for Known {
@@ -98,8 +98,8 @@ impl Default for Known {
 }
 
 impl Known {
-    /// All buffers that a call carried, in the order of its arguments. Those that were not seen
-    /// before are given to `take`, some of them later: see [`Known::settle`].
+    /// Returns all buffers of a call in order of its arguments. New ones are passed to `take`, some
+    /// of them later: see [`Known::settle`].
     pub fn all(
         &mut self,
         trace: &Trace,
@@ -143,7 +143,7 @@ impl Known {
         }
     }
 
-    /// A buffer of a call, if it was captured.
+    /// Returns a buffer of a call, if it was captured.
     fn look(
         &mut self,
         trace: &Trace,
@@ -181,7 +181,7 @@ impl Known {
         Some(Buffer { length, hash })
     }
 
-    /// Gives buffers that wait to `take`, unless they were seen before.
+    /// Looks up the waiting buffers and passes new ones to `take`.
     pub fn settle(&mut self, take: &mut Take<'_>) {
         let mut waiting = std::mem::take(&mut self.waiting);
         self.hashes.fetch(&waiting.hashes);
@@ -196,7 +196,7 @@ impl Known {
         self.waiting = waiting;
     }
 
-    /// Whether a buffer was not seen before, those that wait included.
+    /// Adds a hash after the waiting ones. Returns true if it is new.
     fn is_new(&mut self, hash: u128, take: &mut Take<'_>) -> bool {
         self.settle(take);
         self.add(hash)
@@ -242,7 +242,7 @@ impl Known {
         Some(hash)
     }
 
-    /// A buffer in several stretches.
+    /// Returns the hash of a buffer stored in several pieces.
     fn several(
         &mut self,
         trace: &Trace,
@@ -270,7 +270,7 @@ impl Known {
     }
 }
 
-/// The stored stretches of a content; nothing when it is damaged.
+/// Passes the stored pieces of a content to `take`. Returns `None` if it is damaged.
 fn each_stretch(trace: &Trace, content: &Content, take: &mut dyn FnMut(&[u8])) -> Option<()> {
     let (len, ids) = match content {
         Content::Inline(bytes) => {
@@ -321,7 +321,7 @@ mod tests {
         Data { arg: 1, part, flags, true_len: len as u64, content, ..Data::default() }
     }
 
-    /// What is found of each call, and the distinct buffers: hash, length, bytes that are there.
+    /// The buffers of each call, and the distinct buffers: hash, length, number of stored bytes.
     type Found = (Vec<Vec<Buffer>>, Vec<(u128, u64, Option<usize>)>);
 
     fn look(calls: Vec<(&str, Vec<Data>)>) -> Found {
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_taken_once_however_it_is_stored() {
-        // Inline, in one blob, in several blobs, and in a vector whose parts are all of these.
+        // Inline, in one blob, in several blobs, and in a vector of such pieces.
         let bytes: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
         for len in [0, 1, 64, 65, 4096, 65_536, 65_537, 200_000] {
             let bytes = &bytes[..len];

@@ -1,33 +1,33 @@
-//! What can go wrong.
+//! Errors of an export.
 
 use std::io;
 use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
 
-/// Why tables could not be written.
+/// Reason why tables could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory could not be made, written or removed.
+    /// A file or directory could not be created, written or removed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Files are written by threads.
+    /// The writer threads could not be started.
     #[error("cannot start threads that write the files: {0}")]
     Threads(io::Error),
-    /// A file could not be written.
+    /// A Parquet file could not be written.
     #[error("{}: {source}", path.display())]
     Parquet {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ParquetError,
     },
-    /// The directory has these rows already.
+    /// The directory already has rows of this run.
     #[error(
         "{} has a run {run:?}; give another name with --run, or --force to replace it",
         root.display()
@@ -35,21 +35,21 @@ pub enum Error {
     Exists {
         /// The directory.
         root: PathBuf,
-        /// The run.
+        /// Name of the run.
         run: String,
     },
-    /// The directory is no place for tables.
+    /// The directory is unsuitable for tables.
     #[error("{} {what}", path.display())]
     Place {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
     },
 }
 
 impl Error {
-    /// What to do with errors of files.
+    /// Returns a function that adds a path to an I/O error.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { path, source }

@@ -1,4 +1,4 @@
-//! A recording written as tables.
+//! Exports a recording as tables.
 
 use std::path::PathBuf;
 
@@ -20,49 +20,49 @@ use crate::processes::{self, Processes, wall_us};
 use crate::schema::{Field, Type};
 use crate::table::{Sink, Table};
 
-/// Bytes of a string and items of a list that are kept.
+/// Limit for the bytes of a string.
 pub const STRING_BYTES_MAX: usize = 128 << 10;
-/// See [`STRING_BYTES_MAX`].
+/// Limit for the items of a list.
 pub const ITEMS_MAX: usize = 64 << 10;
 
-/// How calls are decoded: the bytes of data go elsewhere.
+/// Limits for decoding calls; the bytes of data are written to their own table.
 const LIMITS: Limits = Limits { strings: STRING_BYTES_MAX, data: 0, items: ITEMS_MAX };
 
-/// Memory of all rows that wait.
+/// Limit for the memory of all unwritten rows.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Memory of rows that is not counted yet, by the captured memory of their calls.
+/// Limit for the estimated memory of rows before the real memory is counted again.
 const UNCOUNTED_BYTES_MAX: u64 = 256 << 10;
-/// What a call takes whose memory was not captured, about.
+/// Estimated memory of a call's rows without its captured data.
 const ROW_BYTES: u64 = 1 << 10;
 
-/// What is written, and where.
+/// Options of an export.
 pub struct Options {
-    /// The directory, which may hold other runs.
+    /// The directory, which may contain other runs.
     pub root: PathBuf,
-    /// What this run is called there.
+    /// Name of the run.
     pub run: String,
-    /// Rows that it has of this run are replaced.
+    /// True if existing rows of this run are replaced.
     pub force: bool,
-    /// The bytes of buffers are written as well.
+    /// True if the bytes of buffers are written.
     pub content: bool,
-    /// Writes values that have no type of their own.
+    /// Formats values without a type of their own.
     pub json: Json,
-    /// Writes an event that is no call.
+    /// Formats an event that is not a call.
     pub object: fn(&Moment<'_>, &mut dyn Contents) -> String,
 }
 
-/// What was written.
+/// Result of an export.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Distinct buffers.
+    /// Number of distinct buffers.
     pub buffers: u64,
-    /// Buffers that are there without their content, because they were longer than
-    /// [`crate::data::CONTENT_BYTES_MAX`] or not captured whole.
+    /// Number of buffers without content: longer than [`crate::data::CONTENT_BYTES_MAX`], or not
+    /// captured completely.
     pub without_content: u64,
-    /// Some buffers may stand twice, because not all could be remembered.
+    /// True if buffers may have been written twice, for lack of memory.
     pub repeated: bool,
 }
 
@@ -73,7 +73,7 @@ impl Summary {
     }
 }
 
-/// The tables in the making.
+/// An export in progress.
 pub struct Export<'a> {
     trace: &'a Trace,
     options: Options,
@@ -90,12 +90,12 @@ pub struct Export<'a> {
     data: Table,
     events: Table,
     summary: Summary,
-    /// About how much memory rows have taken since it was last counted.
+    /// Estimated memory of the rows added since the last count.
     uncounted: u64,
 }
 
 impl<'a> Export<'a> {
-    /// Makes the directory.
+    /// Creates the directory.
     pub fn new(trace: &'a Trace, options: Options) -> Result<Export<'a>, Error> {
         let epoch_ns = trace.preamble().epoch_ns;
         let place = RunPlace::new(&options.root, &options.run, options.force)?;
@@ -121,7 +121,7 @@ impl<'a> Export<'a> {
         })
     }
 
-    /// Takes the next event. What is not `wanted` may change what is known, but is not written.
+    /// Processes the next event. It always updates tracked state, but is written only if `wanted`.
     pub fn add(
         &mut self,
         moment: &Moment<'_>,
@@ -176,7 +176,7 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Counts the memory of rows that wait, and writes those of large tables.
+    /// Counts the memory of unwritten rows, and writes tables that are large enough.
     fn count(&mut self) -> Result<(), Error> {
         self.uncounted = 0;
         let Export { calls, processes, files, data, events, own, sink, .. } = self;
@@ -185,7 +185,7 @@ impl<'a> Export<'a> {
         if self.sink.held > HELD_BYTES_MAX { self.relieve() } else { Ok(()) }
     }
 
-    /// Writes the rows of the table that takes most memory.
+    /// Writes the rows of the table with most memory.
     fn relieve(&mut self) -> Result<(), Error> {
         let Export { calls, processes, files, data, events, own, sink, .. } = self;
         let fixed = [calls, processes, files, data, events];
@@ -193,7 +193,7 @@ impl<'a> Export<'a> {
         largest.map_or(Ok(()), |table| table.flush(sink))
     }
 
-    /// Writes what is left, and waits until it is there.
+    /// Writes the remaining rows, and waits until all files are complete.
     pub fn finish(mut self) -> Result<Summary, Error> {
         let lives = std::mem::take(&mut self.lives);
         lives.finish(&mut self.processes.batch);
@@ -256,7 +256,7 @@ fn event_row(batch: &mut Batch, moment: &Moment<'_>, epoch_ns: u64, object: &str
     row.end();
 }
 
-/// What an event is called, as in `show --json`.
+/// Returns the type of an event as in `show --json`.
 fn kind(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::Call(_) => "call",

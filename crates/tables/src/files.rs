@@ -1,4 +1,4 @@
-//! The table `files`: what existing files were when the program first used them.
+//! The table `files`: identities of existing files when the program first used them.
 
 use events::record::RESULT;
 use model::decode::{Decoded, Returned};
@@ -8,7 +8,7 @@ use trace::event::{Call, Identity};
 use crate::batch::Batch;
 use crate::schema::{Field, Type};
 
-/// Its columns.
+/// Returns the columns of the table.
 pub fn columns() -> Vec<Field> {
     let long = ["dev", "ino", "mode", "nlink", "uid", "gid", "size", "rdev"];
     let mut columns = vec![
@@ -73,7 +73,7 @@ fn row(
     row.end();
 }
 
-/// The type of a file, as find calls it.
+/// Returns the type of a file in words.
 fn kind(mode: u32) -> &'static str {
     match mode & 0o170000 {
         0o100000 => "file",

@@ -1,20 +1,20 @@
-//! A set of hashes, for millions of them.
+//! A set of hashes for millions of entries.
 //!
-//! Each stands in one place of memory or close behind it, so that looking for one waits for memory
-//! once; the sets of the standard library wait twice, and an export spends much of its time on that.
+//! Open addressing: a lookup costs one cache miss. The standard library's sets cost two, and an
+//! export spends much of its time on lookups.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Places of a set that is not empty, at first.
+/// Initial number of slots.
 const PLACES_MIN: usize = 1 << 10;
 
 /// The set.
 pub struct Hashes {
-    /// Zero where there is none; as many as a power of two, or none at all.
+    /// Slots, 0 if empty. Their number is a power of two, or 0.
     places: Vec<u128>,
     len: usize,
     has_zero: bool,
-    /// Nobody who makes up hashes knows where they will stand.
+    /// Random keys, so that a hostile trace cannot provoke collisions.
     keys: [u64; 2],
 }
 
@@ -27,12 +27,12 @@ impl Default for Hashes {
 }
 
 impl Hashes {
-    /// How many there are.
+    /// Number of hashes.
     pub fn len(&self) -> usize {
         self.len + usize::from(self.has_zero)
     }
 
-    /// Whether a hash is there.
+    /// Returns true if the set contains a hash.
     pub fn contains(&self, hash: u128) -> bool {
         match hash {
             0 => self.has_zero,
@@ -40,12 +40,12 @@ impl Hashes {
         }
     }
 
-    /// Adds a hash, and tells whether it was not there before.
+    /// Adds a hash. Returns true if it is new.
     pub fn insert(&mut self, hash: u128) -> bool {
         if hash == 0 {
             return !std::mem::replace(&mut self.has_zero, true);
         }
-        // One place in four is free, so that those taken do not run together.
+        // Keep one slot in four free, to avoid long runs of taken ones.
         if 4 * self.len >= 3 * self.places.len() {
             self.grow();
         }
@@ -56,8 +56,8 @@ impl Hashes {
         is_new
     }
 
-    /// Makes the processor fetch where hashes stand, all at the same time: those that are looked for
-    /// next do not wait for memory one after the other.
+    /// Loads the slots of several hashes into the cache at once, so that the following lookups do
+    /// not miss one after the other.
     pub fn fetch(&self, hashes: &[u128]) {
         if !self.places.is_empty() {
             let found = hashes.iter().map(|hash| self.places[self.first_place(*hash)]);
@@ -65,14 +65,14 @@ impl Hashes {
         }
     }
 
-    /// Where the search for a hash begins.
+    /// Returns the slot where the search for a hash begins.
     fn first_place(&self, hash: u128) -> usize {
         let [low, high] = [hash as u64 ^ self.keys[0], (hash >> 64) as u64 ^ self.keys[1]];
         let product = u128::from(low) * u128::from(high);
         (product as u64 ^ (product >> 64) as u64) as usize & (self.places.len() - 1)
     }
 
-    /// Where a hash stands, or would.
+    /// Returns the slot of a hash, or the free slot for it.
     fn place(&self, hash: u128) -> usize {
         let last = self.places.len() - 1;
         let mut place = self.first_place(hash);

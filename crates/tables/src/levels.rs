@@ -1,9 +1,9 @@
-//! Levels of a column's values, most of which are the same many times over.
+//! Run-length encoded levels of a column's values.
 
-/// Levels in order; runs of equal ones are kept once.
+/// Sequence of levels.
 #[derive(Default)]
 pub struct Levels {
-    /// Which level, and how many times, of all runs but the last.
+    /// Level and length of all runs but the last.
     runs: Vec<(i16, usize)>,
     last: (i16, usize),
 }
@@ -18,7 +18,7 @@ impl Levels {
         self.last.1 += 1;
     }
 
-    /// One after the other.
+    /// Returns all levels in order.
     pub fn all(&self) -> Vec<i16> {
         let runs = self.runs.iter().chain([&self.last]);
         let mut all = Vec::with_capacity(runs.clone().map(|(_, times)| times).sum());
@@ -26,7 +26,7 @@ impl Levels {
         all
     }
 
-    /// Memory that they take, about.
+    /// Approximate memory in use.
     pub fn held_bytes(&self) -> usize {
         size_of_val(&self.runs[..])
     }

@@ -1,7 +1,7 @@
 //! Recordings as tables of Parquet files, for databases and data frames.
 //!
-//! What columns there are is derived from the table of system calls ([`mod@row`]); rows are taken
-//! apart as they come ([`mod@column`]) and written in the background ([`mod@output`]).
+//! Columns are derived from the table of system calls ([`mod@row`]). Rows are split into columns as
+//! they are added ([`mod@column`]) and written by background threads ([`mod@output`]).
 
 mod batch;
 mod calls;

@@ -1,4 +1,4 @@
-//! Batches of rows become files, in the background and with bounded memory.
+//! Writes batches of rows to files, in background threads and with bounded memory.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -21,31 +21,31 @@ use crate::column::{Leaf, Packed, Values};
 use crate::error::Error;
 use crate::schema::{self, Field};
 
-/// Memory of batches that wait or are being written.
+/// Limit for the memory of batches that wait or are being written.
 const WAITING_BYTES_MAX: usize = 48 << 20;
-/// Writers at most: each holds the pages of a column.
+/// Limit for the writer threads: each holds the pages of a column.
 const WRITERS_MAX: usize = 8;
-/// Rows that go to the encoder at a time, where lists do not forbid to part them.
+/// Number of rows passed to the encoder at a time, for columns without lists.
 const CHUNK_ROWS: usize = 4096;
-/// Rows between looks at the size of a page whose values are short.
+/// Number of rows between checks of a page's size.
 const LOOK_ROWS: usize = 1024;
-/// The same where values are long: 16 of 64 KiB make a page of 1 MiB.
+/// Number of rows between checks for long values: 16 of 64 KiB make a page of 1 MiB.
 const LOOK_ROWS_LONG: usize = 16;
 
-/// How the files of a table are written.
+/// File format of a table.
 pub struct Format {
     schema: TypePtr,
     leaves: SchemaDescriptor,
 }
 
 impl Format {
-    /// For a table with these columns.
+    /// Makes the format of a table with these columns.
     pub fn new(columns: &[Field]) -> Result<Format, ParquetError> {
         let schema = schema::parquet(columns)?;
         Ok(Format { leaves: SchemaDescriptor::new(schema.clone()), schema })
     }
 
-    /// For these values in its columns.
+    /// Returns the properties for a file with these values.
     fn properties(&self, values: &[&mut Leaf]) -> Result<WriterPropertiesPtr, ParquetError> {
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -57,7 +57,7 @@ impl Format {
             let name = column.name();
             let encoding = match leaf.values {
                 Values::Int(_) | Values::Long(_) => Encoding::DELTA_BINARY_PACKED,
-                // No lengths between the values: these would keep zstd busy in what it cannot pack.
+                // Without lengths between the values, zstd compresses better and faster.
                 Values::Text(_) | Values::Hash(_) | Values::Bytes(_) => {
                     Encoding::DELTA_LENGTH_BYTE_ARRAY
                 }
@@ -66,7 +66,7 @@ impl Format {
             if name == "content" {
                 properties = properties.set_write_batch_size(LOOK_ROWS_LONG);
             }
-            // Least and greatest say nothing of hashes, and take long for contents.
+            // Minimum and maximum of hashes are useless, and those of contents are slow to compute.
             if name == "content" || matches!(leaf.values, Values::Hash(_)) {
                 let none = EnabledStatistics::None;
                 properties = properties.set_column_statistics_enabled(path.clone(), none);
@@ -79,7 +79,7 @@ impl Format {
     }
 }
 
-/// Numbers that hardly ever come twice, and whose differences are small.
+/// Returns true for columns of mostly distinct numbers with small differences.
 fn is_ascending(name: &str) -> bool {
     ["seq", "enter", "exit", "time"].contains(&name) || name.ends_with("_ns")
 }
@@ -95,7 +95,7 @@ struct Job {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Of waiting jobs and those under way.
+    /// Memory of waiting and current jobs.
     bytes: usize,
     failed: Option<Error>,
     closed: bool,
@@ -116,7 +116,7 @@ impl Shared {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes files until there are no more.
+    /// Writes files until the queue is closed.
     fn work(&self) {
         let mut state = self.lock();
         loop {
@@ -128,7 +128,7 @@ impl Shared {
                 continue;
             };
             let bytes = job.bytes;
-            // After a failure nothing that is written would be kept.
+            // After a failure, no file would be kept.
             if state.failed.is_none() {
                 drop(state);
                 let written = write(job);
@@ -150,7 +150,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Starts them.
+    /// Starts the threads.
     pub fn new() -> io::Result<Writers> {
         let count = thread::available_parallelism().map_or(1, |count| count.get());
         let mut writers = Writers { shared: Arc::default(), threads: Vec::new() };
@@ -161,7 +161,7 @@ impl Writers {
         Ok(writers)
     }
 
-    /// Gives them a file to write, when there is room. Tells of a failure of an earlier one.
+    /// Queues a file when there is room. Returns the failure of an earlier file.
     pub fn write(&self, path: PathBuf, format: &Arc<Format>, batch: Batch) -> Result<(), Error> {
         let bytes = batch.held_bytes();
         let format = Arc::clone(format);
@@ -178,7 +178,7 @@ impl Writers {
         Ok(())
     }
 
-    /// Waits for the last file.
+    /// Waits until all files are written.
     pub fn finish(mut self) -> Result<(), Error> {
         self.close();
         match self.shared.lock().failed.take() {
@@ -200,7 +200,7 @@ impl Writers {
 
 impl Drop for Writers {
     fn drop(&mut self) {
-        // What still waits belongs to a run that failed.
+        // The queued jobs belong to a failed run.
         self.shared.lock().jobs.clear();
         if !thread::panicking() {
             self.close();
@@ -216,7 +216,7 @@ fn write(job: Job) -> Result<(), Error> {
     write_file(file, job).map_err(|source| failure(path, source))
 }
 
-/// What the file system said stands as it is, without the library's words around it.
+/// Converts an error. Errors of the file system lose the library's wrapping.
 fn failure(path: PathBuf, source: ParquetError) -> Error {
     let source = match source {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -289,10 +289,10 @@ fn write_bytes(
     })
 }
 
-/// Hexadecimal digits of a hash.
+/// Number of hexadecimal digits of a hash.
 const DIGITS: usize = 32;
 
-/// The digits of all hashes, one after the other.
+/// Returns the digits of all hashes, concatenated.
 fn digits(hashes: &[u128]) -> Vec<u8> {
     let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble & 15)];
     let pairs: [[u8; 2]; 256] = std::array::from_fn(|b| [digit(b as u8 >> 4), digit(b as u8)]);
@@ -305,14 +305,14 @@ fn digits(hashes: &[u128]) -> Vec<u8> {
     text
 }
 
-/// The stretches one by one; they share their memory.
+/// Returns the single strings, which share their memory.
 fn slices(packed: Packed) -> Vec<ByteArray> {
     let whole = ByteArray::from(packed.bytes);
     let begins = std::iter::once(0).chain(packed.ends.iter().copied());
     begins.zip(&packed.ends).map(|(begin, end)| whole.slice(begin, end - begin)).collect()
 }
 
-/// Calls `write` with ranges of values and their levels. Rows of lists are not taken apart.
+/// Calls `write` with ranges of values and their levels. Columns with lists are one range.
 fn chunks(
     leaf: &Leaf,
     mut write: impl FnMut(usize, usize, &[i16], Option<&[i16]>) -> Result<usize, ParquetError>,
@@ -331,7 +331,7 @@ fn chunks(
     Ok(())
 }
 
-/// The file of a table's part.
+/// Returns the path of a table's file by its number.
 pub fn part(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("part-{number:05}.parquet"))
 }
@@ -340,7 +340,7 @@ pub fn part(folder: &Path, number: u32) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// A disk that takes so many bytes.
+    /// A disk with this many bytes of free space.
     struct Full(usize);
 
     impl io::Write for Full {

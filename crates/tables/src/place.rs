@@ -1,4 +1,4 @@
-//! The directory with the tables of several runs: `TABLE/run=RUN/part-N.parquet`.
+//! The output directory, shared by several runs: `TABLE/run=RUN/part-N.parquet`.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The tables that every run has; those of single calls are below [`CALL`].
+/// Tables that every run has; those of single calls are below [`CALL`].
 pub const TABLES: [&str; 5] = ["calls", "processes", "files", "data", "events"];
-/// The folder with a table for each call.
+/// Directory of the tables of single calls.
 pub const CALL: &str = "call";
 
-/// Names of runs are part of paths: letters, digits, `.`, `_` and `-`, no dot first.
+/// Returns true for a valid run name: letters, digits, `.`, `_` and `-`, no leading dot.
 pub fn is_run_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.chars().all(plain)
 }
 
-/// A name for the run of a trace: that of its file, as far as it can be one.
+/// Derives a run name from the name of a trace's file.
 pub fn run_name(trace: &Path) -> String {
     let stem = trace.file_stem().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if is_run_name(&format!("a{c}")) { c } else { '_' };
@@ -27,7 +27,7 @@ pub fn run_name(trace: &Path) -> String {
     if is_run_name(name) && name != "-" { name.into() } else { "run".into() }
 }
 
-/// The part of the directory that belongs to one run.
+/// The directories of one run.
 pub struct RunPlace {
     root: PathBuf,
     run: String,
@@ -35,8 +35,8 @@ pub struct RunPlace {
 }
 
 impl RunPlace {
-    /// Makes the directory, or takes an earlier export to stand beside. What it has of this run is
-    /// removed when `force` is set, else refused.
+    /// Creates the output directory, or uses an existing one. Tables of the same run are removed if
+    /// `force` is set, else refused.
     pub fn new(root: &Path, run: &str, force: bool) -> Result<RunPlace, Error> {
         match DirBuilder::new().mode(0o700).create(root) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => check(root)?,
@@ -50,7 +50,7 @@ impl RunPlace {
         Ok(RunPlace { root: root.into(), run: run.into(), made: Vec::new() })
     }
 
-    /// The folder of a table, made at the first time.
+    /// Creates the directory of a table.
     pub fn table(&mut self, table: &str) -> Result<PathBuf, Error> {
         let table = self.root.join(table);
         DirBuilder::new().mode(0o700).recursive(true).create(&table).map_err(Error::io(&table))?;
@@ -60,7 +60,7 @@ impl RunPlace {
         Ok(place)
     }
 
-    /// Keeps what was written.
+    /// Keeps the directories when dropped.
     pub fn keep(mut self) {
         self.made.clear();
     }
@@ -68,14 +68,14 @@ impl RunPlace {
 
 impl Drop for RunPlace {
     fn drop(&mut self) {
-        // Half a run would be counted as a whole one.
+        // Remove an incomplete run, so that it is not taken for a complete one.
         for place in &self.made {
             let _ = clear(place);
         }
     }
 }
 
-/// Whether a directory is empty, or holds tables.
+/// Checks that a directory is empty or contains tables.
 fn check(root: &Path) -> Result<(), Error> {
     let refuse = |what| Err(Error::Place { path: root.into(), what });
     if !fs::metadata(root).map_err(Error::io(root))?.is_dir() {
@@ -88,7 +88,7 @@ fn check(root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The folders of a run that are there.
+/// Returns the existing directories of a run.
 fn runs(root: &Path, run: &str) -> Result<Vec<PathBuf>, Error> {
     let mut tables: Vec<PathBuf> = TABLES.iter().map(|table| root.join(table)).collect();
     let calls = root.join(CALL);
@@ -105,9 +105,9 @@ fn runs(root: &Path, run: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(places.filter(|place| place.symlink_metadata().is_ok()).collect())
 }
 
-/// Removes the files of a run; anything else that somebody put there stays, and is an error.
+/// Removes the Parquet files of a run. Other files remain and cause an error.
 fn clear(place: &Path) -> Result<(), Error> {
-    // What a link leads to is no run.
+    // Do not follow a link.
     if place.is_symlink() {
         return fs::remove_file(place).map_err(Error::io(place));
     }
@@ -162,7 +162,7 @@ mod tests {
             let mode = fs::metadata(root.join(path)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o700, "{path}");
         }
-        // Something that is not ours is not removed.
+        // Files of others are not removed.
         fs::write(root.join("calls/run=a/notes"), "x").unwrap();
         assert!(write("a", true).is_err());
         assert!(root.join("calls/run=a/notes").exists());

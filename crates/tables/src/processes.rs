@@ -1,4 +1,4 @@
-//! The table `processes`: a row for each process, written when it ends.
+//! The table `processes`: a row per process, added when it ends.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::batch::{Batch, Row};
 use crate::column::Column;
 use crate::schema::{Field, Type};
 
-/// Its columns.
+/// Returns the columns of the table.
 pub fn columns() -> Vec<Field> {
     let text_list = Type::List(Box::new(Type::Text));
     [
@@ -38,7 +38,7 @@ pub fn columns() -> Vec<Field> {
     .into()
 }
 
-/// What is known of a process that lives.
+/// State of a live process.
 #[derive(Default)]
 struct Life {
     pid: u32,
@@ -50,28 +50,28 @@ struct Life {
     state: Option<Rc<ProcessState>>,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Default)]
 struct End {
     ns: Option<u64>,
     status: Option<i32>,
 }
 
-/// Follows the lives of processes.
+/// Tracks the lifetime of processes.
 #[derive(Default)]
 pub struct Processes {
     lives: BTreeMap<u32, Life>,
-    /// Wall clock at the start of the trace.
+    /// Wall clock time at the start of the trace.
     epoch_ns: u64,
 }
 
 impl Processes {
-    /// None yet.
+    /// Makes an empty tracker.
     pub fn new(epoch_ns: u64) -> Processes {
         Processes { epoch_ns, ..Processes::default() }
     }
 
-    /// Looks at an event; adds a row where a process ends.
+    /// Processes an event; adds a row if a process ends.
     pub fn look(&mut self, moment: &Moment<'_>, batch: &mut Batch) {
         match &moment.event.kind {
             EventKind::Start { how, process, pid, .. } if *how != StartHow::Thread => {
@@ -99,7 +99,7 @@ impl Processes {
         }
     }
 
-    /// Takes note of the program that a process runs now.
+    /// Records the program that a process runs now.
     fn program(&mut self, number: u32, moment: &Moment<'_>) {
         let known = moment.world.process(number);
         if let (Some(life), Some(process)) = (self.lives.get_mut(&number), known) {
@@ -109,7 +109,7 @@ impl Processes {
         }
     }
 
-    /// Adds rows for the processes whose end was not seen.
+    /// Adds rows for processes whose end was not seen.
     pub fn finish(self, batch: &mut Batch) {
         for (number, life) in &self.lives {
             row(batch.row(), self.epoch_ns, *number, life, End::default());
@@ -117,7 +117,7 @@ impl Processes {
     }
 }
 
-/// Nanoseconds from the start of the trace as microseconds of the calendar.
+/// Converts nanoseconds since the start of the trace to microseconds since 1970.
 pub fn wall_us(epoch_ns: u64, ns: u64) -> i64 {
     i64::try_from(epoch_ns.saturating_add(ns) / 1000).unwrap_or(i64::MAX)
 }

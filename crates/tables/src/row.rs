@@ -6,61 +6,61 @@ use model::decode::holds_many;
 
 use crate::schema::{Field, Type};
 
-/// One column of a call's table: a view of one argument.
+/// A column of a call's table, which shows an aspect of one argument.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
-    /// The argument's name.
+    /// Name of the argument.
     pub arg: &'static str,
-    /// Its number in most variants of the call.
+    /// Number of the argument in most variants of the call.
     pub number: u8,
-    /// What of it.
+    /// Aspect of the argument.
     pub take: Take,
-    /// The column.
+    /// Name and type of the column.
     pub column: Field,
 }
 
-/// What a column shows of an argument.
+/// Aspect of an argument that a column shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Take {
-    /// Its value; the address of plain data.
+    /// The value; for plain data, the address.
     Value,
-    /// What it points to; no address.
+    /// The pointed-to value.
     Pointee,
-    /// What it points to before the call, where it is read after it as well.
+    /// The pointed-to value before the call, if it is captured after it as well.
     Before,
-    /// What it points to after the call, where it was read before as well.
+    /// The pointed-to value after the call, if it is captured before it as well.
     After,
-    /// The names of flags, signals and the like.
+    /// Symbolic names of flags, signals etc.
     Names,
-    /// The path behind a descriptor, and the absolute path of a path.
+    /// The path of a descriptor, or the absolute form of a path.
     Path,
-    /// How long the captured data was in the program.
+    /// Length of the captured data in the program.
     Length(When),
-    /// The hash of the captured data.
+    /// Hash of the captured data.
     Hash(When),
-    /// Length and hash of the data of each of several messages.
+    /// Length and hash of each message's data.
     Messages,
     /// The value as JSON.
     Json,
 }
 
-/// When data was read.
+/// Time of capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// Before the call or after it, whichever the call does.
+    /// Before or after the call, captured once.
     Once,
-    /// Before, of what is read after it as well.
+    /// Before the call, of data captured twice.
     Before,
-    /// After, of what is read before it as well.
+    /// After the call, of data captured twice.
     After,
 }
 
-/// The columns that stand before a call's arguments in its table.
+/// The columns before the arguments.
 pub const HEAD: [&str; 6] = ["seq", "pid", "enter", "duration_ns", "ret", "errno"];
-/// The partition column, which is in no file.
+/// The partition column, which is not in the files.
 const RUN: &str = "run";
 
-/// The columns of the arguments of a row, over all variants of it.
+/// Returns the columns of a row's arguments in all its variants.
 pub fn views(row: &Syscall) -> Vec<View> {
     let variants = row.variants.iter().map(|variant| variant.args);
     let mut all: Vec<View> = Vec::new();
@@ -82,7 +82,7 @@ pub fn views(row: &Syscall) -> Vec<View> {
         }
     }
     for arg in clashing {
-        // Variants that do not agree about an argument share one column of text.
+        // Variants that disagree about an argument share a text column.
         let Some(first) = all.iter().position(|view| view.arg == arg) else { continue };
         if all[first].take == Take::Json {
             continue;
@@ -95,12 +95,12 @@ pub fn views(row: &Syscall) -> Vec<View> {
     all
 }
 
-/// The columns of a call without a row: bare arguments.
+/// Returns the columns of a call without a row.
 pub fn bare(args: &'static [Arg]) -> Vec<View> {
     args.iter().zip(0..).flat_map(|(arg, number)| of_argument(arg, number)).collect()
 }
 
-/// Whether one column serves both; numbers take the wider of two types.
+/// Merges two columns if possible; numbers get the wider type. Returns false otherwise.
 fn join(known: &mut View, other: &View) -> bool {
     if known.arg != other.arg || known.take != other.take {
         return false;
@@ -181,23 +181,23 @@ fn of_argument(arg: &'static Arg, number: u8) -> Vec<View> {
     }
 }
 
-/// Whether memory is looked at before the call and after it, and both are shown.
+/// Returns true if memory is captured before and after the call, and both are shown.
 pub fn is_twice(dir: Dir, of: Of) -> bool {
     dir == Dir::InOut && !matches!(of, Of::Iovec | Of::Msghdr | Of::Mmsghdr)
 }
 
-/// How a kind of memory carries data.
+/// Relation of a kind of memory to transferred data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carries {
-    /// It is the data.
+    /// The memory is the data.
     Itself,
-    /// It leads to the data.
+    /// The memory points to the data.
     Content,
-    /// It leads to several messages with data.
+    /// The memory points to several messages with data.
     Messages,
 }
 
-/// Whether memory of a kind carries data that is kept as it is.
+/// Returns how memory of a kind carries plain data, if it does.
 pub fn data_of(of: Of) -> Option<Carries> {
     match of {
         Of::Bytes => Some(Carries::Itself),
@@ -211,7 +211,7 @@ fn list(item: Type) -> Type {
     Type::List(Box::new(item))
 }
 
-/// The type of memory, or none for what differs from call to call.
+/// Returns the type of memory, `None` if it differs between calls.
 fn memory(of: Of) -> Option<Type> {
     Some(match of {
         Of::Bytes | Of::SigSet | Of::WaitStatus => Type::Long,
@@ -235,11 +235,11 @@ fn memory(of: Of) -> Option<Type> {
     })
 }
 
-/// The fields of a struct; one with names has a field of text beside it.
+/// Returns the fields of a struct. Those with symbolic names have a text field as well.
 fn fields(layout: &Layout) -> Vec<Field> {
     let mut all: Vec<Field> = Vec::new();
     for field in layout.fields {
-        // Structs may repeat a name (reserved words); the first is kept.
+        // Structs may repeat a name (reserved words); keep the first.
         if all.iter().any(|known| known.name.eq_ignore_ascii_case(field.name)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The types that columns have, and how Parquet calls them.
+//! Types of columns, and their Parquet schema.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type as Parquet, TypePtr};
 
-/// What a column holds. Everything may be null.
+/// Type of a column. Every value may be null.
 ///
-/// There are no unsigned 64-bit numbers and no nanoseconds of the calendar: Spark reads neither.
+/// There are no unsigned 64-bit numbers and no nanosecond time stamps: Spark reads neither.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Type {
     /// A signed 32-bit number.
     Int,
     /// A signed 64-bit number.
     Long,
-    /// A point in time of the calendar, UTC, in microseconds. It says no zone: not every reader has
-    /// a list of zones at hand.
+    /// A point in time, UTC, in microseconds. It has no zone, because not every reader has zone
+    /// data.
     Time,
     /// Text in UTF-8.
     Text,
@@ -24,23 +24,23 @@ pub enum Type {
     Hash,
     /// Bytes.
     Bytes,
-    /// Several of a kind.
+    /// A list of values.
     List(Box<Type>),
-    /// Named values.
+    /// A struct.
     Struct(Vec<Field>),
 }
 
 /// A column, or a field of a struct.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// What it holds.
+    /// Type of the field.
     pub ty: Type,
 }
 
 impl Field {
-    /// A field.
+    /// Makes a field.
     pub fn new(name: impl Into<String>, ty: Type) -> Field {
         Field { name: name.into(), ty }
     }
@@ -81,7 +81,7 @@ fn fields(fields: &[Field]) -> Result<Vec<TypePtr>, ParquetError> {
     fields.iter().map(Field::parquet).collect()
 }
 
-/// What Parquet calls a table with these columns.
+/// Returns the Parquet schema of a table.
 pub fn parquet(columns: &[Field]) -> Result<TypePtr, ParquetError> {
     let root = Parquet::group_type_builder("schema").with_fields(fields(columns)?);
     Ok(Arc::new(root.build()?))

@@ -1,4 +1,4 @@
-//! A table: its columns, the rows that wait, and the files that were written.
+//! A table: its columns, its unwritten rows, and its files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::output::{self, Format, Writers};
 use crate::place::RunPlace;
 use crate::schema::Field;
 
-/// Memory that the rows of one table may take before they become a file.
+/// Memory of unwritten rows at which a table is written to a file.
 const BATCH_BYTES: usize = 24 << 20;
 
 /// One table of a run.
@@ -19,26 +19,26 @@ pub struct Table {
     format: Arc<Format>,
     folder: Option<PathBuf>,
     parts: u32,
-    /// Rows that were added.
+    /// Number of rows in files.
     pub rows: u64,
-    /// The rows that wait.
+    /// Rows that are not written yet.
     pub batch: Batch,
-    /// Memory that they took when last looked at.
+    /// Memory of those rows at the last count.
     held: usize,
 }
 
-/// Where tables go.
+/// Destination of all tables.
 pub struct Sink {
-    /// Who writes their files: they stop before the folders of a run that failed are taken away.
+    /// The writer threads. Dropped first, so that they stop before a failed run is removed.
     pub writers: Writers,
-    /// Their folders.
+    /// The directories.
     pub place: RunPlace,
-    /// Memory of all rows that wait.
+    /// Memory of all unwritten rows.
     pub held: usize,
 }
 
 impl Table {
-    /// A table without rows; its folder is made with its first file.
+    /// Makes an empty table. Its directory is created with its first file.
     pub fn new(name: impl Into<String>, columns: Vec<Field>) -> Result<Table, Error> {
         let name = name.into();
         let fail = |source| Error::Parquet { path: PathBuf::from(&name), source };
@@ -47,7 +47,7 @@ impl Table {
         Ok(Table { name, columns, format, folder: None, parts: 0, rows: 0, batch, held: 0 })
     }
 
-    /// Looks at the rows that wait after some were added.
+    /// Counts the memory of the unwritten rows, and writes them if it is large.
     pub fn settle(&mut self, sink: &mut Sink) -> Result<(), Error> {
         let held = self.batch.held_bytes();
         sink.held = sink.held - self.held + held;
@@ -55,18 +55,18 @@ impl Table {
         if held < BATCH_BYTES { Ok(()) } else { self.write(sink) }
     }
 
-    /// Memory of the rows that wait.
+    /// Memory of the unwritten rows at the last count.
     pub fn held_bytes(&self) -> usize {
         self.held
     }
 
-    /// Writes the rows that wait, if there are any.
+    /// Writes the remaining rows, if there are any.
     pub fn flush(&mut self, sink: &mut Sink) -> Result<(), Error> {
         if self.batch.rows == 0 { Ok(()) } else { self.write(sink) }
     }
 
-    /// Writes the last rows. A table that has none gets a file all the same, so that whoever looks
-    /// for it finds its columns.
+    /// Writes the remaining rows. An empty table gets a file as well, so that its columns are
+    /// known.
     pub fn finish(&mut self, sink: &mut Sink) -> Result<(), Error> {
         if self.parts == 0 { self.write(sink) } else { self.flush(sink) }
     }

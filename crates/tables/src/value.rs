@@ -1,4 +1,4 @@
-//! Decoded values put into columns.
+//! Conversion of decoded values to columns.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use model::{Value, names};
 
 use crate::column::{Column, Place};
 
-/// Adds a value as the column's type wants it; null where it is of another kind.
+/// Adds a value to a column, or null if the types do not match.
 pub fn put(column: &mut Column, place: Place, value: &Value) {
     match (&mut *column, value) {
         (_, Value::Changed(before, _)) => put(column, place, before),
@@ -15,7 +15,7 @@ pub fn put(column: &mut Column, place: Place, value: &Value) {
         (Column::List(_), Value::FdSet(fds)) => {
             column.list(place, fds.iter(), |column, place, fd| column.number(place, (*fd).into()));
         }
-        // One where there may be several.
+        // A single struct where there may be several.
         (Column::List(_), Value::Struct { .. }) => column.list(place, [value].into_iter(), put),
         (Column::Struct(_), Value::Struct { fields, .. }) => put_fields(column, place, fields),
         (Column::Leaf(_), Value::Array { items, .. }) => match &items[..] {
@@ -35,7 +35,7 @@ pub fn put(column: &mut Column, place: Place, value: &Value) {
 }
 
 fn put_fields(column: &mut Column, place: Place, fields: &[(&'static str, Value)]) {
-    // Columns and fields have the same order most often: the search goes on where it was.
+    // Fields are mostly in the order of the columns: continue the search at the last position.
     let mut at = 0;
     column.fields(place, |name, column, place| {
         let (before, after) = fields.split_at(at);
@@ -54,7 +54,7 @@ fn put_fields(column: &mut Column, place: Place, fields: &[(&'static str, Value)
     });
 }
 
-/// The number that a value is. What is unsigned in 64 bits keeps its bits.
+/// Returns the number of a value. Unsigned 64-bit numbers keep their bits.
 pub fn number(value: &Value) -> Option<i64> {
     Some(match value {
         Value::Int(n) => *n,
@@ -72,12 +72,12 @@ pub fn number(value: &Value) -> Option<i64> {
         Value::Array { .. } | Value::Struct { .. } | Value::FdSet(_) | Value::Text { .. } => {
             return None;
         }
-        // The address is no value of what should stand there.
+        // An address is no substitute for the value.
         Value::Fault(_) | Value::Damaged(..) | Value::Ip(_) => return None,
     })
 }
 
-/// The names of a value, as programs would write them.
+/// Returns the symbolic names of a value in C notation.
 pub fn symbolic(value: &Value) -> Option<Cow<'static, str>> {
     match value {
         Value::Flags { value, set } => {

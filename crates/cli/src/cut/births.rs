@@ -1,42 +1,42 @@
-//! How threads and processes began: told again when the first thing of theirs is kept.
+//! Start events of threads and processes, repeated before their first kept event.
 
 use trace::event::{Content, Data, Event, EventKind, StartHow};
 
-/// Bytes of a program's arguments and environment that are remembered for each process.
+/// Limit for the bytes of a program's arguments and environment kept per process.
 const IMAGE_BYTES_MAX: usize = 64 << 10;
 
-/// How a process came to be what it is.
+/// The events that describe a process.
 #[derive(Default)]
 pub struct Births {
-    /// Its first thread.
+    /// Start of its first thread.
     first: Option<Event>,
-    /// The thread that began its program, when that is another one.
+    /// Start of the thread that executed its program, if it is another one.
     other: Option<Event>,
-    /// The program.
+    /// Start of its program.
     image: Option<Event>,
 }
 
 impl Births {
-    /// A thread began.
+    /// Records the start of a thread.
     pub fn start(&mut self, event: &Event) {
         if self.first.is_none() || is_process(event) {
             *self = Births { first: Some(event.clone()), ..Births::default() };
         }
     }
 
-    /// A thread, which began so, began a new program.
+    /// Records the start of a program by a thread with this start event.
     pub fn image(&mut self, event: &Event, start: Option<&Event>) {
         let another = self.first.as_ref().is_none_or(|first| first.thread != event.thread);
         self.other = start.filter(|_| another).cloned();
         self.image = Some(event.clone()).filter(|event| bytes(event) <= IMAGE_BYTES_MAX);
     }
 
-    /// The program that a thread began.
+    /// Returns the program start of a thread.
     pub fn image_of(&self, thread: u32) -> Option<&Event> {
         self.image.as_ref().filter(|image| image.thread == thread)
     }
 
-    /// What tells it again, in order.
+    /// Returns the events to repeat, in order.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.first.iter().chain(&self.other).chain(&self.image)
     }

@@ -1,5 +1,5 @@
-//! What a part of a trace must tell beside its calls: how their threads began, and what their
-//! descriptors mean, where the calls that tell are left out.
+//! State that a part of a trace needs besides its calls: how their threads began, and their
+//! descriptors if the calls that opened them are left out.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,12 +12,12 @@ use super::births::Births;
 
 /// `O_CLOEXEC`.
 const O_CLOEXEC: u32 = 0o2_000_000;
-/// Descriptors that are told at a time; those of the call at hand come first.
+/// Limit for the descriptors in one state event; those of the current call come first.
 const TOLD_MAX: usize = 1024;
-/// How far back it is looked for what a process has from its ancestors.
+/// Limit for the ancestors searched for a process's inherited state.
 const ANCESTORS_MAX: usize = 64;
 
-/// The processes and threads that live.
+/// The live processes and threads.
 #[derive(Default)]
 pub struct Parts {
     processes: HashMap<u32, Part>,
@@ -28,14 +28,14 @@ pub struct Parts {
 struct Part {
     births: Births,
     shown: bool,
-    /// Threads that the part has.
+    /// Threads that the cut contains.
     threads: HashSet<u32>,
-    /// Up to when descriptors and directories may change by what was left out; `None`: the part
-    /// tells what they are.
+    /// Time until which calls left out may change descriptors and directories. `None` if the cut
+    /// has their current state.
     untold: Option<u64>,
-    /// How many descriptors there were too many to be told, when last they were counted.
+    /// Number of descriptors left out of the last state event for lack of room.
     too_many: u64,
-    /// All its threads that live.
+    /// All its live threads.
     living: HashSet<u32>,
 }
 
@@ -45,7 +45,7 @@ struct Thread {
 }
 
 impl Parts {
-    /// Takes note of how threads and programs begin.
+    /// Records starts of threads and programs.
     pub fn note(&mut self, moment: &Moment<'_>) {
         let event = moment.event;
         match &event.kind {
@@ -68,7 +68,7 @@ impl Parts {
         }
     }
 
-    /// A call is left out: what it changes must be told another way.
+    /// Records that a call is left out, so that its changes must be repeated as state.
     pub fn left_out(&mut self, moment: &Moment<'_>) {
         if !moment.step.changes() {
             return;
@@ -82,7 +82,7 @@ impl Parts {
         part.untold = part.untold.max(Some(until.max(moment.event.tsc)));
     }
 
-    /// Whether the part has an event's thread or process.
+    /// Returns true if the cut contains the event's thread or process.
     pub fn is_shown(&self, event: &Event) -> bool {
         let process = match &event.kind {
             EventKind::State(state) => Some(state.process),
@@ -98,7 +98,7 @@ impl Parts {
         }
     }
 
-    /// A thread or process may have ended.
+    /// Forgets threads and processes that ended.
     pub fn ended(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Exit { process, .. } => {
@@ -121,7 +121,7 @@ impl Parts {
         }
     }
 
-    /// What must be told before an event can be kept.
+    /// Returns the events that must be written before an event is kept.
     pub fn needed(&mut self, moment: &Moment<'_>, call: Option<&Call>) -> Vec<Event> {
         let number = moment.event.thread;
         let mut needed = Vec::new();
@@ -143,7 +143,7 @@ impl Parts {
             let state = state(moment, thread.process, call, part.too_many);
             part.too_many = state.fds_left_out;
             part.untold = match state.fds_left_out {
-                // Other calls need others.
+                // Other calls may need the descriptors left out.
                 1.. => Some(u64::MAX),
                 0 => part.untold.filter(|until| *until > now),
             };
@@ -154,15 +154,15 @@ impl Parts {
     }
 }
 
-/// Whether a call helps to understand others: it changes descriptors or directories, makes tasks, or
-/// leaves a program, which closes descriptors that others may wait for.
+/// Returns true if a call is context for others: it changes descriptors or directories, creates
+/// tasks, or leaves a program, which closes descriptors that other tasks may wait for.
 pub fn is_context(moment: &Moment<'_>, call: &Call) -> bool {
     moment.step.changes()
         || spawn_flags(call, &mut model::InlineOnly).is_some()
         || leaves_program(call)
 }
 
-/// Whether a call ends its thread or begins another program in it.
+/// Returns true if a call ends its thread or executes another program in it.
 fn leaves_program(call: &Call) -> bool {
     let shape = shape_of(call);
     let failed = matches!(call.outcome, Outcome::Returned { ret, .. } if ret < 0);
@@ -173,14 +173,14 @@ fn names_files(call: &Call) -> bool {
     shape_of(call).args.iter().any(|arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path))
 }
 
-/// What a process is as a call of it begins. Where there are too many descriptors to be told, those
-/// of this call are told, and the first time others as far as there is room; `too_many` is how many
-/// were left out then.
+/// Returns the state of a process when a call of it begins. If there are too many descriptors, it
+/// has those of the call, and the first time as many others as fit. `too_many` is the number that
+/// was left out then.
 fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> ProcessState {
     let known = known_state(moment, number);
     let mut state = known.map_or_else(ProcessState::default, |(_, known)| known.without_fds());
     if known.is_some_and(|(of, _)| of != number) {
-        // Its own numbers are not known.
+        // The process's own ids are unknown.
         (state.pid, state.ppid) = (0, 0);
     }
     state.process = number;
@@ -193,7 +193,7 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> Proces
     let before = known.map_or(&[][..], |(_, known)| &known.fds);
     let open = |(fd, entry): (i32, model::Entry<'_>)| {
         let target = entry.description.label_in_state();
-        // The kernel lists them in order.
+        // The kernel lists descriptors in order.
         let at = before.binary_search_by_key(&fd, |open| open.fd).ok();
         let known = at.map(|at| &before[at]).filter(|open| open.target == target);
         let mut open = known.cloned().unwrap_or(OpenFd { fd, target, offset: 0, flags: 0 });
@@ -223,8 +223,8 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> Proces
     state
 }
 
-/// What is known of a process's state when its program began, or of that of the one that made it;
-/// and of which process.
+/// Returns the recorded start state of a process or of its nearest ancestor that has one, with the
+/// number of that process.
 fn known_state<'a>(moment: &Moment<'a>, number: u32) -> Option<(u32, &'a ProcessState)> {
     let process = |number| moment.world.process(number).map(|process| (number, process));
     let mut ancestors = std::iter::successors(process(number), |(_, at)| process(at.parent?));

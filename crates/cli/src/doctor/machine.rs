@@ -1,4 +1,4 @@
-//! What can be read: kernel, clock, policies, limits, file systems.
+//! Checks that read files: kernel, clock, policies, limits, file systems.
 
 use std::ffi::CString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use super::{Check, Verdict};
 use crate::units::show_size;
 
-/// Everything that is read.
+/// Returns all checks that read files.
 pub fn all() -> Vec<Check> {
     vec![
         kernel(),
@@ -27,7 +27,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn is_root() -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: geteuid has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -131,7 +131,7 @@ fn shm_limits() -> Check {
     let all_bytes = all.saturating_mul(4096);
     let found =
         format!("shmmax {}, shmall {}, shmmni {count}", limit_text(max), limit_text(all_bytes));
-    // Each recording needs three segments, and one more for each further user.
+    // A recording needs three segments, and one more for each further user.
     let remedy =
         "sudo sysctl kernel.shmmax=18446744073692774399 kernel.shmall=18446744073692774399";
     if max.min(all_bytes) < 128 << 20 {
@@ -151,7 +151,7 @@ fn limits() -> Check {
     let name = "limits";
     let limit = |which| {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: fills in our struct.
+        // SAFETY: `limit` is a valid rlimit struct to write to.
         unsafe { libc::getrlimit(which, &mut limit) };
         limit.rlim_cur
     };
@@ -198,7 +198,7 @@ fn cpus() -> Check {
     }
 }
 
-/// Magic numbers of file systems that deserve a remark.
+/// Magic numbers of file systems, by kind.
 const NETWORK: &[(i64, &str)] = &[
     (0x6969, "nfs"),
     (0xff53_4d42, "cifs"),
@@ -222,7 +222,7 @@ fn directory() -> Check {
     let name = "current directory";
     let mut stat = MaybeUninit::<libc::statfs>::zeroed();
     let here = CString::from(c".");
-    // SAFETY: fills in our struct, which is valid when all zero.
+    // SAFETY: the path is NUL-terminated, and an all-zero statfs is a valid value to write to.
     let (result, stat) = unsafe {
         let result = libc::statfs(here.as_ptr(), stat.as_mut_ptr());
         (result, stat.assume_init())
@@ -233,7 +233,7 @@ fn directory() -> Check {
         return Check::limited(name, format!("not readable: {error}"), remedy);
     }
     let free = (stat.f_bavail).saturating_mul(stat.f_bsize.unsigned_abs());
-    // SAFETY: asks whether the directory may be written to.
+    // SAFETY: the path is a NUL-terminated string.
     let writable = unsafe { libc::access(here.as_ptr(), libc::W_OK) } == 0;
     directory_of(name, stat.f_type, free, writable)
 }

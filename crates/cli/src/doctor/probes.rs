@@ -1,4 +1,4 @@
-//! What can only be known by trying it, mostly in a child process that ends at once.
+//! Checks that try a feature, mostly in a short-lived child process.
 
 use std::io;
 use std::ptr;
@@ -9,11 +9,11 @@ use crate::units::show_size;
 /// `PR_SET_SYSCALL_USER_DISPATCH` and its `PR_SYS_DISPATCH_ON`.
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
 const PR_SYS_DISPATCH_ON: libc::c_ulong = 1;
-/// Everything that a program can map: dispatch is on, and nothing is caught.
+/// All mappable addresses: calls from this range are exempt, so nothing is intercepted.
 const USER_SPACE: (libc::c_ulong, libc::c_ulong) = (0x1000, 0x7fff_ffff_0000);
 /// `SHM_EXEC`.
 const SHM_EXEC: libc::c_int = 0o100_000;
-/// Bytes of the memory that is tried: as much as a recording takes by default.
+/// Size of the memory to try: the default of a recording.
 const ARENA_BYTES: usize = ring::arena_bytes((64 << 20) / ring::POOL_BYTES);
 /// `MEMBARRIER_CMD_QUERY` and `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`.
 const MEMBARRIER_QUERY: libc::c_int = 0;
@@ -21,7 +21,7 @@ const MEMBARRIER_SYNC_CORE: libc::c_long = 1 << 5;
 /// `HWCAP2_FSGSBASE`.
 const FSGSBASE: libc::c_ulong = 1 << 1;
 
-/// Everything that is tried.
+/// Returns all checks that try a feature.
 pub fn all() -> Vec<Check> {
     vec![
         user_dispatch(),
@@ -33,21 +33,21 @@ pub fn all() -> Vec<Check> {
     ]
 }
 
-/// Runs `work` in a child that ends with its result, an errno or 0.
+/// Runs `work` in a child process. Returns its result, an errno or 0.
 fn in_child(work: impl FnOnce() -> i32) -> io::Result<i32> {
-    // SAFETY: the child makes system calls only and ends with _exit, whatever other threads hold.
+    // SAFETY: the child makes only system calls until _exit, so it takes no inherited locks.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => return Err(io::Error::last_os_error()),
         0 => {
             let code = work();
-            // SAFETY: ends the child without running anything of ours.
+            // SAFETY: _exit runs no handlers or destructors in the child.
             unsafe { libc::_exit(code) }
         }
         _ => {}
     }
     let mut status = 0;
-    // SAFETY: waits for our own child.
+    // SAFETY: `status` is valid to write to, and the child is ours.
     if unsafe { libc::waitpid(pid, &mut status, 0) } != pid {
         return Err(io::Error::last_os_error());
     }
@@ -66,7 +66,7 @@ fn user_dispatch() -> Check {
     let result = in_child(|| {
         let (begin, length) = USER_SPACE;
         let no_selector: libc::c_ulong = 0;
-        // SAFETY: changes how the child's system calls are made, which ends at once.
+        // SAFETY: affects only system calls of the child, which exits at once.
         let result = unsafe {
             libc::prctl(
                 PR_SET_SYSCALL_USER_DISPATCH,
@@ -100,7 +100,7 @@ fn user_dispatch() -> Check {
 
 fn fsgsbase() -> Check {
     let name = "FSGSBASE";
-    // SAFETY: reads a word of the auxiliary vector.
+    // SAFETY: getauxval only reads the auxiliary vector.
     if unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0 {
         return Check::ok(name, "programs may set the GS base");
     }
@@ -113,7 +113,7 @@ fn fsgsbase() -> Check {
 
 fn sync_core() -> Check {
     let name = "membarrier";
-    // SAFETY: asks which commands there are.
+    // SAFETY: the query command has no memory arguments.
     let commands = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_QUERY, 0, 0) };
     if commands > 0 && commands & MEMBARRIER_SYNC_CORE != 0 {
         return Check::ok(name, "call sites can be patched while other threads run");
@@ -125,10 +125,10 @@ fn sync_core() -> Check {
     )
 }
 
-/// What a recording does at each exec: attach, write into the program, detach.
+/// Tries what a recording does at each exec: attach, open the memory for writing, detach.
 fn ptrace() -> Check {
     let name = "ptrace";
-    // SAFETY: the child makes system calls only, until it is killed.
+    // SAFETY: the child makes only system calls until it is killed.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => {
@@ -136,7 +136,7 @@ fn ptrace() -> Check {
             return Check::missing(name, format!("fork failed: {error}"), "raise ulimit -u");
         }
         0 => loop {
-            // SAFETY: sleeps. A parent that dies leaves no child behind: see the alarm.
+            // SAFETY: both calls take plain numbers. The alarm ends the child if the parent dies.
             unsafe {
                 libc::alarm(10);
                 libc::pause();
@@ -144,11 +144,11 @@ fn ptrace() -> Check {
         },
         _ => {}
     }
-    // SAFETY: attaches to our own child, which nothing else depends on.
+    // SAFETY: attaches to our own child, without memory arguments.
     let attached = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0usize, 0usize) } == 0;
     let error = io::Error::last_os_error();
     let memory = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"));
-    // SAFETY: ends and reaps our own child.
+    // SAFETY: the child is ours, and waitpid accepts a null status.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
         libc::waitpid(pid, ptr::null_mut(), libc::__WALL);
@@ -171,25 +171,25 @@ fn ptrace() -> Check {
     }
 }
 
-/// Shared memory by id, as it is mapped into programs.
+/// Tries shared memory by id, as it is mapped into programs.
 fn shared_memory(name: &'static str, bytes: usize, flags: libc::c_int) -> Check {
     let remedy = format!(
         "raise kernel.shmmax, kernel.shmall and kernel.shmmni, or ask for less with --buffer; {} \
          are needed",
         show_size(bytes as u64)
     );
-    // SAFETY: makes a segment of our own, which is removed below.
+    // SAFETY: makes a new private segment, which is removed below.
     let id = unsafe { libc::shmget(libc::IPC_PRIVATE, bytes, libc::IPC_CREAT | 0o700) };
     if id < 0 {
         let error = io::Error::last_os_error();
         let found = format!("{} of shared memory were refused: {error}", show_size(bytes as u64));
         return Check::missing(name, found, remedy);
     }
-    // SAFETY: maps the segment wherever there is room.
+    // SAFETY: the kernel chooses a free address for the mapping.
     let at = unsafe { libc::shmat(id, ptr::null(), flags) };
     let error = io::Error::last_os_error();
     let attached = at as isize != -1;
-    // SAFETY: unmaps what was mapped, and removes the segment.
+    // SAFETY: `at` was returned by shmat and is not used afterwards; IPC_RMID takes no memory.
     unsafe {
         if attached {
             libc::shmdt(at);

@@ -1,4 +1,4 @@
-//! DataSeries: the system-call schema of SNIA, and types of our own for the rest.
+//! DataSeries: SNIA's system-call schema, with our own record types for the rest.
 
 use std::io::ErrorKind;
 
@@ -31,7 +31,7 @@ impl Compress {
     }
 }
 
-/// Writes one file.
+/// Exports to a DataSeries file.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let fail = |error: dataseries::Error| match error {
         dataseries::Error::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
@@ -100,7 +100,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     Ok(written)
 }
 
-/// Whether an event is exported: calls if the conditions choose them, and all that is no call.
+/// Returns true if an event is exported: all calls that match the conditions, and all other events.
 fn is_wanted(job: &Job<'_>, event: &Event, clock: &dyn Fn(u64) -> u64) -> bool {
     let EventKind::Call(call) = &event.kind else { return true };
     let exit_ns = match call.outcome {

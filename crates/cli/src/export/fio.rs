@@ -1,6 +1,6 @@
-//! fio: what was done to the data of files, as logs that fio replays.
+//! fio: accesses to file data, as logs that fio replays.
 //!
-//! Each job of fio is one thread: threads that did not live at the same time share one.
+//! Each fio job stands for one thread at a time. Threads that did not overlap may share one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{DirBuilder, File};
@@ -18,12 +18,12 @@ use super::{Job, Written};
 use crate::failure::Failure;
 use crate::render::escape::escape;
 
-/// Jobs at most: each has a log that is open.
+/// Limit for the jobs: each has an open log.
 const JOBS_MAX: usize = 256;
-/// Files that all jobs together may be told of.
+/// Limit for the files of all logs together.
 const ADDED_MAX: usize = 2 << 20;
 
-/// Writes logs, job files and a list of the files into a directory.
+/// Writes logs, job files and a list of files into a directory.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let directory = &job.args.output;
     make(directory, job.args.force)?;
@@ -47,7 +47,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     Ok(written)
 }
 
-/// Makes a directory for its owner only; `-` and what is there already are refused.
+/// Creates a private directory. Refuses `-`, and existing directories unless `may_exist`.
 fn make(path: &Path, may_exist: bool) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         return Err(Failure::Usage("fio's files go into a directory: name one".into()));
@@ -63,17 +63,17 @@ fn make(path: &Path, may_exist: bool) -> Result<(), Failure> {
     }
 }
 
-/// The logs in the making.
+/// The logs being written.
 struct Replay<'a> {
     job: &'a Job<'a>,
     directory: &'a Path,
     tracker: Tracker,
     logs: Vec<Log<BufWriter<File>>>,
-    /// The log of each thread that lives, and its process.
+    /// Log and process of each live thread.
     threads: HashMap<u32, (usize, u32)>,
-    /// Logs that no living thread uses.
+    /// Logs that no live thread uses.
     free: Vec<usize>,
-    /// Where the last read of each file ends.
+    /// Highest end of all reads of each file.
     read: BTreeMap<FileId, u64>,
     touched: HashSet<FileId>,
     added: usize,
@@ -154,7 +154,7 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// The log of the event's thread.
+    /// Returns the log of the event's thread.
     fn log(&mut self, moment: &Moment<'_>) -> Result<usize, Failure> {
         let thread = moment.event.thread;
         if let Some((log, _)) = self.threads.get(&thread) {
@@ -183,7 +183,7 @@ impl<'a> Replay<'a> {
         of.map(|(thread, _)| *thread).collect()
     }
 
-    /// Their logs may be used by others.
+    /// Frees the logs of threads that ended.
     fn ended(&mut self, threads: &[u32]) {
         for thread in threads {
             let Some((log, _)) = self.threads.remove(thread) else { continue };

@@ -1,4 +1,4 @@
-//! JSON lines: what `show --json` prints.
+//! JSON lines, as printed by `show --json`.
 
 use std::io::{BufWriter, Write};
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::render::json::Json;
 use crate::show::objects;
 
-/// Writes one object for each event.
+/// Writes one object per event.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let mut out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
     let mut written = Written::default();

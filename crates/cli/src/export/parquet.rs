@@ -9,7 +9,7 @@ use crate::render::json;
 use crate::show::objects;
 use crate::units;
 
-/// Writes the tables.
+/// Exports to Parquet tables.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let args = job.args;
     if args.output.as_os_str() == "-" {
@@ -57,7 +57,7 @@ fn run_name(job: &Job<'_>) -> Result<String, Failure> {
     }
 }
 
-/// An event as `show --json` has it, without the bytes of buffers.
+/// Returns an event's object as in `show --json`, without the bytes of buffers.
 fn object(moment: &Moment<'_>, contents: &mut dyn Contents) -> String {
     json::text(|json| objects::event(json, moment, contents, false))
 }

@@ -1,4 +1,4 @@
-//! Perfetto: a track for each thread with its calls as slices, flows between them, counters.
+//! Perfetto: a track per thread with its calls as slices, flows between them, and counters.
 
 mod counters;
 mod details;
@@ -23,7 +23,7 @@ use counters::{OpenDescriptors, Rates};
 use details::{STYLE, call_details};
 use tasks::{Tasks, track};
 
-/// Writes the trace.
+/// Exports to a Perfetto trace.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
     let mut picture = Picture::new(Writer::new(out), span_ns(job.trace));
@@ -35,9 +35,9 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     Ok(Written { calls, left_out, unread })
 }
 
-/// A call that has not returned yet.
+/// A call in flight.
 struct UnderWay {
-    /// Its thread's track, if it is shown.
+    /// Track of its thread, if the call is shown.
     track: Option<u64>,
     read: u64,
     written: u64,
@@ -45,17 +45,17 @@ struct UnderWay {
     pipe: Option<Vec<u8>>,
 }
 
-/// A process that lives, as it is to be named.
+/// Names of a live process.
 #[derive(Default)]
 struct Program {
     pid: u32,
     name: String,
     command: Argv,
-    /// The reader knows its track.
+    /// True if its track was written.
     shown: bool,
 }
 
-/// The events so far.
+/// State of the export.
 struct Picture<W: Write> {
     out: Writer<W>,
     tasks: Tasks,
@@ -224,7 +224,7 @@ impl<W: Write> Picture<W> {
         self.flows
     }
 
-    /// Ends all calls that have returned by now, and the thread's last one in any case.
+    /// Ends the slices of all calls that have returned by now, and of the thread's last call.
     fn returns(&mut self, thread: u32, now: u64) -> io::Result<()> {
         while let Some(entry) = self.under_way.first_entry() {
             if entry.key().0 > now {
@@ -259,7 +259,7 @@ impl<W: Write> Picture<W> {
         self.rates.add(&mut self.out, at, call.read, call.written)
     }
 
-    /// A call that did not return is over when its thread does something else.
+    /// Ends the slice of a call that did not return, because its thread does something else.
     fn end_unfinished(&mut self, thread: u32, now: u64) -> io::Result<()> {
         let Some(task) = self.tasks.get_mut(thread) else { return Ok(()) };
         if !std::mem::take(&mut task.unfinished) {
@@ -291,7 +291,7 @@ impl<W: Write> Picture<W> {
         self.out.event(Kind::Instant, &event)
     }
 
-    /// A thread's track, which the reader is told about once.
+    /// Returns a thread's track, which is described before its first use.
     fn show(&mut self, moment: &Moment<'_>, thread: u32) -> io::Result<u64> {
         let ids = moment.world.ids(thread);
         let task = self.tasks.of(moment, thread);
@@ -321,13 +321,12 @@ impl<W: Write> Picture<W> {
         if std::mem::replace(&mut program.shown, true) {
             return Ok(());
         }
-        // Its name comes in the end: a process may become another program, and the first name
-        // that is given is the one that stays.
+        // The name is written at the end: an exec changes it, but the reader keeps the first one.
         self.out.process(track::process(process), program.pid, None)?;
         self.open.show(process, &mut self.out)
     }
 
-    /// Takes note of what a process runs.
+    /// Records the program that a process runs.
     fn name(&mut self, moment: &Moment<'_>, number: u32) {
         let Some(process) = moment.world.process(number) else { return };
         let file = process.exe.rsplit(|c| *c == b'/').next().unwrap_or_default();
@@ -364,7 +363,7 @@ impl<W: Write> Picture<W> {
         }
     }
 
-    /// Ends what has an end, and tells how many calls there are.
+    /// Ends what is open. Returns the number of calls.
     fn finish(mut self) -> io::Result<u64> {
         while let Some(((at, thread), call)) = self.under_way.pop_first() {
             self.ended(at, thread, call)?;
@@ -402,12 +401,12 @@ fn started(moment: &Moment<'_>) -> String {
     }
 }
 
-/// Whether a call that reads from a pipe takes the bytes out of it.
+/// Returns true if a call removes the bytes that it reads from a pipe.
 fn takes(call: &Call) -> bool {
     events::by_number(call.nr.into()).is_none_or(|row| row.name != "tee")
 }
 
-/// The pipe behind a descriptor argument, if a recorded process made it.
+/// Returns the pipe behind a descriptor argument, if a recorded process created it.
 fn pipe_of(moment: &Moment<'_>, call: &Call, arg: Option<u8>) -> Option<Vec<u8>> {
     let fd = Role::descriptor(call, arg)?;
     let table = moment.world.descriptors(moment.event.thread)?;
@@ -415,7 +414,7 @@ fn pipe_of(moment: &Moment<'_>, call: &Call, arg: Option<u8>) -> Option<Vec<u8>>
     (description.origin == Origin::Pipe).then(|| description.path.clone())
 }
 
-/// How long a recording took.
+/// Returns the duration of a recording.
 fn span_ns(trace: &Trace) -> u64 {
     let last_tsc = trace.blocks().iter().map(|head| head.last_tsc).max();
     source::clock(trace)(last_tsc.unwrap_or(0))
@@ -427,7 +426,7 @@ pub mod tests {
     use crate::export::each;
     use crate::filter::Filter;
 
-    /// Everything of a trace; tells how many calls it has.
+    /// Exports all of a trace into memory. Returns the number of calls.
     pub fn draw(trace: &Trace) -> u64 {
         let mut bytes = Vec::new();
         let mut picture = Picture::new(Writer::new(&mut bytes), span_ns(trace));

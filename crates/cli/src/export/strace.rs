@@ -1,4 +1,4 @@
-//! Text as strace prints it.
+//! Text in the format of strace.
 
 use std::io::BufWriter;
 
@@ -8,7 +8,7 @@ use trace::event::EventKind;
 use super::{Job, Written, is_call};
 use crate::failure::Failure;
 
-/// Writes one line for each call, or two where others come in between.
+/// Writes one line per call, or two if others come between.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
     let mut lines = Lines::new(out, job.trace.preamble().epoch_ns, !job.args.no_content);

@@ -1,4 +1,4 @@
-//! Text that strace printed.
+//! Import of strace's text output.
 
 use std::fs::File;
 use std::io::{self, BufReader, Seek, Write};
@@ -15,7 +15,7 @@ use crate::output::{self, Pending};
 pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     let name = args.file.display();
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
-    // A text is read twice.
+    // The text is read twice.
     let told = Told::new(file, 2).map_err(|error| fail(&error))?;
     let open = || {
         (&told.file).rewind()?;
@@ -32,7 +32,7 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
             Err(io::ErrorKind::Other.into())
         }
     };
-    // SAFETY: these take nothing and cannot fail.
+    // SAFETY: geteuid and getegid have no arguments and cannot fail.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     let options = WriterOptions::default();
     let settings = Settings { uid, gid, version: env!("CARGO_PKG_VERSION"), options };
@@ -41,7 +41,7 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     if let Some(failure) = refused {
         return Err(failure);
     }
-    // Half a text is no trace that anybody asked for.
+    // An error leaves no partial trace.
     let imported = imported.map_err(|error| fail(&error))?;
     pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if args.quiet {

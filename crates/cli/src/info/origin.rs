@@ -1,5 +1,5 @@
-//! Where a recording comes from, in words: what an import cannot know is said to be unknown. What
-//! the trace says stands in them as it is.
+//! Origin of a recording in words; "not known" for what an import lacks. Texts from the trace are
+//! not escaped unless stated.
 
 use trace::event::Preamble;
 
@@ -9,7 +9,7 @@ use crate::units::show_size;
 const UNKNOWN: &str = "not known";
 const DAY_SECONDS: u64 = 86_400;
 
-/// Text of a trace, harmless on a terminal.
+/// Escapes text from a trace for a terminal.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = String::new();
     escape(&mut out, bytes, &[]);
@@ -20,7 +20,7 @@ fn known(text: &str) -> &str {
     if text.is_empty() { UNKNOWN } else { text }
 }
 
-/// The command line, as a shell would take it, harmless on a terminal.
+/// Returns the command line quoted for a shell and escaped for a terminal.
 pub fn command(preamble: &Preamble) -> String {
     if preamble.command.is_empty() {
         return UNKNOWN.into();
@@ -35,16 +35,16 @@ pub fn command(preamble: &Preamble) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// When, where and by whom.
+/// Returns date, host and recorder.
 pub fn recorded(preamble: &Preamble) -> String {
     let seconds = preamble.epoch_ns / 1_000_000_000;
-    // Times of the day, or none: text of strace may have no more.
+    // A time below one day has no date: strace may print only the time of day.
     let date = if seconds < DAY_SECONDS { "date not known".into() } else { date(seconds) };
     let host = match known(&preamble.host) {
         host if preamble.host.is_empty() => format!(", host {host}"),
         host => format!(" on {host}"),
     };
-    // Those of imports are in brackets.
+    // Names of other recorders are in brackets.
     let by = match &preamble.recorder_version {
         other if other.starts_with('(') => format!(", by {}", other.trim_matches(['(', ')'])),
         version => format!(" by reenact {version}"),
@@ -52,12 +52,12 @@ pub fn recorded(preamble: &Preamble) -> String {
     format!("{date}{host}{by}")
 }
 
-/// The kernel's release and version.
+/// Returns the kernel's release and version.
 pub fn kernel(preamble: &Preamble) -> &str {
     known(&preamble.kernel)
 }
 
-/// Processors and memory.
+/// Returns CPUs and memory.
 pub fn machine(preamble: &Preamble) -> String {
     if preamble.cpu.is_empty() && preamble.cpus == 0 && preamble.memory_bytes == 0 {
         return UNKNOWN.into();
@@ -66,10 +66,10 @@ pub fn machine(preamble: &Preamble) -> String {
     format!("{}, {} CPUs, {memory} memory", known(&preamble.cpu), preamble.cpus)
 }
 
-/// `2026-01-31 23:59:59 UTC`.
+/// Formats a time as `2026-01-31 23:59:59 UTC`.
 fn date(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Count years from March, so that the leap day is a year's last.
+    // Years are counted from March, so that a leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

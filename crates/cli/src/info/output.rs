@@ -1,4 +1,4 @@
-//! What `reenact info` prints.
+//! Output of `reenact info`.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -14,12 +14,12 @@ use crate::render::json::Json;
 use crate::render::text::major_minor;
 use crate::units::{show_size, show_time};
 
-/// Problems that are printed for people.
+/// Limit for the problems in the text output.
 const PROBLEMS_SHOWN: usize = 20;
-/// Files and descriptors of each way in which data moved unseen.
+/// Limit for the files listed per way in which data moved unseen.
 const UNSEEN_SHOWN: usize = 5;
 
-/// For people.
+/// Prints the text for people.
 pub fn text(trace: &Trace, summary: &Summary, verified: bool) -> io::Result<()> {
     let mut out = String::new();
     whence(&mut out, trace, summary);
@@ -138,7 +138,7 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
     }
 }
 
-/// What moved data of which the trace has nothing: each way once, with its files.
+/// Formats the unseen data: each way once, with its files.
 fn not_seen(out: &mut String, found: &NotSeen) {
     if found.blind.is_empty() {
         return;
@@ -171,7 +171,7 @@ fn not_seen(out: &mut String, found: &NotSeen) {
     }
 }
 
-/// When, how often, why, in which program and process.
+/// Formats time, count, reason, program and processes of a gap.
 fn told(gap: &Gap) -> String {
     let mut text = format!("at {}", show_time(gap.ns));
     if gap.count > 1 {
@@ -190,7 +190,7 @@ fn told(gap: &Gap) -> String {
         if gap.count > gap.pids.len() as u64 {
             text.push_str(", ...");
         }
-        // A text that names the program need not be told it again.
+        // Skip the program if the text already names it.
         if !gap.program.is_empty() && !gap.text.contains(&*String::from_utf8_lossy(&gap.program)) {
             let _ = write!(text, ": {}", escaped(&gap.program));
         }
@@ -231,7 +231,7 @@ fn calls(out: &mut String, summary: &Summary) {
     }
 }
 
-/// As JSON.
+/// Prints the JSON output.
 pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let mut json = Json::new(&mut stdout);
@@ -306,7 +306,7 @@ pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
     stdout.flush()
 }
 
-/// What is not in a trace though every call is: `blind` and `notes`.
+/// Writes the unseen data as `blind` and `notes`.
 pub fn not_seen_json(json: &mut Json<'_>, found: &NotSeen) {
     json.key("blind").array(|json| {
         for blind in &found.blind {

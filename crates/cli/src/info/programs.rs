@@ -1,25 +1,25 @@
-//! Which process and program a gap is about.
+//! Finds the process and program that a gap concerns.
 
 use std::collections::HashMap;
 
 use model::World;
 use trace::event::{Event, EventKind, GapWhy, Outcome, RECORDER};
 
-/// Processes of which it is remembered what they executed.
+/// Limit for the processes with a recorded exec.
 const PROCESSES_MAX: usize = 64 << 10;
-/// Gaps whose process is looked for by its id.
+/// Limit for the gaps whose process is searched by its id.
 const LOOKS_MAX: usize = 1000;
 
-/// What is needed to tell that.
+/// State to find processes and programs of gaps.
 #[derive(Default)]
 pub struct Programs {
-    /// What processes executed by a call that did not come back.
+    /// Programs of processes whose exec call did not return.
     executed: HashMap<u32, Vec<u8>>,
     looks: usize,
 }
 
 impl Programs {
-    /// Takes note of what an event tells; `paths` are those of its call.
+    /// Records the program of an exec call; `paths` are the call's path arguments.
     pub fn follow(&mut self, event: &Event, world: &World, paths: &[(u8, Vec<u8>)]) {
         let EventKind::Call(call) = &event.kind else { return };
         let (Outcome::Unfinished, Some((_, path))) = (&call.outcome, paths.first()) else { return };
@@ -31,7 +31,7 @@ impl Programs {
         }
     }
 
-    /// The id of the process that a gap is about, and its program; as far as they are known.
+    /// Returns the process id and the program that a gap concerns, as far as known.
     pub fn behind(
         &mut self,
         world: &World,
@@ -43,7 +43,7 @@ impl Programs {
         if let Some((number, found)) = number.and_then(|n| Some((n, world.process(n)?))) {
             return (Some(found.pid), self.program_of(number, found));
         }
-        // The recorder tells the id.
+        // For programs that are not followed, `detail` is the process id.
         let pid = u32::try_from(detail).ok().filter(|&pid| pid != 0);
         let pid = pid.filter(|_| thread == RECORDER && why == GapWhy::NotFollowed);
         self.looks += 1;

@@ -1,4 +1,4 @@
-//! One pass over a trace, counting.
+//! Counts everything in a trace in one pass.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,77 +13,77 @@ use crate::info::programs::Programs;
 use crate::render::text::major_minor;
 use crate::source;
 
-/// Gaps that are told one by one.
+/// Limit for the gaps that are listed.
 const GAPS_MAX: usize = 1000;
-/// Processes that are told for gaps of one kind.
+/// Limit for the process ids listed per gap.
 const PIDS_MAX: usize = 8;
-/// Damaged blocks that are told one by one.
+/// Limit for the damaged blocks that are listed.
 const ERRORS_MAX: usize = 100;
 
-/// Calls of one name.
+/// Statistics of the calls of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// All of them.
+    /// Number of calls.
     pub count: u64,
-    /// Those that returned an error.
+    /// Number of calls that returned an error.
     pub errors: u64,
-    /// Time in those that returned.
+    /// Time in calls that returned.
     pub ns: u64,
 }
 
-/// Gaps for the same reason in the same program.
+/// Gaps with the same reason, text and program.
 pub struct Gap {
-    /// When, from the start: the first of them.
+    /// Time of the first one since the start.
     pub ns: u64,
-    /// Why.
+    /// Reason of the gaps.
     pub why: GapWhy,
-    /// More about it.
+    /// Further description.
     pub text: String,
-    /// The program, where one is known.
+    /// The program, if known.
     pub program: Vec<u8>,
-    /// How many there are.
+    /// Number of gaps.
     pub count: u64,
-    /// Their processes, as far as they are known: the first ones.
+    /// The first process ids, as far as known.
     pub pids: Vec<u32>,
 }
 
-/// What a trace holds.
+/// Summary of a trace.
 pub struct Summary {
-    /// What the trace says of its completeness.
+    /// Result of checking the trace's completeness.
     pub report: Report,
-    /// By name.
+    /// Statistics by name of call.
     pub by_call: BTreeMap<String, Count>,
-    /// Calls in the trace.
+    /// Number of calls in the trace.
     pub calls: u64,
-    /// Of those, through SIGSYS.
+    /// Number of calls made through SIGSYS.
     pub slow_path_calls: u64,
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Bytes in buffers, as the program had them.
+    /// Bytes in the program's buffers.
     pub data_bytes: u64,
-    /// Bytes of distinct buffers, before compression.
+    /// Bytes of distinct buffers before compression.
     pub stored_bytes: u64,
-    /// Bytes of the file.
+    /// Size of the file.
     pub trace_bytes: u64,
     /// Time that threads waited for the recorder.
     pub stall_ns: u64,
-    /// Gaps in the trace: how many, and the first of them.
+    /// Number of gaps.
     pub gap_count: u64,
-    /// See `gap_count`.
+    /// The first gaps, merged if they are alike.
     pub gaps: Vec<Gap>,
-    /// Where in `gaps` those of a reason, text and program are.
+    /// Index in `gaps` by reason, text and program.
     alike: HashMap<(u8, String, Vec<u8>), usize>,
-    /// From the start to the end, or to the last thing that is known.
+    /// Time from the start to the end, or to the last known event.
     pub span_ns: u64,
-    /// Mounts, with those that were used marked.
+    /// Mounts, with the used ones marked.
     pub mounts: Mounts,
-    /// Blocks that could not be read.
+    /// Errors of blocks that could not be read.
     pub errors: Vec<String>,
-    /// The trace lay on a device with files that the program used.
+    /// True if the trace was on a device with files that the program used.
     pub shared_device: bool,
-    /// What is not in the trace though every call is.
+    /// Data that the trace lacks although it has every call.
     pub not_seen: NotSeen,
 }
 
@@ -113,7 +113,7 @@ impl Summary {
         summary.report.gaps_on_purpose = 0;
         summary.read(trace);
         if let Some(totals) = trace.totals() {
-            // What the recorder counted is more than what is left in a damaged file.
+            // The recorder's totals also cover what a damaged file lost.
             summary.slow_path_calls = totals.slow_path_calls;
             summary.processes = totals.processes.into();
             summary.threads = totals.threads.into();
@@ -133,7 +133,7 @@ impl Summary {
         let mut world = World::new();
         let mut stored = source::Stored(trace);
         let mut unseen = Unseen::new();
-        // Counted by number first: names are only made once.
+        // Count by number first, to look names up only once.
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
         let mut programs = Programs::default();
         for next in trace.events() {

@@ -1,28 +1,28 @@
-//! Time stamps of one trace in the clock of another.
+//! Conversion of time stamps to the clock of another trace.
 
 use trace::Trace;
 
-/// Of one machine the counters and wall clocks of two starts agree to this, if it was not started
-/// anew in between.
+/// Maximum difference between counter and wall clock of two starts on one machine, if it was not
+/// rebooted between.
 const AGREE_NS: i128 = 1_000_000_000;
 
-/// How to convert.
+/// A conversion.
 pub enum Clock {
-    /// It is the same counter.
+    /// Both traces use the same counter.
     Same,
-    /// By the wall clocks at both starts.
+    /// The wall clocks at both starts are compared.
     Wall {
-        /// Where the trace starts, in ticks of the other.
+        /// Start of the trace, in ticks of the other one.
         start: u64,
-        /// Its own start.
+        /// Start of the trace, in its own ticks.
         own_start: u64,
-        /// Ticks of the other, and its own.
+        /// Ticks per second of the other trace, and of this one.
         ticks: (u64, u64),
     },
 }
 
 impl Clock {
-    /// From the clock of `trace` to that of `base`, which began before it.
+    /// Makes the conversion from the clock of `trace` to that of `base`, which began earlier.
     pub fn between(trace: &Trace, base: &Trace) -> Clock {
         let (own, other) = (trace.preamble(), base.preamble());
         let wall_ns = i128::from(own.epoch_ns) - i128::from(other.epoch_ns);
@@ -39,12 +39,12 @@ impl Clock {
         }
     }
 
-    /// Whether two wall clocks are relied upon.
+    /// Returns true if the conversion relies on two wall clocks.
     pub fn is_by_wall(&self) -> bool {
         matches!(self, Clock::Wall { .. })
     }
 
-    /// A time stamp in the clock of the other.
+    /// Converts a time stamp.
     pub fn convert(&self, tsc: u64) -> u64 {
         match self {
             Clock::Same => tsc,
@@ -59,7 +59,7 @@ impl Clock {
     }
 }
 
-/// `value * up / down`, as far as it can be held.
+/// Returns `value * up / down`, saturating.
 fn scale(value: u128, up: u64, down: u64) -> u64 {
     let scaled = value.saturating_mul(up.into()) / u128::from(down.max(1));
     u64::try_from(scaled).unwrap_or(u64::MAX)

@@ -110,7 +110,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The options that decide what is in the trace, as they may be given again.
+    /// Returns the options that affect the content of the trace, in command line syntax.
     pub fn words(&self) -> String {
         let mut words = format!(
             "--data {} --compress {} --buffer {}",
@@ -168,22 +168,22 @@ impl fmt::Display for DataMode {
 /// An exception from `--data`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataRule {
-    /// Which paths.
+    /// Pattern for paths.
     pub glob: String,
-    /// What is kept of them.
+    /// Part of their buffers that is kept.
     pub mode: DataMode,
 }
 
-/// How blocks of the trace are compressed.
+/// Compression of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// zstd as long as it keeps up, else lz4 or nothing.
+    /// zstd while it keeps up with the program, else lz4 or none.
     Auto,
-    /// zstd of that level.
+    /// zstd with this level.
     Zstd(i32),
     /// lz4.
     Lz4,
-    /// Not at all.
+    /// No compression.
     None,
 }
 
@@ -198,7 +198,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// The level that costs least.
+/// The fastest level.
 const ZSTD_LEVEL_DEFAULT: i32 = 1;
 
 fn data_rule(text: &str) -> Result<DataRule, String> {

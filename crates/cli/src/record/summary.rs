@@ -1,4 +1,4 @@
-//! What is said when a recording has ended.
+//! Text printed at the end of a recording.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use recorder::Summary;
 
 use crate::units::{show_size, show_time};
 
-/// One line, and one more for everything that the trace lacks. `path` is where it lies.
+/// Returns one line, and one more for each thing that the trace lacks. `path` is the trace's.
 pub fn text(summary: &Summary, path: Option<&Path>) -> String {
     let mut text = format!(
         "reenact: {} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
@@ -53,12 +53,12 @@ pub fn text(summary: &Summary, path: Option<&Path>) -> String {
     text
 }
 
-/// Calls that were made while recording and are not in the trace, for whatever reason.
+/// Number of calls made while recording that are not in the trace.
 fn lost(summary: &Summary) -> u64 {
     summary.lost.saturating_add(summary.discarded)
 }
 
-/// What the trace lacks, if it lacks anything.
+/// Returns what the trace lacks, if anything.
 fn missing(summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
     match lost(summary) {
@@ -67,7 +67,7 @@ fn missing(summary: &Summary) -> Option<String> {
         calls => parts.push(format!("{calls} calls lost")),
     }
     if let Some((why, said)) = &summary.first_gap {
-        // Of why the recording stopped there is a line already.
+        // Another line has the reason why the recording stopped.
         let is_told = summary.stopped.as_ref().is_some_and(|(_, told)| told == said);
         let mut reason = names::gap(*why).1.to_string();
         if !said.is_empty() {

@@ -1,21 +1,21 @@
-//! Whether the trace is still what was written.
+//! Checks that the trace file is still intact after the recording.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The trace's file.
+/// The trace file.
 pub struct Written(File);
 
 impl Written {
-    /// `None`: it is no file with a name, or cannot be looked at.
+    /// Returns `None` if the file has no name or cannot be examined.
     pub fn new(file: &File) -> Option<Written> {
         let found = file.metadata().ok()?;
         (found.is_file() && found.nlink() > 0).then(|| file.try_clone().ok().map(Written))?
     }
 
-    /// What others have done to the trace, whose end was written at a length, if that is known.
+    /// Returns what others did to the trace, if anything. `len` is its length, if known.
     pub fn lost(&self, path: &Path, len: Option<u64>) -> Option<String> {
         let name = path.display();
         let now = match self.0.metadata() {
@@ -42,7 +42,7 @@ impl Written {
                 "{name} is not the trace any more: another program has given it another name"
             ));
         }
-        // What was written after that lies behind a hole.
+        // After a truncation, later writes leave a hole at the beginning.
         let mut first = [0];
         let is_cut = File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
             && first == [0];

@@ -1,16 +1,16 @@
-//! Bytes of recorded programs made harmless for terminals: nothing that a program named or wrote
-//! reaches the user's terminal as a control sequence.
+//! Escapes bytes from recorded programs, so that they cannot send control sequences to the user's
+//! terminal.
 
 use std::fmt::Write as _;
 
-/// Appends `bytes` in double quotes, escaped as C does.
+/// Appends `bytes` in double quotes, with escapes as in C.
 pub fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
     escape(out, bytes, &['"']);
     out.push('"');
 }
 
-/// Appends `bytes` escaped; `special` are further characters that must not stand for themselves.
+/// Appends `bytes` with escapes; `special` are further characters to escape.
 pub fn escape(out: &mut String, bytes: &[u8], special: &[char]) {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {

@@ -1,4 +1,4 @@
-//! JSON, written as it goes.
+//! Streaming JSON writer.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -8,22 +8,22 @@ use model::names;
 use model::{Contents, Value};
 use trace::event::Content;
 
-/// Numbers up to here are exact in every JSON reader; larger ones are written as strings.
+/// Largest number that every JSON reader keeps exactly; larger ones are written as strings.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Bytes that are kept before they are written: a buffer in base64 may be longer than memory.
+/// Size at which text is written out: base64 of a buffer may be longer than memory.
 const KEPT_BYTES: usize = 1 << 16;
 
-/// A JSON text in the making. Commas take care of themselves.
+/// A JSON text being written. Inserts commas itself.
 pub struct Json<'a> {
     out: String,
-    /// The next value or key in this object or array needs no comma.
+    /// True if the next value or key needs no comma before it.
     first: bool,
     sink: &'a mut dyn Write,
     result: io::Result<()>,
 }
 
-/// The text that `fill` writes.
+/// Returns the text that `fill` writes.
 pub fn text(fill: impl FnOnce(&mut Json<'_>)) -> String {
     let mut bytes = Vec::new();
     let mut json = Json::new(&mut bytes);
@@ -33,12 +33,12 @@ pub fn text(fill: impl FnOnce(&mut Json<'_>)) -> String {
 }
 
 impl<'a> Json<'a> {
-    /// A text that goes to `sink`.
+    /// Makes a writer to `sink`.
     pub fn new(sink: &'a mut dyn Write) -> Json<'a> {
         Json { out: String::new(), first: true, sink, result: Ok(()) }
     }
 
-    /// Writes what is left, and tells whether all was written.
+    /// Writes the rest. Returns the first error.
     pub fn finish(mut self) -> io::Result<()> {
         self.write();
         self.result
@@ -64,7 +64,7 @@ impl<'a> Json<'a> {
         self.first = false;
     }
 
-    /// Begins a member of an object: a value must follow.
+    /// Begins a member of an object; a value must follow.
     pub fn key(&mut self, name: &str) -> &mut Json<'a> {
         self.comma();
         self.string(name);
@@ -73,12 +73,12 @@ impl<'a> Json<'a> {
         self
     }
 
-    /// An object, whose members `fill` writes.
+    /// Writes an object with members written by `fill`.
     pub fn object(&mut self, fill: impl FnOnce(&mut Json<'_>)) {
         self.nested('{', '}', fill);
     }
 
-    /// An array, whose items `fill` writes.
+    /// Writes an array with items written by `fill`.
     pub fn array(&mut self, fill: impl FnOnce(&mut Json<'_>)) {
         self.nested('[', ']', fill);
     }
@@ -92,40 +92,40 @@ impl<'a> Json<'a> {
         self.first = false;
     }
 
-    /// `null`.
+    /// Writes `null`.
     pub fn null(&mut self) {
         self.comma();
         self.out.push_str("null");
     }
 
-    /// `true` or `false`.
+    /// Writes `true` or `false`.
     pub fn bool(&mut self, value: bool) {
         self.comma();
         self.out.push_str(if value { "true" } else { "false" });
     }
 
-    /// A number, as a string where JSON readers could not keep it exactly.
+    /// Writes a number, as a string if JSON readers might not keep it exactly.
     pub fn uint(&mut self, value: u64) {
         self.comma();
         let quote = if value > EXACT_MAX { "\"" } else { "" };
         let _ = write!(self.out, "{quote}{value}{quote}");
     }
 
-    /// A number with a fraction, to a millionth.
+    /// Writes a number with six decimals, 0 if it is not finite.
     pub fn float(&mut self, value: f64) {
         self.comma();
         let value = if value.is_finite() { value } else { 0.0 };
         let _ = write!(self.out, "{value:.6}");
     }
 
-    /// As [`Json::uint`].
+    /// Writes a signed number, as a string if JSON readers might not keep it exactly.
     pub fn int(&mut self, value: i64) {
         self.comma();
         let quote = if value.unsigned_abs() > EXACT_MAX { "\"" } else { "" };
         let _ = write!(self.out, "{quote}{value}{quote}");
     }
 
-    /// A broken number, to a millionth; null for what is no number.
+    /// Writes a number with up to six decimals, null if it is not finite.
     pub fn number(&mut self, value: f64) {
         if !value.is_finite() {
             return self.null();
@@ -135,13 +135,13 @@ impl<'a> Json<'a> {
         self.out.push_str(text.trim_end_matches('0').trim_end_matches('.'));
     }
 
-    /// Text.
+    /// Writes a string.
     pub fn str(&mut self, value: &str) {
         self.comma();
         self.string(value);
     }
 
-    /// Bytes: a string where they are UTF-8, else `{"base64": ...}`.
+    /// Writes bytes: as a string if they are UTF-8, else as `{"base64": ...}`.
     pub fn bytes(&mut self, value: &[u8]) {
         match std::str::from_utf8(value) {
             Ok(text) => self.str(text),
@@ -153,7 +153,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Text or null.
+    /// Writes a string or null.
     pub fn optional_str(&mut self, value: Option<&str>) {
         match value {
             Some(value) => self.str(value),
@@ -161,7 +161,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A number or null.
+    /// Writes a number or null.
     pub fn optional_uint(&mut self, value: Option<u64>) {
         match value {
             Some(value) => self.uint(value),
@@ -169,7 +169,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A string of bytes in base64 that come piece by piece.
+    /// Begins a string in base64, with bytes added piece by piece.
     pub fn base64<'b>(&'b mut self) -> Base64<'b, 'a> {
         self.comma();
         self.out.push('"');
@@ -183,7 +183,7 @@ impl<'a> Json<'a> {
                 '"' => self.out.push_str("\\\""),
                 '\\' => self.out.push_str("\\\\"),
                 '\n' => self.out.push_str("\\n"),
-                // Control sequences of terminals and reversed text stay visible as escapes.
+                // Escape control characters and bidirectional marks, so that they stay visible.
                 c if c.is_control() || "\u{2028}\u{2029}".contains(c) || is_bidi(c) => {
                     let _ = write!(self.out, "\\u{:04x}", c as u32);
                 }
@@ -193,7 +193,7 @@ impl<'a> Json<'a> {
         self.out.push('"');
     }
 
-    /// A decoded value.
+    /// Writes a decoded value.
     pub fn value(&mut self, value: &Value) {
         match value {
             Value::Int(n) => self.int(*n),
@@ -223,7 +223,7 @@ impl<'a> Json<'a> {
                 json.key("cut").bool(true);
                 json.key("text").bytes(bytes);
             }),
-            // The bytes of an argument are under `data`; a struct's own are nowhere else.
+            // The bytes of an argument are under `data`; those of a struct field are only here.
             Value::Bytes(bytes) if bytes.at != 0 => self.uint(bytes.at),
             Value::Bytes(bytes) => self.bytes(&bytes.head),
             Value::Array { items, more, .. } => self.array(|json| {
@@ -260,7 +260,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A wait status taken apart.
+    /// Writes a decoded wait status.
     pub fn wait_status(&mut self, status: i32) {
         let signal = |number: i32| names::signal(number).unwrap_or_else(|| number.to_string());
         self.object(|json| {
@@ -296,7 +296,7 @@ fn is_bidi(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Base64 piece by piece.
+/// A base64 string being written.
 pub struct Base64<'b, 'a> {
     json: &'b mut Json<'a>,
     rest: [u8; 3],
@@ -304,7 +304,7 @@ pub struct Base64<'b, 'a> {
 }
 
 impl Base64<'_, '_> {
-    /// More bytes.
+    /// Adds bytes.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while self.held > 0 && !bytes.is_empty() {
             self.rest[self.held] = bytes[0];
@@ -329,7 +329,7 @@ impl Base64<'_, '_> {
         self.held += rest.len();
     }
 
-    /// The end of the string.
+    /// Ends the string.
     pub fn finish(mut self) {
         if self.held > 0 {
             self.rest[self.held..].fill(0);
@@ -343,7 +343,7 @@ impl Base64<'_, '_> {
     }
 }
 
-/// Groups of three bytes that are encoded at a time.
+/// Number of 3-byte groups encoded at a time.
 const GROUPS: usize = 256;
 
 fn encode([a, b, c]: [u8; 3]) -> [u8; 4] {
@@ -352,7 +352,7 @@ fn encode([a, b, c]: [u8; 3]) -> [u8; 4] {
     [18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift & 63) as usize])
 }
 
-/// Writes the stored bytes of several contents as one base64 string; tells what went wrong.
+/// Writes the stored bytes of several contents as one base64 string. Returns the first error.
 pub fn stored_base64<'a>(
     json: &mut Json<'_>,
     stored: impl Iterator<Item = &'a Content>,

@@ -1,4 +1,4 @@
-//! Values as strace would show them.
+//! Values in the notation of strace.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -14,18 +14,18 @@ pub use strace::words::{end_of_process, major_minor, wait_status};
 
 use super::escape::{escape, quote};
 
-/// How much is shown.
+/// Limits and format of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Bytes of strings and plain data.
+    /// Number of bytes of strings and plain data.
     pub string_limit: usize,
-    /// Plain data is shown as text; else only where it was and how long it is.
+    /// True if plain data is printed as text, else only its address.
     pub data: bool,
-    /// Environments are shown in full.
+    /// True if environments are printed in full.
     pub verbose: bool,
 }
 
-/// Appends an argument. `name` is its name, for what is only abbreviated under some names.
+/// Appends an argument. Some values are abbreviated depending on the argument's `name`.
 pub fn argument(out: &mut String, name: &str, value: &Value, style: Style) {
     match value {
         Value::Array { items, more, at } if name == "envp" && !style.verbose => {
@@ -191,7 +191,7 @@ fn render_mode(out: &mut String, mode: u32) {
 }
 
 fn render_sigset(out: &mut String, set: u64) {
-    // A set that holds more than half of the signals reads better as what it leaves out.
+    // Sets with more than half of the signals are printed as their complement.
     let inverted = set.count_ones() > 32;
     let shown = if inverted { !set } else { set };
     out.push_str(if inverted { "~[" } else { "[" });

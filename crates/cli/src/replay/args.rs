@@ -1,4 +1,4 @@
-//! The options of `reenact replay`.
+//! Options of `reenact replay`.
 
 use std::path::PathBuf;
 
@@ -113,10 +113,10 @@ pub struct Args {
     pub json: bool,
 }
 
-/// A directory of the host, and where it is to appear.
+/// A directory of the host and its place in the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// The directory.
+    /// The host's directory.
     pub host: PathBuf,
     /// The place in the root.
     pub inside: PathBuf,
@@ -162,7 +162,7 @@ impl From<Check> for Verify {
 }
 
 impl Args {
-    /// Recorded seconds in one, if the pace is the recorded one.
+    /// Returns the number of recorded seconds per second, if the pace is the recorded one.
     pub fn recorded_speed(&self) -> Result<Option<f64>, String> {
         match (self.pace, self.speed) {
             (Pace::Afap, None) => Ok(None),
@@ -187,7 +187,7 @@ fn bind(text: &str) -> Result<Bind, String> {
     Ok(Bind { host: host.into(), inside: inside.into() })
 }
 
-/// What is written where the trace does not hold the bytes, as users write it.
+/// Parses the filler for bytes that the trace lacks.
 pub fn filler(text: &str) -> Result<Fill, String> {
     match (text, text.strip_prefix("pattern:")) {
         ("zeros", _) => Ok(Fill::Zeros),

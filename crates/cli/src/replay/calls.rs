@@ -1,4 +1,4 @@
-//! Calls that a replay tells of, looked up in the trace: the replay itself knows them by numbers.
+//! Looks up calls in the trace; the replay only knows their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,23 +15,23 @@ use crate::render::text::Style;
 use crate::show::lines;
 use crate::source;
 
-/// Processes that are named which hold the other end of a pipe.
+/// Limit for the listed processes that hold the other end of a pipe.
 const OTHERS_MAX: usize = 8;
 
-/// One of them.
+/// A call of the trace.
 struct Call {
-    /// Who made it.
+    /// Process and thread of the call.
     who: String,
     text: String,
-    /// The file that it is about, or what its descriptor is.
+    /// The file that it names, or the target of its descriptor.
     file: Vec<u8>,
     /// Its result.
     ret: String,
-    /// Processes that have other descriptors of the same pipe.
+    /// Ids of processes that have other descriptors of the same pipe.
     others: BTreeSet<u32>,
 }
 
-/// Says what mismatches are about, and who waits for what in a replay that is stuck.
+/// Adds file names to mismatches. Returns a description of each wait of a stuck replay.
 pub fn look_up(trace: &Trace, outcome: &mut Outcome) -> Vec<String> {
     let groups = &mut outcome.mismatches.groups;
     let examples = groups.iter().flat_map(|group| &group.examples).map(|example| example.seq);
@@ -92,7 +92,7 @@ fn one(call: &event::Call, moment: &Moment<'_>, trace: &Trace) -> Call {
     }
 }
 
-/// The processes that have another end of the pipe behind a descriptor.
+/// Returns the ids of processes that have another end of the pipe behind a descriptor.
 fn others(moment: &Moment<'_>, fd: i32) -> BTreeSet<u32> {
     let Some(table) = moment.world.descriptors(moment.event.thread) else { return BTreeSet::new() };
     let Some(own) = table.get(fd).map(|entry| entry.description) else { return BTreeSet::new() };
@@ -108,7 +108,7 @@ fn others(moment: &Moment<'_>, fd: i32) -> BTreeSet<u32> {
     others
 }
 
-/// Who waits for what.
+/// Describes a wait: the waiting thread and what it waits for.
 fn tell(waiting: &Waiting, all: &[Waiting], calls: &BTreeMap<u64, Call>) -> String {
     let who = |waiting: &Waiting| match calls.get(&waiting.seq) {
         _ if waiting.thread == 0 => "a task that never showed up".to_string(),

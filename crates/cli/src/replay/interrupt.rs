@@ -1,18 +1,19 @@
-//! A replay that is interrupted takes its jail and its files along.
+//! Signals that interrupt a replay also end its jail and remove its files.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What a user, or a system that goes down, ends commands with.
+/// Signals that users or a system shutdown send to end commands.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 static HEARD: AtomicI32 = AtomicI32::new(0);
 static KEEPER: AtomicI32 = AtomicI32::new(0);
 
-/// From now on such a signal ends the jail, and then the command. One that is ignored stays so.
+/// Makes these signals end the jail and then the command, except those that are ignored.
 pub fn listen() {
     for signal in SIGNALS {
-        // SAFETY: the handler does only what may be done there.
+        // SAFETY: the handler is async-signal-safe (atomics, kill); all pointers are to valid
+        // locals.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut before);
@@ -35,12 +36,12 @@ extern "C" fn hear(signal: libc::c_int) {
 fn kill() {
     let keeper = KEEPER.load(Ordering::SeqCst);
     if keeper > 0 {
-        // SAFETY: numbers only.
+        // SAFETY: kill takes plain numbers and accesses no memory of ours.
         unsafe { libc::kill(keeper, libc::SIGKILL) };
     }
 }
 
-/// Forgets the jail's keeper when it goes.
+/// Guard that forgets the jail's keeper when dropped.
 pub struct Ends;
 
 impl Drop for Ends {
@@ -49,7 +50,7 @@ impl Drop for Ends {
     }
 }
 
-/// The process that is killed when a signal comes, or if one came.
+/// Sets the process to be killed on a signal, and kills it if one has come already.
 pub fn ends(keeper: i32) -> Ends {
     KEEPER.store(keeper, Ordering::SeqCst);
     if heard().is_some() {
@@ -58,14 +59,14 @@ pub fn ends(keeper: i32) -> Ends {
     Ends
 }
 
-/// The signal that came.
+/// Returns the signal that came, if any.
 pub fn heard() -> Option<libc::c_int> {
     Some(HEARD.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
 }
 
-/// Dies of a signal, so that whoever waits for us learns of it.
+/// Dies of a signal, so that the parent process sees it.
 pub fn die_of(signal: libc::c_int) -> ExitCode {
-    // SAFETY: numbers only.
+    // SAFETY: both calls take plain numbers, and the default action runs no handler.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);

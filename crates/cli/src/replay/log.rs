@@ -1,4 +1,4 @@
-//! `--log`: a line for each call, as it is dealt with.
+//! `--log`: writes a line for each call of a replay.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -41,19 +41,19 @@ impl From<Told> for Level {
     }
 }
 
-/// Bytes of strings that are shown.
+/// Limit for the bytes of strings in the log.
 const STRING_BYTES: usize = 32;
 
-/// A file that gets lines.
+/// A log file.
 pub struct Log {
     out: BufWriter<File>,
     json: bool,
-    /// Of which replay.
+    /// Number of the replay.
     run: u32,
 }
 
 impl Log {
-    /// Makes the file that the user named, if there is one.
+    /// Creates the log file, if the user named one.
     pub fn open(args: &Args) -> Result<Option<Log>, Failure> {
         let Some(path) = &args.log else { return Ok(None) };
         if is_same_file(path, &args.trace) {
@@ -64,13 +64,13 @@ impl Log {
         let named = path.extension().is_some_and(|name| of_lines.iter().any(|of| name == *of));
         let failed = |error: String| Failure::Failed(format!("--log: {error}"));
         let (file, mut made) = output::create(path, true, &[&args.trace]).map_err(failed)?;
-        // It has its name from the beginning: somebody may want to look at it meanwhile.
+        // Keep it at once, so that it can be read during the replay.
         made.keep().map_err(failed)?;
         let out = BufWriter::new(file);
         Ok(Some(Log { out, json: args.json || named, run: 0 }))
     }
 
-    /// For one of several replays.
+    /// Returns the log for one of several replays.
     pub fn of_run(&self, run: u32) -> io::Result<Log> {
         Ok(Log { out: BufWriter::new(self.out.get_ref().try_clone()?), json: self.json, run })
     }
@@ -85,7 +85,7 @@ impl Log {
         } else {
             self.out.write_all(text(line).as_bytes())?;
         }
-        // Whoever looks while a replay goes on, or after it was stuck, finds all of it.
+        // Readers during the replay, or after it got stuck, need all lines.
         self.out.flush()
     }
 }
@@ -95,7 +95,7 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     real(a).is_some_and(|a| real(b) == Some(a))
 }
 
-/// The text of a call: what `show` shows of it, without what is in buffers.
+/// Formats a call as `show` does, without the data of buffers.
 pub fn describe(moment: &Moment<'_>, contents: &mut dyn Contents) -> String {
     let mut out = String::new();
     if let EventKind::Call(call) = &moment.event.kind {

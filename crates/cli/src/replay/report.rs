@@ -1,4 +1,4 @@
-//! What came of a replay, for people and programs.
+//! Results of a replay, for people and programs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -18,30 +18,30 @@ use crate::render::escape;
 use crate::render::json::{Json, text};
 use crate::units::{show_size, show_time};
 
-/// Groups of mismatches, and examples of each, that are shown.
+/// Limits for the groups of mismatches and for their examples in the text output.
 const GROUPS_SHOWN: usize = 20;
 const EXAMPLES_SHOWN: usize = 3;
-/// Differences of the final state that are shown.
+/// Limit for the differences of the final state in the output.
 const DIFFERENCES_SHOWN: usize = 20;
-/// Files that could not be verified and are named.
+/// Limit for the listed files that could not be verified.
 const UNVERIFIED_SHOWN: usize = 3;
-/// Files with unknown bytes that are named.
+/// Limit for the listed files with unknown bytes.
 const UNKNOWN_SHOWN: usize = 3;
-/// Calls in the table of latencies.
+/// Limit for the calls in the table of latencies.
 const CALLS_SHOWN: usize = 15;
 
-/// All that a command found.
+/// Everything that the command found.
 #[derive(Default)]
 pub struct Report {
-    /// Where the recording was made, and when it began.
+    /// Host and start time of the recording.
     pub recording: (String, u64),
-    /// What kept the trace from the rest of the machine.
+    /// Description of the jail's protection.
     pub jail: String,
-    /// The replays, in order.
+    /// Findings of the replays, in order.
     pub runs: Vec<Findings>,
-    /// Where the files of the last one still are.
+    /// Directory of the last replay's files, if kept.
     pub kept: Option<PathBuf>,
-    /// Of the replay that is told about: who waits for what, if it is stuck.
+    /// Descriptions of the waits, if the reported replay is stuck.
     pub stuck: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ fn is_ok(run: &Findings) -> bool {
 }
 
 impl Report {
-    /// The replay that is told about in full: the first that is not as recorded, else the last.
+    /// Returns the replay to report in full: the first with differences, else the last.
     fn told(&self) -> Option<&Findings> {
         self.runs.get(self.number_told()?)
     }
@@ -59,14 +59,14 @@ impl Report {
         self.runs.iter().position(|run| !is_ok(run)).or_else(|| self.runs.len().checked_sub(1))
     }
 
-    /// Looks up in the trace what is told about calls.
+    /// Adds information from the trace to the reported replay.
     pub fn look_up(&mut self, trace: &Trace) {
         if let Some(number) = self.number_told() {
             self.stuck = calls::look_up(trace, &mut self.runs[number].outcome);
         }
     }
 
-    /// The end of the command.
+    /// Returns the command's exit code, or the failure of the reported replay.
     pub fn verdict(&self, trace: &Path) -> Result<ExitCode, Failure> {
         let Some(run) = self.told() else { return Ok(ExitCode::SUCCESS) };
         let name = trace.display();
@@ -94,7 +94,7 @@ impl Report {
         )))
     }
 
-    /// For people.
+    /// Prints the text output.
     pub fn text(&self) -> Result<(), Failure> {
         let mut out = io::BufWriter::new(io::stdout().lock());
         if let Some(run) = self.told() {
@@ -115,7 +115,7 @@ impl Report {
         Ok(out.flush()?)
     }
 
-    /// Median, lowest and highest time of the replays.
+    /// Returns median, minimum and maximum time of the replays.
     fn spread(&self) -> (f64, f64, f64) {
         let mut times: Vec<f64> = self.runs.iter().map(|run| run.elapsed_s).collect();
         times.sort_by(f64::total_cmp);
@@ -125,7 +125,7 @@ impl Report {
         }
     }
 
-    /// For programs.
+    /// Prints the JSON output.
     pub fn json(&self) -> Result<(), Failure> {
         let Some(run) = self.told() else { return Ok(()) };
         let (median, low, high) = self.spread();
@@ -237,7 +237,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     writeln!(out, "final state: {}", state_in_words(state))
 }
 
-/// How the files that were left are, and of what that cannot be told.
+/// Describes the comparison of the final state, and its limits.
 fn state_in_words(state: &FinalState) -> String {
     let FinalState { compared, different, unverified_count: unverified, .. } = *state;
     let unknown = state.unknown_bytes;
@@ -268,7 +268,7 @@ fn state_in_words(state: &FinalState) -> String {
     words
 }
 
-/// What is said of the files that were left.
+/// Result of comparing the final state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Nothing,
@@ -297,7 +297,7 @@ impl Verdict {
     }
 }
 
-/// Where the unknown bytes are.
+/// Describes where the unknown bytes are.
 fn unknown_files(state: &FinalState) -> String {
     let files = &state.unknown_files;
     let first = files.iter().take(UNKNOWN_SHOWN);
@@ -343,7 +343,7 @@ fn write_latencies(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
     Ok(())
 }
 
-/// Text without what would move a terminal's cursor.
+/// Escapes control characters for a terminal.
 fn shown(text: &[u8]) -> String {
     let mut out = String::new();
     escape::escape(&mut out, text, &[]);
@@ -460,7 +460,7 @@ fn write_latency(json: &mut Json<'_>, all: &Latencies) {
     json.key("p99").uint(all.permille(990));
     json.key("max").uint(all.max());
 }
-/// What none of the parts took: making the jail and leaving it, removing the files.
+/// Returns the time outside of the parts: setting up the jail, cleaning up.
 fn rest_s(run: &Findings) -> f64 {
     let parts = run.image_s + run.outcome.calls_s + run.comparison_s;
     (run.elapsed_s - parts).max(0.0)

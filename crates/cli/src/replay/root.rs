@@ -1,4 +1,4 @@
-//! The directory in which a replay happens.
+//! The root directory of a replay.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,22 +10,22 @@ use tempfile::TempDir;
 use super::Args;
 use crate::failure::Failure;
 
-/// The name of a fresh one.
+/// Name of a temporary root.
 const NAME: &str = "root";
 
-/// A directory that stands for `/`. It is opened once; from then on its path is only shown.
+/// A directory that stands for `/`. It is opened once; later, its path is only printed.
 pub enum Root {
-    /// Made for this replay, in a directory that only we may enter: whatever mode a trace gives the
-    /// root, nobody finds what is left in it.
+    /// A temporary directory inside a private one, so that no other user can access it, whatever
+    /// mode the trace sets on the root.
     Fresh {
-        /// The path of that one.
+        /// Path of the private directory.
         around: TempDir,
-        /// The same, open.
+        /// The private directory, open.
         above: Directory,
         /// The root.
         root: Directory,
     },
-    /// The user's.
+    /// Directory named by the user.
     Given(Directory, PathBuf),
 }
 
@@ -38,7 +38,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 }
 
 impl Root {
-    /// For one of several replays. A directory of the user's is emptied before all but the first.
+    /// Opens the root for a replay. A user's directory is cleared before all but the first one.
     pub fn new(args: &Args, number: u32) -> Result<Root, Failure> {
         let Some(path) = &args.root else {
             let private = fs::Permissions::from_mode(0o700);
@@ -68,14 +68,14 @@ impl Root {
         Ok(Root::Given(root, path))
     }
 
-    /// The directory.
+    /// Returns the root.
     pub fn directory(&self) -> &Directory {
         match self {
             Root::Fresh { root, .. } | Root::Given(root, _) => root,
         }
     }
 
-    /// Lets go of it. Where it is kept, if it is.
+    /// Removes a temporary root unless `keep` is set. Returns the path if it remains.
     pub fn keep_if(self, keep: bool) -> Result<Option<PathBuf>, Failure> {
         match self {
             Root::Given(_, path) => Ok(Some(path)),
@@ -91,9 +91,9 @@ impl Root {
     }
 }
 
-/// Writes everything back, and drops the caches where that is allowed.
+/// Writes back all dirty data, and drops the caches if permitted.
 pub fn make_cold() {
-    // SAFETY: takes nothing.
+    // SAFETY: sync has no arguments and cannot fail.
     unsafe { libc::sync() };
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
         super::note(&format!("the caches could not be dropped: {error}"));

@@ -1,4 +1,4 @@
-//! What a replay found, from the JSON that it printed.
+//! Results of a replay, read from its JSON output.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,16 +11,16 @@ use super::tables::shown;
 use crate::failure::Failure;
 use crate::render::json::Json;
 
-/// Bytes of a file that are read: a replay prints far less.
+/// Limit for the bytes of the file; a replay prints far less.
 const BYTES_MAX: u64 = 64 << 20;
-/// Calls, causes and differences that are shown.
+/// Limit for the calls, causes and differences in the page.
 const SHOWN_MAX: usize = 100;
 
-/// A replay.
+/// The JSON object of a replay.
 pub struct Comparison(Value);
 
 impl Comparison {
-    /// Reads what `reenact replay --json` printed.
+    /// Reads the output of `reenact replay --json`.
     pub fn read(path: &Path) -> Result<Comparison, Failure> {
         let name = path.display();
         let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
@@ -41,7 +41,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it may have been made of this recording. Imported ones may not know when they began.
+    /// Returns false if it is of another recording. Imported traces may have no start time.
     pub fn is_of(&self, preamble: &Preamble) -> bool {
         let of = &self.0["recording"];
         // Large numbers are strings.
@@ -53,7 +53,7 @@ impl Comparison {
             || known == (Some(&preamble.host), Some(preamble.epoch_ns))
     }
 
-    /// Writes what the page shows of it.
+    /// Writes the data for the page.
     pub fn write(&self, json: &mut Json<'_>) {
         let it = &self.0;
         json.object(|json| {
@@ -105,7 +105,7 @@ impl Comparison {
         });
     }
 
-    /// Calls that were made again, the most frequent first.
+    /// Returns the replayed calls, the most frequent first.
     fn calls(&self) -> Vec<(&String, &Value)> {
         let count = |pair: &Value| pair["replayed"]["count"].as_u64().unwrap_or(0);
         let all = self.0["latencies_ns"].as_object().into_iter().flatten();

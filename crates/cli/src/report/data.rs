@@ -1,4 +1,4 @@
-//! The page's data as one JSON object.
+//! The data of the page as one JSON object.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use super::{pictures, tables};
 use crate::info::origin;
 use crate::render::json::Json;
 
-/// Files that are told apart: those with the most time, and among them these with the most bytes.
+/// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
 const FILES_MAX: usize = 1000;
 const FILES_BY_BYTES: usize = 400;
 const FINDINGS_MAX: usize = 40;
@@ -20,10 +20,10 @@ const PROCESSES_MAX: usize = 300;
 const ERRORS_MAX: usize = 300;
 const WORDS_MAX: usize = 60;
 const PROBLEMS_MAX: usize = 10;
-/// Rows of tables that have one for each call.
+/// Limit for the rows of tables with one row per call.
 const CALLS_MAX: usize = 800;
 
-/// Writes it.
+/// Writes the data.
 pub fn write(
     json: &mut Json<'_>,
     trace: &Trace,
@@ -78,7 +78,7 @@ fn whence(json: &mut Json<'_>, trace: &Trace) {
     });
 }
 
-/// Whether all is there that the program did.
+/// Writes whether the recording is complete.
 fn soundness(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered) {
     let report = trace.completeness();
     json.object(|json| {
@@ -100,12 +100,12 @@ fn findings(json: &mut Json<'_>, gathered: &Gathered) {
     tables::table(json, &sheet.tables[0], FINDINGS_MAX, None);
 }
 
-/// The table of files, and where in them data was moved.
+/// Writes the table of files and their access plots.
 fn files(json: &mut Json<'_>, gathered: &Gathered) {
     let all = &gathered.files;
     let mut by_bytes: Vec<usize> = (0..all.files.len()).collect();
     by_bytes.sort_by_key(|place| std::cmp::Reverse(moved_bytes(all, *place)));
-    // The view has those with the most time first.
+    // The view is sorted by time.
     let wanted = by_bytes.into_iter().take(FILES_BY_BYTES).chain(0..all.files.len());
     let mut chosen = HashSet::new();
     for place in wanted {
@@ -131,7 +131,7 @@ fn processes(json: &mut Json<'_>, gathered: &Gathered) {
     tables::table(json.key("processes"), &sheet.tables[0], PROCESSES_MAX, None);
 }
 
-/// Which calls failed how often, and with what.
+/// Returns a table of errors by call, with their number and meaning.
 fn errors(gathered: &Gathered) -> Table {
     let columns = [
         ("call", "call"),

@@ -1,4 +1,4 @@
-//! All numbers of a report, from a few passes over the trace.
+//! Collects all numbers of a report in a few passes over the trace.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -19,53 +19,53 @@ use trace::Trace;
 
 use crate::source;
 
-/// Steps of time in charts, at most.
+/// Limit for the time steps of charts.
 const STEPS: u64 = 240;
-/// Files with the most bytes, of which it is shown where in them data was moved.
+/// Limit for the files with an access plot; those with most bytes are chosen.
 const PLOTS_MAX: usize = 120;
-/// Threads that count at once: each has numbers of its own in memory.
+/// Limit for the counting threads: each has its own statistics in memory.
 const WORKERS_MAX: usize = 4;
 
-/// All numbers.
+/// All numbers of a report.
 pub struct Gathered {
-    /// From the start to the last thing that is known.
+    /// Time from the start to the last known event.
     pub span_ns: u64,
-    /// Width of a step of time.
+    /// Width of a time step.
     pub interval_ns: u64,
-    /// As `stat calls` has them.
+    /// View of `stat calls`.
     pub calls: calls::View,
-    /// As `stat sizes` has them.
+    /// View of `stat sizes`.
     pub sizes: spread::View,
-    /// As `stat latency` has them.
+    /// View of `stat latency`.
     pub latency: spread::View,
-    /// As `stat time` has them.
+    /// View of `stat time`.
     pub time: timeline::View,
-    /// As `stat processes` and `stat threads` have them.
+    /// View of `stat processes` and `stat threads`.
     pub tasks: tasks::View,
-    /// As `stat files` has them.
+    /// View of `stat files`.
     pub files: files::View,
-    /// As `stat durability` has them.
+    /// View of `stat durability`.
     pub durability: durability::View,
-    /// As `stat patterns` has them.
+    /// Findings of `stat patterns`.
     pub findings: Vec<Finding>,
-    /// Latency over time of each call.
+    /// Latency over time, by call number.
     pub heat: Vec<(u16, Picture)>,
-    /// What threads were busy with, by number.
+    /// Activity of threads over time, by thread number.
     pub lanes: BTreeMap<u32, Lane>,
-    /// Accesses over time, with the file's place in `files`.
+    /// Access plots, each with the index of its file in `files`.
     pub plots: Vec<(usize, Plot)>,
     /// Blocks that could not be read.
     pub unread: Unread,
 }
 
 impl Gathered {
-    /// Calls in the trace.
+    /// Returns the number of calls in the trace.
     pub fn calls(&self) -> u64 {
         self.calls.calls.iter().map(|(_, of)| of.count).sum()
     }
 }
 
-/// What counts calls in whatever order.
+/// All statistics that do not depend on the order of events.
 struct Counts {
     calls: Calls,
     sizes: Spread,
@@ -108,7 +108,7 @@ impl Fold for Counts {
     }
 }
 
-/// What is followed in the same pass: where data was moved, and what threads were busy with.
+/// Statistics collected in the same ordered pass: access plots and thread activity.
 struct Places {
     offsets: Offsets,
     lanes: Lanes,
@@ -126,7 +126,7 @@ impl Watch for Places {
     }
 }
 
-/// Reads the trace several times over; two passes that need the order of events run side by side.
+/// Makes several passes over the trace, two of the ordered ones at a time.
 pub fn gather(trace: &Trace) -> Gathered {
     let span_ns = span_ns(trace);
     let interval_ns = timeline::interval_for(span_ns, STEPS);
@@ -170,24 +170,24 @@ fn watch<W: Watch>(trace: &Trace, watch: W) -> W {
     watch_all(trace, watch).0
 }
 
-/// The same, and how many descriptors and tasks were not followed.
+/// Makes an ordered pass. Also returns the number of descriptors and tasks not tracked.
 fn watch_all<W: Watch>(trace: &Trace, mut watch: W) -> (W, u64) {
     let mut stored = source::Stored(trace);
-    // What cannot be read is counted in the pass over all blocks.
+    // Unreadable blocks are counted in the pass over all blocks.
     let unread = pass::in_order(trace, &mut stored, &mut watch, &|_| true, &|_| false);
     (watch, unread.left_out)
 }
 
-/// What two passes tell, of which the second needs the first.
+/// Results of two passes, the second of which depends on the first.
 struct AboutFiles {
     files: files::View,
     plots: Vec<(usize, Plot)>,
     lanes: BTreeMap<u32, Lane>,
-    /// Descriptors and tasks that were not followed.
+    /// Number of descriptors and tasks not tracked.
     left_out: u64,
 }
 
-/// The files, and then where in the busiest of them data was moved.
+/// Collects the files, and then the access plots of the busiest ones.
 fn about_files(trace: &Trace, interval_ns: u64) -> AboutFiles {
     let files = Files::new(Mounts::parse(&trace.preamble().mounts));
     let (files, left_out) = watch_all(trace, files);
@@ -204,7 +204,7 @@ fn about_files(trace: &Trace, interval_ns: u64) -> AboutFiles {
     AboutFiles { files, plots, lanes: places.lanes.finish(), left_out }
 }
 
-/// Bytes that were read from and written to a file.
+/// Returns the number of bytes read from and written to a file.
 pub fn moved_bytes(files: &files::View, place: usize) -> u64 {
     let used = &files.files[place].1;
     used.read_bytes.saturating_add(used.write_bytes)

@@ -1,4 +1,4 @@
-//! The page: its frame, its style, its scripts and its data in one file.
+//! Writes the page: markup, styles, scripts and data in one file.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ const FRAME: &str = include_str!("assets/page.html");
 const STYLES: &[&str] =
     &[include_str!("assets/uplot/uPlot.min.css"), include_str!("assets/page.css")];
 const LIBRARY: &str = include_str!("assets/uplot/uPlot.iife.min.js");
-/// Our own scripts; each uses what those before it define.
+/// Our own scripts, in order of dependency.
 const SCRIPTS: &[&str] = &[
     include_str!("assets/words.js"),
     include_str!("assets/elements.js"),
@@ -30,9 +30,9 @@ const SCRIPTS: &[&str] = &[
     include_str!("assets/page.js"),
 ];
 
-/// What stands around the data.
+/// Markup before the data.
 pub const DATA_BEGIN: &str = "<script type=\"application/json\" id=\"data\">";
-/// See [`DATA_BEGIN`].
+/// Markup after the data.
 pub const DATA_END: &str = "</script>";
 
 /// Writes the page.
@@ -73,13 +73,13 @@ fn write_data(
     out.write_all(DATA_END.as_bytes())
 }
 
-/// What scripts and styles of the page carry and nothing else can know: the browser runs no others.
+/// Returns a random nonce that permits the page's own scripts and styles, but no injected ones.
 fn nonce() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// JSON that ends no HTML element, begins no comment and no entity. These characters only occur in
+/// Escapes `<`, `>` and `&` in JSON, so that it cannot end its HTML element. They occur only in
 /// strings.
 struct Harmless<'a, W>(&'a mut W);
 
@@ -101,19 +101,19 @@ impl<W: Write> Write for Harmless<'_, W> {
     }
 }
 
-/// Counts the bytes that pass.
+/// Counts the bytes written through it.
 pub struct Counted<W> {
     out: W,
     bytes: u64,
 }
 
 impl<W: Write> Counted<W> {
-    /// None yet.
+    /// Wraps a writer.
     pub fn new(out: W) -> Counted<W> {
         Counted { out, bytes: 0 }
     }
 
-    /// Writes what is left, and tells how many there were.
+    /// Flushes the writer. Returns the number of bytes.
     pub fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
         Ok(self.bytes)

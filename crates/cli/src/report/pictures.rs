@@ -1,4 +1,4 @@
-//! What the page's pictures are drawn from, in few bytes.
+//! Compact data for the charts of the page.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,18 +13,18 @@ use super::gather::Gathered;
 use super::tables::shown;
 use crate::render::json::Json;
 
-/// Calls that have a picture of their latency over time, those with the most time first.
+/// Limit for the calls with a heat map; those with most time are chosen.
 const HEAT_MAX: usize = 24;
-/// Calls that have a histogram, the most frequent first.
+/// Limit for the calls with a histogram; the most frequent are chosen.
 const HISTOGRAMS_MAX: usize = 60;
-/// Threads that have a lane, those with the most calls first.
+/// Limit for the threads with a lane; those with most calls are chosen.
 const LANES_SHOWN: usize = 200;
-/// Forks in a row that are followed: a hostile trace may have processes that made each other.
+/// Limit for the ancestors searched: in a hostile trace, processes may be their own ancestors.
 const PARENTS_MAX: usize = 100;
-/// Characters of all plots of files together, about.
+/// Approximate limit for the characters of all access plots.
 const PLOT_BYTES_MAX: usize = 1_200_000;
 
-/// The name of a call.
+/// Returns the name of a call.
 pub fn name(nr: u16) -> String {
     match events::by_number(nr.into()) {
         Some(row) => row.name.to_string(),
@@ -36,7 +36,7 @@ fn numbers(json: &mut Json<'_>, values: impl Iterator<Item = u64>) {
     json.array(|json| values.for_each(|value| json.uint(value)));
 }
 
-/// Everything that has a time axis.
+/// Writes the data of all charts over time.
 pub fn time(json: &mut Json<'_>, gathered: &Gathered) {
     let steps = &gathered.time.steps;
     json.object(|json| {
@@ -69,7 +69,7 @@ pub fn time(json: &mut Json<'_>, gathered: &Gathered) {
     });
 }
 
-/// Bytes that were not synced, over time.
+/// Writes the unsynced bytes over time.
 pub fn unsynced(json: &mut Json<'_>, gathered: &Gathered) {
     let steps = &gathered.durability.steps;
     json.object(|json| {
@@ -78,7 +78,7 @@ pub fn unsynced(json: &mut Json<'_>, gathered: &Gathered) {
     });
 }
 
-/// Latency over time.
+/// Writes the heat maps of latency.
 pub fn heat(json: &mut Json<'_>, gathered: &Gathered) {
     json.object(|json| {
         numbers(json.key("from_ns"), (0..heat::ROWS).map(heat::from_ns));
@@ -91,7 +91,7 @@ pub fn heat(json: &mut Json<'_>, gathered: &Gathered) {
     });
 }
 
-/// One call: for each step, pairs of a row and a count.
+/// Writes the heat map of a call: for each step, pairs of row and count.
 fn heat_of(json: &mut Json<'_>, nr: u16, picture: &Picture) {
     json.key("call").str(&name(nr));
     json.key("group").uint(group::of(nr) as u64);
@@ -103,7 +103,7 @@ fn heat_of(json: &mut Json<'_>, nr: u16, picture: &Picture) {
     });
 }
 
-/// A histogram for each call, an entry for each power of two.
+/// Writes a histogram for each call, with one entry per power of two.
 pub fn histograms(json: &mut Json<'_>, view: &spread::View) {
     json.array(|json| {
         for (nr, histogram) in view.calls.iter().take(HISTOGRAMS_MAX) {
@@ -130,7 +130,7 @@ fn histogram_of(json: &mut Json<'_>, nr: u16, histogram: &Histogram) {
     numbers(json.key("counts"), bars.iter().map(|bar| bar.count));
 }
 
-/// What threads were busy with.
+/// Writes the activity of threads.
 pub fn lanes(json: &mut Json<'_>, gathered: &Gathered) {
     let tasks = &gathered.tasks;
     let mut busiest: Vec<_> = tasks.threads.iter().collect();
@@ -160,7 +160,7 @@ pub fn lanes(json: &mut Json<'_>, gathered: &Gathered) {
     });
 }
 
-/// The command of a process; of one that only forked, that of the closest parent that has one.
+/// Returns the command of a process, or of its nearest ancestor if it called no exec.
 fn command(tasks: &report::tasks::View, mut number: u32) -> &[u8] {
     for _ in 0..PARENTS_MAX {
         let Some(process) = tasks.processes.get(&number) else { break };
@@ -172,7 +172,7 @@ fn command(tasks: &report::tasks::View, mut number: u32) -> &[u8] {
     b""
 }
 
-/// For each step pairs of a group and its share of the step, in thousandths.
+/// Writes, for each step, pairs of a group and its share in thousandths.
 fn lane(json: &mut Json<'_>, lane: Option<&Lane>, interval_ns: u64) {
     let Some(lane) = lane else { return };
     json.key("first").uint(lane.first as u64);
@@ -187,7 +187,7 @@ fn lane(json: &mut Json<'_>, lane: Option<&Lane>, interval_ns: u64) {
     });
 }
 
-/// Where in files data was moved; `rows` tells which row of the page's table a file is.
+/// Writes the access plots; `rows` maps files to rows of the page's table.
 pub fn plots(json: &mut Json<'_>, gathered: &Gathered, rows: &HashMap<usize, usize>) {
     let mut room = PLOT_BYTES_MAX;
     json.array(|json| {
@@ -208,7 +208,7 @@ pub fn plots(json: &mut Json<'_>, gathered: &Gathered, rows: &HashMap<usize, usi
     });
 }
 
-/// Characters that a plot takes, about.
+/// Returns the approximate number of characters of a plot.
 fn length(plot: &Plot) -> usize {
     match &plot.shape {
         Shape::Dots(dots) => 36 * dots.len(),
@@ -242,7 +242,7 @@ fn shape(json: &mut Json<'_>, shape: &Shape) {
     }
 }
 
-/// A character for each count: 0 for none, else 1 more than its power of two in base 36.
+/// Encodes each count as a base-36 digit: 0 for none, else 1 plus its binary logarithm.
 fn levels(counts: impl Iterator<Item = u32>) -> String {
     let level = |count: u32| count.checked_ilog2().map_or(0, |octave| octave + 1);
     let text: String =

@@ -1,22 +1,22 @@
-//! Tables and single values for the page, with names made harmless and short.
+//! Tables and single values for the page, with names escaped and shortened.
 
 use report::sheet::{Cell, Fact, Table};
 
 use crate::render::escape::escape;
 use crate::render::json::Json;
 
-/// Characters that are kept of the beginning and of the end of a name.
+/// Number of bytes kept of the beginning and of the end of a long name.
 const NAME_HALF: usize = 140;
-/// Bytes of a name that are looked at: more are not shown anyway.
+/// Longest name in bytes that is not shortened.
 const NAME_BYTES: usize = 2 * NAME_HALF;
 
-/// A name as the terminal would show it, without its middle if it is long.
+/// Escapes a name, leaving out the middle of a long one.
 pub fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     if name.len() <= NAME_BYTES {
         escape(&mut text, name, &[]);
     } else {
-        // Cut within a character, the rest of it is shown as bytes.
+        // A cut may split a character; its bytes are then escaped.
         escape(&mut text, &name[..NAME_HALF], &[]);
         text.push_str(&format!(" [... {} bytes ...] ", name.len() - NAME_BYTES));
         escape(&mut text, &name[name.len() - NAME_HALF..], &[]);
@@ -24,7 +24,7 @@ pub fn shown(name: &[u8]) -> String {
     text
 }
 
-/// Words that are shown as one line.
+/// Formats words as one line.
 pub fn shown_words(words: &[Vec<u8>], words_max: usize) -> String {
     let mut all: Vec<String> = words.iter().take(words_max).map(|word| shown(word)).collect();
     if words.len() > words_max {
@@ -33,7 +33,7 @@ pub fn shown_words(words: &[Vec<u8>], words_max: usize) -> String {
     all.join(" ")
 }
 
-/// An object with the columns and the rows; `others` stands for rows that were left out.
+/// Writes columns and rows as an object; `others` sums up the rows left out.
 pub fn table(json: &mut Json<'_>, table: &Table, rows_max: usize, others: Option<(u64, &[Cell])>) {
     let shown: Vec<usize> =
         (0..table.columns.len()).filter(|&at| !table.columns[at].key.is_empty()).collect();
@@ -67,7 +67,7 @@ pub fn table(json: &mut Json<'_>, table: &Table, rows_max: usize, others: Option
     });
 }
 
-/// An object with the value of each fact, and its title where people get to see it.
+/// Writes an object with the value of each fact.
 pub fn facts(json: &mut Json<'_>, facts: &[Fact]) {
     json.object(|json| {
         for fact in facts {
@@ -76,7 +76,7 @@ pub fn facts(json: &mut Json<'_>, facts: &[Fact]) {
     });
 }
 
-/// How the page shows a value.
+/// Returns the key of the value's format in the page.
 fn kind(value: &Cell) -> Option<&'static str> {
     Some(match value {
         Cell::Nothing => return None,
@@ -93,7 +93,7 @@ fn kind(value: &Cell) -> Option<&'static str> {
     })
 }
 
-/// A value.
+/// Writes a value.
 fn cell(json: &mut Json<'_>, value: &Cell) {
     match value {
         Cell::Nothing => json.null(),
@@ -116,7 +116,7 @@ fn cell(json: &mut Json<'_>, value: &Cell) {
     }
 }
 
-/// Names with counts in one cell.
+/// Limit for the counts in one cell.
 const COUNTS_MAX: usize = 12;
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
-//! A trace that grows: its blocks come thread by thread, so that what happened at the same time
-//! comes one after the other. Events are held back until others of their time had time to come.
+//! Orders the events of a growing trace. Its blocks arrive thread by thread, so events are held
+//! back until concurrent ones of other threads have arrived.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use trace::Sequenced;
 
-/// How far apart in time events of one moment may come: a recorder hands over all that it has once
-/// a second.
+/// Maximum delay between concurrent events: a recorder writes out everything once a second.
 pub const APART_NS: u64 = 2_000_000_000;
-/// Events that are held back at most.
+/// Limit for the events held back.
 const HELD_MAX: usize = 1 << 20;
 
-/// Events that wait for their turn.
+/// Queue of events held back.
 #[derive(Default)]
 pub struct Held {
     waiting: BinaryHeap<Waiting>,
@@ -27,14 +26,14 @@ struct Waiting {
 }
 
 impl Held {
-    /// Takes an event in.
+    /// Adds an event.
     pub fn add(&mut self, begin_ns: u64, next: Sequenced) {
         self.newest_ns = self.newest_ns.max(begin_ns);
         self.count += 1;
         self.waiting.push(Waiting { begin_ns, place: self.count, next });
     }
 
-    /// The next event whose turn has come; with `all`, the next one.
+    /// Returns the next event if it was held back long enough, or in any case with `all`.
     pub fn next(&mut self, all: bool) -> Option<Sequenced> {
         let first = self.waiting.peek()?;
         let due = self.newest_ns - first.begin_ns >= APART_NS || self.waiting.len() > HELD_MAX;
@@ -43,7 +42,7 @@ impl Held {
 }
 
 impl Ord for Waiting {
-    /// The greatest is the one that goes first.
+    /// The greatest element of the heap is the earliest event.
     fn cmp(&self, other: &Waiting) -> Ordering {
         (other.begin_ns, other.place).cmp(&(self.begin_ns, self.place))
     }
@@ -87,7 +86,7 @@ mod tests {
         add(&mut held, APART_NS + 7);
         assert_eq!(drain(&mut held, false), [5, 7]);
         assert_eq!(drain(&mut held, true), [10, APART_NS, APART_NS + 7]);
-        // What comes even later is given at once.
+        // A later straggler is returned at once.
         add(&mut held, 6);
         assert_eq!(drain(&mut held, false), [6]);
     }

@@ -1,4 +1,4 @@
-//! Events as lines of text.
+//! Formats events as lines of text.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -11,16 +11,16 @@ use crate::render::escape::escape;
 use crate::render::text::{self, Style};
 use crate::units;
 
-/// How lines look.
+/// Format of lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// How much of values is shown.
+    /// Limits and format of values.
     pub style: Style,
-    /// The data of buffers follows each call in hexadecimal.
+    /// True if a hex dump of the buffers follows each call.
     pub hex: bool,
-    /// Terminal colours.
+    /// True if terminal colours are used.
     pub colour: bool,
-    /// Calls have their numbers before them.
+    /// True if calls are numbered.
     pub seq: bool,
 }
 
@@ -94,13 +94,13 @@ fn prefix(out: &mut String, moment: &Moment<'_>, numbered: bool) {
     lane(out, (moment.pid, moment.tid), moment.enter_ns);
 }
 
-/// Appends who does something, and when.
+/// Appends process, thread and time.
 pub fn lane(out: &mut String, ids: (Option<u32>, Option<u32>), ns: u64) {
     let (seconds, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
     let _ = write!(out, "{:<7} {seconds:>3}.{:06} ", who(ids), ns / 1000);
 }
 
-/// A process, or one of its further threads.
+/// Formats process and thread id; a main thread has only the process id.
 pub fn who(ids: (Option<u32>, Option<u32>)) -> String {
     match ids {
         (Some(pid), Some(tid)) if pid != tid => format!("{pid}/{tid}"),
@@ -131,7 +131,7 @@ fn started(how: StartHow, parent: u32, moment: &Moment<'_>) -> String {
     }
 }
 
-/// Appends a call and its arguments, without what came of it.
+/// Appends a call with its arguments, without the result.
 pub fn called(
     out: &mut String,
     call: &Call,
@@ -189,10 +189,10 @@ fn call(
     }
 }
 
-/// Bytes in one line of a dump.
+/// Number of bytes per line of a dump.
 const DUMP_BYTES: usize = 16;
 
-/// Writes the data of a call in hexadecimal.
+/// Writes a hex dump of a call's data.
 pub fn hex_dump(out: &mut dyn Write, call: &Call, contents: &mut dyn Contents) -> io::Result<()> {
     for buffer in buffers(call).iter().filter(|buffer| buffer.plain) {
         writeln!(out, " * {} bytes of {}", buffer.len(), buffer.name)?;
@@ -218,7 +218,7 @@ pub fn hex_dump(out: &mut dyn Write, call: &Call, contents: &mut dyn Contents) -
     Ok(())
 }
 
-/// Lines of a dump in the making.
+/// A hex dump being written.
 struct Dump<'a> {
     out: &'a mut dyn Write,
     offset: u64,
@@ -249,14 +249,14 @@ impl Dump<'_> {
     }
 }
 
-/// Columns of a dump's line after the offset: hexadecimal, and text from the given column on.
+/// Column of the text in a dump's line, counted after the offset.
 const DUMP_TEXT_AT: usize = 3 * DUMP_BYTES + 3;
 
 fn dump_line(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut line = vec![b' '; DUMP_TEXT_AT + bytes.len()];
     for (index, byte) in bytes.iter().enumerate() {
-        // Each half of the line has a blank before it.
+        // Each half of the line begins with a blank.
         let at = 1 + 3 * index + index / (DUMP_BYTES / 2);
         line[at] = DIGITS[usize::from(byte >> 4)];
         line[at + 1] = DIGITS[usize::from(byte & 15)];

@@ -1,4 +1,4 @@
-//! Events as JSON, one object per line.
+//! Writes events as JSON, one object per line.
 
 use events::record::RESULT;
 use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
@@ -9,10 +9,10 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::render::json::{Json, stored_base64};
 use crate::render::text;
 
-/// Strings and arrays whole; the bytes of plain data go elsewhere.
+/// Strings and arrays are complete; plain data is written under `data`.
 const LIMITS: Limits = Limits { strings: usize::MAX, data: 0, items: usize::MAX };
 
-/// Writes the object of an event. `data` tells whether the bytes of buffers are included.
+/// Writes the object of an event; `data` selects whether it includes the bytes of buffers.
 pub fn event(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, data: bool) {
     json.object(|json| match &moment.event.kind {
         EventKind::Call(call) => self::call(json, call, moment, contents, data),
@@ -131,7 +131,7 @@ fn call(
     }
 }
 
-/// Absolute paths behind path and descriptor arguments, and behind the result.
+/// Writes the absolute paths of path and descriptor arguments, and of the result.
 fn paths(json: &mut Json<'_>, decoded: &decode::Decoded, moment: &Moment<'_>) {
     for ((name, value), number) in decoded.args.iter().zip(0u8..) {
         let resolved = moment.step.paths.iter().find(|(arg, _)| *arg == number);

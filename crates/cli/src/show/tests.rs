@@ -1,4 +1,4 @@
-//! Events in memory, and what is shown of them.
+//! Tests of `show` with events in memory.
 
 use events::record::{data_flag, part};
 use model::{InlineOnly, World};
@@ -9,7 +9,7 @@ use super::{Format, Printer};
 use crate::filter::{CallFilter, Filter};
 use crate::render::text::Style;
 
-/// A call that returned 0.
+/// Makes a call that returned 0.
 pub fn call(nr: u16, args: &[u64]) -> Call {
     let mut all = [0; 6];
     all[..args.len()].copy_from_slice(args);
@@ -47,12 +47,12 @@ fn piece(mut call: Call, arg: u8, part: u8, flags: u8, bytes: &[u8]) -> Call {
     call
 }
 
-/// With memory that was read before the call.
+/// Adds memory that was read before the call.
 fn with(call: Call, arg: u8, bytes: &[u8]) -> Call {
     piece(call, arg, part::WHOLE, 0, bytes)
 }
 
-/// With memory that was read after the call.
+/// Adds memory that was read after the call.
 fn out(call: Call, arg: u8, bytes: &[u8]) -> Call {
     piece(call, arg, part::WHOLE, data_flag::OUT, bytes)
 }
@@ -61,7 +61,7 @@ fn launch() -> EventKind {
     EventKind::Start { how: StartHow::Launch, process: 1, parent: 0, pid: 100, tid: 100 }
 }
 
-/// Events of threads, one a microsecond; each call takes 500 ns.
+/// Makes events one microsecond apart; each call takes 500 ns.
 fn timed(events: Vec<(u32, EventKind)>) -> Vec<Event> {
     let mut tsc = 0;
     let timed = events.into_iter().map(|(thread, mut kind)| {
@@ -97,7 +97,7 @@ fn text() -> Format {
     }
 }
 
-/// The line of the last of these calls, without process, time and duration.
+/// Checks the line of the last of these calls, without process, time and duration.
 #[track_caller]
 fn check(calls: Vec<Call>, expected: &str) {
     let mut events = vec![(1, launch())];
@@ -531,13 +531,13 @@ fn calls_have_their_numbers_where_asked_for() {
     assert!(text.lines().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{text}");
 }
 
-/// Shows all that a trace holds in every form, to nobody.
+/// Formats a whole trace in every form.
 pub fn read_all(trace: &trace::Trace) {
     lines(trace);
     print_trace(trace, Format::Json { data: true });
 }
 
-/// All that a trace holds, as text with all data.
+/// Formats a whole trace as text with all data.
 pub fn lines(trace: &trace::Trace) -> String {
     let style = Style { string_limit: 32, data: true, verbose: true };
     let look = Look { style, hex: true, colour: true, seq: false };

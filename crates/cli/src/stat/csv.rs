@@ -36,7 +36,7 @@ fn field(cell: &Cell) -> String {
     }
 }
 
-/// A name as on the terminal; and none begins like a formula, which a spreadsheet would compute.
+/// Escapes a name. Also escapes a first character that a spreadsheet takes for a formula.
 fn escaped(name: &[u8]) -> String {
     let mut text = String::new();
     match name.split_first() {

@@ -1,4 +1,4 @@
-//! Views for people: aligned tables, and pictures made of characters.
+//! Views for people: aligned tables, with bars made of characters.
 
 use std::io::{self, Write};
 
@@ -7,16 +7,16 @@ use report::sheet::{Cell, Sheet, Table};
 use crate::render::escape::escape;
 use crate::units::{show_size, show_time};
 
-/// Characters of a full bar.
+/// Width of a full bar in characters.
 const BAR_WIDTH: usize = 40;
-/// Characters of a name before it is cut: paths may have 4096, and hostile ones do.
+/// Limit for the characters of a name: paths can have 4096.
 const NAME_MAX: usize = 160;
-/// Errors of a call that are told by name.
+/// Limit for the errors of a call listed by name.
 const COUNTS_SHOWN: usize = 3;
-/// Pictures of the same kind that are shown.
+/// Limit for the histograms that are printed.
 const PICTURES_SHOWN: usize = 5;
 
-/// Writes a view; at most `limit` rows of each table.
+/// Writes a view with at most `limit` rows of each table.
 pub fn write(out: &mut impl Write, sheet: &Sheet, limit: usize) -> io::Result<()> {
     let facts = sheet.facts.iter().filter(|fact| !fact.title.is_empty());
     let width = facts.clone().map(|fact| fact.title.chars().count()).max().unwrap_or(0);
@@ -52,7 +52,7 @@ pub fn write(out: &mut impl Write, sheet: &Sheet, limit: usize) -> io::Result<()
 fn table(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
     let limit = if table.fixed { usize::MAX } else { limit };
     let rows = &table.rows[..table.rows.len().min(limit)];
-    // A column that says nothing is left out.
+    // Leave out columns without values.
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|&at| !table.columns[at].title.is_empty())
         .filter(|&at| rows.iter().any(|row| !is_blank(&row[at])))
@@ -75,7 +75,7 @@ fn table(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
     if more > 0 { writeln!(out, "  ... and {more} more: --limit shows them") } else { Ok(()) }
 }
 
-/// A heading and a line for each further value.
+/// Writes each row as a heading and a line per further value.
 fn blocks(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
     for (number, row) in table.rows.iter().take(limit).enumerate() {
         let mut shown = table.columns.iter().zip(row);
@@ -132,7 +132,7 @@ fn is_blank(cell: &Cell) -> bool {
     }
 }
 
-/// A value as people read it.
+/// Formats a value for people.
 pub fn show(cell: &Cell) -> String {
     match cell {
         Cell::Nothing | Cell::Count(0) | Cell::Bytes(0) | Cell::Ns(0) => "-".into(),
@@ -169,7 +169,7 @@ fn named(depth: u32, name: &[u8]) -> String {
     text
 }
 
-/// `1,234,567`
+/// Formats a number as `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -182,7 +182,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// A bar to an eighth of a character; what is not zero is seen.
+/// Draws a bar with a resolution of 1/8 character. Nonzero values are always visible.
 fn bar(part: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (part.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;

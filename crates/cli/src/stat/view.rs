@@ -1,4 +1,4 @@
-//! The views, and how each is made.
+//! The views of `reenact stat`.
 
 use clap::ValueEnum;
 use model::mounts::Mounts;
@@ -44,7 +44,7 @@ pub enum View {
 }
 
 impl View {
-    /// A view by its name.
+    /// Parses the name of a view.
     pub fn parse(name: &str) -> Result<View, String> {
         View::from_str(name, false).map_err(|_| {
             let views = View::value_variants().iter().map(|view| view.name());
@@ -53,13 +53,13 @@ impl View {
         })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> String {
         let value = self.to_possible_value();
         value.map(|value| value.get_name().to_string()).unwrap_or_default()
     }
 
-    /// What to write before the name of a trace.
+    /// Returns the help text of the positional arguments.
     pub fn help() -> String {
         let mut text = String::from(
             "What to look at, if it is not `calls`, and the trace; `-` for standard input. Views:\n",
@@ -72,7 +72,7 @@ impl View {
     }
 }
 
-/// Reads the trace and makes a view of it.
+/// Makes a pass over the trace and returns the view.
 pub fn look(
     view: View,
     trace: &Trace,
@@ -116,7 +116,7 @@ pub fn look(
     })
 }
 
-/// The width of steps: as wanted, if they are not too many, else what fits.
+/// Returns the requested width of steps, or a fitting one. Fails if there would be too many steps.
 fn interval(trace: &Trace, wanted_ns: Option<u64>) -> Result<u64, Failure> {
     let clock = source::clock(trace);
     let heads = trace.blocks().iter().map(|head| head.first_tsc);
@@ -140,7 +140,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// In whatever order, unless the conditions need to know what came before.
+    /// Makes a parallel pass, or an ordered one if the filter needs it.
     fn fold<F: Fold>(
         &self,
         make: impl Fn() -> F + Sync,

@@ -1,14 +1,14 @@
-//! Texts that come again are written once and then referred to by number.
+//! Interned texts: written once, then referred to by number.
 
 use std::collections::HashMap;
 
 use super::proto::Message;
 
-/// Bytes of texts that are remembered before all are forgotten, with what remembering one costs.
+/// Limit for the bytes of the table before it is cleared, and the overhead of an entry.
 const BYTES_MAX: usize = 8 << 20;
 const ENTRY_BYTES: usize = 64;
 
-/// Texts are numbered by what they are used for. The values are the fields of `InternedData`.
+/// Tables of texts, with their field numbers in `InternedData`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
     /// Categories of events.
@@ -17,7 +17,7 @@ pub enum Table {
     Name = 2,
     /// Names of details.
     DetailName = 3,
-    /// Details that are texts.
+    /// Texts used as details.
     DetailText = 29,
 }
 
@@ -27,14 +27,14 @@ const TABLES: [Table; 4] = [Table::Category, Table::Name, Table::DetailName, Tab
 #[derive(Default)]
 pub struct Interned {
     known: [HashMap<String, u64>; TABLES.len()],
-    /// Those that it must be told with the packet in the making.
+    /// New texts, to be written with the current packet.
     new: Vec<(Table, u64, String)>,
     bytes: usize,
     begun: bool,
 }
 
 impl Interned {
-    /// Must be called before each packet. Tells whether the reader is to forget all texts.
+    /// Must be called before each packet. Returns true if the reader must clear its tables.
     pub fn begin_packet(&mut self) -> bool {
         if self.begun && self.bytes < BYTES_MAX {
             return false;
@@ -45,7 +45,7 @@ impl Interned {
         true
     }
 
-    /// The number of a text.
+    /// Returns the number of a text, adding it if it is new.
     pub fn get(&mut self, table: Table, text: &str) -> u64 {
         let known = &mut self.known[TABLES.iter().position(|t| *t == table).unwrap_or(0)];
         if let Some(number) = known.get(text) {
@@ -58,7 +58,7 @@ impl Interned {
         number
     }
 
-    /// Bytes that are remembered.
+    /// Number of bytes in the tables.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -66,7 +66,7 @@ impl Interned {
 
     /// Writes the new texts into the packet that uses them.
     pub fn put_new(&mut self, packet: &mut Message, field: u32) {
-        /// Fields of an entry, whatever the table.
+        /// Fields of an entry in any table.
         const NUMBER: u32 = 1;
         const TEXT: u32 = 2;
         if self.new.is_empty() {

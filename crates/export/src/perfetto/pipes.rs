@@ -1,15 +1,15 @@
-//! Which read of a pipe got the bytes of which write.
+//! Matches reads of pipes with the writes whose bytes they get.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Pipes that are followed; of more, those that were used longest ago are forgotten.
+/// Limit for the pipes tracked. Beyond it, the least recently used half is forgotten.
 const PIPES_MAX: usize = 4096;
-/// Writes that are in one pipe at once: the kernel's limit is below for all but hostile traces.
+/// Limit for the pending writes of a pipe; only hostile traces exceed it.
 const WRITES_MAX: usize = 1 << 16;
-/// Writes that one read is shown to get bytes of.
+/// Limit for the writes matched with one read.
 const PER_READ_MAX: usize = 256;
 
-/// Follows the bytes in pipes.
+/// Tracks the bytes in pipes.
 #[derive(Default)]
 pub struct Pipes {
     pipes: HashMap<Vec<u8>, Pipe>,
@@ -19,24 +19,24 @@ pub struct Pipes {
 #[derive(Default)]
 struct Pipe {
     used: u64,
-    /// Bytes written and read since the beginning.
+    /// Total number of bytes written and read.
     written: u64,
     read: u64,
-    /// Where the bytes of each write end, and its flow.
+    /// End position and flow of each pending write.
     writes: VecDeque<(u64, Option<u64>)>,
 }
 
-/// Flows that a read is in.
+/// Flows of the writes whose bytes a read got.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Got {
-    /// Of writes that have more bytes to be read.
+    /// Flows of writes that have more bytes left.
     pub parts: Vec<u64>,
-    /// Of writes whose last bytes these are.
+    /// Flows of writes that are now completely read.
     pub ends: Vec<u64>,
 }
 
 impl Pipes {
-    /// Bytes were written. Writes without a flow only count.
+    /// Records a write. Without a flow it only counts bytes.
     pub fn write(&mut self, pipe: &[u8], bytes: u64, flow: Option<u64>) {
         let pipe = self.pipe(pipe);
         pipe.written = pipe.written.saturating_add(bytes);
@@ -46,11 +46,11 @@ impl Pipes {
         }
     }
 
-    /// Bytes were read: those that were written first.
+    /// Records a read, which gets the oldest bytes.
     pub fn read(&mut self, pipe: &[u8], bytes: u64) -> Got {
         let pipe = self.pipe(pipe);
         let mut got = Got::default();
-        // Bytes of writers that are not in the trace cannot be told from others.
+        // Bytes of unrecorded writers cannot be told apart from others.
         let end = pipe.read.saturating_add(bytes).min(pipe.written);
         while let Some((write_end, flow)) = pipe.writes.front() {
             if pipe.read >= end {

@@ -1,39 +1,39 @@
-//! Protobuf's encoding, as far as it is needed.
+//! The parts of protobuf's encoding that are needed.
 
 /// Wire types.
 const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 
-/// A message in the making.
+/// A message being written.
 #[derive(Default)]
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// A number; negative ones in two's complement.
+    /// Adds a varint; negative numbers are in two's complement.
     pub fn uint(&mut self, field: u32, value: u64) {
         self.key(field, VARINT);
         self.varint(value);
     }
 
-    /// A number of 8 bytes.
+    /// Adds a 64-bit number of fixed size.
     pub fn fixed(&mut self, field: u32, value: u64) {
         self.key(field, FIXED_64);
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Bytes or text.
+    /// Adds bytes or text.
     pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.key(field, BYTES);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// A message within this one.
+    /// Adds a nested message.
     pub fn message(&mut self, field: u32, fill: impl FnOnce(&mut Message)) {
         self.key(field, BYTES);
         let at = self.0.len();
-        // Most messages are short: room for a length of one byte.
+        // Most messages are short: reserve one byte for the length.
         self.0.push(0);
         fill(self);
         let mut len = self.0.len() - at - 1;
@@ -50,17 +50,17 @@ impl Message {
         self.0.splice(at..at + 1, prefix);
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What was written.
+    /// Returns the bytes so far.
     pub fn bytes_so_far(&self) -> &[u8] {
         &self.0
     }
 
-    /// Forgets what was written.
+    /// Clears the message.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,4 +1,4 @@
-//! The captured memory of a call, under the names that users know it by.
+//! The captured memory of a call, grouped into buffers with user-visible names.
 
 use std::collections::HashMap;
 
@@ -9,36 +9,36 @@ use trace::event::{Call, Data};
 use super::shape::shape_of;
 use crate::contents::{has, is_out};
 
-/// Captured memory: one stretch, or the buffers of a vector one after the other.
+/// Captured memory: one piece, or all buffers of a vector in order.
 pub struct Buffer<'a> {
-    /// The argument's name; `.vector` and `.header` for what leads to the content of a vector or
-    /// message, `.name` and `.control` for a message's address and control data, `.content` for
-    /// what a struct points to, `.snapshot` for what was in the file behind a path. Elements of arrays have their index in brackets. What was read
-    /// after the call has `.out` where the same memory was read before it as well.
+    /// Name of the argument plus a suffix: `.vector` and `.header` for the iovec array or message
+    /// header, `.name` and `.control` for a message's address and control data, `.content` for the
+    /// target of a struct's pointer, `.snapshot` for file content. Array elements have their index
+    /// in brackets. `.out` marks the copy read after the call if there is one from before it.
     pub name: String,
-    /// It is data that the call carries, not what describes it.
+    /// True for payload data, false for descriptive data such as headers and addresses.
     pub plain: bool,
     /// The pieces in order.
     pub pieces: Vec<&'a Data>,
 }
 
 impl Buffer<'_> {
-    /// Length in the program.
+    /// Length in the program's memory.
     pub fn len(&self) -> u64 {
         self.pieces.iter().fold(0, |sum, d| sum.saturating_add(d.true_len))
     }
 
-    /// Whether the program's buffer had no bytes.
+    /// Returns true if the program's buffer had no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether bytes are missing.
+    /// Returns true if some bytes are not stored.
     pub fn is_cut(&self) -> bool {
         self.pieces.iter().any(|d| has(d, data_flag::CUT) || d.content.len() < d.true_len)
     }
 
-    /// The stored hash, where it covers all of the buffer.
+    /// The stored hash, if it covers the whole buffer.
     pub fn hash(&self) -> Option<u128> {
         match &self.pieces[..] {
             [one] => one.hash,
@@ -47,7 +47,7 @@ impl Buffer<'_> {
     }
 }
 
-/// All captured memory of a call.
+/// Returns all captured memory of a call.
 pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
     type Key = (u8, u8, Option<u16>, bool);
     let shape = shape_of(call);
@@ -59,8 +59,8 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
             Some(Kind::Buf(_, of, _)) => Some(of),
             _ => None,
         };
-        // The buffers of a vector are numbered by element, those of a message by message, those of
-        // a file by window.
+        // `index` counts elements in a vector, messages in a message array, and windows in a file
+        // snapshot.
         let joins = matches!(data.part, part::CONTENT | part::SNAPSHOT);
         let joined = joins && (data.part == part::SNAPSHOT || matches!(of, Some(Of::Iovec)));
         let index = (!joined).then_some(data.index);

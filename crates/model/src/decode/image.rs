@@ -1,4 +1,4 @@
-//! What a new program was given.
+//! Decodes argv, envp and auxv of a new program.
 
 use events::record::part;
 use trace::event::Data;
@@ -7,10 +7,10 @@ use super::structs::unsigned;
 use super::value::Value;
 use crate::contents::{Contents, strings};
 
-/// Bytes of strings that are decoded: the kernel allows 6 MiB.
+/// Limit for the string bytes that are decoded; the kernel allows 6 MiB.
 const STRINGS_BYTES_MAX: usize = 16 << 20;
 
-/// Name of an entry of the auxiliary vector.
+/// Returns the name of an auxiliary vector key.
 fn auxv_name(key: u64) -> Option<&'static str> {
     const NAMES: &[(u64, &str)] = &[
         (3, "AT_PHDR"),
@@ -43,7 +43,7 @@ fn auxv_name(key: u64) -> Option<&'static str> {
     NAMES.iter().find(|(number, _)| *number == key).map(|(_, name)| *name)
 }
 
-/// argv, envp and auxv of an image, as far as they were captured.
+/// Decodes the captured parts of argv, envp and auxv.
 pub fn decode(data: &[Data], contents: &mut dyn Contents) -> Vec<(&'static str, Value)> {
     let mut fields = Vec::new();
     let mut budget = STRINGS_BYTES_MAX;

@@ -1,11 +1,11 @@
-//! Messages of sockets: their control data.
+//! Control data of socket messages.
 
 use super::value::Value;
 use super::{Bytes, View};
 
-/// Control data that is looked at; the kernel's default limit is far below.
+/// Limit for the control data that is decoded; the kernel's default limit is far below.
 pub const CONTROL_BYTES_MAX: usize = 64 << 10;
-/// Descriptors that one message may bring (`SCM_MAX_FD`).
+/// Number of descriptors that one message can carry (`SCM_MAX_FD`).
 const DESCRIPTORS_MAX: usize = 253;
 /// Bytes of `struct cmsghdr`.
 const HEADER_BYTES: usize = 16;
@@ -40,7 +40,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = i32> {
     bytes.chunks_exact(4).map(|w| i32::from_ne_bytes(w.try_into().expect("chunks of 4")))
 }
 
-/// The descriptors that a message brings.
+/// Returns the descriptors carried by a message.
 pub fn passed_descriptors(bytes: &[u8]) -> Vec<i32> {
     controls(bytes)
         .filter(|c| c.level == SOL_SOCKET && c.kind == SCM_RIGHTS)
@@ -49,7 +49,7 @@ pub fn passed_descriptors(bytes: &[u8]) -> Vec<i32> {
         .collect()
 }
 
-/// Control messages, one struct each.
+/// Decodes control messages, one struct each.
 pub fn decode(bytes: &[u8], at: u64, out: bool, view: &View<'_>) -> Value {
     let items = controls(bytes).map(|control| {
         let level = match control.level {

@@ -1,4 +1,4 @@
-//! Calls turned into values, by the rows of the table: the only place that knows how.
+//! Decodes calls into values according to the rows of the table.
 
 mod buffers;
 pub mod image;
@@ -24,59 +24,59 @@ use value::{Bytes, Value};
 
 pub use buffers::{Buffer, buffers};
 
-/// Bytes of structs and arrays that are decoded.
+/// Limit for the bytes of one struct or array.
 const STRUCT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of one string that are decoded: the kernel takes 128 KiB.
+/// Limit for the bytes of one string; the kernel accepts 128 KiB.
 const STRING_BYTES_MAX: usize = 1 << 20;
-/// Bytes of one call that are decoded, whatever the trace claims: the strings of an exec may take
+/// Limit for the bytes decoded per call, whatever the trace claims. The strings of an exec may take
 /// 6 MiB.
 const CALL_BYTES_MAX: usize = 16 << 20;
-/// Vectors and messages have at most this many elements (`UIO_MAXIOV`).
+/// Limit for the elements of vectors and message arrays (`UIO_MAXIOV`).
 const VECTOR_MAX: usize = 1024;
 const IOVEC_BYTES: usize = 16;
 const MSGHDR_BYTES: usize = 56;
 
-/// How much is decoded.
+/// Limits for the amount of decoded data.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of each string; paths are always whole.
+    /// Bytes of each string. Paths are never cut.
     pub strings: usize,
-    /// Bytes of plain data.
+    /// Bytes of each plain data buffer.
     pub data: usize,
-    /// Items of arrays.
+    /// Items of each array.
     pub items: usize,
 }
 
 /// A decoded call.
 pub struct Decoded {
-    /// Its name.
+    /// Name of the call.
     pub name: Cow<'static, str>,
     /// Name and value of each argument.
     pub args: Vec<(&'static str, Value)>,
-    /// How it ended.
+    /// The outcome.
     pub result: Returned,
-    /// No variant of the row fits: what the arguments point to was not captured.
+    /// True if no variant of the row matches, so the memory behind the arguments was not captured.
     pub unknown_variant: bool,
 }
 
-/// How a decoded call ended.
+/// Outcome of a decoded call.
 pub enum Returned {
-    /// With this value.
+    /// Returned this value.
     Value(Value),
-    /// With an error.
+    /// Failed.
     Error {
-        /// The number, positive.
+        /// The error number, positive.
         errno: i32,
         /// Its name and meaning, if it has one.
         name: Option<(&'static str, &'static str)>,
     },
-    /// It never returns.
+    /// The call never returns.
     Never,
-    /// It had not returned when its thread or the recording ended.
+    /// The thread or the recording ended before the call returned.
     Unfinished,
 }
 
-/// Decodes a call as its thread saw it.
+/// Decodes a call in the context of its thread.
 pub fn decode(
     call: &Call,
     view: &View<'_>,
@@ -114,7 +114,7 @@ fn result(call: &Call, shape: &Shape, view: &View<'_>) -> Returned {
     })
 }
 
-/// Whether memory holds several structs, one after the other.
+/// Returns true if the memory holds an array of structs.
 pub fn holds_many(of: Of, len: Len) -> bool {
     match (len, of) {
         (Len::ArgTimes(_, size) | Len::RetTimes(size) | Len::RetAtMost(_, size), _) => size > 1,
@@ -123,7 +123,7 @@ pub fn holds_many(of: Of, len: Len) -> bool {
     }
 }
 
-/// What a vector's buffers held: of an argument that is a vector, or of one of its messages.
+/// Returns the buffers of a vector argument, or of one message of a message argument.
 fn content_pieces(call: &Call, arg: u8, message: Option<u16>) -> Vec<&Data> {
     let of_content = |d: &&Data| {
         d.arg == arg && d.part == part::CONTENT && message.is_none_or(|index| d.index == index)
@@ -133,14 +133,14 @@ fn content_pieces(call: &Call, arg: u8, message: Option<u16>) -> Vec<&Data> {
     call.data.iter().filter(of_content).filter(same_time).collect()
 }
 
-/// Memory behind an argument.
+/// Result of reading the memory behind an argument.
 enum Memory<'a> {
     Read(Vec<u8>, &'a Data),
-    /// The value that stands for what could not be read.
+    /// Placeholder value for memory that could not be read.
     Not(Value),
 }
 
-/// Where memory was, and how it is to be read.
+/// Address of memory in the program, and how to decode it.
 struct At {
     address: u64,
     many: bool,
@@ -152,7 +152,7 @@ struct Decoder<'a> {
     view: &'a View<'a>,
     contents: &'a mut dyn Contents,
     limits: Limits,
-    /// Bytes that may still be read.
+    /// Bytes that may still be read for this call.
     budget: usize,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Decoder<'a> {
                 let path = if here { self.view.cwd() } else { self.view.fd(fd) };
                 Value::Fd { fd, path, dir: true }
             }
-            // -1 means "leave it as it is" and is no number that anybody has.
+            // -1 means "leave unchanged"; it is not a valid id.
             Kind::Uid | Kind::Gid if raw as u32 == u32::MAX => Value::Int(-1),
             Kind::Uid | Kind::Gid => Value::Uint((raw as u32).into()),
             Kind::Dev => Value::Dev(raw),
@@ -222,7 +222,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn string(&mut self, arg: u8, path: bool) -> Value {
-        // Paths are short, and only whole ones are of use.
+        // A cut path would be useless, and paths are short.
         let max = if path { STRING_BYTES_MAX } else { self.string_max() };
         match self.load(arg, self.whole(arg, false), max) {
             Memory::Read(mut bytes, data) => {
@@ -292,7 +292,7 @@ impl<'a> Decoder<'a> {
         self.interpret(of, &bytes, data, At { address: at, many, out })
     }
 
-    /// A struct, with what it points to in place of the pointer.
+    /// Decodes a struct, replacing its pointer by the pointed-to data.
     fn holder(&mut self, arg: u8, holder: &'static Holder, bytes: &[u8], out: bool) -> Value {
         let around = Around { view: self.view, out };
         let mut value = structs::decode(holder.layout, bytes, around);
@@ -316,7 +316,7 @@ impl<'a> Decoder<'a> {
         value
     }
 
-    /// Bytes that point no further.
+    /// Decodes memory that contains no captured pointers.
     fn interpret(&self, of: Of, bytes: &[u8], data: &Data, place: At) -> Value {
         let At { address: at, many, out } = place;
         let plain = |bytes: &[u8]| {
@@ -365,7 +365,7 @@ impl<'a> Decoder<'a> {
                 Some(status) => Value::list(vec![Value::WaitStatus(status as i32)]),
                 None => Value::Address(at),
             },
-            // The table lets none of these stand behind a pointer in memory.
+            // The table never places these behind a pointer in memory.
             Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_) => plain(bytes),
         };
         match value {
@@ -374,7 +374,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A vector, each element with its share of the content.
+    /// Decodes an iovec array, each element with its buffer.
     fn vector(&mut self, arg: u8, vector: u8, index: u16) -> Value {
         let at = self.raw(arg);
         let data = latest(&self.call.data, arg, vector, index);
@@ -389,7 +389,7 @@ impl<'a> Decoder<'a> {
                 (word(0), word(8))
             })
             .collect();
-        // The buffers that hold something were captured one by one, in order.
+        // One piece was captured per non-empty buffer, in order.
         let pieces = content_pieces(self.call, arg, (vector == part::VECTOR).then_some(index));
         let mut pieces = pieces.into_iter();
         let shown = elements.len().min(self.limits.items);

@@ -1,4 +1,4 @@
-//! Which row, and which variant of it, tells about a call.
+//! Selects the row and the variant that describe a call.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use events::Act;
 use events::shape::{Arg, Classes, Kind, Ret};
 use trace::event::Call;
 
-/// The part of the table that applies to one call.
+/// The part of the table that describes one call.
 pub struct Shape {
-    /// The name, `syscall_NNN` for a number without a row.
+    /// Name of the call, `syscall_NNN` for a number without a row.
     pub name: Cow<'static, str>,
-    /// The arguments; those of a call without a row have no names.
+    /// The arguments; `arg0` to `arg5` for a number without a row.
     pub args: &'static [Arg],
-    /// What the result means.
+    /// Meaning of the result.
     pub ret: Ret,
-    /// What it does besides.
+    /// Side effects on descriptors, paths and tasks.
     pub act: Act,
-    /// The groups that it belongs to.
+    /// Groups that the call belongs to.
     pub classes: Classes,
-    /// The row has variants, and none of them fits.
+    /// True if the row has variants and none of them matches.
     pub unknown_variant: bool,
 }
 
@@ -29,7 +29,7 @@ const fn raw(name: &'static str) -> Arg {
 static RAW: [Arg; 6] =
     [raw("arg0"), raw("arg1"), raw("arg2"), raw("arg3"), raw("arg4"), raw("arg5")];
 
-/// What the table says about a call.
+/// Returns the table's description of a call.
 pub fn shape_of(call: &Call) -> Shape {
     let Some(row) = events::by_number(u64::from(call.nr)) else {
         return Shape {

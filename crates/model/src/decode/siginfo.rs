@@ -1,9 +1,9 @@
-//! What a signal says about itself.
+//! Decodes `struct siginfo`.
 
 use super::value::Value;
 use crate::names;
 
-/// `struct siginfo` field by field: the signal and the code tell which fields there are.
+/// Decodes `struct siginfo` field by field; signal and code select the union member.
 pub fn decode(bytes: &[u8]) -> Value {
     let mut info = Info { bytes, fields: Vec::new(), cut: false };
     let (signal, code) = (info.i32_at(0).unwrap_or(0), info.i32_at(8).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Socket addresses, by family.
+//! Decodes socket addresses by family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -45,7 +45,7 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?))
 }
 
-/// A unix address's path: a NUL first means an abstract name, which may hold further NULs.
+/// Returns the path of a unix address. Abstract names begin with a NUL and may contain more.
 fn unix_path(bytes: &[u8]) -> Vec<u8> {
     let path = bytes.get(2..).unwrap_or_default();
     if path.first() == Some(&0) {
@@ -56,7 +56,7 @@ fn unix_path(bytes: &[u8]) -> Vec<u8> {
     path.split(|&c| c == 0).next().unwrap_or_default().to_vec()
 }
 
-/// An address field by field; `None` when not even the family was captured.
+/// Decodes an address field by field. `None` if not even the family was captured.
 pub fn decode(bytes: &[u8]) -> Option<Value> {
     let family = half(bytes, 0)?;
     let name = FAMILIES.iter().find(|(number, _)| *number == family).map(|(_, name)| *name);
@@ -110,7 +110,7 @@ pub fn decode(bytes: &[u8]) -> Option<Value> {
     Some(Value::Struct { fields, cut })
 }
 
-/// An address in a few characters, for the text behind a descriptor.
+/// Formats an address for a descriptor's label.
 pub fn short(bytes: &[u8]) -> Option<String> {
     match half(bytes, 0)? {
         1 => {

@@ -1,19 +1,19 @@
-//! Structs of the kernel's interface, field by field, and what else has a layout of its own.
+//! Decodes the kernel's structs field by field, and other memory with a layout of its own.
 
 use events::layout::{FieldKind, Layout};
 
 use super::value::{Bytes, Value};
 use super::{View, symbols};
 
-/// Structs that are laid out inside of structs, at most: the table nests two deep.
+/// Limit for the nesting of structs; the table nests two deep.
 const DEPTH_MAX: u32 = 4;
 
-/// What helps to tell the meaning of numbers inside of memory.
+/// Context for decoding values inside memory.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
-    /// The thread's descriptors.
+    /// Descriptors of the calling thread.
     pub view: &'a View<'a>,
-    /// The memory was read after the call.
+    /// True if the memory was read after the call.
     pub out: bool,
 }
 
@@ -24,7 +24,7 @@ impl Around<'_> {
     }
 }
 
-/// A struct; fields that were not captured are left out.
+/// Decodes a struct, leaving out fields that were not captured.
 pub fn decode(layout: &'static Layout, bytes: &[u8], around: Around<'_>) -> Value {
     decode_nested(layout, bytes, around, 0)
 }
@@ -60,7 +60,7 @@ fn decode_field(
             let value = signed(bytes, at, size)?;
             match symbols::name(set, value as u64) {
                 Some(name) => Value::Named { value, name },
-                // A handler where SIG_DFL and SIG_IGN have names.
+                // `sa_handler` holds SIG_DFL, SIG_IGN, or the address of a handler.
                 None if value > u32::MAX.into() => Value::Address(value as u64),
                 None => Value::Int(value),
             }
@@ -115,7 +115,7 @@ fn size_of_field(kind: &FieldKind) -> usize {
     }
 }
 
-/// A little-endian number of 1 to 8 bytes.
+/// Reads a little-endian unsigned number of 1 to 8 bytes.
 pub fn unsigned(bytes: &[u8], at: usize, size: u8) -> Option<u64> {
     let size = usize::from(size.min(8));
     let mut word = [0; 8];
@@ -123,7 +123,7 @@ pub fn unsigned(bytes: &[u8], at: usize, size: u8) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-/// As [`unsigned`], with the sign extended.
+/// Reads a little-endian signed number of 1 to 8 bytes.
 pub fn signed(bytes: &[u8], at: usize, size: u8) -> Option<i64> {
     let shift = 64 - 8 * u32::from(size.clamp(1, 8));
     Some((unsigned(bytes, at, size)? << shift) as i64 >> shift)
@@ -141,7 +141,7 @@ const TYPES: &[(u8, &str)] = &[
     (14, "DT_WHT"),
 ];
 
-/// Directory entries. The older form keeps the type in the last byte of each entry.
+/// Decodes directory entries. The old format keeps the type in the last byte of each entry.
 pub fn dirents(bytes: &[u8], old: bool, items_max: usize) -> Value {
     let name_at = if old { 18 } else { 19 };
     let mut items = Vec::new();
@@ -172,12 +172,12 @@ pub fn dirents(bytes: &[u8], old: bool, items_max: usize) -> Value {
     Value::Array { items, more, at: 0 }
 }
 
-/// Descriptors in a set of select.
+/// Decodes an `fd_set`.
 pub fn fd_set(bytes: &[u8]) -> Value {
     Value::FdSet(bits_set(bytes).collect())
 }
 
-/// Numbers in a set of processors or memory nodes.
+/// Decodes a bit mask of CPUs or memory nodes.
 pub fn bits(bytes: &[u8], items_max: usize) -> Value {
     let mut numbers = bits_set(bytes);
     let items = numbers.by_ref().take(items_max).map(|n| Value::Int(n.into())).collect();
@@ -190,7 +190,7 @@ fn bits_set(bytes: &[u8]) -> impl Iterator<Item = i32> {
     })
 }
 
-/// Numbers of `size` bytes, each made a value.
+/// Decodes numbers of `size` bytes, each converted by `make`.
 pub fn numbers(bytes: &[u8], size: u8, items_max: usize, make: impl Fn(u64) -> Value) -> Value {
     let all = bytes.chunks_exact(usize::from(size));
     let more = all.len().saturating_sub(items_max) as u64;

@@ -1,20 +1,20 @@
-//! Numbers taken apart into the names of a flag set.
+//! Translates numbers into names of a flag set.
 
 use events::shape::FlagSet;
 
-/// The names that make up `value`, and the bits that have no name.
+/// Returns the names of the bits of `value`, and the bits without a name.
 pub fn split(set: &'static FlagSet, value: u64) -> (Vec<&'static str>, u64) {
     let mut names = set.split(narrow(set, value));
     let found = names.by_ref().collect();
     (found, names.left())
 }
 
-/// The name of a value out of a list.
+/// Returns the name of a value in an enumeration.
 pub fn name(set: &FlagSet, value: u64) -> Option<&'static str> {
     set.name_of(value)
 }
 
-/// Most sets belong to 32-bit arguments, whose registers may hold anything in the upper half.
+/// Drops the upper half for 32-bit sets: their registers may hold anything there.
 fn narrow(set: &FlagSet, value: u64) -> u64 {
     let wide = set.members.iter().any(|(v, _)| *v > u64::from(u32::MAX));
     if wide { value } else { value & u64::from(u32::MAX) }

@@ -1,4 +1,4 @@
-//! Decoded values: what every renderer consumes.
+//! Decoded values, the input of every renderer.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub enum Value {
     Int(i64),
     /// An unsigned number.
     Uint(u64),
-    /// A number that reads best in hexadecimal.
+    /// A number to be printed in hexadecimal.
     Hex(u64),
     /// File type and permissions.
     Mode(u32),
@@ -21,13 +21,13 @@ pub enum Value {
     Signal(i32),
     /// A set of signals, bit 0 for signal 1.
     SigSet(u64),
-    /// A descriptor and what it refers to.
+    /// A descriptor with its target.
     Fd {
         /// Its number.
         fd: i32,
-        /// What it refers to, when known.
+        /// Path or label of its target, if known.
         path: Option<Vec<u8>>,
-        /// The directory of an `*at` call, for which -100 is `AT_FDCWD`.
+        /// True for the directory argument of an `*at` call, where -100 is `AT_FDCWD`.
         dir: bool,
     },
     /// A combination of bits.
@@ -41,10 +41,10 @@ pub enum Value {
     Enum {
         /// The value.
         value: u64,
-        /// The names of all values.
+        /// The set that names the values.
         set: &'static FlagSet,
     },
-    /// A number with a name that depends on other values.
+    /// A number whose name depends on other values.
     Named {
         /// The number.
         value: i64,
@@ -55,11 +55,11 @@ pub enum Value {
     Address(u64),
     /// Text.
     Text {
-        /// Without the NUL.
+        /// The bytes without the terminating NUL.
         bytes: Vec<u8>,
-        /// There was more.
+        /// True if the captured text is incomplete.
         cut: bool,
-        /// It is a path.
+        /// True if the text is a path.
         path: bool,
     },
     /// Plain data in memory.
@@ -68,59 +68,59 @@ pub enum Value {
     Array {
         /// The values that were decoded.
         items: Vec<Value>,
-        /// Values left out.
+        /// Number of values left out.
         more: u64,
-        /// Where it was in memory, when it is an argument.
+        /// Address of the array in the program, 0 if it is not an argument.
         at: u64,
     },
     /// A struct.
     Struct {
         /// Name and value of each field.
         fields: Vec<(&'static str, Value)>,
-        /// Not all of it was captured.
+        /// True if it was not captured completely.
         cut: bool,
     },
-    /// Descriptors of a set as select has it.
+    /// Descriptors of an `fd_set`.
     FdSet(Vec<i32>),
-    /// How a process ended or stopped.
+    /// Status word of `wait`: exit, signal or stop.
     WaitStatus(i32),
     /// A port number.
     Port(u16),
     /// An internet address.
     Ip(IpAddr),
-    /// Memory as it was before and after the call.
+    /// The value before and after the call.
     Changed(Box<Value>, Box<Value>),
-    /// Memory at this address that the program could not read either.
+    /// Memory at this address that was not readable.
     Fault(u64),
-    /// Memory at this address whose bytes the trace cannot give.
+    /// Memory at this address whose bytes are missing from the trace, with the reason.
     Damaged(u64, String),
 }
 
 /// Plain data in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
-    /// Where it was.
+    /// Address in the program.
     pub at: u64,
-    /// Its beginning.
+    /// The first bytes.
     pub head: Vec<u8>,
-    /// How much there was in the program.
+    /// Length in the program.
     pub len: u64,
-    /// Its hash, when stored.
+    /// Hash of the bytes, if stored.
     pub hash: Option<u128>,
 }
 
 impl Value {
-    /// Text that is no path.
+    /// Makes a text that is not a path.
     pub fn text(bytes: impl Into<Vec<u8>>) -> Value {
         Value::Text { bytes: bytes.into(), cut: false, path: false }
     }
 
-    /// A struct that was captured whole.
+    /// Makes a struct that was captured completely.
     pub fn fields(fields: Vec<(&'static str, Value)>) -> Value {
         Value::Struct { fields, cut: false }
     }
 
-    /// All items of a list.
+    /// Makes an array without omitted items.
     pub fn list(items: Vec<Value>) -> Value {
         Value::Array { items, more: 0, at: 0 }
     }

@@ -1,18 +1,18 @@
-//! A table from numbers to values, each marked or not, of which copies share what they have in
-//! common: a copy costs nothing, a change of one number a few nodes, and a change of a whole range
-//! as little, because nodes remember what is still to be done to everything below them.
+//! A copy-on-write map from numbers to marked or unmarked values. A copy is free and a change of
+//! one number copies a few nodes. So does a change of a whole range, because nodes store pending
+//! changes for everything below them.
 
 use std::rc::Rc;
 
 use crate::budget::{Budget, Held};
 
-/// Bits of a number that one level of nodes tells apart.
+/// Bits of a number that select the slot in one level of nodes.
 const LEVEL_BITS: u32 = 4;
 const SLOTS: usize = 1 << LEVEL_BITS;
-/// Levels that numbers of 32 bits take.
+/// Levels needed for 32-bit numbers.
 const LEVELS_MAX: u32 = u32::BITS / LEVEL_BITS;
 
-/// What becomes of an entry.
+/// State of an entry after a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Gone,
@@ -20,7 +20,7 @@ enum State {
     Marked,
 }
 
-/// What becomes of all entries below a node: of those that are plain, and of those that are marked.
+/// A change of all entries below a node, by their state before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     plain: State,
@@ -29,12 +29,12 @@ pub struct Change {
 
 impl Change {
     const NONE: Change = Change { plain: State::Plain, marked: State::Marked };
-    /// All entries are taken out.
+    /// Removes all entries.
     pub const REMOVE: Change = Change { plain: State::Gone, marked: State::Gone };
-    /// Those that are marked are taken out.
+    /// Removes the marked entries.
     pub const REMOVE_MARKED: Change = Change { plain: State::Plain, marked: State::Gone };
 
-    /// All entries are marked, or none.
+    /// Marks or unmarks all entries.
     pub const fn mark(marked: bool) -> Change {
         let state = if marked { State::Marked } else { State::Plain };
         Change { plain: state, marked: state }
@@ -48,12 +48,12 @@ impl Change {
         }
     }
 
-    /// This change, after another one.
+    /// Returns the change that does `first` and then `self`.
     const fn after(self, first: Change) -> Change {
         Change { plain: self.of(first.plain), marked: self.of(first.marked) }
     }
 
-    /// How many are plain and marked after it, of so many that are plain and marked before.
+    /// Returns the number of plain and marked entries after the change.
     const fn count(self, before: Counts) -> Counts {
         let mut after = [0; 2];
         let states = [self.plain, self.marked];
@@ -74,16 +74,16 @@ impl Change {
     }
 }
 
-/// How many entries are plain, and how many are marked.
+/// Number of plain and of marked entries.
 type Counts = [u32; 2];
 
 #[derive(Debug, Clone, Default)]
 enum Slot<T> {
     #[default]
     Empty,
-    /// A value, and whether it is marked.
+    /// A value and its mark.
     Value(T, bool),
-    /// A node, and what is still to be done to all below it.
+    /// A node and the change pending for everything below it.
     Below(Rc<Node<T>>, Change),
 }
 
@@ -104,7 +104,7 @@ impl<T> Slot<T> {
 #[derive(Debug, Clone)]
 struct Node<T> {
     slots: [Slot<T>; SLOTS],
-    /// Of all below.
+    /// Entries in all slots.
     counts: Counts,
     _held: Held,
 }
@@ -116,37 +116,37 @@ impl<T> Node<T> {
     }
 }
 
-/// The table.
+/// A map from numbers to values with a mark.
 #[derive(Debug, Clone)]
 pub struct Numbers<T> {
     top: Slot<T>,
-    /// Levels of nodes below `top`; without any, `top` is what number 0 has.
+    /// Levels of nodes below `top`. With 0 levels, `top` is the slot of number 0.
     levels: u32,
     budget: Budget,
 }
 
-/// The first number that `levels` of nodes do not tell apart.
+/// Returns the first number that does not fit in `levels` levels.
 const fn room(levels: u32) -> u64 {
     1 << (levels * LEVEL_BITS)
 }
 
-/// The slot of a number in a node that has as many levels below it.
+/// Returns the slot of a number in a node with `below` levels below it.
 const fn slot_of(number: u32, below: u32) -> usize {
     (number >> (below * LEVEL_BITS)) as usize % SLOTS
 }
 
 impl<T: Clone> Numbers<T> {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new(budget: Budget) -> Numbers<T> {
         Numbers { top: Slot::Empty, levels: 0, budget }
     }
 
-    /// How many numbers have a value.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.top.counts().iter().map(|count| *count as usize).sum()
     }
 
-    /// The value of a number, and whether it is marked.
+    /// Returns the value of a number and its mark.
     pub fn get(&self, number: u32) -> Option<(&T, bool)> {
         if u64::from(number) >= room(self.levels) {
             return None;
@@ -165,7 +165,7 @@ impl<T: Clone> Numbers<T> {
         }
     }
 
-    /// Gives a number a value.
+    /// Sets the value of a number.
     pub fn set(&mut self, number: u32, value: T, marked: bool) {
         let replaced = self.get(number).map(|(_, marked)| usize::from(marked));
         while u64::from(number) >= room(self.levels) {
@@ -196,7 +196,7 @@ impl<T: Clone> Numbers<T> {
         *slot = Slot::Value(value, marked);
     }
 
-    /// Changes the entries of a range of numbers, both ends included.
+    /// Changes the entries of an inclusive range of numbers.
     pub fn change(&mut self, first: u32, last: u32, change: Change) {
         if first > last || u64::from(first) >= room(self.levels) {
             return;
@@ -205,14 +205,14 @@ impl<T: Clone> Numbers<T> {
         change_slot(&mut self.top, (0, self.levels), range, change);
     }
 
-    /// The entries of a range of numbers in order, both ends included.
+    /// Returns the entries of an inclusive range of numbers in order.
     pub fn within(&self, first: u32, last: u32) -> Within<'_, T> {
         let top = Pending { slot: &self.top, base: 0, below: self.levels, change: Change::NONE };
         Within { left: vec![top], first: first.into(), last: last.into() }
     }
 }
 
-/// A node that can be changed, with nothing left to be done.
+/// Returns a mutable node with its pending change applied.
 fn opened<'a, T: Clone>(node: &'a mut Rc<Node<T>>, pending: &mut Change) -> &'a mut Node<T> {
     let change = std::mem::replace(pending, Change::NONE);
     let node = Rc::make_mut(node);
@@ -241,7 +241,7 @@ fn change_whole<T>(slot: &mut Slot<T>, change: Change) {
     }
 }
 
-/// Changes what of a slot lies in a range. `place`: its first number, and the levels below it.
+/// Changes the part of a slot in `range`. `place`: its first number and the levels below it.
 fn change_slot<T: Clone>(slot: &mut Slot<T>, place: (u64, u32), range: (u64, u64), change: Change) {
     let (base, levels) = place;
     let end = base + (room(levels) - 1);
@@ -271,7 +271,7 @@ fn changed<T>(value: &T, marked: bool, change: Change) -> Option<(&T, bool)> {
     }
 }
 
-/// A slot that is still to be looked at.
+/// A slot still to be visited.
 struct Pending<'a, T> {
     slot: &'a Slot<T>,
     base: u64,
@@ -279,7 +279,7 @@ struct Pending<'a, T> {
     change: Change,
 }
 
-/// Entries in order.
+/// Iterator over entries in order of their numbers.
 pub struct Within<'a, T> {
     left: Vec<Pending<'a, T>>,
     first: u64,
@@ -342,7 +342,7 @@ mod tests {
         });
     }
 
-    /// Against ordinary maps, over copies of copies.
+    /// Compares with ordinary maps, over copies of copies.
     #[test]
     fn any_order_of_changes_agrees_with_a_map() {
         let mut seed = 0x5eed_u64;
@@ -416,7 +416,7 @@ mod tests {
         assert!(numbers.top.is_empty());
     }
 
-    /// Copies of a large table, each changed all over, take no more than their changes.
+    /// Modified copies of a large table take no more memory than their changes.
     #[test]
     fn copies_share_what_they_have_in_common() {
         let value = Rc::new(());

@@ -1,4 +1,4 @@
-//! Mounts, and roots of processes: what calls change about where paths lead.
+//! Effects of calls on mounts and on the roots of processes.
 
 use std::rc::Rc;
 
@@ -13,19 +13,19 @@ const MS_REMOUNT: u64 = 0x20;
 const MS_BIND: u64 = 0x1000;
 const MS_MOVE: u64 = 0x2000;
 const MS_REC: u64 = 0x4000;
-/// `MS_UNBINDABLE`, `MS_PRIVATE`, `MS_SLAVE`, `MS_SHARED`: who else gets to see it.
+/// `MS_UNBINDABLE`, `MS_PRIVATE`, `MS_SLAVE`, `MS_SHARED`: change the propagation of a mount.
 const WHO_SEES: u64 = 0x1e_0000;
-/// What old programs put above the flags.
+/// Magic number that old programs put above the flags.
 const MAGIC: u64 = 0xc0ed_0000;
 const MAGIC_MASK: u64 = 0xffff_0000;
 const MNT_DETACH: u64 = 2;
 const CLONE_NEWNS: u64 = 0x2_0000;
 
-/// The mode of a file system in memory, if nobody gives another.
+/// Default mode of the root of a tmpfs.
 const MODE: u32 = 0o1777;
 
 impl Look<'_> {
-    /// What a process sees, if that is not just what there was at first.
+    /// Returns the place that a path leads to for the thread, with its mounts, links and root.
     pub(super) fn place_of(&self, base: Option<Place>, text: &[u8], follow: bool) -> Option<Place> {
         if text.first() != Some(&b'/') && base.as_ref().is_none_or(|base| base.path.is_empty()) {
             return None;
@@ -37,7 +37,7 @@ impl Look<'_> {
         Some(sight.walk(&base.unwrap_or_else(Place::root), text, follow))
     }
 
-    /// The place of the working directory, or of what a descriptor has open.
+    /// The place of the working directory or of a descriptor's open file.
     pub(super) fn base(&self, dir: i32) -> Option<Place> {
         if dir == super::AT_FDCWD {
             let cwd = self.world.directory(self.thread)?;
@@ -47,7 +47,7 @@ impl Look<'_> {
         Some(Place { mount: open.mount, path: open.path.clone() })
     }
 
-    /// Takes in a path argument of a process that has mounts or a root of its own.
+    /// Resolves a path argument while some process has its own mounts or root.
     pub(super) fn place_path(&mut self, arg: u8, dir: i32, text: &[u8], step: &mut Step) {
         let base = match text.first() {
             Some(b'/') => None,
@@ -73,12 +73,12 @@ impl Look<'_> {
         step.places.push((arg, place));
     }
 
-    /// Where a path argument leads.
+    /// Returns the place that a path argument leads to.
     fn place(&self, arg: u8, step: &Step) -> Option<Place> {
         let place = step.places.iter().find(|(of, _)| *of == arg).map(|(_, place)| place.clone());
         let path = || step.paths.iter().find(|(of, _)| *of == arg).map(|(_, path)| path.clone());
         let place = place.or_else(|| Some(Place { mount: 0, path: path()? }))?;
-        // By the link of a descriptor, as container runtimes do, what that has open is meant.
+        // Container runtimes use /proc links of descriptors to name the open file itself.
         let open = self.behind_own_link(&place.path);
         Some(open.map_or(place, |open| Place { mount: open.mount, path: open.path.clone() }))
     }
@@ -87,7 +87,7 @@ impl Look<'_> {
         Some(Rc::clone(&self.world.thread(self.thread)?.space))
     }
 
-    /// A call that mounts, or that changes where a process is.
+    /// Adds the effects of a call on mounts, roots, links and names.
     pub(super) fn mounts(&mut self, step: &mut Step) {
         let change = match self.shape.act {
             Act::Mount => self.mount(step),
@@ -183,7 +183,7 @@ impl Look<'_> {
         Change::Mount(all)
     }
 
-    /// What was taken out of the tree, or made, and has a descriptor, comes to a place.
+    /// Mounts a detached mount, given by its descriptor, at a path.
     fn move_mount(&mut self, step: &Step) -> Option<Change> {
         let to = self.place(3, step)?;
         let from = self.description(self.call.args[0] as i32);
@@ -216,7 +216,7 @@ impl Look<'_> {
         Some(Change::Pivot { new, old, put })
     }
 
-    /// Goes to the mounts of another process.
+    /// Enters the mount namespace of another process.
     fn enter(&self, step: &mut Step) {
         let open = self.description(self.call.args[0] as i32);
         let Some(open) = open else { return };
@@ -236,7 +236,7 @@ impl Look<'_> {
     }
 }
 
-/// What the options of a file system in memory say of the mode of its root.
+/// Returns the mode of a tmpfs root from its mount options.
 fn mode(options: &[u8]) -> u32 {
     let mut options = options.split(|&c| c == b',');
     let mode = options.find_map(|option| option.strip_prefix(b"mode="));
@@ -244,8 +244,7 @@ fn mode(options: &[u8]) -> u32 {
     mode.and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or(MODE) & 0o1777
 }
 
-/// What a path argument means, and what is to be given in its place where that leads elsewhere: from where
-/// it begins, as if nothing were mounted.
+/// Returns the path to use instead of `text` if mounts, links or a root make it lead elsewhere.
 pub(super) fn aside(place: &Place, base: Option<&Place>, text: &[u8]) -> Option<Vec<u8>> {
     let base = base.map_or(&b""[..], |base| &base.path);
     if path::resolve(base, text) == place.path {

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// A process with these descriptors, and this memory behind all arguments.
+/// A process with these descriptors, and with this memory behind all arguments.
 struct Process {
     files: HashMap<i32, Opened>,
     memory: Vec<u8>,
@@ -154,12 +154,12 @@ fn requests_to_the_kernel_are_counted() {
     ];
     assert_eq!(told(&found), expected);
 
-    // Who reaps results out of shared memory makes no call for it.
+    // A program can take results out of shared memory without a call.
     let mut bench = Bench::new();
     bench.call("io_submit", &[1, 2, 0x2000], 2);
     assert_eq!(told(&bench.finish())[0].3, None);
 
-    // A ring at which a thread of the kernel looks.
+    // A ring polled by a kernel thread.
     let mut bench = Bench::new();
     bench.process.memory = [[0; 8].as_slice(), &[2, 0, 0, 0]].concat();
     bench.call("io_uring_setup", &[8, 0x1000], 9);

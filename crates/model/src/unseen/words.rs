@@ -1,26 +1,26 @@
-//! The ways in which data moves unseen, and what is said of each.
+//! The ways in which data moves unseen, and the texts about them.
 
 use serde::{Deserialize, Serialize};
 
-/// How data moved unseen.
+/// A way in which data moves unseen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
 pub enum Way {
-    /// Requests in a ring.
+    /// Requests in an io_uring ring.
     Ring,
-    /// Requests handed over with Linux AIO.
+    /// Requests submitted to Linux AIO.
     Aio,
-    /// Stores to memory that is a file.
+    /// Stores to mapped files.
     Stores,
-    /// The kernel copied it between descriptors, and it could not be read afterwards.
+    /// Copies by the kernel between descriptors, whose content could not be read afterwards.
     Copies,
-    /// Calls of 32-bit programs.
+    /// Calls of the 32-bit interface (int 0x80).
     OldCalls,
-    /// Loads from memory that is a file.
+    /// Loads from mapped files.
     Loads,
 }
 
 impl Way {
-    /// Its name in JSON.
+    /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Way::Ring => "io_uring",
@@ -32,12 +32,12 @@ impl Way {
         }
     }
 
-    /// Whether a replay may come out otherwise because of it.
+    /// Returns true if it may make a replay differ.
     pub fn endangers_replay(self) -> bool {
         self != Way::Loads
     }
 
-    /// What it is, in a few words.
+    /// Returns a short title.
     pub fn title(self) -> &'static str {
         match self {
             Way::Ring => "io_uring requests",
@@ -49,7 +49,7 @@ impl Way {
         }
     }
 
-    /// What is counted.
+    /// Returns the noun for the counted items.
     pub fn counted(self, count: Option<u64>) -> &'static str {
         let [one, many] = match self {
             Way::Ring | Way::Aio => ["request", "requests"],
@@ -59,7 +59,7 @@ impl Way {
         if count == Some(1) { one } else { many }
     }
 
-    /// Why the data is not in the trace.
+    /// Returns why the data is not in the trace.
     pub fn why(self) -> &'static str {
         match self {
             Way::Ring => "requests and results lie in memory that program and kernel share",
@@ -71,7 +71,7 @@ impl Way {
         }
     }
 
-    /// What a user can do about it.
+    /// Returns what a user can do about it.
     pub fn remedy(self) -> &'static str {
         match self {
             Way::Ring => {
@@ -87,26 +87,25 @@ impl Way {
     }
 }
 
-/// What is not recorded and does no harm.
+/// A harmless kind of data that is not recorded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Note {
-    /// Programs that were started with a vDSO.
+    /// Programs started with a vDSO.
     Vdso,
-    /// Mappings and segments that processes share.
+    /// Mappings and segments shared between processes.
     SharedMemory,
-    /// Files that are mapped to be executed, and those that the dynamic linker and the C library map
-    /// for themselves.
+    /// Files that are mapped as code, or by the dynamic linker and the C library for their own use.
     ProgramFiles,
-    /// Mappings of devices, and of what the kernel shares through descriptors.
+    /// Mappings of devices and of kernel memory shared through descriptors.
     DeviceMemory,
-    /// Rings that were made and never used.
+    /// Rings that were set up but never used.
     UnusedRings,
-    /// Copies made by the kernel whose content was read afterwards, or written by calls.
+    /// Copies by the kernel whose content was read afterwards, or written by recorded calls.
     KeptCopies,
 }
 
 impl Note {
-    /// Its name in JSON.
+    /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Note::Vdso => "vdso",
@@ -118,7 +117,7 @@ impl Note {
         }
     }
 
-    /// What is counted.
+    /// Returns a description of the counted items.
     pub fn what(self) -> &'static str {
         match self {
             Note::Vdso => {

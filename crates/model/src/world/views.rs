@@ -1,4 +1,4 @@
-//! What threads see that have mounts or a root of their own.
+//! Views of threads with their own mounts or root.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,54 +8,54 @@ use crate::budget::Budget;
 use crate::path;
 use crate::places::{self, Change, Links, Place, Sight, Space};
 
-/// A change of what a thread sees, or of what leads where.
+/// A change of a thread's view, or of paths.
 #[derive(Debug)]
 pub(crate) enum ViewChange {
-    /// Mounts come and go.
+    /// Changes the mounts of the namespace.
     Mounts(Change),
-    /// It has a root of its own from here on.
+    /// Gives the thread its own root.
     Root,
-    /// It has mounts of its own, those that there are.
+    /// Gives the thread its own copy of the namespace.
     Leave,
-    /// It sees the mounts of somebody else.
+    /// Moves the thread to another namespace.
     Enter(Space),
-    /// There is a symbolic link.
+    /// Creates a symbolic link.
     Linked { path: Vec<u8>, target: Vec<u8> },
-    /// A file has another path.
+    /// Renames a file or directory.
     Renamed { from: Vec<u8>, to: Vec<u8> },
-    /// A path is gone.
+    /// Removes a path.
     Removed { path: Vec<u8> },
 }
 
 impl World {
-    /// Follows mounts and roots: paths are those that the files have for who sees none of them.
+    /// Makes a world that follows mounts and roots. Its paths are those without either.
     pub fn following_mounts() -> World {
         World { follows_mounts: true, ..World::default() }
     }
 
-    /// Whether somebody has mounts or a root of its own.
+    /// Returns true if a process has had its own mounts or root.
     pub fn has_views(&self) -> bool {
         self.sees
     }
 
-    /// Where mounts are left for who was there first.
+    /// Returns the mount points made by recorded calls in the first namespace.
     pub fn hidden(&self) -> Vec<Vec<u8>> {
         let first = self.first_space.borrow();
         first.iter().filter(|m| m.at.mount == 0).map(|mount| mount.at.path.clone()).collect()
     }
 
-    /// Whether a thread has mounts or a root that are not those at first.
+    /// Returns true if a thread has other mounts or another root than the first processes.
     pub fn has_own_view(&self, thread: u32) -> bool {
         let Some(of) = self.thread(thread).filter(|_| self.sees) else { return false };
         !Rc::ptr_eq(&of.space, &self.first_space) || self.root_of(thread) != Place::root()
     }
 
-    /// Whether a thread has a root of its own.
+    /// Returns true if a thread has its own root.
     pub fn has_own_root(&self, thread: u32) -> bool {
         self.sees && self.root_of(thread) != Place::root()
     }
 
-    /// The file that a path means for a thread.
+    /// Returns the file that a path leads to for a thread.
     pub fn locate(&self, thread: u32, text: &[u8]) -> Vec<u8> {
         let cwd = self.directory(thread).unwrap_or_default();
         let Some(of) = self.thread(thread).filter(|_| self.sees) else {
@@ -76,7 +76,7 @@ impl World {
         Some((Rc::clone(&self.thread(number)?.space), self.root_of(number)))
     }
 
-    /// Changes what a thread sees.
+    /// Applies a change of a thread's view.
     pub(super) fn change_view(&mut self, number: u32, change: ViewChange) {
         let Some(thread) = self.threads.get_mut(&number) else { return };
         match change {
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Changes the mounts of a thread's namespace.
+    /// Applies a change to the mounts of a thread's namespace.
     fn change_mounts(&mut self, thread: u32, change: Change) {
         let Some(space) = self.threads.get(&thread).map(|thread| Rc::clone(&thread.space)) else {
             return;
@@ -118,7 +118,7 @@ impl World {
         places::change(&mut space.borrow_mut(), change, &self.budget().clone());
     }
 
-    /// The same, for who may have mounts or a root of its own.
+    /// Makes a working directory in a mount and with a root.
     pub(crate) fn directory_in(&self, place: Place, root: Option<Rc<Place>>) -> Rc<Directory> {
         let Place { mount, path } = place;
         let _held = Some(self.budget.hold(path.len()));
@@ -131,13 +131,13 @@ impl World {
         }
     }
 
-    /// The threads that see the same mounts.
+    /// Returns the threads in a mount namespace.
     pub(crate) fn threads_in(&self, space: &Space) -> Vec<u32> {
         let threads = self.threads.iter().filter(|(_, thread)| Rc::ptr_eq(&thread.space, space));
         threads.map(|(number, _)| *number).collect()
     }
 
-    /// A thread of the process that has this id.
+    /// Returns a thread of the process with this id.
     pub(crate) fn thread_of(&self, pid: u32) -> Option<u32> {
         let process = self.processes.values().find(|process| process.pid == pid)?;
         process.threads.first().copied()

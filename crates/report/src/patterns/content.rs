@@ -1,4 +1,4 @@
-//! What is written: whether the same was written before, and whether it could be packed.
+//! Repeated and compressible content of writes.
 
 use std::collections::HashSet;
 
@@ -6,26 +6,26 @@ use model::Contents;
 use model::contents::is_out;
 use trace::event::{Call, Content};
 
-/// Buffers that are remembered: by number as bits, by hash one by one.
+/// Limits for the buffers that are remembered, as bits by number or as hashes.
 const BLOBS_MAX: u64 = 1 << 27;
 const HASHES_MAX: usize = 1 << 20;
-/// Samples after which only every second further one is taken.
+/// Number of samples after which the sampling rate is halved.
 const SAMPLES_MAX: u64 = 256;
-/// Bytes of a sample.
+/// Limit for the bytes of a sample.
 const SAMPLE_BYTES: usize = 4096;
-/// Shorter buffers tell nothing about their entropy.
+/// Shorter buffers are too small to estimate their entropy.
 const SAMPLE_BYTES_MIN: usize = 256;
 
-/// What was written.
+/// Statistics of written content.
 #[derive(Default)]
 pub struct Written {
     seen: Vec<u64>,
     hashes: HashSet<u64>,
     /// Bytes of buffers that could be compared.
     pub bytes: u64,
-    /// Of those, bytes of buffers that were written before.
+    /// Bytes of buffers that had been written before.
     pub duplicate_bytes: u64,
-    /// Buffers that were written before.
+    /// Number of buffers that had been written before.
     pub duplicates: u64,
     fresh: u64,
     stride: u64,
@@ -35,14 +35,14 @@ pub struct Written {
 }
 
 impl Written {
-    /// Looks at the data of a call that wrote to a file. Tells how many bytes were not new.
+    /// Processes the data of a call that wrote to a file. Returns the number of repeated bytes.
     pub fn add(&mut self, call: &Call, contents: &mut dyn Contents) -> u64 {
         let mut known_bytes = 0;
         for data in call.data.iter().filter(|data| !is_out(data)) {
             let known = match (&data.content, data.hash) {
                 (_, Some(hash)) => self.hash(hash as u64),
                 (Content::Blobs { ids, .. }, None) => {
-                    // Every one must be noted: no short cut.
+                    // Not `all`: every id must be recorded.
                     ids.iter().filter(|id| !self.blob(id.0)).count() == 0
                 }
                 (Content::Inline(_), None) => continue,
@@ -63,7 +63,7 @@ impl Written {
         self.hashes.contains(&hash) || self.hashes.len() < HASHES_MAX && !self.hashes.insert(hash)
     }
 
-    /// Notes a buffer; tells whether it was there before.
+    /// Records a buffer. Returns true if it was recorded before.
     fn blob(&mut self, id: u64) -> bool {
         if id >= BLOBS_MAX {
             return false;
@@ -95,13 +95,13 @@ impl Written {
         self.packed_bytes += bytes.len() as f64 * entropy(&bytes) / 8.0;
     }
 
-    /// To which part of its size the data could be packed, by the entropy of its bytes.
+    /// Returns the ratio of compressed to original size, estimated by the entropy of the bytes.
     pub fn packed_share(&self) -> Option<f64> {
         (self.sampled_bytes > 0).then(|| self.packed_bytes / self.sampled_bytes as f64)
     }
 }
 
-/// Bits that a byte carries, if each is taken by itself.
+/// Returns the entropy per byte in bits, ignoring the order of bytes.
 fn entropy(bytes: &[u8]) -> f64 {
     let mut counts = [0u32; 256];
     bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);

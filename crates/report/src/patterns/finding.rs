@@ -1,38 +1,38 @@
-//! Findings: what kinds there are, and why each matters.
+//! Kinds of findings, and why each matters.
 
 use crate::sheet::{Cell, Fact, Sheet, Table};
 
-/// What was found.
+/// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Many writes of few bytes.
+    /// Many small writes.
     SmallWrites,
-    /// Writes here and there that cover parts of pages.
+    /// Scattered writes of partial pages.
     UnalignedWrites,
     /// Few writes between syncs.
     SyncPerWrite,
-    /// The same bytes were read again and again.
+    /// The same bytes were read repeatedly.
     Rereads,
-    /// Many files were looked for that are not there.
+    /// Many lookups of files that do not exist.
     MissingFiles,
-    /// The same content was written again.
+    /// The same content was written repeatedly.
     DuplicateContent,
-    /// The content that was written could be packed.
+    /// The written content is compressible.
     Compressible,
-    /// Positions that nobody used.
+    /// Seeks without an access before the next one, or to the current position.
     UselessSeeks,
-    /// Descriptors that nobody closed.
+    /// Descriptors that were never closed.
     DescriptorLeak,
-    /// Threads waited for each other.
+    /// Threads waited for locks.
     LockWaits,
-    /// Writes that took less than they were given.
+    /// Writes that transferred less than requested.
     ShortWrites,
-    /// Reads within a file that gave less than was asked for.
+    /// Reads that transferred less than requested before the end of a file.
     ShortReads,
 }
 
 impl Kind {
-    /// For programs, for people, and why it matters.
+    /// Returns key, title and explanation.
     pub fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Kind::SmallWrites => (
@@ -111,26 +111,26 @@ impl Kind {
     }
 }
 
-/// Something that a look is worth.
+/// A pattern worth looking at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What.
+    /// Kind of the finding.
     pub kind: Kind,
-    /// How often.
+    /// Number of calls or descriptors.
     pub count: u64,
-    /// Bytes concerned.
+    /// Number of bytes concerned.
     pub bytes: u64,
-    /// Time that it took.
+    /// Time spent in the calls.
     pub time_ns: u64,
-    /// The file, where it is one.
+    /// The file, if there is one.
     pub file: Vec<u8>,
-    /// Module and offset that most of the calls came from.
+    /// Module and offset of the call site with most of the calls.
     pub site: Vec<u8>,
-    /// The numbers, in words.
+    /// The numbers in words.
     pub evidence: String,
 }
 
-/// Findings as a table, those that took the most time first.
+/// Returns the findings as a table, most time first.
 pub fn sheet(findings: &[Finding]) -> Sheet {
     let mut table = Table::new(
         "findings",

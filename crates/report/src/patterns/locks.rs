@@ -1,4 +1,4 @@
-//! Waits for locks: of threads (futexes) and of files.
+//! Waits for locks of threads (futexes) and of files.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ use super::sites::{SiteId, Sites};
 use super::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use crate::role;
 
-/// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, and the bits of the operation that tell.
+/// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, and the mask of the operation.
 const WAITS: [u64; 2] = [0, 9];
 const OPERATION: u64 = 0x7f;
-/// The value of a lock that somebody waits for, in the C library and in most others: a wait for it
-/// is one for a lock, and none for an event.
+/// Value of a contended lock in the C library and in most others. A wait with this value is for a
+/// lock, not for an event.
 const CONTENDED: u32 = 2;
 /// `LOCK_NB`, `F_SETLKW`, `F_OFD_SETLKW`.
 const LOCK_NB: u64 = 4;
 const FCNTL_WAITS: [u64; 2] = [7, 38];
-/// A file lock that was free is got faster.
+/// Shorter calls most likely found the file lock free.
 const WAITED_NS: u64 = 1_000_000;
 
-/// The process and address of a lock.
+/// Process and address of a lock.
 type Lock = (u32, u64);
 
-/// Counts waits.
+/// The fold that counts waits.
 #[derive(Default)]
 pub struct Locks {
     futex: Option<u16>,
@@ -36,7 +36,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// No waits yet.
+    /// Makes an empty fold.
     pub fn new() -> Locks {
         let number = |name| events::by_name(name).map(|row| row.nr);
         Locks {
@@ -47,7 +47,7 @@ impl Locks {
         }
     }
 
-    /// Looks at a call.
+    /// Processes a call.
     pub fn add(&mut self, moment: &Moment<'_>, call: &Call, sites: &mut Sites) {
         let nr = Some(call.nr);
         let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
@@ -69,7 +69,7 @@ impl Locks {
         }
     }
 
-    /// Locks that were often waited for.
+    /// Returns a finding for each lock with many waits.
     pub fn finish(self, sites: &Sites) -> Vec<Finding> {
         let finding = |file, often: &Often, places: &HashMap<SiteId, u64>, evidence| {
             let top =

@@ -1,4 +1,4 @@
-//! Where in the program a call was made: the module that the address lies in.
+//! Call sites: the module that a call's address is in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use crate::role;
 
 const PROT_EXEC: u64 = 4;
 const MAP_ANONYMOUS: u64 = 0x20;
-/// Mappings of a process, and places, that are remembered.
+/// Limits for the mappings of a process and for the call sites.
 const MAPPINGS_MAX: usize = 4096;
 const SITES_MAX: usize = 1 << 16;
-/// How far the text of a program or of the dynamic linker may reach from where it begins.
+/// Assumed maximum size of the text of a program or the dynamic linker.
 const REACH: u64 = 1 << 28;
 
-/// Number of a place.
+/// Number of a call site.
 pub type SiteId = usize;
 
 #[derive(Clone, Debug)]
@@ -28,32 +28,32 @@ struct Mapping {
     path: Rc<Vec<u8>>,
 }
 
-/// The executable mappings of a process, by their first address.
+/// Executable mappings of a process, by start address.
 type Mappings = BTreeMap<u64, Mapping>;
 
-/// Places that calls were made from.
+/// Call sites by process and address.
 #[derive(Default)]
 pub struct Sites {
     mappings: HashMap<u32, Rc<Mappings>>,
     known: HashMap<(u32, u64), SiteId>,
     by_name: HashMap<Vec<u8>, SiteId>,
     names: Vec<Vec<u8>>,
-    /// `mmap` in the table.
+    /// Number of `mmap`.
     mmap: Option<u16>,
 }
 
 impl Sites {
-    /// None yet.
+    /// Makes an empty table.
     pub fn new() -> Sites {
         Sites { mmap: events::by_name("mmap").map(|row| row.nr), ..Sites::default() }
     }
 
-    /// Module and offset in its file.
+    /// Returns module and file offset of a call site.
     pub fn name(&self, site: SiteId) -> &[u8] {
         self.names.get(site).map_or(b"(elsewhere)", Vec::as_slice)
     }
 
-    /// Follows what is mapped.
+    /// Tracks executable mappings.
     pub fn add(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) {
         match &moment.event.kind {
             EventKind::Call(call) if Some(call.nr) == self.mmap => self.mapped(moment, call),
@@ -106,7 +106,7 @@ impl Sites {
         }
     }
 
-    /// The place at an address of the event's process.
+    /// Returns the call site at an address of the event's process.
     pub fn at(&mut self, moment: &Moment<'_>, address: u64) -> SiteId {
         let process = moment.world.thread(moment.event.thread).map_or(0, |thread| thread.process);
         if let Some(known) = self.known.get(&(process, address)) {
@@ -145,7 +145,7 @@ impl Sites {
     }
 }
 
-/// An entry of the auxiliary vector.
+/// Returns an entry of the auxiliary vector.
 fn entry(image: &[(&'static str, Value)], wanted: &str) -> Option<u64> {
     let (_, Value::Array { items, .. }) = image.iter().find(|(name, _)| *name == "auxv")? else {
         return None;

@@ -1,4 +1,4 @@
-//! Values over time: bytes per second, and how many descriptors a process has open.
+//! Counters over time: bytes per second, and open descriptors per process.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use model::Moment;
 
 use super::tasks::track;
 
-/// A recording is shown in about so many steps ...
+/// Approximate number of steps of a recording ...
 const STEPS: u64 = 1000;
-/// ... of at least and at most so long.
+/// ... within these limits of their length.
 const STEP_NS_MIN: u64 = 1_000_000;
 const STEP_NS_MAX: u64 = 1_000_000_000;
 
-/// Bytes per second, read and written.
+/// Bytes read and written per second.
 pub struct Rates {
     step_ns: u64,
     read: Rate,
@@ -30,7 +30,7 @@ struct Rate {
 }
 
 impl Rates {
-    /// For a recording that took that long.
+    /// Makes counters for a recording of this duration.
     pub fn new(span_ns: u64) -> Rates {
         let rate = |track, name| Rate { track, name, shown: false, step: 0, bytes: 0 };
         Rates {
@@ -40,7 +40,7 @@ impl Rates {
         }
     }
 
-    /// Bytes were moved. Times must ascend.
+    /// Counts moved bytes. Times must ascend.
     pub fn add<W: Write>(
         &mut self,
         out: &mut Writer<W>,
@@ -57,7 +57,7 @@ impl Rates {
         Ok(())
     }
 
-    /// Shows what the last steps had.
+    /// Writes the values of the last steps.
     pub fn finish<W: Write>(&mut self, out: &mut Writer<W>) -> io::Result<()> {
         for rate in [&mut self.read, &mut self.written] {
             if rate.shown {
@@ -94,7 +94,7 @@ impl Rate {
         Ok(())
     }
 
-    /// The value holds from the beginning of its step.
+    /// Writes the value of a step, at the start time of the step.
     fn end<W: Write>(&self, out: &mut Writer<W>, step_ns: u64) -> io::Result<()> {
         let per_second = u128::from(self.bytes) * 1_000_000_000 / u128::from(step_ns);
         let value = u64::try_from(per_second).unwrap_or(u64::MAX).min(i64::MAX as u64);
@@ -102,14 +102,14 @@ impl Rate {
     }
 }
 
-/// Changes of one process that wait to be looked at.
+/// Limit for the pending changes.
 const CHANGES_MAX: usize = 1024;
 
-/// How many descriptors each process has open.
+/// Number of open descriptors of each process.
 #[derive(Default)]
 pub struct OpenDescriptors {
     processes: BTreeMap<u32, Open>,
-    /// Changes that will have taken effect at that time: when, whose, and by which thread.
+    /// Pending changes: time of effect, process, and thread.
     changes: VecDeque<(u64, u32, u32)>,
 }
 
@@ -120,14 +120,14 @@ struct Open {
 }
 
 impl OpenDescriptors {
-    /// The reader may be told about this process.
+    /// Writes the counter's track of a process.
     pub fn show<W: Write>(&mut self, process: u32, out: &mut Writer<W>) -> io::Result<()> {
         self.processes.entry(process).or_default().shown = true;
         let parent = Some(track::process(process));
         out.track(track::descriptors(process), parent, "open descriptors", Some(Unit::Count))
     }
 
-    /// An event changes the descriptors of a process from that time on.
+    /// Records that an event changes the descriptors of a process at a time.
     pub fn changed(&mut self, moment: &Moment<'_>, process: u32, at_ns: u64) {
         if self.changes.len() == CHANGES_MAX {
             self.changes.pop_front();
@@ -135,7 +135,7 @@ impl OpenDescriptors {
         self.changes.push_back((at_ns, process, moment.event.thread));
     }
 
-    /// Shows the counts of processes whose changes have taken effect.
+    /// Writes the counts of processes whose changes have taken effect.
     pub fn look<W: Write>(&mut self, moment: &Moment<'_>, out: &mut Writer<W>) -> io::Result<()> {
         for _ in 0..self.changes.len() {
             let Some(change) = self.changes.pop_front() else { break };
@@ -155,7 +155,7 @@ impl OpenDescriptors {
         Ok(())
     }
 
-    /// A process has ended.
+    /// Ends the counter of a process.
     pub fn exit<W: Write>(
         &mut self,
         process: u32,

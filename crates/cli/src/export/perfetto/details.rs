@@ -1,4 +1,4 @@
-//! What is to be known about a call: its arguments, result and path.
+//! Details of a call: arguments, result and path.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use trace::event::Call;
 use crate::render::escape::escape;
 use crate::render::text::{self, Style};
 
-/// Structs as `show` has them; plain data is left out.
+/// Format of structs as in `show`, without plain data.
 pub const STYLE: Style = Style { string_limit: 64, data: false, verbose: false };
 const LIMITS: Limits = Limits { strings: 64, data: 0, items: 16 };
-/// Texts up to this length may come again.
+/// Limit for the length of texts that are stored once and referred to.
 const NAME_BYTES_MAX: usize = 512;
 
-/// The name of a call and its details.
+/// Returns the name of a call and its details.
 pub fn call_details(
     call: &Call,
     moment: &Moment<'_>,
@@ -46,7 +46,7 @@ pub fn call_details(
     (decoded.name, details)
 }
 
-/// The file that a call is about: the first that it names, or the one behind its descriptor.
+/// Returns the file of a call: its first path, or the file behind its descriptor.
 fn path(decoded: &decode::Decoded, moment: &Moment<'_>) -> Option<String> {
     let named = moment.step.paths.first().map(|(_, path)| path);
     let behind = |directory: bool| {

@@ -1,15 +1,15 @@
-//! Threads as tracks: which is shown where, and which call made which.
+//! Threads as tracks, and the flows from creating calls to new tasks.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use model::Moment;
 
-/// Tasks of one maker that may be on their way.
+/// Limit for the new tasks of a thread that had no event yet.
 const SPAWNED_MAX: usize = 256;
-/// Makers that ended while tasks of theirs were on their way.
+/// Limit for the ended threads with new tasks that had no event yet.
 const LATE_MAX: usize = 1024;
 
-/// Numbers of tracks: threads, processes and their counters are told apart by the lowest bits.
+/// Ids of tracks: the lowest bits tell threads, processes and their counters apart.
 pub mod track {
     pub const BYTES_READ: u64 = 4;
     pub const BYTES_WRITTEN: u64 = 8;
@@ -26,35 +26,35 @@ pub mod track {
         u64::from(process) << 2 | 3
     }
 
-    /// The track of a thread that goes on under another id: the `change`th of all.
+    /// Returns the track of a thread with a new id; `change` counts such threads.
     pub fn changed(change: u64) -> u64 {
         (1 << 33 | change) << 2 | 2
     }
 }
 
-/// Thread ids and flows of tasks that a thread made and that have not shown up yet.
+/// Thread ids and flows of new tasks that had no event yet.
 type Spawned = VecDeque<(Option<i64>, u64)>;
 
-/// A thread that lives.
+/// A live thread.
 #[derive(Default)]
 pub struct Task {
-    /// Its process, once known.
+    /// Number of its process, once known.
     pub process: Option<u32>,
-    /// Its track.
+    /// Id of its track.
     pub track: u64,
-    /// Its id, as it was when its track was shown.
+    /// Its thread id when its track was written.
     pub tid: Option<u32>,
-    /// The reader knows its track.
+    /// True if its track was written.
     pub shown: bool,
-    /// A slice of it has begun and nothing tells when it ends.
+    /// True if its current slice belongs to a call without a return.
     pub unfinished: bool,
-    /// When its last call returns, while that is under way.
+    /// Return time of its call in flight.
     pub returns_ns: Option<u64>,
     spawned: Spawned,
 }
 
 impl Task {
-    /// It made a task, to which a flow leads.
+    /// Records a new task and the flow that leads to it.
     pub fn spawn(&mut self, tid: Option<i64>, flow: u64) {
         if self.spawned.len() == SPAWNED_MAX {
             self.spawned.pop_front();
@@ -67,13 +67,13 @@ impl Task {
 #[derive(Default)]
 pub struct Tasks {
     living: HashMap<u32, Task>,
-    /// Of threads that ended, what they made and what has not shown up yet.
+    /// New tasks of ended threads that had no event yet.
     late: BTreeMap<u32, Spawned>,
     changes: u64,
 }
 
 impl Tasks {
-    /// What an event's thread is known to be.
+    /// Returns the event's thread, with its process if known.
     pub fn of(&mut self, moment: &Moment<'_>, thread: u32) -> &mut Task {
         let task = self
             .living
@@ -83,18 +83,18 @@ impl Tasks {
         task
     }
 
-    /// The flow that leads to a new task.
+    /// Returns the flow that leads to a new task.
     pub fn claim(&mut self, parent: u32, tid: u32) -> Option<u64> {
         let spawned = match self.living.get_mut(&parent) {
             Some(task) => &mut task.spawned,
             None => self.late.get_mut(&parent)?,
         };
         let same = spawned.iter().position(|(made, _)| *made == Some(tid.into()));
-        // In another pid namespace ids differ: the order must do.
+        // Ids differ in another pid namespace: take the oldest task.
         spawned.remove(same.unwrap_or(0)).map(|(_, flow)| flow)
     }
 
-    /// A thread that begins a program takes its process's id.
+    /// Moves a thread to a new track if an exec changes its id to its process's.
     pub fn goes_on_as(&mut self, thread: u32, tid: u32) {
         let Some(task) = self.living.get_mut(&thread) else { return };
         if task.tid.is_some_and(|before| before != tid) {
@@ -104,7 +104,7 @@ impl Tasks {
         }
     }
 
-    /// A thread has ended.
+    /// Forgets a thread that ended.
     pub fn forget(&mut self, thread: u32) {
         let Some(task) = self.living.remove(&thread) else { return };
         if !task.spawned.is_empty() {
@@ -115,12 +115,12 @@ impl Tasks {
         }
     }
 
-    /// A thread that lives.
+    /// Returns a live thread.
     pub fn get_mut(&mut self, thread: u32) -> Option<&mut Task> {
         self.living.get_mut(&thread)
     }
 
-    /// A process has ended, with threads that may not have said so.
+    /// Forgets the threads of a process that ended; some may have no end event.
     pub fn exit(&mut self, process: u32) {
         self.living.retain(|_, task| task.process != Some(process));
     }

@@ -1,4 +1,4 @@
-// Histograms: a bar for each power of two.
+// Histograms with one bar per power of two.
 function histogram(name, title, about, entries, spec) {
   let chosen = 0;
   let isLog = spec.log;
@@ -82,7 +82,7 @@ function powers(most) {
   return all;
 }
 
-// Rows with a bar each: the sizes that were written most often.
+// Table of the most frequent write sizes, with a bar in each row.
 function sizeBars(data) {
   const rows = data.write_sizes.rows;
   const facts = data.calls_facts;

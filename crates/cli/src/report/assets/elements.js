@@ -1,4 +1,4 @@
-// Elements of the page. Text only ever becomes text: nothing in the data can become markup.
+// DOM elements. Data only becomes text nodes and attribute values, never markup.
 const SVG = "http://www.w3.org/2000/svg";
 
 function element(tag, attributes, ...children) {
@@ -22,7 +22,7 @@ function fill(node, attributes, children) {
   return node;
 }
 
-// Colours of the style sheet, looked up once for each drawing.
+// Cache of the style sheet's colours, cleared before each drawing.
 const palette = new Map();
 
 function colour(name) {
@@ -38,11 +38,11 @@ function groupColour(group) {
   return colour(GROUP_KEYS[group] || "other");
 }
 
-// All pictures, to be drawn again when the window or the colours change.
+// All pictures, redrawn when the window size or the colours change.
 const pictures = [];
 
-// A titled box. `draw` fills its body, returns what it has drawn for whoever checks the page, and is
-// called again whenever the room or the colours change.
+// Makes a titled box. `draw` fills its body and returns a description of the drawing for tests.
+// It is called again when the size or the colours change.
 function picture(name, title, about, draw) {
   const body = element("div", { class: "body" });
   const controls = element("div", { class: "controls" });
@@ -59,7 +59,7 @@ function picture(name, title, about, draw) {
     controls,
     width: 0,
     draw() {
-      // While the page has no width (hidden, being printed) there is nothing to be seen either.
+      // The width is 0 while the page is hidden or being printed.
       it.width = Math.max(200, body.clientWidth);
       box.dataset.drawn = JSON.stringify(draw(it) || {});
     },
@@ -73,7 +73,7 @@ function drawAll() {
   for (const it of pictures) it.draw();
 }
 
-// Says why there is nothing to see.
+// Shows why there is no data.
 function empty(body, why) {
   body.replaceChildren(element("p", { class: "empty" }, why));
 }
@@ -100,7 +100,7 @@ function legend(entries) {
   );
 }
 
-// The box that follows the pointer.
+// The box next to the pointer.
 const tip = {
   show(event, lines) {
     const box = document.getElementById("tip");

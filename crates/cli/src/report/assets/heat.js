@@ -1,4 +1,4 @@
-// Latency over time: how many calls took how long, when.
+// Heat map: number of calls by duration, over time.
 function heatMap(data) {
   const { heat, interval_ns: interval } = data;
   const lowest = heat.from_ns.map(Number);
@@ -35,7 +35,7 @@ function heatMap(data) {
   };
   it.controls.append(chooser("call", names, 0, (place) => it.choose(names[place])));
 
-  // The cells of the chosen call: step, row, count.
+  // Selects the cells of the chosen call: step, row, count.
   function select() {
     const sums = new Map();
     const calls = chosen === 0 ? heat.calls : [heat.calls[chosen - 1]];
@@ -93,7 +93,7 @@ function heatMap(data) {
     },
   });
 
-  // Where a latency stands, in rows.
+  // Converts a latency to a position in rows.
   function place(ns) {
     let row = lowest.length - 1;
     while (row > 0 && lowest[row] > ns) row -= 1;
@@ -108,7 +108,7 @@ function heatMap(data) {
   return it;
 }
 
-// From hardly there to strong.
+// Maps a strength from 0 to 1 to a colour of the scale.
 function heatColour(strength) {
   const stops = ["heat-0", "heat-1", "heat-2", "heat-3"].map((name) => rgb(colour(name)));
   const at = Math.min(0.999, Math.max(0, strength)) * (stops.length - 1);

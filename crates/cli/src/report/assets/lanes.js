@@ -1,4 +1,4 @@
-// What threads were busy with: a lane for each, from its first to its last event.
+// Activity of threads: a lane per thread, from its first to its last event.
 function laneChart(data) {
   const { threads, left_out: leftOut } = data.lanes;
   const interval = data.interval_ns;

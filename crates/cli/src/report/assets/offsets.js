@@ -1,4 +1,4 @@
-// Where in a file data was moved, over time.
+// File offsets of accesses over time.
 function offsetPlot(data) {
   const { plots, files, interval_ns: interval } = data;
   const path = (plot) => files.rows[plot.row][files.rows[plot.row].length - 1];
@@ -113,7 +113,7 @@ function offsetPlot(data) {
   return it;
 }
 
-// A level is one more than a power of two; a character in base 36.
+// Decodes a base-36 digit: 0 for none, else 1 plus the binary logarithm of a count.
 function level(text, row) {
   return row < text.length ? parseInt(text[row], 36) : 0;
 }

@@ -1,4 +1,4 @@
-// The page from top to bottom.
+// Builds the page from top to bottom.
 let faults = 0;
 window.addEventListener("error", () => {
   faults += 1;
@@ -47,7 +47,7 @@ function fact([key, value]) {
   return element("div", {}, element("dt", {}, key), element("dd", {}, value));
 }
 
-// The numbers that one wants to know first.
+// Shows the most important numbers.
 function facts() {
   const { calls_facts: calls, files_facts: files, tasks_facts: tasks, durability_facts: durability } = data;
   const list = [
@@ -91,7 +91,7 @@ function findings() {
   });
 }
 
-// All findings of a kind: why it matters once, and each place with its evidence.
+// Shows all findings of a kind: the explanation once, and each place with its evidence.
 function finding(kind, rows, at) {
   const FIRST = 3;
   const list = element("ul", {}, rows.slice(0, FIRST).map((row) => evidence(row, at)));
@@ -196,7 +196,7 @@ window.addEventListener("resize", () => {
 });
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 
-// Paper is light and narrow.
+// Print with light colours and a narrow layout.
 let screenTheme;
 window.addEventListener("beforeprint", () => {
   screenTheme = document.documentElement.dataset.theme;

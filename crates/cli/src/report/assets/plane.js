@@ -1,6 +1,6 @@
-// A canvas with a time axis below and something else beside it. `spec` draws into it:
-// height(plane), left(plane), rows(plane): [position, text] of marks beside it, unit: what those are,
-// paint(plane, context), tell(plane, ns, y): lines for the pointer, or nothing.
+// Makes a canvas with a horizontal time axis. `spec` has the callbacks height(plane), left(plane),
+// rows(plane): [position, text] of the vertical axis's marks, paint(plane, context), and
+// tell(plane, ns, y): lines for the pointer's box, or nothing. `unit` names the vertical axis.
 function timePlane(it, spec) {
   const canvas = element("canvas", {});
   const hair = element("div", { class: "hair", hidden: true });
@@ -82,7 +82,7 @@ function timePlane(it, spec) {
 
 const FONT = "11px system-ui, sans-serif";
 
-// Marks and lines around a plane.
+// Draws the axes of a plane.
 function axes(plane, context, spec) {
   const { left, top, inner, height } = plane;
   context.font = FONT;
@@ -119,13 +119,13 @@ function axes(plane, context, spec) {
   }
 }
 
-// The whole pixels of a step of time: its left edge, and at least one wide.
+// Returns left edge and width of a time step in whole pixels, at least one wide.
 function stepPixels(plane, step, interval) {
   const [from, to] = [step * interval, Math.min((step + 1) * interval, span.end)].map((ns) => Math.round(plane.x(ns)));
   return [from, Math.max(1, to - from)];
 }
 
-// Which steps are to be seen.
+// Returns the range of visible steps.
 function visibleSteps(interval, count) {
   const first = Math.max(0, Math.floor(span.from / interval));
   return [first, Math.min(count, Math.ceil(span.to / interval))];

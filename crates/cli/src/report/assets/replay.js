@@ -1,4 +1,4 @@
-// A replay beside the recording.
+// Comparison of a replay with the recording.
 function replayParts(data) {
   const { replay } = data;
   if (!replay) return [];
@@ -42,7 +42,7 @@ function reasons(replay) {
   return lines.length ? [element("ul", {}, lines.map((line) => element("li", {}, line)))] : [];
 }
 
-// For each call two lines of dots.
+// Draws two lines of dots per call.
 function pairChart(width, calls) {
   const ROW = 24;
   const [left, right, top, bottom] = [118, 26, 6, 38];

@@ -1,5 +1,5 @@
-// A table that can be searched and sorted. `data` has columns with kinds, rows, and perhaps what was
-// left out. spec: hidden columns, rows shown at first, what to do when a row is clicked.
+// Makes a searchable, sortable table. `data` has columns with kinds, rows, and rows left out.
+// `spec` has hidden columns, the number of rows shown at first, and a handler for clicks on rows.
 function dataTable(name, title, about, data, spec) {
   const ROWS_SHOWN = spec.rows || 15;
   const shown = data.columns
@@ -95,7 +95,7 @@ function dataTable(name, title, about, data, spec) {
     return String(raw);
   }
 
-  // All rows that were left out, as one.
+  // Makes the row that sums up all rows left out.
   function foot() {
     if (!data.others || query) return null;
     const label = words.plural(data.others_count, "other file", "other files");
@@ -116,10 +116,10 @@ function dataTable(name, title, about, data, spec) {
   return it;
 }
 
-// Characters of a name that are shown in a table; the pointer tells the others.
+// Maximum length of a name in a table; the full name is in the tooltip.
 const NAME_ROOM = 52;
 
-// Columns that `stat` shows to programs only.
+// Titles of columns that `stat` prints only as CSV and JSON.
 const TITLES = { p999_ns: "p99.9" };
 
 function isText(kind) {

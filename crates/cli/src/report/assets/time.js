@@ -1,4 +1,4 @@
-// The span of time that is shown: all pictures with a time axis share it, in nanoseconds.
+// The visible time span in nanoseconds, shared by all pictures with a time axis.
 const span = {
   from: 0,
   to: 1,
@@ -29,13 +29,13 @@ const span = {
     return span.from > 0 || span.to < span.end;
   },
 
-  // The pointer stands at a time, or nowhere.
+  // Moves the pointer of all pictures to a time, or hides it for null.
   point(ns, origin) {
     span.pointers.filter((pointer) => pointer.origin !== origin).forEach((pointer) => pointer.move(ns));
   },
 };
 
-// How many steps of time there are in all.
+// Returns the total number of time steps.
 function stepCount(data) {
   return Math.max(1, Math.ceil(data.span_ns / data.interval_ns));
 }
@@ -43,7 +43,7 @@ function stepCount(data) {
 const CHART_HEIGHT = 190;
 const AXIS_LEFT = 76;
 
-// A chart over time. Every series has a value for each step; `show` makes words of a value.
+// Makes a chart over time. Every series has a value per step; `show` formats a value.
 function timeChart(name, title, about, data, spec) {
   let chart = null;
   const steps = stepCount(data);
@@ -80,7 +80,7 @@ function timeChart(name, title, about, data, spec) {
       const positive = (list) => list.map((value) => (value > 0 ? value : null));
       return [x, ...values.map((list) => (spec.log ? positive(list) : list))];
     }
-    // The last is the lowest: each lies on those after it and is drawn before them.
+    // Stack from the last series upwards; those on top are drawn first.
     const sums = [];
     let below = new Array(steps + 1).fill(0);
     for (const list of [...values].reverse()) {
@@ -186,7 +186,7 @@ function logRange(low, high) {
   return [from, to > from ? to : from * 10];
 }
 
-// The charts that have nothing but time.
+// Makes the charts over time that have no other dimension.
 function timeCharts(data) {
   const { time, interval_ns: interval } = data;
   const perSecond = (values) => values.map((value) => (Number(value) * 1e9) / interval);
@@ -287,7 +287,7 @@ function timeCharts(data) {
   ];
 }
 
-// After the last event nothing changes: what was unsynced then stays so.
+// Extends the series with the last value, because nothing changes after the last event.
 function held(most, end, steps) {
   const last = end.length ? end[end.length - 1] : 0;
   return Array.from({ length: steps }, (_, step) => (step < most.length ? most[step] : last));

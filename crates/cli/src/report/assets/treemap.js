@@ -1,4 +1,4 @@
-// Bytes by file: directories, and files in them, as rectangles of that area.
+// Treemap of bytes by directory and file.
 function treemap(data, choose) {
   const { files } = data;
   const column = (key) => files.columns.findIndex((it) => it.key === key);
@@ -81,19 +81,19 @@ function place(node, x, y, wide, tall) {
   node.style.height = Math.max(0, tall - 1) + "px";
 }
 
-// Characters that fit into so many pixels.
+// Returns the number of characters that fit in a width in pixels.
 function roomFor(wide) {
   return Math.max(2, Math.floor(wide / 6.6) - 1);
 }
 
-// Between the colours of reads and writes.
+// Mixes the colours of reads and writes.
 function mix(file) {
   const [a, b] = [rgb(colour("tile-read")), rgb(colour("tile-write"))];
   const part = file.bytes ? file.write / file.bytes : 0;
   return "rgb(" + a.map((value, i) => Math.round(value + (b[i] - value) * part)).join(",") + ")";
 }
 
-// Rectangles as square as can be (Bruls, Huizing, van Wijk): [item, x, y, width, height].
+// Squarified treemap (Bruls, Huizing, van Wijk): returns [item, x, y, width, height].
 function squarify(items, x, y, wide, tall) {
   const placed = [];
   const total = items.reduce((sum, item) => sum + item.bytes, 0);

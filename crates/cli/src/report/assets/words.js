@@ -1,10 +1,10 @@
-// Numbers as people read them.
+// Formatting of numbers and texts for people.
 const words = {
   count(value) {
     return Number(value).toLocaleString("en-US", { maximumFractionDigits: 0 });
   },
 
-  // A number of few digits: 1.23 k, 45.6 M.
+  // Formats a number with few digits: 1.23 k, 45.6 M.
   short(value) {
     const units = ["", " k", " M", " G", " T"];
     let unit = 0;
@@ -43,7 +43,7 @@ const words = {
     return words.digits(n / chosen[1]) + " " + chosen[0];
   },
 
-  // An instant, with digits enough to tell steps of this width apart, within a span.
+  // Formats a time with enough digits for this step width, in a unit that fits the span.
   at(ns, stepNs, spanNs) {
     let [unit, size] = ["ns", 1];
     for (const [name, length] of [["µs", 1e3], ["ms", 1e6], ["s", 1e9]]) {
@@ -53,17 +53,17 @@ const words = {
     return (Number(ns) / size).toFixed(Math.max(0, Math.min(9, places))) + " " + unit;
   },
 
-  // Long numbers within a text, in groups.
+  // Groups the digits of long numbers in a text.
   grouped(text) {
     return text.replace(/\d{5,15}/g, words.count);
   },
 
-  // A text without its end, if it is long.
+  // Cuts off the end of a long text.
   beginning(text, room) {
     return text.length > room ? text.slice(0, room - 1) + "…" : text;
   },
 
-  // A path without its beginning, if it is long.
+  // Cuts off the beginning of a long path.
   ending(text, room) {
     return text.length > room ? "…" + text.slice(text.length - room + 1) : text;
   },
@@ -79,7 +79,7 @@ const words = {
   },
 };
 
-// Values at which an axis is marked: 1, 2 or 5 times a power of ten, or powers of two for bytes.
+// Returns the tick values of an axis: 1, 2 or 5 times a power of ten, or powers of two for bytes.
 function niceTicks(from, to, wanted, binary) {
   const span = to - from;
   if (!(span > 0)) return [from];
