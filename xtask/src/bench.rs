@@ -1,5 +1,5 @@
-//! `cargo xtask bench record`: what recording costs, on the same work untraced, recorded and under
-//! strace. Runs are interleaved; medians are shown.
+//! `cargo xtask bench record`: the cost of recording, compared with the same work untraced and
+//! under strace. Runs are interleaved; medians are printed.
 
 pub mod export;
 mod measure;
@@ -18,7 +18,7 @@ use measure::{Measured, Sample, median};
 use table::Row;
 use workloads::{Bench, Workload};
 
-/// What the command line asks for.
+/// Options of the command line.
 struct Options {
     only: Vec<String>,
     runs: usize,
@@ -28,7 +28,7 @@ struct Options {
 }
 
 const RUNS: usize = 5;
-/// strace may take a hundred times as long as the work itself: it is cut off then.
+/// strace may take a hundred times as long as the work itself, so it is cut off.
 const STRACE_LIMIT: Duration = Duration::from_secs(60);
 
 fn parse(args: &[&str]) -> Result<Options, Complaint> {
@@ -55,7 +55,7 @@ fn parse(args: &[&str]) -> Result<Options, Complaint> {
     Ok(options)
 }
 
-/// The value of an option that says how often.
+/// Parses the value of an option that is a positive count.
 fn count(option: &str, value: &str) -> Result<usize, Complaint> {
     let parsed = value.parse().ok().filter(|count| *count > 0);
     parsed.ok_or_else(|| format!("{option} {value}: not a count"))
@@ -95,12 +95,12 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     verdict(&missed)
 }
 
-/// A benchmark fails when marks were missed.
+/// Fails if marks were missed.
 fn verdict(missed: &[String]) -> Result<(), Complaint> {
     if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target directory.
 fn target_dir() -> Result<PathBuf, Complaint> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -126,16 +126,15 @@ fn compare(
     let lines = bench.trace_dir.join("bench.strace");
     let (mut alone, mut recorded) = (Vec::new(), Vec::new());
     let (mut straced, mut strace_cut) = (None, false);
-    // Once for the caches, uncounted. What that and the workload before have written is on the disk
-    // before anything counts.
+    // An uncounted run fills the caches; its writes, and those of the workload before, are flushed.
     sample(bench, workload, &command)?;
-    // SAFETY: plain call.
+    // SAFETY: `sync` takes no arguments and touches no memory of ours.
     unsafe { libc::sync() };
     for run in 0..options.runs {
         alone.push(sample(bench, workload, &command)?);
         let _ = std::fs::remove_file(&trace);
         recorded.push(sample(bench, workload, &bench.recorded(workload, &trace, &command))?);
-        // strace takes minutes where the others take a second: once is enough.
+        // strace takes minutes where the others take a second, so it runs only once.
         if options.strace && run == 0 {
             let mut words =
                 vec!["strace".into(), "-f".into(), "-s".into(), "1048576".into(), "-o".into()];
@@ -145,7 +144,7 @@ fn compare(
             strace_cut = measured.cut;
             straced = match (workload.cost)(&measured) {
                 Ok(cost) => Some(Sample { cost, cpu_s: measured.cpu_s }),
-                // What tells the cost comes at the end.
+                // The cost is printed at the end of a run.
                 Err(_) if strace_cut => None,
                 Err(complaint) => return Err(complaint),
             };

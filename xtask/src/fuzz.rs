@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the fuzz targets, on the stable toolchain, from the corpus that is kept.
+//! `cargo xtask fuzz`: runs the fuzz targets on the stable toolchain, from the kept corpus.
 //!
-//! What a run finds to be new goes to `target/fuzz/corpus`, and is where the next one begins as well.
-//! `--keep` packs what of it reaches something new into `fuzz/corpus`, where it is kept for everybody.
+//! New inputs are written to `target/fuzz/corpus`, from which the next run starts as well. `--keep`
+//! packs a minimal set with the same coverage into `fuzz/corpus`, which is part of the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use std::process::Command;
 
 use crate::{Complaint, repository};
 
-/// What libFuzzer wants to be told by the program, with the compiler that there is.
+/// Flags of the compiler for the instrumentation that libFuzzer needs.
 const COVERAGE: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cdebug-assertions -Coverflow-checks --cfg fuzzing";
-/// Build scripts are not to be told: they are for the host, not for the target.
+/// With an explicit target, these flags do not apply to build scripts.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const MEMORY_MIB: u32 = 3072;
-/// Larger inputs are found again from smaller ones.
+/// Larger inputs are not kept: they are found again from smaller ones.
 const KEPT_BYTES_MAX: u64 = 4096;
 
-/// How long each target runs in the soak.
+/// Duration of each target in the soak.
 pub const SOAK_SECONDS: u32 = 600;
 
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
@@ -55,7 +55,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The targets are the files in their folder.
+/// Returns the names of the targets: the files in their folder.
 fn targets() -> Result<Vec<String>, Complaint> {
     let folder = repository().join("fuzz/fuzz_targets");
     let entries =
@@ -68,7 +68,7 @@ fn targets() -> Result<Vec<String>, Complaint> {
     Ok(names)
 }
 
-/// Where the targets were built.
+/// Builds the targets and returns their directory.
 fn build() -> Result<PathBuf, Complaint> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -98,7 +98,7 @@ fn fuzz(program: &Path, name: &str, seconds: u32) -> Result<(), Complaint> {
     Err(format!("{name}: {status}; the input is in {}", artifacts.display()))
 }
 
-/// Packs the smallest set of inputs that reaches as much as all that were found.
+/// Packs a minimal set of inputs with the coverage of all inputs found.
 fn merge(program: &Path, name: &str) -> Result<(), Complaint> {
     let found = found_at(name)?;
     for entry in fs::read_dir(&found).map_err(|error| error.to_string())?.flatten() {
@@ -116,7 +116,7 @@ fn merge(program: &Path, name: &str) -> Result<(), Complaint> {
     succeeds(tar.arg("-C").arg(&merged).arg("."))
 }
 
-/// Puts the kept inputs beside those that were found here.
+/// Unpacks the kept inputs next to those found here.
 fn unpack(name: &str, to: &Path) -> Result<(), Complaint> {
     let packed = packed_at(name);
     if !packed.exists() {

@@ -10,7 +10,7 @@ mod tools;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What is wrong, for people.
+/// An error message for the user.
 type Complaint = String;
 
 const HELP: &str = "\
@@ -71,14 +71,14 @@ fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Runs cargo in the repository; its exit must be 0.
+/// Runs cargo in the repository; fails unless it exits with 0.
 fn cargo(args: &[&str], variables: &[(&str, &str)]) -> Result<(), Complaint> {
     let status = cargo_command(args, variables).status();
     let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
 }
 
-/// Cargo in the repository.
+/// Returns a cargo command that runs in the repository.
 fn cargo_command(args: &[&str], variables: &[(&str, &str)]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);

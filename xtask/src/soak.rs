@@ -1,19 +1,19 @@
-//! `cargo xtask soak`: the acceptance tests with the counts that a release needs.
+//! `cargo xtask soak`: the acceptance tests with the repetitions needed for a release.
 
 use crate::test::{PYTHON, TOOLS, run_tests};
 use crate::{Complaint, cargo, fuzz, tools};
 
-/// What the long tier uses besides.
+/// Additional tools of the long tier.
 const MORE_TOOLS: &[&str] =
     &["java", "db_bench", "postgresql", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
 
-/// What the big programs of `soak wild` need.
+/// Tools of the big programs of `soak wild`.
 const WILD_TOOLS: &[&str] = &[
     "bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync", "runc",
 ];
 
-/// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each; or,
-/// with the word `wild`, the behaviour programs and the big programs alone.
+/// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each. With
+/// `wild`, runs only the behaviour programs and the big programs.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     if let ["wild", rest @ ..] = args {
         tools::provide(WILD_TOOLS);

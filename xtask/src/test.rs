@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that the short tier tests.
+//! `cargo xtask test`: all tests of the short tier.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use crate::{Complaint, cargo, cargo_command, tools};
 
-/// Programs that the acceptance tests record or compare with. A test whose program is missing says
-/// so and is ignored.
+/// Programs that the acceptance tests record or compare with. Tests whose program is missing are
+/// ignored and name it.
 pub const TOOLS: &[&str] = &[
     "strace",
     "gdb",
@@ -25,19 +25,19 @@ pub const TOOLS: &[&str] = &[
     "chromium",
 ];
 
-/// Packages from PyPI that read what `reenact export` writes.
+/// PyPI packages that read the output of `reenact export`.
 pub const PYTHON: &[&str] = &["duckdb", "pyarrow", "pandas", "polars", "perfetto"];
 
-/// Installs what is missing, where that is possible, and runs the tests of the whole workspace.
+/// Installs missing tools if possible, and runs the tests of the whole workspace.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide(TOOLS);
     tools::provide_python(PYTHON);
-    // The binary first: every acceptance test uses it, and its output would stand between theirs.
+    // Every acceptance test needs the binary; building it first keeps cargo's output out of theirs.
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     run_tests(&[&["--workspace", "--no-fail-fast"], args].concat(), &[])
 }
 
-/// Runs `cargo test`, and says in the end which tests were left out for want of something.
+/// Runs `cargo test`, and reports at the end which tests were ignored for want of something.
 pub fn run_tests(args: &[&str], variables: &[(&str, &str)]) -> Result<(), Complaint> {
     let mut command = cargo_command(&[&["test"], args].concat(), variables);
     let mut tests = command
@@ -54,7 +54,7 @@ pub fn run_tests(args: &[&str], variables: &[(&str, &str)]) -> Result<(), Compla
     if status.success() { Ok(()) } else { Err(format!("cargo test: {status}")) }
 }
 
-/// Passes on what tests print. Returns what ignored tests need, and how many they are.
+/// Passes on the output of tests. Returns what ignored tests need, with the number of tests.
 fn pass_on(from: impl Read, to: &mut dyn Write) -> io::Result<BTreeMap<String, u64>> {
     let mut left_out = BTreeMap::new();
     let mut from = BufReader::new(from);
@@ -69,7 +69,7 @@ fn pass_on(from: impl Read, to: &mut dyn Write) -> io::Result<BTreeMap<String, u
     Ok(left_out)
 }
 
-/// What the test of a line like `test [needs gdb] user/attach ... ignored` needs.
+/// Parses what a test needs from a line like `test [needs gdb] user/attach ... ignored`.
 fn need_of_ignored(line: &str) -> Option<&str> {
     let (name, result) = line.trim_end().rsplit_once(" ... ")?;
     let (need, _) = name.strip_prefix("test [needs ")?.split_once(']')?;

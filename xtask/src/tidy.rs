@@ -1,5 +1,4 @@
-//! `cargo xtask tidy`: the style that no compiler checks. Each rule is one function over all files
-//! of the repository.
+//! `cargo xtask tidy`: style rules that no compiler checks, one function per rule over all files.
 
 mod links;
 mod modules;
@@ -10,10 +9,10 @@ use std::process::Command;
 
 use crate::Complaint;
 
-/// Path from the root of the repository, and content.
+/// File contents by path from the root of the repository.
 type Files = BTreeMap<PathBuf, String>;
 
-/// A rule: what it is called, and what breaks it.
+/// A rule: its name, and a function that returns the violations.
 type Rule = (&'static str, fn(&Files) -> Vec<String>);
 
 const RULES: &[Rule] = &[
@@ -31,7 +30,7 @@ const RULES: &[Rule] = &[
 /// Most lines of a source file.
 const LINES_MAX: usize = 700;
 
-/// What others wrote and is kept as it came.
+/// Third-party files kept unchanged.
 const FOREIGN: &str = "crates/cli/src/report/assets/uplot/";
 
 /// Checks every rule.
@@ -48,7 +47,7 @@ pub fn run(root: &Path) -> Result<(), Complaint> {
     Err(format!("not tidy:\n{}", broken.join("\n")))
 }
 
-/// All text files that git knows or would take.
+/// Reads all text files that git tracks or would add.
 fn read(root: &Path) -> Result<Files, Complaint> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
@@ -63,7 +62,7 @@ fn read(root: &Path) -> Result<Files, Complaint> {
     let is_ours =
         |name: &&str| !name.is_empty() && *name != "Cargo.lock" && !name.starts_with(FOREIGN);
     for name in names.split('\0').filter(is_ours) {
-        // Binary files (traces of older versions, pictures) have no style; deleted ones neither.
+        // Binary files (traces of older versions, pictures) and deleted ones are skipped.
         if let Ok(text) = std::fs::read_to_string(root.join(name)) {
             files.insert(PathBuf::from(name), text);
         }
@@ -75,7 +74,7 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or_default()
 }
 
-/// Every line of the files that `which` selects, with its place.
+/// Returns every line of the files selected by `which`, with its position.
 fn lines<'a>(
     files: &'a Files,
     which: impl Fn(&Path) -> bool + 'a,
@@ -123,7 +122,7 @@ fn long_files(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// The macros that panic where the stream is broken. The binary writes to both streams itself.
+/// Finds macros that panic if a stream is broken. The binary handles both streams itself.
 fn printing(files: &Files) -> Vec<String> {
     let product = |path: &Path| {
         let is_source = path.components().nth(2).is_some_and(|part| part.as_os_str() == "src");
@@ -139,7 +138,7 @@ fn printing(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// The crates whose business the numbers are.
+/// Where system call numbers may be defined.
 const NUMBER_ROOMS: &[&str] = &["crates/events", "crates/agent", "tests/programs"];
 
 fn call_numbers(files: &Files) -> Vec<String> {
@@ -153,7 +152,7 @@ fn call_numbers(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// `const SYS_x: .. = 123`, `#define __NR_x 123`.
+/// Matches `const SYS_x: .. = 123` and `#define __NR_x 123`.
 fn defines_number(line: &str) -> bool {
     let line = line.trim();
     let Some(rest) = ["const ", "pub const ", "#define "].iter().find_map(|p| line.strip_prefix(p))
@@ -164,7 +163,7 @@ fn defines_number(line: &str) -> bool {
     named && rest.trim_end_matches(';').ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// A number as first argument of `syscall`.
+/// Matches a number as the first argument of `syscall`.
 fn calls_by_number(line: &str) -> bool {
     line.match_indices("syscall(").any(|(at, word)| {
         let argument = line[at + word.len()..].trim_start();
@@ -177,7 +176,7 @@ fn machine_paths(files: &Files) -> Vec<String> {
     lines(files, |_| true)
         .filter_map(|(at, line)| {
             let path = PATHS.iter().find(|path| {
-                // Only at the start of a path: `{dir}/tmp/x` and `~/root/` are someone else's.
+                // Only at the start of a path: `{dir}/tmp/x` and `~/root/` are not absolute.
                 line.match_indices(**path).any(|(at, _)| {
                     let before = line[..at].chars().next_back();
                     before.is_none_or(|c| c.is_whitespace() || "\"'`(=:>".contains(c))

@@ -1,10 +1,10 @@
-//! Programs that tests and benchmarks use, and the Debian packages that have them.
+//! Programs that tests and benchmarks use, and their Debian packages.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Program, or package for what is no program; the package; a file that is there when it is
-/// installed, if the program's name in the search path does not tell.
+/// Program (or package, if it is not a program); Debian package; a file that exists if it is
+/// installed, for what is not in the search path.
 const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("strace", "strace", None),
     ("gdb", "gdb", None),
@@ -39,7 +39,7 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ),
 ];
 
-/// Whether a tool is installed.
+/// Returns whether a tool is installed.
 pub fn is_there(tool: &str) -> bool {
     let place = PACKAGES.iter().find(|(name, ..)| *name == tool).and_then(|(.., place)| *place);
     match place {
@@ -49,8 +49,8 @@ pub fn is_there(tool: &str) -> bool {
     }
 }
 
-/// Installs what is missing when we are root on a Debian; says what to install when we are not.
-/// Whoever needs a tool that is still missing says so again.
+/// Installs missing tools as root on Debian; otherwise prints what to install. Failures are not
+/// fatal: users of a tool report that it is missing.
 pub fn provide(tools: &[&str]) {
     let missing: Vec<&str> = PACKAGES
         .iter()
@@ -79,8 +79,8 @@ pub fn provide(tools: &[&str]) {
     }
 }
 
-/// Makes an environment of Python under `target`, and installs packages from PyPI into it. Whoever
-/// needs a package that is still missing says so again.
+/// Makes a Python environment under `target` and installs packages from PyPI into it. Failures are
+/// not fatal: users of a package report that it is missing.
 pub fn provide_python(packages: &[&str]) {
     let place = crate::repository().join("target/python");
     let python = place.join("bin/python3");

@@ -1,33 +1,33 @@
-//! Big programs, each a shell script in an empty directory, that are recorded and replayed.
+//! Big programs to be recorded and replayed: shell scripts, each run in an empty directory.
 //!
-//! What a script finds in `../given` was put there before, unrecorded.
+//! The files in `../given` are made before the recording.
 
 use std::path::Path;
 
 use crate::place::Who;
 use crate::trials;
 
-/// One big program.
+/// A big program.
 #[derive(Debug)]
 pub struct Big {
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
-    /// Programs that it needs, or paths.
+    /// Programs or paths that it needs.
     pub needs: &'static [&'static str],
-    /// As whom alone it is run.
+    /// The only user to run it as, if not both.
     pub only: Option<Who>,
-    /// Gaps that its trace may have.
+    /// Gaps allowed in its trace.
     pub gaps: &'static [&'static str],
-    /// The defect of the replay that shows here, and how, as in the table of a behaviour program.
+    /// A known defect of the replay that shows here: reason and symptoms, as in `tests/wild`.
     pub known: Option<(&'static str, &'static str)>,
-    /// Makes what is given.
+    /// Script that makes `../given`.
     pub given: &'static str,
-    /// What is recorded.
+    /// Script to be recorded.
     pub script: &'static str,
 }
 
 impl Big {
-    /// What is missing for it as this user, if anything.
+    /// Returns what is missing to run it as this user, if anything.
     pub fn missing(&self, who: Who) -> Option<&'static str> {
         if let Some(only) = self.only.filter(|only| *only != who) {
             return Some(only.name());
@@ -40,11 +40,11 @@ impl Big {
     }
 }
 
-/// A program of which nothing is special.
+/// Defaults of a program.
 const PLAIN: Big =
     Big { name: "", needs: &[], only: None, gaps: &[], known: None, given: "", script: "" };
 
-/// A tree with links, modes, times, holes and names of all kinds.
+/// Makes a tree with links, modes, times, holes and unusual names.
 const TREE: &str = r#"
     mkdir -p tree/empty tree/deep/er/still 'tree/with blank'
     for i in $(seq 200); do seq $i 300 > tree/deep/f$i; done
@@ -54,7 +54,7 @@ const TREE: &str = r#"
     head -c 300000 /dev/zero | tr '\0' x > 'tree/with blank/big'
 "#;
 
-/// A root with a few programs.
+/// Makes a root directory with a few programs.
 const CONTAINER: &str = r#"
     mkdir -p root/bin root/proc root/dev root/tmp root/etc root/work
     for p in /bin/dash /bin/ls /bin/cat /bin/mkdir; do
@@ -66,7 +66,7 @@ const CONTAINER: &str = r#"
     echo inside > root/etc/where
 "#;
 
-/// All of them.
+/// All big programs.
 pub const PROGRAMS: &[Big] = &[
     Big {
         name: "go_build",
@@ -114,7 +114,7 @@ pub const PROGRAMS: &[Big] = &[
         name: "chromium",
         needs: &["chromium"],
         only: Some(Who::User),
-        // Its sandboxed processes go where nobody can follow.
+        // Its sandboxed processes cannot be followed.
         gaps: &["not-followed"],
         known: Some((
             "replay sometimes: an open that takes long has its number before others that had it",

@@ -1,47 +1,47 @@
-//! What test programs say that they did, and whether a trace says the same.
+//! Compares what test programs claim to have done with a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Complaint;
 use crate::shown::{Buffer, Call};
 
-/// The FNV-1a hash of bytes, 64 bits, as the test programs compute it.
+/// Computes the 64-bit FNV-1a hash of bytes, as the test programs do.
 pub fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, &b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// One call that a program says it made.
+/// A call that a program claims to have made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Expected {
-    /// The line, for complaints.
+    /// The line of output, for complaints.
     pub line: String,
-    /// The call's name.
+    /// Name of the call.
     pub call: String,
-    /// Its result, if that is said.
+    /// The result, if given.
     pub ret: Option<i64>,
-    /// The name of its error; a call without one must have succeeded, unless `ret` is open.
+    /// Name of the error. Without one, the call must have succeeded, unless `ret` is `None`.
     pub errno: Option<String>,
-    /// Buffers that it carried.
+    /// Buffers that the call carried.
     pub data: Vec<Buffer>,
-    /// What is shown of its arguments.
+    /// Texts that its printed arguments must contain.
     pub text: Vec<String>,
 }
 
-/// Everything that a program's output promises.
+/// All claims in a program's output.
 #[derive(Default, Debug)]
 pub struct Expectations {
-    /// Calls, each of which must be found.
+    /// Calls that must each be found.
     pub calls: Vec<Expected>,
-    /// How often calls were made.
+    /// Number of calls by name.
     pub counts: BTreeMap<String, u64>,
-    /// What else it printed.
+    /// The rest of the output.
     pub rest: Vec<u8>,
 }
 
 impl Expectations {
-    /// Takes a program's standard output apart.
+    /// Parses a program's standard output.
     pub fn parse(stdout: &[u8]) -> Result<Expectations, Complaint> {
         let mut found = Expectations::default();
         for line in stdout.split_inclusive(|&b| b == b'\n') {
@@ -59,19 +59,19 @@ impl Expectations {
         Ok(found)
     }
 
-    /// The names of the calls that must be looked at one by one.
+    /// Returns the names of the calls that are expected one by one.
     pub fn names(&self) -> BTreeSet<&str> {
         self.calls.iter().map(|expected| expected.call.as_str()).collect()
     }
 
-    /// Finds each expected call among those of a trace, each at its own.
+    /// Finds a call of its own in the trace for each expected call.
     pub fn check(&self, shown: Vec<Call>) -> Result<(), Complaint> {
         let mut by_name: BTreeMap<String, Vec<Option<Call>>> = BTreeMap::new();
         for call in shown {
             by_name.entry(call.name.clone()).or_default().push(Some(call));
         }
         let mut missing = Vec::new();
-        // Those that say more choose first.
+        // The most specific ones are matched first.
         let mut order: Vec<&Expected> = self.calls.iter().collect();
         order.sort_by_key(|e| std::cmp::Reverse((e.ret.is_some(), e.data.len() + e.text.len())));
         for expected in order {
@@ -102,7 +102,7 @@ impl Expected {
     }
 }
 
-/// What the trace has instead, for complaints.
+/// Formats the most similar calls of the trace, for complaints.
 fn nearest(expected: &Expected, shown: &[Option<Call>]) -> String {
     let same = |call: &&Call| match (&expected.errno, expected.ret) {
         (Some(errno), _) => call.errno.as_ref() == Some(errno),

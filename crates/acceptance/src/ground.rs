@@ -1,4 +1,4 @@
-//! Freshly made file systems to record and to replay on.
+//! Fresh file systems for recordings and replays.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use tempfile::TempDir;
 use crate::stage::{Stage, open_to_all};
 use crate::{Complaint, ensure, trials};
 
-/// Bytes of an image file, which has no more than is written.
+/// Size of an image file, which is sparse.
 const IMAGE_BYTES: u64 = 4 << 30;
 
-/// A kind of file system.
+/// A type of file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// As the kernel calls it.
+    /// Name in the kernel.
     pub name: &'static str,
-    /// The program that makes one, and how; none where nothing is made.
+    /// Program and arguments that format an image; `None` if no image is needed.
     make: Option<(&'static str, &'static [&'static str])>,
 }
 
-/// All kinds that are tried.
+/// All types tested.
 pub const KINDS: &[Kind] = &[
     Kind { name: "ext4", make: Some(("mkfs.ext4", &["-q", "-F"])) },
     Kind { name: "xfs", make: Some(("mkfs.xfs", &["-q", "-f"])) },
@@ -30,7 +30,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// What this machine lacks for it, if anything.
+    /// Returns what this machine lacks for it, if anything.
     pub fn missing(&self) -> Option<&'static str> {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         let known = known.lines().any(|line| line.split_whitespace().last() == Some(self.name));
@@ -43,13 +43,13 @@ impl Kind {
     }
 }
 
-/// A mounted file system; it is gone when this is dropped.
+/// A mounted file system, unmounted and removed on drop.
 pub struct Ground {
     holder: TempDir,
 }
 
 impl Ground {
-    /// Makes and mounts one.
+    /// Makes and mounts a file system.
     pub fn new(stage: &Stage, kind: Kind) -> Result<Ground, Complaint> {
         let holder = tempfile::Builder::new()
             .prefix(kind.name)
@@ -76,7 +76,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Its uppermost directory.
+    /// Returns the mount point.
     pub fn top(&self) -> PathBuf {
         self.holder.path().join("top")
     }

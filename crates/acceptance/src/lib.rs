@@ -1,8 +1,8 @@
-//! What the acceptance tests share: test programs, places to run them in, traces as `reenact`
-//! itself shows them, and counts as strace has them.
+//! Common parts of the acceptance tests: test programs, directories to run them in, traces as
+//! printed by `reenact`, and counts by strace.
 //!
-//! A trial runs a program alone and recorded, with the same input at the same place, and compares.
-//! All that is known of a trace comes from `reenact show --json` and `reenact info --json`.
+//! A trial runs a program alone and recorded, with the same input in the same place, and compares.
+//! Traces are only read through `reenact show --json` and `reenact info --json`.
 
 pub mod big;
 pub mod conversation;
@@ -20,10 +20,10 @@ pub mod twins;
 pub mod wild;
 pub mod works;
 
-/// Says what is wrong: the error of every check.
+/// The error of a check, as a message.
 pub type Complaint = String;
 
-/// Fails with a complaint unless the condition holds.
+/// Returns a complaint unless the condition holds.
 #[macro_export]
 macro_rules! ensure {
     ($held:expr, $($complaint:tt)+) => {

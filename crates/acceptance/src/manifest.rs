@@ -1,5 +1,4 @@
-//! The manifest of a trace, as the independent reader has it, and the same things as they are found
-//! by looking.
+//! The manifest of a trace as the independent reader prints it, and the same data from the disk.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,20 +14,20 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::shown::base64;
 use crate::{Complaint, ensure, stage};
 
-/// What a trace says of the files that changed.
+/// The files that changed, according to a trace.
 #[derive(Debug, Default)]
 pub struct Manifest {
-    /// By path: one line each.
+    /// Changed files by path, described in one line each.
     pub files: BTreeMap<PathBuf, String>,
-    /// Paths whose content is not told, and why: the number in the format.
+    /// Paths without content in the manifest, and the format's number for the reason.
     pub untold: BTreeMap<PathBuf, u64>,
-    /// Whether all changed paths are there; `None` without a manifest.
+    /// The format's number for the completeness of the list; `None` without a manifest.
     pub scope: Option<u64>,
-    /// Changes in other roots and mount namespaces.
+    /// Number of changes in other roots and mount namespaces.
     pub left_out: u64,
 }
 
-/// The numbers of the format.
+/// Numbers of the format.
 const ABSENT: u64 = 0;
 const REGULAR: u64 = 1;
 const DIRECTORY: u64 = 2;
@@ -36,7 +35,7 @@ const UNREACHABLE: u64 = 8;
 const HASHED: u64 = 1;
 
 impl Manifest {
-    /// Asks the reader that was written from the description of the format.
+    /// Reads the manifest with the reader that was written from the description of the format.
     pub fn of(trace: &Path) -> Result<Manifest, Complaint> {
         let script = stage::repository().join("tests/format/read_trace.py");
         let output = Command::new("python3")
@@ -90,7 +89,7 @@ impl Manifest {
     }
 }
 
-/// One line: what is not comparable of directories is left out.
+/// Describes a file in one line. Attributes of directories that cannot be compared are left out.
 fn told(kind: u64, [mode, uid, gid, nlink, size]: [u64; 5], held: &str) -> String {
     let counts = match kind {
         DIRECTORY => String::new(),
@@ -99,7 +98,7 @@ fn told(kind: u64, [mode, uid, gid, nlink, size]: [u64; 5], held: &str) -> Strin
     format!("kind {kind}, mode {mode:o}, owner {uid}:{gid}{counts}, {held}")
 }
 
-/// What is at a path, as one line of the same form.
+/// Describes what is at a path in the same form.
 pub fn look(path: &Path, with_content: bool) -> Result<String, Complaint> {
     let fail = |error: std::io::Error| format!("{}: {error}", path.display());
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok("nothing".into()) };
@@ -115,7 +114,7 @@ pub fn look(path: &Path, with_content: bool) -> Result<String, Complaint> {
     Ok(told(kind(&meta), numbers, &held))
 }
 
-/// The sum of a content, as the format describes it.
+/// Computes the hash of a file's contents as the format describes it.
 fn sum(content: &[u8]) -> u128 {
     const STRETCH: usize = 4 << 20;
     if content.len() <= STRETCH {
@@ -140,7 +139,7 @@ fn kind(meta: &Metadata) -> u64 {
     kinds.iter().zip(REGULAR..).find(|(is, _)| **is).map_or(ABSENT, |(_, kind)| kind)
 }
 
-/// All paths below a directory.
+/// Returns all paths below a directory.
 pub fn below(dir: &Path) -> Result<Vec<PathBuf>, Complaint> {
     let mut all = Vec::new();
     let mut waiting = vec![dir.to_path_buf()];

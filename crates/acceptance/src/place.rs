@@ -1,4 +1,4 @@
-//! A place to run programs in: an empty directory, a user, a fixed environment, a time limit.
+//! Places to run programs in: an empty directory, a user, a fixed environment, a time limit.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,29 +17,29 @@ use crate::expectation::fnv;
 use crate::stage::{Stage, open_to_all};
 use crate::{Complaint, ensure};
 
-/// Longer than anything takes, even on a slow and busy machine.
+/// Longer than any command takes, even on a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The user and group that Debian calls nobody and nogroup.
+/// User and group id of Debian's nobody and nogroup.
 const NOBODY: u32 = 65534;
 
-/// Who runs a program.
+/// The user to run a program as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Who {
-    /// Root, who must have started the tests.
+    /// Root; the tests must run as root.
     Root,
-    /// An ordinary user: nobody when root started the tests, else whoever did.
+    /// An ordinary user: nobody if the tests run as root, otherwise the current user.
     User,
 }
 
-/// Whether root started the tests.
+/// Returns whether the tests run as root.
 pub fn are_root() -> bool {
     // SAFETY: geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
 impl Who {
-    /// Short name for trials.
+    /// Returns the name used in trials.
     pub fn name(self) -> &'static str {
         match self {
             Who::Root => "root",
@@ -54,19 +54,19 @@ impl Who {
     }
 }
 
-/// What a run left behind, apart from its files.
+/// Exit status and output of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error.
+    /// Standard error.
     pub stderr: Vec<u8>,
 }
 
 impl Outcome {
-    /// Fails unless it exited with 0.
+    /// Fails unless the exit status is 0.
     pub fn success(self, what: &str) -> Result<Outcome, Complaint> {
         if self.status.success() {
             return Ok(self);
@@ -74,12 +74,12 @@ impl Outcome {
         Err(format!("{what}: {}; it said:\n{}", self.status, self.errors()))
     }
 
-    /// Standard error as text.
+    /// Returns standard error as text.
     pub fn errors(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// Standard output as text.
+    /// Returns standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
@@ -92,12 +92,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new place.
+    /// Makes a place on the stage.
     pub fn new(stage: &Stage, who: Who) -> Result<Place, Complaint> {
         Place::new_in(&stage.places(), who)
     }
 
-    /// A new place in a directory that every user can reach.
+    /// Makes a place in a directory that every user can reach.
     pub fn new_in(dir: &Path, who: Who) -> Result<Place, Complaint> {
         let root = tempfile::Builder::new()
             .tempdir_in(dir)
@@ -110,22 +110,22 @@ impl Place {
         Ok(place)
     }
 
-    /// A path beside the working directory.
+    /// Returns a path next to the working directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// The working directory of programs.
+    /// Returns the working directory of programs.
     pub fn work(&self) -> PathBuf {
         self.path("work")
     }
 
-    /// Where a trace may be written.
+    /// Returns a path for a trace.
     pub fn trace(&self, name: &str) -> PathBuf {
         self.path("traces").join(name)
     }
 
-    /// Gives a file to this place's user.
+    /// Changes the owner of a file to this place's user.
     pub fn give(&self, path: &Path) -> Result<(), Complaint> {
         if self.who == Who::User && are_root() {
             chown(path, Some(NOBODY), Some(NOBODY))
@@ -134,7 +134,7 @@ impl Place {
         Ok(())
     }
 
-    /// Puts a file into the working directory.
+    /// Writes a file into the working directory.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), Complaint> {
         let path = self.work().join(name);
         fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -152,7 +152,7 @@ impl Place {
         self.give(&work)
     }
 
-    /// A command of this place's user in the working directory, in a process group of its own.
+    /// Returns a command for this place's user, working directory and a process group of its own.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.work()).env_clear();
@@ -164,7 +164,7 @@ impl Place {
         command
     }
 
-    /// Runs a command to its end. Its output goes through files: nobody has to read it meanwhile.
+    /// Runs a command to its end. Its output goes to files, so that no pipe can fill up.
     pub fn run(&self, command: &mut Command) -> Result<Outcome, Complaint> {
         let (out_path, err_path) = (self.path("stdout"), self.path("stderr"));
         let create = |path: &Path| {
@@ -184,7 +184,7 @@ impl Place {
         }
     }
 
-    /// All files of the working directory and what they hold.
+    /// Describes all files of the working directory.
     pub fn files(&self) -> Result<BTreeMap<PathBuf, String>, Complaint> {
         let mut found = BTreeMap::new();
         let work = self.work();
@@ -193,7 +193,7 @@ impl Place {
     }
 }
 
-/// Where programs are looked for.
+/// The value of `PATH`.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 fn gather(top: &Path, dir: &Path, found: &mut BTreeMap<PathBuf, String>) -> io::Result<()> {
@@ -219,7 +219,7 @@ fn gather(top: &Path, dir: &Path, found: &mut BTreeMap<PathBuf, String>) -> io::
     Ok(())
 }
 
-/// Waits for a child's end; after the limit its whole process group is killed.
+/// Waits for a child to end; kills its whole process group after the limit.
 pub fn wait(mut child: Child, limit: Duration, what: &str) -> Result<ExitStatus, Complaint> {
     let ended = ends_within(&child, limit)?;
     if !ended {
@@ -233,7 +233,7 @@ pub fn wait(mut child: Child, limit: Duration, what: &str) -> Result<ExitStatus,
     Err(format!("{what}: no end after {} s{signal}", limit.as_secs()))
 }
 
-/// Whether a child ends within the limit. It is not reaped.
+/// Returns whether a child ends within the limit. Does not reap it.
 pub fn ends_within(child: &Child, limit: Duration) -> Result<bool, Complaint> {
     let fd = pidfd(child).map_err(|error| format!("pidfd_open: {error}"))?;
     let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -249,30 +249,30 @@ pub fn ends_within(child: &Child, limit: Duration) -> Result<bool, Complaint> {
 }
 
 fn pidfd(child: &Child) -> io::Result<OwnedFd> {
-    // SAFETY: pidfd_open takes two numbers; the child was not reaped, so the pid is its own.
+    // SAFETY: pidfd_open takes two numbers. The child is not reaped, so its pid is not reused.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor.
+    // SAFETY: the kernel just returned this descriptor, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// Kills the process group that a child leads.
 pub fn kill_group(child: &Child) {
-    // SAFETY: kill takes two numbers. The child is not reaped: the group is the child's.
+    // SAFETY: kill takes two numbers. The child is not reaped, so its pid is not reused.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
 }
 
 /// Sends a signal to one child.
 pub fn signal(child: &Child, number: i32) -> Result<(), Complaint> {
-    // SAFETY: kill takes two numbers. The child is not reaped: the pid is the child's.
+    // SAFETY: kill takes two numbers. The child is not reaped, so its pid is not reused.
     let sent = unsafe { libc::kill(child.id() as i32, number) };
     ensure!(sent == 0, "kill: {}", io::Error::last_os_error());
     Ok(())
 }
 
-/// `reenact record` of this command.
+/// Returns a `reenact record` of this command.
 pub fn record(
     stage: &Stage,
     place: &Place,

@@ -1,4 +1,4 @@
-//! The test programs: found by looking into their folder, described by their own first lines.
+//! The test programs: the sources in a folder, with their settings in comments at the top.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use std::sync::PoisonError;
 use crate::Complaint;
 use crate::stage::{self, Stage};
 
-/// What a program cannot do without.
+/// Something that a program needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// To be run by root.
+    /// Running as root.
     Root,
-    /// To be run by an ordinary user.
+    /// Running as an ordinary user.
     User,
     /// New user namespaces.
     UserNamespaces,
-    /// User attributes on the file system of its place.
+    /// User extended attributes on the file system of its place.
     Xattrs,
     /// The Go compiler.
     Go,
 }
 
 impl Need {
-    /// What a program calls it.
+    /// Parses the word used in programs.
     pub fn named(word: &str) -> Option<Need> {
         Some(match word {
             "root" => Need::Root,
@@ -40,24 +40,24 @@ impl Need {
 /// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file's name without its extension.
+    /// File name without extension.
     pub name: String,
-    /// The source file.
+    /// Path of the source file.
     pub source: PathBuf,
-    /// More flags for the compiler.
+    /// Additional compiler flags.
     pub flags: Vec<String>,
-    /// What it needs.
+    /// Requirements.
     pub needs: Vec<Need>,
     /// Arguments after the seed.
     pub args: Vec<String>,
-    /// Gaps that its trace may have.
+    /// Gaps allowed in its trace.
     pub gaps: Vec<String>,
-    /// Whether the same calls are made in every run.
+    /// True if every run makes the same calls.
     pub countable: bool,
 }
 
 impl Program {
-    /// Reads what a source file says about itself.
+    /// Parses the settings in a source file.
     pub fn parse(source: &Path, text: &str) -> Result<Program, Complaint> {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut program = Program {
@@ -90,7 +90,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Compiles it onto the stage, once for each stage.
+    /// Compiles the program, once per stage.
     pub fn build(&self, stage: &Stage) -> Result<PathBuf, Complaint> {
         let _only_one = stage.building.lock().unwrap_or_else(PoisonError::into_inner);
         let target = stage.bin().join(&self.name);
@@ -125,12 +125,12 @@ impl Program {
     }
 }
 
-/// Every program in `tests/programs`, by name.
+/// Returns all programs in `tests/programs`, sorted by name.
 pub fn all() -> Result<Vec<Program>, Complaint> {
     in_folder("tests/programs")
 }
 
-/// Every program in a folder of the repository, by name.
+/// Returns all programs in a folder of the repository, sorted by name.
 pub fn in_folder(folder: &str) -> Result<Vec<Program>, Complaint> {
     let folder = stage::repository().join(folder);
     let entries =
@@ -151,7 +151,7 @@ pub fn in_folder(folder: &str) -> Result<Vec<Program>, Complaint> {
     Ok(programs)
 }
 
-/// The program of that name.
+/// Returns the program of that name.
 pub fn named(name: &str) -> Result<Program, Complaint> {
     let found = all()?.into_iter().find(|program| program.name == name);
     found.ok_or_else(|| format!("tests/programs has no {name}"))

@@ -1,4 +1,4 @@
-//! A trace as `reenact` shows it: the JSON of `show` and `info`.
+//! A trace as printed by `reenact show --json` and `reenact info --json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::expectation::fnv;
 use crate::stage::Stage;
 use crate::{Complaint, ensure};
 
-/// Bytes, known by their hash and length.
+/// The hash and length of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// FNV-1a.
+    /// FNV-1a hash.
     pub hash: u64,
-    /// How many there are.
+    /// Number of bytes.
     pub len: u64,
 }
 
@@ -31,57 +31,57 @@ impl fmt::Display for Buffer {
 /// A call in a trace.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its name.
+    /// Name of the call.
     pub name: String,
-    /// Its result, -1 for errors; none for a call that did not return.
+    /// Result, -1 for errors; `None` if the call did not return.
     pub ret: Option<i64>,
-    /// The name of its error.
+    /// Name of the error.
     pub errno: Option<String>,
-    /// What it carried, by the argument's name.
+    /// Buffers by the name of their argument.
     pub data: Vec<(String, Buffer)>,
-    /// All that is shown of its arguments.
+    /// The printed arguments.
     pub text: String,
 }
 
-/// A call's counts in `info --json`.
+/// Counts of a call in `info --json`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// How often it was made.
+    /// Number of calls.
     pub count: u64,
-    /// How often it failed.
+    /// Number of failed calls.
     pub errors: u64,
 }
 
-/// What `info --json` says.
+/// The contents of `info --json`.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// The trace proves that it is complete.
+    /// True if the trace proves that it is complete.
     pub complete: bool,
-    /// Calls that are missing.
+    /// Number of missing calls.
     pub lost: u64,
-    /// Gap records.
+    /// Number of gap records.
     pub gaps: u64,
-    /// Calls in all.
+    /// Total number of calls.
     pub calls: u64,
-    /// Calls by name.
+    /// Counts by call name.
     pub by_call: BTreeMap<String, Count>,
-    /// Bytes of buffers.
+    /// Bytes in buffers.
     pub data_bytes: u64,
-    /// Bytes of distinct buffers.
+    /// Bytes in distinct buffers.
     pub stored_bytes: u64,
-    /// Bytes of the trace.
+    /// Size of the trace in bytes.
     pub trace_bytes: u64,
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Time that threads waited for the recorder.
+    /// Time that threads waited for the recorder, in nanoseconds.
     pub stall_ns: u64,
-    /// Calls that came by way of a signal.
+    /// Number of calls recorded through a signal.
     pub slow_path_calls: u64,
 }
 
-/// A number that may be written as a string.
+/// Parses a number that may be written as a string.
 fn integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
@@ -93,7 +93,7 @@ fn natural(value: &Value, name: &str) -> Result<u64, Complaint> {
 }
 
 impl Info {
-    /// Asks `reenact info` about a trace.
+    /// Runs `reenact info` on a trace.
     pub fn of(stage: &Stage, trace: &Path) -> Result<Info, Complaint> {
         let output = Command::new(&stage.reenact)
             .args(["info", "--json", "--verify"])
@@ -106,7 +106,7 @@ impl Info {
             format!("reenact info: {}, {error}; it said:\n{said}", output.status)
         })?;
         let info = Info::parse(&value)?;
-        // 3 is its way to say that a trace is not complete.
+        // `reenact info --verify` exits with 3 if a trace is not complete.
         let code = if info.complete { 0 } else { 3 };
         ensure!(
             output.status.code() == Some(code),
@@ -141,7 +141,7 @@ impl Info {
         })
     }
 
-    /// How often a call was made.
+    /// Returns the number of calls of that name.
     pub fn count(&self, name: &str) -> u64 {
         self.by_call.get(name).map_or(0, |count| count.count)
     }
@@ -152,7 +152,7 @@ impl Info {
         self.must_have_lost_nothing()
     }
 
-    /// Fails unless everything was recorded, apart from gaps of these kinds.
+    /// Fails unless everything was recorded, except for gaps of these kinds.
     pub fn must_be_complete_but_for(
         &self,
         stage: &Stage,
@@ -183,7 +183,7 @@ impl Info {
     }
 }
 
-/// The lines of `show --json` with these arguments, one by one.
+/// Runs `show --json` with these arguments and calls `each` for every line.
 pub fn show(
     stage: &Stage,
     trace: &Path,
@@ -219,7 +219,7 @@ pub fn show(
     result
 }
 
-/// The calls of these names.
+/// Returns the calls of these names.
 pub fn calls(stage: &Stage, trace: &Path, names: &str) -> Result<Vec<Call>, Complaint> {
     let mut calls = Vec::new();
     show(stage, trace, &["--call", names], |value| {
@@ -256,7 +256,7 @@ fn call(value: &Value) -> Result<Call, Complaint> {
     })
 }
 
-/// The bytes that a base64 text stands for.
+/// Decodes base64.
 pub fn base64(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);

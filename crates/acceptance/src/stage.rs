@@ -11,17 +11,17 @@ use tempfile::TempDir;
 
 use crate::Complaint;
 
-/// Everything that trials run, and room for their places.
+/// The programs that trials run, and a directory for their places.
 pub struct Stage {
     root: TempDir,
-    /// Held while a test program is built: two trials must not replace each other's binaries.
+    /// Held while a test program is built, so that no trial replaces another one's binary.
     pub(crate) building: Mutex<()>,
     /// The binary under test.
     pub reenact: PathBuf,
 }
 
 impl Stage {
-    /// Builds `reenact` (or takes the one that `REENACT_BIN` names) and copies it onto the stage.
+    /// Builds `reenact` (or uses the one named by `REENACT_BIN`) and copies it to the stage.
     pub fn new() -> Result<Stage, Complaint> {
         let built = match std::env::var_os("REENACT_BIN") {
             Some(path) => PathBuf::from(path),
@@ -44,29 +44,29 @@ impl Stage {
         Ok(Stage { root, building: Mutex::new(()), reenact })
     }
 
-    /// Where built test programs are put.
+    /// Returns the directory of built test programs.
     pub fn bin(&self) -> PathBuf {
         self.root.path().join("bin")
     }
 
-    /// Where trials have their places.
+    /// Returns the directory of the trials' places.
     pub fn places(&self) -> PathBuf {
         self.root.path().join("places")
     }
 }
 
-/// Lets every user read and run it.
+/// Makes a file readable and executable for every user.
 pub fn open_to_all(path: &Path) -> Result<(), Complaint> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Builds the release binary and says where cargo put it.
+/// Builds the release binary and returns its path.
 pub fn build_reenact() -> Result<PathBuf, Complaint> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

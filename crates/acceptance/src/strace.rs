@@ -1,15 +1,15 @@
-//! Calls counted from the lines of `strace -f`.
+//! Counts calls in the output of `strace -f`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::Complaint;
 
-/// Calls by name.
+/// Number of calls by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Counts the calls in a file that `strace -f -o` wrote. The execve that starts the program is left
-/// out: a recording begins with the image's first instruction.
+/// Counts the calls in a file written by `strace -f -o`. The execve that starts the program is left
+/// out: a recording begins with the first instruction of the image.
 pub fn count(path: &Path) -> Result<Counts, Complaint> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut counts = Counts::new();
@@ -26,7 +26,7 @@ pub fn count(path: &Path) -> Result<Counts, Complaint> {
     Ok(counts)
 }
 
-/// The call that a line begins; none for resumed calls, signals and ends.
+/// Returns the call that begins on a line; `None` for resumed calls, signals and exits.
 fn call_of(line: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(&line[..line.len().min(100)]).unwrap_or_else(|error| {
         std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or_default()
@@ -40,21 +40,21 @@ fn call_of(line: &[u8]) -> Option<String> {
     if name.is_empty() || !name.bytes().all(plain) {
         return None;
     }
-    // A number without a name: hexadecimal there, decimal here.
+    // Unnamed calls have a hexadecimal number in strace, and a decimal one in `reenact`.
     let number = name.strip_prefix("syscall_0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
     Some(number.map_or_else(|| name.to_string(), |number| format!("syscall_{number}")))
 }
 
-/// Most of the calls that may be left out because they differ from run to run, in percent.
+/// Largest percentage of calls that may be left out because they differ from run to run.
 const UNSTEADY_PERCENT_MAX: u64 = 5;
 
-/// How a trace's counts compare with those of runs under strace.
+/// Comparison of the counts in traces with those of runs under strace.
 pub struct Comparison {
-    /// Names whose counts are the same in every run under strace, but in no trace.
+    /// Names whose counts are equal in all strace runs, but differ in every trace.
     pub wrong: Vec<String>,
-    /// Names whose counts differ between the runs under strace, which are left out.
+    /// Names whose counts differ between strace runs; they are left out.
     pub unsteady: Vec<String>,
-    /// Share of the calls that is left out.
+    /// Percentage of calls left out.
     pub unsteady_percent: u64,
 }
 
@@ -71,7 +71,7 @@ impl Comparison {
             format!("{name}: strace {:?}, reenact {:?}", all(straced), all(traced))
         };
         let mut comparison = Comparison { wrong: vec![], unsteady: vec![], unsteady_percent: 0 };
-        // The same in all names as one run under strace: there is nothing to be left out.
+        // If a trace equals a strace run in all counts, nothing needs to be left out.
         let same = |one: &Counts, other: &Counts| {
             names.iter().all(|name| of(one, name) == of(other, name))
         };
@@ -94,12 +94,12 @@ impl Comparison {
         comparison
     }
 
-    /// Whether nothing is wrong, and little left out.
+    /// Returns whether nothing is wrong and little is left out.
     pub fn is_good(&self) -> bool {
         self.wrong.is_empty() && self.unsteady_percent <= UNSTEADY_PERCENT_MAX
     }
 
-    /// What was left out, or what is wrong.
+    /// Returns what was left out, or fails with what is wrong.
     pub fn verdict(&self) -> Result<String, Complaint> {
         if !self.wrong.is_empty() {
             return Err(format!("counts differ:\n{}", self.wrong.join("\n")));

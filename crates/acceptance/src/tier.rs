@@ -1,28 +1,28 @@
-//! How much is tested: a short tier on every change, a long one before a release.
+//! Amount of testing: a short tier for every change, a long one before a release.
 
-/// The environment variable that selects the long tier.
+/// Environment variable that selects the long tier.
 pub const VARIABLE: &str = "REENACT_SOAK";
 
-/// Whether the long tier was asked for.
+/// Returns whether the long tier is selected.
 pub fn is_long() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
-/// How many rounds of something to run.
+/// Returns the number of rounds in this tier.
 pub fn rounds(short: u32, long: u32) -> u32 {
     if is_long() { long } else { short }
 }
 
-/// The seed of random programs and moments; `REENACT_SEED` repeats an earlier run.
+/// Returns the seed for random programs and moments; `REENACT_SEED` repeats an earlier run.
 pub fn seed() -> u64 {
     std::env::var("REENACT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_251_121)
 }
 
-/// A small generator of random numbers (splitmix64), the same everywhere for the same seed.
+/// A small random number generator (splitmix64), deterministic for a seed.
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
+    /// Returns the next number.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -31,7 +31,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.word() % limit.max(1)
     }

@@ -1,4 +1,4 @@
-//! From checks to named tests.
+//! Turns checks into named tests.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -11,7 +11,7 @@ use crate::place::{Who, are_root};
 use crate::program::Need;
 use crate::stage::Stage;
 
-/// Whether this machine has what a program needs, for this user.
+/// Returns whether this machine has what a program needs, for this user.
 pub fn has(need: Need, who: Who) -> bool {
     match need {
         Need::Root => who == Who::Root,
@@ -22,7 +22,7 @@ pub fn has(need: Need, who: Who) -> bool {
     }
 }
 
-/// Whether a command is there and exits with 0.
+/// Returns whether a command exists and exits with 0.
 pub fn succeeds(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -36,17 +36,17 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// None yet.
+    /// Makes an empty list.
     pub fn new(stage: Stage) -> Trials {
         Trials { stage: Arc::new(stage), list: Vec::new() }
     }
 
-    /// The stage they run on.
+    /// Returns the stage that the trials run on.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
 
-    /// One more, for one user. `missing` says what this machine lacks for it, if anything.
+    /// Adds a trial for one user. `missing` names what this machine lacks for it, if anything.
     pub fn add(
         &mut self,
         name: &str,
@@ -64,7 +64,7 @@ impl Trials {
         self.list.push(trial);
     }
 
-    /// One more for an ordinary user and one for root.
+    /// Adds a trial for an ordinary user and one for root.
     pub fn add_for_both(
         &mut self,
         name: &str,
@@ -76,12 +76,12 @@ impl Trials {
     }
 }
 
-/// The main function of a test binary: `fill` says what there is to try.
+/// The main function of a test binary: `fill` adds the trials.
 pub fn main(fill: impl FnOnce(&mut Trials) -> Result<(), Complaint>) -> ExitCode {
     let arguments = Arguments::from_args();
-    // A shell that runs us in the background has these ignored, and programs inherit that.
+    // A shell that starts the tests in the background ignores these, and programs inherit that.
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: the default action has no handler that could be wrong.
+        // SAFETY: the default action involves no handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     let ready = Stage::new().and_then(|stage| {
@@ -102,7 +102,7 @@ pub fn main(fill: impl FnOnce(&mut Trials) -> Result<(), Complaint>) -> ExitCode
     }
 }
 
-/// The first of these programs that is not installed.
+/// Returns the first of these programs that is not installed.
 pub fn missing<'a>(programs: &[&'a str]) -> Option<&'a str> {
     programs.iter().copied().find(|program| {
         !["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"]

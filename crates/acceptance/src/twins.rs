@@ -1,18 +1,18 @@
-//! Two directories, held against each other by programs that know nothing of `reenact`.
+//! Compares two directories with tools that are independent of `reenact`.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{Complaint, ensure};
 
-/// What is printed of each file: sizes and link counts of directories are their file system's.
+/// Formats of `find`. Size and link count of a directory depend on its file system.
 const DIRECTORY: &str = "%P %y %m %U:%G\\n";
 const OTHER: &str = "%P %y %m %U:%G %s bytes, %n links, to %l\\n";
 
-/// Lines of a complaint.
+/// Most lines of a complaint.
 const LINES_MAX: usize = 40;
 
-/// Complains unless both directories hold the same.
+/// Fails unless both directories have the same contents.
 pub fn must_be_twins(expected: &Path, found: &Path) -> Result<(), Complaint> {
     let (a, b) = (listing(expected)?, listing(found)?);
     let missing: Vec<String> = lacks(&a, &b, "-").chain(lacks(&b, &a, "+")).collect();
@@ -26,7 +26,7 @@ pub fn must_be_twins(expected: &Path, found: &Path) -> Result<(), Complaint> {
     let output = diff.output().map_err(|error| format!("diff: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    // Named pipes and sockets have no content, of which diff complains.
+    // diff cannot compare named pipes and sockets, and complains about them.
     let complaints: Vec<&str> = said
         .lines()
         .chain(errors.lines())
@@ -48,10 +48,10 @@ fn lacks<'a>(
     missing.map(move |line| format!("{sign} {line}"))
 }
 
-/// One line for each file below a directory, sorted.
+/// Lists the files below a directory, sorted.
 fn listing(dir: &Path) -> Result<Vec<String>, Complaint> {
     let mut find = Command::new("find");
-    // The uppermost directory was there before; what nobody has looked at is not known.
+    // The top directory existed before the recording, which may not have its attributes.
     find.current_dir(dir).args([".", "-mindepth", "1"]);
     find.args(["-type", "d", "-printf", DIRECTORY, "-o", "-printf", OTHER]);
     let output = find.output().map_err(|error| format!("find: {error}"))?;

@@ -1,4 +1,4 @@
-//! The behaviour programs of `tests/wild`: one for each topic, with a table of cases.
+//! The behaviour programs of `tests/wild`: one per topic, each with a table of cases.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,44 +7,44 @@ use crate::program::{self, Need, Program};
 use crate::stage::Stage;
 use crate::{Complaint, ensure};
 
-/// One case, as its program describes it.
+/// A case, as its program describes it.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// `TOPIC/NAME`.
     pub name: String,
-    /// Whether it is the first of its topic.
+    /// True for the first case of its topic.
     pub first: bool,
-    /// The built program.
+    /// Path of the built program.
     pub program: PathBuf,
-    /// Its argument.
+    /// Argument that selects the case.
     pub argument: String,
-    /// What it needs.
+    /// Requirements.
     pub needs: Vec<Need>,
-    /// Gaps that its trace may have.
+    /// Gaps allowed in its trace.
     pub gaps: Vec<String>,
-    /// Causes for which a replay may find something otherwise.
+    /// Causes accepted for differences in a replay.
     pub otherwise: Vec<String>,
-    /// The defect that shows here.
+    /// A known defect that shows here.
     pub known: Option<Known>,
 }
 
-/// A defect that a case shows.
+/// A known defect that a case shows.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Of the replay alone: the recording must be right.
+    /// True if the defect is in the replay; then the recording must be right.
     pub of_replay: bool,
-    /// Not in every run.
+    /// True if the defect shows only in some runs.
     pub sometimes: bool,
-    /// As whom it shows, if not as both.
+    /// The user for which it shows, if not for both.
     pub who: Option<String>,
-    /// What it is.
+    /// Description of the defect.
     pub reason: String,
-    /// How it shows: what the complaint about a recording says, or the first mismatch of a replay.
+    /// Symptoms: parts of the complaint about a recording, or of the first mismatch of a replay.
     pub shows: Vec<String>,
 }
 
 impl Known {
-    /// Reads `record|replay [sometimes] [root|user]: reason`, and how it shows with `; ` between.
+    /// Parses `record|replay [sometimes] [root|user]: reason`, and symptoms separated by `; `.
     pub fn parse(text: &str, shows: &str) -> Option<Known> {
         let (head, reason) = text.split_once(": ")?;
         let mut words = head.split(' ').peekable();
@@ -60,13 +60,13 @@ impl Known {
         is_whole.then(|| Known { of_replay, sometimes, who, reason: reason.to_string(), shows })
     }
 
-    /// Whether that is what is known.
+    /// Returns whether this is the known defect.
     pub fn is_shown_by(&self, of_replay: bool, shown: &str) -> bool {
         of_replay == self.of_replay && self.shows.iter().any(|known| shown.contains(known))
     }
 }
 
-/// What stands in a list with `; ` between.
+/// Splits a list separated by `; `.
 fn listed(text: &str) -> Vec<String> {
     text.split("; ").filter(|part| !part.is_empty()).map(str::to_string).collect()
 }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(known.reason, "why: so");
         assert_eq!(known.shows, ["open: x", "y"]);
         assert!(parse("name\t\t\t\t\t").unwrap().known.is_none());
-        // Nobody says how it shows; the rest is no mark.
+        // Without symptoms, or with an unknown first word, it is not valid.
         let wrong = ["name", "name\tmoon\t\t\t\t", "name\t\t\t\tsometimes: why\tx"];
         for wrong in wrong.into_iter().chain(["name\t\t\t\treplay: why\t"]) {
             assert!(parse(wrong).is_none(), "{wrong}");

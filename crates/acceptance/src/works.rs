@@ -1,31 +1,31 @@
-//! Real work that is recorded and replayed: shell scripts, each in an empty directory.
+//! Real work to be recorded and replayed: shell scripts, each run in an empty directory.
 //!
-//! `$1` is the size. What a script finds in `../given` was put there before, unrecorded: of that the
-//! replay knows what the recording shows.
+//! `$1` is the size. The files in `../given` are made before the recording, so that a replay knows
+//! only what the recording has of them.
 
 use std::path::Path;
 
 use crate::{tier, trials};
 
-/// One work.
+/// A script and its requirements.
 #[derive(Debug)]
 pub struct Work {
-    /// Its name.
+    /// Name of the work.
     pub name: &'static str,
     /// Programs, or files of packages, that it needs.
     pub needs: &'static [&'static str],
-    /// Its programs are installed for the long tier only.
+    /// True if its programs are installed for the long tier only.
     pub long: bool,
-    /// The sizes of the short and the long tier.
+    /// Sizes in the short and the long tier.
     pub sizes: (u32, u32),
-    /// Makes what is given.
+    /// Script that makes `../given`.
     pub given: &'static str,
-    /// The work.
+    /// Script to be recorded.
     pub script: &'static str,
 }
 
 impl Work {
-    /// What is missing for it, if anything.
+    /// Returns what is missing to run it, if anything.
     pub fn missing(&self) -> Option<&'static str> {
         let absent = |need: &&&str| match need.starts_with('/') {
             true => !Path::new(**need).exists(),
@@ -37,13 +37,13 @@ impl Work {
         }
     }
 
-    /// The size in this tier.
+    /// Returns the size in this tier.
     pub fn size(&self) -> u32 {
         tier::rounds(self.sizes.0, self.sizes.1)
     }
 }
 
-/// Says who makes commits.
+/// Sets the author of commits.
 const COMMITTER: &str = "\
     export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org HOME=$PWD\n\
     export GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.org\n";
@@ -199,7 +199,7 @@ END
         long: true,
         sizes: (100, 1000),
         given: "",
-        // It refuses to be root, and has a user of its own.
+        // The server refuses to run as root, and has a user of its own.
         script: r#"
             cat > database.sh <<'END'
             bin=$(echo /usr/lib/postgresql/*/bin)
@@ -239,7 +239,7 @@ END
     },
 ];
 
-/// A script with all that it needs around it.
+/// Returns a script with its common settings.
 pub fn whole(script: &str) -> String {
     format!("set -e\numask 022\n{COMMITTER}{script}")
 }

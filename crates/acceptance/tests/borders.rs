@@ -1,5 +1,5 @@
-//! Programs of other users in a recording of root's try to become more than they are, by what the
-//! recording has put into their memory. They get nothing, and root's programs run on undisturbed.
+//! Programs of other users in a recording by root try to gain rights through what the recording has
+//! put into their memory. They gain nothing, and root's programs run on undisturbed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ use acceptance::stage::{self, Stage, open_to_all};
 use acceptance::tier::{self, Random};
 use acceptance::{Complaint, ensure, trials};
 
-/// What root's program writes to a file, and nobody else may know.
+/// A secret that root's program writes to a file, and that no other user may learn.
 const SECRET: &str = "a-secret-that-root-has-written";
 
-/// The same in another spelling, so that naming it does not put it where it is looked for.
+/// The secret in another spelling, so that passing it to an attacker does not put it into memory.
 fn spelled_otherwise() -> String {
     SECRET.bytes().map(|byte| char::from(byte ^ 1)).collect()
 }
 
-/// Becomes nobody and executes the attack.
+/// Command prefix: becomes nobody and executes the attack.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-/// The same with the user ids of two users, and for a while.
+/// Command prefix: the same, but with different real and effective user ids.
 const AS_TWO: &str = "setpriv --ruid=65533 --euid=65534 --regid=65534 --clear-groups";
 
-/// How else root becomes nobody without an exec: beside a process that shares its memory, after its end,
-/// where a tracer is or was, and where ids are others.
+/// Ways to turn from root into nobody without an exec: beside a process that shares the memory,
+/// after the end of one, under or after a tracer, and in a user namespace that maps other users.
 const BECOME: [&str; 8] = [
     "beside-executes",
     "beside-is-killed",
@@ -38,7 +38,7 @@ const BECOME: [&str; 8] = [
     "unmapped-by-steps",
 ];
 
-/// A name, and the attack as the shell starts it in the background.
+/// Returns names of attacks, and the shell commands that start them in the background.
 fn attacks() -> Vec<(String, String)> {
     let secret = spelled_otherwise();
     let kinds = [
@@ -113,11 +113,11 @@ fn build(place: &Place) -> Result<PathBuf, Complaint> {
     Ok(target)
 }
 
-/// A program that its group lets read the secret, and that tells it.
+/// Makes a set-group-id `cat` that may read the secret.
 const GAINED: &str =
     "cp /bin/cat gained; chgrp 4242 gained secret; chmod 2755 gained; chmod 640 secret";
 
-/// Root's own work, from beginning to end beside the attack.
+/// Root's own work, which runs for as long as the attack.
 const WORK: &str = "i=0; while [ $i -lt 150 ]; do /bin/true || echo died; i=$((i+1)); done";
 
 fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
@@ -136,13 +136,13 @@ fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
         recorded.text(),
         recorded.errors()
     );
-    // Whatever was done to the attackers' own arena: root's execs are all there.
+    // Whatever the attackers did to their own arena, all execs by root are recorded.
     let info = Info::of(stage, &trace)?;
     ensure!(info.count("execve") >= 150, "{} execs", info.count("execve"));
     first_process_is_roots(stage, &place)
 }
 
-/// What the trace says of the first process is what is so of root's shell.
+/// Checks that the trace describes the first process as root's shell.
 fn first_process_is_roots(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     let mut show = place.command(&stage.reenact);
     show.args(["show", "--json", "--data", "none"]).arg(place.trace("attack.rnt"));
@@ -155,7 +155,7 @@ fn first_process_is_roots(stage: &Stage, place: &Place) -> Result<(), Complaint>
     Ok(())
 }
 
-/// An unrecorded program of a user who has programs in the recording.
+/// The attacker is an unrecorded program of a user who also has programs in the recording.
 fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let border = build(&place)?;
@@ -186,8 +186,8 @@ fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace).map(|_| ())
 }
 
-/// The recorder is killed, and programs of a user have written over what tells them: those of other
-/// users learn it all the same, and do their work to its end.
+/// The recorder is killed after a user's program has overwritten the memory that announces this.
+/// The programs of other users notice all the same, and finish their work.
 fn all_outlive_the_recorder(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     build(&place)?;
@@ -207,7 +207,7 @@ fn all_outlive_the_recorder(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let wiped = appears("wiped");
     place::signal(&recorder, libc::SIGKILL)?;
     let done = wiped && appears("done");
-    // Whoever still waits for the recorder is in its group.
+    // A process that still waits for the recorder is in its group.
     place::kill_group(&recorder);
     recorder.wait().map_err(|error| error.to_string())?;
     ensure!(wiped, "the attack did not come to its end");
@@ -215,13 +215,13 @@ fn all_outlive_the_recorder(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// How long a program spoils the arena that it is itself recorded in, and how long one such does.
+/// Duration of the test in the short and the long tier, and of one program in milliseconds.
 const SPOILT_SHORT: Duration = Duration::from_secs(4);
 const SPOILT_LONG: Duration = Duration::from_secs(300);
 const ONE_MS: u64 = 700;
 
-/// A program that writes whatever comes over all that it shares with the recorder. It may harm
-/// itself; the recorder ends with it, and its trace can be read.
+/// A program writes random bytes over all memory that it shares with the recorder. It may harm
+/// itself, but the recorder ends with it, and the trace can be read.
 fn recorders_outlive_spoilt_arenas(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     build(&place)?;

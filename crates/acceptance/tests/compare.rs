@@ -1,5 +1,5 @@
-//! The manifest of what a program changed, against an independent look at the same paths; and
-//! `reenact compare`, which must find and name every difference.
+//! The manifest of a program's changes is compared with an independent look at the same paths;
+//! `reenact compare` must find and name every difference.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -46,13 +46,13 @@ fn record(place: &Place, stage: &Stage, name: &str, words: &[&str]) -> Result<Pa
     Ok(trace)
 }
 
-/// Holds the manifest against what is there.
+/// Compares the manifest with the files.
 fn agrees(place: &Place, trace: &Path) -> Result<Manifest, Complaint> {
     let manifest = Manifest::of(trace)?;
     ensure!(manifest.scope == Some(0), "no whole manifest: {:?}", manifest.scope);
     let work = place.work();
     for (path, told) in &manifest.files {
-        // What other programs change meanwhile is no business of ours.
+        // Other programs may change files elsewhere meanwhile.
         if path.starts_with(&work) {
             let found = look(path, !manifest.untold.contains_key(path))?;
             ensure!(found == *told, "{}:\nmanifest {told}\nfound    {found}", path.display());
@@ -61,9 +61,9 @@ fn agrees(place: &Place, trace: &Path) -> Result<Manifest, Complaint> {
     Ok(manifest)
 }
 
-/// Every file of the place, which was empty before, must be in the manifest.
+/// Every file of the place, which was empty at the start, must be in the manifest.
 fn has_all(place: &Place, manifest: &Manifest) -> Result<(), Complaint> {
-    // A path that leads through links stands there as the program named it.
+    // The manifest has paths as the program named them, which may lead through links.
     let straight = |path: &Path| {
         let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
         Some(parent?.join(path.file_name()?))
@@ -75,7 +75,7 @@ fn has_all(place: &Place, manifest: &Manifest) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What `reenact compare --json` says, and how it ended.
+/// Returns the output and exit code of `reenact compare --json`.
 fn compare(
     place: &Place,
     stage: &Stage,
@@ -91,7 +91,7 @@ fn compare(
     Ok((json, output.status.code()))
 }
 
-/// Path and kind of each difference below the working directory.
+/// Returns path and kind of each difference below a directory.
 fn differences(json: &Value, below: &Path) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let all = json["differences"].as_array().into_iter().flatten();
@@ -108,7 +108,7 @@ fn manifest_of(stage: &Stage, who: Who, program: &Program) -> Result<(), Complai
     words.extend(program.args.iter().map(String::as_str));
     let trace = record(&place, stage, "program.rnt", &words)?;
     let manifest = agrees(&place, &trace)?;
-    // What was done unrecorded, or in another root, is not in the trace.
+    // Changes made unrecorded, or in another root, are not in the trace.
     if program.gaps.is_empty() && manifest.left_out == 0 {
         has_all(&place, &manifest)?;
     }
@@ -118,7 +118,7 @@ fn manifest_of(stage: &Stage, who: Who, program: &Program) -> Result<(), Complai
     Ok(())
 }
 
-/// Names that are hard to follow.
+/// A script that uses names that are hard to follow.
 const AWKWARD: &str = r#"
     mkdir -p a/b real
     echo one > a/b/one
@@ -156,7 +156,7 @@ fn awkward_changes(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Each change, the path that it is found at, and what is found.
+/// A path, the kind of difference that is found there, and the change that causes it.
 type Change = (&'static str, &'static str, fn(&Path) -> std::io::Result<()>);
 
 const CHANGES: &[Change] = &[
@@ -250,7 +250,7 @@ fn without_a_manifest(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let told = json["limited"].as_str().is_some_and(|text| text.contains(why));
         ensure!(told && code == Some(FAILED), "{why}: {code:?}, {json}");
     }
-    // Who is left behind may go on, the program itself has ended.
+    // With `--until-exit`, remaining processes do not count: the program itself has ended.
     let words = ["--until-exit", "--", "sh", "-c", "sleep 1 & echo > y"];
     let trace = record(&place, stage, "until-exit.rnt", &words)?;
     let manifest = agrees(&place, &trace)?;

@@ -1,5 +1,5 @@
-//! Calls per name in a recording, against those counted from the lines of strace on unrecorded runs
-//! of the same work.
+//! Number of calls by name in a recording, compared with the counts of strace on unrecorded runs of
+//! the same work.
 
 use std::process::ExitCode;
 
@@ -11,13 +11,13 @@ use acceptance::stage::Stage;
 use acceptance::strace::{self, Comparison, Counts};
 use acceptance::{Complaint, ensure, tier, trials};
 
-/// Real programs doing real work.
+/// A real program doing real work.
 struct Work {
     name: &'static str,
     /// Programs that must be installed.
     needs: &'static [&'static str],
     command: &'static [&'static str],
-    /// Files that must be there before.
+    /// Files that must exist before.
     files: &'static [(&'static str, &'static str)],
 }
 
@@ -129,9 +129,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs under strace before a difference counts.
+/// Most runs under strace before a difference counts.
 const STRACE_RUNS_MAX: usize = 24;
-/// Recordings that must all disagree with strace before a difference counts.
+/// Number of recordings that must all disagree with strace before a difference counts.
 const RECORDINGS_MAX: usize = 3;
 
 fn same_counts(
@@ -145,7 +145,7 @@ fn same_counts(
         place.clear()?;
         files.iter().try_for_each(|(name, content)| place.write(name, content.as_bytes()))
     };
-    // Once alone, so that what the first run leaves in caches does not count.
+    // An uncounted run fills the caches.
     prepare()?;
     let alone = place.run(place.command(&command[0]).args(&command[1..]))?;
 
@@ -182,8 +182,8 @@ fn same_counts(
     };
     let mut traced = vec![recorded("counted.rnt")?];
     let mut seen = vec![first, straced("another.strace")?];
-    // What depends on timing or on random numbers may agree twice by chance (mkstemp draws again
-    // once in twenty times): disagreement has to stand against more runs of both kinds.
+    // Counts that depend on timing or random numbers may agree twice by chance (mkstemp retries in
+    // one of twenty runs), so a disagreement is checked against more runs of both kinds.
     while !Comparison::new(&seen, &traced).is_good() && seen.len() < STRACE_RUNS_MAX {
         seen.push(straced("another.strace")?);
         if traced.len() < RECORDINGS_MAX {

@@ -1,5 +1,5 @@
-//! `reenact cut`, `repair` and `merge`: what they write is sound, says what it is not, and shows the
-//! same calls as the traces that it was made of.
+//! `reenact cut`, `repair` and `merge`: their output is sound, says what is missing, and shows the
+//! same calls as the traces that it was made from.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use acceptance::tier::{self, Random};
 use acceptance::{Complaint, ensure, shown, trials};
 use serde_json::Value;
 
-/// Processes, pipes, directories, descriptors that are copied, passed on and used again.
+/// Processes, pipes, directories; descriptors that are copied, inherited and reused.
 const WORK: &str = r#"
 mkdir -p one/two; cd one
 for i in 1 2 3 4 5; do echo $i > file$i; cat file$i two/none >> all 2>&1; done
@@ -62,7 +62,7 @@ fn reenact(stage: &Stage, args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that must end with this code; tells what it said.
+/// Runs a command that must exit with this code; returns its output.
 fn run(command: &mut Command, code: i32) -> Result<String, Complaint> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let (out, err) = (&output.stdout, &output.stderr);
@@ -71,7 +71,7 @@ fn run(command: &mut Command, code: i32) -> Result<String, Complaint> {
     Ok(said)
 }
 
-/// The calls as `show` has them, without what is counted anew: their numbers, and those of pipes.
+/// Returns the calls printed by `show`, without numbers that are assigned anew.
 fn calls(stage: &Stage, trace: &Path, args: &[&str]) -> Result<Vec<Value>, Complaint> {
     let mut calls = Vec::new();
     shown::show(stage, trace, args, |event| {
@@ -99,7 +99,7 @@ fn equal(found: &[Value], wanted: &[Value], what: &str) -> Result<(), Complaint>
     Ok(())
 }
 
-/// A derived trace is private and sound, and says of itself that it is not complete, and why.
+/// A derived trace must be private and sound, and say that it is not complete, and why.
 fn sound(stage: &Stage, trace: &Path, why: &str) -> Result<Value, Complaint> {
     let mode = fs::metadata(trace).map_err(|error| error.to_string())?.mode() & 0o777;
     ensure!(mode == 0o600, "mode {mode:o}");
@@ -142,7 +142,7 @@ fn cut(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let left_out = format!("{} of {} calls", wanted.len(), all.len());
         let said = info["gap_list"][0]["text"].as_str().unwrap_or_default();
         ensure!(said.contains(&left_out) && said.contains(condition[0]), "it says {said}");
-        // Cut once more by the same conditions, nothing changes.
+        // Cutting again by the same conditions changes nothing.
         let again = place.path("again.rnt");
         let mut command = reenact(stage, &["cut", "--force", "-q", "-o"]);
         run(command.arg(&again).arg(&out).args(*condition), 0)?;
@@ -151,14 +151,14 @@ fn cut(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What any program does is shown by a part as by the whole.
+/// A part of any program's trace shows the same as the whole with the same conditions.
 fn cut_program(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let binary = program.build(stage)?;
     let trace = place.trace("program.rnt");
     let mut command = place.command(&stage.reenact);
     command.args(["record", "--quiet", "--output"]).arg(&trace).arg("--");
-    // A program may end in any way; how it does is looked at elsewhere.
+    // A program may exit with any status; other tests check it.
     place.run(command.arg(binary).arg("1").args(&program.args))?;
     for condition in [["--call", "%desc"], ["--since", "5ms"], ["--path", "/tmp/*"]] {
         let out = place.path("cut.rnt");
@@ -177,7 +177,7 @@ fn pids(calls: &[Value]) -> BTreeMap<u64, usize> {
     pids
 }
 
-/// With context a part has what a replay needs.
+/// With context, a part has what a replay needs.
 fn cut_with_context(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "work.rnt")?;
@@ -194,7 +194,7 @@ fn cut_with_context(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A part that has its beginning, or with context all that concerns some files, can be replayed.
+/// A part can be replayed if it has the beginning, or if it has all about some files by context.
 fn cut_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "work.rnt")?;
@@ -211,7 +211,7 @@ fn cut_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A parent that waits until its child's program begins: then the pipe between them is closed.
+/// The parent waits for the exec in its child, which closes the pipe between them.
 fn cut_replays_exec(stage: &Stage, who: Who) -> Result<(), Complaint> {
     const WORK: &str = "import subprocess; subprocess.run(['/bin/true'], close_fds=False)";
     let place = Place::new(stage, who)?;
@@ -255,7 +255,7 @@ fn cut_refuses(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Repairs a trace of these bytes.
+/// Writes these bytes to a trace and repairs it.
 fn repaired(stage: &Stage, place: &Place, bytes: &[u8]) -> Result<PathBuf, Complaint> {
     let (broken, out) = (place.path("broken.rnt"), place.path("repaired.rnt"));
     fs::write(&broken, bytes).map_err(|error| error.to_string())?;
@@ -272,12 +272,12 @@ fn repair_truncated(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let all = calls(stage, &trace, &[])?;
     for round in 0..tier::rounds(6, 100) {
         let len = match round {
-            // Only the last byte is missing.
+            // The first round cuts off only the last byte.
             0 => bytes.len() - 1,
             _ => bytes.len() / 4 + random.below(bytes.len() as u64 * 3 / 4) as usize,
         };
         let out = repaired(stage, &place, &bytes[..len])?;
-        // What is there was there: each process has the beginning of what it had.
+        // The kept calls are a prefix of each process's calls.
         let kept = calls(stage, &out, &["--data", "none"])?;
         let mut left = pids(&all);
         for call in &kept {
@@ -297,7 +297,7 @@ fn repair_damaged(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut random = Random(tier::seed());
     for _ in 0..tier::rounds(6, 100) {
         let mut damaged = bytes.clone();
-        // The preamble is needed to read anything at all.
+        // Nothing can be read without the preamble.
         let at = 5000 + random.below(bytes.len() as u64 - 5000) as usize;
         damaged[at] ^= 1 << random.below(8);
         repaired(stage, &place, &damaged)?;
@@ -305,7 +305,7 @@ fn repair_damaged(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Two recordings at the same time.
+/// Merges two recordings made at the same time.
 fn merge(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let (first, second) = (Place::new(stage, who)?, Place::new(stage, who)?);
     let traces = std::thread::scope(|scope| -> Result<_, Complaint> {
@@ -323,7 +323,7 @@ fn merge(stage: &Stage, who: Who) -> Result<(), Complaint> {
         ensure!(at >= last, "back in time: {call}");
         last = at;
     }
-    // Apart from the start of the clock, each part is what it was.
+    // Each part is unchanged, except for the start of the clock.
     for trace in &traces {
         let wanted = calls(stage, trace, &[])?;
         let of = pids(&wanted);
@@ -335,7 +335,7 @@ fn merge(stage: &Stage, who: Who) -> Result<(), Complaint> {
         for call in &mut found {
             for key in ["enter_ns", "exit_ns"] {
                 if let Some(ns) = begin(call, key) {
-                    // Both are rounded from the same counter.
+                    // Both times are rounded from the same counter.
                     let back = ns - found_ns + wanted_ns;
                     call[key] = back.into();
                 }
@@ -352,14 +352,14 @@ fn merge(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Equal, but for the rounding of times.
+/// Compares calls; times may differ by rounding.
 fn near(found: &[Value], wanted: &[Value]) -> Result<(), Complaint> {
     ensure!(found.len() == wanted.len(), "{} calls, not {}", found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
         let mut found = found.clone();
         for key in ["enter_ns", "exit_ns"] {
             let apart = found[key].as_i64().unwrap_or(0) - wanted[key].as_i64().unwrap_or(0);
-            // The first call's rounding is in it as well; clocks measured apart differ a little.
+            // The first call's rounding counts too, and clocks measured separately differ a little.
             ensure!(apart.abs() < 100_000, "{key}: {found}\nwas\n{wanted}");
             found[key] = wanted[key].clone();
         }

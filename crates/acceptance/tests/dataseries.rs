@@ -1,4 +1,4 @@
-//! DataSeries: exports against an independent reader and `show --json`, round trips, damage.
+//! DataSeries: exports compared with an independent reader and `show --json`, round trips, damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,7 @@ use acceptance::place::{Place, Who};
 use acceptance::stage::{self, Stage};
 use acceptance::{Complaint, ensure, trials};
 
-/// A directory with system-call traces of Re-Animator's, in files that end in `.ds`; they are
-/// imported and exported again.
+/// Variable that names a directory of Re-Animator's traces (`*.ds`) to be imported and exported.
 const REAL_TRACES: &str = "REENACT_DATASERIES_TRACES";
 
 fn main() -> ExitCode {
@@ -29,7 +28,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Calls of many kinds, by several processes and threads.
+/// Calls of many kinds by several processes and threads.
 const WORK: &str = r#"
 umask 027; mkdir d; echo hello > d/a; cp d/a d/b; ln d/a d/c; ln -s a d/s; ls -l d | sort | head -3
 sqlite3 db 'create table t(a); insert into t values(1); select * from t'
@@ -118,7 +117,7 @@ fn round_trip_replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     export(stage, &back, &again, "zlib")?;
     python("same_records.py", &[&file, &again])?;
-    // The same calls, as far as a trace tells, and it says where it comes from.
+    // The calls are the same, except for gaps: the new trace names its origin.
     let show = |trace: &Path| {
         succeed(Command::new(&stage.reenact).args(["show", "--json"]).arg(trace))
             .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -166,7 +165,7 @@ fn a_part_is_told(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What comes through a pipe is imported as a file is.
+/// An import from a pipe equals one from a file.
 fn from_a_pipe(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place)?;

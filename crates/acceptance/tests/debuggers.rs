@@ -1,5 +1,5 @@
-//! Debuggers and their like look at recorded programs: what they see, and what they do, is as with
-//! a program that nobody records.
+//! Debuggers and other tracers inspect recorded programs: what they see and do is the same as with
+//! an unrecorded program.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A recorded program that waits for a line, deep in its functions.
+/// A recorded program that waits for a line, deep in nested functions.
 struct Waiting {
     place: Place,
     program: String,
@@ -62,13 +62,13 @@ impl Waiting {
         Ok(Waiting { place, program, trace, talk, pid })
     }
 
-    /// Has gdb attach and do this.
+    /// Attaches gdb and runs these commands.
     fn gdb(&self, commands: &[&str]) -> Result<String, Complaint> {
         let pid = self.pid.to_string();
         run_gdb(&self.place, commands, &["-p", &pid])
     }
 
-    /// Lets it end as if nobody had looked.
+    /// Lets the program end; it must not notice that it was inspected.
     fn finish(self, stage: &Stage) -> Result<Place, Complaint> {
         let rest = self.talk.finish()?;
         ensure!(rest.contains("interrupted 0 times"), "it printed {rest}");
@@ -88,7 +88,7 @@ fn run_gdb(place: &Place, commands: &[&str], what: &[&str]) -> Result<String, Co
     Ok(text)
 }
 
-/// The stack leads to the function that waits and on to `main`.
+/// The stack must lead from the waiting function to `main`.
 fn is_whole(stack: &str) -> Result<(), Complaint> {
     let mut frames = stack.lines().filter(|line| line.starts_with('#'));
     let all_there = ["wait_for_line", "main"]
@@ -107,12 +107,12 @@ fn gdb_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
     waiting.finish(stage).map(drop)
 }
 
-/// Functions that a debugger has the program call while it is in a system call.
+/// A debugger makes the program call functions while it is in a system call.
 fn functions_are_called(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let waiting = Waiting::start(stage, who)?;
     let pid = waiting.pid as u64;
     let mut debugger = Debugger::attach(waiting.pid)?;
-    // Calls that the program has made before, and others; some that wait, and some that need room.
+    // Functions called by the program before, and others; some block, some need stack space.
     for _ in 0..5 {
         let seen = debugger.call(libc::getpid as *const () as u64, [0; 3])?;
         ensure!(seen == pid, "getpid gave {seen}");
@@ -128,7 +128,7 @@ fn functions_are_called(stage: &Stage, who: Who) -> Result<(), Complaint> {
     waiting.finish(stage).map(drop)
 }
 
-/// A stopped program, and how it was stopped.
+/// A stopped program and its registers at that time.
 struct Debugger {
     pid: i32,
     registers: libc::user_regs_struct,
@@ -137,7 +137,7 @@ struct Debugger {
 impl Debugger {
     fn attach(pid: i32) -> Result<Debugger, Complaint> {
         ptrace(libc::PTRACE_ATTACH, pid, 0)?;
-        // SAFETY: plain numbers.
+        // SAFETY: the registers are integers, for which zero is valid.
         let registers = unsafe { std::mem::zeroed() };
         let mut debugger = Debugger { pid, registers };
         debugger.expect_stop(libc::SIGSTOP)?;
@@ -145,15 +145,15 @@ impl Debugger {
         Ok(debugger)
     }
 
-    /// Calls a function of the C library, which is told by its address in this process.
+    /// Calls a function of the C library, given by its address in this process.
     fn call(&mut self, here: u64, args: [u64; 3]) -> Result<u64, Complaint> {
         let function = here - library_at("self")? + library_at(&self.pid.to_string())?;
         let mut registers = self.registers;
-        // Below what the stopped function may use, as if it had been called from nowhere.
+        // Below the red zone of the stopped function, with return address 0.
         registers.rsp = ((registers.rsp - 128) & !15) - 8;
         [registers.rdi, registers.rsi, registers.rdx] = args;
         (registers.rip, registers.rax, registers.orig_rax) = (function, 0, u64::MAX);
-        // SAFETY: a word of the stopped process.
+        // SAFETY: writes a word of the stopped process, not of ours.
         let written = unsafe { libc::ptrace(libc::PTRACE_POKEDATA, self.pid, registers.rsp, 0) };
         ensure!(written == 0, "poke: {}", std::io::Error::last_os_error());
         self.write_registers(registers)?;
@@ -171,7 +171,7 @@ impl Debugger {
 
     fn expect_stop(&self, signal: i32) -> Result<(), Complaint> {
         let mut status = 0;
-        // SAFETY: plain call.
+        // SAFETY: `status` is valid for writes.
         let pid = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
         let stopped = pid == self.pid && libc::WIFSTOPPED(status);
         ensure!(stopped && libc::WSTOPSIG(status) == signal, "{pid}: wait status {status:#x}");
@@ -179,7 +179,7 @@ impl Debugger {
     }
 
     fn read_registers(&self) -> Result<libc::user_regs_struct, Complaint> {
-        // SAFETY: plain numbers.
+        // SAFETY: the registers are integers, for which zero is valid.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         ptrace(libc::PTRACE_GETREGS, self.pid, &raw mut registers as usize)?;
         Ok(registers)
@@ -191,13 +191,13 @@ impl Debugger {
 }
 
 fn ptrace(request: libc::c_uint, pid: i32, data: usize) -> Result<(), Complaint> {
-    // SAFETY: callers pass what the request needs.
+    // SAFETY: callers pass data that is valid for the request.
     let done = unsafe { libc::ptrace(request, pid, 0, data) };
     ensure!(done == 0, "ptrace request {request}: {}", std::io::Error::last_os_error());
     Ok(())
 }
 
-/// Where a process has the C library.
+/// Returns the address of the C library in a process.
 fn library_at(process: &str) -> Result<u64, Complaint> {
     let path = format!("/proc/{process}/maps");
     let maps = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -206,7 +206,7 @@ fn library_at(process: &str) -> Result<u64, Complaint> {
     start.and_then(|hex| u64::from_str_radix(hex, 16).ok()).ok_or("no C library".to_string())
 }
 
-/// Larger than what the program has, smaller than what the recorder maps.
+/// Larger than the memory of the program, smaller than the recorder's mappings.
 const CORE_MAX: u64 = 16 << 20;
 
 fn is_good_core(place: &Place, program: &str, core: &Path) -> Result<(), Complaint> {
@@ -224,7 +224,7 @@ fn gdb_makes_cores(stage: &Stage, who: Who) -> Result<(), Complaint> {
     waiting.finish(stage).map(drop)
 }
 
-/// Where core files are passed on to a program, there are none to look at.
+/// Core files that are piped to a program cannot be inspected.
 fn no_core_files() -> Option<&'static str> {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let beside_the_program = pattern.starts_with("core") && !pattern.contains('/');
@@ -233,7 +233,7 @@ fn no_core_files() -> Option<&'static str> {
 
 fn kernel_makes_cores(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let Waiting { place, program, talk, pid, .. } = Waiting::start(stage, who)?;
-    // SAFETY: the program waits for us: the id is its own.
+    // SAFETY: kill takes plain numbers. The program waits for us, so its id is not reused.
     ensure!(unsafe { libc::kill(pid, libc::SIGQUIT) } == 0, "it cannot be killed");
     let (_, status) = talk.end()?;
     ensure!(
@@ -277,8 +277,8 @@ fn strace_attaches(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Runs a tracer alone and recorded; both say the same. Gives what the two left in the working
-/// directory under this name.
+/// Runs a tracer alone and recorded; the outputs must be equal. Returns the file of this name that
+/// each run left in the working directory.
 fn alone_and_recorded(
     stage: &Stage,
     who: Who,
@@ -322,8 +322,8 @@ fn strace_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let calls = "trace=execve,kill,wait4,exit_group,pipe,pipe2,dup2,clone,vfork,fork,getdents64";
     let command = ["strace", "-f", "-qq", "-e", calls, "-o", "lines", "sh", "-c", script];
     let texts = alone_and_recorded(stage, who, &command, "lines")?;
-    // Each line begins with the process; what it is about ends where the arguments begin. Who waits
-    // or reads is interrupted by others now and then.
+    // A line starts with the process id; only the name of the call is compared. Calls that block
+    // are sometimes interrupted by other threads.
     let events = texts.each_ref().map(|text| {
         let lines = text.lines().filter_map(|line| line.split_once(' '));
         let about = lines.map(|(_, event)| event.trim_start().split(['(', '{']).next());

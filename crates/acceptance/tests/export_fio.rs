@@ -10,8 +10,8 @@ use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, shown, trials};
 use serde_json::Value;
 
-/// Two processes at the same time, one of them with two threads; reads, writes and syncs, at their
-/// own positions and at others.
+/// Two concurrent processes, one of them with two threads, that read, write and sync, at the
+/// current position and at others.
 const WORK: &str = r#"
 import os, threading
 def write(name, rounds):
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// How often something was done, and to how many bytes.
+/// Number of accesses, and of bytes in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Count {
     times: u64,
@@ -97,7 +97,7 @@ fn replays(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What the calls did to the data of files.
+/// Counts the accesses to file data in a trace.
 fn accesses(stage: &Stage, trace: &Path, only: &str) -> Result<BTreeMap<String, Count>, Complaint> {
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     shown::show(stage, trace, &["--data", "none", "--path", only], |event| {
@@ -114,7 +114,7 @@ fn accesses(stage: &Stage, trace: &Path, only: &str) -> Result<BTreeMap<String, 
     Ok(counts)
 }
 
-/// What the logs have. Each must have times that ascend.
+/// Counts the accesses in the logs. The times in each log must ascend.
 fn logged(out: &Path) -> Result<BTreeMap<String, Count>, Complaint> {
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     for entry in fs::read_dir(out).map_err(|error| error.to_string())? {
@@ -145,7 +145,7 @@ fn count_jobs(out: &Path) -> Result<usize, Complaint> {
     Ok(text.lines().filter(|line| line.starts_with("[job-")).count())
 }
 
-/// What fio says that it did.
+/// Counts the accesses that fio reports.
 fn replayed(result: &Path) -> Result<BTreeMap<&'static str, Count>, Complaint> {
     let text = fs::read_to_string(result).map_err(|error| error.to_string())?;
     let json: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;

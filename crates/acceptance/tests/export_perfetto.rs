@@ -1,5 +1,5 @@
-//! `reenact export --to perfetto`, decoded with the definitions that Perfetto publishes: all that
-//! `show --json` has is there, count for count and time for time.
+//! `reenact export --to perfetto`, decoded with Perfetto's published definitions: it has all counts
+//! and times of `show --json`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ use acceptance::{Complaint, ensure, tier, trials};
 /// A pipeline of several processes.
 const PIPELINE: &str = "seq 30000 | sort -n | uniq -c | wc -l; (exit 3); kill -9 $$";
 
-/// Threads, signals, a child, and 64 descriptors that are open at a time, beside 0, 1 and 2.
+/// Threads, signals, a child, and 64 descriptors open at a time besides 0, 1 and 2.
 const PYTHON: &str = r#"
 import os, signal, subprocess, threading
 def work():
@@ -36,7 +36,7 @@ os.closerange(3, 1 << 16)
 os.getppid()
 "#;
 
-/// Pages of a database.
+/// A database with many pages.
 const SQLITE: &str = "create table t(a, b);\
     with recursive c(i) as (select 1 union all select i + 1 from c where i < 20000)\
     insert into t select i, 'name' || i * 7919 from c; create index x on t(b);\
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The Python that has the definitions: `cargo xtask test` makes it.
+/// Path of a Python with the definitions; `cargo xtask test` makes it.
 fn python() -> PathBuf {
     match std::env::var_os("REENACT_PYTHON") {
         Some(python) => python.into(),
@@ -94,7 +94,7 @@ fn record(stage: &Stage, place: &Place, words: &[&str]) -> Result<PathBuf, Compl
     let trace = place.trace("program.rnt");
     let mut command = place.command(&stage.reenact);
     command.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").args(words);
-    // How it ends is a part of what is shown.
+    // The exit status is part of what is shown.
     place.run(&mut command)?;
     Ok(trace)
 }
@@ -132,7 +132,7 @@ fn equals(
     run(&mut check).map(drop)
 }
 
-/// The conditions choose calls, and nothing else.
+/// Conditions select calls, and nothing else.
 fn conditions(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, &["/bin/sh", "-c", PIPELINE])?;
@@ -147,7 +147,7 @@ fn conditions(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The same lines as `show --json`.
+/// The export has the same lines as `show --json`.
 fn jsonl(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, &["/bin/sh", "-c", PIPELINE])?;
@@ -161,7 +161,7 @@ fn jsonl(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The file is private, and nothing is replaced unless asked for.
+/// The file is private, and no file is replaced without `--force`.
 fn refuses(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, &["/bin/true"])?;

@@ -1,5 +1,5 @@
-//! Programs read files in odd ways; what was there before is rebuilt from the trace alone, and held
-//! against what really was there.
+//! Programs read files in unusual ways. The initial files are rebuilt from the trace alone and
+//! compared with the real ones.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use acceptance::shown::Info;
 use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, trials};
 
-/// Bytes of each file.
+/// Size of each file.
 const LEN: usize = 5000;
 
 const PYTHON: &str = r#"
@@ -52,10 +52,10 @@ const SHELL: &str = "\
     while read -r line; do echo \"$line\"; done < ../text; cd ../link; cat second > /dev/null; \
     mv ../old ../older; rm -r ../listed";
 
-/// What is expected of a file that is known: the ranges that were read.
+/// A file that is partly known: the ranges that were read.
 struct Known {
     name: &'static str,
-    /// First and end.
+    /// Start and end of each range.
     seen: &'static [(usize, usize)],
 }
 
@@ -80,7 +80,7 @@ const BY_SHELL: &[Known] = &[
     known("over", &[(50, 70)]), known("real/second", &[(0, 5000)]), known("text", &[(0, 12)]),
 ];
 
-/// What was there but is no regular file, or was not read; and what was not there.
+/// Existing files that are not regular or were not read, and names that did not exist.
 const PYTHON_OTHERS: &[&str] = &["link", "dangling", "listed/a", "listed/pipe", "removed"];
 const SHELL_OTHERS: &[&str] = &["old", "listed/a", "listed/pipe"];
 const PYTHON_NOT: &[&str] = &["new", "moved", "made", "gone", "copy", "absent"];
@@ -113,7 +113,7 @@ fn text(error: std::io::Error) -> Complaint {
     error.to_string()
 }
 
-/// Puts all files into the working directory.
+/// Creates all files in the working directory.
 fn prepare(place: &Place) -> Result<(), Complaint> {
     let work = place.work();
     for name in ["directory", "directory/sub", "real", "listed"] {
@@ -152,12 +152,12 @@ fn prepare(place: &Place) -> Result<(), Complaint> {
     let pipe = work.join("listed/pipe");
     let path =
         std::ffi::CString::new(pipe.to_str().ok_or("no UTF-8")?).map_err(|e| e.to_string())?;
-    // SAFETY: the path ends with NUL.
+    // SAFETY: the path is NUL-terminated.
     ensure!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) } == 0, "no fifo");
     place.give(&pipe)
 }
 
-/// Records a command, and builds the image of what was there; gives where it is.
+/// Records a command and builds the image of the initial files; returns its path.
 fn image(
     stage: &Stage,
     place: &Place,
@@ -188,7 +188,7 @@ fn check(stage: &Stage, who: Who, command: &[&str], expected: &Expected) -> Resu
         match expected.known.iter().find(|known| known.name == name) {
             Some(known) => wanted.only_seen(known.seen),
             None if wanted.kind == "file" => {
-                // Removed or listed without a look: only that it was there is sure.
+                // Removed or listed, but not looked at: only its existence is certain.
                 ensure!(is.kind == "file", "{name}: {}", is.kind);
                 continue;
             }
@@ -203,7 +203,7 @@ fn check(stage: &Stage, who: Who, command: &[&str], expected: &Expected) -> Resu
     Ok(())
 }
 
-/// A file as it was.
+/// The initial state of a file.
 struct Was {
     kind: &'static str,
     meta: Metadata,

@@ -1,5 +1,5 @@
-//! What the README says about installing: its command installs a binary that needs nothing else of the
-//! repository, and its examples of what to leave out of traces work.
+//! The README on installing: its command installs a binary that needs nothing else of the
+//! repository, and its examples of leaving data out of traces work.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The lines of the README that begin with these words, as words.
+/// Returns the lines of the README that begin with these words, split into words.
 fn commands(begin: &str) -> Result<Vec<Vec<String>>, Complaint> {
     let readme = repository().join("README.md");
     let text =
@@ -35,7 +35,7 @@ fn installs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     };
     let root = tempfile::tempdir().map_err(|error| error.to_string())?;
     acceptance::stage::open_to_all(root.path())?;
-    // A build of its own: what is installed does not depend on what was built before.
+    // A separate target directory: the result must not depend on earlier builds.
     let mut install = Command::new(&words[0]);
     install.args(&words[1..]).current_dir(repository()).arg("--root").arg(root.path());
     let status = install.env("CARGO_TARGET_DIR", target.path()).status();
@@ -55,7 +55,7 @@ fn installs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Each way that the README names keeps what was written out of the trace.
+/// Each option that the README names keeps written data out of the trace.
 fn leaves_secrets_out(stage: &Stage, who: Who) -> Result<(), Complaint> {
     const SECRET: &str =
         "correct horse battery staple, written once and never to be found again by anybody";
@@ -64,7 +64,7 @@ fn leaves_secrets_out(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for words in examples {
         let place = Place::new(stage, who)?;
         let trace = place.trace("kept_out.rnt");
-        // The options of the example; what is recorded is a program that has a secret.
+        // The example's options are used with a program that writes a secret.
         let options = words[2..].iter().take_while(|word| *word != "--");
         let options = options.map(|word| word.replace('\'', ""));
         place.write("given.key", format!("{SECRET}\n").as_bytes())?;

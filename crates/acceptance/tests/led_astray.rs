@@ -1,5 +1,5 @@
-//! Other users, recorded or not, put something else where the recorder or a command of root's looks or
-//! writes. They learn nothing by it, and nothing of theirs is put where it does not belong.
+//! Other users, recorded or not, replace files where the recorder or a command of root's reads or
+//! writes. They learn nothing by it, and cannot redirect what is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -36,8 +36,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// What nobody does when his program has copied `a/src` to `b/dst`, written `a/made` and `b/made`, and
-/// root's has written `b/roots`. The names on the right are only root's to read.
+/// Commands of nobody after copying `a/src` to `b/dst` and writing `a/made` and `b/made`, while
+/// root's program has written `b/roots`. Only root may read the link targets.
 const EXCHANGES: [(&str, &str); 6] = [
     ("a_target_becomes_a_link", "rm a/src b/dst; ln -s \"$PWD/private/src\" b/dst"),
     ("a_directory_becomes_a_link", "rm a/src b/dst; mv b old; ln -s \"$PWD/private\" b"),
@@ -47,7 +47,7 @@ const EXCHANGES: [(&str, &str); 6] = [
     ("a_file_of_roots_becomes_a_link", "rm -f b/roots; ln -s \"$PWD/private/made\" b/roots"),
 ];
 
-/// A directory where nobody may do anything, and in it one of root's that nobody may enter.
+/// A directory where nobody may do anything, with a directory inside that only root may enter.
 fn prepare(place: &Place) -> Result<(), Complaint> {
     let failed = |error: std::io::Error| error.to_string();
     let work = place.work();
@@ -63,7 +63,7 @@ fn prepare(place: &Place) -> Result<(), Complaint> {
     for name in ["", "a", "b", "a/src"] {
         lchown(work.join(name), Some(NOBODY), Some(NOBODY)).map_err(failed)?;
     }
-    // Times of files are coarse.
+    // File times are coarse.
     std::thread::sleep(std::time::Duration::from_millis(50));
     Ok(())
 }
@@ -72,7 +72,7 @@ fn occurs(bytes: &[u8], line: &[u8]) -> bool {
     bytes.windows(line.len()).any(|window| window == line)
 }
 
-/// By another program in the same process: its target is new, and its source is opened twice.
+/// Copies `a/src`, opened twice, to the new file `b/dst`.
 const COPY: &str = "\
 import os
 os.close(os.open('a/src', os.O_RDONLY))
@@ -84,7 +84,7 @@ fn keeps_out(stage: &Stage, who: Who, exchange: &str, is_recorded: bool) -> Resu
     let place = Place::new(stage, who)?;
     prepare(&place)?;
     fs::write(place.work().join("copy.py"), COPY).map_err(|error| error.to_string())?;
-    // An exchange that is not recorded happens while nobody's program waits for it.
+    // An unrecorded exchange happens while the recorded program of nobody waits for it.
     let last = if is_recorded { exchange } else { "mkdir ready; while [ -d ready ]; do :; done" };
     let theirs = format!("python3 -S copy.py; echo x > a/made; echo x > b/made; {last}");
     let trace = place.trace("led.rnt");
@@ -112,7 +112,7 @@ fn keeps_out(stage: &Stage, who: Who, exchange: &str, is_recorded: bool) -> Resu
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// The same without an exchange.
+/// Without an exchange, the copy is kept.
 fn others_copies_are_kept(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     for after in ["true", "rm a/src"] {
@@ -130,7 +130,7 @@ fn others_copies_are_kept(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A file that rules leave out has another name by a link.
+/// A file that is excluded by a rule gets another name through a link.
 fn rules_hold_for_all_names(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("src", &PLAIN.repeat(100))?;
@@ -149,7 +149,7 @@ fn rules_hold_for_all_names(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// With --force, what another user reads is refused before it is opened.
+/// With --force, a pipe that another user may read is refused before it is opened.
 fn pipes_are_refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let make = "mkfifo pipe; ln -s pipe link";
@@ -160,11 +160,11 @@ fn pipes_are_refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
         record.args(["record", "--quiet", "--output"]).arg(trace).args(["--", "true"]);
         place.run(&mut record)?.success("the recording")?;
     }
-    // Only what is cut off is repaired.
+    // Only a truncated trace is repaired.
     let whole = fs::read(&traces[0]).map_err(|error| error.to_string())?;
     place.write("broken.rnt", &whole[..whole.len() - 100])?;
     let [trace, other] = traces.each_ref().map(|trace| trace.to_str().unwrap_or_default());
-    // With a reader, the old way was to write; without one, to wait.
+    // A command that opens the pipe writes to the reader if there is one, and blocks otherwise.
     for has_reader in [true, false] {
         let reader = has_reader.then(|| {
             let mut options = OpenOptions::new();

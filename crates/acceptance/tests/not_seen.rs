@@ -1,5 +1,5 @@
-//! Data that moves beside the calls is named in `info` and in the summary of `record`, and nothing is
-//! that does no harm.
+//! Data that moves outside of recorded calls is reported by `info` and in the summary of `record`;
+//! harmless cases are not.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A recording of a command, and what `record` and `info` say of it.
+/// A recording of a command, with the output of `record` and `info`.
 struct Recorded {
     trace: PathBuf,
     summary: String,
@@ -61,7 +61,7 @@ impl Recorded {
         Ok(Recorded { trace, summary, text, json })
     }
 
-    /// What moved unseen: kind and the end of the name of each.
+    /// Returns what moved unseen: kind and last component of the name.
     fn blind(&self) -> Vec<(String, String)> {
         let blind = self.json["blind"].as_array().map_or(&[][..], Vec::as_slice);
         let name = |entry: &Value| {
@@ -72,7 +72,7 @@ impl Recorded {
         blind.iter().map(|entry| (kind(entry), name(entry))).collect()
     }
 
-    /// Complains unless exactly this moved unseen, and is told in all places where it matters.
+    /// Fails unless exactly this moved unseen, and is reported wherever it matters.
     fn is_told(&self, expected: &[(&str, &str)]) -> Result<(), Complaint> {
         let found = self.blind();
         let same =
@@ -92,7 +92,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// How often something harmless was met.
+    /// Returns the count of a harmless note.
     fn note(&self, kind: &str) -> u64 {
         let notes = self.json["notes"].as_array().map_or(&[][..], Vec::as_slice);
         let found = notes.iter().find(|note| note["kind"] == kind);
@@ -151,7 +151,7 @@ mmap.mmap(memory, 4096)
     Ok(())
 }
 
-/// A test program, recorded.
+/// Records a test program.
 fn of_program(stage: &Stage, place: &Place, name: &str) -> Result<Recorded, Complaint> {
     let binary = program::named(name)?.build(stage)?;
     Recorded::new(stage, place, &[], &[&binary.to_string_lossy(), "1"])
@@ -166,7 +166,7 @@ fn linux_aio(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Whether this user may make rings: where not, the test program does without.
+/// Returns whether this user may create rings; otherwise the test program does without.
 fn has_rings() -> bool {
     let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     disabled.is_ok_and(|disabled| disabled.trim() == "0")
@@ -185,7 +185,7 @@ fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A replay, with the note before it and the result for people and for programs.
+/// Replays a trace. Returns the note before it, and the result as text and as JSON.
 fn replayed(
     stage: &Stage,
     place: &Place,
@@ -201,7 +201,7 @@ fn replayed(
     Ok((note, text, json))
 }
 
-/// What follows from requests that the trace does not hold is not verifiable, and no mismatch.
+/// Effects of requests that are not in the trace are unverifiable, not mismatches.
 fn replayed_requests(stage: &Stage, who: Who, program: &str) -> Result<(), Complaint> {
     if program == "io_uring" && !has_rings() {
         return Ok(());
@@ -218,7 +218,7 @@ fn replayed_requests(stage: &Stage, who: Who, program: &str) -> Result<(), Compl
     Ok(())
 }
 
-/// Stores to a file by another way than a mapping that is writable from its beginning.
+/// Stores to a file through a mapping that only later becomes writable.
 fn replayed_stores(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("later", &[b'x'; 8192])?;
@@ -274,7 +274,7 @@ fn old_calls(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Copies by all calls that make them.
+/// Copies by every call that copies.
 const COPIES: &str = "\
 import os, sys
 source = os.open('source', os.O_RDONLY)
@@ -295,12 +295,12 @@ fn kept_copies(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", COPIES])?;
     recorded.is_told(&[])?;
     ensure!(recorded.note("kept-copies") == 4, "kept: {}", recorded.json["notes"]);
-    // Where the source is gone, the target tells.
+    // If the source is gone, the target has the data.
     let words = [PYTHON, "-S", "-c", COPIES, "source"];
     Recorded::new(stage, &place, &[], &words)?.is_told(&[])
 }
 
-/// What the kernel copied is in a part that has the copies, and in merged traces.
+/// Kernel copies are in a part that has the calls, and in merged traces.
 fn copies_in_parts(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("source", &[b'x'; 8192])?;
@@ -362,7 +362,7 @@ fn lost_copies(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A recording without contents has none of what was copied, one with hashes their hashes.
+/// A recording without contents has no copied data, one with hashes only their hashes.
 fn copies_obey_rules(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let secret = b"a line that no compression can make away with: 0123456789\n";

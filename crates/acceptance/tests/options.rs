@@ -1,4 +1,4 @@
-//! The options of `reenact record`, its exit codes, and what it leaves behind.
+//! The options of `reenact record`, its exit codes, and the files that it leaves.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs `reenact record` with these words after it.
+/// Runs `reenact record` with these arguments.
 fn record(stage: &Stage, place: &Place, words: &[&str]) -> Result<Outcome, Complaint> {
     place.run(place.command(&stage.reenact).arg("record").args(words))
 }
@@ -94,7 +94,7 @@ fn exit_codes(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         ensure!(!missing || said.contains("its interpreter /no/such/interpreter: "), "{said}");
         ensure!(!words.contains(&"") || said.contains("cannot run ''"), "{said}");
     }
-    // Less address space than the shared memory takes.
+    // Less address space than the shared memory needs.
     let limited = format!("ulimit -v 200000; exec {} record true", stage.reenact.display());
     let outcome = place.run(place.command("sh").args(["-c", &limited]))?;
     let said = outcome.errors();
@@ -161,13 +161,13 @@ fn a_replaced_file_is_private(stage: &Stage, place: &Place) -> Result<(), Compla
         ensure!(meta.is_file() && mode == 0o600, "{name}: mode {mode:o}, file: {}", meta.is_file());
         Info::of(stage, &trace)?.must_be_complete()?;
     }
-    // What the link led to is nobody's business.
+    // The file that the link led to is untouched.
     let other = fs::read(place.work().join("other")).map_err(|error| error.to_string())?;
     ensure!(other == b"other\n", "the link's target was changed");
-    // PROGRAM sees the new file alone.
+    // PROGRAM sees only the new file.
     let listed = record(stage, place, &["-q", "--force", "-o", "open", "--", "ls", "-A"])?;
     ensure!(listed.text() == "link\nopen\nother\n", "PROGRAM saw {}", listed.text());
-    // Where nothing may be removed, the file is written over.
+    // If the file cannot be removed, it is overwritten.
     let kept = "mkdir kept; touch kept/trace; chmod 500 kept";
     place.run(place.command("sh").args(["-c", kept]))?.success("the directory")?;
     let again = record(stage, place, &["-q", "--force", "-o", "kept/trace", "--", "true"])?;
@@ -207,7 +207,7 @@ fn closed_streams_stay_closed(stage: &Stage, place: &Place) -> Result<(), Compla
 }
 
 fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    // In blocks of 512 bytes, of data that does not shrink; two have no room for an end.
+    // Limits in blocks of 512 bytes, with incompressible data; two blocks cannot hold an end.
     for blocks in [2, 8, 64, 1000, 4096] {
         let script = format!(
             "ulimit -f {blocks}; {} record -q --force -o limited.rnt -- \
@@ -223,7 +223,7 @@ fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), C
         let len = fs::metadata(&trace).map_err(|error| error.to_string())?.len();
         ensure!(len <= blocks * 512, "{blocks} blocks: {len} bytes");
     }
-    // A pipe has no such limit.
+    // The limit does not apply to a pipe.
     let script = format!(
         "(ulimit -f 8; exec {} record -q -o - -- sh -c 'head -c 500000 /dev/urandom >&2' 2>&9) \
          9> /dev/null | cat > piped.rnt",
@@ -234,7 +234,7 @@ fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), C
 }
 
 fn no_more_threads_are_needed(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    // Enough files, and one large enough, that several threads would look at them in the end.
+    // Enough files, one of them large, that the final look at them would use several threads.
     let script = "prlimit --pid $PPID --nproc=1:1; head -c 20000000 /dev/zero > large; \
                   i=0; while [ $i -lt 100 ]; do echo $i > f$i; i=$((i+1)); done";
     let outcome = record(stage, place, &["-q", "-o", "alone.rnt", "--", "sh", "-c", script])?;
@@ -245,13 +245,13 @@ fn no_more_threads_are_needed(stage: &Stage, place: &Place) -> Result<(), Compla
 fn output_to_a_pipe(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     let reenact = stage.reenact.display();
     let program = "sh -c '/bin/echo printed; exit 5'";
-    // A name of standard output, and a file where a pipe was, are no different.
+    // Another name of standard output, and a file instead of a pipe, make no difference.
     for output in ["-o - -- PROGRAM | cat", "--force -o /dev/stdout PROGRAM | cat", "-o - PROGRAM"]
     {
         let record = format!("{reenact} record -q {output}").replace("PROGRAM", program);
         let script = format!("({record}) > piped.rnt; [ -s piped.rnt ]");
         let outcome = place.run(place.command("sh").args(["-c", &script]))?.success(output)?;
-        // The trace has standard output for itself.
+        // Standard output carries only the trace.
         ensure!(outcome.errors() == "printed\n", "{output}: it says {}", outcome.errors());
         let trace = place.work().join("piped.rnt");
         let info = Info::of(stage, &trace)?;
@@ -260,7 +260,7 @@ fn output_to_a_pipe(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         let mut verify = place.command(&stage.reenact);
         place.run(verify.arg("info").arg(&trace).arg("--verify"))?.success(output)?;
     }
-    // With neither, PROGRAM has none.
+    // Without standard error as well, PROGRAM has no standard output.
     let closed =
         format!("{reenact} record -q -o - -- sh -c 'echo printed || exit 3' 2>&- > closed.rnt");
     let outcome = place.run(place.command("sh").args(["-c", &closed]))?;
@@ -284,7 +284,7 @@ fn summary(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Records `positioned`, which moves random data, with these options.
+/// Records `positioned`, which transfers random data, with these options.
 fn positioned(stage: &Stage, place: &Place, options: &[&str]) -> Result<Expectations, Complaint> {
     let (program, trace) = (build(stage, "positioned")?, place.trace("data.rnt"));
     let mut words = options.to_vec();
@@ -391,14 +391,14 @@ fn duration_ends_the_recording(stage: &Stage, place: &Place) -> Result<(), Compl
 
 fn until_exit(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     let trace = place.trace("until.rnt");
-    // The child goes on after its parent has ended; it ends when the pipe that it reads does.
+    // The child outlives its parent, until the pipe that it reads is closed.
     let script = "mkfifo hold; (read line < hold; echo late > written-late) & exit 4";
     let words = ["-q", "--until-exit", "-o", path(&trace)?, "--", "sh", "-c", script];
     let outcome = record(stage, place, &words)?;
     ensure!(outcome.status.code() == Some(4), "reenact: {}; {}", outcome.status, outcome.errors());
     let info = Info::of(stage, &trace)?;
     ensure!(info.gaps >= 1, "no gap says that a process was left: {info:?}");
-    // What is left runs on.
+    // The remaining process runs on.
     let release =
         "echo go > hold; while [ ! -s written-late ]; do sleep 0.01; done; cat written-late";
     let late = place.run(place.command("sh").args(["-c", release]))?.success("the child")?;
@@ -436,7 +436,7 @@ fn every_way_to_start(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     }
     let trace = place.trace("start.rnt");
     let trace = path(&trace)?;
-    // By path, through PATH, without `--`, as a script, with options of its own.
+    // By path, by PATH, without `--`, as a script, with options of its own.
     let cases: &[(&[&str], &str)] = &[
         (&["--", "/bin/echo", "-n", "a"], "a"),
         (&["echo", "b"], "b\n"),

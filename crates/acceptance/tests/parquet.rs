@@ -1,5 +1,5 @@
-//! `reenact export --to parquet`: DuckDB, pyarrow, pandas, Polars and Spark read every table, and
-//! rows, sums and joins are those of `show --json`; what the documents show works.
+//! `reenact export --to parquet`: DuckDB, pyarrow, pandas, Polars and Spark read every table; rows,
+//! sums and joins equal those of `show --json`; the examples in the documentation work.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use acceptance::place::{Place, Who};
 use acceptance::stage::{self, Stage};
 use acceptance::{Complaint, ensure, tier, trials};
 
-/// What reads tables on one machine, and what reads them on many.
+/// Readers for one machine, and one for clusters.
 const READERS: [&str; 4] = ["duckdb", "pyarrow", "pandas", "polars"];
 const SPARK: &str = "pyspark";
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The Python that has the readers: `cargo xtask test` makes it.
+/// Path of a Python with the readers; `cargo xtask test` makes it.
 fn python() -> PathBuf {
     match std::env::var_os("REENACT_PYTHON") {
         Some(python) => python.into(),
@@ -56,7 +56,7 @@ fn imports(python: &Path, modules: &[&str]) -> bool {
     trials::succeeds(&python.to_string_lossy(), &["-c", &find])
 }
 
-/// A recording of a program that does a little of everything.
+/// Records a program that does a little of everything.
 fn record(stage: &Stage, place: &Place, name: &str) -> Result<PathBuf, Complaint> {
     place.write("work.py", &fs::read(script("work.py")).map_err(|error| error.to_string())?)?;
     let trace = place.trace(name);
@@ -90,7 +90,7 @@ fn tables(stage: &Stage, who: Who, content: bool, engines: &[&str]) -> Result<()
     let out = place.path("out");
     let more: &[&str] = if content { &[] } else { &["--no-content"] };
     run(&mut export(stage, &trace, &out, more))?;
-    // Another run beside it must not be counted.
+    // Another run in the same directory must not be counted.
     run(&mut export(stage, &trace, &out, &["--run", "another", "--no-content"]))?;
     let shown = place.path("shown.jsonl");
     let file = fs::File::create(&shown).map_err(|error| error.to_string())?;
@@ -105,7 +105,7 @@ fn tables(stage: &Stage, who: Who, content: bool, engines: &[&str]) -> Result<()
     run(&mut check).map(drop)
 }
 
-/// What the document shows, with two recordings in one directory.
+/// Runs the documented examples on two recordings in one directory.
 fn documented(stage: &Stage, who: Who, which: &[&str]) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "work.rnt")?;
@@ -118,7 +118,7 @@ fn documented(stage: &Stage, who: Who, which: &[&str]) -> Result<(), Complaint> 
     run(&mut command).map(drop)
 }
 
-/// Modes, names of runs, and what is there already.
+/// File modes, names of runs, and refusal to replace files.
 fn refuses(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "odd name;.rnt")?;
@@ -144,7 +144,7 @@ fn refuses(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(fs::read(&part).is_ok_and(|now| now != before), "it was not replaced");
     ensure!(!out.join("call/openat/run=odd_name_").exists(), "a table of the old run is left");
     ensure!(out.join("call/pwrite64/run=odd_name_").exists(), "a table is missing");
-    // A directory with something else in it.
+    // A directory with other files in it is refused.
     let other = place.path("other");
     fs::create_dir(&other).map_err(|error| error.to_string())?;
     fs::write(other.join("mine"), "x").map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Every test program, alone and recorded: same output, status and files; every call that it says
-//! it made is in the trace with every byte; nothing is lost.
+//! Every test program, alone and recorded: same output, status and files; the trace has every call
+//! that the program claims, with every byte; nothing is lost.
 
 use std::path::Path;
 use std::process::ExitCode;

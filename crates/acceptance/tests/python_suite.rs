@@ -1,4 +1,4 @@
-//! Python's own tests, recorded and not: the same results. Long tier only.
+//! Python's own tests give the same results recorded and alone. Long tier only.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ const MODULES: &[&str] = &[
     "test_shutil",
 ];
 
-/// Unrecorded runs, whose common results count.
+/// Number of unrecorded runs; results that differ between them are ignored.
 const RUNS_ALONE: usize = 3;
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Outcome by test.
+/// Results by test.
 type Results = BTreeMap<String, String>;
 
 fn same_results(stage: &Stage, who: Who, module: &str) -> Result<(), Complaint> {
@@ -95,7 +95,7 @@ fn same_results(stage: &Stage, who: Who, module: &str) -> Result<(), Complaint> 
     Ok(())
 }
 
-/// From `Ran 285 tests in 3.1s`.
+/// Parses `Ran 285 tests in 3.1s`.
 fn tests_run(printed: &str) -> usize {
     let counts = printed
         .lines()
@@ -103,8 +103,8 @@ fn tests_run(printed: &str) -> usize {
     counts.sum()
 }
 
-/// The results in what unittest prints with -v: `name (class) ... ok`, where the test's own output
-/// may stand before the result.
+/// Parses the output of unittest -v: `name (class) ... ok`, where the test's own output may precede
+/// the result.
 fn parse(printed: &str) -> Results {
     let mut results = Results::new();
     let mut open: Option<String> = None;

@@ -1,5 +1,5 @@
-//! Every test program, recorded and replayed into a fresh root from its trace alone: each call
-//! comes out as recorded, and so do the files.
+//! Every test program is recorded, and replayed into a fresh root from its trace alone: calls and
+//! files must match the recording.
 
 use std::process::{Command, ExitCode};
 
@@ -9,22 +9,22 @@ use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, tier, trials};
 use serde_json::Value;
 
-/// The exit code for differences.
+/// Exit code for differences.
 const DIFFERENT: i32 = 4;
 
-/// A program that does what no trace tells.
+/// A program that does things that no trace can hold.
 struct Beyond {
     program: &'static str,
-    /// What the replay says of it, and nothing else: causes of mismatches, and files and what
-    /// differs of them in the end.
+    /// The only differences that the replay may find: causes of mismatches, and final files with
+    /// what differs in them.
     causes: &'static [&'static str],
     files: &'static [(&'static str, &'static str)],
 }
 
 const BEYOND: &[Beyond] = &[
-    // A read ends where the program's memory does; the replay's goes on to the end of the file.
+    // The read ends where the program's memory does; the replay's one goes on to the end of file.
     Beyond { program: "bad_pointers", causes: &["pread64: another result"], files: &[] },
-    // Another process puts descriptors into one that asks it.
+    // Another process installs descriptors in a process on its request.
     Beyond {
         program: "sandboxed_signals",
         causes: &[
@@ -34,7 +34,7 @@ const BEYOND: &[Beyond] = &[
         ],
         files: &[],
     },
-    // A file is made by children under a filter that forbids recording them.
+    // Children under a filter that prevents recording make a file.
     Beyond {
         program: "seccomp_against_us",
         causes: &["unlink: ENOENT instead of success"],
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             let name = program.name.clone();
             for who in [Who::User, Who::Root] {
                 let missing = program.needs.iter().find(|need| !trials::has(**need, who));
-                // Of who is traced by another program of the recording, that is all there is.
+                // A program traced by another one in the recording is not fully recorded.
                 let traced = program.gaps.iter().any(|gap| gap == "traced");
                 let missing = missing
                     .map(|need| format!("{need:?}"))
@@ -70,7 +70,7 @@ fn replayed(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint>
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").arg(&binary);
     place.run(record.arg(&seed).args(&program.args))?;
-    // What the replay sees must be from the trace, not from here.
+    // Clears the place: the replay must depend on the trace alone.
     place.clear()?;
 
     let mut replay: Command = place.command(&stage.reenact);
@@ -94,7 +94,7 @@ fn replayed(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint>
 }
 
 impl Beyond {
-    /// Complains of everything else that differed.
+    /// Fails if anything else differs.
     fn is_all(&self, said: &Value) -> Result<(), Complaint> {
         let list = |of: &Value, what: &str| -> Result<Vec<Value>, Complaint> {
             of[what].as_array().cloned().ok_or_else(|| format!("no {what}: {said}"))

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Exit codes.
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
-/// Tries of what others may disturb.
+/// Tries of a test that other programs may disturb.
 const TRIES: u32 = 10;
 
 fn main() -> ExitCode {
@@ -47,7 +47,7 @@ fn text(error: impl std::fmt::Display) -> Complaint {
     error.to_string()
 }
 
-/// Records a script in the place's working directory, and empties that.
+/// Records a script in the place's working directory, and empties the directory.
 fn recorded(
     stage: &Stage,
     place: &Place,
@@ -67,7 +67,7 @@ fn run(stage: &Stage, place: &Place, words: &[&str], trace: &Path) -> Result<Out
     place.run(command.arg(words[0]).arg(trace).args(&words[1..]))
 }
 
-/// A replay that must agree with the recording; what it says.
+/// Replays a trace, which must match the recording; returns the JSON result.
 fn replayed(
     stage: &Stage,
     place: &Place,
@@ -82,7 +82,7 @@ fn replayed(
     Ok(said)
 }
 
-/// A directory of the place's user.
+/// Makes a directory owned by the place's user.
 fn directory(place: &Place, name: &str) -> Result<PathBuf, Complaint> {
     let path = place.path(name);
     fs::create_dir(&path).map_err(text)?;
@@ -90,7 +90,7 @@ fn directory(place: &Place, name: &str) -> Result<PathBuf, Complaint> {
     Ok(path)
 }
 
-/// Where a file of the working directory is below a root.
+/// Returns the path of a file of the working directory below a root.
 fn inside(root: &Path, place: &Place, name: &str) -> PathBuf {
     root.join(place.work().strip_prefix("/").unwrap_or(&place.work())).join(name)
 }
@@ -113,7 +113,7 @@ fn bind(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What was read is in the trace; another directory has the same.
+/// An image built from the trace has the data that was read, and can replace it in a replay.
 fn image_from_a_directory(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("input", b"input\n")?;
@@ -127,11 +127,11 @@ fn image_from_a_directory(stage: &Stage, who: Who) -> Result<(), Complaint> {
     replayed(stage, &place, &options, &trace)?;
     let output = fs::read(inside(&root, &place, "output")).map_err(text)?;
     ensure!(output == b"input\n", "it wrote {}", output.escape_ascii());
-    // It reads what is in the copy: other bytes are found.
+    // The replay reads the image: changed bytes are noticed.
     fs::write(inside(&image, &place, "input"), b"other\n").map_err(text)?;
     let found = run(stage, &place, &["replay", "--image", &image_text], &trace)?;
     ensure!(found.status.code() == Some(4), "other bytes are not found: {}", found.text());
-    // What it was copied from stays.
+    // The image itself is not modified.
     let kept = fs::read(inside(&image, &place, "input")).map_err(text)?;
     ensure!(kept == b"other\n" && !inside(&image, &place, "output").exists(), "the image changed");
     Ok(())
@@ -149,7 +149,7 @@ fn image_that_is_there(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Bytes of a file that are filled.
+/// Size of the filled files.
 const LEN: usize = 100_000;
 
 fn fill(stage: &Stage, who: Who) -> Result<(), Complaint> {
@@ -244,7 +244,7 @@ fn what_is_not_empty(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Whatever mode the recording gives the root: what is around it lets nobody in.
+/// Whatever mode the recording gives the root, the directory around it stays closed.
 fn fresh_root(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = recorded(stage, &place, &[], "echo secret > file; chmod 777 file .")?;
@@ -265,11 +265,11 @@ fn max_size(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let script = "head -c 100000000 /dev/zero > large; cat large > again";
     let trace = recorded(stage, &place, &[], script)?;
-    // What others free meanwhile counts as room, so one of some tries has to stay within bounds. What
-    // we have removed ourselves is to be free before.
+    // Space freed by other programs counts as room, so only one of several tries must stay within
+    // bounds. `sync` makes sure that space freed by earlier tries is available.
     let mut tries = Vec::new();
     for number in 0..TRIES {
-        // SAFETY: takes nothing.
+        // SAFETY: `sync` takes no arguments and touches no memory of ours.
         unsafe { libc::sync() };
         let root = directory(&place, &format!("root{number}"))?;
         let root_text = root.display().to_string();
@@ -354,7 +354,7 @@ fn interrupted(stage: &Stage, who: Who) -> Result<(), Complaint> {
         ensure!(child.try_wait().map_err(text)?.is_none(), "it ended by itself");
         std::thread::yield_now();
     }
-    // SAFETY: numbers only; the child was not waited for.
+    // SAFETY: kill takes plain numbers. The child is not reaped, so its pid is not reused.
     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
     let status = child.wait().map_err(text)?;
     ensure!(status.signal() == Some(libc::SIGTERM), "it ended with {status}");
@@ -362,7 +362,7 @@ fn interrupted(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What was read and written, but not stored, cannot come out as it was.
+/// Data that was read and written but not stored cannot be verified.
 fn hashes_of_filler(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for options in [["--data", "hash"], ["--max-data", "100"]] {
         let place = Place::new(stage, who)?;
@@ -375,7 +375,7 @@ fn hashes_of_filler(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Where the files are real, a hash tells whether they are the same.
+/// For real files, a hash shows whether they are the same.
 fn hashes_of_real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("input", &[b'i'; LEN])?;
@@ -384,7 +384,7 @@ fn hashes_of_real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let image_text = image.display().to_string();
     run(stage, &place, &["image", "--fill", "pattern:69", &image_text], &trace)?
         .success("image")?;
-    // Libraries are filler there.
+    // Libraries are filler in this image, and always mismatch.
     let mismatches = || -> Result<Option<u64>, Complaint> {
         let words = ["replay", "--json", "--image", &image_text];
         let outcome = run(stage, &place, &words, &trace)?;
@@ -400,7 +400,7 @@ fn hashes_of_real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What a link holds is a path, and is kept like all paths.
+/// The target of a link is a path, and stored like all paths.
 fn links_without_data(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for data in ["hash", "none"] {
         let place = Place::new(stage, who)?;
@@ -416,8 +416,8 @@ fn links_without_data(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The program's output goes to a file that a mount hides, so that nothing is at its path: as of one
-/// that lies outside of a changed root.
+/// Standard output is a file hidden by a mount, so that its path leads nowhere, as that of a file
+/// outside a changed root.
 fn hidden_output(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("hidden.rnt");

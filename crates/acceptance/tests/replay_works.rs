@@ -1,6 +1,5 @@
-//! Real work, recorded and replayed from its trace alone, with nothing of the original files there:
-//! every call comes out as recorded, and the files are the same, by our own comparison and by one
-//! that knows nothing of us.
+//! Real work is recorded, and replayed from its trace alone, without the original files: calls and
+//! files must match the recording, by our own comparison and by an independent one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,14 +28,14 @@ fn main() -> ExitCode {
     })
 }
 
-/// Recorded and replayed on the file system of temporary files.
+/// Records and replays on the file system of temporary files.
 fn here(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let recorded = Recorded::new(stage, &place, work)?;
     recorded.replay(stage, &place, &place.path("root"))
 }
 
-/// From here to another file system, from there to there, and from there to here.
+/// Replays from here to another file system, within that one, and from there to here.
 fn on(stage: &Stage, who: Who, work: &Work, kind: Kind) -> Result<(), Complaint> {
     let ground = Ground::new(stage, kind)?;
     let here = Place::new(stage, who)?;
@@ -49,12 +48,12 @@ fn on(stage: &Stage, who: Who, work: &Work, kind: Kind) -> Result<(), Complaint>
     recorded.replay(stage, &there, &here.path("root-of-there")).map_err(told("from there"))
 }
 
-/// A recorded work, whose files were moved away.
+/// A recorded work whose files were moved away.
 struct Recorded {
     trace: PathBuf,
-    /// Where the work was done.
+    /// Directory in which the work was done.
     work: PathBuf,
-    /// Where its files are now.
+    /// Where its files were moved.
     moved: PathBuf,
 }
 
@@ -73,7 +72,7 @@ impl Recorded {
         record.args(["--", "sh", "-c", &whole(work.script), "sh", &size]);
         place.run(&mut record)?.success("recorded")?;
         Info::of(stage, &trace)?.must_be_complete()?;
-        // What the replay sees must be from the trace, not from here.
+        // Moves the files away: the replay must depend on the trace alone.
         rename(&place.work(), &moved)?;
         fs::remove_dir_all(&given).map_err(|error| error.to_string())?;
         place.clear()?;

@@ -1,4 +1,4 @@
-//! `reenact report`: its page in headless Chromium, and its numbers against those of `stat`.
+//! `reenact report`: its page in headless Chromium, and its numbers compared with those of `stat`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use acceptance::works::{WORKS, whole};
 use acceptance::{Complaint, ensure, trials};
 use serde_json::Value;
 
-/// No page is larger.
+/// Largest size of a page.
 const BYTES_MAX: u64 = 5_000_000;
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Programs that show something else each, and what they need.
+/// Programs that show different things, and the tools that they need.
 const SCRIPTS: &[(&str, &str, &[&str])] = &[
     ("nothing", "exec /bin/true", &[]),
     (
@@ -67,7 +67,7 @@ fn report(stage: &Stage, place: &Place, trace: &Path, more: &[&str]) -> Result<O
     place.run(&mut command)
 }
 
-/// Opens a report in a browser and looks at all of it.
+/// Opens a report in a browser and checks all of it.
 fn check(stage: &Stage, place: &Place, trace: &Path) -> Result<(), Complaint> {
     let page = place.path("traces/page.html");
     let script = stage::repository().join("tests/report/check.py");
@@ -98,12 +98,12 @@ fn page(stage: &Stage, who: Who, script: &str) -> Result<(), Complaint> {
     check(stage, &place, &trace)
 }
 
-/// A replay's JSON is shown beside the recording.
+/// The JSON of a replay is shown next to the recording.
 fn with_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let work = WORKS.iter().find(|work| work.name == "sqlite3").ok_or("no such work")?;
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, &whole(work.script).replace("$1", "2000"))?;
-    // What a replay prints depends on the machine: this is what it prints in one place.
+    // The figures of a replay depend on the machine; these are from one run.
     let replay = r#"{"replayed":7,"simulated":1,"verified":7,"unverified":0,"ok":false,"elapsed_s":0.5,
         "calls_s":0.4,"recorded_s":0.7,"mismatches":{"return":1,"data":0,"causes":[{"cause":"<b>\u001b","count":1}]},
         "final_state":null,"latencies_ns":{"pwrite64":{
@@ -117,7 +117,7 @@ fn with_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
     check(stage, &place, &trace)
 }
 
-/// A real replay is taken for its own recording only.
+/// A real replay is only accepted with its own recording.
 fn with_its_own_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "echo 1 > a")?;
@@ -150,15 +150,15 @@ fn damaged(stage: &Stage, who: Who) -> Result<(), Complaint> {
     check(stage, &place, &trace)
 }
 
-/// The data of a page.
+/// Returns the data embedded in a page.
 fn data(page: &str) -> Result<Value, Complaint> {
     let (_, after) = page.split_once("id=\"data\">").ok_or("the page has no data")?;
     let (data, _) = after.split_once("</script>").ok_or("the data has no end")?;
     serde_json::from_str(data).map_err(|error| error.to_string())
 }
 
-/// Names that would be a script, a terminal's control sequence, no text, reversed, or 4 KiB long;
-/// as files, as arguments and as commands.
+/// Names that contain a script, a terminal's control sequence, invalid UTF-8 or reversed text, or
+/// are 4 KiB long, used as files, arguments and commands.
 const HOSTILE: &str = r#"
     x=$(printf '<img src=x onerror=document.title=1>\033[31m\377"\n\342\200\256&lt;b')
     mkdir "$x"; printf y > "$x/b"
@@ -187,7 +187,7 @@ fn names_stay_text(stage: &Stage, who: Who) -> Result<(), Complaint> {
     check(stage, &place, &trace)
 }
 
-/// Files beyond the first thousand are summed; long names do not make the page long.
+/// Files beyond the first thousand are summed up; long names do not make the page long.
 fn many_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let script = "n=$(printf '\\001%.0s' 1 2 3 4 5 6 7 8 9 10); n=$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n$n
         mkdir \"$n\"; cd \"$n\"; i=0; while [ $i -lt 1500 ]; do echo $i > \"$n$i\"; i=$((i + 1)); done";
@@ -211,7 +211,7 @@ fn many_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The page is for its owner, and replaces nothing unless told to.
+/// The page is private, and replaces no file without `--force`.
 fn output(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "echo hello")?;

@@ -1,5 +1,4 @@
-//! Programs that gain rights when they start keep them, though they cannot be followed then; the
-//! trace says so.
+//! Programs that gain rights on exec keep them. They cannot be followed then: the trace says so.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -88,7 +87,7 @@ fn rights_are_kept(stage: &Stage, who: Who, raise: Raise, script: &str) -> Resul
     Ok(())
 }
 
-/// PROGRAM itself is traced when it starts, and so does without them: nobody is to wonder.
+/// PROGRAM itself is traced from its start and so loses the rights of its file: a warning says so.
 fn lost_rights_are_told(stage: &Stage, who: Who, raise: Raise) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let raised = place.work().join("raised");
@@ -113,7 +112,7 @@ fn lost_rights_are_told(stage: &Stage, who: Who, raise: Raise) -> Result<(), Com
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// A program with rights that may not be executed, and one after it in PATH.
+/// A program with rights but without execute permission, followed by one that runs.
 fn failing_execs_are_no_gaps(stage: &Stage, who: Who, raise: Raise) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let raised = place.work().join("raised");

@@ -1,5 +1,5 @@
-//! The recorder is killed, disks fill up, readers are slow, traces are damaged:
-//! the program runs on as if alone, and the trace says what happened.
+//! The recorder is killed, disks are full, readers are slow, traces are damaged: the program runs
+//! as if alone, and the trace says what happened.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn build(stage: &Stage, name: &str) -> Result<String, Complaint> {
     Ok(program::named(name)?.build(stage)?.display().to_string())
 }
 
-/// Runs a reading command, which may fail but not crash or hang.
+/// Runs a reading command, which may fail but must not crash or hang.
 fn reads(stage: &Stage, place: &Place, args: &[&str], trace: &Path) -> Result<String, Complaint> {
     let outcome = place.run(place.command(&stage.reenact).args(args).arg(trace))?;
     let said = outcome.errors();
@@ -62,7 +62,7 @@ fn reads(stage: &Stage, place: &Place, args: &[&str], trace: &Path) -> Result<St
     Ok(outcome.text() + &said)
 }
 
-/// A program that executes others where the recorder's memory has to be passed to them.
+/// Command prefix for namespaces in which the recorder's memory must be passed on.
 const IN_NAMESPACES: &str = "unshare --user --map-root-user --ipc --pid --fork --mount";
 
 fn no_namespaces() -> Option<&'static str> {
@@ -73,7 +73,7 @@ fn recorder_is_killed(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Comp
     let churn = build(stage, "churn")?;
     let place = Place::new(stage, who)?;
     let trace = place.trace("killed.rnt");
-    // What it is to print, with its exit code; and how long a recording takes.
+    // The expected output with exit code, and the duration of a recording.
     let script = format!("{wrapper} {churn} 7; echo code $?");
     let expected = place.run(place.command("sh").args(["-c", &script]))?.success("alone")?.stdout;
     let begun = Instant::now();
@@ -94,7 +94,7 @@ fn recorder_is_killed(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Comp
             .map_err(|error| format!("cannot start reenact: {error}"))?;
         let mut output = child.stdout.take().ok_or("no standard output")?;
         let moment = Duration::from_micros(random.below(span.as_micros() as u64));
-        // Everything that holds the other end has ended when this comes to its end.
+        // The read ends when all processes holding the other end have ended.
         let reader = thread::spawn(move || {
             let mut bytes = Vec::new();
             output.read_to_end(&mut bytes).map(|_| bytes)
@@ -109,7 +109,7 @@ fn recorder_is_killed(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Comp
             .join()
             .map_err(|_| told("the reader panicked".into()))?
             .map_err(|error| told(error.to_string()))?;
-        // Killed before the program began, there is nothing to see.
+        // Killed before the program began: nothing to check.
         if printed.is_empty() && !ended {
             let made = place.files().map_err(told)?;
             ensure!(
@@ -132,7 +132,7 @@ fn recorder_is_killed(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Comp
         if trace_has_a_head(&trace) {
             let info = Info::of(stage, &trace).map_err(told)?;
             if info.complete {
-                // Killed after its last word, before its own end: everything is there.
+                // Killed after the trace was complete, before the recorder's own end.
                 info.must_be_complete().map_err(told)?;
                 for call in ["execve", "write", "exit_group"] {
                     ensure!(
@@ -154,7 +154,7 @@ fn recorder_is_killed(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Comp
     Ok(())
 }
 
-/// Whether the recorder came so far as to write the first block.
+/// Returns whether the recorder got to write the first block.
 fn trace_has_a_head(trace: &Path) -> bool {
     fs::metadata(trace).is_ok_and(|meta| meta.len() >= 4096)
 }
@@ -166,7 +166,7 @@ fn program_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let command = record(stage, &place, &["--quiet"], &trace, &[&program, "1", "tell"]);
     let mut talk = Conversation::start(command)?;
     let pid = talk.ready()?;
-    // SAFETY: kill takes two numbers; the process waits for a line of ours, so it lives.
+    // SAFETY: kill takes two numbers; the process waits for a line of ours, so it is alive.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     let status = talk.end()?.1;
     ensure!(status.signal() == Some(libc::SIGKILL), "reenact ended with {status}");
@@ -176,7 +176,7 @@ fn program_is_killed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What the inner one attaches to is left alone by the outer one.
+/// The outer recorder leaves alone what the inner one attaches to.
 fn recorder_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let (outer, inner) = (place.trace("outer.rnt"), place.trace("inner.rnt"));
@@ -194,7 +194,7 @@ fn recorder_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A mounted tmpfs, unmounted at the end.
+/// A mounted tmpfs that is unmounted on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -241,7 +241,7 @@ fn disk_is_full(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Nothing stays behind that would be in the way of the next try.
+/// Nothing is left behind that would hinder the next try.
 fn disk_is_full_before_the_start(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let disk = SmallDisk::new(place.path("disk"))?;
@@ -261,7 +261,7 @@ fn disk_is_full_before_the_start(stage: &Stage, who: Who) -> Result<(), Complain
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// Somebody takes all that is left, between two looks at it: the trace still tells so.
+/// Another file takes all remaining space between two checks of the recorder: the trace says so.
 fn disk_is_full_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let disk = SmallDisk::new(place.path("disk"))?;
@@ -284,7 +284,7 @@ fn disk_is_full_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// On a tmpfs even blocks kept behind a file count towards the limit of file sizes.
+/// On a tmpfs, even blocks reserved behind the end of a file count towards the file size limit.
 fn limited_files_of_a_tmpfs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let disk = SmallDisk::new(place.path("disk"))?;
@@ -329,7 +329,7 @@ fn size_limit(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Bytes in a second that the slow reader takes.
+/// Speed of the slow reader in bytes per second.
 const SLOW_BYTES_PER_S: u64 = 20_000_000;
 
 fn slow_reader(stage: &Stage, who: Who) -> Result<(), Complaint> {
@@ -337,9 +337,9 @@ fn slow_reader(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let writes = tier::rounds(12_000, 60_000).to_string();
     let mut command = place.command(&stage.reenact);
-    // The smallest buffer: the message for less than that names it.
+    // Uses the smallest buffer, which the error message names.
     let smallest = smallest_buffer(stage, &place)?;
-    // The program's own standard output must not get between the trace's bytes.
+    // The program's own output must not be mixed with the trace.
     let script = format!("{writers} 5 {writes} > /dev/null");
     command.args(["record", "--quiet", "--output", "-", "--buffer", &smallest, "--"]);
     command.args(["sh", "-c", &script]);
@@ -360,7 +360,7 @@ fn slow_reader(stage: &Stage, who: Who) -> Result<(), Complaint> {
         file.write_all(&chunk[..n]).map_err(|error| error.to_string())?;
         taken += n as u64;
         let due = Duration::from_nanos(taken * 1_000_000_000 / SLOW_BYTES_PER_S);
-        // This is what makes the reader slow; nothing depends on how exact it is.
+        // This makes the reader slow; it does not need to be exact.
         thread::sleep(due.saturating_sub(begun.elapsed()));
     }
     let status = place::wait(child, PATIENCE, "reenact")?;
@@ -377,7 +377,7 @@ fn slow_reader(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The smallest number of bytes that `--buffer` takes, found as a user would.
+/// Finds the smallest value accepted by `--buffer`, as a user would.
 fn smallest_buffer(stage: &Stage, place: &Place) -> Result<String, Complaint> {
     for exponent in 12..30 {
         let size = (1u64 << exponent).to_string();
@@ -410,16 +410,16 @@ fn signal_is_forwarded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// A new terminal: what holds it, and the side that programs have.
+/// Opens a new terminal; returns the controlling side and the side for programs.
 fn terminal() -> Result<(File, OwnedFd), Complaint> {
     let (mut ours, mut theirs) = (-1, -1);
     let nothing = std::ptr::null_mut();
-    // SAFETY: both pointers are valid for writes; the others may be null.
+    // SAFETY: the first two pointers are valid for writes; the others may be null.
     let opened = unsafe {
         libc::openpty(&mut ours, &mut theirs, nothing, nothing.cast_const().cast(), nothing.cast())
     };
     ensure!(opened == 0, "openpty: {}", std::io::Error::last_os_error());
-    // SAFETY: openpty just gave us these descriptors.
+    // SAFETY: openpty just returned these descriptors, so nothing else owns them.
     Ok(unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) })
 }
 
@@ -428,7 +428,7 @@ fn terminal_interrupts_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("interrupted.rnt");
     let (mut keyboard, theirs) = terminal()?;
-    // A session of its own with this terminal; reenact and the program are in its foreground.
+    // A new session on this terminal, with reenact and the program in its foreground.
     let mut command = place.command("setsid");
     command.args(["--ctty", "--wait"]).arg(&stage.reenact).args(["record", "-q", "-o"]);
     command.arg(&trace).args(["--", &program, "1"]);

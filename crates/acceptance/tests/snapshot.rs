@@ -1,4 +1,4 @@
-//! `record --snapshot`: what was in files before they were changed is in the trace, every byte.
+//! `record --snapshot`: the trace has every byte that files held before they were changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// What came of recording changes to files.
+/// A recording of changes to files.
 struct Recorded {
     place: Place,
     trace: PathBuf,
-    /// What the files held before.
+    /// Initial contents of the files.
     before: Files,
-    /// What the image of the trace holds in their place.
+    /// Contents of the files in the trace's image.
     image: Files,
 }
 
@@ -76,9 +76,9 @@ fn recorded(stage: &Stage, who: Who, options: &[&str]) -> Result<Recorded, Compl
 }
 
 impl Recorded {
-    /// Bytes of the changed files that the replay does not know, once all of it has come out.
+    /// Replays the trace, which must match. Returns how many bytes the replay does not know.
     fn unknown_bytes(&self, stage: &Stage) -> Result<u64, Complaint> {
-        // What the replay sees must be from the trace, not from here.
+        // Clears the place: the replay must depend on the trace alone.
         self.place.clear()?;
         let mut replay = self.place.command(&stage.reenact);
         let outcome = self.place.run(replay.arg("replay").arg(&self.trace).arg("--json"))?;

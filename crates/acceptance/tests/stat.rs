@@ -1,5 +1,5 @@
-//! `reenact stat`: its numbers against an independent count, its findings against programs that
-//! show them and programs that do not, hostile names against all three formats.
+//! `reenact stat`: numbers compared with an independent count, findings tested on programs with and
+//! without each pattern, hostile names in all three formats.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn record(stage: &Stage, place: &Place, words: &[&str]) -> Result<PathBuf, Compl
     let trace = place.trace("program.rnt");
     let mut command = place.command(&stage.reenact);
     command.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").args(words);
-    // A program may end in any way; how it does is looked at elsewhere.
+    // A program may exit with any status; other tests check it.
     place.run(&mut command)?;
     Ok(trace)
 }
@@ -71,13 +71,13 @@ fn counts(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
     run(Command::new("python3").arg(script).arg(&stage.reenact).arg(&trace)).map(drop)
 }
 
-/// A program that can show a pattern.
+/// A program that can exhibit a pattern.
 struct Pattern {
     program: Program,
     kind: String,
 }
 
-/// Every program in `tests/patterns`.
+/// Returns every program in `tests/patterns`.
 fn patterns() -> Result<Vec<Pattern>, Complaint> {
     let folder = stage::repository().join("tests/patterns");
     let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -111,7 +111,7 @@ fn shows_and_does_not(stage: &Stage, who: Who, pattern: &Pattern) -> Result<(), 
         for finding in findings {
             let said = |key: &str| finding[key].as_str().is_some_and(|text| !text.is_empty());
             ensure!(said("evidence") && said("reason"), "{mode}: no evidence: {finding}");
-            // What concerns all that is written has no one place.
+            // A finding about all written data has no single place.
             let site = finding["site"].as_str().unwrap_or_default();
             let placed = site.contains("+0x") || pattern.kind == "compressible";
             ensure!(placed, "{mode}: called from {site:?}, which is no module: {finding}");
@@ -134,7 +134,7 @@ fn directory_syncs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A file whose name is a terminal's control sequence, HTML, a formula, and no UTF-8.
+/// A file name with a terminal's control sequence, HTML, a formula, and invalid UTF-8.
 const HOSTILE: &str = r#"printf x > "$(printf '=1+1,\033[31m<b>"\n\377')""#;
 
 fn hostile_names(stage: &Stage, who: Who) -> Result<(), Complaint> {

@@ -1,10 +1,10 @@
-//! The behaviour programs and the big ones. Each case alone, recorded and replayed. Alone and recorded it checks
-//! itself, and has the same output, status and files; the trace is complete, but for gaps that the
-//! case names; the replay finds nothing otherwise, but for what the case names. Big programs differ
-//! from run to run: they are recorded, must end well, and are replayed.
+//! The behaviour programs and the big programs. Each case runs alone, recorded and replayed: alone
+//! and recorded it checks itself, with the same output, status and files; the trace is complete and
+//! the replay matches, except for what the case allows. Big programs differ between runs: they are
+//! only recorded, must succeed, and are replayed.
 //!
-//! A case whose defect is known must fail by it, and by nothing else: one that passes fails the test, so
-//! that its mark goes.
+//! A case with a known defect must fail by that defect and no other. If it passes, the test fails,
+//! so that the mark gets removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,10 +20,10 @@ use acceptance::wild::{self, Case, Known};
 use acceptance::{Complaint, ensure, tier, trials};
 use serde_json::Value;
 
-/// The exit code of a replay for differences.
+/// Exit code of a replay with differences.
 const DIFFERENT: i32 = 4;
 
-/// What is said at the end of known defects.
+/// Known defects that were seen, printed at the end.
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
@@ -67,9 +67,9 @@ fn main() -> ExitCode {
     code
 }
 
-/// A replay that was not right.
+/// A replay that failed or did not match.
 struct Otherwise {
-    /// What came out otherwise first.
+    /// The first mismatch.
     first: String,
     complaint: Complaint,
 }
@@ -80,7 +80,7 @@ impl From<Complaint> for Otherwise {
     }
 }
 
-/// What is recorded and replayed, with what is known of it taken in.
+/// Records and replays, and compares the result with the known defect, if any.
 fn judged(
     name: &str,
     who: Who,
@@ -111,7 +111,7 @@ fn judged(
     }
 }
 
-/// A big program, recorded and replayed.
+/// Records and replays a big program.
 fn big_program(stage: &Stage, who: Who, program: &Big) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let parsed =
@@ -130,13 +130,13 @@ fn big_program(stage: &Stage, who: Who, program: &Big) -> Result<(), Complaint> 
         place.run(&mut record)?.success("recorded")?;
         let gaps: Vec<String> = program.gaps.iter().map(ToString::to_string).collect();
         Info::of(stage, &trace)?.must_be_complete_but_for(stage, &trace, &gaps)?;
-        // What the replay sees must be from the trace, not from here.
+        // The replay must depend on the trace alone.
         fs::remove_dir_all(place.path("given")).map_err(|error| error.to_string())
     };
     judged(&name, who, known.as_ref(), record, || replayed(stage, &place, &[]))
 }
 
-/// What it says and leaves when nothing watches it.
+/// Output and files of a run that is not recorded.
 struct Alone {
     outcome: Outcome,
     files: BTreeMap<PathBuf, String>,
@@ -173,7 +173,7 @@ fn same<T: PartialEq + std::fmt::Debug>(
     Ok(())
 }
 
-/// Replays it into a fresh root, from the trace alone.
+/// Replays into a fresh root, from the trace alone.
 fn replayed(stage: &Stage, place: &Place, otherwise: &[String]) -> Result<(), Otherwise> {
     place.clear()?;
     let mut replay = place.command(&stage.reenact);
@@ -201,7 +201,7 @@ fn replayed(stage: &Stage, place: &Place, otherwise: &[String]) -> Result<(), Ot
     Ok(())
 }
 
-/// The cause of the earliest mismatch.
+/// Returns the cause of the earliest mismatch.
 fn first_of(causes: &[Value]) -> Option<String> {
     let calls = |group: &Value| {
         let examples = group["examples"].as_array().into_iter().flatten();

@@ -1,5 +1,4 @@
-//! Standard streams that are full, broken or closed: no command panics, and what the exit code tells
-//! is not lost.
+//! Standard streams that are full, broken or closed: no command panics, and the exit code is right.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,22 +11,22 @@ mod sample;
 
 use sample::End;
 
-/// What becomes of a stream.
+/// State of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stream {
     Fine,
-    /// A device that is full.
+    /// A full device.
     Full,
     /// A pipe without a reader.
     Broken,
-    /// A pipe that is full and that nobody reads.
+    /// A full pipe that is never read.
     Stuck,
-    /// None at all.
+    /// A closed descriptor.
     Closed,
 }
 
 impl Stream {
-    /// The redirection in a shell; the file is one that takes everything.
+    /// Returns the redirection for a shell.
     fn words(self, number: u32) -> String {
         match self {
             Stream::Fine => format!("{number}>/dev/null"),
@@ -39,7 +38,7 @@ impl Stream {
     }
 }
 
-/// Pipes that take no more.
+/// Pipes that accept no more data.
 struct Pipes {
     broken: File,
     full: File,
@@ -54,7 +53,7 @@ impl Pipes {
             (file(reader.into()), file(writer.into()))
         };
         let ((_, broken), (unread, full)) = (pipe(), pipe());
-        // SAFETY: a descriptor that is open, and bytes that are there.
+        // SAFETY: the descriptor is open, and the buffer has as many bytes as are written.
         unsafe {
             libc::fcntl(full.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
             while libc::write(full.as_raw_fd(), [0u8; 4096].as_ptr().cast(), 4096) > 0 {}
@@ -71,25 +70,25 @@ impl Pipes {
         command.stdin(Stdio::null());
         let (broken, full) = (self.broken.as_raw_fd(), self.full.as_raw_fd());
         let streams = move || {
-            // SAFETY: plain calls between fork and exec.
+            // SAFETY: these functions may be called between fork and exec, and take plain numbers.
             unsafe {
-                // Out of the way first: either may have one of the two numbers already.
+                // Either may have number 8 or 9 already, so both are moved out of the way first.
                 let away = |fd| libc::fcntl(fd, libc::F_DUPFD, 20);
                 let (broken, full) = (away(broken), away(full));
                 libc::dup2(broken, 8);
                 libc::dup2(full, 9);
-                // As a shell starts it.
+                // The disposition that a shell starts programs with.
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             }
             Ok(())
         };
-        // SAFETY: what is done there may be done there.
+        // SAFETY: `streams` only makes calls that are allowed between fork and exec.
         unsafe { command.pre_exec(streams) };
         command.status().unwrap()
     }
 }
 
-/// Every command, so that it has something to tell.
+/// Every command, with arguments that make it print something.
 const COMMANDS: &[&str] = &[
     "show t",
     "show --json t",
@@ -124,7 +123,7 @@ const COMMANDS: &[&str] = &[
     "record -o out /",
 ];
 
-/// A directory with a trace, one that was not ended, and a text of strace.
+/// Makes a directory with a complete trace, one without an end, and a text of strace.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(place.path().join(name), bytes).unwrap();
@@ -138,7 +137,7 @@ fn place() -> tempfile::TempDir {
 }
 
 fn is_fine(status: ExitStatus, expected: i32, stdout: Stream) -> bool {
-    // A reader that has left is no failure; a device that is full is one. Neither hides a verdict.
+    // A reader that left is no failure, but a full device is. Neither hides another exit code.
     let code = status.code();
     code == Some(expected) || stdout == Stream::Full && (code, expected) == (Some(1), 0)
 }
@@ -167,7 +166,7 @@ fn commands_end_as_they_should() {
     }
 }
 
-/// The program's own exit code, with a summary, warnings and a trace that cannot be finished.
+/// The program's own exit code, with a summary, warnings, and a trace that cannot be finished.
 #[test]
 fn a_recorded_program_keeps_its_exit_code() {
     let pipes = Pipes::new();

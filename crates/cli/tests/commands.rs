@@ -1,4 +1,4 @@
-//! The reading commands, run as users run them.
+//! The reading commands, run as a user runs them.
 
 use std::fs;
 use std::io::Write;
@@ -238,7 +238,7 @@ fn what_is_no_trace_is_refused() {
         failure(&args, 1, "this is no trace: it begins with #!/bin/s");
     }
     failure(&["show", "/nowhere/at/all"], 1, "No such file or directory");
-    // What can be made a trace of is told so.
+    // The message names the command that imports such a file.
     let text = traces.file("text", b"7 0.000001 getpid() = 7\n");
     failure(&["show", &text], 1, "it is the text of strace: `reenact import` makes a trace of it");
     let series = traces.file("series", b"DSv1 and more");

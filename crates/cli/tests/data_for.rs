@@ -1,4 +1,4 @@
-//! `--data-for`: what may not be kept is nowhere in the trace, whatever way it was read or written.
+//! `--data-for`: excluded data is nowhere in the trace, whatever call reads or writes it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// No script may contain these: its text is read by a shell, and recorded.
+/// No script may contain these strings: a shell reads its text, which is recorded.
 const SECRET: &str = "the-key-to-the-vault";
 const PLAIN: &str = "a-postcard-to-everybody";
 
@@ -15,8 +15,8 @@ fn content(line: &str, lines: usize) -> String {
     format!("{line}\n").repeat(lines)
 }
 
-/// Records a command with `secret.key` and `plain.txt` at hand and `secret.key` as its standard
-/// input; gives the bytes of the trace.
+/// Records a command next to `secret.key` and `plain.txt`, with `secret.key` as its standard input.
+/// Returns the bytes of the trace.
 fn record(directory: &Path, options: &[&str], command: &[&str], lines: usize) -> Vec<u8> {
     fs::write(directory.join("secret.key"), content(SECRET, lines)).unwrap();
     fs::write(directory.join("plain.txt"), content(PLAIN, lines)).unwrap();
@@ -40,7 +40,7 @@ fn occurs(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// The buffers of reads and writes on a path.
+/// Returns the buffers of reads and writes on a path.
 fn buffers(directory: &Path, path: &str) -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_reenact"))
         .args(["show", "--json", "--call", "read,write,pread64", "--path", path])
@@ -114,7 +114,7 @@ fn a_rule_can_ask_for_more_than_the_rest() {
     assert!(buffers(directory, "*.key").iter().all(|buffer| buffer["hash"].is_null()));
 }
 
-/// Threads hand descriptors on to each other; numbers are used again at once.
+/// Threads pass descriptors on to each other; numbers are reused at once.
 const THREADS: &str = "\
 import os, queue, random, threading
 tasks = queue.Queue(3)

@@ -1,5 +1,4 @@
-//! What the model says about descriptors and directories, held against what /proc said whenever a
-//! recorded process began a new program.
+//! Descriptors and directories in the model, compared with /proc at every recorded exec.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! docs/commands.md is what `--help` prints. To bring it up to date:
+//! docs/commands.md is the output of `--help`. To update it:
 //! `REENACT_UPDATE_DOCS=1 cargo test -p reenact --test help`.
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ This page is made from `reenact --help`; a test keeps it current.
 
 fn help(command: &str) -> String {
     let mut reenact = Command::new(env!("CARGO_BIN_EXE_reenact"));
-    // The width of a page, whatever terminal the test runs in.
+    // A fixed width, whatever terminal the test runs in.
     reenact.env("COLUMNS", "100");
     if !command.is_empty() {
         reenact.arg(command);
@@ -24,12 +24,12 @@ fn help(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// All commands, in the order in which they are offered.
+/// Returns all commands, in the order of the help text.
 fn commands() -> Vec<String> {
     let text = help("");
     let (_, list) = text.split_once("Commands:\n").expect("a list of commands");
     let names = list.lines().take_while(|line| !line.is_empty());
-    // Lines that go on with a description are indented further.
+    // Continuation lines of a description are indented further.
     let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_string).collect()

@@ -1,5 +1,4 @@
-//! A trace of which one record tells something else than what happened: the replay finds it, at
-//! exactly that call, and says so.
+//! Traces with one altered record: the replay reports exactly that call.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ impl Recording {
         Recording { directory, trace }
     }
 
-    /// Writes the trace anew with the first call that `alter` changes, and tells its number.
+    /// Writes the trace again with the first call that `alter` changes, and returns its number.
     fn altered(&self, mut alter: impl FnMut(&mut Call, &Trace) -> bool) -> (PathBuf, u64) {
         let trace = Trace::open(&self.trace).unwrap();
         let path = self.directory.path().join("altered.rnt");
@@ -60,7 +59,7 @@ impl Recording {
     }
 }
 
-/// Blobs have other numbers in another trace.
+/// Copies blobs to the new trace, where they get other ids.
 fn carry_over(event: &mut Event, trace: &Trace, writer: &mut Writer) {
     let data = match &mut event.kind {
         EventKind::Call(call) => &mut call.data,
@@ -84,7 +83,7 @@ fn replay(trace: &Path) -> (Output, Value) {
     (output, said)
 }
 
-/// The numbers of the calls that are reported, with what kind.
+/// Returns the numbers of the calls that are reported.
 fn reported(said: &Value) -> Vec<u64> {
     let causes = said["mismatches"]["causes"].as_array().unwrap();
     let examples = causes.iter().flat_map(|cause| cause["examples"].as_array().unwrap());
@@ -100,7 +99,7 @@ fn is_found(kind: &str, alter: impl FnMut(&mut Call, &Trace) -> bool) {
     assert_eq!(said["ok"], false);
     assert_eq!(reported(&said), [seq], "{}", said["mismatches"]);
     assert_eq!(said["mismatches"][kind], 1, "{}", said["mismatches"]);
-    // What it is about is named, whether the call names a path or a descriptor.
+    // The example names the file, whether the call has a path or a descriptor.
     let about = &said["mismatches"]["causes"][0]["examples"][0]["path"];
     assert!(about.as_str().is_some_and(|path| path.starts_with('/')), "{about}");
 }
@@ -109,7 +108,7 @@ fn is(call: &Call, name: &str) -> bool {
     events::by_number(call.nr.into()).is_some_and(|row| row.name == name)
 }
 
-/// The call opened or named the file of the script: its path is not one of the system's.
+/// Returns whether a path of the call is this one.
 fn names(call: &Call, path: &str) -> bool {
     call.data.iter().any(|data| matches!(&data.content, Content::Inline(b) if b == path.as_bytes()))
 }
@@ -121,7 +120,7 @@ fn result(call: &Call) -> i64 {
     }
 }
 
-/// Changes stored bytes that came out of a call.
+/// Changes stored bytes that a call returned.
 fn scribble(call: &mut Call, trace: &Trace, change: impl FnOnce(&mut Vec<u8>)) -> bool {
     let out = events::record::data_flag::OUT;
     let Some(data) = call.data.iter_mut().find(|data| data.flags & out != 0) else {
@@ -129,7 +128,7 @@ fn scribble(call: &mut Call, trace: &Trace, change: impl FnOnce(&mut Vec<u8>)) -
     };
     let mut bytes = trace.content(&data.content).unwrap();
     change(&mut bytes);
-    // Everything in this recording is short enough, or made so.
+    // All such buffers in this recording are short, or are shortened here.
     bytes.truncate(64);
     if (bytes.len() as u64) < data.true_len {
         data.flags |= events::record::data_flag::CUT;
@@ -145,7 +144,7 @@ fn as_recorded_all_agrees() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(said["ok"], true);
     assert!(said["final_state"]["compared"].as_u64().unwrap() > 0);
-    // Written anew without a change it still agrees: what is found below is what was changed.
+    // Without a change, the new trace matches: mismatches below come from the changes.
     let (same, _) = recording.altered(|_, _| true);
     let (output, said) = replay(&same);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -186,7 +185,7 @@ fn a_directory_entry_is_found() {
                 bytes[name] = b'x';
             })
             && {
-                // The portion holds three short names: all of it is kept.
+                // The buffer holds three short names, all of which are kept.
                 call.data.iter_mut().for_each(|data| {
                     if let Content::Inline(bytes) = &data.content {
                         data.true_len = bytes.len() as u64;
@@ -201,7 +200,7 @@ fn a_directory_entry_is_found() {
 #[test]
 fn a_size_in_a_stat_is_found() {
     is_found("data", |call, trace| {
-        // Of statx, the size is within the first 64 bytes, of stat as well.
+        // In both statx and stat, the size is within the first 64 bytes.
         let at = match () {
             () if is(call, "statx") => 40,
             () if is(call, "newfstatat") || is(call, "stat") => 48,

@@ -1,5 +1,5 @@
-//! Which call of the kernel a type of SNIA's schema is, and where its fields come from. Rows are
-//! plain data and serve both ways: export fills records by them, import makes calls of records.
+//! Maps the types of SNIA's schema to system calls, and their fields to parts of a call. Export
+//! fills records by these rows, import makes calls from records by them.
 
 mod bits;
 mod rows;
@@ -9,76 +9,76 @@ use std::sync::LazyLock;
 pub use bits::Bit;
 pub use rows::ROWS;
 
-/// One type of the schema.
+/// A type of the schema.
 pub struct Row {
-    /// Its name, without what all have in front.
+    /// Name without the common prefix.
     pub name: &'static str,
-    /// The calls that it stands for, by number. The first is the one that is made of a record.
+    /// Numbers of the calls that it stands for. Import makes the first one.
     pub calls: &'static [u16],
-    /// How many records a call has.
+    /// Mapping of a call to records.
     pub form: Form,
-    /// The fields that are no single bits.
+    /// Fields other than single bits.
     pub fields: &'static [(&'static str, Source)],
-    /// More of them: of a struct that the call fills.
+    /// More such fields, from a struct that the call fills.
     pub result: &'static [(&'static str, Source)],
-    /// Those that are single bits.
+    /// Fields that are single bits.
     pub bits: &'static [Bits],
 }
 
-/// How a call becomes records.
+/// Mapping of a call to records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// One call, one record.
     One,
     /// execve: the path, each argument and variable, the result.
     Exec,
-    /// readv and writev: the totals, each buffer.
+    /// readv and writev: the totals, then each buffer.
     Vector,
-    /// recvmsg and sendmsg: the same of a message.
+    /// recvmsg and sendmsg: the totals, then each buffer of the message.
     Message,
 }
 
-/// Where a field comes from. Numbers of arguments count from 0.
+/// Source of a field. Arguments are counted from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// The argument itself.
+    /// The value of the argument.
     Arg(u8),
-    /// The string behind it; the field has a NUL at the end.
+    /// The string that it points to; the field ends with a NUL.
     Text(u8),
-    /// The bytes behind it.
+    /// The bytes that it points to.
     Data(u8),
-    /// How many bytes are behind it.
+    /// The number of bytes that it points to.
     Length(u8),
-    /// The number in the struct behind it: offset and bytes.
+    /// A number in the struct that it points to: offset and size.
     Word(u8, u16, u8),
-    /// Seconds and nanoseconds in the struct behind it: offset.
+    /// Seconds and nanoseconds in that struct, at this offset.
     Time(u8, u16),
-    /// Seconds and microseconds in it.
+    /// Seconds and microseconds in that struct, at this offset.
     Microtime(u8, u16),
-    /// Seconds in it.
+    /// Seconds in that struct, at this offset.
     Seconds(u8, u16),
-    /// The type of file in a mode.
+    /// The file type of a mode.
     FileType(u8),
-    /// What the whole record is about, by its form: see `fill`.
+    /// Filled by the form of the record: see `fill`.
     Form,
 }
 
-/// Bits that come from one number.
+/// Fields that are bits of one number.
 pub struct Bits {
     /// The number.
     pub of: Source,
-    /// They mean something only if this number has one of these values.
+    /// The bits are set only if this number has one of these values.
     pub when: Option<(Source, &'static [i64])>,
     /// The fields.
     pub fields: &'static [Bit],
 }
 
-/// The row of a call.
+/// Returns the row of a call.
 pub fn by_number(nr: u16) -> Option<&'static Row> {
     BY_NUMBER.get(usize::from(nr)).copied().flatten()
 }
 
-/// The row of a type.
+/// Returns the row of a type.
 pub fn by_name(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }

@@ -1,5 +1,5 @@
-//! Our own types of records: what a trace has beyond the fields of SNIA's schema. Each is described
-//! once, and declared, written and read by that description.
+//! Our own record types, for what a trace has beyond SNIA's schema. One description per type serves
+//! to declare, write and read it.
 
 mod each;
 
@@ -9,28 +9,28 @@ use crate::file::extent::{Record, Value};
 use crate::file::types::Kind;
 use crate::file::writer::Filling;
 
-/// What the names of our types begin with.
+/// Prefix of the names of our types.
 pub const OWN: &str = "Reenact::Trace::";
 
-/// What goes over the fields of a record, in their order.
+/// Visits the fields of a record in order, to declare, write or read them.
 pub trait Columns {
-    /// A whole number.
+    /// A signed integer.
     fn i64(&mut self, name: &'static str, value: &mut i64);
-    /// One that may be missing.
+    /// A signed integer that may be missing.
     fn optional(&mut self, name: &'static str, value: &mut Option<i64>);
     /// Bytes.
     fn bytes(&mut self, name: &'static str, value: &mut Vec<u8>);
-    /// What was read makes no sense.
+    /// Marks the record that is read as invalid.
     fn bad(&mut self) {}
 
-    /// A whole number without a sign.
+    /// An unsigned integer.
     fn u64(&mut self, name: &'static str, value: &mut u64) {
         let mut wide = *value as i64;
         self.i64(name, &mut wide);
         *value = wide as u64;
     }
 
-    /// A number of 32 bits.
+    /// A 32-bit integer.
     fn u32(&mut self, name: &'static str, value: &mut u32) {
         let mut wide = i64::from(*value);
         self.i64(name, &mut wide);
@@ -40,7 +40,7 @@ pub trait Columns {
         });
     }
 
-    /// A number of 16 bits.
+    /// A 16-bit integer.
     fn u16(&mut self, name: &'static str, value: &mut u16) {
         let mut wide = u32::from(*value);
         self.u32(name, &mut wide);
@@ -50,7 +50,7 @@ pub trait Columns {
         });
     }
 
-    /// A number of 8 bits.
+    /// An 8-bit integer.
     fn u8(&mut self, name: &'static str, value: &mut u8) {
         let mut wide = u32::from(*value);
         self.u32(name, &mut wide);
@@ -60,14 +60,14 @@ pub trait Columns {
         });
     }
 
-    /// Text.
+    /// A string.
     fn text(&mut self, name: &'static str, value: &mut String) {
         let mut bytes = std::mem::take(value).into_bytes();
         self.bytes(name, &mut bytes);
         *value = String::from_utf8_lossy(&bytes).into_owned();
     }
 
-    /// Texts, each with `end` behind it, which none of them has.
+    /// Strings, each terminated by `end`, which none of them contains.
     fn texts(&mut self, name: &'static str, end: u8, value: &mut Vec<Vec<u8>>) {
         let mut bytes = value.join(&end);
         bytes.extend((!value.is_empty()).then_some(end));
@@ -76,7 +76,7 @@ pub trait Columns {
         *value = bytes.split_inclusive(|c| *c == end).map(whole).collect();
     }
 
-    /// Numbers of 64 bits, one after the other, lowest byte first.
+    /// 64-bit integers, little-endian.
     fn words(&mut self, name: &'static str, value: &mut Vec<u64>) {
         let mut bytes: Vec<u8> = value.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.bytes(name, &mut bytes);
@@ -88,25 +88,25 @@ pub trait Columns {
     }
 }
 
-/// Makes the XML.
+/// Declares a type as XML.
 pub struct Declare {
     xml: String,
 }
 
 impl Declare {
-    /// A type of this name.
+    /// Begins the declaration of a type.
     pub fn new(name: &str) -> Declare {
         let xml = format!("<ExtentType name=\"{name}\" namespace=\"reenact\" version=\"1.00\">\n");
         Declare { xml }
     }
 
-    /// A field.
+    /// Adds a field.
     pub fn field(&mut self, name: &str, kind: &str, null: bool) {
         let null = if null { " opt_nullable=\"yes\"" } else { "" };
         self.xml.push_str(&format!("  <field name=\"{name}\" type=\"{kind}\"{null}/>\n"));
     }
 
-    /// The whole.
+    /// Returns the XML.
     pub fn end(mut self) -> String {
         self.xml.push_str("</ExtentType>\n");
         self.xml
@@ -127,19 +127,19 @@ impl Columns for Declare {
     }
 }
 
-/// Writes a record, field by field.
+/// Writes the fields of a record.
 pub struct Put<'a> {
     record: Filling<'a>,
     next: usize,
 }
 
 impl<'a> Put<'a> {
-    /// A record that was begun.
+    /// Continues a record that was begun.
     pub fn new(record: Filling<'a>) -> Put<'a> {
         Put { record, next: 0 }
     }
 
-    /// The record, and the position of its next field.
+    /// Returns the record and the position of its next field.
     pub fn rest(self) -> (Filling<'a>, usize) {
         (self.record, self.next)
     }
@@ -171,7 +171,7 @@ pub struct Get<'a> {
 }
 
 impl<'a> Get<'a> {
-    /// Reads with a description; `None` when the record does not fit it.
+    /// Reads a record by its description; returns `None` if the record does not fit.
     pub fn read<T: Default>(
         record: Record<'a>,
         describe: impl FnOnce(&mut Get<'a>, &mut T),
@@ -182,7 +182,7 @@ impl<'a> Get<'a> {
         (!get.bad).then_some(value)
     }
 
-    /// The same for what there is no value of beforehand.
+    /// Like `read`, starting from a given value.
     pub fn read_into<T>(
         record: Record<'a>,
         mut value: T,

@@ -1,75 +1,75 @@
-//! What can be wrong with a file that is read, or with writing one.
+//! Errors of reading and writing files.
 
 use std::io;
 use std::sync::Arc;
 
-/// Why something could not be read or written.
+/// An error of reading or writing a file.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Reading or writing failed.
     #[error("at byte {offset}: {source}")]
     Io {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// The system's error.
+        /// The system error.
         source: Arc<io::Error>,
     },
-    /// The file begins otherwise.
+    /// The file is not a DataSeries file.
     #[error("this is no DataSeries file: it begins with '{found}'")]
     NotDataSeries {
         /// Its first bytes.
         found: String,
     },
-    /// Bytes that make no sense.
+    /// Bytes that cannot be parsed.
     #[error("at byte {offset}: {what}")]
     Damaged {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         what: String,
     },
-    /// Another schema.
+    /// The file has another schema.
     #[error(
         "{damage}it holds no system calls of the SNIA schema, but {records} records in {extents} \
          extents of {types}"
     )]
     NoCalls {
-        /// What is damaged besides.
+        /// Damage found besides.
         damage: String,
-        /// Extents that can be read.
+        /// Number of readable extents.
         extents: usize,
-        /// Records in them.
+        /// Number of records in them.
         records: usize,
-        /// Some of the types that it has.
+        /// Some of the types found.
         types: String,
     },
-    /// More than is ever read.
+    /// A limit of the reader is exceeded.
     #[error("at byte {offset}: {what} is {found}; at most {max} are read")]
     Limit {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// What there is too much of.
+        /// The quantity that exceeds the limit.
         what: &'static str,
-        /// How much there is.
+        /// The amount found.
         found: u64,
-        /// How much there may be.
+        /// The limit.
         max: u64,
     },
-    /// The trace that is written.
+    /// The trace could not be written.
     #[error(transparent)]
     Write(#[from] trace::WriteError),
-    /// The trace that is read.
+    /// The trace could not be read.
     #[error("{0}")]
     Trace(String),
 }
 
 impl Error {
-    /// Damage at an offset.
+    /// Makes an error for damage at an offset.
     pub(crate) fn damaged(offset: u64, what: impl Into<String>) -> Error {
         Error::Damaged { offset, what: what.into() }
     }
 
-    /// An error of the system at an offset.
+    /// Makes an error for a failed system call at an offset.
     pub(crate) fn io(offset: u64, source: io::Error) -> Error {
         Error::Io { offset, source: Arc::new(source) }
     }

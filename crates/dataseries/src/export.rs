@@ -1,5 +1,5 @@
-//! From a trace to a file. Calls get their numbers in the order in which they returned, as
-//! Re-Animator numbers them: who replays them one by one never waits for a later one.
+//! Exports a trace to a file. Calls are numbered in the order of their returns, as Re-Animator
+//! does: a replayer that runs them one by one never waits for a later one.
 
 mod fill;
 mod held;
@@ -28,34 +28,34 @@ pub use fill::{Collected, Known, collect};
 use plan::Plans;
 pub use plan::{PLANS, Plan};
 
-/// What was written.
+/// Result of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Exported {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Of those, calls whose types are not of SNIA's schema.
+    /// Number of calls whose types are not in SNIA's schema.
     pub own_calls: u64,
-    /// Records of SNIA's schema that have no bytes of a buffer that the call had.
+    /// Number of SNIA records that lack bytes of a buffer.
     pub not_captured: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Makes a file of the events of a trace.
+/// Exports the events of a trace to a file.
 pub struct Exporter<'t> {
     trace: &'t Trace,
     clock: Clock,
     file: FileWriter,
     plans: &'static Plans,
     tasks: Tasks,
-    /// The unique_id of the next record, and the place of the next call or event.
+    /// unique_id of the next record, and position of the next call or event.
     next_id: i64,
     next_event: i64,
-    /// The umask of the first program, once told.
+    /// The first umask seen in the trace.
     umask: Option<u32>,
-    /// Whether the bytes of buffers are written.
+    /// True if the bytes of buffers are written.
     content: bool,
-    /// Calls of each thread that are left out on purpose, and all of them.
+    /// Numbers of calls left out on purpose, by thread and in total.
     skipped: HashMap<u32, u64>,
     skipped_calls: u64,
     is_part: bool,
@@ -64,7 +64,7 @@ pub struct Exporter<'t> {
 }
 
 impl<'t> Exporter<'t> {
-    /// Begins a file, with the bytes of buffers or without.
+    /// Begins a file; the bytes of buffers are only written if `content` is true.
     pub fn new(
         sink: Box<dyn Write + Send>,
         trace: &'t Trace,
@@ -94,7 +94,7 @@ impl<'t> Exporter<'t> {
         Ok(exporter)
     }
 
-    /// Leaves out a call of a thread on purpose, or all that follows.
+    /// Notes that a call of a thread is left out on purpose, or, for `None`, all that follow.
     pub fn skip(&mut self, thread: Option<u32>) {
         self.is_part = true;
         if let Some(thread) = thread {
@@ -103,7 +103,7 @@ impl<'t> Exporter<'t> {
         }
     }
 
-    /// Adds an event. They must come in the order of the trace.
+    /// Adds an event. Events must be added in the order of the trace.
     pub fn event(&mut self, event: Event, contents: &mut dyn Contents) -> Result<(), Error> {
         while let Some(held) = self.tasks.returned(event.tsc) {
             self.call(&held, None, contents)?;
@@ -141,7 +141,7 @@ impl<'t> Exporter<'t> {
         }
     }
 
-    /// Writes what is left.
+    /// Writes all remaining calls and ends the file.
     pub fn finish(mut self, contents: &mut dyn Contents) -> Result<Exported, Error> {
         while let Some(held) = self.tasks.returned(u64::MAX) {
             self.call(&held, None, contents)?;
@@ -155,7 +155,7 @@ impl<'t> Exporter<'t> {
             self.note(Event { thread: RECORDER, tsc: self.last_tsc, kind }, contents)?;
         }
         self.manifest()?;
-        // The counts are those of the whole.
+        // The totals are those of the whole trace.
         if let Some(totals) = self.trace.totals().filter(|_| !self.is_part) {
             let mut totals = *totals;
             self.own(columns::TOTALS, |put| columns::totals(put, &mut totals))?;
@@ -164,7 +164,7 @@ impl<'t> Exporter<'t> {
         Ok(self.exported)
     }
 
-    /// Writes a call: the records of its type, and what those cannot hold.
+    /// Writes a call: the records of its type, and our own for the rest.
     fn call(
         &mut self,
         held: &Held,
@@ -173,7 +173,7 @@ impl<'t> Exporter<'t> {
     ) -> Result<(), Error> {
         let Held { thread, tsc, call } = held;
         let origin = crate::origin::of(call, contents);
-        // What was imported has its own first record.
+        // Imported calls include that first record.
         if self.next_id == 0 && origin.is_empty() && !self.plans.of(call.nr).is("umask") {
             self.first_umask(*thread, *tsc)?;
         }
@@ -203,7 +203,7 @@ impl<'t> Exporter<'t> {
         self.rest_of_call(held, first, records, &origin, contents)
     }
 
-    /// Re-Animator's replayer wants to be told the umask first of all.
+    /// Writes a umask record first, as Re-Animator's replayer expects.
     fn first_umask(&mut self, thread: u32, tsc: u64) -> Result<(), Error> {
         let Some(plan) = self.plans.named(&format!("{SNIA}umask")) else { return Ok(()) };
         let (pid, _) = self.tasks.ids(thread);
@@ -225,7 +225,7 @@ impl<'t> Exporter<'t> {
     }
 }
 
-/// Leaves out the bytes of plain data; their lengths stay.
+/// Drops the bytes of plain data; their lengths stay.
 fn leave_out(call: &mut Call) {
     let shape = shape_of(call);
     for data in &mut call.data {
@@ -238,7 +238,7 @@ fn leave_out(call: &mut Call) {
     }
 }
 
-/// When a call returned, and with what. That of an exec that succeeded is where its program begins.
+/// Returns time and result of a return. A successful exec returns when its program begins.
 fn returned(call: &Call, began_program: Option<u64>) -> Option<(u64, i64)> {
     match call.outcome {
         Outcome::Returned { exit_tsc, ret } => Some((exit_tsc, ret)),

@@ -1,5 +1,4 @@
-//! The bytes of DataSeries files, whatever they hold. docs/dataseries.md tells where they are
-//! described.
+//! The byte format of DataSeries files, whatever they hold; docs/dataseries.md has references.
 
 pub mod codec;
 pub mod extent;
@@ -8,36 +7,36 @@ pub mod reader;
 pub mod types;
 pub mod writer;
 
-/// The first bytes of a file.
+/// Magic number of a file.
 pub const MAGIC: &[u8; 4] = b"DSv1";
-/// Bytes before the first extent.
+/// Size of the header.
 pub const HEADER_BYTES: usize = 40;
-/// Bytes after the last extent.
+/// Size of the tail.
 pub const TAIL_BYTES: usize = 28;
 
-/// The type of the first extent, which holds all other types as XML.
+/// Type of the first extent, which holds all other types as XML.
 pub const LIBRARY: &str = "DataSeries: XmlType";
-/// The type of the last extent, which tells where all others are.
+/// Type of the last extent, which lists the offsets of all others.
 pub const INDEX: &str = "DataSeries: ExtentIndex";
-/// Both of them are known without being told.
+/// Built-in XML of the type [`LIBRARY`].
 pub const LIBRARY_XML: &str = "<ExtentType name=\"DataSeries: XmlType\">\
     <field type=\"variable32\" name=\"xmltype\" /></ExtentType>";
-/// See [`LIBRARY_XML`].
+/// Built-in XML of the type [`INDEX`].
 pub const INDEX_XML: &str = "<ExtentType name=\"DataSeries: ExtentIndex\">\
     <field type=\"int64\" name=\"offset\" /><field type=\"variable32\" name=\"extenttype\" /></ExtentType>";
 
-/// The order of the bytes of numbers, which is that of the machine that wrote.
+/// Byte order of numbers: that of the machine that wrote the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// The lowest byte first.
+    /// Lowest byte first.
     #[default]
     Little,
-    /// The highest byte first.
+    /// Highest byte first.
     Big,
 }
 
 impl Order {
-    /// A number of four bytes in a slice that is known to hold it.
+    /// Reads four bytes. Panics if the slice is too short.
     pub fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let mut word = [0; 4];
         word.copy_from_slice(&bytes[at..at + 4]);
@@ -47,7 +46,7 @@ impl Order {
         }
     }
 
-    /// A number of eight bytes in a slice that is known to hold it.
+    /// Reads eight bytes. Panics if the slice is too short.
     pub fn u64(self, bytes: &[u8], at: usize) -> u64 {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[at..at + 8]);
@@ -58,7 +57,7 @@ impl Order {
     }
 }
 
-/// The next multiple of four.
+/// Rounds up to a multiple of four.
 pub(crate) const fn pad4(bytes: usize) -> usize {
     (bytes + 3) & !3
 }

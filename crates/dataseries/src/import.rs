@@ -1,8 +1,8 @@
-//! From a file to a trace.
+//! Imports a file into a trace.
 //!
-//! A file that was exported from a trace has all that the trace had (`exact`). Of the records of
-//! others, calls are made by the rows of `calls` (`foreign`), and lives of threads by who was made by
-//! whom (`lives`).
+//! A file exported from a trace holds all of it (`exact`). For other files, the rows of `calls`
+//! make calls from records (`foreign`), and the results of clone and fork give the lives of threads
+//! (`lives`).
 
 mod exact;
 mod foreign;
@@ -22,31 +22,31 @@ use crate::file::reader::{Bytes, FileReader};
 use crate::schema::SNIA;
 use stream::Files;
 
-/// Types that are named when a file holds no calls.
+/// Most types named if a file holds no calls.
 const TYPES_TOLD: usize = 5;
 
-/// What was made of a file.
+/// Result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// The file was exported from a trace: nothing had to be guessed.
+    /// The file was exported from a trace, so that nothing had to be guessed.
     pub exact: bool,
-    /// What is damaged in the file; what else is in it was imported.
+    /// Damage found in the file; everything else was imported.
     pub damage: Vec<Error>,
-    /// Extents, and those that could not be read.
+    /// Number of extents.
     pub extents: u64,
-    /// See `extents`.
+    /// Number of extents that could not be read.
     pub extents_lost: u64,
-    /// What the file did not tell, for people: one line each.
+    /// Data missing in the file, one line of text for the user each.
     pub not_told: Vec<String>,
-    /// Bytes of the trace.
+    /// Size of the trace in bytes.
     pub bytes: u64,
 }
 
-/// Writes a trace of what `bytes` hold. `sink` is asked for once it is clear that there are calls.
+/// Imports `bytes` into a trace. `sink` is called once it is clear that there are calls.
 pub fn import(
     bytes: &dyn Bytes,
     sink: impl FnOnce() -> std::io::Result<Box<dyn Write + Send>>,
@@ -70,7 +70,7 @@ pub fn import(
     Ok(imported)
 }
 
-/// Says what a file holds instead of calls, and what of it can be read.
+/// Makes the error for a file without calls: what it holds instead, and what of it is readable.
 fn no_calls(reader: &FileReader<'_>) -> Error {
     let mut names: Vec<&str> = reader.type_names().take(TYPES_TOLD + 1).collect();
     if names.len() > TYPES_TOLD {
@@ -92,7 +92,7 @@ fn no_calls(reader: &FileReader<'_>) -> Error {
     Error::NoCalls { damage: damage.unwrap_or_default(), extents, records, types }
 }
 
-/// Ends a trace, with a gap that says where it comes from.
+/// Ends a trace, with a gap that names its origin.
 fn finish(
     mut writer: Writer,
     mut totals: Totals,

@@ -1,7 +1,8 @@
-//! Traces as DataSeries files, in the system-call schema of SNIA as Re-Animator writes it, and back.
+//! Traces as DataSeries files, in SNIA's system-call schema as Re-Animator writes it.
 //!
-//! [`file`] knows the bytes: extents, types, checksums; nothing in it knows about system calls.
-//! `schema` has the types, [`Exporter`] fills them from a trace, [`import`] makes a trace of them.
+//! [`file`] handles the bytes: extents, types, checksums; it knows nothing of system calls.
+//! `schema` has the types, [`Exporter`] fills them from a trace, [`import`] makes a trace from
+//! them.
 
 mod calls;
 mod columns;

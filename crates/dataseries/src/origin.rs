@@ -1,5 +1,5 @@
-//! What the records of an imported call had that the call itself does not tell: kept with the call,
-//! so that an export gives the same records again.
+//! Values of an imported call's records that the call itself does not have. They are kept with the
+//! call, so that an export writes the same records again.
 
 use events::record::{RESULT, part};
 use model::Contents;
@@ -10,21 +10,21 @@ use crate::file::types::{Kind, Type};
 use crate::file::writer::Filling;
 use crate::schema::SNIA;
 
-/// Bytes of one call that are read.
+/// Most bytes read per call.
 const BYTES_MAX: usize = 16 << 20;
-/// How a value is told.
+/// Tags of stored values.
 const NULL: u8 = 0;
 const BOOL: u8 = 1;
 const INT: u8 = 2;
 const BYTES: u8 = 3;
 
-/// Fields of a call's records with other values than the call gives them.
+/// Fields of a call's records whose values differ from those that the call gives.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     fields: Vec<(u32, usize, Collected)>,
 }
 
-/// What a call carries of it.
+/// Reads the values that a call carries.
 pub fn of(call: &Call, contents: &mut dyn Contents) -> Origin {
     let piece = call.data.iter().find(|data| data.part == part::ORIGIN);
     let bytes = piece.and_then(|data| contents.read(&data.content, BYTES_MAX).ok());
@@ -32,13 +32,13 @@ pub fn of(call: &Call, contents: &mut dyn Contents) -> Origin {
 }
 
 impl Origin {
-    /// Whether there are no such fields.
+    /// Returns whether there are no such fields.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Takes note of where a record differs from what would be written. Bits that may not be null
-    /// are left out: the writers of known traces got all of them wrong.
+    /// Adds the fields in which a record differs from what would be written. Bits that cannot be
+    /// null are left out: the writers of known traces got all of them wrong.
     pub fn compare(&mut self, number: u32, written: &[Collected], found: &[Collected], of: &Type) {
         for (at, field) in of.fields.iter().enumerate() {
             let (Some(written), Some(found)) = (written.get(at), found.get(at)) else { continue };
@@ -53,7 +53,7 @@ impl Origin {
         }
     }
 
-    /// Sets what differs in a record of a call.
+    /// Sets the differing fields in a record of a call.
     pub fn apply(&self, number: u32, record: &mut Filling<'_>) {
         if !record.of.name.starts_with(SNIA) {
             return;
@@ -73,7 +73,7 @@ impl Origin {
         }
     }
 
-    /// As a piece of the call's data; `None` when there is nothing to tell.
+    /// Encodes the fields as a piece of the call's data; `None` if there are none.
     pub fn piece(&self) -> Option<Data> {
         let mut bytes = Vec::new();
         for (number, field, value) in &self.fields {
@@ -97,7 +97,7 @@ impl Origin {
             return None;
         }
         Some(Data {
-            // Of no argument: nobody takes it for memory.
+            // The argument number of the result, so that it is not taken for memory of an argument.
             arg: RESULT,
             part: part::ORIGIN,
             index: 0,

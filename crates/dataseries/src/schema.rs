@@ -1,4 +1,4 @@
-//! The types of the files that are written: those of SNIA, and our own for what those cannot hold.
+//! The types of exported files: those of SNIA, and our own for what SNIA's cannot hold.
 
 use std::sync::LazyLock;
 
@@ -8,38 +8,38 @@ use crate::calls;
 use crate::columns;
 use crate::file::types::{Kind, Type};
 
-/// The 103 types with their fields.
+/// The 103 types of SNIA and their fields.
 const SNIA_TABLE: &str = include_str!("schema/snia.table");
-/// What the names of those types begin with.
+/// Prefix of the names of SNIA's types.
 pub const SNIA: &str = "IOTTAFSL::Trace::Syscall::";
-/// What the names of our types for other calls begin with.
+/// Prefix of the names of our types for other calls.
 pub const OTHER: &str = "Reenact::Trace::Syscall::";
-/// The type of calls that the table does not know.
+/// The type of calls that are not in the table.
 pub const UNKNOWN: &str = "Reenact::Trace::Syscall::unknown";
 
-/// Positions of the fields that every type of SNIA has.
+/// Positions of the fields common to all types of SNIA.
 pub mod common {
-    /// Something that the call carried is not here.
+    /// Bytes of a buffer are missing.
     pub const BUFFER_NOT_CAPTURED: usize = 0;
-    /// The error, 0 for none.
+    /// Error number, 0 for none.
     pub const ERRNO_NUMBER: usize = 1;
-    /// The process.
+    /// Process id.
     pub const EXECUTING_PID: usize = 4;
-    /// The thread.
+    /// Thread id.
     pub const EXECUTING_TID: usize = 7;
-    /// The result, -1 for an error.
+    /// Result, -1 for an error.
     pub const RETURN_VALUE: usize = 9;
-    /// When the call began.
+    /// Time of the call.
     pub const TIME_CALLED: usize = 10;
-    /// When the call returned.
+    /// Time of the return.
     pub const TIME_RETURNED: usize = 12;
-    /// The record's place among all records.
+    /// Position among all records.
     pub const UNIQUE_ID: usize = 13;
-    /// How many there are.
+    /// Number of common fields.
     pub const COUNT: usize = 14;
 }
 
-/// The types in the order of the file: their names and XML.
+/// Names and XML of all types, in file order.
 pub static TYPES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut all = snia();
     let tables = events::table::ROWS.iter().flat_map(|rows| rows.iter());
@@ -50,18 +50,18 @@ pub static TYPES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     all
 });
 
-/// The same, worked out.
+/// [`TYPES`], parsed.
 pub static PARSED: LazyLock<Vec<Type>> = LazyLock::new(|| {
-    // The tests parse all of them.
+    // Tests check that all of them parse.
     TYPES.iter().map(|(_, xml)| Type::parse(xml).unwrap_or_default()).collect()
 });
 
-/// The position of a type among [`TYPES`].
+/// Returns the position of a type in [`TYPES`].
 pub fn position(name: &str) -> Option<usize> {
     TYPES.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()
 }
 
-/// The name of the type of a call.
+/// Returns the name of a call's type.
 pub fn of_call(nr: u16) -> String {
     match (calls::by_number(nr), events::by_number(nr.into())) {
         (Some(row), _) => format!("{SNIA}{}", row.name),
@@ -70,7 +70,7 @@ pub fn of_call(nr: u16) -> String {
     }
 }
 
-/// Byte for byte as Re-Animator writes them: readers compare types by their text.
+/// Returns SNIA's types byte for byte as Re-Animator writes them: readers compare the XML.
 fn snia() -> Vec<(String, String)> {
     let mut common = String::new();
     let mut all: Vec<(String, String)> = Vec::new();
@@ -102,9 +102,9 @@ fn snia() -> Vec<(String, String)> {
     all
 }
 
-/// The fields of a SNIA type that are not common to all, in the type's order.
+/// Declares the common fields of SNIA's types.
 fn common_fields(xml: &mut columns::Declare) {
-    // The same fields at the same positions, so that both kinds of types are filled alike.
+    // They keep their positions, so that all types are filled alike.
     let line = |line: &'static str| -> Option<(&'static str, &'static str, bool)> {
         let mut words = line.strip_prefix("  ")?.split(' ').skip(1);
         Some((words.next()?, words.next()?, words.next().is_some()))
@@ -115,8 +115,8 @@ fn common_fields(xml: &mut columns::Declare) {
     }
 }
 
-/// The type of a call that SNIA's schema does not have: its arguments under their names, numbers
-/// as numbers, and what pointers lead to as bytes.
+/// Declares the type of a call that is not in SNIA's schema. Its arguments keep their names:
+/// integers as integers, memory behind pointers as bytes.
 fn other(row: &Syscall) -> (String, String) {
     let name = format!("{OTHER}{}", row.name);
     let mut xml = columns::Declare::new(&name);
@@ -130,7 +130,7 @@ fn other(row: &Syscall) -> (String, String) {
     (name, xml.end())
 }
 
-/// Whether an argument is told by the memory that it points to.
+/// Returns whether an argument is stored as the memory that it points to.
 pub fn is_bytes(kind: ArgKind) -> bool {
     matches!(kind, ArgKind::Path | ArgKind::Str | ArgKind::Buf(..))
 }

@@ -1,39 +1,39 @@
-//! The three ways in which times are written.
+//! The three representations of times.
 
 const NS: i64 = 1_000_000_000;
 
-/// The clock of a trace: from ticks to nanoseconds since 1970.
+/// Converts the ticks of a trace to nanoseconds since 1970.
 pub struct Clock {
     epoch_ns: u64,
 }
 
 impl Clock {
-    /// Of a trace.
+    /// Makes the clock of a trace.
     pub fn of(trace: &trace::Trace) -> Clock {
         Clock { epoch_ns: trace.preamble().epoch_ns }
     }
 
-    /// Nanoseconds since 1970.
+    /// Converts ticks to nanoseconds since 1970.
     pub fn ns(&self, trace: &trace::Trace, tsc: u64) -> i64 {
         trace.ticks_to_ns(tsc).wrapping_add(self.epoch_ns as i64)
     }
 }
 
-/// Units of 2^-32 seconds.
+/// Converts to units of 2^-32 seconds.
 pub fn tfrac(seconds: i64, ns: i64) -> i64 {
     let fraction = ((ns as i128) << 32) / i128::from(NS);
     (seconds.wrapping_shl(32)).wrapping_add(fraction as i64)
 }
 
-/// Seconds and nanoseconds of units of 2^-32 seconds, such that [`tfrac`] gives the same units.
+/// Converts units of 2^-32 seconds to seconds and nanoseconds, such that [`tfrac`] inverts it.
 pub fn from_tfrac(tfrac: i64) -> (i64, i64) {
     let fraction = i128::from(tfrac & 0xffff_ffff);
-    // Rounded up, because the way there rounds down.
+    // Rounded up, because `tfrac` rounds down.
     let ns = (fraction * i128::from(NS) + 0xffff_ffff) >> 32;
     (tfrac >> 32, ns as i64)
 }
 
-/// What a time in a file is.
+/// Unit of a time in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Whole seconds.
@@ -44,11 +44,11 @@ pub enum Unit {
     Tfrac,
 }
 
-/// Traces were made from 2001 on and within this century: so the size tells the unit.
+/// Traces were made between 2001 and 2098, so the magnitude determines the unit.
 const SECONDS_MAX: i64 = 1 << 33;
 const NANOSECONDS_MAX: i64 = 4_070_000_000 * NS;
 
-/// The unit of a time since 1970.
+/// Returns the unit of a time since 1970.
 pub fn unit_of(time: i64) -> Unit {
     if time <= SECONDS_MAX {
         Unit::Seconds
@@ -59,12 +59,12 @@ pub fn unit_of(time: i64) -> Unit {
     }
 }
 
-/// Of seconds with a fraction, as the oldest traces have them.
+/// Converts seconds with a fraction, as in the oldest traces.
 pub fn seconds_to_ns(seconds: f64) -> i64 {
     (seconds * NS as f64) as i64
 }
 
-/// Nanoseconds since 1970.
+/// Converts a time to nanoseconds since 1970.
 pub fn to_ns(time: i64) -> i64 {
     match unit_of(time) {
         Unit::Seconds => time.saturating_mul(NS),
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn times_of_all_units_are_told_apart() {
-        // From real files of 2021, and one of 2016 as it was written then.
+        // From real files of 2021, and from one of 2016 in its original unit.
         assert_eq!(to_ns(1_624_500_244), 1_624_500_244 * NS);
         assert_eq!(to_ns(1_624_500_244_596_745_246), 1_624_500_244_596_745_246);
         assert_eq!(to_ns(6_977_166_219_812_558_848) / NS, 1_624_498_101);

@@ -1,5 +1,5 @@
-//! The table agrees with what the kernel says of itself: its header of numbers, and the trace
-//! events of its system calls. Neither is on every machine; what was compared is printed.
+//! Compares the table with the kernel's header of numbers and its trace events for system calls.
+//! Either may be absent; what was compared is printed.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use events::{by_name, by_number};
 const HEADER: &str = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
 const EVENTS: &str = "/sys/kernel/tracing/events/syscalls";
 
-/// Trace events are named after the kernel's functions; these differ from the calls' names.
+/// Trace events are named after kernel functions; these differ from the names of the calls.
 const FUNCTION_NAMES: &[(&str, &str)] = &[
     ("newstat", "stat"),
     ("newfstat", "fstat"),
@@ -19,7 +19,7 @@ const FUNCTION_NAMES: &[(&str, &str)] = &[
     ("umount", "umount2"),
 ];
 
-/// An argument as a trace event describes it.
+/// An argument in the description of a trace event.
 struct Field {
     kind: String,
     name: String,
@@ -69,7 +69,7 @@ fn arguments_are_those_of_the_trace_events() {
     println!("compared {compared} trace events");
 }
 
-/// The arguments in a `format` file.
+/// Parses the arguments in a `format` file.
 fn fields(format: &str) -> Vec<Field> {
     format
         .lines()
@@ -101,11 +101,11 @@ fn compare(call: &str, args: &[Arg], fields: &[Field], differences: &mut Vec<Str
     }
 }
 
-/// What of an argument's kind cannot be, given its C type.
+/// Returns what the C type of an argument contradicts in its kind.
 fn contradiction(kind: Kind, c: &str) -> Option<&'static str> {
     let captured = matches!(kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..));
     let pointer = c.contains('*') || c.contains("cap_user_");
-    // A constant vector's buffers may be written all the same.
+    // The buffers of a constant vector may be written.
     let vector = matches!(kind, Kind::Buf(_, Of::Iovec, _));
     let written = matches!(kind, Kind::Buf(Dir::Out | Dir::InOut | Dir::OutOnError, ..));
     if captured && !pointer {

@@ -30,7 +30,7 @@ fn add_field(kind: FieldKind, to: &mut Vec<&'static Layout>) {
     }
 }
 
-/// All layouts that the table leads to.
+/// Returns all layouts used by the table.
 fn layouts() -> Vec<&'static Layout> {
     let mut found = Vec::new();
     for arg in args() {
@@ -48,7 +48,7 @@ fn layouts() -> Vec<&'static Layout> {
     found
 }
 
-/// All sets that the table leads to.
+/// Returns all flag sets used by the table.
 fn sets() -> Vec<&'static FlagSet> {
     let mut found: Vec<&'static FlagSet> = args()
         .filter_map(|arg| match arg.kind {

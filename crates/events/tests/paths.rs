@@ -1,4 +1,4 @@
-//! What the rows say of paths and of links at their ends.
+//! The table's rules for paths, and for links as their last component.
 
 use events::paths::{self, FinalLink};
 use events::table::ROWS;

@@ -1,4 +1,4 @@
-//! The table is whole and consistent in itself.
+//! The table is complete and consistent.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use events::shape::{Arg, Dir, Extent, Kind, Len, Of, Ret};
 use events::table::{NUMBER_LIMIT, ROWS};
 use events::{Classes, Replay, Syscall, by_name, by_number};
 
-/// x86_64 numbers that the kernel has, or had: the gap holds x32 calls and reserved numbers.
+/// Numbers on x86_64, present and former: the gap has x32 calls and reserved numbers.
 fn known_numbers() -> impl Iterator<Item = u64> {
     (0..=336).chain(424..=469)
 }
@@ -17,7 +17,7 @@ fn rows() -> impl Iterator<Item = &'static Syscall> {
     ROWS.iter().flat_map(|group| group.iter())
 }
 
-/// The arguments of every row and variant, with something to call them by.
+/// Returns the arguments of every row and variant, with a name for messages.
 fn argument_lists() -> impl Iterator<Item = (String, &'static [Arg])> {
     rows().flat_map(|call| {
         let variants = call.variants.iter().map(|v| {
@@ -62,7 +62,7 @@ fn arguments_have_distinct_names_and_fit_the_registers() {
     }
 }
 
-/// What an argument must be so that a length can be taken from it.
+/// Returns whether a length can be taken from an argument of this kind.
 fn is_number(kind: Kind) -> bool {
     matches!(kind, Kind::Int | Kind::Uint | Kind::Long | Kind::Ulong | Kind::Size)
 }
@@ -226,7 +226,7 @@ fn classes_say_what_a_call_takes() {
     }
 }
 
-/// A replay builds every argument anew: it must know what each one is.
+/// A replay rebuilds every argument, so it must know the meaning of each.
 #[test]
 fn what_is_made_again_has_no_argument_of_unknown_meaning() {
     for (call, args) in made_again() {
@@ -237,11 +237,11 @@ fn what_is_made_again_has_no_argument_of_unknown_meaning() {
     }
 }
 
-/// The calls that a replay makes again, and their arguments.
+/// Returns the calls that a replay repeats, and their arguments.
 fn made_again() -> impl Iterator<Item = (&'static Syscall, &'static [Arg])> {
     let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
     rows().flat_map(move |call| {
-        // A row whose variants say it all is never used for a call that none of them fits.
+        // A row whose variants are exhaustive is not used by itself.
         let own = (call.variants.is_empty() && is_made(call.replay)).then_some(call.args);
         let variants = call.variants.iter();
         let variants = variants.filter(move |v| is_made(v.replay.unwrap_or(call.replay)));
@@ -249,7 +249,7 @@ fn made_again() -> impl Iterator<Item = (&'static Syscall, &'static [Arg])> {
     })
 }
 
-/// A replay lowers what says how far the kernel may go to what is there: it must know what says it.
+/// A replay limits how far the kernel may read or write, so it must know the argument that says so.
 #[test]
 fn what_is_made_again_says_how_far_the_kernel_goes() {
     for (call, args) in made_again() {
@@ -284,7 +284,7 @@ fn what_is_made_again_says_how_far_the_kernel_goes() {
     }
 }
 
-/// What goes in within a struct is given to the kernel as it was recorded.
+/// Structs that the kernel reads are passed as they were recorded.
 #[test]
 fn what_is_made_again_gives_no_address_in_a_struct() {
     let is_address = |kind: FieldKind| matches!(kind, FieldKind::Hex(8));

@@ -1,4 +1,4 @@
-//! Descriptors, directories and processes, from events in memory.
+//! Descriptors, directories and processes in the model, from events in memory.
 
 use events::record::{data_flag, part};
 use model::{InlineOnly, Origin, World};
@@ -12,14 +12,14 @@ const O_CLOEXEC: u64 = 0o2_000_000;
 const O_TMPFILE: u64 = 0o20_200_000;
 const AT_FDCWD: u64 = -100_i64 as u64;
 
-/// A world and the clock of its events.
+/// A world, and the time of its events.
 struct Story {
     world: World,
     tsc: u64,
 }
 
 impl Story {
-    /// One process, number 1, with one thread, number 1.
+    /// Begins with process 1, which has thread 1.
     fn new() -> Story {
         let mut story = Story { world: World::new(), tsc: 0 };
         story.start(1, StartHow::Launch, 1, 0, 100);
@@ -36,7 +36,7 @@ impl Story {
         self.event(thread, EventKind::Start { how, process, parent, pid, tid });
     }
 
-    /// A call that takes 50 ticks; the next event comes after 100.
+    /// Adds a call that takes 50 ticks, and advances the time by 100.
     fn call(
         &mut self,
         thread: u32,
@@ -99,7 +99,7 @@ impl Story {
         self.event(thread, EventKind::Image { tid: 100, data: vec![] });
     }
 
-    /// Lets all calls return, then tells what a thread's descriptors are.
+    /// Lets all calls return, then compares the descriptors of a thread.
     #[track_caller]
     fn check(&mut self, thread: u32, expected: &[(i32, &str)]) {
         self.event(0, EventKind::Stall { ns: 0 });
@@ -143,7 +143,7 @@ fn a_child_gets_what_there_was_when_the_fork_began() {
     story.open(1, "/b", 3);
     story.call(1, "fork", &[], 201, &[]);
     story.call(1, "close", &[3], 0, &[]);
-    // The children turn up late, and in the other order.
+    // The children appear late, and in the other order.
     story.start(3, StartHow::Fork, 3, 1, 201);
     story.start(2, StartHow::Fork, 2, 1, 200);
     story.check(2, &[(3, "/a")]);
@@ -176,14 +176,14 @@ fn calls_that_overlap_take_effect_in_the_order_of_the_kernel() {
     story.call(1, "clone", &[CLONE_FILES | CLONE_FS], 101, &[]);
     story.start(2, StartHow::Thread, 1, 1, 101);
     story.open(1, "/old", 3);
-    // Opening waits until another thread has closed number 3, and then gets it.
+    // The open blocks until another thread has closed number 3, and then gets this number.
     let path = [(1, false, b"/fifo".as_slice())];
     story.call_for(1000, 1, "openat", &[-100i64 as u64, 1, 0, 0], 3, &path);
     story.call(2, "close", &[3], 0, &[]);
     story.check(2, &[]);
     story.tsc += 2000;
     story.check(2, &[(3, "/fifo")]);
-    // A close that takes long has freed the number long before it returns.
+    // A slow close frees the number long before it returns.
     story.call_for(1000, 1, "close", &[3], 0, &[]);
     story.open(2, "/new", 3);
     story.tsc += 2000;
@@ -267,7 +267,7 @@ fn what_the_kernel_says_at_exec_counts() {
         fds: vec![open(0, "/dev/null"), open(3, "/a")],
         ..ProcessState::default()
     };
-    // It is told before the new program begins, and holds from there on.
+    // The state is recorded before the new program begins, and is valid from then on.
     story.event(0, EventKind::State(Box::new(state)));
     story.check(2, &[(3, "/a"), (4, "/b")]);
     story.event(2, EventKind::Image { tid: 200, data: vec![] });
@@ -307,7 +307,7 @@ fn what_has_ended_takes_no_memory() {
     }
     assert_eq!(story.world.processes().count(), 1);
     assert!(story.world.thread(5).is_none());
-    // A killed process has threads that never said that they ended.
+    // A killed process has threads without a recorded end.
     story.event(0, EventKind::Exit { process: 1, status: Some(9) });
     assert_eq!(story.world.processes().count(), 0);
     assert!(story.world.thread(1).is_none());
@@ -331,7 +331,7 @@ fn a_launched_process_runs_what_was_told_at_its_start() {
     };
     story.event(1, EventKind::Image { tid: 100, data: vec![image(b"python3\0")] });
     assert_eq!(story.world.process(1).unwrap().exe[..], exe[..]);
-    // Another program, of which only its arguments are known.
+    // Another program, of which only the arguments are known.
     story.call(1, "execve", &[1, 2, 3], 0, &[(0, false, b"/bin/true")]);
     story.event(1, EventKind::Image { tid: 100, data: vec![image(b"true\0")] });
     assert_eq!(story.world.process(1).unwrap().exe[..], *b"true");
@@ -350,14 +350,14 @@ fn a_copy_of_what_nobody_saw_opened_is_as_unknown() {
     story.check(1, &[(6, "/c")]);
 }
 
-/// What links of a process to its own directories and descriptors lead to.
+/// Links of a process to its own directories and descriptors are resolved.
 #[test]
 fn own_links_are_what_they_lead_to() {
     let mut story = Story::new();
     story.call(1, "chdir", &[0x10], 0, &[(0, false, b"/home\0")]);
     let open = |story: &mut Story, path: &[u8], flags: u64, fd: i64| {
         story.call(1, "openat", &[AT_FDCWD, 0x10, flags, 0], fd, &[(1, false, path)]);
-        // It has returned.
+        // The open has returned by then.
         story.call(1, "getpid", &[], 100, &[]);
         let table = story.world.descriptors(1).unwrap();
         let description = &table.get(fd as i32).unwrap().description;

@@ -1,5 +1,4 @@
-//! What is kept of contents when paths decide: nothing that a rule forbids reaches the trace, in
-//! whatever order rings are read.
+//! Rules by path: excluded data never gets into the trace, in whatever order the rings are read.
 
 mod fake_agent;
 
@@ -18,7 +17,7 @@ const WRITE: u16 = 1;
 const OPEN: u16 = 2;
 const CLOSE: u16 = 3;
 const CLONE: u16 = 56;
-/// What a thread shares: everything.
+/// Flags of clone for a thread: everything is shared.
 const THREAD: u64 = 0x10f00;
 
 fn options(rules: &[(&str, DataMode)]) -> Options {
@@ -49,7 +48,7 @@ fn read(thread: &mut FakeThread, fd: u64, bytes: &[u8]) {
     thread.exit(bytes.len() as i64);
 }
 
-/// The contents that were read and written, thread by thread.
+/// Returns the contents that were read and written, by thread.
 fn contents(file: &TraceFile) -> BTreeMap<u32, Vec<Data>> {
     let mut found: BTreeMap<u32, Vec<Data>> = BTreeMap::new();
     for (thread, events) in file.events() {
@@ -75,7 +74,7 @@ fn each_mode_keeps_what_it_says() {
     let rules = [("*.key", DataMode::None), ("*.log", DataMode::Hash)];
     let recorder = start(arena, file.sink(), options(&rules));
     let mut thread = launch(arena);
-    // Longer than what stands in an event itself.
+    // Longer than what an event stores inline.
     let long = format!("/{}/a", "directory/".repeat(20));
     let sizes = [1, 64, 65, 5000, 65_536, 200_001];
     let mut random = Random(7);
@@ -88,7 +87,7 @@ fn each_mode_keeps_what_it_says() {
             expected.push((end, bytes));
         }
     }
-    // Cut by the agent already, which gave the hash of the whole.
+    // Already cut by the agent, which hashed the whole.
     for fd in [3, 4] {
         thread.enter(0, WRITE, 0x1000, &[fd, 1, 1000]);
         let flags = data_flag::CUT | data_flag::HASH;
@@ -120,8 +119,8 @@ fn each_mode_keeps_what_it_says() {
     assert_eq!(cut, [(None, &b""[..]), (Some(99), b"")]);
 }
 
-/// Threads that share their descriptors open, read and close files under the same number, each
-/// step by another thread.
+/// Threads with shared descriptors open, read and close files under the same number, each step in
+/// another thread.
 fn threads_share_a_number(arena: Arena, seed: u64, others: usize, steps: usize) {
     let file = TraceFile::new(&format!("shared-{seed}-{others}"));
     let recorder = start(arena, file.sink(), options(&[("*.key", DataMode::None)]));
@@ -197,7 +196,7 @@ fn rings_that_overflow_are_read_in_order_all_the_same() {
     assert_eq!((all.len(), kept.count()), (4000, 2000));
 }
 
-/// An exec is told only when much of what came after it is read: nothing of that is in doubt.
+/// The exec is only read when much of what follows it is available, which must not be in doubt.
 #[test]
 fn threads_that_began_after_an_exec_are_read_in_order() {
     const STEPS: usize = 2000;

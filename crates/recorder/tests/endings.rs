@@ -1,4 +1,4 @@
-//! How recordings end before the program does, and what becomes of a trace that has no room.
+//! Recordings that end before the program does, and traces without room.
 
 mod fake_agent;
 
@@ -15,7 +15,7 @@ use ring::Arena;
 use trace::Trace;
 use trace::event::{Event, EventKind, RECORDER};
 
-/// Writes calls with data that never repeats until recording stops; gives the calls made.
+/// Makes calls with data that never repeats until recording stops; returns their number.
 fn flood(arena: Arena, main: &mut FakeThread) -> u64 {
     let mut random = Random(99);
     while !main.silent && arena.control().stopped.load(Ordering::Relaxed) == 0 {
@@ -32,7 +32,7 @@ fn one_call(thread: &mut FakeThread, stored: &[u8]) {
     thread.exit(4096);
 }
 
-/// The trace must be readable, hold just the calls that the summary counts, and end with the gap.
+/// The trace must be readable, hold exactly the calls of the summary, and end with the gap.
 fn check_stopped(file: &TraceFile, summary: &Summary, why: GapWhy) {
     assert_eq!(summary.lost, 0, "{summary:?}");
     assert_eq!(summary.stopped.as_ref().unwrap().0, why);
@@ -72,19 +72,18 @@ fn the_time_limit_is_kept() {
     let recorder = start(arena, file.sink(), Options { duration, ..Options::default() });
     let begin = Instant::now();
     let mut main = launch(arena);
-    // A call is open when recording stops.
+    // A call is in progress when recording stops.
     let mut waiting = FakeThread::begin(arena, StartHow::Thread, 1, 1, our_pid());
     waiting.enter(0, 0, 1, &[0]);
     let made = flood(arena, &mut main);
     let summary = recorder.join().unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(150));
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    // Beside those that returned, the one that waits; the last may have come too late, or have
-    // been cut short.
+    // One more for the call that blocks; the last one may be too late, or cut short.
     assert!((made..=made + 2).contains(&summary.calls), "{made} {summary:?}");
     assert_eq!(summary.discarded, 0);
     check_stopped(&file, &summary, GapWhy::TimeLimit);
-    // Threads go on without a reader.
+    // Threads continue without a reader.
     waiting.exit(0);
     for _ in 0..100_000 {
         waiting.enter(0, 39, 1, &[]);
@@ -116,12 +115,12 @@ fn until_exit_leaves_the_rest_alone() {
     assert_eq!(exits[0].kind, EventKind::Exit { process: 1, status: Some(0) });
 }
 
-/// A process that is not ours, whatever a ring says.
+/// A process that is not a descendant of ours, whatever a ring says.
 struct Stranger(u32);
 
 impl Stranger {
     fn new() -> Stranger {
-        // Its parent ends at once.
+        // Its parent exits at once.
         let mut command = std::process::Command::new("sh");
         command.args(["-c", "sleep 60 >/dev/null 2>&1 & echo $!"]);
         let pid = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -131,7 +130,7 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        // SAFETY: a process of this test, which ends by this alone.
+        // SAFETY: kill takes plain numbers; the process was made by this test and only ends here.
         unsafe { libc::kill(self.0.cast_signed(), libc::SIGKILL) };
     }
 }
@@ -142,8 +141,8 @@ fn nobody_waits_for_strangers() {
     let recorder = start(arena, file.sink(), Options::default());
     let main = launch(arena);
     let stranger = Stranger::new();
-    // Also ids that are those of others in our namespace: of the machine's first process, of a
-    // process that nobody finds, and of none at all.
+    // Also the ids of init and of a process that does not exist, and invalid ids; each also marked
+    // as an id of another namespace.
     let mut threads = Vec::new();
     for (process, pid) in (2..).zip([stranger.0, 1, 0x7fff_fff0, 0, u32::MAX]) {
         for foreign in [false, true] {
@@ -163,11 +162,11 @@ fn nobody_waits_for_strangers() {
     assert_eq!(summary.stopped, None);
 }
 
-/// Whether all that was published is read.
+/// Returns whether everything published has been read.
 fn recorder_has_read(threads: &[FakeThread]) -> bool {
     threads.iter().all(|thread| {
         let slot = thread.arena.slot(thread.slot);
-        // A slot that was given back is empty.
+        // A freed slot is empty.
         slot.consumed.bytes.load(Ordering::SeqCst) == slot.published.load(Ordering::SeqCst)
     })
 }
@@ -212,7 +211,7 @@ fn the_recorder_ends_on_demand_and_takes_events_of_others() {
     assert_eq!(arena.control().stopped.load(Ordering::Relaxed), GapWhy::RecorderLost as u32);
 }
 
-/// Takes so many bytes and then no more.
+/// Accepts a number of bytes, and then fails.
 struct Failing {
     file: File,
     left: usize,
@@ -251,7 +250,7 @@ fn a_sink_that_fails_stops_the_recording_and_not_the_program() {
     assert!(calls_in(&file) >= 1);
 }
 
-/// Calls in a trace that may not even have a beginning yet.
+/// Counts the calls in a trace that may not even have a header yet.
 fn calls_in(file: &TraceFile) -> usize {
     let Ok(trace) = Trace::open(&file.0) else { return 0 };
     let is_call = |event: &Event| matches!(event.kind, EventKind::Call(_));
@@ -263,8 +262,8 @@ fn the_exit_of_a_child_is_learnt() {
     let (arena, file) = (arena(8), TraceFile::new("exits"));
     let recorder = start(arena, file.sink(), Options::default());
     let mut main = launch(arena);
-    // Its parent waits for the first one at once; the second is a zombie for a while; the third
-    // was never heard of by a record, only by its name.
+    // The first one is reaped at once; the second is a zombie for a while; the third is only known
+    // by `process_seen`, not from a record.
     let spawn =
         |script: &str| std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
     let mut children =
@@ -293,12 +292,12 @@ fn the_exit_of_a_child_is_learnt() {
         }
     }
     exits.sort_unstable();
-    // Who exits has made a call, and these did not tell of it. Who was killed need not have.
+    // A process that exits has made a call, and these recorded none. A killed one need not have.
     let silent = [children[0].id(), children[2].id()];
     assert!(hidden.iter().all(|pid| silent.contains(pid)), "{hidden:?}");
     assert!(hidden.contains(&silent[1]), "{hidden:?}");
     let mut first = exits.remove(1);
-    // It may have been waited for before anybody could look; Linux 6.15 tells even then.
+    // It may have been reaped before the recorder looked; Linux 6.15 gives the status even then.
     first.1 = first.1.or(Some(3 << 8));
     assert_eq!(first, (2, Some(3 << 8)));
     assert_eq!(exits, [(1, Some(0)), (3, Some(15)), (4, Some(0))]);

@@ -1,4 +1,4 @@
-//! How fast rings are drained. Run by hand: `cargo test --release --test figures -- --ignored`.
+//! Measures how fast rings are drained. To run: `cargo test --release --test figures -- --ignored`.
 
 mod fake_agent;
 
@@ -9,7 +9,7 @@ use fake_agent::recording::{TraceFile, end_program, launch, start};
 use fake_agent::{Buffer, Random, arena};
 use recorder::Options;
 
-/// CPU time of this process's thread with that name, in seconds.
+/// Returns the CPU time of the threads with that name, in seconds.
 fn thread_cpu(name: &str) -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let of_name = tasks.filter(|task| {
@@ -67,7 +67,7 @@ fn calls_without_data() {
     );
 }
 
-/// Calls with 4 KiB each, of which the first so many differ and then come again.
+/// Makes calls with 4 KiB each, which repeat after `distinct` different ones.
 fn calls_with_data(distinct: u64) {
     const CALLS: u64 = 500_000;
     let page_count = distinct.min(1 << 14);

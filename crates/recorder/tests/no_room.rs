@@ -1,6 +1,6 @@
-//! Traces on a file system that is full, and in a file that may not grow.
+//! Traces on a full file system, and in a file of limited size.
 //!
-//! Both need limits that hold for a whole process, so the tests run this binary again under them.
+//! Both need limits of a whole process, so the tests run this binary again under such limits.
 
 mod fake_agent;
 
@@ -15,10 +15,10 @@ use recorder::{Options, Summary};
 use trace::Trace;
 use trace::event::{EventKind, RECORDER};
 
-/// Where the inner tests find the directory for their trace.
+/// Variable with the directory for the traces of the inner tests.
 const DIRECTORY: &str = "RECORDER_TEST_DIRECTORY";
 
-/// Runs one of the inner tests below in a shell that has prepared its limits.
+/// Runs one of the inner tests below in a shell that sets its limits.
 fn run_inner(shell: &[&str], script: &str, test: &str) {
     let directory = std::env::temp_dir().join(format!("{test}-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();
@@ -40,7 +40,7 @@ fn inner_file() -> TraceFile {
     TraceFile(std::path::PathBuf::from(directory).join("trace"))
 }
 
-/// Records data that never repeats until the recorder has had enough; the program goes on.
+/// Records data that never repeats until the recorder stops; the program continues.
 fn record_until_full(file: &TraceFile) -> Summary {
     let arena = arena(32);
     let recorder = start(arena, file.sink(), Options::default());

@@ -1,4 +1,4 @@
-//! What threads say is what the trace says: random streams, and streams that end badly.
+//! The trace has what threads wrote: random streams, and streams that end badly.
 
 mod fake_agent;
 
@@ -34,7 +34,7 @@ fn start_event(who: Who) -> EventKind {
     EventKind::Start { how, process, parent, pid, tid }
 }
 
-/// A random buffer, written and described.
+/// Writes a random buffer; returns its description.
 fn random_data(thread: &mut FakeThread, random: &mut Random, arg: u8) -> Data {
     let len = match random.below(12) {
         0 => 0,
@@ -43,7 +43,7 @@ fn random_data(thread: &mut FakeThread, random: &mut Random, arg: u8) -> Data {
         8..11 => 4096,
         _ => random.below(300_000),
     } as usize;
-    // A third repeats.
+    // A third is repetitive.
     let stored = if random.below(3) == 0 { vec![len as u8; len] } else { random.bytes(len) };
     let cut = random.below(8) == 0;
     let hashed = cut || random.below(8) == 0;
@@ -57,7 +57,7 @@ fn random_data(thread: &mut FakeThread, random: &mut Random, arg: u8) -> Data {
     Data { arg, part, index, flags, true_len, hash, content: Content::Inline(stored) }
 }
 
-/// A random call or other record, written; what the trace must say about it, if anything.
+/// Writes a random call or other record; returns the event expected in the trace, if any.
 fn random_record(thread: &mut FakeThread, random: &mut Random) -> Option<Event> {
     let who = thread.who.thread;
     match random.below(20) {
@@ -110,7 +110,7 @@ fn random_record(thread: &mut FakeThread, random: &mut Random) -> Option<Event> 
     }
 }
 
-/// Several threads write random records; the trace must hold just those.
+/// Several threads write random records; the trace must have exactly these.
 fn random_streams(seed: u64, pool_chunks: usize, threads: u64, records: u64) {
     let (arena, file) = (arena(pool_chunks), TraceFile::new(&format!("random-{seed}")));
     let recorder = start(arena, file.sink(), Options::default());
@@ -193,7 +193,7 @@ fn a_killed_process_leaves_an_unfinished_call_and_no_gap() {
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let process = arena.control().next_process.fetch_add(1, Ordering::Relaxed);
     let mut fork = FakeThread::begin(arena, StartHow::Fork, process, main.who.thread, child.id());
-    // One that is killed before its first word, and one that was never made.
+    // One thread that is killed before its first record, and one that was never created.
     let (slot, who) = reserve(arena, StartHow::Thread, process, fork.who.thread, child.id());
     FakeThread::activate(arena, slot, who);
     reserve(arena, StartHow::Thread, process, fork.who.thread, child.id());
@@ -207,14 +207,14 @@ fn a_killed_process_leaves_an_unfinished_call_and_no_gap() {
         hash: 0,
         stored: b"whole",
     });
-    // Of the next record, which ran over the end of a chunk, only a part was published.
+    // The next record extends over the end of a chunk, and only a part of it is published.
     let header = Header::new(RecordKind::Data, 2, 0, 0);
     fork.bytes(&header.to_word().to_le_bytes());
     fork.bytes(&70_000u64.to_le_bytes());
     fork.bytes(&70_000u64.to_le_bytes());
     fork.bytes(&[1; 50_000]);
     fork.publish();
-    // And some was not published at all.
+    // Some of it is not published at all.
     fork.bytes(&[2; 16]);
     fork.ring();
     let thread = fork.who.thread;
@@ -278,7 +278,7 @@ fn an_exec_ends_the_other_threads_of_its_process_only() {
         let data = Buffer { arg: IMAGE_ARG, part, index: 0, flags: 0, true_len, hash: 0, stored };
         main.data(&data);
     }
-    // The new program has made a thread before the recorder read anything of the exec.
+    // The new program creates a thread before the recorder reads anything of the exec.
     let young = thread_of(main.who.thread);
     let (unborn, who) = reserve(arena, StartHow::Thread, process, young.who.thread, our_pid());
     main.enter(0, 12, 2, &[0]);
@@ -332,7 +332,7 @@ fn a_ring_that_was_written_over_costs_its_own_thread_only() {
             arena.slot(victim.slot).consumed.bytes.load(Ordering::Relaxed) != 0
         });
         match case {
-            // A kind that there is not, an EXIT of nothing, a call in a call, endless data.
+            // An unknown kind, an EXIT without a call, a call within a call, endless data.
             0 => victim.bytes(&0xdead_beefu64.to_le_bytes()),
             1 => victim.record(Header::new(RecordKind::Exit, 0, 0, 0), &[1, 2]),
             2 => {
@@ -344,13 +344,13 @@ fn a_ring_that_was_written_over_costs_its_own_thread_only() {
                 let header = Header::new(RecordKind::Data, 1, 0, 0);
                 victim.record(header, &[u64::MAX, u64::MAX]);
             }
-            // Counters out of all reason, and a queue that leads nowhere.
+            // Impossible counters, and a queue of invalid chunks.
             4 => arena.slot(victim.slot).published.store(u64::MAX / 2, Ordering::Release),
             _ => {
                 let queue = &arena.slot(victim.slot).queue;
                 queue.iter().for_each(|id| id.store(u32::MAX, Ordering::Relaxed));
                 victim.enter(0, 1, 1, &[]);
-                // The chunk being read is known; the next one has to be looked up.
+                // The current chunk is known to the reader; the next one has to be looked up.
                 let beyond = ring::HOME_BYTES as u64 + 8;
                 arena.slot(victim.slot).published.store(beyond, Ordering::Release);
             }
@@ -361,7 +361,7 @@ fn a_ring_that_was_written_over_costs_its_own_thread_only() {
         victim.ring();
         victims.push((case, victim));
     }
-    // Nobody who goes on writing ever waits for ever, and the pool does not run dry.
+    // No thread that goes on writing blocks forever, and the pool does not run dry.
     std::thread::sleep(Duration::from_millis(60));
     for (case, victim) in &mut victims {
         for _ in 0..if *case < 4 { 40_000 } else { 0 } {
@@ -409,7 +409,7 @@ fn counters_that_cannot_be_are_not_believed() {
     liar.ring();
     main.end();
     let summary = end_program(recorder);
-    // More calls than a ring has room for were not missed, but some were, by what it says.
+    // The false counter shows that calls are missing, but no more than fit into a ring.
     assert!((1..1 << 20).contains(&summary.lost), "{summary:?}");
     assert!(summary.stall_ns < 600_000_000_000, "{summary:?}");
 }

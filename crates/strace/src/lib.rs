@@ -1,8 +1,7 @@
-//! The text of strace: written as `strace -f -ttt -T -xx -v -s 1000000` prints it, and read back
-//! into a trace.
+//! Writes the text that `strace -f -ttt -T -xx -v -s 1000000` prints, and reads it back into a
+//! trace.
 //!
-//! What strace spells otherwise than the table of system calls stands in [`spelling`], for both
-//! ways.
+//! [`spelling`] lists where strace differs from the table of system calls, for both directions.
 
 pub mod read;
 mod spelling;

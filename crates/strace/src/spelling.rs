@@ -1,12 +1,12 @@
-//! Where strace's spelling differs from that of the table of system calls.
+//! Differences between strace's spelling and that of the table of system calls.
 
 use events::Arg;
 
-/// How strace shows a struct: the fields in its order.
+/// The fields of a struct in the order in which strace prints them.
 pub struct Form {
     /// The layout's name in the table.
     pub layout: &'static str,
-    /// The fields that are shown.
+    /// The fields that strace prints.
     pub fields: &'static [Piece],
 }
 
@@ -16,14 +16,14 @@ pub struct Piece {
     pub name: &'static str,
     /// The table's name.
     pub field: &'static str,
-    /// How it is shown.
+    /// Format in which strace prints it.
     pub shown: Shown,
 }
 
-/// How a field is shown.
+/// Formats in which strace prints fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// As its kind in the table says.
+    /// By its kind in the table.
     Plain,
     /// In hexadecimal.
     Hex,
@@ -31,23 +31,23 @@ pub enum Shown {
     Seconds(&'static str),
     /// A struct of seconds and nanoseconds, with the date in a comment.
     Time,
-    /// A limit: a multiple of 1024 is shown as such.
+    /// A limit: multiples of 1024 are printed as `N*1024`.
     Limit,
-    /// Clock ticks, of which a hundred make a second.
+    /// Clock ticks, a hundred per second.
     Ticks,
-    /// Only when that field has one of these bits.
+    /// Printed only if the named field has one of these bits.
     With(&'static str, u64),
-    /// The same, in hexadecimal.
+    /// Like `With`, in hexadecimal.
     HexWith(&'static str, u64),
-    /// Only of device nodes, and else not.
+    /// Printed only for device nodes (`true`), or only for other files (`false`).
     Device(bool),
-    /// Only when it is not 0, in hexadecimal.
+    /// Printed only if it is not 0, in hexadecimal.
     NotZero,
-    /// A name, or else an address.
+    /// A name, or an address if it has none.
     Handler,
-    /// In braces, as `val`.
+    /// In braces, as `{val=...}`.
     Val,
-    /// Twice, as 32 and as 64 bits.
+    /// Printed twice, as `u32` and as `u64`.
     Twice,
 }
 
@@ -75,7 +75,7 @@ const SA_RESTORER: u64 = 0x400_0000;
 const STATX_BTIME: u64 = 0x800;
 const STATX_DIOALIGN: u64 = 0x2000;
 
-/// Structs of which strace shows other fields than the table has, or in another order.
+/// Structs whose fields strace selects or orders differently from the table.
 #[rustfmt::skip]
 pub static FORMS: &[Form] = &[
     Form { layout: "stat", fields: &[
@@ -126,35 +126,35 @@ pub static FORMS: &[Form] = &[
     ] },
 ];
 
-/// The form of a layout, if it has one of its own.
+/// Returns the form of a layout that differs from the table.
 pub fn form(layout: &str) -> Option<&'static Form> {
     FORMS.iter().find(|form| form.layout == layout)
 }
 
-/// How strace shows an argument.
+/// Formats in which strace prints arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Argument {
-    /// The address, not what is there.
+    /// The address, without the memory behind it.
     Address,
     /// In hexadecimal.
     Hex,
     /// A mode with its file type.
     FileMode,
-    /// Bits to match, all of which have a name.
+    /// A bit mask; all ones are printed as `FUTEX_BITSET_MATCH_ANY`.
     Bitset,
     /// Times with their dates.
     Times,
-    /// Already when the call begins, and not again.
+    /// Printed when the call begins, and not again when it ends.
     Before,
-    /// The address, where the next argument says that there is no room.
+    /// The address, if the next argument, the size, is 0.
     AddressIfNoRoom,
-    /// As the call left it, with all fields.
+    /// The value after the call, with all fields.
     Found,
-    /// With this name before it.
+    /// With this name and `=` in front.
     Named(&'static str),
 }
 
-/// Arguments that strace shows otherwise than their kind in the table says.
+/// Arguments that strace prints differently from their kind in the table.
 #[rustfmt::skip]
 pub static ARGUMENTS: &[(&str, &str, Argument)] = &[
     ("set_robust_list", "head", Argument::Address),
@@ -188,32 +188,32 @@ pub static ARGUMENTS: &[(&str, &str, Argument)] = &[
     ("clone", "child_tid", Argument::Named("child_tidptr")),
 ];
 
-/// How an argument is shown, if not as its kind says.
+/// Returns how strace prints an argument, if not by its kind.
 pub fn argument(call: &str, name: &str) -> Option<Argument> {
     ARGUMENTS.iter().find(|(c, n, _)| *c == call && *n == name).map(|(_, _, how)| *how)
 }
 
-/// Arguments that strace leaves out, or shows in another order, for some values of one of them.
+/// A subset or another order of arguments, chosen by the value of one of them.
 pub struct Order {
     /// The call.
     pub call: &'static str,
-    /// Which argument decides.
+    /// Index of the argument that decides.
     pub key: usize,
-    /// By which bits.
+    /// Mask applied to that argument.
     pub mask: u64,
-    /// With which value.
+    /// Value that the masked argument must have.
     pub value: u64,
-    /// What is shown, in order.
+    /// Names of the arguments printed, in order.
     pub shown: &'static [&'static str],
 }
 
 const FILE_TYPE: u64 = 0o170_000;
 const FUTEX_OP: u64 = 0x7f;
 
-/// The first that fits counts; all other calls show all arguments in order.
+/// The first match counts. All other calls print all arguments in table order.
 #[rustfmt::skip]
 pub static ORDERS: &[Order] = &[
-    // Half of the offset, which is whole on this processor.
+    // The upper half of the offset is left out: on x86-64 the lower one holds all of it.
     Order { call: "preadv", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset"] },
     Order { call: "pwritev", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset"] },
     Order { call: "preadv2", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset", "flags"] },
@@ -228,7 +228,7 @@ pub static ORDERS: &[Order] = &[
     Order { call: "futex", key: 1, mask: FUTEX_OP, value: 10, shown: &["uaddr", "futex_op", "val", "val3"] },
 ];
 
-/// Which arguments strace shows, by their places in the table.
+/// Returns the table indices of the arguments that strace prints, in order.
 pub fn order(call: &str, values: &[u64; 6], args: &[Arg]) -> Vec<usize> {
     let fits = |order: &&Order| {
         order.call == call && values.get(order.key).is_some_and(|v| v & order.mask == order.value)
@@ -242,7 +242,7 @@ pub fn order(call: &str, values: &[u64; 6], args: &[Arg]) -> Vec<usize> {
     }
 }
 
-/// Names that strace has for values that the table calls otherwise.
+/// Values whose name in strace differs from that in the table: our name, strace's name.
 #[rustfmt::skip]
 pub static NAMES: &[(&str, &str)] = &[
     ("EXT4_SUPER_MAGIC", "EXT2_SUPER_MAGIC"),
@@ -251,10 +251,10 @@ pub static NAMES: &[(&str, &str)] = &[
     ("RLIM_INFINITY", "RLIM64_INFINITY"),
 ];
 
-/// strace's name for what the table calls `name`.
+/// Returns strace's name for what the table calls `name`.
 pub fn name(name: &'static str) -> &'static str {
     NAMES.iter().find(|(ours, _)| *ours == name).map_or(name, |(_, theirs)| theirs)
 }
 
-/// The longest string that is written; what is longer ends in dots.
+/// Longest string printed; a longer one is cut and followed by dots.
 pub const STRING_BYTES_MAX: usize = 1_000_000;

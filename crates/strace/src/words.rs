@@ -1,4 +1,4 @@
-//! Small things in strace's words, which more than one way of showing calls uses.
+//! Spellings and number formats that reading and writing share.
 
 use model::names;
 
@@ -13,7 +13,7 @@ pub const FILE_TYPES: &[(u32, &str)] = &[
     (0o140_000, "S_IFSOCK"),
 ];
 
-/// Results that make the kernel begin a call anew: number, name, meaning.
+/// Results that make the kernel restart a call: number, name, meaning.
 pub const RESTARTS: &[(i32, &str, &str)] = &[
     (512, "ERESTARTSYS", "To be restarted if SA_RESTART is set"),
     (513, "ERESTARTNOINTR", "To be restarted"),
@@ -21,14 +21,14 @@ pub const RESTARTS: &[(i32, &str, &str)] = &[
     (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
 ];
 
-/// Major and minor number, as the C library takes a device number apart.
+/// Splits a device number into major and minor number, as the C library does.
 pub fn major_minor(dev: u64) -> (u64, u64) {
     let major = (dev >> 8 & 0xfff) | (dev >> 32 & 0xffff_f000);
     let minor = (dev & 0xff) | (dev >> 12 & 0xffff_ff00);
     (major, minor)
 }
 
-/// The device number of a major and a minor number.
+/// Combines a major and a minor number into a device number.
 pub fn device(major: u64, minor: u64) -> u64 {
     (minor & 0xff)
         | (major & 0xfff) << 8
@@ -36,13 +36,12 @@ pub fn device(major: u64, minor: u64) -> u64 {
         | (major & 0xffff_f000) << 32
 }
 
-/// A signal's name, or its number.
+/// Returns a signal's name, or its number if it has none.
 pub fn signal(number: i32) -> String {
     names::signal(number).unwrap_or_else(|| number.to_string())
 }
 
-/// A set of signals without the names' common beginning; `from` are the signals that make a set
-/// read better as what it leaves out.
+/// Formats a set of signals, without `SIG`. Sets of `from` or more signals are printed inverted.
 pub fn signal_set(set: u64, from: u32) -> String {
     let inverted = set.count_ones() >= from;
     let shown = if inverted { !set } else { set };
@@ -54,7 +53,7 @@ pub fn signal_set(set: u64, from: u32) -> String {
     format!("{}[{}]", if inverted { "~" } else { "" }, names.join(" "))
 }
 
-/// A wait status in terms of the macros that take it apart.
+/// Formats a wait status with the macros that decode it.
 pub fn wait_status(status: i32) -> String {
     match (status & 0x7f, status >> 8 & 0xff) {
         _ if status == 0xffff => "{WIFCONTINUED(s)}".into(),
@@ -67,7 +66,7 @@ pub fn wait_status(status: i32) -> String {
     }
 }
 
-/// How a process ended.
+/// Formats the end of a process.
 pub fn end_of_process(status: i32) -> String {
     match status & 0x7f {
         0 => format!("exited with {}", status >> 8 & 0xff),
@@ -78,7 +77,7 @@ pub fn end_of_process(status: i32) -> String {
     }
 }
 
-/// A time as a date in UTC; none for the beginning of time, which stands for no time.
+/// Formats a time as a date in UTC; returns `None` for time 0, which stands for no time.
 pub fn date(seconds: i64, nanoseconds: u64) -> Option<String> {
     const DAY: i64 = 86_400;
     const YEARS_MAX: i64 = 9999;

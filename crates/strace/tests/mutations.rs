@@ -1,5 +1,5 @@
-//! Ten thousand damaged texts: each is imported, or refused with the line that is wrong; nothing
-//! panics or takes much memory.
+//! Ten thousand damaged texts: each is imported, or refused with the number of the bad line; there
+//! are no panics, and memory is bounded.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Cursor, Write};
@@ -10,29 +10,29 @@ use strace::read::{self, ImportError, Imported, Settings};
 use trace::event::EventKind;
 use trace::{Trace, WriterOptions};
 
-/// What strace printed of a Python program and of a shell with a pipeline, in parts.
+/// Parts of strace's output for a Python program, and for a shell with a pipeline.
 const SAMPLE: &[u8] = include_bytes!("sample.txt");
 const MUTATIONS: usize = 10_000;
 const HELD_BYTES_MAX: usize = 256 << 20;
 
-/// Counts what is allocated.
+/// Counts allocated bytes.
 struct Counting;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 static HELD_BYTES_MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: all calls are passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         HELD_BYTES_MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract, and `layout` is unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract; `at` came from the same allocator.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -68,7 +68,7 @@ fn import(text: &[u8]) -> Result<(Imported, Vec<u8>), ImportError> {
     Ok((imported, bytes))
 }
 
-/// A small generator of random numbers (splitmix64).
+/// A small pseudo-random number generator (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -81,7 +81,7 @@ impl Random {
     }
 }
 
-/// What a text is made of, and what it is not.
+/// Pieces that a text may contain, and others.
 const TOKENS: &[&str] = &[
     "{",
     "}",
@@ -127,7 +127,7 @@ const TOKENS: &[&str] = &[
 ];
 
 fn mutate(random: &mut Random) -> Vec<u8> {
-    // Most of a text's mistakes do not need all of it.
+    // Most errors do not need the whole text.
     let lines = 1 + random.below(SAMPLE.split(|&c| c == b'\n').count());
     let mut text = SAMPLE.split_inclusive(|&c| c == b'\n').take(lines).collect::<Vec<_>>().concat();
     for _ in 0..1 + random.below(4) {

@@ -1,5 +1,5 @@
-//! Events that make no sense, in a trace that is whole: every call of the table with any arguments,
-//! results and memory becomes rows, and none of it an error or a panic.
+//! Nonsensical events in an intact trace: every call of the table, with any arguments, results and
+//! memory, gives rows without errors or panics.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,14 +14,14 @@ use trace::event::{
 };
 use trace::{Trace, Writer, WriterOptions};
 
-/// Calls of each trace.
+/// Number of calls in each trace.
 const CALLS: u64 = 2000;
 
-/// Calls that carry data in all ways that there are.
+/// Calls that carry data in every possible way.
 const CARRIERS: &[&str] =
     &["read", "pwrite64", "readv", "sendmsg", "recvmmsg", "setxattr", "getxattrat", "vmsplice"];
 
-/// A small generator of random numbers, from a seed.
+/// A small pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -36,7 +36,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// Small numbers, and those at the edges.
+    /// Returns small numbers, and those at the limits.
     fn word(&mut self) -> u64 {
         match self.below(8) {
             0 => u64::MAX,
@@ -107,7 +107,7 @@ fn call(random: &mut Random, nr: u16, tsc: u64) -> Call {
     Call { nr, flags, site, nargs, args, outcome, data, identities }
 }
 
-/// A trace with every number that there is, and some that there are not.
+/// Makes a trace with every call number, and some invalid ones.
 fn trace(seed: u64) -> Trace {
     let mut random = Random(seed);
     let kept = Kept::default();
@@ -147,7 +147,7 @@ fn trace(seed: u64) -> Trace {
     Trace::from_stream(io::Cursor::new(bytes)).unwrap()
 }
 
-/// The stored bytes of a trace.
+/// Reads the bytes that a trace stores.
 struct Stored<'a>(&'a Trace);
 
 impl Contents for Stored<'_> {
@@ -165,7 +165,7 @@ fn object(_: &Moment<'_>, _: &mut dyn Contents) -> String {
     "{}".into()
 }
 
-/// Rows of all files below a directory.
+/// Counts the rows in all files below a directory.
 fn rows(dir: &Path) -> i64 {
     let mut sum = 0;
     for entry in std::fs::read_dir(dir).unwrap() {

@@ -1,5 +1,4 @@
-//! What the file promises when things go wrong: cut off, damaged, a full disk, a reader that
-//! follows.
+//! Guarantees of the file in case of truncation, damage, a full disk, and a reader that follows.
 
 mod sample;
 
@@ -23,7 +22,7 @@ fn sample() -> Vec<u8> {
     })
 }
 
-/// More calls of thread 1, so that there are several blocks.
+/// Adds more calls of thread 1, for several blocks.
 fn everything_again(writer: &mut Writer) {
     for round in 0..5 {
         for i in 0..100 {
@@ -36,7 +35,7 @@ fn everything_again(writer: &mut Writer) {
     }
 }
 
-/// Events by thread: what is cut off must be missing at the ends only.
+/// Groups events by thread: truncation may only remove the end of each group.
 fn by_thread(events: &[Event]) -> Vec<Vec<&Event>> {
     (0..4).map(|thread| events.iter().filter(|event| event.thread == thread).collect()).collect()
 }
@@ -124,10 +123,10 @@ fn blocks_after_a_damaged_head_are_found() {
     let victim = blocks[blocks.len() / 2];
     let mut bytes = whole;
     bytes[victim.offset as usize + 20] ^= 0x10;
-    // With the index the block's place is known, and its head is seen to be wrong.
+    // With the index the block's offset is known, and its damaged head is noticed.
     assert_eq!(open(&bytes).blocks(), blocks);
     assert!(!open(&bytes).verify().complete);
-    // Without, it is passed over.
+    // Without the index it is skipped.
     bytes.pop();
     let trace = open(&bytes);
     assert_eq!(trace.blocks().len(), blocks.len() - 1);
@@ -167,7 +166,7 @@ fn blocks_of_unknown_kinds_are_passed_over() {
     assert!(at_it(&bytes), "its checksum is checked all the same");
 }
 
-/// A trace with a block of every kind, as short as can be.
+/// Makes the shortest trace with a block of every kind.
 fn shortest(compress: Compress) -> Vec<u8> {
     write(options(compress, 0), |writer| {
         for i in 0..6 {
@@ -227,7 +226,7 @@ fn an_index_of_other_blocks_is_noticed() {
     let offset = open(&sound).blocks().last().unwrap().end() as usize;
     let mut bytes = sound;
     assert_eq!(bytes[offset + 4], kind::INDEX);
-    // The thread of the last block that is listed, with all checksums made right again.
+    // Changes the thread of the last listed block, and corrects all checksums.
     let index_bytes = u32::from_le_bytes(bytes[offset + 12..offset + 16].try_into().unwrap());
     let payload = offset + HEAD_BYTES..offset + HEAD_BYTES + index_bytes as usize;
     let listed = payload.end - HEAD_BYTES;
@@ -242,7 +241,7 @@ fn an_index_of_other_blocks_is_noticed() {
     }
     let with_end = open(&bytes).verify();
     assert!(!with_end.complete && !with_end.problems.is_empty());
-    // Without the end it is compared with the blocks that were found.
+    // Without the end, the index is compared with the blocks found.
     bytes.truncate(payload.end);
     let problems = open(&bytes).verify().problems;
     let told = |problem: &trace::Problem| problem.what.contains("does not list");
@@ -314,7 +313,7 @@ fn times_count_from_the_start() {
     assert_eq!(trace.ticks_to_ns(0), -500);
 }
 
-/// A disk with room for so many bytes.
+/// A disk with limited room.
 struct Disk {
     memory: Memory,
     room: Arc<AtomicUsize>,
@@ -345,7 +344,7 @@ fn a_full_disk_leaves_a_valid_beginning() {
             let disk = Disk { memory: memory.clone(), room: Arc::new(AtomicUsize::new(room)) };
             let options = options(Compress::Zstd(1), workers);
             let mut writer = Writer::new(Box::new(disk), &preamble(), options).unwrap();
-            // It fails at some time, and goes on failing.
+            // Writing fails at some point, and keeps failing.
             let mut failed = false;
             for i in 0..20_000 {
                 let thread = 1 + (i % 3) as u32;
@@ -392,7 +391,7 @@ fn a_trace_goes_on_where_the_disk_was_full() {
                 }
             };
             let WriteError::Io { offset, .. } = error else { panic!("{error}") };
-            // Who writes the file takes the torn block away.
+            // The user of the writer truncates the torn block.
             memory.0.lock().unwrap().truncate(offset as usize);
             room.store(usize::MAX, Ordering::Relaxed);
             assert!(writer.recover());
@@ -415,7 +414,7 @@ fn a_trace_goes_on_where_the_disk_was_full() {
     }
 }
 
-/// Takes some bytes, then panics.
+/// Accepts some bytes, then panics.
 struct Panics(usize);
 
 impl Write for Panics {
@@ -487,7 +486,7 @@ fn equal_buffers_are_stored_once_as_long_as_they_are_remembered() {
         let first = writer.blob(&page(0)).unwrap();
         assert_eq!(writer.blob(&page(0)).unwrap(), first);
         assert_ne!(writer.blob(&page(0)[..4095]).unwrap(), first);
-        // After some more it is known; the least that is remembered are hundreds, not thousands.
+        // Still known after some more: the minimum is hundreds of buffers, not thousands.
         (1..100).for_each(|i| assert!(writer.blob(&page(i)).is_ok()));
         assert_eq!(writer.blob(&page(0)).unwrap(), first);
         (100..8000).for_each(|i| assert!(writer.blob(&page(i)).is_ok()));

@@ -1,4 +1,4 @@
-//! Manifests: read as written, and nothing else is believed.
+//! Manifests are read as written, and invalid ones are refused.
 
 mod sample;
 
@@ -64,7 +64,7 @@ fn whatever_stands_in_its_blocks_is_answered() {
     let mut refused = 0;
     for _ in 0..5_000 {
         let bytes = sample::scribble(&sound, kind::MANIFEST, &mut random);
-        // The index has the sound head: the blocks are found one by one.
+        // The index has the original head, so that blocks are found one by one.
         let trace = open(&bytes);
         let _ = trace.manifest_ending();
         refused += u32::from(trace.manifest().any(|entry| entry.is_err()));

@@ -1,4 +1,4 @@
-//! Ten thousand damaged traces: every reading function answers, in bounded time and memory.
+//! Ten thousand damaged traces: every reading function ends, in bounded time and memory.
 
 mod sample;
 
@@ -12,28 +12,28 @@ use trace::format::{HEAD_BYTES, Head, TRAILER_BYTES, kind};
 use trace::{Compress, Trace};
 
 const MUTATIONS: usize = 10_000;
-/// A sound trace of this size takes a few milliseconds, with a debug build on a busy machine.
+/// Reading an intact trace of this size takes milliseconds, even with a debug build.
 const ONE_MAX: Duration = Duration::from_secs(10);
 const HELD_BYTES_MAX: usize = 512 << 20;
 
-/// Counts what is allocated.
+/// Counts allocated bytes.
 struct Counting;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 static HELD_BYTES_MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: all calls are passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         HELD_BYTES_MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract, and `layout` is unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller keeps the contract; `at` came from the same allocator.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Reads all that can be read. What it says does not matter, that it ends does.
+/// Reads everything readable. Only that it ends matters, not the results.
 fn read_all(bytes: Vec<u8>) -> (usize, usize) {
     let (mut good, mut bad) = (0, 0);
     let Ok(mut trace) = Trace::from_stream(std::io::Cursor::new(bytes)) else { return (0, 1) };
@@ -76,8 +76,8 @@ fn read_all(bytes: Vec<u8>) -> (usize, usize) {
     (good, bad)
 }
 
-/// Where checksums stop nonsense early, they are made right again, and the index with them: a
-/// hostile file has them right.
+/// Corrects the checksums and the index, as a malicious file would: otherwise the checks would stop
+/// most damage early.
 fn mend(bytes: &mut [u8]) {
     let mut at = trace::format::FILE_HEADER_BYTES;
     let mut indexed = Vec::new();
@@ -161,7 +161,7 @@ fn ten_thousand_damaged_traces_are_answered() {
     let (mut good, mut bad) = (0, 0);
     for seed in 0..MUTATIONS {
         let mut random = Random(seed as u64);
-        // The large one is slow without optimisation: less often.
+        // The large trace is slow without optimization, so it is used less often.
         let choice = if seed % 50 == 0 { 0..4 } else { 0..3 };
         let bytes = mutate(&mut random, &sound[choice.clone()], &heads[choice]);
         let begin = Instant::now();
@@ -178,7 +178,7 @@ fn ten_thousand_damaged_traces_are_answered() {
     assert!(bad > MUTATIONS / 4, "the damage was there: {bad} errors");
 }
 
-/// A small trace, so that ten thousand are quick: one event of every kind and some calls.
+/// Writes a small trace, so that ten thousand are quick: an event of every kind, some calls.
 fn trace_of_few_events(writer: &mut trace::Writer) -> Vec<trace::event::BlobId> {
     let ids: Vec<_> = (0..5)
         .map(|i| writer.blob(&sample::noise(i % 4, 100 + 900 * i as usize)).unwrap())

@@ -1,8 +1,8 @@
-//! Traces of every version of the format are read for ever.
+//! Traces of every version of the format remain readable.
 //!
-//! In `tests/old/` stand traces, and for every version the lines that tests/format/read_trace.py
-//! printed for them when they were made. Those of the current version are made by
-//! `cargo test -p trace --test old -- --ignored`, when they are not there.
+//! `tests/old/` has traces, and for every version the lines that tests/format/read_trace.py printed
+//! when they were made. Missing ones of the current version are made by
+//! `cargo test -p trace --test old -- --ignored`.
 
 mod sample;
 

@@ -1,4 +1,4 @@
-//! The reader in Python, written from docs/format.md, reads what the one in Rust reads.
+//! The Python reader, written from docs/format.md, reads the same as the Rust reader.
 
 mod sample;
 
@@ -11,7 +11,7 @@ use sample::lines::{assert_same, lines};
 use sample::{Random, everything, open, options, write, write_with_gaps};
 use trace::Compress;
 
-/// Runs the reader in Python. Returns what it printed, what it complained about, and how it ended.
+/// Runs the Python reader. Returns its output, its errors and its exit code.
 fn python(bytes: &[u8], name: &str) -> (Vec<Value>, String, Option<i32>) {
     let file = format!("trace-python-{name}.{}.rnt", std::process::id());
     let path = std::env::temp_dir().join(file);

@@ -1,4 +1,4 @@
-//! What is written is read, whatever it is.
+//! Everything written is read back.
 
 mod sample;
 
@@ -12,7 +12,7 @@ use trace::event::{
     StartHow,
 };
 
-/// Numbers that are often small, often equal, and sometimes anything.
+/// Returns numbers that are often small or equal, and sometimes anything.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..4_u64, 2 => 0..5000_u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
@@ -21,7 +21,7 @@ fn short() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..=64)
 }
 
-/// Content that refers to buffers that are not there: the coding does not care.
+/// Returns content that may refer to missing buffers, which the encoding ignores.
 fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         3 => short().prop_map(Content::Inline),
@@ -143,7 +143,7 @@ fn compress() -> impl Strategy<Value = Compress> {
     ]
 }
 
-/// Nothing stored is the same however it was said.
+/// Makes all forms of empty content the same.
 fn plain(mut event: Event) -> Event {
     let data = match &mut event.kind {
         EventKind::Call(call) => &mut call.data,
@@ -158,7 +158,7 @@ fn plain(mut event: Event) -> Event {
     event
 }
 
-/// The order that readers promise, computed the slow way.
+/// Merges events in the order that readers guarantee, the slow way.
 fn merged(mut threads: Vec<Vec<Event>>) -> Vec<Event> {
     threads.iter_mut().for_each(|thread| thread.reverse());
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Sources of copies: read as written, and nothing else is believed.
+//! Sources of copies are read as written, and invalid ones are refused.
 
 mod sample;
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench export`: how fast traces become files of other tools, and with how much memory,
-//! beside copying the same payload with the same compression.
+//! `cargo xtask bench export`: speed and memory of exports to formats of other tools, compared with
+//! copying the same payload with the same compression.
 
 use std::fs;
 use std::path::Path;
@@ -9,25 +9,25 @@ use super::reading::Reading;
 use super::verdict;
 use crate::Complaint;
 
-/// Most memory that an export may take.
+/// Mark for the memory of an export.
 const PEAK_BYTES_MAX: u64 = 512 << 20;
-/// Marks for each core. An export that misses one may take so many times the copy instead.
+/// Marks per core. An export that misses one may instead take this many times the copy's time.
 const CALLS_PER_S: f64 = 500_000.0;
 const PAYLOAD_BYTES_PER_S: f64 = 200e6;
 const COPY_RATIO_MAX: f64 = 3.0;
 
-/// What is recorded to be exported.
+/// A recording to be exported.
 struct Sample {
     name: &'static str,
-    /// The loop's arguments; the last one of those that write is a file.
+    /// Arguments of the loop program; for loops that write, the last one is a file.
     loops: &'static [&'static str],
     calls: f64,
     payload_bytes: f64,
-    /// What counts: the bytes, else the calls.
+    /// True if the mark is bytes per second, not calls per second.
     bulk: bool,
 }
 
-/// The file that loops use: 64 MiB.
+/// The file that loops use, and its size.
 const FILE: &str = "export.data";
 const FILE_BYTES: f64 = (64 << 20) as f64;
 
@@ -62,11 +62,11 @@ const SAMPLES: &[Sample] = &[
     },
 ];
 
-/// A format: its name and options.
+/// An export format: its name and options.
 struct Format {
     name: &'static str,
     options: &'static [&'static str],
-    /// Whether there are marks for its speed.
+    /// True if there are marks for its speed.
     marked: bool,
 }
 
@@ -113,7 +113,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     verdict(&missed)
 }
 
-/// Prints a row, and tells which marks it misses.
+/// Prints a row. Returns the marks that it misses.
 fn row(
     sample: &Sample,
     format: &Format,
@@ -164,7 +164,7 @@ fn copying(reading: &Reading, sample: &Sample) -> Result<Measured, Complaint> {
     median(reading, &words, &out)
 }
 
-/// What a run writes is removed.
+/// Measures the median run and removes the exported files.
 fn median(reading: &Reading, words: &[String], out: &Path) -> Result<Measured, Complaint> {
     let remove = || {
         let _ = fs::remove_dir_all(out).or_else(|_| fs::remove_file(out));

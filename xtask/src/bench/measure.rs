@@ -1,4 +1,4 @@
-//! Running one command and measuring it.
+//! Runs and measures a command.
 
 use std::fs::{self, File};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -9,44 +9,43 @@ use std::time::{Duration, Instant};
 
 use crate::Complaint;
 
-/// One run of a command.
+/// A measured run of a command.
 pub struct Measured {
-    /// From start to end.
+    /// Duration in seconds.
     pub wall_s: f64,
     /// User and system time of the command and all its descendants.
     pub cpu_s: f64,
-    /// The most memory that the command had at once.
+    /// Peak memory of the command.
     pub peak_bytes: u64,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// It took longer than it was given, and was killed then.
+    /// The run exceeded its limit and was killed.
     pub cut: bool,
 }
 
-/// What counts of a run.
+/// The figures of a run that are compared.
 #[derive(Clone, Copy)]
 pub struct Sample {
-    /// What is compared: seconds, or seconds for one piece of work.
+    /// The compared cost: seconds, or seconds per unit of work.
     pub cost: f64,
-    /// See [`Measured::cpu_s`].
+    /// User and system time of the command and all its descendants.
     pub cpu_s: f64,
 }
 
-/// The median of each figure.
+/// Returns the median of each figure.
 pub fn median(samples: &[Sample]) -> Sample {
     let middle = |figure: fn(&Sample) -> f64| middle(samples.iter().map(figure).collect());
     Sample { cost: middle(|s| s.cost), cpu_s: middle(|s| s.cpu_s) }
 }
 
-/// The median.
+/// Returns the median.
 pub fn middle(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let half = figures.len() / 2;
     if figures.len() % 2 == 1 { figures[half] } else { (figures[half - 1] + figures[half]) / 2.0 }
 }
 
-/// Runs a command in a directory, as a user other than ours if one is given, for as long as it is
-/// allowed to take.
+/// Runs a command in a directory, as another user if one is given, and kills it after `limit`.
 pub fn run(
     words: &[String],
     dir: &Path,
@@ -71,13 +70,14 @@ pub fn run(
         None => false,
     };
     if cut {
-        // SAFETY: the child leads this group; it is not waited for yet, so the number is its own.
+        // SAFETY: kill takes plain numbers. The child leads this group and is not reaped yet, so
+        // that its id cannot have been reused.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     }
     let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which zero is a value.
+    // SAFETY: rusage consists of integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are valid for writes; the child is ours and nobody else waits for it.
+    // SAFETY: both pointers are valid for writes. The child is ours, and only this call reaps it.
     let got = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     let wall_s = begun.elapsed().as_secs_f64();
     if got != child.id() as i32 {
@@ -98,25 +98,25 @@ pub fn run(
     })
 }
 
-/// Whether a child ends in that time.
+/// Returns whether a child ends within the limit.
 fn ends_within(child: &Child, limit: Duration) -> Result<bool, Complaint> {
     let failed = |what| format!("{what}: {}", std::io::Error::last_os_error());
-    // SAFETY: the call takes plain numbers.
+    // SAFETY: pidfd_open takes plain numbers and touches no memory of ours.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } as i32;
     if fd < 0 {
         return Err(failed("pidfd_open"));
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the kernel just returned this descriptor, so nothing else owns it.
     let _owned = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut ended = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid pollfd.
+    // SAFETY: `ended` is one valid pollfd, as the count says.
     match unsafe { libc::poll(&mut ended, 1, limit.as_millis() as i32) } {
         -1 => Err(failed("poll")),
         count => Ok(count == 1),
     }
 }
 
-/// User and group id of an account.
+/// Returns user and group id of an account.
 pub fn ids(name: &str) -> Result<(u32, u32), Complaint> {
     let accounts = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
     accounts

@@ -1,5 +1,4 @@
-//! What the benchmarks of commands that read traces share: their options, what is built, recordings
-//! of loops, and medians.
+//! Common parts of the benchmarks of commands that read traces: options, builds, loops, medians.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +11,19 @@ use crate::{Complaint, cargo};
 
 const RUNS: usize = 3;
 
-/// A benchmark that is set up.
+/// A prepared benchmark.
 pub struct Reading {
-    /// How often each command runs.
+    /// Number of runs of each command.
     pub runs: usize,
-    /// Where it runs.
+    /// Directories and binary of the benchmark.
     pub bench: Bench,
-    /// The program that commands are measured beside.
+    /// The program to compare with.
     pub beside: String,
     _temporary: TempDir,
 }
 
 impl Reading {
-    /// Builds `reenact`, and the example of a package that it is measured beside.
+    /// Builds `reenact` and the example program to compare with.
     pub fn set_up(args: &[&str], package: &str, example: &str) -> Result<Reading, Complaint> {
         let mut runs = RUNS;
         let mut dir: Option<PathBuf> = None;
@@ -49,7 +48,7 @@ impl Reading {
         Ok(Reading { runs, bench, beside, _temporary: temporary })
     }
 
-    /// A command line of `reenact`.
+    /// Returns a command line of `reenact`.
     pub fn reenact(&self, words: &[&str]) -> Vec<String> {
         let program = self.bench.reenact.display().to_string();
         std::iter::once(program).chain(words.iter().map(|word| word.to_string())).collect()
@@ -63,7 +62,7 @@ impl Reading {
         self.once(&words).map(drop)
     }
 
-    /// The run with the median of CPU time; `prepare` comes before each.
+    /// Returns the run with the median CPU time; `prepare` is called before each run.
     pub fn median(&self, words: &[String], prepare: impl Fn()) -> Result<Measured, Complaint> {
         let mut all = Vec::new();
         for _ in 0..self.runs {

@@ -1,7 +1,7 @@
-//! `cargo xtask bench replay`: how long a replay takes, the whole command against the whole program.
-//! Loops of one call on tmpfs against the same loops in C, results verified, once with few distinct
-//! buffers and once with none alike; real work against itself; and how well a replay keeps the recorded
-//! times. Runs are interleaved, and the fastest of each is shown: others use the machine as well.
+//! `cargo xtask bench replay`: the duration of a replay compared with that of the whole program.
+//! Compares verified replays of one-call loops on tmpfs with the same loops in C, with few distinct
+//! buffers and with all buffers distinct; real work with its replay; and measures how well a replay
+//! keeps recorded times. Runs are interleaved; the fastest counts, as other work disturbs the rest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use super::workloads::{self, Bench, Workload};
 use super::{RUNS, count, target_dir};
 use crate::{Complaint, cargo, repository, tools};
 
-/// Memory that a replay may use at most.
+/// Mark for the memory of a replay.
 const PEAK_BYTES_MAX: u64 = 256 << 20;
 
 /// A file system in memory.
 const TMPFS: &str = "/dev/shm";
 
-/// A loop that is replayed.
+/// A loop to be replayed.
 struct Loop {
     name: &'static str,
     bytes: u32,
     rounds: u32,
     threads: u32,
-    /// Its buffers repeat after so many; 0: no two are alike.
+    /// Number of distinct buffers; 0 if all are distinct.
     contents: u32,
-    /// More options of the replay.
+    /// Additional options of the replay.
     options: &'static [&'static str],
-    /// How much longer than the loop the replay may take.
+    /// Mark: duration of the replay relative to the loop.
     mark: Option<f64>,
 }
 
@@ -51,36 +51,36 @@ const LOOP: Loop = Loop {
 };
 const TWO_THREADS: &str = "64 bytes, 2 threads";
 
-/// Two threads replay so many times the calls of one in the same time.
+/// Mark: calls replayed per second by two threads, relative to one.
 const TWO_THREADS_MARK: f64 = 1.6;
 
-/// Work whose replay takes less time than the work itself.
+/// Workloads whose replay must be faster than the work itself.
 const WORKS: &[&str] = &["sqlite", "fio-randread", "fio-randwrite", "db_bench"];
 const WORK_MARK: f64 = 1.0;
 
-/// Work that is replayed at its recorded pace, how far off the whole may be, and how late half of
-/// the calls may start.
+/// Workloads replayed at recorded pace. The marks are `PACE_MARK` for the error of the total
+/// duration, and `START_NS_MARK` for the median delay of calls.
 const PACED: &[&str] = &["sqlite", "fio-randread"];
-/// Files of these that are copied before the recording. A replay reads files that were written a
-/// moment ago; the kernel takes longer over their pages than over pages that were in use before.
+/// Their files to be copied before the recording. A replay reads freshly written files, whose pages
+/// cost the kernel more than pages used before; so must the recording.
 const RENEWED: &[&str] = &["bench.0.0"];
 const PACE_MARK: f64 = 0.02;
 const START_NS_MARK: f64 = 100_000.0;
 
-/// What a program or replay took, from its start to its end.
+/// Figures of a run of a program or replay.
 #[derive(Clone, Copy)]
 struct Run {
     seconds: f64,
-    /// Of a replay: of that, the initial state, the calls and the comparison.
+    /// Durations of initial state, calls and comparison; for replays only.
     parts_s: [f64; 3],
     cpu_s: f64,
     peak_bytes: u64,
-    /// Of a replay: what the recording took, and how late half of the calls started.
+    /// Duration of the recording, and median delay of calls; for replays only.
     recorded_s: f64,
     start_error_ns: f64,
 }
 
-/// The last column of the tables.
+/// Heading of the last column of the tables.
 const PARTS: &str = "image + calls + comparison";
 
 impl Run {
@@ -176,7 +176,7 @@ struct Loops {
 }
 
 impl Loops {
-    /// The fastest of the loop alone and of its replay.
+    /// Returns the fastest run of the loop alone and of its replay.
     fn compare(&self, work: &Loop, runs: usize) -> Result<(Run, Run), Complaint> {
         let trace = self.dir.join("loop.rnt");
         let numbers = [work.bytes, work.rounds, work.threads, work.contents];
@@ -276,7 +276,7 @@ fn chosen(names: &[&str]) -> impl Iterator<Item = &'static Workload> {
     workloads::ALL.iter().filter(|work| names.contains(&work.name))
 }
 
-/// Records a work, with some of its files copied before; nothing if its tools are not there.
+/// Records a workload, copying some of its files before; `None` if its tools are missing.
 fn record(bench: &Bench, work: &Workload, renewed: &[&str]) -> Result<Option<PathBuf>, Complaint> {
     if let Some(absent) = work.needs.iter().find(|tool| !tools::is_there(tool)) {
         println!("{:<20} left out: {absent} is not installed", work.name);
@@ -297,7 +297,7 @@ fn record(bench: &Bench, work: &Workload, renewed: &[&str]) -> Result<Option<Pat
 }
 
 fn replay(reenact: &Path, trace: &Path, dir: &Path, options: &[&str]) -> Result<Run, Complaint> {
-    // The fresh root is on the same file system.
+    // The replay's root is on the same file system.
     let mut words = vec!["env".into(), format!("TMPDIR={}", dir.display()), shown(reenact)];
     words.extend(["replay".into(), shown(trace), "--json".into()]);
     words.extend(options.iter().map(|option| option.to_string()));

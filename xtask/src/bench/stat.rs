@@ -1,22 +1,22 @@
-//! `cargo xtask bench stat`: how fast `reenact stat` reads, beside reading with no work at all; and
-//! `reenact report`, which makes most of the views at once.
+//! `cargo xtask bench stat`: the speed of `reenact stat`, compared with reading without any work;
+//! and of `reenact report`, which computes most views at once.
 
 use super::measure::Measured;
 use super::reading::Reading;
 use super::verdict;
 use crate::Complaint;
 
-/// Calls of the trace, about.
+/// Approximate number of calls in the trace.
 const CALLS: &str = "10000000";
-/// Most memory that a view may take.
+/// Mark for the memory of a view.
 const PEAK_BYTES_MAX: u64 = 300 << 20;
-/// A view may be this much slower than reading with no work, or make its calls per second.
+/// A view that misses its calls per second may take this many times the time of bare reading.
 const BARE_RATIO_MAX: f64 = 3.0;
 
-/// A report may take this long.
+/// Mark for the duration of a report.
 const REPORT_S_MAX: f64 = 60.0;
 
-/// A view and the calls per second and core that it should make; 0: it is shown only.
+/// Views and their marks in calls per second and core; 0 for none.
 const VIEWS: &[(&str, f64)] = &[
     ("calls", 2e6),
     ("files", 1e6),
@@ -29,7 +29,7 @@ const VIEWS: &[(&str, f64)] = &[
     ("cache", 0.0),
 ];
 
-/// Records a long loop, reads it with every view, and prints a table.
+/// Records a long loop, reads it with every view and prints a table.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let reading = Reading::set_up(args, "report", "bare_reading")?;
     let trace = reading.bench.trace_dir.join("stat.rnt");

@@ -1,4 +1,4 @@
-//! The table that the benchmarks print.
+//! The table printed by `bench record`.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ pub const HEAD: &str = "\
 workload                 untraced    recorded   mark      CPU   strace      CPU    calls  trace/data
                                s       x wall      x        x        x        x        k            ";
 
-/// One workload.
+/// A row: one workload.
 pub struct Row {
-    /// Its name.
+    /// Name of the workload.
     pub name: &'static str,
-    /// Most that recording may cost, untraced = 1.
+    /// Mark: cost of recording relative to untraced.
     pub mark: Option<f64>,
-    /// Most that the trace may take of the data bytes.
+    /// Mark: size of the trace relative to the data bytes.
     pub size_mark: Option<f64>,
-    /// Untraced.
+    /// Figures untraced.
     pub alone: Sample,
-    /// Recorded.
+    /// Figures recorded.
     pub recorded: Sample,
-    /// Under strace.
+    /// Figures under strace.
     pub straced: Option<Sample>,
-    /// strace was given no more time: what it cost is more than that.
+    /// strace was cut off: its real cost is larger.
     pub strace_cut: bool,
-    /// Calls recorded.
+    /// Number of calls recorded.
     pub calls: f64,
     /// Bytes in buffers.
     pub data_bytes: f64,
-    /// Bytes of the trace.
+    /// Size of the trace in bytes.
     pub trace_bytes: f64,
-    /// Time that threads waited for the recorder, all together.
+    /// Total time that threads waited for the recorder.
     pub stall_ns: f64,
 }
 
@@ -44,7 +44,7 @@ impl Row {
         self.trace_bytes / self.data_bytes.max(1.0)
     }
 
-    /// The marks that it misses.
+    /// Returns the marks that it misses.
     pub fn misses(&self) -> Vec<String> {
         let mut missed = Vec::new();
         if let Some(mark) = self.mark.filter(|mark| self.wall() > *mark) {

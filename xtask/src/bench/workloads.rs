@@ -1,4 +1,4 @@
-//! The work that recording is measured on.
+//! The workloads on which recording is measured.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,29 +10,29 @@ use std::time::Instant;
 use super::measure::{self, Measured, Sample};
 use crate::{Complaint, repository};
 
-/// Where the benchmarks run.
+/// Directories and binary of the benchmarks.
 pub struct Bench {
-    /// The workloads' files.
+    /// Directory for the workloads' files.
     pub dir: PathBuf,
-    /// The traces.
+    /// Directory for the traces.
     pub trace_dir: PathBuf,
-    /// The binary, where every user may run it.
+    /// The binary, at a path where every user can run it.
     pub reenact: PathBuf,
 }
 
-/// How much recording may cost.
+/// Limits for the cost of recording.
 pub enum Mark {
-    /// So many times the untraced run.
+    /// A multiple of the untraced time.
     Ratio(f64),
-    /// 1.3 times the larger of the untraced time and what the trace's disk needs for the distinct
-    /// bytes.
+    /// 1.3 times the untraced time, or the time to write the distinct bytes to the trace's disk if
+    /// that is longer.
     Disk,
     /// No mark.
     None,
 }
 
 impl Mark {
-    /// As a ratio, for a run whose distinct bytes and trace disk are known.
+    /// Returns the limit as a ratio, given the distinct bytes and the speed of the trace's disk.
     pub fn ratio(&self, alone: &Sample, distinct_bytes: f64, disk_bytes_per_s: f64) -> Option<f64> {
         match self {
             Mark::Ratio(ratio) => Some(*ratio),
@@ -45,31 +45,31 @@ impl Mark {
     }
 }
 
-/// A piece of work.
+/// A workload.
 pub struct Workload {
-    /// Its name.
+    /// Name of the workload.
     pub name: &'static str,
     /// Tools that must be installed.
     pub needs: &'static [&'static str],
-    /// How much recording may cost.
+    /// Limit for the cost of recording.
     pub mark: Mark,
-    /// How much of the data bytes the trace may take.
+    /// Limit for the size of the trace relative to the data bytes.
     pub size_mark: Option<f64>,
-    /// Who runs it, if not whoever runs the benchmarks.
+    /// User to run it as, if not the current one.
     pub user: Option<&'static str>,
-    /// More options of `reenact record`.
+    /// Additional options of `reenact record`.
     pub options: &'static [&'static str],
-    /// Once, before all runs.
+    /// Called once before all runs.
     pub prepare: fn(&Bench) -> Result<(), Complaint>,
-    /// Before each run.
+    /// Called before each run.
     pub before_each: fn(&Bench) -> Result<(), Complaint>,
-    /// What is run.
+    /// Returns the command to run.
     pub command: fn(&Bench) -> Vec<String>,
-    /// What is compared.
+    /// Returns the cost to compare.
     pub cost: fn(&Measured) -> Result<f64, Complaint>,
 }
 
-/// What most workloads have in common.
+/// Defaults of a workload.
 const PLAIN: Workload = Workload {
     name: "",
     needs: &[],
@@ -83,7 +83,7 @@ const PLAIN: Workload = Workload {
     cost: |measured| Ok(measured.wall_s),
 };
 
-/// All of them, in the order of the table.
+/// All workloads, in the order of the table.
 pub const ALL: &[Workload] = &[
     Workload {
         name: "getppid",
@@ -233,7 +233,7 @@ const FIO: Workload = Workload {
     needs: &["fio"],
     mark: Mark::Ratio(1.25),
     prepare: |bench| {
-        // Laid out once, so that no run has to.
+        // Laid out once, so that no measured run has to.
         let layout = fio("write", 2);
         measure::run(&layout, &bench.dir, None, &bench.output(), None).map(|_| ())
     },
@@ -263,7 +263,7 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| word.to_string()).collect()
 }
 
-/// Bytes written to learn the speed of the trace's disk.
+/// Number of bytes written to measure the speed of the trace's disk.
 const DISK_TEST_BYTES: usize = 768 << 20;
 
 impl Bench {
@@ -279,19 +279,19 @@ impl Bench {
         Ok(Bench { dir, trace_dir, reenact })
     }
 
-    /// Where a run's standard output goes.
+    /// Returns the path of a run's standard output.
     pub fn output(&self) -> PathBuf {
         self.dir.join("output")
     }
 
-    /// The command that runs a loop.
+    /// Returns the command that runs a loop.
     pub fn loops(&self, args: &[&str]) -> Vec<String> {
         let mut all = vec![self.dir.join("loops").display().to_string()];
         all.extend(words(args));
         all
     }
 
-    /// The command that records a command.
+    /// Returns the command that records a command.
     pub fn recorded(&self, workload: &Workload, trace: &Path, command: &[String]) -> Vec<String> {
         let mut all = vec![self.reenact.display().to_string()];
         all.extend(words(&["record", "--quiet", "--force", "--output"]));
@@ -314,7 +314,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Gives a file or directory another name. Where many files were removed, ext4 looks at all of
+    /// Renames a file or directory. If many files were removed instead, ext4 would check all of
     /// their inodes for each new one during the next minute.
     fn set_aside(&self, name: &str) -> Result<(), Complaint> {
         let path = self.dir.join(name);
@@ -328,7 +328,7 @@ impl Bench {
         }
     }
 
-    /// How fast the traces' disk takes bytes that are new to it.
+    /// Measures how fast the traces' disk writes new bytes.
     pub fn trace_disk_bytes_per_s(&self) -> Result<f64, Complaint> {
         let path = self.trace_dir.join("speed");
         let chunk: Vec<u8> =
@@ -339,7 +339,7 @@ impl Bench {
             for _ in 0..DISK_TEST_BYTES / chunk.len() {
                 file.write_all(&chunk)?;
             }
-            // Until then it is the speed of memory.
+            // Without this, it would be the speed of the page cache.
             file.sync_data()?;
             Ok(DISK_TEST_BYTES as f64 / begun.elapsed().as_secs_f64())
         };
@@ -354,7 +354,7 @@ impl Bench {
     }
 }
 
-/// Compiles the loops of one call.
+/// Compiles the loop program.
 pub fn build_loops(bench: &Bench) -> Result<(), Complaint> {
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-o"]).arg(bench.dir.join("loops")).arg(repository().join("benches/loops.c"));
@@ -367,7 +367,7 @@ fn must_succeed(mut command: Command) -> Result<(), Complaint> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// 100,000 rows in 2,000 transactions.
+/// Writes an SQL script: 100,000 rows in 2,000 transactions.
 fn write_sql(bench: &Bench) -> Result<(), Complaint> {
     let mut sql = String::from("create table t(id integer primary key, name text, value real);\n");
     for transaction in 0..2000 {
@@ -382,7 +382,7 @@ fn write_sql(bench: &Bench) -> Result<(), Complaint> {
     bench.put("load.sql", &sql)
 }
 
-/// A C file that takes a second or two to compile.
+/// Writes a C file that takes a second or two to compile.
 fn write_c(bench: &Bench) -> Result<(), Complaint> {
     let mut text = String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
     for i in 0..400 {
@@ -397,14 +397,14 @@ fn write_c(bench: &Bench) -> Result<(), Complaint> {
     bench.put("large.c", &text)
 }
 
-/// Where Debian keeps the server's programs.
+/// Returns the directory of Debian's PostgreSQL programs.
 fn postgres_bin() -> String {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions.map(|entry| entry.path()).max().unwrap_or_default();
     newest.join("bin").display().to_string()
 }
 
-/// A database cluster with pgbench's tables, owned by postgres.
+/// Makes a database cluster with pgbench's tables, owned by postgres.
 fn make_cluster(bench: &Bench) -> Result<(), Complaint> {
     bench.remove(&["cluster"])?;
     let script = bench.dir.join("pgbench.sh");
@@ -426,7 +426,7 @@ fn make_cluster(bench: &Bench) -> Result<(), Complaint> {
     must_succeed(shell)
 }
 
-/// From pgbench's `tps = 1234.5 (without initial connection time)`.
+/// Parses pgbench's `tps = 1234.5 (without initial connection time)`.
 fn seconds_per_transaction(measured: &Measured) -> Result<f64, Complaint> {
     let rate = measured.stdout.lines().find_map(|line| {
         line.strip_prefix("tps = ")?.split_whitespace().next()?.parse::<f64>().ok()

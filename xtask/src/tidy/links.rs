@@ -1,11 +1,11 @@
-//! Links in Markdown documents.
+//! Checks links in Markdown documents.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{Files, extension};
 use crate::repository;
 
-/// Links to files that do not exist and to headings that no document has.
+/// Finds links to files and headings that do not exist.
 pub fn broken(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in files.iter().filter(|(path, _)| extension(path) == "md") {
@@ -18,7 +18,7 @@ pub fn broken(files: &Files) -> Vec<String> {
     found
 }
 
-/// Targets of `](target)` outside code, with their lines.
+/// Returns the targets of `](target)` outside code, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -56,13 +56,13 @@ fn problem(files: &Files, from: &Path, text: &str, target: &str) -> Option<&'sta
     (!heading.is_empty() && !text.is_some_and(has_heading)).then_some("no such heading")
 }
 
-/// A heading as hosting sites turn it into an anchor.
+/// Turns a heading into an anchor as hosting sites do.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Without `.` and `..`.
+/// Removes `.` and `..` from a path.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {

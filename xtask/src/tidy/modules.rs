@@ -1,10 +1,10 @@
-//! Files that nothing uses.
+//! Finds unused files.
 
 use std::path::{Path, PathBuf};
 
 use super::{Files, extension};
 
-/// Rust files in `src` that no `mod` names.
+/// Finds Rust files in `src` that no `mod` names.
 pub fn orphans(files: &Files) -> Vec<String> {
     files
         .keys()
@@ -23,7 +23,7 @@ fn is_root(path: &Path) -> bool {
             || path.parent().is_some_and(|d| d.ends_with("bin")))
 }
 
-/// Whether its crate's manifest names it as a target.
+/// Returns whether the crate's manifest names the file as a target.
 fn is_target(path: &Path, files: &Files) -> bool {
     path.ancestors().any(|dir| {
         let named = |text: &String| {
@@ -37,7 +37,7 @@ fn is_target(path: &Path, files: &Files) -> bool {
 fn is_named(path: &Path, files: &Files) -> bool {
     let Some(dir) = path.parent() else { return false };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    // A `mod.rs` is named by its folder, one level up.
+    // A `mod.rs` is named by its folder, in the folder above.
     let (dir, module) = if stem == "mod" {
         let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (dir.parent().unwrap_or(dir), name)
@@ -56,7 +56,7 @@ fn is_named(path: &Path, files: &Files) -> bool {
     })
 }
 
-/// Documents, scripts and benchmarks whose name stands in no other file.
+/// Finds documents, scripts and benchmarks that no other file mentions.
 pub fn unreferred(files: &Files) -> Vec<String> {
     let kinds = ["md", "sh", "py"];
     let looked_at = |path: &&PathBuf| {

@@ -1,5 +1,4 @@
-//! Places where the recorder gets less than it needs: it says so, and the program runs or does not
-//! begin.
+//! The recorder gets less than it needs: it says so, and the program either runs or is not started.
 
 use acceptance::place::{Place, Who};
 use acceptance::program::Need;
@@ -24,7 +23,7 @@ pub fn add(trials: &mut Trials) {
     trials.add("few_processes", Who::User, missing, few_processes);
 }
 
-/// One of them succeeds, the others are killed by that: while they are being attached to.
+/// One thread's exec succeeds and kills the others while they are being attached to.
 fn execute_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let (name, trace) = (attack(&place, "executes")?, place.trace("executes.rnt"));
@@ -34,7 +33,7 @@ fn execute_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// Its numbers are those of other processes, whose memory must not be written to.
+/// Process ids in a foreign /proc are those of other processes, whose memory must not be written.
 fn foreign_proc(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("none.rnt");
@@ -50,7 +49,7 @@ fn foreign_proc(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(refused.status.code() == Some(125), "{}; it said:\n{said}", refused.status);
     ensure!(said.contains("/proc") && said.contains("--mount-proc"), "it said:\n{said}");
     ensure!(refused.text().is_empty() && !trace.exists(), "it has begun");
-    // A process that has no place for its own threads.
+    // After unshare without a fork, a process cannot create threads.
     let refused = run(&["--pid"])?;
     let said = refused.errors();
     ensure!(refused.status.code() == Some(125), "{}; it said:\n{said}", refused.status);
@@ -60,7 +59,7 @@ fn foreign_proc(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// With any number of descriptors the program runs, or reenact says what it lacks.
+/// With any limit of descriptors, the program runs, or reenact names what is missing.
 fn few_descriptors(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let mut ran = 0;
@@ -91,7 +90,7 @@ fn few_descriptors(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// The same with any number of processes and threads. They are counted in a user namespace.
+/// Limits of processes and threads, which a user namespace counts separately.
 fn few_processes(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let mut refused = 0;

@@ -1,4 +1,4 @@
-//! Attacks on the life of processes: stops, kills, orphans, a recorder within a recording.
+//! Attacks on the lives of processes: stops, kills, orphans, a recorder within a recording.
 
 use std::process::Stdio;
 use std::thread::sleep;
@@ -58,7 +58,7 @@ fn ends_complete(stage: &Stage, who: Who, script: &str) -> Result<(), Complaint>
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// Whoever stops a job stops the recorder as well; later both go on.
+/// Stopping a job stops the recorder as well; both continue later.
 fn recorder_is_stopped(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("stopped.rnt");
@@ -79,7 +79,7 @@ fn recorder_is_stopped(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// The inner recording is whole; the outer one says that the inner recorder traces its programs.
+/// The inner recording is complete; the outer one reports that its programs are traced.
 fn nested(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let (outer, inner) = (place.trace("outer.rnt"), place.trace("inner.rnt"));

@@ -1,5 +1,5 @@
-//! A recording comes to its end, whatever the recorded programs are and do, and when it is told to;
-//! and it says what is not in it.
+//! A recording always ends, whatever the recorded programs do, and also on request; and it says
+//! what is missing in it.
 
 mod limits;
 mod lives;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Builds one of the programs that do what no program should.
+/// Builds a program of `tests/attacks`.
 fn attack(place: &Place, name: &str) -> Result<String, Complaint> {
     let program = place.path(name);
     let source = stage::repository().join(format!("tests/attacks/{name}.c"));
@@ -42,7 +42,7 @@ fn attack(place: &Place, name: &str) -> Result<String, Complaint> {
     Ok(program.display().to_string())
 }
 
-/// Waits until a file is there that a program writes.
+/// Waits for a file that a program creates.
 fn appears(path: &Path) -> Result<(), Complaint> {
     let begun = Instant::now();
     while !path.exists() {
@@ -54,7 +54,7 @@ fn appears(path: &Path) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What a trace says of each of its gaps: why, and the text.
+/// Returns reason and text of each gap in a trace.
 fn gaps(stage: &Stage, trace: &Path) -> Result<Vec<(String, String)>, Complaint> {
     let mut found = Vec::new();
     shown::show(stage, trace, &["--data", "none"], |event| {

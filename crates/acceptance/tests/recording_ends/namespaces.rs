@@ -50,7 +50,7 @@ const BUBBLES: &[(&str, &str)] = &[
     ("new_session", "bwrap --unshare-pid --new-session --ro-bind / / --proc /proc --dev /dev"),
 ];
 
-/// Many processes that are gone before anybody has looked, with and without an exec.
+/// Many processes that end before they can be inspected, with and without an exec.
 const WORK: &str = "
     (true); true
     (:) & wait
@@ -87,7 +87,7 @@ fn works(stage: &Stage, who: Who, wrapper: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A container of runc, whose root is this machine's own.
+/// A runc container that uses this machine's system directories.
 fn runc(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let mounts = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(|from| {

@@ -1,4 +1,4 @@
-//! Signals that reach the recorder: meant for the program, for its process group, or for itself.
+//! Signals sent to the recorder: meant for the program, for its process group, or for itself.
 
 use std::fs;
 use std::io::Write;
@@ -28,17 +28,17 @@ pub fn add(trials: &mut Trials) {
     trials.add_for_both("killed_by_its_own_exec", None, killed_by_its_exec);
 }
 
-/// Longer than the recorder takes two signals for one.
+/// Longer than the time in which the recorder treats two signals as one.
 const LATER: Duration = Duration::from_millis(600);
 
-/// All that a shell can ignore.
+/// All signals that a shell can ignore.
 const SURVIVABLE: &[&str] = &[
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "USR1", "SEGV", "USR2", "PIPE",
     "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH",
     "IO", "PWR", "SYS", "RTMIN", "RTMIN+1", "RTMIN+7", "RTMAX-1", "RTMAX",
 ];
 
-/// A program that signals its whole process group, and ignores that itself, goes on being recorded.
+/// A program that signals its whole process group and ignores the signal is still recorded.
 fn to_the_group(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     for signal in SURVIVABLE {
@@ -53,7 +53,7 @@ fn to_the_group(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What a program sends to its group, the recorder does not send to it again.
+/// The recorder does not pass on what a program sends to its own group.
 fn come_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("once.rnt");
@@ -66,7 +66,7 @@ fn come_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// A recording of a shell script that says by a file that it has begun.
+/// A running recording of a shell script that creates a file when it has begun.
 struct Running {
     place: Place,
     child: Child,
@@ -89,7 +89,7 @@ impl Running {
         place::signal(&self.child, signal)
     }
 
-    /// What it has said and how it ended, which must be soon.
+    /// Waits for the end, and returns what was printed and the exit status.
     fn end(self) -> Result<(Place, ExitStatus, String), Complaint> {
         let status = place::wait(self.child, PATIENCE, "reenact")?;
         let said = fs::read_to_string(self.place.path("said"));
@@ -106,8 +106,8 @@ fn must_say_who_told(stage: &Stage, trace: &Path, signal: &str) -> Result<(), Co
     Ok(())
 }
 
-/// The first time is for the program, which takes no notice. The second ends the recording, not the
-/// program.
+/// The first signal is passed on to the program, which ignores it. The second one ends the
+/// recording, but not the program.
 fn told_twice(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for (signal, name) in [(libc::SIGTERM, "SIGTERM"), (libc::SIGINT, "SIGINT")] {
         let script = "touch begun; until [ -e go ]; do sleep 0.01; done; touch on";
@@ -125,7 +125,7 @@ fn told_twice(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// `timeout` tells the process that it has started, and then its group.
+/// `timeout` signals its child, and then the group: signals close together count as one.
 fn told_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let script = "touch begun; until [ -e go ]; do sleep 0.01; done; exit 4";
     let running = Running::start(stage, who, script)?;
@@ -139,7 +139,7 @@ fn told_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &place.trace("told.rnt"))?.must_be_complete()
 }
 
-/// Then there is nobody to pass it on to.
+/// After the program has ended, a signal is for the recorder itself.
 fn told_when_ended(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let script = "(touch begun; until [ -e go ]; do sleep 0.01; done; touch on) & exit 3";
     let running = Running::start(stage, who, script)?;
@@ -153,7 +153,7 @@ fn told_when_ended(stage: &Stage, who: Who) -> Result<(), Complaint> {
     appears(&place.work().join("on"))
 }
 
-/// The trace goes into a pipe that nobody reads: no end can be written.
+/// The trace goes to a pipe that is never read, so that it cannot be ended.
 fn told_a_third_time(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let script = "trap '' TERM; touch begun; seq 6000000 > noise; touch on";
@@ -168,7 +168,7 @@ fn told_a_third_time(stage: &Stage, who: Who) -> Result<(), Complaint> {
         sleep(LATER);
         place::signal(&child, libc::SIGTERM)?;
     }
-    // All that can be written then is there soon.
+    // By then, everything that can be written is written.
     sleep(LATER);
     if !place::ends_within(&child, LATER)? {
         place::signal(&child, libc::SIGTERM)?;
@@ -191,7 +191,7 @@ fn told_by_the_program(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Info::of(stage, &trace)?.must_be_complete()
 }
 
-/// Whatever is sent to the recorder alone is for the program.
+/// Every signal sent to the recorder alone is passed on to the program.
 fn passed_on(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let rest = [libc::SIGUSR1, libc::SIGABRT, libc::SIGTRAP, libc::SIGIO, libc::SIGRTMIN() + 3];
     for signal in rest.into_iter().chain([libc::SIGTERM, libc::SIGCONT]) {
@@ -207,19 +207,19 @@ fn passed_on(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// An image that the kernel cannot load is noticed when there is no way back: whoever executes it is
-/// killed.
+/// When the kernel notices that it cannot load this image, the old one is gone: it kills the
+/// process.
 fn killed_by_its_exec(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let mut image = vec![0u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"\x7fELF\x02\x01\x01");
-    // An executable for this processor, with one header behind the first.
+    // An x86-64 executable with one program header.
     put(16, &[2, 0, 62, 0, 1, 0, 0, 0]);
     put(24, &0x7fff_ffff_f000u64.to_le_bytes());
     put(32, &64u64.to_le_bytes());
     put(52, &[64, 0, 56, 0, 1, 0, 0, 0, 0, 0]);
-    // To be loaded where the kernel is.
+    // The segment is to be loaded at an address of the kernel.
     put(64, &[1, 0, 0, 0, 5, 0, 0, 0]);
     put(80, &0x7fff_ffff_f000u64.to_le_bytes());
     put(96, &4096u64.to_le_bytes());
@@ -238,7 +238,7 @@ fn killed_by_its_exec(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(recorded.status == alone.status, "{}, alone {}", recorded.status, alone.status);
     ensure!(said.contains("was killed before it began"), "it said:\n{said}");
     ensure!(!trace.exists(), "a trace of nothing is left");
-    // Executed by another program, it is nothing that is missing.
+    // If another program executes it, nothing is missing in the trace.
     let script = format!("{name}; echo $?");
     let within = place.run(&mut record(stage, &place, &[], &trace, &["sh", "-c", &script]))?;
     ensure!(within.status.success(), "within a shell: {}; {}", within.status, within.errors());

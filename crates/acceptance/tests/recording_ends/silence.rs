@@ -1,4 +1,4 @@
-//! Programs of which calls are not recorded: the trace says so.
+//! Programs whose calls are not recorded: the trace says so.
 
 use acceptance::place::{Place, Who};
 use acceptance::shown::Info;
@@ -19,7 +19,7 @@ pub fn add(trials: &mut Trials) {
     trials.add_for_both("gaps_of_one_kind_are_told_together", None, are_told_together);
 }
 
-/// A program wrote over the memory that it shares with the recorder.
+/// A program overwrites the memory that it shares with the recorder.
 fn is_told(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let (name, trace) = (attack(&place, "silence")?, place.trace("silence.rnt"));
@@ -28,13 +28,13 @@ fn is_told(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     ensure!(recorded.errors().contains("not complete"), "it said:\n{}", recorded.errors());
     let info = Info::of(stage, &trace)?;
     ensure!(!info.complete && info.gaps >= 1, "it says that nothing is missing: {info:?}");
-    // Nothing is missing of others, nor of the same program when it behaves.
+    // A recording of a well-behaved program is complete.
     let fine = place.trace("fine.rnt");
     place.run(&mut record(stage, &place, &["-q"], &fine, &["/bin/true"]))?.success("true")?;
     Info::of(stage, &fine)?.must_be_complete()
 }
 
-/// Many gaps of one kind are one line, which says how many they are, of which program and processes.
+/// Many gaps of one kind are printed in one line, with their number, program and processes.
 fn are_told_together(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("many.rnt");
@@ -50,7 +50,7 @@ fn are_told_together(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A program with less memory than the agent needs runs all the same.
+/// A program with less memory than the agent needs still runs.
 fn no_room(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("small.rnt");

@@ -1,4 +1,4 @@
-//! Files whose server does not answer: nobody waits for it but who would without a recorder.
+//! Files on a server that does not answer block only programs that would block unrecorded.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn may_serve_files(who: Who) -> bool {
     found.is_ok_and(|found| who == Who::Root || everybody(found.permissions().mode()))
 }
 
-/// A program of several pages, of which the first has no text.
+/// A program of several pages, the first of which has no code.
 const PROGRAM: &str = "static const char filler[3 * 4096] = {1};
     void _start(void) {
         __asm__ volatile(\"syscall\" : : \"a\"(231), \"D\"(filler[5]) : \"rcx\", \"r11\");
@@ -55,7 +55,7 @@ fn others_go_on(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let recorded = recorded.success("recorded")?;
     ensure!(recorded.text() == "others go on\n", "it printed {}", recorded.text());
     let info = Info::of(stage, &trace)?;
-    // Who lies about itself is not recorded any more.
+    // A program that passes a bad socket to the recorder is no longer recorded.
     if how != "give" {
         info.must_be_complete()?;
     }

@@ -1,4 +1,4 @@
-//! What happens to the trace's file while it is written.
+//! The trace file is disturbed while it is written.
 
 use acceptance::place::{Place, Who};
 use acceptance::shown;
@@ -13,7 +13,7 @@ pub fn add(trials: &mut Trials) {
     trials.add_for_both("no_room_for_a_long_file", None, short_files);
 }
 
-/// Others remove the trace, cut it, or give its name to another file: that is told.
+/// Other programs remove the trace, cut it, or give its name to another file: a warning says so.
 fn taken_away(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let ways = [
@@ -25,7 +25,7 @@ fn taken_away(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for (name, way, told) in ways {
         let trace = place.trace(name);
         let way = way.replace('T', &trace.display().to_string());
-        // Long enough for something to be written before.
+        // Long enough for something to be written first.
         let script = format!("sleep 0.3; {way}; /bin/true; exit 5");
         let mut command = record(stage, &place, &[], &trace, &["sh", "-c", &script]);
         let recorded = place.run(&mut command)?;
@@ -36,14 +36,14 @@ fn taken_away(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// However long files may get, the trace has its end, if that fits at all.
+/// Whatever the limit of file sizes, the trace gets its end if that fits at all.
 fn short_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     for kib in [12, 16, 20, 30, 50, 75] {
         let trace = place.trace(&format!("{kib}.rnt"));
         let script = "for i in 1 2 3 4 5 6 7 8; do (:) | (:) & /bin/true; done; wait;
                       for i in 1 2 3 4 5 6 7 8; do /bin/true; /bin/true; /bin/true; done; echo the end";
-        // Standard output is a file as well.
+        // The limit applies to a file on standard output as well.
         let record = format!(
             "ulimit -f {kib}; exec '{}' record -q -o '{}' -- bash -c '{script}' | cat",
             stage.reenact.display(),

@@ -10,7 +10,7 @@ pub const WORKS: &[Work] = &[
         given: "
             for i in 1 2 3 4 5; do echo $i > file$i; ln -s file$i link$i; done; ln -s nowhere dangling
         ",
-        // Nothing else looks at the links, or at what they lead to.
+        // No other call looks at the links or their targets.
         script: r#"exec python3 -S - <<'END'
 import ctypes, os
 kernel = ctypes.CDLL(None, use_errno=True)

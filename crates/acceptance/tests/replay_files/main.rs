@@ -1,6 +1,6 @@
-//! Small works about what files are rather than what they hold: links, owners, modes, attributes,
-//! names. Each is recorded in a directory where something was before, and replayed from its trace
-//! alone: every call comes out as recorded, and so do the files.
+//! Small scripts about file metadata rather than contents: links, owners, modes, attributes, names.
+//! Each is recorded in a directory with existing files, and replayed from its trace alone: calls
+//! and files must match the recording.
 
 mod links;
 
@@ -13,23 +13,23 @@ use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, trials};
 use serde_json::Value;
 
-/// A work: two scripts for the shell, run in one directory.
+/// Two shell scripts that run in the same directory.
 pub struct Work {
-    /// Its name.
+    /// Name of the work.
     pub name: &'static str,
-    /// Who can do it.
+    /// Users that can run it.
     pub who: &'static [Who],
     /// Programs that it needs.
     pub needs: &'static [&'static str],
-    /// Makes what is there before, unrecorded.
+    /// Script that makes the existing files, unrecorded.
     pub given: &'static str,
-    /// What is recorded.
+    /// Script to be recorded.
     pub script: &'static str,
-    /// Calls that the replay says it did not make, by reason: these, and no others.
+    /// Reasons for calls that the replay leaves out; no others are allowed.
     pub left_out: &'static [&'static str],
 }
 
-/// Who most works are tried for.
+/// The users of most works.
 pub const BOTH: &[Who] = &[Who::User, Who::Root];
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn replayed(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
     record.args(["record", "--quiet", "--output"]).arg(&trace);
     place.run(record.args(["--", "sh"]).args(shell(work.script)))?.success("recorded")?;
     Info::of(stage, &trace)?.must_be_complete()?;
-    // What the replay sees must be from the trace, not from here.
+    // Moves the files away: the replay must depend on the trace alone.
     fs::rename(place.work(), place.path("recorded")).map_err(|error| error.to_string())?;
     place.clear()?;
 

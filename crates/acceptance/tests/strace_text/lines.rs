@@ -1,14 +1,13 @@
-//! Lines of strace made comparable: thread by thread and call by call, without what differs from
-//! run to run.
+//! Makes lines of strace comparable: grouped by thread, without what differs between runs.
 
 use std::collections::BTreeMap;
 
 use acceptance::Complaint;
 
-/// The calls of every thread. A thread's name is its place among its maker's children: `0.2.1`.
+/// The calls of every thread. A thread is named by child numbers from the first one: `0.2.1`.
 pub type Threads = BTreeMap<String, Vec<String>>;
 
-/// Fields whose values differ from run to run.
+/// Fields whose values differ between runs.
 const UNSTEADY: &[&str] = &[
     "st_ino",
     "stx_ino",
@@ -47,7 +46,7 @@ const UNSTEADY: &[&str] = &[
     "u64",
 ];
 
-/// Calls that deal in process ids.
+/// Calls with process ids in arguments or results.
 const WITH_IDS: &[&str] = &[
     "clone",
     "clone3",
@@ -70,20 +69,20 @@ const WITH_IDS: &[&str] = &[
     "SIGUSR1",
 ];
 
-/// Calls whose data differs from run to run.
+/// Calls whose data differs between runs.
 const RANDOM: &[&str] = &["getrandom("];
 
-/// What of a program's calls does not compare.
+/// Properties of a program's calls that cannot be compared.
 pub struct Unsteady {
-    /// Signals that it handles; others are no part of a recording.
+    /// Signals that the program handles; others are not recorded.
     pub signals: &'static [&'static str],
-    /// Calls whose data is random: how they begin.
+    /// Prefixes of calls with random data.
     pub random: &'static [&'static str],
-    /// Calls that are made or not by chance: how they begin.
+    /// Prefixes of calls that are made by chance.
     pub by_chance: &'static [&'static str],
 }
 
-/// Takes a text apart, and leaves out what does not compare.
+/// Parses a text and leaves out what cannot be compared.
 pub fn threads(text: &str, unsteady: &Unsteady) -> Result<Threads, Complaint> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut children: BTreeMap<String, u32> = BTreeMap::new();
@@ -118,7 +117,7 @@ pub fn threads(text: &str, unsteady: &Unsteady) -> Result<Threads, Complaint> {
         }
         calls.push((id.to_string(), column(&whole, id, time, rest)?));
     }
-    // Who made whom is told when the call returns, which may be after the child's first line.
+    // A parent is known when its call returns, which may be after the child's first line.
     for (id, call) in &calls {
         if names.is_empty() {
             names.insert(id.clone(), "0".into());
@@ -145,12 +144,12 @@ pub fn threads(text: &str, unsteady: &Unsteady) -> Result<Threads, Complaint> {
     Ok(threads)
 }
 
-/// Takes away what `-y` tells of descriptors.
+/// Removes the labels of descriptors that `-y` prints.
 pub fn without_labels(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let mut rest = line;
-        // Strings are hexadecimal: every other such sign begins a label, a duration or a note.
+        // Strings are hexadecimal, so that every '<' begins a label, a duration or a note.
         while let Some(at) = rest.find('<') {
             let (before, label) = rest.split_at(at);
             let end = label.find('>').map_or(label.len(), |end| end + 1);
@@ -170,13 +169,13 @@ pub fn without_labels(text: &str) -> String {
     out
 }
 
-/// Checks the place of the result and takes blanks and duration away.
+/// Checks the column of the result, and removes blanks and duration.
 fn column(whole: &str, id: &str, time: &str, line: &str) -> Result<String, Complaint> {
     const RESULT_COLUMN: usize = 40;
 
     let Some(at) = whole.rfind(") ") else { return Ok(whole.to_string()) };
     let (call, result) = (&whole[..=at], &whole[at + 1..]);
-    // The last bracket may belong to the meaning of an error.
+    // The last parenthesis may be in the description of an error.
     if !result.trim_start().starts_with('=') {
         let Some(at) = whole.find(") = ").or_else(|| whole.find(")  ")) else {
             return Ok(without_duration(whole).to_string());
@@ -204,7 +203,7 @@ fn result(call: &str) -> Option<&str> {
     result.bytes().all(|c| c.is_ascii_digit()).then_some(result)
 }
 
-/// A call without addresses, times, ids and random data, with readable strings.
+/// Removes addresses, times, ids and random data from a call, and decodes strings.
 fn normal(call: &str, names: &BTreeMap<String, String>, random: bool) -> String {
     let name = call.trim_start_matches("--- ").split(['(', ' ']).next().unwrap_or_default();
     let with_ids = WITH_IDS.contains(&name);
@@ -251,7 +250,7 @@ fn normal(call: &str, names: &BTreeMap<String, String>, random: bool) -> String 
     out
 }
 
-/// Hexadecimal digits as text; what is random in names of temporary files is left out.
+/// Decodes hexadecimal digits; random parts of temporary file names are removed.
 fn readable(digits: &str) -> String {
     let bytes: Vec<u8> = digits
         .split("\\x")
@@ -259,7 +258,7 @@ fn readable(digits: &str) -> String {
         .filter_map(|digits| u8::from_str_radix(digits, 16).ok())
         .collect();
     let mut text = bytes.escape_ascii().to_string();
-    // The addresses of a program's mappings take more or fewer digits.
+    // Addresses of mappings vary in length.
     if text.contains(" r-xp ") || text.contains("[stack]") {
         return "mappings".into();
     }

@@ -1,5 +1,5 @@
-//! The text of strace: what a recording gives is what strace itself prints, for every call that
-//! everyday programs make; and what strace printed can be imported and replayed.
+//! The text of strace: exports of recordings equal what strace prints, for every call of everyday
+//! programs; and the output of strace can be imported and replayed.
 
 mod lines;
 
@@ -14,19 +14,19 @@ use acceptance::{Complaint, ensure, trials};
 use lines::{Threads, Unsteady};
 
 const OPTIONS: &[&str] = &["-f", "-ttt", "-T", "-xx", "-v", "-s", "1000000"];
-/// Programs that wait for each other do not make the same calls in every run.
+/// Programs with concurrent processes do not make the same calls in every run.
 const ATTEMPTS: u32 = 6;
-/// Works that are replayed from what strace printed, and whether that holds the data: the kernel
-/// copies files for cp, of which no call tells the content.
+/// Works replayed from strace's output, and whether it has all data: `cp` lets the kernel copy
+/// files, so that no call has their contents.
 const REPLAYED: &[(&str, bool)] = &[("sqlite3", true), ("cp", false), ("tar", true)];
-/// Lines of a difference that are told.
+/// Most lines of a difference that are printed.
 const SHOWN_MAX: usize = 12;
 
-/// A program that everybody uses.
+/// An everyday program.
 struct Work {
     name: &'static str,
     needs: &'static str,
-    /// What must be there before.
+    /// Script that makes the existing files.
     given: &'static str,
     command: &'static [&'static str],
     unsteady: Unsteady,
@@ -38,7 +38,7 @@ const FILES: &str = "mkdir src src/deep; for i in 1 2 3; do seq 1 ${i}00 > src/f
     ln -s f1 src/link; ln src/f2 src/deep/same; chmod 750 src/f3; \
     find . -exec touch -h -d @1600000000 {} +";
 
-/// Beside what everybody uses: calls that few programs make.
+/// Calls that few everyday programs make.
 const CALLS: &str = include_str!("calls.py");
 
 const WORKS: &[Work] = &[
@@ -68,7 +68,7 @@ const WORKS: &[Work] = &[
         needs: "grep",
         given: FILES,
         command: &["/bin/grep", "-r", "42", "src"],
-        // It looks up where its stack is, among mappings of which a recorded program has more.
+        // It reads its mappings to find its stack, and a recorded program has more mappings.
         unsteady: Unsteady { signals: &[], random: &[], by_chance: &["read(3, "] },
     },
     Work {
@@ -88,7 +88,7 @@ const WORKS: &[Work] = &[
             "create table t(a, b); insert into t values (1, 2), (3, 4); select * from t; \
              update t set b = 5; vacuum",
         ],
-        // The heads of journals are random.
+        // Journal headers are random.
         unsteady: Unsteady { signals: &[], random: &["read(5, ", "pwrite64(4, "], by_chance: &[] },
     },
     Work {
@@ -114,7 +114,7 @@ const WORKS: &[Work] = &[
              os.chmod('x', 0o4711); os.link('x', 'z'); os.symlink('x', 's'); os.readlink('s')\n\
              os.mkfifo('p'); os.stat('p'); os.setxattr('x', 'user.a', b'b'); os.listxattr('x')",
         ],
-        // Whether threads wait for each other depends on who comes first.
+        // Whether threads wait for each other depends on timing.
         unsteady: Unsteady { signals: &["SIGUSR1"], random: &[], by_chance: &["futex("] },
     },
     Work {
@@ -122,7 +122,7 @@ const WORKS: &[Work] = &[
         needs: "/usr/bin/python3",
         given: "true",
         command: &["/usr/bin/env", "MALLOC_ARENA_MAX=1", "/usr/bin/python3", "-ISc", CALLS],
-        // Whether the heap can grow depends on where it is.
+        // Whether the heap can grow depends on its address.
         unsteady: Unsteady {
             signals: &[],
             random: &[],
@@ -142,7 +142,7 @@ const WORKS: &[Work] = &[
         needs: "sh",
         given: FILES,
         command: &["/bin/sh", "-c", "cat src/f1 | sort -n | head -3 > out; wait; echo done"],
-        // Which child ends first, and whether before the shell waits, is left to chance.
+        // The order in which children end, and whether the shell waits by then, varies.
         unsteady: Unsteady { signals: &[], random: &[], by_chance: &["wait4(", "rt_sigreturn("] },
     },
     Work {
@@ -150,7 +150,7 @@ const WORKS: &[Work] = &[
         needs: "gcc",
         given: "echo 'int main(void) { return 0; }' > a.c; touch -d @1600000000 a.c",
         command: &["/usr/bin/gcc", "-O1", "-o", "a", "a.c"],
-        // A random name is thrown again in one of twenty cases.
+        // In one of twenty runs, a random name exists and another one is drawn.
         unsteady: Unsteady { signals: &[], random: &[], by_chance: &["getrandom("] },
     },
 ];
@@ -179,13 +179,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// Every version of strace has words of its own; ours are those of this one.
+/// The output of strace differs between versions; ours follows this one.
 fn is_known_version() -> bool {
     let said = std::process::Command::new("strace").arg("-V").output();
     said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("-- version 6.1\n"))
 }
 
-/// What strace prints of a run and what a recording of the same run gives are the same.
+/// strace's output and the export of a recording of the same program are equal.
 fn equal(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let mut straced = Vec::new();
@@ -195,7 +195,7 @@ fn equal(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
         let exported = export(stage, &place, work, attempt)?;
         let recorded = lines::threads(&exported, &work.unsteady)?;
         let differences = straced.iter().map(|straced| difference(straced, &recorded));
-        // Some run under strace must have gone the same way.
+        // At least one run under strace must have made the same calls.
         match differences.min_by_key(Vec::len) {
             Some(least) if least.is_empty() => return Ok(()),
             Some(least) => complaint = least[..least.len().min(SHOWN_MAX)].join("\n"),
@@ -205,8 +205,8 @@ fn equal(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
     Err(format!("the text differs from strace's (-) in every run:\n{complaint}"))
 }
 
-/// What strace printed is imported and exported as it was; some of it is replayed to the same files:
-/// with the files of before in a directory, and from the text alone.
+/// The output of strace is imported and exported unchanged; some of it is replayed to the same
+/// files, both with the initial files in a directory and from the text alone.
 fn import(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let (text, trace) = (place.trace("strace.txt"), place.trace("imported.rnt"));
@@ -234,7 +234,7 @@ fn import(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
         .map_err(|e| e.to_string())?;
     fs::rename(place.work(), inside(&image)).map_err(|error| error.to_string())?;
     place.clear()?;
-    // Libraries are not in the directory: their calls come out otherwise, which is no harm here.
+    // Libraries are not in the directory, so their calls may mismatch.
     let mut roots = vec![(place.trace("of-directory"), Some(&image), &[0, 4][..])];
     if *told {
         roots.push((place.trace("of-text"), None, &[0][..]));
@@ -251,7 +251,7 @@ fn import(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Buffers that strace cut short are marked as such.
+/// Buffers that strace cut are marked as such.
 fn short(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let work = WORKS.iter().find(|work| work.name == "tar").ok_or("no such work")?;
@@ -265,7 +265,7 @@ fn short(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A line that makes no sense is named, and nothing is left of the trace.
+/// The error names the invalid line, and no trace is left.
 fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("text", b"1 0.1 getpid() = 1\n1 0.2 read(3, \"\\x4\", 5) = 5\n")?;
@@ -281,8 +281,8 @@ fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A reader whose duration is told shorter than it slept: it came back when its second line was
-/// written, after the write that it waited for had begun.
+/// A reader whose printed duration ends too early: it returned when its second line was printed,
+/// after the write that it waited for had begun.
 const LATE: &[u8] = b"\
     7 1795000000.000100 execve(\"/bin/readers\", [\"readers\"], [\"A=b\"]) = 0 <0.000150>\n\
     7 1795000000.000500 pipe2([3, 4], 0) = 0 <0.000010>\n\
@@ -302,7 +302,7 @@ fn late(stage: &Stage, who: Who) -> Result<(), Complaint> {
     reenact(stage, &place, &["import"], &[&text, Path::new("-o"), &trace], &[0])?;
     let said = reenact(stage, &place, &["replay"], &[&trace], &[0])?;
     ensure!(said.contains(" 0 came out otherwise"), "the replay went otherwise:\n{said}");
-    // The path is told though the first argument is none.
+    // The exported exec has the path, although `argv[0]` is not one.
     let paths = [Path::new("-"), &trace];
     let again = reenact(stage, &place, &["export", "--to", "strace", "-o"], &paths, &[0])?;
     let path: String = b"/bin/readers".iter().map(|byte| format!("\\x{byte:02x}")).collect();
@@ -310,7 +310,7 @@ fn late(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What no text tells is not made up.
+/// Nothing is made up that the text does not have.
 fn unknown(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("text", b"7 12:00:01 getpid() = 7\n7 12:00:02 +++ exited with 0 +++\n")?;
@@ -328,7 +328,7 @@ fn unknown(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Runs reenact and gives what it said; it must end with one of the codes.
+/// Runs reenact, which must exit with one of the codes, and returns its output.
 fn reenact(
     stage: &Stage,
     place: &Place,
@@ -377,7 +377,7 @@ fn export(stage: &Stage, place: &Place, work: &Work, attempt: u32) -> Result<Str
     fs::read_to_string(&text).map_err(|error| format!("{}: {error}", text.display()))
 }
 
-/// The lines that only one of them has, thread by thread.
+/// Returns the lines that only one side has, thread by thread.
 fn difference(straced: &Threads, recorded: &Threads) -> Vec<String> {
     let mut told = Vec::new();
     let none = Vec::new();

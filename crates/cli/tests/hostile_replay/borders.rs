@@ -1,5 +1,5 @@
-//! Traces whose counts, lengths and addresses would lead the kernel, or the replay itself, beyond the
-//! memory that there is.
+//! Traces whose counts, lengths and addresses would lead the kernel, or the replay itself, outside
+//! of allocated memory.
 
 use events::record::{data_flag, part};
 use events::shape::{Kind, Of};
@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
     ("ranges_that_count_themselves", ranges_that_count_themselves),
 ];
 
-/// Numbers at the edges of what kernels count with.
+/// Numbers at the limits of what kernels count with.
 const BORDERS: &[u64] = &[
     0,
     1,
@@ -47,7 +47,7 @@ const BORDERS: &[u64] = &[
     u64::MAX,
 ];
 
-/// Fills what replays use for arguments with an address of ours.
+/// Fills the argument buffers of the replay with a pattern.
 fn spoil(script: &mut Script) {
     let text = "A".repeat(3000);
     script.path(libc::SYS_access, &[POINTER, 0], 0, &format!("/{text}"), -2);
@@ -57,7 +57,7 @@ fn elements(lens: &[u64]) -> Vec<u8> {
     lens.iter().flat_map(|len| [0x4141_4141_4141_0000, *len]).flat_map(u64::to_ne_bytes).collect()
 }
 
-/// A vector of which fewer elements are stored than it counts.
+/// Vectors with fewer stored elements than they count.
 fn vectors_that_count_beyond(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -87,7 +87,7 @@ fn vectors_that_count_beyond(world: &World) {
     script.finish();
 }
 
-/// Large buffers that were used before, pointed to by what is left of an earlier vector.
+/// Large buffers that were used before, referred to by the remains of an earlier vector.
 fn reads_into_what_was_freed(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -109,7 +109,7 @@ fn reads_into_what_was_freed(world: &World) {
     script.finish();
 }
 
-/// Every call that there is, as the table describes it, so that new ones are tried as well.
+/// Every call, by its description in the table, so that new calls are included.
 fn every_row_at_its_borders(world: &World, seed: u64) {
     let mut random = Random(seed);
     let mut script = Script::new(&world.trace);
@@ -166,8 +166,8 @@ fn at_borders(random: &mut Random, row: &events::Syscall, key: Option<(u8, u64)>
     call
 }
 
-/// Paths and names of which nothing is stored, in calls that overlap others: whether names are the
-/// reason of a failure is looked at before it is tried.
+/// Paths and names without stored bytes, in calls that overlap others: the replay checks whether a
+/// name causes the failure before it makes the call.
 fn texts_that_are_not_there(world: &World) {
     let mut script = Script::new(&world.trace);
     script.start(2, StartHow::Thread, 1, 1);
@@ -190,7 +190,7 @@ fn texts_that_are_not_there(world: &World) {
     script.finish();
 }
 
-/// One stored buffer, named so often that it makes a path, a name or a value far longer than any.
+/// One stored buffer, repeated so often that a path, name or value exceeds every limit.
 fn texts_and_values_without_end(world: &World) {
     let mut script = Script::new(&world.trace);
     script.path(libc::SYS_mknod, &[POINTER, 0o100_644, 0], 0, "/file", 0);
@@ -213,7 +213,7 @@ fn texts_and_values_without_end(world: &World) {
     script.finish();
 }
 
-/// What tells a length lies in several buffers, so that it is not there in one piece.
+/// The struct with a length is spread over several buffers.
 fn lengths_in_several_pieces(world: &World) {
     let mut script = Script::new(&world.trace);
     let pair = made(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 2, 0, POINTER], 0);
@@ -231,14 +231,14 @@ fn lengths_in_several_pieces(world: &World) {
             let sent = made(libc::SYS_sendto, &[3, POINTER, 5, 0, 0, 0], 5);
             script.call(1, sent.bytes(1, part::WHOLE, 0, b"hello"));
             spoil(&mut script);
-            // Of this one nothing is stored at all.
+            // For this call, nothing is stored at all.
             script.plain(libc::SYS_recvfrom, &[4, POINTER, 5, 0, POINTER, POINTER], 5);
         }
     }
     script.finish();
 }
 
-/// Headers, control data and addresses whose lengths say anything.
+/// Headers, control data and addresses with arbitrary lengths.
 fn messages_that_lie(world: &World) {
     let mut script = Script::new(&world.trace);
     let pair = made(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 2, 0, POINTER], 0);
@@ -268,19 +268,19 @@ fn messages_that_lie(world: &World) {
     script.finish();
 }
 
-/// The number of a call that the C library may not know yet.
+/// Returns the number of a call that the C library may not know yet.
 fn nr(name: &str) -> libc::c_long {
     events::by_name(name).unwrap().nr.into()
 }
 
-/// Structs that say within themselves how much of them there is.
+/// Structs that contain the count of their own elements.
 fn ranges_that_count_themselves(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/a", libc::O_CREAT | libc::O_RDWR, 3);
     script.open("/b", libc::O_CREAT | libc::O_RDWR, 4);
     script.write(3, &[b'x'; 8192]);
     for &count in BORDERS {
-        // A head: where from, how much, and how many ranges follow.
+        // The head: source offset, length, and number of ranges that follow.
         let head = [0, 4096, count].map(u64::to_ne_bytes).concat();
         let range = [4, count, count, 0].map(u64::to_ne_bytes).concat();
         for ranges in [0, 1, 3, 200] {

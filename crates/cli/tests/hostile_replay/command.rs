@@ -1,4 +1,4 @@
-//! `reenact replay` on a world's trace, and how it ended.
+//! Runs `reenact replay` on a world's trace, and checks how it ended.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -8,17 +8,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::world::{SHARED, World};
 
-/// Bytes of memory that a replay of anything may take, with room for what Rust's debug builds take.
+/// Most bytes of memory for a replay of any trace, including the overhead of debug builds.
 const MEMORY_MAX: i64 = 768 << 20;
-/// Bytes of disk that the command is told to take at most.
+/// Disk limit in bytes that is passed to the command.
 pub const DISK_MAX: u64 = 64 << 20;
-/// Seconds that a replay of these traces may take; far more than any needs, hung waits included.
+/// Time limit in seconds for a replay; far more than any needs, including blocked calls.
 const PATIENCE_S: i32 = 120;
 
-/// Failure, differences, a wait without end: what a trace may come to.
+/// Exit codes allowed for a trace: success, failure, differences, a call that never ends.
 const DOCUMENTED: &[i32] = &[0, 1, 4, 5];
 
-/// How a replay ended.
+/// The end of a replay.
 #[derive(Debug)]
 pub struct End {
     status: ExitStatus,
@@ -37,7 +37,7 @@ pub fn replay(world: &World, reenact: &Path) -> Result<End, String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file()?).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
     if !ends(&child) {
-        // SAFETY: the child leads this group, and was not waited for.
+        // SAFETY: kill takes plain numbers. The child leads this group and is not reaped.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         let _ = child.wait();
         return Err("the replay does not end".into());
@@ -49,12 +49,12 @@ pub fn replay(world: &World, reenact: &Path) -> Result<End, String> {
 }
 
 impl End {
-    /// The machine allows no jail, so nothing was replayed.
+    /// Returns whether nothing was replayed because this machine allows no jail.
     pub fn no_jail(&self) -> bool {
         self.status.code() == Some(1) && self.said.contains("namespace")
     }
 
-    /// The command said this.
+    /// Fails unless the command printed this.
     pub fn says(&self, words: &str) -> Result<(), String> {
         if self.said.contains(words) {
             return Ok(());
@@ -62,7 +62,7 @@ impl End {
         Err(format!("it did not say '{words}' but {}: {}", self.status, self.said))
     }
 
-    /// The command came to its end as it documents, in bounded memory, and said why if it failed.
+    /// Fails unless the exit code is documented, memory is bounded, and a failure is explained.
     pub fn within_bounds(&self) -> Result<(), String> {
         let documented = self.status.code().is_some_and(|code| DOCUMENTED.contains(&code));
         let explained = self.status.success() || !self.said.is_empty();
@@ -77,7 +77,7 @@ impl End {
 }
 
 fn ends(child: &Child) -> bool {
-    // SAFETY: numbers only; the new descriptor is nobody else's; one pollfd.
+    // SAFETY: plain numbers and one valid pollfd are passed; nothing else owns the new descriptor.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
         assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
@@ -87,9 +87,9 @@ fn ends(child: &Child) -> bool {
     }
 }
 
-/// The most memory that any process has taken that this one has waited for, directly or not.
+/// Returns the peak memory of any process that was reaped here or in a descendant.
 fn memory_of_children() -> i64 {
-    // SAFETY: all zeros is a usage, which is writable.
+    // SAFETY: rusage consists of integers, for which zero is valid, and is writable.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);

@@ -1,4 +1,4 @@
-//! Traces that reach for what is outside.
+//! Traces that try to reach files and processes outside.
 
 use std::mem::size_of;
 
@@ -29,10 +29,10 @@ pub const CASES: &[Case] = &[
     ("namespaces_in_structs", namespaces_in_structs),
 ];
 
-/// `fcntl` command that chooses the signal of asynchronous input and output.
+/// Command of `fcntl` that sets the signal for asynchronous input and output.
 const F_SETSIG: u64 = 10;
 
-/// Every way to change a file, at every spelling of a path outside.
+/// Tries every way to change a file, at every spelling of a path outside.
 fn change_everything(script: &mut Script, target: &str, dir: &str) {
     let truncate = libc::O_WRONLY | libc::O_TRUNC;
     script.open(target, truncate, 3);
@@ -82,7 +82,7 @@ fn links_out(world: &World) {
         script.paths(libc::SYS_symlink, &[POINTER, POINTER], [(0, target), (1, name)], 0);
         change_everything(&mut script, &format!("{name}/secret"), name);
         change_everything(&mut script, &format!("{name}/outside/secret"), name);
-        // A directory that becomes a link between two calls.
+        // A directory is replaced by a link between two calls.
         script.path(libc::SYS_mkdir, &[POINTER, 0o755], 0, "/turned", 0);
         script.open("/turned", libc::O_DIRECTORY, 3);
         script.path(libc::SYS_rmdir, &[POINTER], 0, "/turned", 0);
@@ -94,7 +94,7 @@ fn links_out(world: &World) {
     script.finish();
 }
 
-/// The image is made from what calls tell: a link that was there, and files below it.
+/// The image is built from what calls show: an existing link, and files below it.
 fn links_out_of_the_image(world: &World) {
     let mut script = Script::new(&world.trace);
     let dir = world.outside.display().to_string();
@@ -140,7 +140,7 @@ fn proc_tricks(world: &World) {
         script.write(3, b"x");
         script.plain(libc::SYS_close, &[3], 0);
     }
-    // A link of ours into /proc: the name says nothing about where it leads.
+    // A link of the trace's own into /proc: its name does not show where it leads.
     let link = [(0, "/proc/self/mem"), (1, "/memory")];
     script.paths(libc::SYS_symlink, &[POINTER, POINTER], link, 0);
     script.open("/memory", libc::O_RDWR, 3);
@@ -164,7 +164,7 @@ fn chroot_and_up(world: &World) {
     script.finish();
 }
 
-/// The program is said to have begun outside, with files outside open.
+/// By the initial state, the program began outside, with files outside open.
 fn state_outside(world: &World) {
     let mut script = Script::new(&world.trace);
     let targets = [
@@ -250,7 +250,7 @@ fn processes_and_signals(world: &World) {
     script.plain(libc::SYS_keyctl, &[0, 0], 0);
     script.plain(libc::SYS_bpf, &[0, POINTER, 8], 3);
     script.plain(libc::SYS_io_uring_setup, &[8, POINTER], 3);
-    // Signals that descriptors send.
+    // Signals sent by descriptors.
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
     script.plain(libc::SYS_fcntl, &[3, libc::F_SETOWN as u64, victim], 0);
     script.plain(libc::SYS_fcntl, &[3, F_SETSIG, kill], 0);
@@ -259,7 +259,7 @@ fn processes_and_signals(world: &World) {
     script.finish();
 }
 
-/// Every call that can make a file with set-user-id, or a device.
+/// Every call that can create a set-user-id file or a device.
 fn privileged_files(world: &World) {
     let mut script = Script::new(&world.trace);
     let create = libc::O_CREAT | libc::O_RDWR;
@@ -291,14 +291,14 @@ fn privileged_files(world: &World) {
     for kind in [libc::S_IFCHR, libc::S_IFBLK] {
         let device = [POINTER, u64::from(kind | 0o666), 0x103];
         script.path(libc::SYS_mknod, &device, 0, &format!("/device-{kind:o}"), 0);
-        // Bits that the kernel leaves aside, and those that it does not.
+        // Mode bits that the kernel ignores, and others.
         let device = [CWD, POINTER, u64::from(kind | 0o666) | 0xffff_0000_0000_0000, 0x103];
         script.path(libc::SYS_mknodat, &device, 1, &format!("/other-{kind:o}"), 0);
     }
     script.finish();
 }
 
-/// Sets the group's bit on a directory while another thread puts a file in its place.
+/// Sets the set-group-id bit on a directory while another thread replaces it with a file.
 fn privileged_exchange(world: &World) {
     let mut script = Script::new(&world.trace);
     script.start(2, StartHow::Thread, 1, 1);
@@ -338,7 +338,7 @@ fn sockets_and_passed_descriptors(world: &World) {
     let out = events::record::data_flag::OUT;
     let numbers = [3i32, 4].map(i32::to_ne_bytes).concat();
     script.call(1, pair.bytes(3, part::WHOLE, out, &numbers));
-    // Every number there might be, the host's own among them, is sent, and what comes is used.
+    // Passes every possible descriptor number, including the host's, and uses what arrives.
     for passed in 0..40i32 {
         let head = size_of::<libc::cmsghdr>();
         let mut control = vec![0; head];
@@ -371,7 +371,7 @@ fn sockets_and_passed_descriptors(world: &World) {
     script.finish();
 }
 
-/// What is outside is copied in, if it can be had.
+/// Tries to copy files in from outside.
 fn copies_from_outside(world: &World) {
     let mut script = Script::new(&world.trace);
     let len = CANARY.len() as u64;
@@ -393,7 +393,7 @@ fn copies_from_outside(world: &World) {
     script.finish();
 }
 
-/// Every way to send to a socket that somebody outside has bound, by every spelling of its name.
+/// Every way to send to a socket bound outside, by every spelling of its name.
 fn sends_to_names(world: &World) {
     let mut script = Script::new(&world.trace);
     let pair = made(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 2, 0, POINTER], 0);
@@ -431,7 +431,7 @@ fn sends_to_names(world: &World) {
     script.finish();
 }
 
-/// Names that are long with what follows their end, or of which another piece says something else.
+/// Names that are followed by more bytes, or contradicted by another piece.
 fn attributes_in_buffers(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -448,7 +448,7 @@ fn attributes_in_buffers(world: &World) {
             };
             script.call(1, set().bytes(1, part::WHOLE, 0, &long));
             script.call(1, set().bytes(1, part::WHOLE, 0, &huge));
-            // The first piece is not the one that is used.
+            // The first piece is not the one used.
             let other = set().bytes(1, part::CONTENT, 0, b"user.x");
             script.call(1, other.bytes(1, part::WHOLE, 0, &long));
             let out = events::record::data_flag::OUT;
@@ -459,7 +459,7 @@ fn attributes_in_buffers(world: &World) {
     script.finish();
 }
 
-/// The mode of a file in a struct of which there are several, or in several buffers.
+/// The mode of a file in a struct that is repeated, or spread over several buffers.
 fn modes_in_other_pieces(world: &World) {
     let mut script = Script::new(&world.trace);
     let create = (libc::O_CREAT | libc::O_RDWR) as u64;
@@ -480,7 +480,7 @@ fn modes_in_other_pieces(world: &World) {
     script.finish();
 }
 
-/// Tasks that are to be made in namespaces of their own, and to be given more than they had.
+/// Tasks that are to be created in new namespaces, with more rights.
 fn namespaces_in_structs(world: &World) {
     let mut script = Script::new(&world.trace);
     let all = u64::from(u32::MAX);

@@ -1,4 +1,4 @@
-//! Traces that want to take all there is: memory, disk, time, processes.
+//! Traces that try to exhaust memory, disk, time or processes.
 
 use events::record::{data_flag, part};
 use trace::event::{EventKind, OpenFd, StartHow};
@@ -64,7 +64,7 @@ fn huge_sizes(world: &World) {
     script.finish();
 }
 
-/// Few bytes are stored of what is said to have been very long.
+/// Buffers with few stored bytes and a huge claimed length.
 fn huge_claims_about_buffers(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -93,7 +93,7 @@ fn huge_claims_about_buffers(world: &World) {
     script.finish();
 }
 
-/// Few calls that ask for much disk.
+/// A few calls that ask for much disk space.
 fn allocates_much(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -103,8 +103,8 @@ fn allocates_much(world: &World) {
     script.finish();
 }
 
-/// Bytes of a buffer that is stored once and named often, and how often: together far more than the
-/// disk that there may be.
+/// Size of a buffer that is stored once, and the number of references to it: together far more than
+/// the disk limit.
 const REPEATED: usize = 64 << 10;
 const TIMES: u64 = 16_000;
 
@@ -131,7 +131,7 @@ fn copies_from_file_to_file(world: &World) {
     script.finish();
 }
 
-/// Asks for much, and is said to have got a byte, or an error.
+/// Copies that ask for much, but by the trace moved one byte or failed.
 fn copies_more_than_it_did(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/a", libc::O_CREAT | libc::O_RDWR, 3);
@@ -144,7 +144,7 @@ fn copies_more_than_it_did(world: &World) {
     script.finish();
 }
 
-/// What was read was there before.
+/// The image needs everything that was read.
 fn image_of_the_same_everywhere(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_RDONLY, 3);
@@ -156,7 +156,7 @@ fn image_of_the_same_everywhere(world: &World) {
     script.finish();
 }
 
-/// No disk ends this.
+/// Files in memory are not limited by a disk.
 fn memory_files_without_end(world: &World) {
     let mut script = Script::new(&world.trace);
     script.path(libc::SYS_memfd_create, &[POINTER, 0], 0, "memory", 3);
@@ -169,7 +169,7 @@ fn memory_files_without_end(world: &World) {
     world.expect("in files that are in memory alone");
 }
 
-/// The same from file to file, by allocation, and under a number that the trace says is another file's.
+/// Memory files filled by copies and allocations, also under the number of another file.
 fn memory_files_by_copies(world: &World) {
     const LEN: u64 = 1 << 20;
     let mut script = Script::new(&world.trace);
@@ -177,7 +177,7 @@ fn memory_files_by_copies(world: &World) {
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 4);
     script.open("/other", libc::O_CREAT | libc::O_RDWR, 5);
     script.write(4, &[b'x'; REPEATED]);
-    // The recording says that it failed, which it does not here.
+    // Failed in the recording, but succeeds in the replay.
     script.plain(libc::SYS_dup2, &[3, 5], -9);
     for at in 0..2000 {
         script.plain(libc::SYS_lseek, &[4, 0, 0], 0);
@@ -235,7 +235,7 @@ fn huge_descriptors(world: &World) {
     script.finish();
 }
 
-/// Limits that would end the tasks, or the host with them.
+/// Resource limits that would end the tasks, or the host along with them.
 fn limits_against_ourselves(world: &World) {
     let mut script = Script::new(&world.trace);
     script.state(1, |state| state.limits = vec![(0, 0); 16]);
@@ -251,7 +251,7 @@ fn limits_against_ourselves(world: &World) {
     }
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
     script.write(3, b"bytes");
-    // A filter that would kill, and other ways to lock oneself out.
+    // A filter that would kill, and other ways to lock the replay out.
     script.plain(libc::SYS_seccomp, &[0, 0, 0], 0);
     script.plain(libc::SYS_prctl, &[22, 1, 0, 0, 0], 0);
     script.plain(libc::SYS_prctl, &[1, 9, 0, 0, 0], 0);
@@ -261,7 +261,7 @@ fn limits_against_ourselves(world: &World) {
     script.finish();
 }
 
-/// Small in the file, since they are alike; they must pass through bounded memory.
+/// Similar calls make a small file; they must be replayed in bounded memory.
 fn hundreds_of_thousands_of_calls(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -286,7 +286,7 @@ fn very_many_tasks(world: &World) {
     script.finish();
 }
 
-/// A pipe that nobody writes to, a lock that is held, a fifo without a writer.
+/// A pipe without a writer, a held lock, a fifo without a writer.
 fn waits_without_end(world: &World) {
     let mut script = Script::new(&world.trace);
     let pipe = made(libc::SYS_pipe, &[POINTER], 0);
@@ -319,7 +319,7 @@ fn deep_and_long_paths(world: &World) {
         script.open("/loop/loop/loop", libc::O_RDONLY, 4);
         script.path(libc::SYS_unlink, &[POINTER], 0, "/loop", 0);
     }
-    // Deeper and deeper, by steps.
+    // Ever deeper directories, step by step.
     for _ in 0..500 {
         script.path(libc::SYS_mkdir, &[POINTER, 0o755], 0, "down", 0);
         script.path(libc::SYS_chdir, &[POINTER], 0, "down", 0);

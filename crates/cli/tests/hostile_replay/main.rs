@@ -1,9 +1,9 @@
-//! Traces written to do harm, given to `reenact replay`. Whatever they hold, nothing outside the root
-//! changes or gets in, nothing dangerous is left in it, and the command ends with an exit code that
-//! it documents, within bounds of memory and disk.
+//! Malicious traces for `reenact replay`. Whatever they hold, nothing outside the root is changed
+//! or copied in, nothing dangerous is left in it, and the command ends with a documented exit code,
+//! within limits of memory and disk.
 //!
-//! Nothing here can do harm if a replay should do as it is told: what the traces reach for was made
-//! by this test, and they are replayed only if a harmless one has stayed in its root.
+//! Even a replay that obeys such a trace would do no harm: the targets were made by this test, and
+//! the traces are replayed only after a harmless one has stayed in its root.
 
 #[path = "../../../replay/tests/jail/user.rs"]
 mod user;
@@ -24,12 +24,12 @@ use std::path::Path;
 use script::{POINTER, Script};
 use world::World;
 
-/// A hostile trace: its name, and what writes it. It gets the world that it is to harm.
+/// A malicious trace: its name, and a function that writes it for the world under attack.
 pub type Case = (&'static str, fn(&World));
 
 fn main() {
     let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
-    // Where every user can run it.
+    // A path at which every user can run it.
     let place = tempfile::tempdir().expect("a temporary directory");
     std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("its mode");
     let reenact = place.path().join("reenact");
@@ -37,7 +37,7 @@ fn main() {
     user::main(|user| run_all(user, &reenact, only.as_deref()));
 }
 
-/// Replays every trace, and returns how many did harm.
+/// Replays every trace, and returns the number of failures.
 fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
     match user::catch(|| stays_in_its_root(reenact)).and_then(|stayed| stayed) {
         Ok(true) => {}
@@ -52,7 +52,7 @@ fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
     }
     let cases = [escapes::CASES, limits::CASES, nonsense::CASES, borders::CASES].concat();
     let chosen = cases.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
-    // Each in a process of its own, whose memory is measured. Most of them mostly wait.
+    // Each runs in its own process, so that memory can be measured. Most of them mostly wait.
     let running: Vec<_> = chosen
         .map(|(name, write)| {
             user::start(|| {
@@ -73,7 +73,7 @@ fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
     failures + running.into_iter().map(user::wait).sum::<usize>()
 }
 
-/// Whether there is a jail here, and what a trace makes comes into being in it.
+/// Returns whether there is a jail, and fails if a replay's directory appears outside of it.
 fn stays_in_its_root(reenact: &Path) -> Result<bool, String> {
     let dir = tempfile::Builder::new().prefix("harmless").tempdir().unwrap();
     let world = World::new(dir.path());

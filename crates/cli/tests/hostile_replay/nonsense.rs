@@ -1,4 +1,4 @@
-//! Traces that contradict themselves.
+//! Traces that are inconsistent.
 
 use events::record::{data_flag, part};
 use trace::event::{EventKind, GapWhy, OpenFd, RECORDER, StartHow};
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = &[
 
 fn cyclic_processes(world: &World) {
     let mut script = Script::new(&world.trace);
-    // Its own parent; each the other's; a child of its child's child.
+    // Its own parent; two that are each other's parent; a cycle of three.
     script.start(2, StartHow::Fork, 2, 2);
     script.start(3, StartHow::Fork, 3, 4);
     script.start(4, StartHow::Vfork, 4, 3);
@@ -86,7 +86,7 @@ fn ends_and_beginnings_again(world: &World) {
     script.finish();
 }
 
-/// Calls that end before they begin, at the same time, never, or in an age to come.
+/// Calls that end before they begin, at the same time, never, or in the far future.
 fn time_runs_wild(world: &World) {
     let mut script = Script::new(&world.trace);
     script.plain(libc::SYS_clone, &[0x10f00], 1002);
@@ -129,7 +129,7 @@ fn descriptors_that_are_not_there(world: &World) {
     script.finish();
 }
 
-/// Calls that made somebody of whom nothing is heard, and waits for them.
+/// Calls that create tasks which never appear, and waits for them.
 fn tasks_that_never_come(world: &World) {
     let mut script = Script::new(&world.trace);
     for nr in [libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3] {
@@ -144,7 +144,7 @@ fn tasks_that_never_come(world: &World) {
     script.finish();
 }
 
-/// Buffers for arguments that have none, twice, and of the wrong kind.
+/// Buffers for arguments without any, duplicate ones, and ones of the wrong kind.
 fn data_that_does_not_fit(world: &World) {
     let mut script = Script::new(&world.trace);
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -184,7 +184,7 @@ fn data_that_does_not_fit(world: &World) {
     script.finish();
 }
 
-/// A generator of numbers that look random, the same for the same seed.
+/// A pseudo-random number generator, deterministic for a seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -204,7 +204,7 @@ impl Random {
     }
 }
 
-/// Calls of every number with arguments from a bag of likely and unlikely ones.
+/// Calls of every number, with arguments chosen from likely and unlikely ones.
 fn any_calls(world: &World, seed: u64) {
     let mut random = Random(seed);
     let mut script = Script::new(&world.trace);

@@ -1,4 +1,4 @@
-//! Directories that the user names, where that would go wrong if they were taken as they come.
+//! Directories named by the user that need special care.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use crate::script::{POINTER, Script};
 use crate::world::World;
 
-/// A use of the command: its name, and what it does.
+/// A use of the command: its name, and a function that runs it.
 pub type Use = (&'static str, fn(&World, &Path) -> Result<(), String>);
 
 pub const USES: &[Use] = &[
@@ -19,7 +19,7 @@ pub const USES: &[Use] = &[
     ("emptied_between_replays", emptied_between_replays),
 ];
 
-/// A trace that makes one directory.
+/// Writes a trace that makes one directory.
 fn harmless(world: &World) {
     let mut script = Script::new(&world.trace);
     script.path(libc::SYS_mkdir, &[POINTER, 0o755], 0, "/made", 0);
@@ -41,7 +41,7 @@ fn check(holds: bool, what: &str, output: &Output) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{what}: {}: {said}", output.status)) }
 }
 
-/// A tree with a file, in which the root of the replay lies, reached by a link as well.
+/// The root of the replay is inside the image, and also reached by a link.
 fn an_image_around_its_own_root(world: &World, reenact: &Path) -> Result<(), String> {
     harmless(world);
     let around = world.outside.join("around");
@@ -69,7 +69,7 @@ fn an_image_around_its_own_root(world: &World, reenact: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// What is bound into the root lies in the image as well.
+/// A directory bound into the root is also inside the image.
 fn an_image_that_is_bound_into_its_root(world: &World, reenact: &Path) -> Result<(), String> {
     harmless(world);
     let around = world.outside.join("around");
@@ -131,7 +131,7 @@ fn check_nothing(world: &World) -> Result<(), String> {
     if names.is_empty() { Ok(()) } else { Err(format!("something was made: {names:?}")) }
 }
 
-/// A root of the user's is emptied between replays: what links in it lead to stays.
+/// The user's root is emptied between replays: the targets of its links stay.
 fn emptied_between_replays(world: &World, reenact: &Path) -> Result<(), String> {
     let mut script = Script::new(&world.trace);
     let outside = text(&world.outside).to_string();

@@ -1,4 +1,4 @@
-//! Traces as somebody would write them who means harm: valid files with any content.
+//! Writes traces as an attacker would: valid files with arbitrary contents.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,33 +10,33 @@ use trace::event::{
 };
 use trace::{Writer, WriterOptions};
 
-/// Where descriptor lookups begin at the working directory.
+/// The descriptor argument for the working directory.
 pub const CWD: u64 = libc::AT_FDCWD as u64;
 
-/// A pointer: never followed.
+/// A pointer argument; it is never dereferenced.
 pub const POINTER: u64 = 0x7000_0000_0000;
 
 /// Ticks per second: a tick is a nanosecond.
 const HZ: u64 = 1_000_000_000;
 
-/// A trace in the making.
+/// Writes a trace.
 pub struct Script {
     writer: Writer,
     tsc: u64,
 }
 
-/// A call in the making.
+/// Builds a call.
 pub struct Made {
     call: Call,
 }
 
 impl Script {
-    /// A trace of one program, thread 1 of process 1, started as the superuser in `/`.
+    /// Begins a trace of one program: thread 1 of process 1, run by root in `/`.
     pub fn new(path: &Path) -> Script {
         Script::empty(path).begun()
     }
 
-    /// Its first program has begun.
+    /// Starts the first program.
     pub fn begun(self) -> Script {
         let mut script = self;
         script.start(1, StartHow::Launch, 1, 0);
@@ -45,12 +45,12 @@ impl Script {
         script
     }
 
-    /// A trace of nothing.
+    /// Begins a trace without events.
     pub fn empty(path: &Path) -> Script {
         Script::told(path, "", vec![b"22 1 8:1 / / rw - ext4 /dev/sda1 rw".to_vec()])
     }
 
-    /// The same of a machine with a name and mounts.
+    /// Begins a trace with the name and mounts of a machine.
     pub fn told(path: &Path, host: &str, mounts: Vec<Vec<u8>>) -> Script {
         let host = host.to_string();
         let preamble = Preamble { tsc_hz: HZ, host, mounts, ..Preamble::default() };
@@ -59,18 +59,18 @@ impl Script {
         Script { writer: Writer::new(file, &preamble, options).unwrap(), tsc: 0 }
     }
 
-    /// Any event, a little later than the one before.
+    /// Adds an event, a little later than the one before.
     pub fn push(&mut self, thread: u32, kind: EventKind) {
         self.tsc += 1000;
         self.at(self.tsc, thread, kind);
     }
 
-    /// Any event at any time.
+    /// Adds an event at any time.
     pub fn at(&mut self, tsc: u64, thread: u32, kind: EventKind) {
         self.writer.event(&Event { thread, tsc, kind }).unwrap();
     }
 
-    /// Lets time pass. Which time it is then.
+    /// Advances the time, and returns it.
     pub fn pass(&mut self, ticks: u64) -> u64 {
         self.tsc += ticks;
         self.tsc
@@ -84,7 +84,7 @@ impl Script {
     pub fn state(&mut self, process: u32, change: impl FnOnce(&mut ProcessState)) {
         let standard = |fd| OpenFd { fd, target: b"/dev/null".to_vec(), offset: 0, flags: 2 };
         let mut limits = vec![(1024, 4096); 16];
-        // Files may be as long as they like.
+        // No limit on file sizes.
         limits[libc::RLIMIT_FSIZE as usize] = (u64::MAX, u64::MAX);
         let mut state = ProcessState {
             process,
@@ -100,29 +100,29 @@ impl Script {
         self.push(RECORDER, EventKind::State(Box::new(state)));
     }
 
-    /// A call of thread 1 without buffers.
+    /// Adds a call of thread 1 without buffers.
     pub fn plain(&mut self, nr: libc::c_long, args: &[u64], ret: i64) {
         self.call(1, made(nr, args, ret));
     }
 
-    /// A call of thread 1 whose argument `arg` is a path.
+    /// Adds a call of thread 1 whose argument `arg` is a path.
     pub fn path(&mut self, nr: libc::c_long, args: &[u64], arg: u8, path: &str, ret: i64) {
         self.call(1, made(nr, args, ret).text(arg, path));
     }
 
-    /// The same with two paths.
+    /// Adds a call of thread 1 with two paths.
     pub fn paths(&mut self, nr: libc::c_long, args: &[u64], paths: [(u8, &str); 2], ret: i64) {
         let [first, second] = paths;
         self.call(1, made(nr, args, ret).text(first.0, first.1).text(second.0, second.1));
     }
 
-    /// An open of thread 1.
+    /// Adds an open by thread 1.
     pub fn open(&mut self, path: &str, flags: i32, ret: i64) {
         let args = [CWD, POINTER, flags as u64, 0o644];
         self.path(libc::SYS_openat, &args, 1, path, ret);
     }
 
-    /// A write of thread 1.
+    /// Adds a write by thread 1.
     pub fn write(&mut self, fd: u64, bytes: &[u8]) {
         let args = [fd, POINTER, bytes.len() as u64];
         let ret = bytes.len() as i64;
@@ -138,7 +138,7 @@ impl Script {
         self.at(self.tsc, thread, EventKind::Call(call));
     }
 
-    /// Ends the file as a recorder does, with an end of thread 1.
+    /// Ends thread 1 and the file, as a recorder does.
     pub fn finish(mut self) {
         let calls = self.writer.calls_written();
         self.push(1, EventKind::End { calls });
@@ -154,7 +154,7 @@ impl Script {
     }
 }
 
-/// A call that returned.
+/// Makes a call that returned.
 pub fn made(nr: libc::c_long, args: &[u64], ret: i64) -> Made {
     let mut all = [0; 6];
     all[..args.len()].copy_from_slice(args);
@@ -173,12 +173,12 @@ pub fn made(nr: libc::c_long, args: &[u64], ret: i64) -> Made {
 }
 
 impl Made {
-    /// Memory behind an argument.
+    /// Adds memory that an argument points to.
     pub fn bytes(self, arg: u8, part: u8, flags: u8, bytes: &[u8]) -> Made {
         self.claimed(arg, part, flags, bytes, bytes.len() as u64)
     }
 
-    /// Memory that is said to have been longer.
+    /// Adds memory with a larger claimed length.
     pub fn claimed(mut self, arg: u8, part: u8, flags: u8, bytes: &[u8], true_len: u64) -> Made {
         let cut = if true_len > bytes.len() as u64 { data_flag::CUT } else { 0 };
         self.call.data.push(Data {
@@ -193,29 +193,29 @@ impl Made {
         self
     }
 
-    /// Memory of which one buffer is stored, so many times over.
+    /// Adds memory filled with one byte, which is stored as one buffer that is repeated.
     pub fn repeated(self, arg: u8, part: u8, flags: u8, byte: u8, times: usize) -> Made {
         self.bytes(arg, part, flags, &vec![byte; times * 1024])
     }
 
-    /// A string.
+    /// Adds a string.
     pub fn text(self, arg: u8, text: &str) -> Made {
         self.bytes(arg, part::WHOLE, 0, text.as_bytes())
     }
 
-    /// What a path argument leads to.
+    /// Adds the identity of the file at a path argument.
     #[allow(dead_code, reason = "traces that are only read have it")]
     pub fn identity(&mut self, arg: u8, identity: Identity) {
         self.call.identities.push((arg, identity));
     }
 
-    /// It never came back.
+    /// Makes the call one that never returned.
     pub fn unfinished(mut self) -> Made {
         self.call.outcome = Outcome::Unfinished;
         self
     }
 
-    /// As an event, for those who choose its time.
+    /// Returns the call as an event, with this time of return.
     pub fn event(mut self, exit: u64) -> EventKind {
         if let Outcome::Returned { exit_tsc, .. } = &mut self.call.outcome {
             *exit_tsc = exit;

@@ -1,4 +1,4 @@
-//! What is around a replay, and what must hold when it is over.
+//! The surroundings of a replay, and checks that they are unharmed.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,28 +12,28 @@ use std::process::{Child, Command, Stdio};
 
 use crate::command;
 
-/// What no file in the root may hold.
+/// Contents of the files outside, which no file in the root may have.
 pub const CANARY: &str = "what-only-the-outside-has";
 
-/// Bytes of disk that the root may take: what the command was told, what a file system needs for names
-/// and sizes, and what others on the same disk give free meanwhile.
+/// Most bytes of disk in the root: the command's limit, overhead of the file system, and space that
+/// other programs free meanwhile.
 const DISK_MAX: u64 = command::DISK_MAX + (256 << 20);
 
 /// The surroundings of one replay.
 pub struct World {
     pub root: PathBuf,
     pub outside: PathBuf,
-    /// Is bound into the root, as [`SHARED`].
+    /// Bound into the root as [`SHARED`].
     pub shared: PathBuf,
     pub trace: PathBuf,
     victim: Child,
-    /// Listens in the bound directory.
+    /// Receives on a socket in the bound directory.
     listener: UnixDatagram,
-    /// What the command must say.
+    /// Text that the command must print.
     says: Cell<Option<&'static str>>,
 }
 
-/// Where the bound directory appears, and the socket in it.
+/// Paths of the bound directory and the socket in it, as seen in the root.
 pub const SHARED: &str = "/shared";
 pub const SOCKET: &str = "/shared/socket";
 
@@ -45,7 +45,7 @@ impl World {
         }
         std::fs::write(path("outside/secret"), CANARY).unwrap();
         std::fs::write(path("outside/directory/file"), CANARY).unwrap();
-        // Waits on a pipe of ours, so that it ends with us.
+        // The process reads from a pipe of ours, so that it ends with us.
         let victim =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let listener = UnixDatagram::bind(path("shared/socket")).unwrap();
@@ -61,27 +61,27 @@ impl World {
         }
     }
 
-    /// The command is to say this.
+    /// Sets the text that the command must print.
     pub fn expect(&self, words: &'static str) {
         self.says.set(Some(words));
     }
 
-    /// What the command must say.
+    /// Returns the text that the command must print.
     pub fn expected(&self) -> Option<&'static str> {
         self.says.get()
     }
 
-    /// A path outside.
+    /// Returns the path of a file outside.
     pub fn secret(&self) -> String {
         self.outside.join("secret").display().to_string()
     }
 
-    /// A process outside.
+    /// Returns the id of a process outside.
     pub fn victim(&self) -> u64 {
         self.victim.id().into()
     }
 
-    /// All that is outside: mode, owner, links and content of every path.
+    /// Returns mode, owner, links and content of every path outside.
     pub fn snapshot(&self) -> BTreeMap<PathBuf, (u32, u32, u64, Vec<u8>)> {
         let mut all = BTreeMap::new();
         each(&self.outside, &mut |path, metadata| {
@@ -92,7 +92,7 @@ impl World {
         all
     }
 
-    /// Nobody outside was killed, or spoken to.
+    /// Fails if a process outside was killed, or a socket outside got a message.
     pub fn still_alive(&mut self) -> Result<(), String> {
         match self.victim.try_wait().unwrap() {
             None => {}
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// What is left in the root harms nobody who finds it, and holds nothing from outside.
+    /// Fails if the root holds anything dangerous, or anything from outside.
     pub fn harmless_root(&self) -> Result<(), String> {
         let (mut harm, mut bytes) = (Vec::new(), 0);
         open_up(&self.root);
@@ -141,18 +141,18 @@ impl Drop for World {
     }
 }
 
-/// An attribute that only an all-powerful root may give.
+/// Returns an attribute that only a privileged user can set, if the file has one.
 fn dangerous_attribute(path: &Path) -> Option<String> {
     let name = CString::new(path.as_os_str().as_bytes()).ok()?;
     let mut list = [0u8; 4096];
-    // SAFETY: the path ends with a NUL, and the list is as long as is said.
+    // SAFETY: the path is NUL-terminated, and the list is as long as stated.
     let len = unsafe { libc::llistxattr(name.as_ptr(), list.as_mut_ptr().cast(), list.len()) };
     let names = list[..usize::try_from(len).ok()?].split(|&c| c == 0);
     let mut bad = names.filter(|n| n.starts_with(b"security.") || n.starts_with(b"trusted."));
     bad.next().map(|name| format!("{}: has {}", path.display(), name.escape_ascii()))
 }
 
-/// Lets us look into directories that a trace has closed.
+/// Makes directories readable that a trace has closed.
 fn open_up(dir: &Path) {
     let metadata = dir.symlink_metadata().unwrap();
     let _ = std::fs::set_permissions(dir, PermissionsExt::from_mode(metadata.mode() | 0o700));
@@ -163,7 +163,7 @@ fn open_up(dir: &Path) {
     }
 }
 
-/// Calls `see` for everything below a directory, links not followed.
+/// Calls `see` for everything below a directory, without following links.
 fn each(dir: &Path, see: &mut impl FnMut(&Path, &std::fs::Metadata)) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,24 +1,24 @@
-//! Commands on a trace, with limits on what they may take.
+//! Runs commands on a trace, with resource limits.
 
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Bytes of address space that a command may take, with its threads and their stacks.
+/// Address space of a command in bytes, including threads and stacks.
 const ADDRESS_SPACE: u64 = 3 << 30;
-/// Bytes of memory that it may really use.
+/// Most bytes of resident memory.
 const MEMORY_MAX: u64 = 768 << 20;
-/// Seconds of processor time after which it is ended.
+/// Limit of CPU time in seconds.
 const PROCESSOR_S: u64 = 300;
 
-/// What a command may end with: it has done it, or failed and said why.
+/// Exit codes allowed: success, or an explained failure.
 const DOCUMENTED: &[i32] = &[0, 1, 3, 4, 5];
 
-/// A command; `<TRACE>`, `<OTHER>` (another trace) and `<OUT>` (a path) are filled in.
+/// A command; `<TRACE>`, `<OTHER>` (another trace) and `<OUT>` (a path) are replaced.
 pub struct Words {
     words: &'static [&'static str],
-    /// It is tried even where there is little time: others follow the same things.
+    /// True if it runs in short tests too. The other commands use the same code.
     is_telling: bool,
 }
 
@@ -64,12 +64,12 @@ impl Words {
     }
 }
 
-/// How a command ended.
+/// The result of a command.
 pub struct Run {
     status: ExitStatus,
     said: String,
     memory: u64,
-    /// Of processor time, its own and its children's.
+    /// CPU time of the command and its children.
     pub seconds: f64,
 }
 
@@ -89,7 +89,7 @@ impl Run {
         }
         let errors = File::create(&said).map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
-        // SAFETY: setrlimit is a system call, and may be made between fork and exec.
+        // SAFETY: `limit` only calls setrlimit, which is allowed between fork and exec.
         unsafe { command.pre_exec(limit) };
         let child = command.spawn().map_err(|error| error.to_string())?;
         let (status, usage) = wait(&child)?;
@@ -103,7 +103,7 @@ impl Run {
         })
     }
 
-    /// Complains unless it ended as it should, within bounds.
+    /// Fails unless the command ended properly, within limits.
     pub fn check(&self, seconds_max: f64) -> Result<(), String> {
         let Run { status, said, memory, seconds } = self;
         let documented = status.code().is_some_and(|code| DOCUMENTED.contains(&code));
@@ -123,7 +123,7 @@ impl Run {
 fn limit() -> std::io::Result<()> {
     let set = |what, most| {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-        // SAFETY: the struct lives as long as the call.
+        // SAFETY: the pointer is to a local struct that outlives the call.
         match unsafe { libc::setrlimit(what, &raw const limit) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
@@ -135,7 +135,7 @@ fn limit() -> std::io::Result<()> {
 
 fn wait(child: &Child) -> Result<(ExitStatus, libc::rusage), String> {
     let mut status = 0;
-    // SAFETY: all zeros is a usage; both places are writable, and the child was not waited for.
+    // SAFETY: zero is a valid rusage; both pointers are writable; the child is not reaped yet.
     let (ended, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         (libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage), usage)
@@ -150,7 +150,7 @@ fn seconds(time: libc::timeval) -> f64 {
     time.tv_sec as f64 + time.tv_usec as f64 / 1e6
 }
 
-/// Takes away what a command made, however deep.
+/// Removes what a command made, however deep.
 fn remove(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }

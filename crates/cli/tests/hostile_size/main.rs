@@ -1,7 +1,6 @@
-//! Traces that say that there is very much of something: of open files in very many processes, of
-//! directories within directories, of names of one file. Every command ends on each of them, in bounded
-//! memory, and in a time that has to do with how much the trace holds: at most a hundred times what it
-//! takes for a trace of as many events that does nothing but write.
+//! Traces that claim very much of something: open files in many processes, nested directories,
+//! names of one file. Every command ends on each of them, in bounded memory, within a hundred times
+//! the time that it takes for a trace of as many plain writes.
 
 #[allow(dead_code, reason = "those that are replayed only need more")]
 #[path = "../hostile_replay/script.rs"]
@@ -20,10 +19,10 @@ use tempfile::TempDir;
 use commands::{COMMANDS, Run, Words};
 use shapes::{SHAPES, Shape};
 
-/// How many of everything: before a release, ordinarily, and with a binary that is not optimized.
+/// Number of everything: before a release, with an optimized binary, and without one.
 const MANY: [u64; 3] = [30_000, 6000, 300];
 
-/// How much slower than an ordinary trace one may be, and the least time that counts for ordinary.
+/// Largest ratio to the time of an ordinary trace, and smallest such time that counts.
 const SLOWER_MAX: f64 = 100.0;
 const ORDINARY_MIN_S: f64 = 0.1;
 
@@ -43,11 +42,11 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), SHAPES.iter().map(trial).collect()).exit_code()
 }
 
-/// What commands take for an ordinary trace.
+/// The ordinary trace, and the time that commands take for it.
 struct Usual {
     place: TempDir,
     trace: PathBuf,
-    /// The commands, and how many seconds each took, once it was run.
+    /// The commands, and the seconds that each took, once it was run.
     commands: Vec<(&'static Words, OnceLock<f64>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The traces: each has very much of one thing.
+//! The traces, each with very much of one thing.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use trace::event::{Content, Data, EventKind, GapWhy, OpenFd, StartHow};
 
 use crate::script::{CWD, Made, POINTER, Script, made};
 
-/// Writes a trace with so many of everything.
+/// Writes a trace with that many of everything.
 pub type Shape = fn(&Path, u64);
 
 pub const SHAPES: &[(&str, Shape)] = &[
@@ -41,7 +41,7 @@ pub const SHAPES: &[(&str, Shape)] = &[
     ("calls_that_never_end", calls_that_never_end),
 ];
 
-/// Writes a trace of so many events that do nothing but write.
+/// Writes a trace of that many plain writes.
 pub fn ordinary(path: &Path, events: u64) {
     let mut script = Script::told(path, "another machine", Vec::new()).begun();
     script.open("/file", libc::O_CREAT | libc::O_RDWR, 3);
@@ -53,7 +53,7 @@ pub fn ordinary(path: &Path, events: u64) {
 
 const CLOEXEC: i32 = libc::O_CLOEXEC;
 
-/// Opens files 3 to `many`, every other to be closed by an exec.
+/// Opens files 3 to `many`, every other one with close-on-exec.
 fn opened(path: &Path, many: u64) -> Script {
     let mut script = Script::new(path);
     for fd in 3..many {
@@ -87,7 +87,7 @@ fn tables_that_differ_a_little(path: &Path, many: u64) {
     script.finish();
 }
 
-/// Threads that have descriptors of their own.
+/// Threads with descriptor tables of their own.
 fn tables_of_threads(path: &Path, many: u64) {
     const OWN_FILES: i32 = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_THREAD;
     let mut script = opened(path, many);
@@ -157,7 +157,7 @@ fn long_names(path: &Path, many: u64) {
 fn long_names_that_are_not_there(path: &Path, many: u64) {
     let mut script = Script::new(path);
     let long = ["a"; 1500].join("/");
-    // An image makes five hundred directories of each that is there.
+    // An image makes five hundred directories for each existing path.
     for number in 0..many / 50 {
         let name = format!("/{number:0>200}/{long}");
         script.path(libc::SYS_access, &[POINTER, 0], 0, &name, -i64::from(libc::ENOENT));
@@ -194,7 +194,7 @@ fn each_into_the_next(path: &Path, many: u64) {
     script.finish();
 }
 
-/// A call that tells what is at its path.
+/// Adds the identity of the file at the call's path.
 fn told(mut call: Made, identity: Identity) -> Made {
     call.identity(0, identity);
     call
@@ -257,7 +257,7 @@ fn links_to_links(path: &Path, many: u64) {
     script.finish();
 }
 
-/// What a directory holds, as the kernel lists it.
+/// Returns a directory listing in the kernel's format.
 fn list(names: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..names {
@@ -424,7 +424,7 @@ fn attributes(path: &Path, many: u64) {
     script.finish();
 }
 
-/// A file is written in pieces, and then read whole again and again.
+/// A file is written in pieces, and then read as a whole repeatedly.
 fn pieces_of_a_file(path: &Path, many: u64) {
     let mut script = Script::new(path);
     let opened = made(libc::SYS_openat, &[CWD, POINTER, 2, 0], 3).text(1, "/file");

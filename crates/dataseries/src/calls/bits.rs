@@ -1,12 +1,12 @@
 //! Fields that are single bits.
 
-/// The field is true when the masked number has this value.
+/// A field that is true if the masked number has a given value.
 pub struct Bit {
-    /// Its name.
+    /// Name of the field.
     pub field: &'static str,
-    /// What of the number is looked at.
+    /// Mask applied to the number.
     pub mask: i64,
-    /// What it must be.
+    /// Value that the masked number must have.
     pub value: i64,
 }
 
@@ -22,7 +22,7 @@ const fn exactly(field: &'static str, value: i64) -> Bit {
     Bit { field, mask: -1, value }
 }
 
-/// Permissions.
+/// Permission bits.
 pub static MODE: &[Bit] = &[
     flag("mode_uid", 0o4000),
     flag("mode_gid", 0o2000),
@@ -38,7 +38,7 @@ pub static MODE: &[Bit] = &[
     flag("mode_X_others", 0o1),
 ];
 
-/// open.
+/// Flags of open.
 pub static OPEN: &[Bit] = &[
     choice("flag_read_only", 3, 0),
     choice("flag_write_only", 3, 1),
@@ -60,7 +60,7 @@ pub static OPEN: &[Bit] = &[
     flag("flag_truncate", 0o1000),
 ];
 
-/// fcntl: the command.
+/// The command of fcntl.
 pub static COMMAND: &[Bit] = &[
     exactly("command_dup", 0),
     exactly("command_get_descriptor_flags", 1),
@@ -79,10 +79,10 @@ pub static COMMAND: &[Bit] = &[
     exactly("command_notify", 1026),
 ];
 
-/// F_SETFD.
+/// Flags of F_SETFD.
 pub static DESCRIPTOR_FLAGS: &[Bit] = &[flag("argument_descriptor_flag_exec_close", 1)];
 
-/// F_SETFL.
+/// Flags of F_SETFL.
 pub static STATUS_FLAGS: &[Bit] = &[
     choice("argument_status_flag_read_only", 3, 0),
     choice("argument_status_flag_write_only", 3, 1),
@@ -103,14 +103,14 @@ pub static STATUS_FLAGS: &[Bit] = &[
     flag("argument_status_flag_truncate", 0o1000),
 ];
 
-/// F_SETLEASE.
+/// Types of F_SETLEASE.
 pub static LEASE: &[Bit] = &[
     exactly("argument_lease_read", 0),
     exactly("argument_lease_write", 1),
     exactly("argument_lease_remove", 2),
 ];
 
-/// F_NOTIFY.
+/// Events of F_NOTIFY.
 pub static NOTIFY: &[Bit] = &[
     flag("argument_notify_access", 1),
     flag("argument_notify_modify", 2),
@@ -127,14 +127,14 @@ pub static LOCK_TYPE: &[Bit] = &[
     exactly("lock_type_unlocked", 2),
 ];
 
-/// Where a record lock counts from.
+/// The origin of a record lock's offset.
 pub static LOCK_WHENCE: &[Bit] = &[
     exactly("lock_whence_start", 0),
     exactly("lock_whence_current", 1),
     exactly("lock_whence_end", 2),
 ];
 
-/// mmap: the protection.
+/// The protection of mmap.
 pub static PROTECTION: &[Bit] = &[
     flag("protection_read", 1),
     flag("protection_write", 2),
@@ -142,7 +142,7 @@ pub static PROTECTION: &[Bit] = &[
     choice("protection_none", 7, 0),
 ];
 
-/// mmap: the flags.
+/// The flags of mmap.
 pub static MMAP: &[Bit] = &[
     choice("flag_shared", 3, 1),
     choice("flag_private", 3, 2),
@@ -161,7 +161,7 @@ pub static MMAP: &[Bit] = &[
     flag("flag_huge_tlb", 0x40000),
 ];
 
-/// Flags of calls with a directory and a path; each type has some of them.
+/// Flags of calls that take a directory and a path; each type has some of them.
 pub static AT: &[Bit] = &[
     flag("flags_at_symlink_nofollow", 0x100),
     flag("flag_at_symlink_nofollow", 0x100),
@@ -174,18 +174,18 @@ pub static AT: &[Bit] = &[
     flag("flag_empty_path", 0x1000),
 ];
 
-/// The directory descriptor that stands for the working directory.
+/// Set if the descriptor stands for the working directory.
 pub static WORKING: &[Bit] =
     &[choice("descriptor_current_working_directory", 0xffff_ffff, AT_FDCWD)];
-/// The same of the old name.
+/// Set if the descriptor of the old name stands for the working directory.
 pub static OLD_WORKING: &[Bit] =
     &[choice("old_descriptor_current_working_directory", 0xffff_ffff, AT_FDCWD)];
-/// The same of the new name.
+/// Set if the descriptor of the new name stands for the working directory.
 pub static NEW_WORKING: &[Bit] =
     &[choice("new_descriptor_current_working_directory", 0xffff_ffff, AT_FDCWD)];
 const AT_FDCWD: i64 = 0xffff_ff9c;
 
-/// access.
+/// The mode of access.
 pub static ACCESS: &[Bit] = &[
     choice("mode_exist", 7, 0),
     flag("mode_execute", 1),
@@ -193,10 +193,10 @@ pub static ACCESS: &[Bit] = &[
     flag("mode_read", 4),
 ];
 
-/// utimensat: nanoseconds that stand for something else.
+/// Special nanosecond values of utimensat.
 pub static UTIME: &[Bit] = &[exactly("utime_now", 0x3fff_ffff), exactly("utime_omit", 0x3fff_fffe)];
 
-/// Flags of a mounted file system.
+/// Mount flags of statfs.
 pub static STATFS: &[Bit] = &[
     flag("statfs_result_flags_read_only", 1),
     flag("statfs_result_flags_no_set_uid", 2),
@@ -210,7 +210,7 @@ pub static STATFS: &[Bit] = &[
     flag("statfs_result_flags_relative_access_time", 0x1000),
 ];
 
-/// clone: flags.
+/// Flags of clone.
 pub static CLONE: &[Bit] = &[
     flag("flag_vm", 0x100),
     flag("flag_filesystem", 0x200),
@@ -239,7 +239,7 @@ const fn signal(field: &'static str, number: i64) -> Bit {
     choice(field, 0xff, number)
 }
 
-/// clone: the signal to the parent.
+/// The exit signal of clone.
 pub static SIGNAL: &[Bit] = &[
     signal("signal_hangup", 1),
     signal("signal_terminal_interrupt", 2),
@@ -274,10 +274,10 @@ pub static SIGNAL: &[Bit] = &[
     signal("signal_power", 30),
 ];
 
-/// setxattr.
+/// Flags of setxattr.
 pub static XATTR: &[Bit] = &[flag("flag_xattr_create", 1), flag("flag_xattr_replace", 2)];
 
-/// Flags of sending and receiving; each type has some of them.
+/// Flags of send and receive calls; each type has some of them.
 pub static MESSAGE: &[Bit] = &[
     flag("flag_oob", 1),
     flag("flag_peek", 2),

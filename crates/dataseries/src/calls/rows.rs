@@ -18,12 +18,12 @@ const fn row(
     Row { name, calls, form: One, fields, result: &[], bits }
 }
 
-/// A row whose call fills a struct.
+/// Adds the fields of a struct that the call fills.
 const fn with(result: Fields, row: Row) -> Row {
     Row { result, ..row }
 }
 
-/// What the struct behind an argument of stat tells.
+/// Fields of `struct stat` behind argument `arg`.
 const fn stat(arg: u8) -> [(&'static str, Source); 13] {
     [
         ("stat_result_dev", Word(arg, 0, 8)),
@@ -42,11 +42,11 @@ const fn stat(arg: u8) -> [(&'static str, Source); 13] {
     ]
 }
 
-/// Of the calls that have it in their second argument, and of that with a directory.
+/// For stat, lstat and fstat, and for calls with a directory.
 const STAT_RESULT: Fields = &stat(1);
 const STAT_RESULT_2: Fields = &stat(2);
 
-/// What the struct of statfs tells.
+/// Fields of `struct statfs`.
 const STATFS_RESULT: Fields = &[
     ("statfs_result_type", Word(1, 0, 8)),
     ("statfs_result_bsize", Word(1, 8, 8)),
@@ -69,13 +69,13 @@ const fn bits(of: Source, fields: &'static [Bit]) -> Bits {
     Bits { of, when: None, fields }
 }
 
-/// Bits that mean something only for some commands.
+/// Bits that are valid only for some commands.
 const fn commands(values: &'static [i64], of: Source, fields: &'static [Bit]) -> Bits {
     Bits { of, when: Some((Arg(1), values)), fields }
 }
 
 /// All types of the schema. `full_pathname` and `stat_result_raw` are null in all known traces and
-/// stay so; nothing makes the calls of the types without numbers.
+/// stay null. Types without call numbers are not exported.
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
     row("accept", &[43], &[("descriptor", Arg(0)), ("sockaddr_buffer", Data(1)),

@@ -1,4 +1,4 @@
-//! The descriptions, one for each of our types.
+//! Descriptions of our record types.
 
 use events::record::{GapWhy, Identity, SIGINFO_BYTES, StartHow};
 use trace::event::{EventKind, OpenFd, Preamble, ProcessState, Totals};
@@ -6,27 +6,27 @@ use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
 
 use super::{Columns, Declare, OWN};
 
-/// Where, when and how the recording was made: one record.
+/// The recording: where, when and how it was made. One record.
 pub const RECORDING: &str = "Reenact::Trace::Recording";
-/// What the recorder counted: one record, where the recording was ended.
+/// The recorder's counts. One record, if the recording ended properly.
 pub const TOTALS: &str = "Reenact::Trace::Totals";
-/// What there is of a call besides the fields of its own type.
+/// A call, except what the fields of its own type hold.
 pub const CALL: &str = "Reenact::Trace::Call";
-/// Memory behind an argument of a call, or of an image.
+/// Memory that an argument of a call points to, or of an image.
 pub const DATA: &str = "Reenact::Trace::Data";
-/// A file at its first use by a call.
+/// Identity of a file at its first use by a call.
 pub const IDENTITY: &str = "Reenact::Trace::Identity";
 /// An open descriptor of a `State`.
 pub const DESCRIPTOR: &str = "Reenact::Trace::Descriptor";
-/// A path that was changed, as it was in the end.
+/// A changed path, in its final state.
 pub const FILE: &str = "Reenact::Trace::File";
-/// What is said of these as a whole.
+/// Summary of the changed paths.
 pub const MANIFEST: &str = "Reenact::Trace::Manifest";
 
-/// The name of a type, and an event of it.
+/// Name of a type, and a function that makes a sample event of it.
 type Sample = (&'static str, fn() -> EventKind);
 
-/// The kinds of events that are no calls.
+/// The types of events other than calls.
 pub const EVENTS: &[Sample] = &[
     ("Reenact::Trace::Start", || EventKind::Start {
         how: StartHow::Launch,
@@ -52,13 +52,13 @@ pub const EVENTS: &[Sample] = &[
     ("Reenact::Trace::Exit", || EventKind::Exit { process: 0, status: None }),
 ];
 
-/// The type of an event that is no call.
+/// Returns the type of an event other than a call.
 pub fn event_name(kind: &EventKind) -> Option<&'static str> {
     let same = |other: &EventKind| std::mem::discriminant(other) == std::mem::discriminant(kind);
     EVENTS.iter().find(|(_, sample)| same(&sample())).map(|(name, _)| *name)
 }
 
-/// The names and XML of our types.
+/// Returns names and XML of our types.
 pub fn declarations() -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut declare = |name: &str, describe: &mut dyn FnMut(&mut Declare)| {
@@ -84,7 +84,7 @@ pub fn declarations() -> Vec<(String, String)> {
     all
 }
 
-/// [`RECORDING`].
+/// Describes [`RECORDING`].
 pub fn recording(columns: &mut impl Columns, of: &mut Preamble) {
     columns.texts("command", 0, &mut of.command);
     columns.text("recorder_version", &mut of.recorder_version);
@@ -102,7 +102,7 @@ pub fn recording(columns: &mut impl Columns, of: &mut Preamble) {
     columns.text("options", &mut of.options);
 }
 
-/// [`TOTALS`].
+/// Describes [`TOTALS`].
 pub fn totals(columns: &mut impl Columns, of: &mut Totals) {
     columns.u64("calls_made", &mut of.calls_made);
     columns.u64("calls_read", &mut of.calls_read);
@@ -120,16 +120,16 @@ pub fn totals(columns: &mut impl Columns, of: &mut Totals) {
     columns.u64("end_ticks", &mut of.end_tsc);
 }
 
-/// [`CALL`].
+/// A record of [`CALL`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CallRest {
-    /// Its place among all calls and events.
+    /// Position among all calls and events.
     pub event: i64,
     /// The unique_id of the first record of the call.
     pub id: i64,
-    /// Records that the call has in its own type.
+    /// Number of records in the call's own type.
     pub records: u32,
-    /// The thread's number.
+    /// Thread number.
     pub thread: u32,
     /// x86_64 number.
     pub nr: u16,
@@ -137,19 +137,19 @@ pub struct CallRest {
     pub flags: u8,
     /// Address of the `syscall` instruction.
     pub site: u64,
-    /// Arguments that the call takes.
+    /// Number of arguments.
     pub nargs: u8,
-    /// Their values.
+    /// Values of the arguments.
     pub args: [u64; 6],
-    /// When it began.
+    /// Time of the call, in ticks.
     pub entered: u64,
-    /// When it returned, if it did.
+    /// Time of the return, in ticks.
     pub returned: Option<i64>,
-    /// What it returned.
+    /// Result.
     pub result: Option<i64>,
 }
 
-/// See [`CallRest`].
+/// Describes [`CALL`].
 pub fn call(columns: &mut impl Columns, of: &mut CallRest) {
     columns.i64("event", &mut of.event);
     columns.i64("unique_id", &mut of.id);
@@ -171,35 +171,35 @@ pub fn call(columns: &mut impl Columns, of: &mut CallRest) {
     }
 }
 
-/// The field of [`DATA`] that has the bytes, unless another record has them.
+/// The field of [`DATA`] for the bytes; empty if another record holds them.
 pub const CONTENT: &str = "content";
 
-/// [`DATA`].
+/// A record of [`DATA`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Piece {
-    /// The call or image.
+    /// Position of the call or image.
     pub event: i64,
-    /// The argument.
+    /// Number of the argument.
     pub arg: u8,
     /// `events::record::part`.
     pub part: u8,
-    /// Of which element.
+    /// Index of the element.
     pub index: u16,
     /// `events::record::data_flag` bits.
     pub flags: u8,
-    /// Bytes in the program.
+    /// Length in the program's memory.
     pub true_len: u64,
-    /// XXH3-128 of them, or nothing.
+    /// XXH3-128 hash of the bytes, or empty.
     pub hash: Vec<u8>,
-    /// The unique_id of the record that has the bytes.
+    /// The unique_id of the record that holds the bytes.
     pub held_by: Option<i64>,
     /// The field of that record.
     pub field: String,
-    /// 1: the next record goes on with the same piece.
+    /// 1 if the next record continues the piece.
     pub goes_on: u8,
 }
 
-/// See [`Piece`].
+/// Describes [`DATA`], except [`CONTENT`].
 pub fn data(columns: &mut impl Columns, of: &mut Piece) {
     columns.i64("event", &mut of.event);
     columns.u8("argument", &mut of.arg);
@@ -216,7 +216,7 @@ pub fn data(columns: &mut impl Columns, of: &mut Piece) {
     }
 }
 
-/// [`IDENTITY`]: the call, the argument, and the file.
+/// Describes [`IDENTITY`]: position of the call, argument, file.
 pub fn identity(columns: &mut impl Columns, of: &mut (i64, u8, Identity)) {
     let (id, arg, file) = of;
     columns.i64("event", id);
@@ -232,7 +232,7 @@ pub fn identity(columns: &mut impl Columns, of: &mut (i64, u8, Identity)) {
     columns.i64("mtime_ns", &mut file.mtime_ns);
 }
 
-/// [`DESCRIPTOR`]: the state, and the descriptor.
+/// Describes [`DESCRIPTOR`]: position of the state, descriptor.
 pub fn descriptor(columns: &mut impl Columns, of: &mut (i64, OpenFd)) {
     let (id, open) = of;
     let mut fd = i64::from(open.fd);
@@ -244,18 +244,18 @@ pub fn descriptor(columns: &mut impl Columns, of: &mut (i64, OpenFd)) {
     open.fd = fd as i32;
 }
 
-/// Whose event it is, and when.
+/// Position, thread and time of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stamp {
-    /// Its place among all calls and events.
+    /// Position among all calls and events.
     pub event: i64,
-    /// The thread's number.
+    /// Thread number.
     pub thread: u32,
-    /// When, in ticks.
+    /// Time in ticks.
     pub tsc: u64,
 }
 
-/// An event that is no call.
+/// Describes the type of an event other than a call.
 pub fn event(columns: &mut impl Columns, of: &mut (Stamp, EventKind)) {
     let (stamp, kind) = of;
     columns.i64("event", &mut stamp.event);
@@ -338,7 +338,7 @@ fn ids(columns: &mut impl Columns, name: &'static str, of: &mut [u32; 4]) {
     }
 }
 
-/// [`FILE`]: its place, and the entry.
+/// Describes [`FILE`]: position, entry.
 pub fn file(columns: &mut impl Columns, of: &mut (i64, Entry)) {
     let (id, entry) = of;
     columns.i64("event", id);
@@ -399,7 +399,7 @@ fn content(columns: &mut impl Columns, of: &mut Content) {
     }
 }
 
-/// [`MANIFEST`]: its place, and what is said.
+/// Describes [`MANIFEST`]: position, summary.
 pub fn ending(columns: &mut impl Columns, of: &mut (i64, Ending)) {
     let (id, ending) = of;
     columns.i64("event", id);

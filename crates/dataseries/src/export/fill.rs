@@ -13,19 +13,19 @@ use crate::file::writer::Filling;
 use crate::schema::common;
 use crate::times::tfrac;
 
-/// Longest value of a field. What is longer stands in records of our own alone, piece by piece.
+/// Longest value of a field. Longer ones are only stored in our own records, in pieces.
 pub const VALUE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of a struct that are looked at.
+/// Most bytes read of a struct.
 const STRUCT_BYTES_MAX: usize = 256;
 const NS_PER_US: i64 = 1000;
 
-/// What takes the values of a record.
+/// Receives the values of a record.
 pub trait Sink {
-    /// Sets a bit.
+    /// Sets a boolean.
     fn bool(&mut self, field: usize, value: bool);
-    /// Sets a whole number.
+    /// Sets an integer.
     fn int(&mut self, field: usize, value: i64);
-    /// Sets the bytes of a piece, with `end` behind them.
+    /// Sets the bytes of a piece, followed by `end`.
     fn piece(
         &mut self,
         field: usize,
@@ -62,22 +62,22 @@ impl Sink for Filling<'_> {
     }
 }
 
-/// What a field holds, on its own.
+/// The value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Collected {
-    /// There is no such field.
+    /// The record has no such field.
     Absent,
-    /// No value.
+    /// The field is null.
     Null,
-    /// A bit.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// Bytes.
     Bytes(Vec<u8>),
 }
 
-/// The values of a record, by field.
+/// Collects the values of a record by field.
 struct Collector<'a> {
     of: &'a Type,
     values: Vec<Collected>,
@@ -110,7 +110,7 @@ impl Sink for Collector<'_> {
     }
 }
 
-/// What would be written of a call in its record of this number, but for its unique_id.
+/// Returns the values of record number `record` of a call, without its unique_id.
 pub fn collect(
     plan: &Plan,
     of: &Type,
@@ -129,7 +129,7 @@ pub fn collect(
     Ok(collector.values)
 }
 
-/// A call, and what is known around it.
+/// A call and its context.
 pub struct Known<'a> {
     /// The call.
     pub call: &'a Call,
@@ -137,19 +137,19 @@ pub struct Known<'a> {
     pub pid: Option<u32>,
     /// Thread id.
     pub tid: Option<u32>,
-    /// When it began, in nanoseconds since 1970.
+    /// Time of the call, in nanoseconds since 1970.
     pub called: i64,
-    /// When it returned, and with what.
+    /// Time of the return, and the result.
     pub returned: Option<(i64, i64)>,
 }
 
-/// What is looked at behind the arguments of one call, read once.
+/// Caches memory that several fields of one call are read from.
 #[derive(Default)]
 pub struct Structs {
     read: Vec<(u8, Vec<u8>)>,
-    /// The lengths of a vector's buffers.
+    /// Lengths of a vector's buffers.
     elements: Option<Vec<u64>>,
-    /// Strings of an exec: whether each is an argument, and its place in the call's data.
+    /// Strings of an exec: whether each is an argument, and its index in the call's data.
     strings: Option<Vec<(bool, usize)>>,
 }
 
@@ -178,7 +178,7 @@ impl Structs {
 }
 
 impl Plan {
-    /// Fills a record of a call, but for its unique_id. Tells whether bytes are missing in it.
+    /// Fills a record of a call, without its unique_id. Returns whether bytes are missing.
     pub fn fill(
         &self,
         record: u32,
@@ -231,7 +231,7 @@ impl Plan {
         Ok(missing)
     }
 
-    /// The bits of a mode alone.
+    /// Fills in a mode: the number and its bits.
     pub fn fill_mode(&self, mode: u32, sink: &mut impl Sink) {
         for part in &self.parts {
             sink.int(part.field, mode.into());
@@ -273,7 +273,7 @@ impl Plan {
         }
         let mut last = None;
         for bit in &self.bits {
-            // Most bits come from the same number as those before them.
+            // Most bits come from the same number as the bit before.
             let found = match last {
                 Some((source, when, found)) if source == bit.source && when == bit.when => found,
                 _ => {
@@ -288,7 +288,7 @@ impl Plan {
                 }
             };
             if let Some(found) = found {
-                // The words of a call's flags have 32 bits; what is above them is chance.
+                // Flags have 32 bits; the upper half of the register is arbitrary.
                 let found = if bit.mask == -1 { found } else { found & 0xffff_ffff };
                 sink.bool(bit.field, found & bit.mask == bit.value);
             }
@@ -296,7 +296,7 @@ impl Plan {
         Ok(missing)
     }
 
-    /// Tells whether the record has the result.
+    /// Fills a record of an exec. Returns whether it is the one with the result.
     fn exec(
         &self,
         record: u32,
@@ -349,7 +349,7 @@ impl Plan {
     }
 }
 
-/// Sets the bytes of a buffer. Tells whether some are missing.
+/// Sets the bytes of a buffer. Returns whether some are missing.
 fn put(
     field: usize,
     data: &Data,
@@ -364,7 +364,7 @@ fn put(
     Ok(stored < data.true_len)
 }
 
-/// A number; `None` when the call has none.
+/// Reads a number; returns `None` if the call does not have it.
 fn number(
     source: Source,
     known: &Known<'_>,
@@ -381,7 +381,7 @@ fn number(
         Source::Word(n, at, size) => word(n, at, size),
         Source::Time(n, at) => {
             let (seconds, ns) = (word(n, at, 8)?, word(n, at + 8, 8)?);
-            // Above are values that stand for no time.
+            // Larger values have special meanings.
             (0..1_000_000_000).contains(&ns).then(|| tfrac(seconds, ns))
         }
         Source::Microtime(n, at) => {

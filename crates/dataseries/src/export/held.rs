@@ -1,4 +1,4 @@
-//! Calls that have begun and not yet returned, and whose they are.
+//! Calls that have not returned yet, and the threads that made them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,9 +7,9 @@ use trace::event::{Call, EventKind, Outcome};
 
 /// A call that is not written yet.
 pub struct Held {
-    /// The thread's number.
+    /// Thread number.
     pub thread: u32,
-    /// When it began.
+    /// Time of the call, in ticks.
     pub tsc: u64,
     /// The call.
     pub call: Call,
@@ -23,7 +23,7 @@ struct Task {
     held: Option<Held>,
 }
 
-/// The threads that live, each with one call at most.
+/// The living threads, each with at most one call.
 #[derive(Default)]
 pub struct Tasks {
     threads: HashMap<u32, Task>,
@@ -31,7 +31,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Takes note of a thread's life.
+    /// Tracks threads by their events.
     pub fn follow(&mut self, thread: u32, kind: &EventKind) {
         match kind {
             EventKind::Start { process, pid, tid, .. } => {
@@ -48,12 +48,12 @@ impl Tasks {
         }
     }
 
-    /// Process id and thread id, where they are known.
+    /// Returns process id and thread id, if known.
     pub fn ids(&self, thread: u32) -> (Option<u32>, Option<u32>) {
         self.threads.get(&thread).map_or((None, None), |task| (task.pid, task.tid))
     }
 
-    /// Keeps a call until it has returned.
+    /// Holds a call until it returns.
     pub fn hold(&mut self, held: Held) {
         if let Outcome::Returned { exit_tsc, .. } = held.call.outcome {
             self.returns.push(Reverse((exit_tsc, held.thread)));
@@ -62,12 +62,12 @@ impl Tasks {
         task.held = Some(held);
     }
 
-    /// The call of a thread that does something else.
+    /// Takes the call of a thread that makes another event.
     pub fn take(&mut self, thread: u32) -> Option<Held> {
         self.threads.get_mut(&thread)?.held.take()
     }
 
-    /// The next call that had returned at a time.
+    /// Takes the next call that returned by `now`.
     pub fn returned(&mut self, now: u64) -> Option<Held> {
         loop {
             let Reverse((tsc, thread)) = *self.returns.peek()?;
@@ -75,7 +75,7 @@ impl Tasks {
                 return None;
             }
             self.returns.pop();
-            // Some were taken before their time.
+            // `take` may have removed it already.
             let held = self.threads.get_mut(&thread).and_then(|task| {
                 let same = |held: &mut Held| match held.call.outcome {
                     Outcome::Returned { exit_tsc, .. } => exit_tsc == tsc,
@@ -89,13 +89,13 @@ impl Tasks {
         }
     }
 
-    /// The calls that a process has left unfinished.
+    /// Takes the unfinished calls of a process.
     pub fn exit(&mut self, process: u32) -> Vec<Held> {
         let of_process = |task: &&mut Task| task.process == process;
         self.threads.values_mut().filter(of_process).filter_map(|task| task.held.take()).collect()
     }
 
-    /// All that never returned.
+    /// Takes all calls that never returned.
     pub fn rest(&mut self) -> Vec<Held> {
         let mut rest: Vec<Held> =
             self.threads.values_mut().filter_map(|task| task.held.take()).collect();

@@ -1,4 +1,4 @@
-//! How the records of a type are filled, worked out once.
+//! Plans for filling the records of each type, computed once.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,69 +12,69 @@ use crate::calls::{self, Form, Row, Source};
 use crate::file::types::Type;
 use crate::schema::{self, OTHER, SNIA, UNKNOWN, common, is_bytes};
 
-/// Elements of a vector that the kernel takes.
+/// Most buffers of a vector, by the kernel's limit.
 const VECTOR_MAX: usize = 1024;
-/// Bytes of one.
+/// Bytes of `struct iovec`.
 const IOVEC_BYTES: usize = 16;
 
-/// A field, and where it comes from.
+/// A field and its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Its position.
+    /// Position of the field.
     pub field: usize,
-    /// Where from.
+    /// Source of the value.
     pub source: Source,
 }
 
-/// A bit, and where it comes from.
+/// A bit field and its source.
 #[derive(Clone, Copy, Debug)]
 pub struct BitPart {
-    /// Its position.
+    /// Position of the field.
     pub field: usize,
-    /// The number.
+    /// Source of the number.
     pub source: Source,
-    /// It means something only if this number has one of these values.
+    /// The bit is set only if this number has one of these values.
     pub when: Option<(Source, &'static [i64])>,
-    /// What of the number is looked at, and what it must be.
+    /// Mask applied to the number.
     pub mask: i64,
-    /// See `mask`.
+    /// Value that the masked number must have.
     pub value: i64,
 }
 
-/// How the records of a type are filled.
+/// Plan for filling the records of a type.
 pub struct Plan {
-    /// The type's position.
+    /// Position of the type.
     pub number: usize,
-    /// Its row, for types of SNIA.
+    /// Row of the type, if it is in SNIA's schema.
     pub row: Option<&'static Row>,
-    /// One call, how many records?
+    /// Mapping of a call to records.
     pub form: Form,
-    /// The call's own fields.
+    /// Fields other than single bits.
     pub parts: Vec<Part>,
-    /// Those of one bit.
+    /// Fields that are single bits.
     pub bits: Vec<BitPart>,
-    /// Positions of the fields that records of some forms have.
+    /// Positions of fields that only some forms have.
     pub named: Named,
 }
 
-/// See [`Plan::named`]; 0 where there is none.
+/// Positions of fields that only some forms have; 0 if absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Named {
-    /// The number of the call, of calls without a row.
+    /// Call number, for calls without a row.
     pub number: usize,
-    /// execve.
+    /// execve: path.
     pub path: usize,
-    /// execve.
+    /// execve: continuation number.
     pub continuation: usize,
-    /// execve.
+    /// execve: argument.
     pub argument: usize,
-    /// execve.
+    /// execve: environment variable.
     pub environment: usize,
-    /// readv and so on: the element.
+    /// readv and the like: index of the buffer.
     pub element: usize,
-    /// Its length.
+    /// readv and the like: its length.
     pub requested: usize,
-    /// Its bytes.
+    /// readv and the like: its bytes.
     pub data: usize,
 }
 
@@ -128,17 +128,17 @@ impl Plan {
         plan
     }
 
-    /// Whether it is the type of this name in SNIA's schema.
+    /// Returns whether this is the type of that name in SNIA's schema.
     pub fn is(&self, name: &str) -> bool {
         self.row.is_some_and(|row| row.name == name)
     }
 
-    /// Whether it is a type of SNIA's schema.
+    /// Returns whether this is a type of SNIA's schema.
     pub fn of_snia(&self) -> bool {
         self.row.is_some()
     }
 
-    /// How many records a call has.
+    /// Returns the number of records of a call.
     pub fn records(&self, call: &Call, contents: &mut dyn Contents) -> u32 {
         match self.form {
             Form::One => 1,
@@ -147,7 +147,7 @@ impl Plan {
         }
     }
 
-    /// The lengths of a vector's buffers.
+    /// Returns the lengths of a vector's buffers.
     pub fn elements(&self, call: &Call, contents: &mut dyn Contents) -> Vec<u64> {
         let part = if self.form == Form::Message { part::VECTOR } else { part::WHOLE };
         let vector = latest(&call.data, 1, part, 0);
@@ -161,7 +161,7 @@ impl Plan {
         elements.iter().map(len).collect()
     }
 
-    /// The fields that have the bytes of buffers.
+    /// Returns the fields that hold bytes of buffers.
     pub fn value_fields(&self) -> Vec<usize> {
         match self.form {
             Form::One => {
@@ -173,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// The piece that the field of a record has, whole.
+    /// Returns the piece of data that a field of a record holds in full.
     pub fn piece<'c>(&self, record: u32, field: usize, call: &'c Call) -> Option<&'c Data> {
         match self.form {
             Form::One => {
@@ -189,7 +189,7 @@ impl Plan {
     }
 }
 
-/// What the buffer of a vector held.
+/// Returns the contents of a buffer of a vector.
 pub fn element(form: Form, call: &Call, number: u32) -> Option<&Data> {
     let mut contents = call.data.iter().filter(|data| data.arg == 1 && data.part == part::CONTENT);
     match form {
@@ -198,8 +198,8 @@ pub fn element(form: Form, call: &Call, number: u32) -> Option<&Data> {
     }
 }
 
-/// Arguments and environment of an exec, in order: whether each is an argument, and its place in
-/// the call's data.
+/// Returns arguments and environment of an exec, in order: whether each is an argument, and its
+/// index in the call's data.
 pub fn strings(call: &Call) -> Vec<(bool, usize)> {
     let of = |arg: u8| {
         let mine = move |data: &Data| data.arg == arg && data.part == part::WHOLE;
@@ -217,7 +217,7 @@ pub struct Plans {
     unknown: usize,
 }
 
-/// How records of all types are filled.
+/// The plans of all types that stand for calls.
 pub static PLANS: LazyLock<Plans> = LazyLock::new(Plans::new);
 
 impl Plans {
@@ -236,12 +236,12 @@ impl Plans {
         Plans { all, by_number, by_name, unknown }
     }
 
-    /// That of a call.
+    /// Returns the plan of a call.
     pub fn of(&self, nr: u16) -> &Plan {
         &self.all[self.by_number.get(usize::from(nr)).copied().unwrap_or(self.unknown)]
     }
 
-    /// That of a type.
+    /// Returns the plan of a type.
     pub fn named(&self, name: &str) -> Option<&Plan> {
         self.by_name.get(name).map(|at| &self.all[*at])
     }

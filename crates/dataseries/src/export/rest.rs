@@ -1,4 +1,4 @@
-//! What a call and other events have beyond the fields of SNIA's schema: records of our own types.
+//! Writes our own records for what SNIA's schema cannot hold.
 
 use events::record::part;
 use model::Contents;
@@ -13,13 +13,13 @@ use crate::error::Error;
 use crate::origin::Origin;
 use crate::schema;
 
-/// Bytes of a piece that are rather written twice than looked up in another record.
+/// Shorter pieces are stored twice instead of referring to another record.
 const SHORT_BYTES: u64 = 64;
-/// Bytes in one record of a piece that is longer than a field may be.
+/// Bytes per record of a piece that is longer than a field may be.
 const STRETCH_BYTES: usize = 16 << 20;
 
 impl Exporter<'_> {
-    /// Writes a record of our own.
+    /// Writes a record of one of our types.
     pub(super) fn own(
         &mut self,
         name: &str,
@@ -36,7 +36,7 @@ impl Exporter<'_> {
         self.next_event - 1
     }
 
-    /// What there is of a call besides its records from `first` on.
+    /// Writes our own records of a call. Its SNIA records start at `first`.
     pub(super) fn rest_of_call(
         &mut self,
         held: &Held,
@@ -82,7 +82,8 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// The record, counted from the call's first, and its field that have all the bytes of a piece.
+    /// Finds a record that holds all bytes of a piece: its index in the call's records, and the
+    /// field.
     fn holder(
         &self,
         held: &Held,
@@ -94,7 +95,7 @@ impl Exporter<'_> {
         if !(SHORT_BYTES..=VALUE_BYTES_MAX).contains(&len) || data.part == part::ORIGIN {
             return None;
         }
-        // What was imported may stand otherwise in its own records.
+        // The records of an imported call may hold other bytes.
         if !origin.is_empty() {
             return None;
         }
@@ -114,7 +115,7 @@ impl Exporter<'_> {
         None
     }
 
-    /// A piece of memory of a call or image.
+    /// Writes a piece of memory of a call or image.
     fn piece(
         &mut self,
         event: i64,
@@ -161,7 +162,7 @@ impl Exporter<'_> {
         write_stretch(self, number, &mut piece, &stretch)
     }
 
-    /// An event that is no call.
+    /// Writes an event other than a call.
     pub(super) fn note(&mut self, event: Event, contents: &mut dyn Contents) -> Result<(), Error> {
         let Some(name) = columns::event_name(&event.kind) else { return Ok(()) };
         let stamp = Stamp { event: self.next_event(), thread: event.thread, tsc: event.tsc };
@@ -184,7 +185,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// The files that were changed, as they were in the end.
+    /// Writes the changed files in their final state.
     pub(super) fn manifest(&mut self) -> Result<(), Error> {
         let failed = |error: trace::ReadError| Error::Trace(error.to_string());
         for entry in self.trace.manifest() {

@@ -1,8 +1,8 @@
-//! How the sections of an extent are packed.
+//! Compression of the sections of an extent.
 
 use std::io::Read;
 
-/// Codes on disk.
+/// Codec numbers in files.
 const NONE: u8 = 0;
 const LZO: u8 = 1;
 const ZLIB: u8 = 2;
@@ -10,10 +10,10 @@ const BZIP2: u8 = 3;
 const LZF: u8 = 4;
 const SNAPPY: u8 = 5;
 const LZ4: u8 = 6;
-/// As LZ4, packed with more effort.
+/// Same format as LZ4, compressed with more effort.
 const LZ4_HC: u8 = 7;
 
-/// What one packed byte may unpack to, at most: more is a lie. bzip2 has runs of 45 MB in 40 bytes.
+/// Most bytes that one compressed byte may expand to. bzip2 packs runs of 45 MB into 40 bytes.
 const RATIO_MAX: &[(u8, usize)] = &[
     (NONE, 1),
     (LZO, 256),
@@ -25,20 +25,20 @@ const RATIO_MAX: &[(u8, usize)] = &[
     (LZ4_HC, 256),
 ];
 
-/// How a file is packed that is written. Every reader has these.
+/// Codecs for writing, which every reader supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Codec {
-    /// Not at all, as Re-Animator writes.
+    /// Uncompressed, as Re-Animator writes.
     None,
-    /// Fast.
+    /// Fast compression.
     #[default]
     Lzf,
-    /// Small.
+    /// Strong compression.
     Zlib,
 }
 
 impl Codec {
-    /// Packs a section: its code, and the bytes where they became fewer.
+    /// Compresses a section. Returns the codec number, and the bytes if they became fewer.
     pub fn pack(self, raw: &[u8]) -> (u8, Option<Vec<u8>>) {
         let packed = match self {
             Codec::None => None,
@@ -59,7 +59,7 @@ fn zlib(raw: &[u8]) -> Option<Vec<u8>> {
     Some(packed)
 }
 
-/// Unpacks a section that is said to have `len` bytes, appending to `out`.
+/// Decompresses a section of `len` bytes and appends it to `out`.
 pub fn unpack(code: u8, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let ratio = RATIO_MAX.iter().find(|(known, _)| *known == code).map(|(_, ratio)| *ratio);
     let ratio = ratio.ok_or_else(|| format!("it is packed in an unknown way, {code}"))?;
@@ -72,7 +72,7 @@ pub fn unpack(code: u8, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<
             out.extend_from_slice(packed);
             true
         }
-        // One byte more shows that there is more.
+        // `read` takes one byte more than `len`, to notice longer sections.
         ZLIB => read(flate2::read::ZlibDecoder::new(packed), len, out),
         BZIP2 => read(bzip2::read::BzDecoder::new(packed), len, out),
         LZF => lzf::decompress(packed, len).map(|bytes| out.extend_from_slice(&bytes)).is_ok(),
@@ -93,7 +93,7 @@ fn read(from: impl Read, len: usize, out: &mut Vec<u8>) -> bool {
     from.take(len as u64 + 1).read_to_end(out).is_ok()
 }
 
-/// What wants room, and says how much of it was used.
+/// Decompresses into a buffer of `len` bytes and keeps the part that `unpack` used.
 fn write(len: usize, out: &mut Vec<u8>, unpack: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
     let before = out.len();
     out.resize(before + len, 0);
@@ -148,8 +148,7 @@ mod tests {
         assert!(unpack(99, &raw, 10, &mut Vec::new()).is_err());
     }
 
-    /// What the libraries that the stock tools use (lzo 2.10, snappy 1.1.9, lz4 1.9.4) made of the
-    /// same bytes.
+    /// The test bytes, compressed by the stock tools' libraries: lzo 2.10, snappy 1.1.9, lz4 1.9.4.
     const PACKED: &[(u8, &[u8])] = &[
         (LZO, include_bytes!("../../tests/packed/lzo")),
         (SNAPPY, include_bytes!("../../tests/packed/snappy")),
@@ -157,7 +156,7 @@ mod tests {
         (LZ4_HC, include_bytes!("../../tests/packed/lz4hc")),
     ];
 
-    /// Near and far repetitions, long runs, and what does not repeat.
+    /// Near and far repetitions, long runs, and bytes that do not repeat.
     fn packed_by_others() -> Vec<u8> {
         let mut raw: Vec<u8> = (0..12)
             .flat_map(|n| {

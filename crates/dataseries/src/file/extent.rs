@@ -1,40 +1,40 @@
-//! One extent: records of one type, checked and packed.
+//! Extents: records of one type, with checksums and compression.
 
 use super::codec::{self, Codec};
 use super::types::{Bit, Field, Kind, Type};
 use super::{Order, hash, pad4};
 use crate::error::Error;
 
-/// Bytes before the type's name.
+/// Size of the head before the type's name.
 pub const HEAD_BYTES: usize = 28;
-/// Where the sum over the stored bytes is.
+/// Offset of the checksum of the stored bytes.
 const ADLER_AT: usize = 16;
-/// Every variable section begins with the length of an empty value, which is not stored.
+/// A variable section begins with the length word of an empty value, which is not stored.
 const EMPTY_BYTES: usize = 4;
-/// Bytes of each section that are read.
+/// Most bytes of a section that are read.
 pub const SECTION_BYTES_MAX: usize = 256 << 20;
 
-/// What stands before the sections.
+/// The head of an extent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Where the extent is in the file.
+    /// Offset of the extent in the file.
     pub offset: u64,
-    /// Bytes of the sections as they are stored.
+    /// Stored sizes of the two sections.
     stored: [usize; 2],
-    /// How they are packed.
+    /// Codec numbers of the two sections.
     codes: [u8; 2],
-    /// Records.
+    /// Number of records.
     pub records: usize,
-    /// Bytes of the variable section.
+    /// Unpacked size of the variable section.
     variable_bytes: usize,
     adler: u32,
     body: u32,
-    /// The type's name.
+    /// Name of the type.
     pub name: String,
 }
 
 impl Head {
-    /// From the first bytes of an extent: `HEAD_BYTES` and its name, or what is wrong with them.
+    /// Parses the first bytes of an extent: `HEAD_BYTES` and the type's name.
     pub fn parse(bytes: &[u8], offset: u64, order: Order) -> Result<Head, String> {
         if bytes.len() < HEAD_BYTES {
             return Err("the file ends in the head of an extent".into());
@@ -65,7 +65,7 @@ impl Head {
         Ok(Head { name: name.into(), ..head })
     }
 
-    /// Bytes of head, name and sections.
+    /// Returns the size of head, name and sections.
     pub fn total_bytes(&self) -> usize {
         self.sections_at() + pad4(self.stored[0]) + pad4(self.stored[1])
     }
@@ -74,18 +74,18 @@ impl Head {
         pad4(HEAD_BYTES + self.name.len())
     }
 
-    /// Memory that the records take.
+    /// Returns the memory that the unpacked records take.
     pub fn unpacked_bytes(&self, of: &Type) -> usize {
         self.records.saturating_mul(of.record_bytes).saturating_add(self.variable_bytes)
     }
 }
 
-/// The records of an extent.
+/// An unpacked extent.
 #[derive(Clone, Debug, Default)]
 pub struct Extent {
-    /// Where it is in the file.
+    /// Offset of the extent in the file.
     pub offset: u64,
-    /// Records.
+    /// Number of records.
     pub records: usize,
     fixed: Vec<u8>,
     variable: Vec<u8>,
@@ -93,7 +93,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// From the stored bytes of a whole extent.
+    /// Unpacks the stored bytes of a whole extent.
     pub fn unpack(head: &Head, bytes: &[u8], of: &Type, order: Order) -> Result<Extent, Error> {
         let damaged = |what: String| {
             Error::damaged(head.offset, format!("an extent of {}: {what}", head.name))
@@ -134,18 +134,18 @@ impl Extent {
         Ok(extent)
     }
 
-    /// A record by its number, which must be there.
+    /// Returns a record by its number. Panics if there is none.
     pub fn record<'a>(&'a self, of: &'a Type, number: usize) -> Record<'a> {
         let at = number * of.record_bytes;
         Record { of, extent: self, bytes: &self.fixed[at..at + of.record_bytes] }
     }
 
-    /// Memory that it holds.
+    /// Returns the memory in use.
     pub fn held_bytes(&self) -> usize {
         self.fixed.capacity() + self.variable.capacity()
     }
 
-    /// Computes values from what is stored in their place.
+    /// Replaces relative and scaled values by the actual values.
     fn compute(&mut self, of: &Type) {
         let steps: Vec<(usize, super::types::Relative)> =
             (0..of.fields.len()).filter_map(|at| Some((at, of.fields[at].relative?))).collect();
@@ -189,7 +189,7 @@ impl Extent {
     }
 }
 
-/// A value from what is stored and what it is relative to.
+/// Computes a value from the stored one and the value that it is relative to.
 fn computed(kind: Kind, stored: u64, other: u64, scale: f64) -> u64 {
     if kind != Kind::Double {
         return stored.wrapping_add(other);
@@ -199,7 +199,7 @@ fn computed(kind: Kind, stored: u64, other: u64, scale: f64) -> u64 {
     value.to_bits()
 }
 
-/// The length words of all entries but the first; they must cover the section.
+/// Collects the length words of all entries but the first; the entries must cover the section.
 fn lengths(variable: &[u8], order: Order) -> Result<Vec<u8>, &'static str> {
     let mut lengths = Vec::new();
     let mut at = EMPTY_BYTES;
@@ -218,32 +218,32 @@ fn lengths(variable: &[u8], order: Order) -> Result<Vec<u8>, &'static str> {
     Ok(lengths)
 }
 
-/// Bytes of a value and what fills up to the next length.
+/// Size of a value with its padding up to the next length word.
 const fn entry_bytes(len: usize) -> usize {
     len + (12 - len % 8) % 8
 }
 
-/// What a field of a record holds.
+/// The value of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value<'a> {
-    /// Nothing.
+    /// The field is null or missing.
     Null,
-    /// A bit.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A floating-point number.
     Double(f64),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// Bytes that are not where the record says.
+    /// The record refers to bytes outside the extent.
     Damaged,
 }
 
 /// A record.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    /// Its type.
+    /// Type of the record.
     pub of: &'a Type,
     extent: &'a Extent,
     bytes: &'a [u8],
@@ -254,7 +254,7 @@ impl<'a> Record<'a> {
         self.bytes[bit.at as usize] & bit.mask != 0
     }
 
-    /// What a field holds.
+    /// Returns the value of a field.
     pub fn value(&self, field: &Field) -> Value<'a> {
         if field.null.is_some_and(|bit| self.is_set(bit)) {
             return Value::Null;
@@ -278,12 +278,12 @@ impl<'a> Record<'a> {
         bytes.map_or(Value::Damaged, Value::Bytes)
     }
 
-    /// What the field of this name holds; nothing where there is no such field.
+    /// Returns the value of a named field; `Null` if there is no such field.
     pub fn named(&self, name: &str) -> Value<'a> {
         self.of.field(name).map_or(Value::Null, |at| self.value(&self.of.fields[at]))
     }
 
-    /// The whole number of this name.
+    /// Returns the integer in a named field.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.named(name) {
             Value::Int(value) => Some(value),
@@ -291,7 +291,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The bytes of this name.
+    /// Returns the bytes in a named field.
     pub fn data(&self, name: &str) -> Option<&'a [u8]> {
         match self.named(name) {
             Value::Bytes(bytes) => Some(bytes),
@@ -300,10 +300,10 @@ impl<'a> Record<'a> {
     }
 }
 
-/// An extent in the making, of the byte order of this machine's kind: little-endian.
+/// Builds an extent, little-endian.
 #[derive(Debug, Default)]
 pub struct Builder {
-    /// Records.
+    /// Number of records.
     pub records: usize,
     fixed: Vec<u8>,
     variable: Vec<u8>,
@@ -312,12 +312,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Bytes that it holds.
+    /// Returns the number of bytes held.
     pub fn held_bytes(&self) -> usize {
         self.fixed.len() + self.variable.len()
     }
 
-    /// Begins a record: a copy of `blank`.
+    /// Begins a record as a copy of `blank`.
     pub fn begin(&mut self, blank: &[u8]) {
         if self.variable.is_empty() {
             self.variable.extend_from_slice(&[0; EMPTY_BYTES]);
@@ -333,21 +333,21 @@ impl Builder {
         }
     }
 
-    /// Takes a value back, where there may be none.
+    /// Sets a nullable field to null.
     pub fn null(&mut self, field: &Field) {
         if let Some(bit) = field.null {
             self.fixed[self.record + bit.at as usize] |= bit.mask;
         }
     }
 
-    /// Sets a bit.
+    /// Sets a boolean.
     pub fn bool(&mut self, field: &Field, value: bool) {
         self.is_there(field);
         let byte = &mut self.fixed[self.record + field.at as usize];
         *byte = *byte & !field.mask | if value { field.mask } else { 0 };
     }
 
-    /// Sets a number; what does not fit is cut.
+    /// Sets an integer, truncated to the size of the field.
     pub fn int(&mut self, field: &Field, value: i64) {
         self.is_there(field);
         let at = self.record + field.at as usize;
@@ -360,7 +360,7 @@ impl Builder {
         self.fixed[at..at + size].copy_from_slice(&bytes[..size]);
     }
 
-    /// Makes a value from bytes that are given piece by piece.
+    /// Sets a value from bytes given piece by piece.
     pub fn bytes(&mut self, field: &Field) -> ValueBuilder<'_> {
         self.is_there(field);
         let at = self.record + field.at as usize;
@@ -369,7 +369,7 @@ impl Builder {
         ValueBuilder { to: self, at, from }
     }
 
-    /// The bytes of a whole extent, and its sums: of the body and of the stored bytes.
+    /// Packs the extent. Returns its bytes, the hash of the body and the checksum of the bytes.
     pub fn pack(&self, name: &str, codec: Codec) -> (Vec<u8>, u32, u32) {
         let body = hash::body(&self.fixed, &self.variable, &self.lengths);
         let stored_variable = self.variable.get(EMPTY_BYTES..).unwrap_or_default();
@@ -397,7 +397,7 @@ impl Builder {
     }
 }
 
-/// A value in the making. It is there when this is finished.
+/// Builds a value of a variable field. The field is set by `finish`.
 pub struct ValueBuilder<'a> {
     to: &'a mut Builder,
     at: usize,
@@ -410,11 +410,11 @@ impl ValueBuilder<'_> {
         self.to.variable.extend_from_slice(bytes);
     }
 
-    /// Ends it.
+    /// Ends the value and sets the field.
     pub fn finish(self) {
         let variable = &mut self.to.variable;
         let len = variable.len() - self.from - 4;
-        // All empty values are the first one.
+        // All empty values share the first entry.
         let mut offset = 0;
         if len == 0 {
             variable.truncate(self.from);

@@ -1,14 +1,14 @@
 //! The checksums of the format.
 
-/// Where every hash of this kind starts.
+/// Initial value of two of the three hash words.
 const GOLDEN: u32 = 0x9e37_79b9;
-/// Start of the hash of an extent, of a tail, and the third word of the chain.
+/// Third initial word of the hash of an extent (also third word of the chain), and of a tail.
 const BODY_START: u32 = 1972;
 const TAIL_START: u32 = 1776;
-/// Length words that are hashed at a time.
+/// Number of length words hashed at a time.
 const LENGTHS_AT_A_TIME: usize = 1024;
 
-/// Bob Jenkins' mixing of three words.
+/// Bob Jenkins' mixing function.
 const fn mix(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32, u32) {
     a = a.wrapping_sub(b).wrapping_sub(c) ^ (c >> 13);
     b = b.wrapping_sub(c).wrapping_sub(a) ^ (a << 8);
@@ -22,7 +22,7 @@ const fn mix(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32, u32) {
     (a, b, c)
 }
 
-/// Bob Jenkins' hash of 1996, the same on machines of both byte orders.
+/// Bob Jenkins' hash of 1996, independent of the byte order of the machine.
 pub fn jenkins(start: u32, bytes: &[u8]) -> u32 {
     let (mut a, mut b, mut c) = (GOLDEN, GOLDEN, start);
     let (blocks, rest) = bytes.as_chunks::<12>();
@@ -32,7 +32,7 @@ pub fn jenkins(start: u32, bytes: &[u8]) -> u32 {
         c = c.wrapping_add(u32::from_le_bytes([block[8], block[9], block[10], block[11]]));
         (a, b, c) = mix(a, b, c);
     }
-    // The lowest byte of the last word is for the length.
+    // The lowest byte of the third word is for the length.
     c = c.wrapping_add(bytes.len() as u32);
     for (at, byte) in rest.iter().enumerate() {
         let word = u32::from(*byte);
@@ -45,7 +45,7 @@ pub fn jenkins(start: u32, bytes: &[u8]) -> u32 {
     mix(a, b, c).2
 }
 
-/// The hash of an extent's unpacked sections; `lengths` are the length words of its entries.
+/// Hashes the unpacked sections of an extent; `lengths` are the length words of its entries.
 pub fn body(fixed: &[u8], variable: &[u8], lengths: &[u8]) -> u32 {
     let mut hash = jenkins(jenkins(BODY_START, fixed), variable);
     let mut groups = lengths.chunks_exact(4 * LENGTHS_AT_A_TIME);
@@ -55,17 +55,17 @@ pub fn body(fixed: &[u8], variable: &[u8], lengths: &[u8]) -> u32 {
     jenkins(hash, groups.remainder())
 }
 
-/// The hash of a tail but for the hash itself.
+/// Hashes a tail without its own hash.
 pub fn tail(bytes: &[u8]) -> u32 {
     jenkins(TAIL_START, bytes)
 }
 
-/// The sum over all extents, with one more.
+/// Extends the checksum over all extents by one.
 pub const fn chain(before: u32, body: u32, adler: u32) -> u32 {
     mix(body ^ adler, before, BODY_START).2
 }
 
-/// The sum over an extent as it is stored, itself left out.
+/// Computes the checksum of an extent as stored, without the checksum itself.
 pub fn adler(before: &[u8], after: &[&[u8]]) -> u32 {
     let mut sum = simd_adler32::Adler32::new();
     sum.write(before);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_one_of_1996() {
-        // Lengths around a block; the values were computed by another program.
+        // Lengths around a block; expected values computed by an independent program.
         let known = [
             (0, 0x17c6_f823),
             (1, 0x3a28_4885),

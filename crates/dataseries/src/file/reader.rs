@@ -1,4 +1,4 @@
-//! Reading a file: where its extents are, its types, and what is damaged.
+//! Reads a file: finds extents, types and damage.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,22 +11,22 @@ use super::types::Type;
 use super::{HEADER_BYTES, INDEX, INDEX_XML, LIBRARY, LIBRARY_XML, MAGIC, Order, TAIL_BYTES, hash};
 use crate::error::Error;
 
-/// Bytes of the longest head.
+/// Size of the longest head.
 const HEAD_BYTES_MAX: usize = HEAD_BYTES + 255;
-/// Extents that are read; each takes some memory.
+/// Most extents read; each takes some memory.
 const EXTENTS_MAX: usize = 1 << 24;
-/// Types that are read.
+/// Most types read.
 const TYPES_MAX: usize = 1 << 16;
-/// What looks like an extent after a damaged one is tried so often.
+/// Most candidates tried after a damaged extent.
 const TRIES_MAX: u32 = 1000;
-/// Stretches of damage that are told one by one.
+/// Most stretches of damage reported one by one.
 const DAMAGE_MAX: usize = 1000;
 
-/// What bytes are read from.
+/// A source of bytes.
 pub trait Bytes {
-    /// How many there are.
+    /// Returns the size.
     fn size(&self) -> io::Result<u64>;
-    /// Fills `into` from an offset.
+    /// Fills `into` with the bytes at an offset.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
@@ -59,14 +59,14 @@ pub struct FileReader<'a> {
     len: u64,
     order: Order,
     types: BTreeMap<String, Arc<Type>>,
-    /// Extents other than those of library and index, in the order of the file.
+    /// Heads of all extents except those of library and index, in file order.
     extents: Vec<Head>,
-    /// What is wrong, as far as the heads tell.
+    /// Damage found in the heads.
     pub damage: Vec<Error>,
 }
 
 impl<'a> FileReader<'a> {
-    /// Looks through the heads of all extents, and reads the types.
+    /// Reads the heads of all extents, and the types.
     pub fn open(bytes: &'a dyn Bytes) -> Result<FileReader<'a>, Error> {
         let len = bytes.size().map_err(|error| Error::io(0, error))?;
         let mut header = [0; HEADER_BYTES];
@@ -110,7 +110,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Walks from extent to extent up to the tail.
+    /// Visits all extents up to the tail.
     fn scan(&mut self) -> Result<(), Error> {
         let mut offset = HEADER_BYTES as u64;
         let library = match self.head(offset) {
@@ -159,7 +159,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Whether the file says here that there are no more extents.
+    /// Returns whether the tail begins here.
     fn ends_at(&self, offset: u64) -> bool {
         let mut mark = [0; 4];
         offset.saturating_add(TAIL_BYTES as u64) == self.len
@@ -181,7 +181,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// The next offset at which a sound extent begins; `None` when there is none.
+    /// Returns the next offset at which an intact extent begins.
     fn next_sound(&mut self, from: u64) -> Result<Option<u64>, Error> {
         let mut at = from.next_multiple_of(4);
         let mut window = vec![0; 1 << 20];
@@ -199,7 +199,7 @@ impl<'a> FileReader<'a> {
                 let offset = at + start as u64;
                 let near = &bytes[start..there.min(start + HEAD_BYTES_MAX)];
                 let Ok(head) = Head::parse(near, offset, self.order) else { continue };
-                // Names of types are rare enough that few of these are no heads.
+                // Other bytes rarely parse as a head with the name of a known type.
                 if self.types.contains_key(&head.name) {
                     if self.read(&head).is_ok() {
                         return Ok(Some(offset));
@@ -257,24 +257,24 @@ impl<'a> FileReader<'a> {
         of.ok_or_else(|| Error::damaged(head.offset, format!("{} is no known type", head.name)))
     }
 
-    /// The records of an extent.
+    /// Reads the records of an extent.
     pub fn read(&self, head: &Head) -> Result<Extent, Error> {
         let mut bytes = vec![0; head.total_bytes()];
         self.bytes.read(head.offset, &mut bytes).map_err(|error| Error::io(head.offset, error))?;
         Extent::unpack(head, &bytes, self.type_of(head)?.as_ref(), self.order)
     }
 
-    /// The heads of all extents.
+    /// Returns the heads of all extents.
     pub fn extents(&self) -> &[Head] {
         &self.extents
     }
 
-    /// A type by its name.
+    /// Finds a type by name.
     pub fn find(&self, name: &str) -> Option<&Arc<Type>> {
         self.types.get(name)
     }
 
-    /// The names of all types but the two that every file has.
+    /// Returns the names of all types but the two that every file has.
     pub fn type_names(&self) -> impl Iterator<Item = &str> {
         self.types.keys().map(String::as_str).filter(|name| ![LIBRARY, INDEX].contains(name))
     }

@@ -1,24 +1,24 @@
-//! Types of records: their fields, as XML tells, and where each is in a record.
+//! Record types: their fields as declared in XML, and the layout of a record.
 
 use std::collections::HashMap;
 
-/// Bytes of the longest name.
+/// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
-/// Bytes of the longest description that is read.
+/// Longest type description in bytes.
 pub const XML_BYTES_MAX: usize = 1 << 20;
-/// Fields of one type that are read.
+/// Most fields of a type.
 const FIELDS_MAX: usize = 4096;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A bit.
+    /// A boolean.
     Bool,
-    /// An unsigned number of 8 bits.
+    /// An 8-bit unsigned integer.
     Byte,
-    /// A signed number of 32 bits.
+    /// A 32-bit signed integer.
     Int32,
-    /// A signed number of 64 bits.
+    /// A 64-bit signed integer.
     Int64,
     /// A floating-point number.
     Double,
@@ -36,70 +36,70 @@ impl Kind {
         ("variable32", Kind::Variable),
     ];
 
-    /// Its name in XML.
+    /// Returns the name in XML.
     pub fn name(self) -> &'static str {
         Kind::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
-/// One bit of a record.
+/// Position of a bit in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bit {
-    /// The byte.
+    /// Offset of the byte.
     pub at: u32,
-    /// The bit in it.
+    /// Mask of the bit in it.
     pub mask: u8,
 }
 
-/// A field and its place.
+/// A field and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// What it holds.
+    /// Type of the field.
     pub kind: Kind,
-    /// Its first byte in the record; of a bool, the byte that has its bit.
+    /// Offset in the record; of a bool, that of the byte with its bit.
     pub at: u32,
-    /// The bit, of a bool.
+    /// Mask of the bit, for a bool.
     pub mask: u8,
-    /// The bit that is set when there is no value, where that may be.
+    /// The bit that is set if the value is null, for a nullable field.
     pub null: Option<Bit>,
-    /// What is stored is not the value itself but must be computed.
+    /// Computation of the value, if the stored one is relative or scaled.
     pub relative: Option<Relative>,
 }
 
-/// How a value comes from what is stored.
+/// Computation of a value from the stored one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Relative {
-    /// Stored is the difference to another field of the record, or to the same one before.
+    /// The field that the stored value is relative to; the field itself means the record before.
     pub to: Option<usize>,
-    /// Stored is the value divided by this.
+    /// Factor by which the stored value is multiplied.
     pub scale: f64,
 }
 
-/// A type of records.
+/// A record type.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Type {
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// What it was made of.
+    /// The XML that declares it.
     pub xml: String,
     /// The fields in the order of the XML.
     pub fields: Vec<Field>,
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub record_bytes: usize,
-    /// Records are packed in a way that is not read.
+    /// Why records cannot be read, if they use an unsupported packing.
     pub unreadable: Option<String>,
     by_name: HashMap<String, usize>,
 }
 
 impl Type {
-    /// The position of a field.
+    /// Returns the position of a field.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// What the XML describes, or what is wrong with it.
+    /// Parses the XML of a type.
     pub fn parse(xml: &str) -> Result<Type, String> {
         if xml.len() > XML_BYTES_MAX {
             return Err(format!("a type's description has {} bytes", xml.len()));
@@ -163,7 +163,7 @@ impl Type {
         Ok(())
     }
 
-    /// Small fields come first: bits, bytes, words, and so on.
+    /// Assigns positions. Small fields come first: bits, bytes, words, and so on.
     fn place(&mut self) {
         let mut bits = 0u32;
         let mut bit = || {

@@ -1,4 +1,4 @@
-//! Writing a file: extents are packed by worker threads and written in their order.
+//! Writes a file. Worker threads pack the extents, which are written in order.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,11 +11,11 @@ use super::types::Type;
 use super::{HEADER_BYTES, INDEX, INDEX_XML, LIBRARY, LIBRARY_XML, MAGIC, hash};
 use crate::error::Error;
 
-/// An extent is closed when it holds this many bytes ...
+/// An extent is closed when it holds this many bytes.
 const EXTENT_BYTES: usize = 1 << 20;
-/// ... or fewer, when many types are in use: together they hold no more than this.
+/// The largest extent is closed when all open ones together hold this many bytes.
 const OPEN_BYTES: usize = 64 << 20;
-/// Workers at most: each holds an extent, which may be some 16 MiB, and what becomes of it.
+/// Most workers: each holds an extent, which may be some 16 MiB, and its packed bytes.
 const WORKERS_MAX: usize = 8;
 
 /// Writes records of many types.
@@ -49,11 +49,11 @@ struct Shared {
 
 struct State {
     sink: Box<dyn Write + Send>,
-    /// The extent that is to be written next.
+    /// Number of the extent to be written next.
     next: u64,
     offset: u64,
     chain: u32,
-    /// Offset and type of what was written.
+    /// Offset and type of each extent written.
     index: Vec<(u64, String)>,
     error: Option<Error>,
 }
@@ -92,7 +92,7 @@ impl Shared {
     }
 }
 
-/// A header of a file of this machine's byte order.
+/// Makes the header of a little-endian file.
 fn header() -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..4].copy_from_slice(MAGIC);
@@ -105,7 +105,7 @@ fn header() -> [u8; HEADER_BYTES] {
 }
 
 impl FileWriter {
-    /// Begins a file with these types, which are told by their XML. Types are numbered from 0.
+    /// Begins a file with the types declared by `xml`. Types are numbered from 0.
     pub fn new(
         sink: Box<dyn Write + Send>,
         xml: &[String],
@@ -152,12 +152,12 @@ impl FileWriter {
         Ok(FileWriter { types, open_bytes: 0, jobs: Some(jobs), workers, shared, sent: 0 })
     }
 
-    /// A type by its number.
+    /// Returns a type by its number.
     pub fn of(&self, number: usize) -> &Type {
         &self.types[number].of
     }
 
-    /// Begins a record; it is filled through what is given back.
+    /// Begins a record and returns it to be filled.
     pub fn record(&mut self, number: usize) -> Result<Filling<'_>, Error> {
         if self.types[number].open.held_bytes() >= EXTENT_BYTES {
             self.close(number)?;
@@ -183,7 +183,7 @@ impl FileWriter {
         self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())
     }
 
-    /// Writes what is open, index and tail; the bytes of the file.
+    /// Writes open extents, index and tail. Returns the size of the file.
     pub fn finish(mut self) -> Result<u64, Error> {
         for number in 0..self.types.len() {
             if self.types[number].open.records > 0 {
@@ -234,9 +234,9 @@ fn take(jobs: &Mutex<Receiver<Job>>) -> Option<Job> {
     jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-/// A record that is filled. Fields that are not set are null, or zero where they cannot be null.
+/// A record to be filled. Fields that are not set are null, or zero if they cannot be null.
 pub struct Filling<'a> {
-    /// Its type.
+    /// Type of the record.
     pub of: &'a Type,
     open: &'a mut Builder,
     before: usize,
@@ -244,17 +244,17 @@ pub struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Sets a bit, by the field's position.
+    /// Sets a boolean by the position of its field.
     pub fn bool(&mut self, field: usize, value: bool) {
         self.open.bool(&self.of.fields[field], value);
     }
 
-    /// Takes a value back, where there may be none.
+    /// Sets a nullable field to null.
     pub fn null(&mut self, field: usize) {
         self.open.null(&self.of.fields[field]);
     }
 
-    /// Sets a whole number.
+    /// Sets an integer.
     pub fn int(&mut self, field: usize, value: i64) {
         self.open.int(&self.of.fields[field], value);
     }
@@ -266,7 +266,7 @@ impl Filling<'_> {
         value.finish();
     }
 
-    /// Sets bytes that come in pieces.
+    /// Sets bytes that are given in pieces.
     pub fn pieces(&mut self, field: usize) -> ValueBuilder<'_> {
         self.open.bytes(&self.of.fields[field])
     }

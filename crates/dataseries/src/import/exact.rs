@@ -1,4 +1,4 @@
-//! Files that were exported from a trace: our own records tell all of it.
+//! Imports files exported from a trace, whose own records hold all of it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,12 +17,12 @@ use crate::columns::{self, CallRest, Get, Piece, Stamp};
 use crate::error::Error;
 use crate::schema;
 
-/// Memory pieces of one call: the kernel takes 1,024 buffers, an exec some hundred thousand strings.
+/// Most pieces of memory per call: an exec may have some hundred thousand strings.
 const PIECES_MAX: usize = 1 << 20;
 
 type Open<'f, 'r, 'b> = Stream<'f, 'r, 'b>;
 
-/// Makes a trace.
+/// Imports the file into a trace.
 pub fn import(
     files: &Files<'_, '_>,
     sink: Box<dyn Write + Send>,
@@ -33,7 +33,7 @@ pub fn import(
     let preamble: Option<Preamble> =
         recording.record().and_then(|record| Get::read(record, columns::recording));
     let mut preamble = preamble.unwrap_or_default();
-    // The new trace lies elsewhere.
+    // The new trace is another file.
     preamble.trace_dev = 0;
     preamble.options = imported_options(&preamble.options);
     let mut exact = Exact {
@@ -51,7 +51,7 @@ pub fn import(
     let totals = files.stream(columns::TOTALS)?;
     let told: Option<Totals> =
         totals.record().and_then(|record| Get::read(record, columns::totals));
-    // A part of a trace has no counts but those of what it has.
+    // A partial trace has only the counts of what it holds.
     let calls = exact.writer.calls_written();
     let mut totals = told.unwrap_or(Totals {
         calls_made: calls,
@@ -65,7 +65,7 @@ pub fn import(
     Ok(imported)
 }
 
-/// The options of a recording, with a word on where this trace comes from.
+/// Adds the origin of this trace to the options of the recording.
 fn imported_options(options: &str) -> String {
     let gap = if options.is_empty() { "" } else { " " };
     format!("{options}{gap}(imported from DataSeries)")
@@ -77,15 +77,15 @@ struct Exact<'f, 'r, 'b> {
     data: Open<'f, 'r, 'b>,
     identities: Open<'f, 'r, 'b>,
     descriptors: Open<'f, 'r, 'b>,
-    /// Types whose records hold bytes of pieces, opened when needed.
+    /// Streams of types whose records hold bytes of pieces, opened when needed.
     holders: HashMap<String, Open<'f, 'r, 'b>>,
     last_tsc: u64,
-    /// What was counted on the way.
+    /// Counts of what was imported.
     seen: Totals,
 }
 
 impl Exact<'_, '_, '_> {
-    /// All calls and events, in their order.
+    /// Imports all calls and events in order.
     fn events(&mut self) -> Result<(), Error> {
         let files = self.files;
         let mut streams = vec![(None, files.stream(columns::CALL)?)];
@@ -186,7 +186,7 @@ impl Exact<'_, '_, '_> {
         self.write(&Event { thread: stamp.thread, tsc: stamp.tsc, kind })
     }
 
-    /// The pieces of memory of a call, or of an image where there is no number.
+    /// Reads the pieces of memory of a call, or of an image if `nr` is `None`.
     fn pieces(&mut self, event: i64, nr: Option<u16>) -> Result<Vec<Data>, Error> {
         let mut all: Vec<Data> = Vec::new();
         let mut parts = Parts::default();
@@ -251,7 +251,7 @@ impl Exact<'_, '_, '_> {
     }
 }
 
-/// Whether readers of traces would take it.
+/// Returns whether readers of traces accept the entry.
 fn is_sound(entry: &Entry, last: Option<&[u8]>) -> bool {
     let ascends = last.is_none_or(|last| last < entry.path.as_slice());
     ascends
@@ -268,7 +268,7 @@ fn is_sound(entry: &Entry, last: Option<&[u8]>) -> bool {
         }
 }
 
-/// Gives the bytes that a record of a call's own type has; false when there is no such record.
+/// Passes on the bytes in a record of a call's own type; returns false if there is no such record.
 fn held<'f, 'r, 'b>(
     files: &'f Files<'r, 'b>,
     holders: &mut HashMap<String, Open<'f, 'r, 'b>>,
@@ -297,7 +297,7 @@ fn held<'f, 'r, 'b>(
     Ok(false)
 }
 
-/// Bytes of a piece as they come.
+/// Collects the bytes of a piece.
 #[derive(Default)]
 struct Parts {
     short: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Files of others: Re-Animator's traces, of all its versions.
+//! Imports files of other programs: Re-Animator's traces, of all its versions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,18 +26,18 @@ use crate::origin::Origin;
 use crate::schema::{self, SNIA, common};
 use crate::times::{self, Unit};
 
-/// Times have this many ticks per second: they are nanoseconds.
+/// Ticks of the trace per second: ticks are nanoseconds.
 const HZ: u64 = 1_000_000_000;
-/// Records of one call, and bytes in them.
+/// Most records of one call, and most bytes in them.
 const GROUP_MAX: usize = 1 << 17;
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// The kernel's number of a call that ends a whole process, where records only tell of an exit.
+/// Number of the call that ends a whole process; records do not distinguish it from exit.
 const EXIT_GROUP: u16 = 231;
 
-/// What standard descriptors are taken to be opened for.
+/// Assumed open flags of the standard descriptors.
 const O_RDWR: u32 = 2;
 
-/// Makes a trace.
+/// Imports the file into a trace.
 pub fn import(
     files: &Files<'_, '_>,
     sink: Box<dyn Write + Send>,
@@ -45,7 +45,7 @@ pub fn import(
 ) -> Result<Imported, Error> {
     let types = &*schema::PARSED;
     let plans = &*PLANS;
-    // This reads some of the records once more than the count tells.
+    // Reads some records that are read again below; they are counted once.
     let lives = Lives::new(files)?;
     let mut kinds = Vec::new();
     for name in files.used() {
@@ -97,7 +97,7 @@ pub fn import(
     Ok(imported)
 }
 
-/// What no record of this schema tells.
+/// Lists what records of this schema cannot hold.
 fn not_told(unmade: u64) -> Vec<String> {
     let mut all = vec![
         "addresses of memory, and structs other than stat, statfs and those of the schema".into(),
@@ -125,12 +125,12 @@ impl Kind<'_, '_, '_, '_> {
         self.stream.record().map(|record| unmake::values(self.of, &record))
     }
 
-    /// The place of the next record.
+    /// Returns the position of the next record.
     fn place(&self) -> Option<i64> {
         self.stream.record().map(|record| record.int("unique_id").unwrap_or(i64::MAX))
     }
 
-    /// The records of the next call.
+    /// Reads the records of the next call.
     fn group(&mut self) -> Result<Vec<Values>, Error> {
         let mut group = Vec::new();
         let mut bytes = 0;
@@ -148,7 +148,7 @@ impl Kind<'_, '_, '_, '_> {
         Ok(group)
     }
 
-    /// Whether a record belongs to the same call as those before it.
+    /// Returns whether a record belongs to the same call as those before it.
     fn goes_on(&self, group: &[Values], next: &Values) -> bool {
         let named = &self.plan.named;
         let last = &group[group.len() - 1];
@@ -182,8 +182,8 @@ fn held_bytes(value: &crate::export::Collected) -> usize {
     }
 }
 
-/// A time of a record, in nanoseconds since 1970. One in whole seconds is only taken when there is
-/// no better one.
+/// Returns a time of a record, in nanoseconds since 1970. A time in whole seconds is used only if
+/// there is no better one.
 fn time_of(values: &Values, field: usize) -> Option<i64> {
     const TIME_RECORDED: usize = common::TIME_CALLED + 1;
     let told = unmake::int(values, field);
@@ -205,18 +205,18 @@ struct Foreign {
     writer: Writer,
     lives: Lives,
     epoch_ns: i64,
-    /// The last time that was told.
+    /// Time of the last record.
     now_ns: i64,
     recorder_tsc: u64,
     end_tsc: u64,
     umask: u32,
     data_bytes: u64,
-    /// Records of types that are no calls.
+    /// Number of records whose type has no call number.
     unmade: u64,
 }
 
 impl Foreign {
-    /// All records in their order.
+    /// Imports all records in order.
     fn records(&mut self, kinds: &mut [Kind<'_, '_, '_, '_>]) -> Result<(), Error> {
         let mut next: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
         next.extend(
@@ -266,7 +266,7 @@ impl Foreign {
             self.unmade += group.len() as u64;
             return Ok(());
         };
-        // An exec's result is in its last record, that of a vector in its first.
+        // The result of an exec is in its last record, that of a vector in its first.
         let (first, last) = (&group[0], &group[group.len() - 1]);
         let told = if row.form == Form::Exec { last } else { first };
         let tid = unmake::int(first, common::EXECUTING_TID)
@@ -284,7 +284,7 @@ impl Foreign {
         if let Some(start) = start {
             self.start(start, task.thread, task.process, task.pid, tsc)?;
         }
-        // The umask that comes first is no call that was made: its result is garbage.
+        // The leading umask record is no call of the program, and its result is garbage.
         let ret = match first_umask {
             true => Some(self.umask.into()),
             false => unmake::result(told).map(|ret| within(nr, ret)),
@@ -319,7 +319,7 @@ impl Foreign {
             let kind = EventKind::End { calls: task.calls };
             self.write(&Event { thread: task.thread, tsc: exit_tsc, kind })?;
             if self.lives.exit(tid) {
-                // The recorder's word comes after that of the thread.
+                // The exit of the process comes after the end of its last thread.
                 let kind = EventKind::Exit { process: task.process, status: Some(status) };
                 self.by_recorder(exit_tsc.saturating_add(1), kind)?;
             }
@@ -327,7 +327,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// Keeps with the call what its records had that an export of it would not have.
+    /// Keeps with the call what its records hold and an export of the call would lose.
     fn origin(
         &self,
         kind: &Kind<'_, '_, '_, '_>,
@@ -359,7 +359,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// A task that is seen for the first time.
+    /// Starts a task at its first record.
     fn start(
         &mut self,
         start: Start,
@@ -387,19 +387,19 @@ impl Foreign {
     }
 }
 
-/// Some writers left garbage above the 32 bits of a result.
+/// Truncates results to 32 bits: some writers left garbage above.
 fn within(nr: u16, ret: i64) -> i64 {
     let narrow = events::by_number(nr.into())
         .is_some_and(|row| matches!(row.ret, Ret::Int | Ret::Fd | Ret::Pid | Ret::Id | Ret::Mode));
     if narrow { i64::from(ret as i32) } else { ret }
 }
 
-/// A descriptor that all programs have, and of which nothing is told.
+/// Returns a standard descriptor, of which nothing is known.
 fn standard(fd: i32) -> OpenFd {
     OpenFd { fd, target: b"(not told)".to_vec(), offset: 0, flags: O_RDWR }
 }
 
-/// What a new program was given.
+/// Returns arguments and environment of a new program.
 fn image(call: &Call) -> Vec<Data> {
     let strings = |arg: u8, part: u8| {
         let mut all = Vec::new();

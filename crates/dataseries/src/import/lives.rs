@@ -1,5 +1,5 @@
-//! Which thread and process a record belongs to. Records tell thread ids alone; ids are used again
-//! after an exit, and who made whom is told by what clone, fork and vfork returned.
+//! Assigns records to threads and processes. Records only have thread ids, which are reused after
+//! an exit; the results of clone, fork and vfork give the parents.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,48 +9,48 @@ use super::stream::Files;
 use crate::error::Error;
 use crate::schema::SNIA;
 
-/// Tasks that are remembered until they show up.
+/// Most tasks remembered until their first record.
 const BIRTHS_MAX: usize = 1 << 20;
-/// Programs whose working directories are looked up, and bytes of a path.
+/// Most programs whose working directory is kept, and most bytes of a path.
 const DIRECTORIES_MAX: usize = 1 << 12;
 const PATH_BYTES_MAX: usize = 4096;
 const CLONE_VM: i64 = 0x100;
 const CLONE_THREAD: i64 = 0x10000;
-/// What the C library asks for when it makes a thread.
+/// Flags that the C library uses to create a thread.
 const USUAL_THREAD: i64 = 0x3d_0f00;
-/// What it asks for when it forks.
+/// Flags that it uses to fork.
 const USUAL_FORK: i64 = 0x120_0011;
 
-/// A task that was made.
+/// The creation of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Birth {
     parent: i64,
     how: StartHow,
 }
 
-/// A task that lives.
+/// A living task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Task {
-    /// Its number in the trace.
+    /// Thread number in the trace.
     pub thread: u32,
-    /// Its process's number.
+    /// Process number in the trace.
     pub process: u32,
     /// Process id.
     pub pid: u32,
-    /// Calls so far.
+    /// Number of calls so far.
     pub calls: u64,
     /// The end of its last call, in ticks.
     pub last_tsc: u64,
 }
 
-/// A task that has just been seen for the first time.
+/// The first appearance of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// The task's thread id.
+    /// Thread id of the task.
     pub tid: i64,
-    /// How it came to be.
+    /// Kind of creation.
     pub how: StartHow,
-    /// The number of its maker.
+    /// Thread number of its creator.
     pub parent: u32,
 }
 
@@ -58,23 +58,23 @@ pub struct Start {
 #[derive(Default)]
 pub struct Lives {
     births: HashMap<i64, VecDeque<Birth>>,
-    /// The working directories of programs, as their environments tell.
+    /// Initial working directories by thread id, from the variable PWD.
     directories: HashMap<i64, Vec<u8>>,
     tasks: HashMap<i64, Task>,
-    /// Numbers given so far.
+    /// Number of threads so far.
     pub threads: u32,
-    /// See `threads`.
+    /// Number of processes so far.
     pub processes: u32,
 }
 
-/// What clone was asked for, or is likely to have been: known traces do not have the flags.
+/// Returns the flags of clone, or likely ones: known traces do not have them.
 pub fn clone_flags(told: Option<i64>, stack: Option<i64>) -> i64 {
     let usual = if stack.unwrap_or(0) != 0 { USUAL_THREAD } else { USUAL_FORK };
     told.unwrap_or(usual)
 }
 
 impl Lives {
-    /// Looks for the tasks that were made.
+    /// Collects the creations of tasks.
     pub fn new(files: &Files<'_, '_>) -> Result<Lives, Error> {
         let mut lives = Lives::default();
         let mut count = 0;
@@ -116,7 +116,7 @@ impl Lives {
         Ok(lives)
     }
 
-    /// The task of this thread id, and how it came to be if this is the first that is heard of it.
+    /// Returns the task of a thread id, and its creation if it appears for the first time.
     pub fn task(&mut self, tid: i64) -> (&mut Task, Option<Start>) {
         let mut start = None;
         if !self.tasks.contains_key(&tid) {
@@ -141,18 +141,18 @@ impl Lives {
         (self.tasks.entry(tid).or_insert(empty), start)
     }
 
-    /// The working directory that a program was told of; empty when it was told of none.
+    /// Returns the working directory from a program's environment; empty if unknown.
     pub fn directory(&self, tid: i64) -> Vec<u8> {
         self.directories.get(&tid).cloned().unwrap_or_default()
     }
 
-    /// The task is no more. Tells whether it was the last of its process.
+    /// Removes a task. Returns whether it was the last one of its process.
     pub fn exit(&mut self, tid: i64) -> bool {
         let Some(gone) = self.tasks.remove(&tid) else { return false };
         !self.tasks.values().any(|task| task.process == gone.process)
     }
 
-    /// The task begins a new program: others of its process are no more.
+    /// Removes the other tasks of a process at an exec.
     pub fn exec(&mut self, tid: i64, process: u32) {
         self.tasks.retain(|other, task| *other == tid || task.process != process);
     }

@@ -1,4 +1,4 @@
-//! The records of one type after the other, extent by extent.
+//! Streams of the records of one type, extent by extent.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::file::extent::{Extent, Record};
 use crate::file::reader::FileReader;
 use crate::file::types::Type;
 
-/// Memory for the extents that are unpacked at the same time, one of each type.
+/// Most memory for extents unpacked at the same time, one of each type.
 const HELD_BYTES_MAX: usize = 512 << 20;
-/// Stretches of damage that are told one by one.
+/// Most stretches of damage reported one by one.
 const DAMAGE_MAX: usize = 100;
 
-/// The file, and what its streams share.
+/// A file, and the state that its streams share.
 pub struct Files<'r, 'b> {
     reader: &'r FileReader<'b>,
     held_bytes: Cell<usize>,
     records: Cell<u64>,
     lost: Cell<u64>,
-    /// Records that make no sense.
+    /// Number of invalid records.
     bad: Cell<u64>,
     damage: RefCell<Vec<Error>>,
 }
 
 impl<'r, 'b> Files<'r, 'b> {
-    /// Nothing is read yet.
+    /// Makes the state; nothing is read yet.
     pub fn new(reader: &'r FileReader<'b>) -> Files<'r, 'b> {
         Files {
             reader,
@@ -38,7 +38,7 @@ impl<'r, 'b> Files<'r, 'b> {
         }
     }
 
-    /// The names of the types that have records, each once.
+    /// Returns the names of the types that have records, each once.
     pub fn used(&self) -> Vec<&'r str> {
         let mut names: Vec<&str> =
             self.reader.extents().iter().map(|head| head.name.as_str()).collect();
@@ -47,7 +47,7 @@ impl<'r, 'b> Files<'r, 'b> {
         names
     }
 
-    /// The records of a type.
+    /// Opens the stream of a type.
     pub fn stream(&self, name: &str) -> Result<Stream<'_, 'r, 'b>, Error> {
         let extents = self.reader.extents();
         let mine = (0..extents.len()).filter(|at| extents[*at].name == name).collect();
@@ -58,14 +58,14 @@ impl<'r, 'b> Files<'r, 'b> {
         Ok(stream)
     }
 
-    /// What was read so far is going to be read once more.
+    /// Resets the counts, since everything will be read again.
     pub fn count_again(&self) {
         self.records.set(0);
         self.lost.set(0);
         self.damage.borrow_mut().clear();
     }
 
-    /// A record that makes no sense was passed over.
+    /// Counts an invalid record that is skipped.
     pub fn bad_record(&self, of: &Type) {
         if self.bad.replace(self.bad.get() + 1) == 0 {
             let what = format!("records of {} make no sense; they are left out", of.name);
@@ -73,12 +73,12 @@ impl<'r, 'b> Files<'r, 'b> {
         }
     }
 
-    /// Stretches that are damaged.
+    /// Returns the number of damaged stretches.
     pub fn damage_count(&self) -> usize {
         self.reader.damage.len() + self.damage.borrow().len()
     }
 
-    /// Says what was found.
+    /// Stores counts and damage in the result.
     pub fn tell(&self, imported: &mut Imported) {
         imported.records = self.records.get();
         imported.extents_lost = self.lost.get();
@@ -88,7 +88,7 @@ impl<'r, 'b> Files<'r, 'b> {
     }
 }
 
-/// The records of a type in the order of the file.
+/// A stream of the records of a type, in file order.
 pub struct Stream<'f, 'r, 'b> {
     files: &'f Files<'r, 'b>,
     of: Arc<Type>,
@@ -100,17 +100,17 @@ pub struct Stream<'f, 'r, 'b> {
 }
 
 impl Stream<'_, '_, '_> {
-    /// The record that is next.
+    /// Returns the next record.
     pub fn record(&self) -> Option<Record<'_>> {
         self.open.as_ref().map(|extent| extent.record(&self.of, self.at))
     }
 
-    /// Its type.
+    /// Returns the type.
     pub fn of(&self) -> &Type {
         &self.of
     }
 
-    /// Goes on to the next record.
+    /// Moves to the next record.
     pub fn advance(&mut self) -> Result<(), Error> {
         self.files.records.set(self.files.records.get() + 1);
         self.at += 1;
@@ -120,7 +120,7 @@ impl Stream<'_, '_, '_> {
         Ok(())
     }
 
-    /// Opens the next extent that can be read and has records.
+    /// Opens the next readable extent that has records.
     fn load(&mut self) -> Result<(), Error> {
         self.close();
         let reader = self.files.reader;
@@ -129,7 +129,7 @@ impl Stream<'_, '_, '_> {
             let head = &reader.extents()[*at];
             let bytes = head.unpacked_bytes(&self.of);
             let held_bytes = self.files.held_bytes.get().saturating_add(bytes);
-            // One that is too large alone is a lie, and an error of its own.
+            // An extent that is too large by itself is reported as damaged by `read`.
             if held_bytes > HELD_BYTES_MAX && bytes <= HELD_BYTES_MAX {
                 return Err(Error::Limit {
                     offset: head.offset,
@@ -139,7 +139,7 @@ impl Stream<'_, '_, '_> {
                 });
             }
             match reader.read(head) {
-                // Records without fields tell nothing, however many.
+                // Records without fields are of no use, however many.
                 Ok(extent) if extent.records > 0 && self.of.record_bytes > 0 => {
                     self.files.held_bytes.set(held_bytes);
                     (self.held_bytes, self.open, self.at) = (bytes, Some(extent), 0);

@@ -1,6 +1,6 @@
-//! A call of the records that it was written as: the rows of `calls`, read backwards.
+//! Makes a call from its records, by the rows of `calls` read backwards.
 //!
-//! Addresses are not told, so memory stands at made-up ones. What was not captured is marked as cut.
+//! Records have no addresses, so memory gets made-up ones. Memory not captured is marked as cut.
 
 use events::record::{data_flag, part};
 use events::shape::{Dir, Kind, Len, Of};
@@ -14,19 +14,19 @@ use crate::file::types::Type;
 use crate::schema::common;
 use crate::times;
 
-/// Where the memory behind the first argument is said to be, and how far apart those of others are.
+/// Made-up address of the first argument's memory, and distance between those of arguments.
 const MADE_UP: u64 = 0x1000_0000;
 const APART: u64 = 0x1000_0000;
-/// Bytes of the structs that are made.
+/// Sizes of the structs that are made.
 const IOVEC_BYTES: usize = 16;
 const MSGHDR_BYTES: usize = 56;
-/// Nanoseconds that mean "leave it as it is".
+/// Nanoseconds that mean "leave unchanged".
 const UTIME_OMIT: i64 = 0x3fff_fffe;
 
-/// The values of a record, in the order of the schema's fields.
+/// Values of a record, in the order of the schema's fields.
 pub type Values = Vec<Collected>;
 
-/// Reads a record of whatever version of a type.
+/// Reads a record of any version of a type.
 pub fn values(of: &Type, record: &Record<'_>) -> Values {
     let value = |name: &str| {
         if record.of.field(name).is_none() {
@@ -43,7 +43,7 @@ pub fn values(of: &Type, record: &Record<'_>) -> Values {
     of.fields.iter().map(|field| value(&field.name)).collect()
 }
 
-/// A whole number.
+/// Returns an integer field.
 pub fn int(values: &Values, field: usize) -> Option<i64> {
     match values.get(field) {
         Some(Collected::Int(value)) => Some(*value),
@@ -58,14 +58,14 @@ fn bytes(values: &Values, field: usize) -> Option<&[u8]> {
     }
 }
 
-/// What a call returned; `None` when it did not.
+/// Returns the result of a call; `None` if it did not return.
 pub fn result(values: &Values) -> Option<i64> {
     let ret = int(values, common::RETURN_VALUE)?;
     let errno = int(values, common::ERRNO_NUMBER).unwrap_or_default();
     Some(if ret == -1 && (1..4096).contains(&errno) { -errno } else { ret })
 }
 
-/// Makes the call, but for its outcome. There is at least one record.
+/// Makes the call without its outcome. There is at least one record.
 pub fn call(plan: &Plan, nr: u16, records: &[Values], ret: Option<i64>) -> Call {
     let mut making = Making {
         call: Call {
@@ -119,7 +119,7 @@ impl Making {
         let mut set = [false; 6];
         for part in &plan.parts {
             if let (Source::Arg(n), Some(value)) = (part.source, int(values, part.field)) {
-                // The first field that tells an argument tells all of it.
+                // The first field that has an argument has all of it.
                 let n = usize::from(n);
                 if !std::mem::replace(&mut set[n], true) {
                     self.call.args[n] = value as u64;
@@ -141,7 +141,7 @@ impl Making {
         }
     }
 
-    /// What is behind a pointer.
+    /// Makes the memory that an argument points to.
     fn memory(&mut self, source: Source, values: &Values, field: usize) {
         let number = int(values, field);
         match (source, bytes(values, field), number) {
@@ -178,7 +178,7 @@ impl Making {
         shape_of(&self.call).args.get(usize::from(arg)).map(|arg| arg.kind)
     }
 
-    /// Whether memory was read before or after the call.
+    /// Returns the flag for memory that the kernel wrote.
     fn flags(&self, arg: u8) -> u8 {
         match self.kind(arg) {
             Some(Kind::Buf(Dir::Out | Dir::InOut | Dir::OutOnError, ..)) => data_flag::OUT,
@@ -238,7 +238,7 @@ impl Making {
         }
     }
 
-    /// The buffers of a vector or message.
+    /// Makes the buffers of a vector or message.
     fn vector(&mut self, plan: &Plan, records: &[Values]) {
         let elements = &records[1..];
         let len = |values| int(values, plan.named.requested).unwrap_or_default() as u64;

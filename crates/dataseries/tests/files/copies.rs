@@ -1,5 +1,5 @@
-//! Copies of a file that other writers might have made: without our own types, and in the other
-//! byte order.
+//! Makes copies of a file as other writers might have made them: without our own types, and in the
+//! other byte order.
 
 use dataseries::Codec;
 use dataseries::file::extent::Value;
@@ -11,12 +11,12 @@ use dataseries::file::{HEADER_BYTES, INDEX, INDEX_XML, LIBRARY, LIBRARY_XML, TAI
 
 use crate::sample::Memory;
 
-/// The records of SNIA's types alone.
+/// Copies the records of SNIA's types alone.
 pub fn without_own(bytes: &[u8]) -> Vec<u8> {
     of_types(bytes, "IOTTAFSL")
 }
 
-/// All records, and no types but theirs.
+/// Copies all records, and only the types in use.
 pub fn with_own(bytes: &[u8]) -> Vec<u8> {
     of_types(bytes, "")
 }
@@ -51,8 +51,7 @@ fn of_types(bytes: &[u8], begin: &str) -> Vec<u8> {
     memory.bytes()
 }
 
-/// The same file as a machine with the other byte order would have written it. It must not be
-/// packed.
+/// Converts an uncompressed file to the other byte order.
 pub fn swapped(bytes: &[u8]) -> Vec<u8> {
     let reader = FileReader::open(&bytes).unwrap();
     let known = [LIBRARY_XML, INDEX_XML].map(|xml| Type::parse(xml).unwrap());

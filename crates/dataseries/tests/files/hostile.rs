@@ -1,15 +1,15 @@
-//! Damaged and hostile files: an answer or an error, never a panic.
+//! Damaged and malicious files give a result or an error, never a panic.
 
 use dataseries::Codec;
 
 use crate::copies::{swapped, with_own, without_own};
 use crate::sample;
 
-/// Files that are tried, and how many in the long tier.
+/// Number of files tried, in the short and the long tier.
 const COUNT: u64 = 1000;
 const COUNT_LONG: u64 = 10_000;
 
-/// A small generator of random numbers, from a seed.
+/// A small pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// Where the extents of a file begin, and their bytes.
+/// Returns offset and size of each extent.
 fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let (mut all, mut at) = (Vec::new(), 40);
@@ -35,7 +35,7 @@ fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
     all
 }
 
-/// Makes the sum of an extent right again, so that what is in it is looked at.
+/// Corrects the checksum of an extent, so that its contents are read.
 fn mend(bytes: &mut [u8], at: usize, size: usize) {
     let Some(extent) = bytes.get_mut(at..at + size) else { return };
     let adler = dataseries::file::hash::adler(&extent[..16], &[&extent[20..]]);
@@ -43,7 +43,7 @@ fn mend(bytes: &mut [u8], at: usize, size: usize) {
 }
 
 fn mutate(bytes: &mut Vec<u8>, extents: &[(usize, usize)], random: &mut Random) {
-    // The types take most of a file; what follows them is as worth a try.
+    // The extent of types is most of a file, so extents are chosen with equal probability.
     let (at, size) = extents[random.below(extents.len())];
     for _ in 0..1 + random.below(3) {
         let near = if random.below(2) == 0 { 60 } else { size };
@@ -102,7 +102,7 @@ fn mutated_files_are_answered() {
         assert_eq!(trace.events().filter(|event| event.is_err()).count(), 0, "round {round}");
         assert!(!trace.completeness().complete, "round {round}");
     }
-    // The test is of use only if many files get past the first look.
+    // The test is only useful if many files pass the first checks.
     assert!(read > count / 4, "{read}");
 }
 

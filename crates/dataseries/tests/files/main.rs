@@ -1,4 +1,4 @@
-//! Files that are exported, imported, swapped, stripped and damaged.
+//! Files that are exported, imported, byte-swapped, stripped and damaged.
 
 mod copies;
 mod hostile;

@@ -1,4 +1,4 @@
-//! What was exported is imported again.
+//! Exports are imported again.
 
 use dataseries::Codec;
 use dataseries::file::reader::FileReader;
@@ -52,8 +52,7 @@ fn records_of_others_become_the_calls_that_they_were() {
     let (imported, bytes) = sample::import(&foreign).unwrap();
     assert!(!imported.exact && imported.damage.is_empty(), "{imported:?}");
     let before = sample::events(&original);
-    // Calls that the schema has no type for are not in such a file; a umask that tells the first
-    // program's is.
+    // Calls without a type in the schema are not in such a file.
     let known = |call: &Call| ![302, 1000].contains(&call.nr);
     let before: Vec<_> = calls(&before).into_iter().filter(|(call, _)| known(call)).collect();
     let after = sample::events(&sample::open(bytes));

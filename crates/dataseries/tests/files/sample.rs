@@ -16,7 +16,7 @@ use trace::{Trace, Writer, WriterOptions};
 pub struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Memory {
-    /// What was written so far.
+    /// Returns what was written so far.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
@@ -33,7 +33,7 @@ impl Write for Memory {
     }
 }
 
-/// The bytes that a trace stores.
+/// Reads the bytes that a trace stores.
 pub struct Stored<'a>(pub &'a Trace);
 
 impl Contents for Stored<'_> {
@@ -86,7 +86,7 @@ impl Making {
     }
 }
 
-/// The bytes of a trace.
+/// Returns the bytes of a trace.
 pub fn trace() -> Vec<u8> {
     let memory = Memory::default();
     let preamble = Preamble {
@@ -186,7 +186,7 @@ pub fn open(bytes: Vec<u8>) -> Trace {
     Trace::from_stream(Cursor::new(bytes)).unwrap()
 }
 
-/// All events, with their bytes in them.
+/// Returns all events, with data stored inline.
 pub fn events(trace: &Trace) -> Vec<Event> {
     let inline = |data: &mut Vec<Data>| {
         for data in data {
@@ -204,7 +204,7 @@ pub fn events(trace: &Trace) -> Vec<Event> {
     trace.events().map(|event| whole(event.unwrap().event)).collect()
 }
 
-/// A trace as DataSeries.
+/// Exports a trace as DataSeries.
 pub fn export(trace: &Trace, codec: Codec) -> Vec<u8> {
     let memory = Memory::default();
     let mut exporter = Exporter::new(Box::new(memory.clone()), trace, codec, true).unwrap();
@@ -215,7 +215,7 @@ pub fn export(trace: &Trace, codec: Codec) -> Vec<u8> {
     memory.bytes()
 }
 
-/// DataSeries as a trace.
+/// Imports DataSeries as a trace.
 pub fn import(bytes: &[u8]) -> Result<(dataseries::Imported, Vec<u8>), dataseries::Error> {
     let memory = Memory::default();
     let sink = memory.clone();

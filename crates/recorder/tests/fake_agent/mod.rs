@@ -11,14 +11,14 @@ use ring::{Arena, POOL_BYTES, QUEUE, SLOTS, arena_bytes, slot_state};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::futex;
 
-/// An arena that is never given back.
+/// Makes an arena that is never freed.
 pub fn arena(pool_chunks: usize) -> Arena {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    // SAFETY: a new mapping; nothing is overwritten.
+    // SAFETY: the kernel chooses the address of the new mapping, so that nothing is overwritten.
     let base = unsafe {
         mmap_anonymous(std::ptr::null_mut(), arena_bytes(pool_chunks), protection, flags)
     };
-    // SAFETY: the mapping is zeroed, long enough, and stays.
+    // SAFETY: the mapping is zeroed, large enough, and never unmapped.
     let arena = unsafe { Arena::at(base.expect("memory for an arena").cast(), pool_chunks) };
     arena.control().pool_chunks.store(pool_chunks as u32, Ordering::Relaxed);
     arena.control().next_thread.store(1, Ordering::Relaxed);
@@ -26,7 +26,7 @@ pub fn arena(pool_chunks: usize) -> Arena {
     arena
 }
 
-/// The time stamp counter.
+/// Reads the time stamp counter.
 pub fn tsc() -> u64 {
     // SAFETY: every x86_64 CPU has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
@@ -36,7 +36,7 @@ fn wake(word: &AtomicU32) {
     futex::wake(word, futex::Flags::empty(), 1).expect("a futex in our own memory");
 }
 
-/// What a thread is.
+/// Identity of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Who {
     pub how: StartHow,
@@ -47,7 +47,7 @@ pub struct Who {
     pub tid: u32,
 }
 
-/// A DATA record to be written.
+/// Contents of a DATA record.
 pub struct Buffer<'a> {
     pub arg: u8,
     pub part: u8,
@@ -58,7 +58,7 @@ pub struct Buffer<'a> {
     pub stored: &'a [u8],
 }
 
-/// The writing end of one stream.
+/// The writing side of one stream.
 pub struct FakeThread {
     pub arena: Arena,
     pub slot: usize,
@@ -69,16 +69,16 @@ pub struct FakeThread {
     position: u64,
     home_end: u64,
     calls: u64,
-    /// Times that it waited for room.
+    /// Number of times that it waited for room.
     pub stalls: u64,
-    /// It found the recording stopped.
+    /// True once it has seen that recording stopped.
     pub silent: bool,
 }
 
-// SAFETY: the pointer is into the arena, which all threads share.
+// SAFETY: the pointer is into the arena, which is shared by all threads.
 unsafe impl Send for FakeThread {}
 
-/// Reserves a slot as a parent's agent does.
+/// Reserves a slot as the agent of the parent does.
 pub fn reserve(arena: Arena, how: StartHow, process: u32, parent: u32, pid: u32) -> (usize, Who) {
     let slot_index = loop {
         match arena.reserve_slot() {
@@ -96,13 +96,13 @@ pub fn reserve(arena: Arena, how: StartHow, process: u32, parent: u32, pid: u32)
 }
 
 impl FakeThread {
-    /// A thread begins and says so.
+    /// Starts a thread and writes its START record.
     pub fn begin(arena: Arena, how: StartHow, process: u32, parent: u32, pid: u32) -> FakeThread {
         let (slot, who) = reserve(arena, how, process, parent, pid);
         FakeThread::begin_in(arena, slot, who)
     }
 
-    /// The thread for which a slot was reserved begins and says so.
+    /// Starts the thread for which a slot was reserved, and writes its START record.
     pub fn begin_in(arena: Arena, slot: usize, who: Who) -> FakeThread {
         let mut thread = FakeThread::activate(arena, slot, who);
         let start = Start {
@@ -118,7 +118,7 @@ impl FakeThread {
         thread
     }
 
-    /// A thread begins, but has not said a word yet.
+    /// Starts a thread without writing anything.
     pub fn activate(arena: Arena, slot: usize, who: Who) -> FakeThread {
         let shared = arena.slot(slot);
         shared.pid.store(who.pid, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl FakeThread {
         }
     }
 
-    /// Rings the recorder's bell.
+    /// Rings the recorder's doorbell.
     pub fn ring(&self) {
         let bell = &self.arena.control().doorbell;
         bell.word.fetch_add(1, Ordering::SeqCst);
@@ -209,7 +209,7 @@ impl FakeThread {
                 continue;
             }
             let len = bytes.len().min(self.size - self.at);
-            // SAFETY: the chunk is ours and has room for `len` bytes.
+            // SAFETY: the chunk belongs to this thread and has room for `len` bytes.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.chunk.add(self.at), len);
             }
@@ -225,7 +225,7 @@ impl FakeThread {
         }
     }
 
-    /// Writes a record and publishes it.
+    /// Writes and publishes a record.
     pub fn record(&mut self, header: Header, body: &[u64]) {
         self.words(&[header.to_word()]);
         self.words(body);
@@ -241,7 +241,7 @@ impl FakeThread {
         now
     }
 
-    /// The call has returned: counts it.
+    /// Writes and counts the return of a call.
     pub fn exit(&mut self, ret: i64) -> u64 {
         let now = tsc();
         self.count();
@@ -279,12 +279,12 @@ impl FakeThread {
         }
     }
 
-    /// Calls counted so far.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Says goodbye.
+    /// Writes the END record and marks the slot as ended.
     pub fn end(mut self) {
         let calls = self.calls;
         self.record(Header::new(RecordKind::End, 0, 0, 0), &[tsc(), calls]);
@@ -293,7 +293,7 @@ impl FakeThread {
     }
 }
 
-/// Waits for something that must happen soon.
+/// Waits for a condition that must hold soon.
 pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     for _ in 0..5000 {
         if happened() {
@@ -304,7 +304,7 @@ pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     panic!("{what} did not happen");
 }
 
-/// A small random number generator.
+/// A small pseudo-random number generator.
 pub struct Random(pub u64);
 
 impl Random {

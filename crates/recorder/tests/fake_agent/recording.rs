@@ -1,4 +1,4 @@
-//! Recordings of a fake agent, and what they left.
+//! Recordings of a fake agent, and their traces.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use trace::event::{Call, Content, Event, EventKind, Preamble};
 
 use super::FakeThread;
 
-/// A trace in a file of its own, removed at the end.
+/// A trace file that is removed on drop.
 pub struct TraceFile(pub PathBuf);
 
 impl TraceFile {
@@ -26,7 +26,7 @@ impl TraceFile {
         Sink::File(File::create(&self.0).unwrap())
     }
 
-    /// All events by thread, contents in place of blobs.
+    /// Returns all events by thread, with blobs replaced by their contents.
     pub fn events(&self) -> BTreeMap<u32, Vec<Event>> {
         let trace = Trace::open(&self.0).unwrap();
         assert!(trace.damage().is_empty(), "{:?}", trace.damage());
@@ -62,25 +62,25 @@ fn preamble() -> Preamble {
     .unwrap()
 }
 
-/// Begins to record.
+/// Starts a recorder.
 pub fn start(arena: Arena, sink: Sink, options: Options) -> Recorder {
     let kin = Kin::default();
     kin.add(our_pid().cast_signed());
     Recorder::start(arena, kin, sink, &preamble(), options).unwrap()
 }
 
-/// The process that stands for the program.
+/// Returns the process that stands for the program.
 pub fn our_pid() -> u32 {
     std::process::id()
 }
 
-/// The launched program of a test: our own process stands for it.
+/// Starts the launched program, for which our own process stands.
 pub fn launch(arena: Arena) -> FakeThread {
     let process = arena.control().next_process.fetch_add(1, Ordering::Relaxed);
     FakeThread::begin(arena, StartHow::Launch, process, 0, our_pid())
 }
 
-/// Waits for the recorder after the program has ended.
+/// Reports the end of the program and waits for the recorder.
 pub fn end_program(recorder: Recorder) -> Summary {
     recorder.handle().program_ended(our_pid(), 0);
     recorder.join().unwrap()

@@ -1,4 +1,4 @@
-//! Attempts at files, processes and sockets outside. Each runs in a process of its own in one jail.
+//! Attempts to reach files, processes and sockets outside, each in its own process in one jail.
 
 use std::ffi::CString;
 use std::io;
@@ -14,7 +14,7 @@ use crate::calls;
 use crate::kernel;
 use crate::outside::{self, Outside, SECRET};
 
-/// An attempt: its name, and what it does. It fails with the words that say what it has reached.
+/// An attempt: its name and function. The function fails with a description of what it reached.
 pub type Attempt = (&'static str, fn(&Outside) -> Result<(), String>);
 
 const ATTEMPTS: &[Attempt] = &[
@@ -34,8 +34,7 @@ const ATTEMPTS: &[Attempt] = &[
     ("programs_cannot_be_run", programs_cannot_be_run),
 ];
 
-/// Makes all attempts, at all the walls together and at those behind the filter of calls; each one's
-/// name and result.
+/// Makes all attempts, both with and without the filter of calls. Returns their names and results.
 pub fn make_all(outside: &Outside) -> Vec<(String, Result<(), String>)> {
     let filtered = make_each(outside, true);
     let filtered = filtered.into_iter().map(|(name, result)| (format!("{name}, filtered"), result));
@@ -67,9 +66,9 @@ fn make_each(outside: &Outside, filter: bool) -> Vec<(String, Result<(), String>
     results
 }
 
-/// Runs it in a child, which sends what it has reached, or nothing.
+/// Runs an attempt in a child, which sends what it reached, or an empty message.
 fn apart(answer: &UnixDatagram, attempt: impl FnOnce() -> Result<(), String>) {
-    // SAFETY: the jail's first process has one thread.
+    // SAFETY: the first process of the jail has one thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
@@ -79,22 +78,22 @@ fn apart(answer: &UnixDatagram, attempt: impl FnOnce() -> Result<(), String>) {
             Err(_) => "the attempt panicked".into(),
         };
         let _ = answer.send(reached.as_bytes());
-        // SAFETY: ends the child.
+        // SAFETY: `_exit` ends the child without running any handlers.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
-    // SAFETY: the status is writable.
+    // SAFETY: `status` is valid for writes.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     if status != 0 {
         let _ = answer.send(format!("the attempt ended with status {status:#x}").as_bytes());
     }
 }
 
-/// Nothing but a refusal, for one of these reasons or by the filter of calls, is right.
+/// Fails unless the call was refused, for one of these reasons or by the filter of calls.
 pub fn refused(what: &str, result: i64, reasons: &[i32]) -> Result<(), String> {
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // SAFETY: asks only.
+        // SAFETY: PR_GET_SECCOMP takes no pointers and changes nothing.
         Some(libc::EPERM) if result < 0 && unsafe { libc::prctl(libc::PR_GET_SECCOMP) } != 0 => {
             Ok(())
         }
@@ -104,7 +103,7 @@ pub fn refused(what: &str, result: i64, reasons: &[i32]) -> Result<(), String> {
     }
 }
 
-/// The file must not be what is secret; errors are fine.
+/// Fails if the file could be read; errors are fine.
 fn hidden(what: &str, content: io::Result<Vec<u8>>) -> Result<(), String> {
     match content {
         Ok(content) if content == SECRET.as_bytes() => Err(format!("{what} shows the secret")),
@@ -121,7 +120,7 @@ pub fn c_path(path: impl AsRef<Path>) -> CString {
     CString::new(path.as_ref().as_os_str().as_bytes()).unwrap()
 }
 
-/// The secret's path below any number of `..`.
+/// Returns the path of the secret below a number of `..`.
 fn dotted(outside: &Outside, dots: usize) -> String {
     format!("{}{}", "/..".repeat(dots), outside.secret.display())
 }
@@ -154,19 +153,19 @@ fn links_lead_nowhere(outside: &Outside) -> Result<(), String> {
     std::fs::remove_file("/new-link").map_err(|error| error.to_string())
 }
 
-/// The classic: a directory kept open, a chroot below it, and `..` from the outer one.
+/// The classic escape: a directory kept open, a chroot below it, and `..` from the former.
 fn a_chroot_in_the_jail_opens_no_way_out(outside: &Outside) -> Result<(), String> {
     let kept = std::fs::File::open("/").map_err(|error| error.to_string())?;
     let _ = std::fs::create_dir("/cell");
-    // SAFETY: the path ends with zero.
+    // SAFETY: the path is NUL-terminated.
     let changed = unsafe { libc::chroot(c"/cell".as_ptr()) };
-    // SAFETY: numbers only.
+    // SAFETY: fchdir takes a plain number.
     unsafe { libc::fchdir(kept.as_raw_fd()) };
     for _ in 0..50 {
         std::env::set_current_dir("..").map_err(|error| error.to_string())?;
     }
     read(format!(".{}", outside.secret.display()))?;
-    // SAFETY: the path ends with zero.
+    // SAFETY: the path is NUL-terminated.
     unsafe { libc::chroot(c".".as_ptr()) };
     read(&outside.secret)?;
     std::fs::remove_dir("cell").map_err(|error| error.to_string())?;
@@ -190,9 +189,9 @@ fn there_is_no_proc(_: &Outside) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether Landlock is in force: told by what it alone refuses, and by nothing else in reach here.
+/// Returns whether Landlock is available; some attempts are refused by Landlock alone.
 fn has_landlock() -> bool {
-    // SAFETY: asks for the version; takes no pointer.
+    // SAFETY: this form of the call asks for the version, and takes a null pointer.
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) > 0 }
 }
 
@@ -206,11 +205,11 @@ fn a_directory_from_outside_is_of_no_use(outside: &Outside) -> Result<(), String
         [("secret", libc::O_RDONLY), (".", libc::O_RDONLY), ("new", libc::O_CREAT | libc::O_WRONLY)]
     {
         let path = c_path(name);
-        // SAFETY: the path ends with zero.
+        // SAFETY: the path is NUL-terminated.
         let fd = unsafe { libc::openat(dir, path.as_ptr(), flags, 0o600) };
         refused(&format!("opening {name} from outside"), fd.into(), &reasons)?;
     }
-    // SAFETY: the paths end with zero.
+    // SAFETY: the paths are NUL-terminated.
     unsafe {
         let made = libc::mkdirat(dir, c"new".as_ptr(), 0o700);
         refused("mkdir outside", made.into(), &reasons)?;
@@ -224,7 +223,7 @@ fn a_directory_from_outside_is_of_no_use(outside: &Outside) -> Result<(), String
 fn a_file_from_outside_cannot_be_opened_again(outside: &Outside) -> Result<(), String> {
     let fd = outside.secret_path_fd;
     let mut byte = 0u8;
-    // SAFETY: one byte is writable; strings end with zero.
+    // SAFETY: one byte is writable; strings are NUL-terminated.
     unsafe {
         let read = libc::read(fd, (&raw mut byte).cast(), 1);
         refused("reading an O_PATH descriptor", read as i64, &[libc::EBADF])?;
@@ -237,7 +236,7 @@ fn hard_links_come_from_inside_only(outside: &Outside) -> Result<(), String> {
     let secret = c_path(&outside.secret);
     let here = c"/stolen".as_ptr();
     let cwd = libc::AT_FDCWD;
-    // SAFETY: strings end with zero.
+    // SAFETY: the strings are NUL-terminated.
     unsafe {
         let linked = libc::link(secret.as_ptr(), here);
         refused("a link by path", linked.into(), &[libc::ENOENT])?;
@@ -253,7 +252,7 @@ fn hard_links_come_from_inside_only(outside: &Outside) -> Result<(), String> {
 fn processes_outside_are_out_of_reach(outside: &Outside) -> Result<(), String> {
     let victim = outside.victim();
     let gone = [libc::ESRCH];
-    // SAFETY: numbers, and null pointers that are not used; signal 0 only asks.
+    // SAFETY: the calls take numbers and unused null pointers; signal 0 is never delivered.
     unsafe {
         refused("kill", libc::kill(victim, 0).into(), &gone)?;
         refused("kill of our parent's parent", libc::kill(libc::getppid(), 0).into(), &[]).ok();
@@ -294,24 +293,24 @@ fn sockets_outside_are_out_of_reach(outside: &Outside) -> Result<(), String> {
 }
 
 fn shared_memory_outside_is_out_of_reach(_: &Outside) -> Result<(), String> {
-    // SAFETY: numbers only.
+    // SAFETY: shmget takes plain numbers.
     let found = unsafe { libc::shmget(outside::shm_key(), 4096, 0) };
     refused("shmget", found.into(), &[libc::ENOENT, libc::ENOSYS])
 }
 
-/// The numbers of /dev/null: should a node be made, it is a harmless one.
+/// The numbers of /dev/null, so that a node would be harmless if it was made.
 const NULL: libc::dev_t = libc::makedev(1, 3);
 
 fn device_nodes_are_of_no_use(_: &Outside) -> Result<(), String> {
     for (kind, name) in [(libc::S_IFCHR, "a character device"), (libc::S_IFBLK, "a block device")] {
-        // SAFETY: the path ends with zero.
+        // SAFETY: the path is NUL-terminated.
         let made = unsafe { libc::mknod(c"/node".as_ptr(), kind | 0o600, NULL) };
         refused(&format!("making {name}"), made.into(), &[libc::EPERM, libc::EACCES])?;
     }
     Ok(())
 }
 
-/// The smallest program: it ends with 77.
+/// A minimal program that exits with 77.
 pub const PROGRAM: [u8; 132] = {
     let mut file = [0; 132];
     let head: [u8; 64] = [
@@ -344,7 +343,7 @@ fn programs_cannot_be_run(_: &Outside) -> Result<(), String> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions("/program", mode).map_err(|error| error.to_string())?;
     let no_arguments = [std::ptr::null()];
-    // SAFETY: strings end with zero, lists with null. Should the program run, its status tells.
+    // SAFETY: strings end with NUL, lists with null. If the program runs, its status shows.
     unsafe {
         let ran = libc::execv(c"/program".as_ptr(), no_arguments.as_ptr());
         refused("exec", ran.into(), &[libc::EACCES, libc::EPERM])?;

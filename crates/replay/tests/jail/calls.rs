@@ -1,4 +1,4 @@
-//! Attempts that the filter of calls stops, and the rule that memory never becomes executable.
+//! Attempts stopped by the filter of calls, and by the rule that memory never becomes executable.
 
 use std::ptr::{null, null_mut};
 
@@ -24,7 +24,7 @@ fn memory_never_becomes_executable(_: &Outside) -> Result<(), String> {
     let usable = libc::PROT_READ | libc::PROT_WRITE;
     let code = libc::PROT_READ | libc::PROT_EXEC;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory; what should not succeed is used by nobody.
+    // SAFETY: only new memory is affected, and it is not used if a call should succeed.
     unsafe {
         for protection in [code, usable | libc::PROT_EXEC] {
             let mapped = libc::mmap(null_mut(), 4096, protection, flags, -1, 0);
@@ -47,7 +47,7 @@ fn memory_never_becomes_executable(_: &Outside) -> Result<(), String> {
 
 fn a_file_in_memory_is_not_executed(_: &Outside) -> Result<(), String> {
     let arguments = [c"program".as_ptr(), null()];
-    // SAFETY: strings end with zero, lists with null. Should it run, its status tells.
+    // SAFETY: strings end with NUL, lists with null. If the program runs, its status shows.
     unsafe {
         let file = libc::memfd_create(c"program".as_ptr(), 0);
         libc::write(file, PROGRAM.as_ptr().cast(), PROGRAM.len());
@@ -60,7 +60,7 @@ fn no_socket_but_pairs(_: &Outside) -> Result<(), String> {
     let families =
         [libc::AF_UNIX, libc::AF_INET, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_VSOCK];
     let mut pair = [0; 2];
-    // SAFETY: numbers, and room for two.
+    // SAFETY: the calls take numbers, and `pair` has room for two descriptors.
     unsafe {
         for family in families {
             let made = libc::socket(family, libc::SOCK_DGRAM, 0);
@@ -77,7 +77,7 @@ fn no_socket_but_pairs(_: &Outside) -> Result<(), String> {
 }
 
 fn no_process_is_looked_into(_: &Outside) -> Result<(), String> {
-    // SAFETY: ourselves only.
+    // SAFETY: the calls only concern this process, and take no valid pointers.
     unsafe {
         let own = libc::getpid();
         refused("ptrace", libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0), &[])?;
@@ -89,16 +89,16 @@ fn no_process_is_looked_into(_: &Outside) -> Result<(), String> {
     }
 }
 
-/// Calls that are new, or that other binary interfaces number otherwise.
+/// New calls, and numbers of other binary interfaces.
 fn no_call_of_another_kind(_: &Outside) -> Result<(), String> {
     for number in [471, 1000, 0x4000_0000 | libc::SYS_getpid] {
-        // SAFETY: takes nothing.
+        // SAFETY: these calls take no arguments.
         let made = unsafe { libc::syscall(number) };
         refused(&format!("call {number:#x}"), made, &[libc::ENOSYS])?;
     }
     for ring in [libc::SYS_io_uring_setup, libc::SYS_userfaultfd, libc::SYS_bpf, libc::SYS_add_key]
     {
-        // SAFETY: null pointers are no arguments.
+        // SAFETY: no pointers are passed but null.
         let made = unsafe { libc::syscall(ring, 0, 0, 0, 0, 0, 0) };
         refused(&format!("call {ring}"), made, &[])?;
     }
@@ -107,7 +107,7 @@ fn no_call_of_another_kind(_: &Outside) -> Result<(), String> {
 
 fn no_new_namespace_at_all(_: &Outside) -> Result<(), String> {
     let flags = libc::SIGCHLD | libc::CLONE_NEWUSER;
-    // SAFETY: a child of ours would end at once; numbers else.
+    // SAFETY: the calls take plain numbers; a child would exit at once.
     unsafe {
         refused("unshare", libc::unshare(libc::CLONE_NEWUSER).into(), &[])?;
         let made = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
@@ -119,7 +119,7 @@ fn no_new_namespace_at_all(_: &Outside) -> Result<(), String> {
     }
 }
 
-/// Pushes a byte into a terminal's input, if there is one.
+/// Tries to push a byte into a terminal's input, if there is one.
 fn no_program_takes_over_a_terminal(_: &Outside) -> Result<(), String> {
     let byte = b'x';
     for fd in 0..3 {
@@ -133,7 +133,7 @@ fn no_program_takes_over_a_terminal(_: &Outside) -> Result<(), String> {
 fn descriptors_send_no_signals(_: &Outside) -> Result<(), String> {
     let commands = [libc::F_SETOWN, libc::F_SETLEASE, libc::F_NOTIFY, 10, 15];
     for command in commands {
-        // SAFETY: numbers only.
+        // SAFETY: fcntl takes plain numbers for these commands.
         let set = unsafe { libc::fcntl(0, command, 0) };
         refused(&format!("fcntl {command}"), set.into(), &[])?;
     }
@@ -143,7 +143,7 @@ fn descriptors_send_no_signals(_: &Outside) -> Result<(), String> {
 fn no_file_is_given_somebody_elses_rights(_: &Outside) -> Result<(), String> {
     std::fs::write("/plain", "").map_err(|error| error.to_string())?;
     let path = c"/plain".as_ptr();
-    // SAFETY: the path ends with zero.
+    // SAFETY: the path is NUL-terminated.
     let result = unsafe {
         refused("chmod", libc::chmod(path, 0o4755).into(), &[])
             .and_then(|()| refused("fchmodat", libc::fchmodat(-100, path, 0o6755, 0).into(), &[]))
@@ -152,7 +152,7 @@ fn no_file_is_given_somebody_elses_rights(_: &Outside) -> Result<(), String> {
     result
 }
 
-/// Threads, tasks, files, clocks, randomness.
+/// Threads, tasks, files, clocks and random numbers.
 fn what_a_replay_needs_goes_on(_: &Outside) -> Result<(), String> {
     use std::collections::HashMap;
     let text = |error: std::io::Error| error.to_string();

@@ -1,5 +1,5 @@
-//! Attempts at what belongs to the whole system. Should one succeed, it changes nothing: the
-//! arguments name nothing that exists, or ask only.
+//! Attempts to change the whole system. They would change nothing if they succeeded: the arguments
+//! name nothing that exists, or only ask.
 
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
@@ -26,7 +26,7 @@ const DENIED: &[i32] = &[libc::EPERM, libc::EACCES];
 
 fn nothing_can_be_mounted(outside: &Outside) -> Result<(), String> {
     let dir = c_path(&outside.dir);
-    // SAFETY: strings end with zero; no data is given.
+    // SAFETY: strings are NUL-terminated; no data is passed.
     unsafe {
         for (kind, flags) in [(c"tmpfs", 0), (c"proc", 0), (c"none", libc::MS_BIND)] {
             let kind = kind.as_ptr();
@@ -46,7 +46,7 @@ fn nothing_can_be_mounted(outside: &Outside) -> Result<(), String> {
 
 fn nothing_can_be_unmounted(_: &Outside) -> Result<(), String> {
     for place in [c"/", c"/dev/null", c"/mnt/shared"] {
-        // SAFETY: the string ends with zero.
+        // SAFETY: the string is NUL-terminated.
         let gone = unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) };
         refused("umount", gone.into(), DENIED)?;
     }
@@ -55,7 +55,7 @@ fn nothing_can_be_unmounted(_: &Outside) -> Result<(), String> {
 
 fn mounts_cannot_be_opened_up(_: &Outside) -> Result<(), String> {
     let flags = libc::MS_REMOUNT | libc::MS_BIND;
-    // SAFETY: strings end with zero; no data is given.
+    // SAFETY: strings are NUL-terminated; no data is passed.
     let opened = unsafe { libc::mount(null(), c"/".as_ptr(), null(), flags, null()) };
     refused("remount", opened.into(), DENIED)
 }
@@ -63,14 +63,15 @@ fn mounts_cannot_be_opened_up(_: &Outside) -> Result<(), String> {
 fn no_namespace_gives_powers_back(_: &Outside) -> Result<(), String> {
     let user = libc::CLONE_NEWUSER;
     let others = [libc::CLONE_NEWNS, libc::CLONE_NEWPID, libc::CLONE_NEWNET];
-    // SAFETY: numbers only.
+    // SAFETY: unshare takes plain numbers, and the strings of mount are NUL-terminated.
     unsafe {
         for flags in others {
             refused("unshare", libc::unshare(flags).into(), DENIED)?;
         }
         let made = libc::unshare(user | libc::CLONE_NEWNS);
         if made == 0 {
-            // Where /proc is read-only, a nested one can be made; Landlock still refuses mounts.
+            // Where /proc is read-only, a nested namespace is possible; Landlock still refuses
+            // mounts.
             let kind = c"tmpfs".as_ptr();
             let mounted = libc::mount(kind, c"/mnt".as_ptr(), kind, 0, null());
             return refused("a mount in a nested namespace", mounted.into(), DENIED);
@@ -80,11 +81,11 @@ fn no_namespace_gives_powers_back(_: &Outside) -> Result<(), String> {
 }
 
 fn identity_gives_no_powers_back(_: &Outside) -> Result<(), String> {
-    // SAFETY: numbers only; and the header and data of capset are as large as the kernel expects.
+    // SAFETY: numbers, and a header and data of the size that capset expects.
     unsafe {
         libc::setresgid(0, 0, 0);
         libc::setresuid(0, 0, 0);
-        // Version 3, ourselves; all capabilities effective and permitted.
+        // Version 3, this process; all capabilities effective and permitted.
         let header = [0x2008_0522u32, 0];
         let data = [u32::MAX, u32::MAX, 0, u32::MAX, u32::MAX, 0];
         let set = libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr());
@@ -94,7 +95,7 @@ fn identity_gives_no_powers_back(_: &Outside) -> Result<(), String> {
     }
 }
 
-/// The handle of a file on the same disk opens any file of it, jail or not, for whoever may.
+/// A privileged process can open any file on the same disk by its handle, even from a jail.
 fn files_cannot_be_opened_by_handle(_: &Outside) -> Result<(), String> {
     #[repr(C)]
     struct Handle {
@@ -104,7 +105,7 @@ fn files_cannot_be_opened_by_handle(_: &Outside) -> Result<(), String> {
     }
     let mut handle = Handle { bytes: 128, kind: 0, content: [0; 128] };
     let mut mount = 0;
-    // SAFETY: the handle has the room that it states; the mount's number is writable.
+    // SAFETY: the handle has the room that it states; the mount id is writable.
     unsafe {
         let at = (libc::AT_FDCWD, c"/".as_ptr(), &raw mut handle, &raw mut mount);
         libc::syscall(libc::SYS_name_to_handle_at, at.0, at.1, at.2, at.3, 0);
@@ -115,12 +116,12 @@ fn files_cannot_be_opened_by_handle(_: &Outside) -> Result<(), String> {
 }
 
 fn the_system_cannot_be_administered(_: &Outside) -> Result<(), String> {
-    // SAFETY: names that do not exist, wrong magic numbers, and buffers of the right size.
+    // SAFETY: the names do not exist, the magic numbers are wrong, and buffers have the right size.
     unsafe {
         let nothing = c"/does-not-exist".as_ptr();
         let swapped = libc::syscall(libc::SYS_swapon, nothing, 0);
         refused("swapon", swapped, DENIED)?;
-        // Without the magic numbers there is no reboot; permission is checked before them.
+        // There is no reboot without the magic numbers; permission is checked first.
         refused("reboot", libc::syscall(libc::SYS_reboot, 0, 0, 0, 0), DENIED)?;
         let loaded = libc::syscall(libc::SYS_init_module, null::<u8>(), 0, c"".as_ptr());
         refused("init_module", loaded, &[libc::EPERM, libc::ENOSYS])?;
@@ -132,7 +133,7 @@ fn the_system_cannot_be_administered(_: &Outside) -> Result<(), String> {
         let name = names.nodename.as_ptr();
         let named = libc::sethostname(name, libc::strlen(name));
         refused("sethostname to what it is", named.into(), DENIED)?;
-        // Q_SYNC of an unknown kind of quota.
+        // Q_SYNC for an unknown type of quota.
         let quota = libc::syscall(libc::SYS_quotactl, -1, nothing, 0, null::<u8>());
         refused("quotactl", quota, &[libc::EPERM, libc::EACCES, libc::EINVAL, libc::ENOSYS])?;
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -150,7 +151,7 @@ fn keys_of_the_session_are_out_of_reach(outside: &Outside) -> Result<(), String>
         return Ok(());
     }
     let mut buffer = [0u8; 64];
-    // SAFETY: strings end with zero; the buffer is as large as said.
+    // SAFETY: strings are NUL-terminated; the buffer is as large as stated.
     unsafe {
         let (kind, name) = (c"user".as_ptr(), c"reenact-jail".as_ptr());
         let session = libc::KEY_SPEC_SESSION_KEYRING;
@@ -169,20 +170,20 @@ fn keys_of_the_session_are_out_of_reach(outside: &Outside) -> Result<(), String>
 fn the_kernel_runs_no_programs_for_us(_: &Outside) -> Result<(), String> {
     let attributes = [0u8; 128];
     let denied = &[libc::EPERM, libc::EACCES, libc::ENOSYS];
-    // SAFETY: the attributes are as large as said; all zeros.
+    // SAFETY: the attributes are zeros, and as large as stated.
     unsafe {
-        // BPF_PROG_GET_NEXT_ID: asks which programs there are.
+        // BPF_PROG_GET_NEXT_ID: only lists programs.
         let asked = libc::syscall(libc::SYS_bpf, 11, attributes.as_ptr(), attributes.len());
         refused("bpf", asked, denied)?;
-        // Any process on the first processor.
+        // Any process on the first CPU.
         let event = attributes.as_ptr();
         let watched = libc::syscall(libc::SYS_perf_event_open, event, -1, 0, -1, 0);
         refused("perf_event_open", watched, denied)
     }
 }
 
-/// io_uring makes calls on other threads of the kernel: they must be confined as well. Opens the
-/// secret from a directory outside, and by its path.
+/// io_uring makes calls in kernel threads, which must be confined as well. Tries to open the secret
+/// from a directory outside, and by its path.
 fn a_ring_opens_nothing_outside(outside: &Outside) -> Result<(), String> {
     let secret = c_path(&outside.secret);
     for (dir, path) in [(libc::AT_FDCWD, secret.as_c_str()), (outside.leaked(), c"secret")] {
@@ -197,12 +198,12 @@ fn a_ring_opens_nothing_outside(outside: &Outside) -> Result<(), String> {
     }
 }
 
-/// The devices are those of the host. Attributes are set to what they are.
+/// The devices are those of the host. Attributes are set to their current values.
 fn devices_keep_their_attributes(_: &Outside) -> Result<(), String> {
     for path in [c"/dev/null", c"/dev/zero", c"/dev/full"] {
         let path = path.as_ptr();
         let reasons = [libc::EROFS];
-        // SAFETY: paths end with zero; there is room for a stat.
+        // SAFETY: paths are NUL-terminated; there is room for a stat.
         unsafe {
             let mut stat: libc::stat = zeroed();
             libc::stat(path, &raw mut stat);
@@ -220,14 +221,14 @@ fn devices_keep_their_attributes(_: &Outside) -> Result<(), String> {
     Ok(())
 }
 
-/// Attributes that make files dangerous or unremovable outside.
+/// Attributes that make files dangerous or impossible to remove outside.
 fn dangerous_attributes_cannot_be_set(_: &Outside) -> Result<(), String> {
     std::fs::write("/plain", "").map_err(|error| error.to_string())?;
     // A version 2 capability: SYS_ADMIN, permitted and effective.
     let capability = [1u8, 0, 0, 2, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let result = (|| {
         let denied = &[libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
-        // SAFETY: strings end with zero; values are as large as said.
+        // SAFETY: strings are NUL-terminated; values are as large as stated.
         unsafe {
             for (name, value) in
                 [(c"security.capability", &capability[..]), (c"trusted.reenact", &[0u8; 1][..])]
@@ -252,11 +253,11 @@ fn dangerous_attributes_cannot_be_set(_: &Outside) -> Result<(), String> {
     result
 }
 
-/// One request through io_uring.
+/// A single request through io_uring.
 mod ring {
     use super::*;
 
-    /// `struct io_uring_params`, as far as it is looked at here: offsets in words.
+    /// Offsets into `struct io_uring_params` in words, and other numbers of the interface.
     const PARAMS_WORDS: usize = 30;
     const SQ_OFFSETS: usize = 10;
     const CQ_OFFSETS: usize = 20;
@@ -265,12 +266,13 @@ mod ring {
     const OPENAT: u8 = 18;
     const GETEVENTS: u32 = 1;
 
-    /// The result of openat for reading through a ring, or None where there are no rings.
+    /// Opens a file for reading through a ring. Returns the result; `None` if there are no rings.
     pub fn open_at(dir: i32, path: &std::ffi::CStr) -> Option<i32> {
         let mut params = [0u32; PARAMS_WORDS];
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the ring's memory is mapped as large as the kernel says, and used at the offsets
-        // that it gives; one request is submitted, and one result read after it has come.
+        // SAFETY: the memory of the ring is mapped as the kernel describes it, and used at the
+        // offsets that it returns; one request is submitted, and its result read after it has
+        // arrived.
         unsafe {
             let fd = libc::syscall(libc::SYS_io_uring_setup, 1, params.as_mut_ptr()) as i32;
             if fd < 0 {
@@ -279,17 +281,17 @@ mod ring {
             let map = |len: usize, at: i64| {
                 libc::mmap(null_mut(), len, protection, libc::MAP_SHARED, fd, at).cast::<u8>()
             };
-            // Both queues are one mapping since Linux 5.4.
+            // Since Linux 5.4, both queues are in one mapping.
             let (rings, requests) = (map(4096, 0), map(SQE_BYTES, SQES_AT));
             assert!(rings.addr() < usize::MAX && requests.addr() < usize::MAX);
             requests.write(OPENAT);
             requests.add(4).cast::<i32>().write(dir);
             requests.add(16).cast::<u64>().write(path.as_ptr() as u64);
             let word = |offset: u32| rings.add(offset as usize).cast::<u32>();
-            // sq_off: head, tail, mask, entries, flags, dropped, array. The array starts as zero.
+            // sq_off: head, tail, mask, entries, flags, dropped, array. The array starts with zero.
             word(params[SQ_OFFSETS + 1]).write_volatile(1);
             libc::syscall(libc::SYS_io_uring_enter, fd, 1, 1, GETEVENTS, null::<u8>(), 0);
-            // cq_off: head, tail, mask, entries, overflow, cqes. A result has the user's word first.
+            // cq_off: head, tail, mask, entries, overflow, cqes. A result follows the user's word.
             assert_eq!(word(params[CQ_OFFSETS + 1]).read_volatile(), 1, "no result came");
             let result = word(params[CQ_OFFSETS + 5] + 8).cast::<i32>().read_volatile();
             libc::munmap(rings.cast(), 4096);

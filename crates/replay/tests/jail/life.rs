@@ -1,4 +1,4 @@
-//! What a jail is good for: what is there, how it ends, what is left.
+//! The life of a jail: what is in it, how it ends, what is left.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -27,9 +27,9 @@ pub const TESTS: &[Test] = &[
     ("removal_follows_no_trap", removal_follows_no_trap),
 ];
 
-/// Whether this system lets us make a namespace at all.
+/// Returns whether this system allows new namespaces at all.
 pub fn namespaces_work() -> bool {
-    // SAFETY: this process has one thread; the child only makes a call and ends.
+    // SAFETY: this process has one thread; the child only makes two calls.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -41,7 +41,7 @@ pub fn namespaces_work() -> bool {
     }
 }
 
-/// Runs it in a jail; its assertions fail there, and then here.
+/// Runs `body` in a jail; a failed assertion there fails here as well.
 fn inside(outside: &Outside, body: impl FnOnce(jail::Jail)) {
     let inmate = outside.jail(|jail| {
         body(jail);
@@ -73,7 +73,7 @@ fn files_inside_can_be_used(outside: &Outside) {
         assert_eq!(std::fs::metadata("/a/hard").unwrap().nlink(), 2);
         assert_eq!(std::fs::read("/mnt/shared/there").unwrap(), b"shared");
         std::fs::write("/mnt/shared/new", "n").unwrap();
-        // What is mounted apart behaves so: links and renames do not cross.
+        // Separate mounts behave as such: links and renames do not cross them.
         let crossed = std::fs::hard_link("/a/hard", "/mnt/shared/hard").unwrap_err();
         assert_eq!(crossed.raw_os_error(), Some(libc::EXDEV));
         std::fs::set_permissions("/a/hard", PermissionsExt::from_mode(0o640)).unwrap();
@@ -103,8 +103,8 @@ fn devices_are_there_and_leave_nothing(outside: &Outside) {
 
 fn ends_are_told(outside: &Outside) {
     let killed = outside.jail(|_| {
-        // SAFETY: aborts this process, which is the first of its namespace: only from outside, or
-        // by the kernel, do signals end it.
+        // SAFETY: the null write ends this process, which is intended. As the first one of its
+        // namespace, it can only be ended by signals from outside or from the kernel.
         unsafe {
             libc::signal(libc::SIGSEGV, libc::SIG_DFL);
             std::ptr::null_mut::<u8>().write_volatile(0);
@@ -125,10 +125,10 @@ fn ends_are_told(outside: &Outside) {
     drop(waits());
 }
 
-/// A pipe whose reading end tells when all holders of its writing end are gone.
+/// Makes a pipe that reads as ended when all holders of its writing end are gone.
 fn pipe() -> (File, OwnedFd) {
     let mut ends = [0; 2];
-    // SAFETY: there is room for two numbers, which are new descriptors.
+    // SAFETY: there is room for two numbers, which become new descriptors that nothing else owns.
     unsafe {
         assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
         (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
@@ -165,7 +165,7 @@ fn all_tasks_end_with_the_jail(outside: &Outside) {
                 0
             })
             .unwrap();
-        // The end of the file comes only when the task, which has a copy, is dead.
+        // The file only ends when the task, which has a copy of the descriptor, is dead.
         let mut byte = [0];
         reader.read_exact(&mut byte).unwrap();
         let exit = if killed { inmate.kill() } else { inmate.wait() };
@@ -189,7 +189,7 @@ fn without_powers_permissions_count(outside: &Outside) {
 }
 
 fn ids_are_as_asked(outside: &Outside) {
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid takes nothing and cannot fail.
     let own = unsafe { libc::geteuid() };
     let root = Directory::open(&outside.root).unwrap();
     let options = Options {
@@ -202,7 +202,7 @@ fn ids_are_as_asked(outside: &Outside) {
     let inmate = jail::spawn(&options, |_| {
         std::fs::write("/owned", "").unwrap();
         let owned = std::fs::metadata("/owned").unwrap();
-        // SAFETY: takes nothing.
+        // SAFETY: geteuid takes nothing and cannot fail.
         assert_eq!(unsafe { libc::geteuid() }, owned.uid());
         std::fs::remove_file("/owned").unwrap();
         (owned.uid() == 4321 && owned.gid() == 1234).into()
@@ -269,8 +269,8 @@ fn bad_roots_are_refused(outside: &Outside) {
     assert!(!outside.root.join("mnt").exists());
 }
 
-/// The jail replaces a directory that was made for it by a link out; what is tidied up afterwards
-/// must be inside.
+/// The jail replaces a directory that was made for it by a link to the outside; the cleanup must
+/// stay inside.
 fn removal_follows_no_trap(outside: &Outside) {
     let precious = outside.dir.join("precious");
     assert!(!outside.root.join("dev").exists(), "nothing would be made, and nothing removed");

@@ -1,7 +1,6 @@
-//! The jail, tried from inside: every attempt to reach something outside must fail, as root and as
-//! an ordinary user. Nothing here can do harm if it should succeed: what is reached for was put
-//! there by this test, and calls that concern the whole system are made with arguments that change
-//! nothing.
+//! Tests the jail from inside: every attempt to reach something outside must fail, as root and as
+//! an ordinary user. Attempts that succeed would do no harm: their targets were made by this test,
+//! and system-wide calls get arguments that change nothing.
 
 mod attempts;
 mod calls;
@@ -15,15 +14,15 @@ use std::os::unix::fs::PermissionsExt;
 
 use outside::Outside;
 
-/// A test: its name, and what it does.
+/// A test: its name and function.
 type Test = (&'static str, fn(&Outside));
 
 fn main() {
-    // Attempts may change what is theirs in a process; the tests have one each.
+    // Attempts may change attributes of their process, so the tests have one each.
     user::main(|user| user::in_child(|| run_all(user)));
 }
 
-/// Runs every test, and returns how many failed.
+/// Runs every test, and returns the number of failures.
 fn run_all(user: &str) -> usize {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();

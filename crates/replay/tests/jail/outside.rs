@@ -1,4 +1,4 @@
-//! What the attempts reach for: a file, a directory, sockets, a process and a key, all made here.
+//! Targets of the attempts: a file, a directory, sockets, a process and a key, all made here.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -13,16 +13,16 @@ use std::process::{Child, Command, Stdio};
 
 use replay::jail::{self, Bind, Directory, Inmate, Jail, JailError, Options};
 
-/// What is in the secret file.
+/// Contents of the secret file.
 pub const SECRET: &str = "nobody inside may read this";
 
-/// The world around the jail.
+/// The surroundings of the jail.
 pub struct Outside {
     pub dir: PathBuf,
     pub root: PathBuf,
     pub shared: PathBuf,
     pub secret: PathBuf,
-    /// Open here, and so in the jail's first process.
+    /// Open here, and therefore in the first process of the jail.
     pub dir_fd: File,
     pub secret_path_fd: RawFd,
     pub abstract_name: String,
@@ -48,7 +48,7 @@ impl Outside {
         symlink("/proc/self/root", path("root/proc-link")).unwrap();
         symlink("..", path("shared/up")).unwrap();
         let secret = CString::new(path("secret").as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path ends with zero.
+        // SAFETY: the path is NUL-terminated.
         let secret_path_fd = unsafe { libc::open(secret.as_ptr(), libc::O_PATH) };
         assert!(secret_path_fd >= 0);
         let abstract_name = format!("reenact-jail-{}", std::process::id());
@@ -58,7 +58,7 @@ impl Outside {
             UnixListener::bind(path("socket")).unwrap(),
         ];
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        // Waits on a pipe of ours, so that it ends with us.
+        // The process reads from a pipe of ours, so that it ends with us.
         let victim =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Outside {
@@ -71,7 +71,7 @@ impl Outside {
             tcp: tcp.local_addr().unwrap(),
             _tcp: tcp,
             key: add_key(),
-            // SAFETY: numbers only.
+            // SAFETY: shmget takes plain numbers.
             shm: unsafe { libc::shmget(shm_key(), 4096, libc::IPC_CREAT | 0o600) },
             dir: dir.to_path_buf(),
             victim,
@@ -79,12 +79,12 @@ impl Outside {
         }
     }
 
-    /// A jail over the root, with the shared directory bound.
+    /// Makes a jail over the root, with the shared directory bound.
     pub fn jail(&self, body: impl FnOnce(Jail) -> u8) -> Result<Inmate, JailError> {
         self.jail_with(true, body)
     }
 
-    /// The same, with the filter of calls or without it.
+    /// Makes the same jail, with or without the filter of calls.
     pub fn jail_with(
         &self,
         filter: bool,
@@ -98,12 +98,12 @@ impl Outside {
         jail::spawn(&options, body)
     }
 
-    /// A process outside.
+    /// Returns the id of a process outside.
     pub fn victim(&self) -> i32 {
         self.victim.id() as i32
     }
 
-    /// Descriptors that a jail's first process has from outside.
+    /// Returns a descriptor from outside that the jail's first process has.
     pub fn leaked(&self) -> RawFd {
         self.dir_fd.as_raw_fd()
     }
@@ -113,19 +113,19 @@ impl Drop for Outside {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
-        // SAFETY: removes the segment made here.
+        // SAFETY: only removes the segment made here.
         unsafe { libc::shmctl(self.shm, libc::IPC_RMID, std::ptr::null_mut()) };
     }
 }
 
-/// The key of the shared memory segment.
+/// Returns the key of the shared memory segment.
 pub fn shm_key() -> i32 {
     0x5245_0000 | (std::process::id() as i32 & 0xffff)
 }
 
-/// A key in a session keyring of this test's own; negative where the kernel has no keys.
+/// Adds a key to a new session keyring; negative if the kernel has no keys.
 fn add_key() -> i64 {
-    // SAFETY: strings end with zero, and the payload is as long as said.
+    // SAFETY: strings are NUL-terminated, and the payload is as long as stated.
     unsafe {
         libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, 0);
         let name = c"reenact-jail";

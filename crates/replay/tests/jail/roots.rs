@@ -1,4 +1,4 @@
-//! Which directory becomes the root: the one that was opened, whatever happens to its path.
+//! The root is the directory that was opened, whatever happens to its path.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -18,14 +18,14 @@ pub const TESTS: &[Test] = &[
     ("nothing_is_mounted_outside", nothing_is_mounted_outside),
 ];
 
-/// Jails that are made while paths change.
+/// Number of jails made while paths change.
 const ROUNDS: u32 = 100;
 
 fn options<'a>(root: &'a Directory, binds: &'a [Bind]) -> Options<'a> {
     Options { root, binds, identity: None, readable: None, filter: true }
 }
 
-/// What the jail is about to see as `/` and as `/bound`: 0 if both are what was meant.
+/// Returns 0 if a jail sees the expected directories as `/` and `/bound`.
 fn look(root: &Path, bound: &Path) -> Result<Exit, JailError> {
     let root = Directory::open(root)?;
     let binds = [Bind { directory: Directory::open(bound)?, inside: "/bound".into() }];
@@ -36,14 +36,14 @@ fn look(root: &Path, bound: &Path) -> Result<Exit, JailError> {
     Ok(inmate.wait().unwrap())
 }
 
-/// A directory with a mark in it.
+/// Makes a directory with a mark in it.
 fn marked(at: PathBuf) -> PathBuf {
     std::fs::create_dir(&at).unwrap();
     std::fs::write(at.join("meant"), "").unwrap();
     at
 }
 
-/// Another user, who may move directories above, exchanges them for links to the whole system.
+/// Another user, who may rename directories above, exchanges them for links to `/`.
 fn a_path_that_is_exchanged_leads_nowhere_else(outside: &Outside) {
     let place = outside.dir.join("exchanged");
     std::fs::create_dir(&place).unwrap();
@@ -52,7 +52,7 @@ fn a_path_that_is_exchanged_leads_nowhere_else(outside: &Outside) {
     symlink("/", &link).unwrap();
     let paths =
         [&root, &bound, &link].map(|path| CString::new(path.as_os_str().as_bytes()).unwrap());
-    // SAFETY: this process has one thread; the child makes calls only, on paths that end with a NUL.
+    // SAFETY: this process has one thread; the child only makes calls, with NUL-terminated paths.
     let swapper = unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -76,11 +76,11 @@ fn a_path_that_is_exchanged_leads_nowhere_else(outside: &Outside) {
         match look(&root, &bound) {
             Ok(Exit::Code(0)) => entered += 1,
             Ok(_) => astray += 1,
-            // The whole system is refused.
+            // `/` itself is refused.
             Err(_) => {}
         }
     }
-    // SAFETY: a child of ours that was not waited for.
+    // SAFETY: the calls take plain numbers and null; the child is ours and not reaped.
     unsafe {
         libc::kill(swapper, libc::SIGKILL);
         libc::waitpid(swapper, std::ptr::null_mut(), 0);
@@ -101,14 +101,14 @@ fn a_moved_root_is_still_the_root(outside: &Outside) {
     std::fs::remove_dir_all(&moved).unwrap();
 }
 
-/// Runs it as root in a mount namespace of its own. Nothing is left of what it mounts.
+/// Runs a test as root in its own mount namespace, which removes the mounts at the end.
 fn with_mounts(test: impl FnOnce()) {
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid takes nothing and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
     let failures = crate::user::in_child(|| {
-        // SAFETY: this process has one thread; strings end with zero.
+        // SAFETY: this process has one thread; strings are NUL-terminated.
         let apart = unsafe {
             let (none, all) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
             libc::unshare(libc::CLONE_NEWNS) == 0
@@ -125,13 +125,13 @@ fn with_mounts(test: impl FnOnce()) {
 fn mount(kind: &str, at: &Path) {
     let kind = CString::new(kind).unwrap();
     let at = CString::new(at.as_os_str().as_bytes()).unwrap();
-    // SAFETY: strings end with zero; no data is given.
+    // SAFETY: strings are NUL-terminated; no data is passed.
     let mounted =
         unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) };
     assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What is mounted below the root is seen in the jail; a door into the kernel is refused there as well.
+/// Mounts below the root are visible in the jail; a /proc among them is refused.
 fn mounts_below_come_along(outside: &Outside) {
     let root = marked(outside.dir.join("mounted"));
     let below = root.join("below");
@@ -150,7 +150,7 @@ fn mounts_below_come_along(outside: &Outside) {
     std::fs::remove_dir_all(&root).unwrap();
 }
 
-/// The root of a chroot is no mount point, and has no /proc.
+/// The root of a chroot is not a mount point, and has no /proc.
 fn a_chroot_is_no_obstacle(outside: &Outside) {
     let cage = outside.dir.join("cage");
     std::fs::create_dir(&cage).unwrap();
@@ -158,7 +158,7 @@ fn a_chroot_is_no_obstacle(outside: &Outside) {
     let bound = marked(cage.join("bound"));
     with_mounts(|| {
         let path = CString::new(cage.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path ends with a NUL.
+        // SAFETY: the path is NUL-terminated.
         assert_eq!(unsafe { libc::chroot(path.as_ptr()) }, 0);
         std::env::set_current_dir("/").unwrap();
         assert_eq!(look(Path::new("/root"), Path::new("/bound")).unwrap(), Exit::Code(0));
@@ -168,10 +168,10 @@ fn a_chroot_is_no_obstacle(outside: &Outside) {
             std::fs::write("/made", "").unwrap();
             std::fs::read_dir("/..").unwrap().count() as u8
         });
-        // The mark, what was just made, and the devices' directory.
+        // The mark, the new file, and the directory of devices.
         assert_eq!(inmate.unwrap().wait().unwrap(), Exit::Code(3));
     });
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid takes nothing and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         assert!(root.join("made").exists() && !bound.join("made").exists());
     }

@@ -1,15 +1,15 @@
-//! Tests that fork: one thread, as root and as an ordinary user.
+//! Runs tests that fork: in one thread, as root and as an ordinary user.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// An ordinary user, when this runs as root.
+/// An ordinary user for tests started by root.
 const NOBODY: u32 = 65534;
 
-/// Runs all tests as every user that can be had. `run_all` gets the user's name, and returns the
+/// Runs all tests as every available user. `run_all` gets the name of the user, and returns the
 /// number of failures.
 pub fn main(run_all: impl Fn(&str) -> usize) {
-    // SAFETY: takes nothing.
+    // SAFETY: geteuid takes nothing and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     let mut failures = run_all(if root { "root" } else { "user" });
     if root {
@@ -21,12 +21,12 @@ pub fn main(run_all: impl Fn(&str) -> usize) {
     }
 }
 
-/// Runs a test that asserts; the hook has printed the message when it fails.
+/// Runs a test with assertions; the panic hook prints the message if one fails.
 pub fn catch<T>(test: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(test)).map_err(|_| "see above".into())
 }
 
-/// Prints a result; 1 for a failure.
+/// Prints a result; returns 1 for a failure.
 pub fn report(user: &str, name: &str, result: Result<(), String>) -> usize {
     match result {
         Ok(()) => println!("as {user}: {name} ... ok"),
@@ -35,15 +35,15 @@ pub fn report(user: &str, name: &str, result: Result<(), String>) -> usize {
     result.is_err().into()
 }
 
-/// Runs it in a child that is an ordinary user; how many failed.
+/// Runs tests in a child as an ordinary user; returns the number of failures.
 fn as_nobody(run: impl FnOnce() -> usize) -> usize {
     in_child(|| {
-        // SAFETY: plain numbers; no groups.
+        // SAFETY: the calls take numbers, and an empty list of groups.
         let became = unsafe {
             libc::setgroups(0, std::ptr::null()) == 0
                 && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
                 && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0
-                // Files in /proc are root's after such a change, until this.
+                // Without this, files in /proc belong to root after such a change.
                 && libc::prctl(libc::PR_SET_DUMPABLE, 1) == 0
         };
         assert!(became, "cannot become an ordinary user");
@@ -51,12 +51,12 @@ fn as_nobody(run: impl FnOnce() -> usize) -> usize {
     })
 }
 
-/// Runs it in a child; how many failed.
+/// Runs tests in a child; returns the number of failures.
 pub fn in_child(run: impl FnOnce() -> usize) -> usize {
     wait(start(run))
 }
 
-/// Starts a child that runs it.
+/// Starts a child that runs tests.
 pub fn start(run: impl FnOnce() -> usize) -> libc::pid_t {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
@@ -69,10 +69,10 @@ pub fn start(run: impl FnOnce() -> usize) -> libc::pid_t {
     }
 }
 
-/// Waits for a child; how many failed.
+/// Waits for a child; returns its number of failures.
 pub fn wait(child: libc::pid_t) -> usize {
     let mut status = 0;
-    // SAFETY: the status is writable.
+    // SAFETY: `status` is valid for writes.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as usize } else { 1 }
 }

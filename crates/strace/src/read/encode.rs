@@ -1,4 +1,4 @@
-//! The arguments of a call as registers and memory: the way back from strace's text.
+//! Turns the arguments in strace's text back into registers and memory.
 
 use events::layout::{FieldKind, Layout};
 use events::record::part;
@@ -11,43 +11,43 @@ use super::node::Node;
 use super::number;
 use crate::spelling::{self, Argument, Shown};
 
-/// Stands for an address that the text does not tell.
+/// Address for memory whose address is not in the text.
 pub const SOMEWHERE: u64 = 0x1000;
-/// Memory of one argument.
+/// Most bytes of memory for one argument.
 const MEMORY_BYTES_MAX: usize = 1 << 26;
 
-/// Memory behind an argument.
+/// Memory that an argument points to.
 pub struct Memory {
     /// The argument's number.
     pub arg: u8,
     /// `events::record::part`.
     pub part: u8,
-    /// Of which element.
+    /// Index of the element.
     pub index: u16,
-    /// It was so after the call.
+    /// The contents after the call, not before.
     pub out: bool,
-    /// Length in the program.
+    /// Length in the program's memory.
     pub true_len: u64,
-    /// What the text tells of it.
+    /// The bytes known from the text.
     pub bytes: Vec<u8>,
 }
 
-/// A call in the form of a trace.
+/// The arguments of a call as a trace stores them.
 #[derive(Default)]
 pub struct Encoded {
     /// The arguments.
     pub args: [u64; 6],
-    /// How many there are.
+    /// Number of arguments.
     pub nargs: u8,
-    /// What was behind them.
+    /// The memory that they point to.
     pub memory: Vec<Memory>,
-    /// Arguments whose memory, or meaning, the text does not tell.
+    /// Number of arguments whose value or memory is not in the text.
     pub untold: u32,
 }
 
-/// Puts the arguments of a call into the form of a trace.
+/// Encodes the arguments of a call as a trace stores them.
 pub fn encode(row: &'static Syscall, nodes: &[Node<'_>], ret: Option<i64>) -> Encoded {
-    // What the arguments mean, and which are shown, depends on some of them.
+    // Some arguments decide what the others mean and which are printed.
     let mut args = registers(row, row.args, &[0; 6], nodes);
     args = registers(row, row.args, &args, nodes);
     let call = Call { nr: row.nr, args, outcome: Outcome::Unfinished, ..Call::default() };
@@ -66,7 +66,7 @@ pub fn encode(row: &'static Syscall, nodes: &[Node<'_>], ret: Option<i64>) -> En
     Encoded { args, nargs: nargs as u8, memory: encoder.memory, untold: encoder.untold }
 }
 
-/// Where in the text the arguments of a call stand.
+/// Maps arguments to their nodes in the text.
 struct Places {
     row: &'static Syscall,
     args: &'static [Arg],
@@ -74,7 +74,7 @@ struct Places {
 }
 
 impl Places {
-    /// The node of an argument: by its place, or by its name where strace gives names.
+    /// Finds the node of an argument by position, or by name where strace prints names.
     fn find<'n, 'a>(&self, nodes: &'n [Node<'a>], number: usize) -> Option<&'n Node<'a>> {
         let ours = self.args.get(number)?.name;
         let theirs = match spelling::argument(self.row.name, ours) {
@@ -107,7 +107,7 @@ fn registers(
     registers
 }
 
-/// The value in a register; that of what is in memory is an address.
+/// Returns the register value of an argument. For memory that is its address.
 fn register(kind: Kind, node: &Node<'_>) -> Option<u64> {
     let address =
         matches!(kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..) | Kind::Address);
@@ -197,7 +197,7 @@ impl Encoder {
         self.push(number, part::WHOLE, 0, out, bytes, None);
     }
 
-    /// Addresses tell nothing of what was there, unless there is nothing.
+    /// Counts an address without its memory as untold, unless it is null.
     fn bare(&mut self, node: &Node<'_>) {
         let null = matches!(node, Node::Word(word) if number::any(word) == Some(0));
         self.untold += u32::from(!null);
@@ -213,7 +213,7 @@ impl Encoder {
         }
     }
 
-    /// `longer` is the length in the program, where not all is told.
+    /// `longer` is the length in the program, if the text has only part of it.
     fn push(
         &mut self,
         arg: u8,
@@ -260,7 +260,7 @@ impl Encoder {
         }
     }
 
-    /// The length that the row gives, where arguments or the result tell it.
+    /// Length by the table's rule, where arguments or the result determine it; otherwise 0.
     fn length(&self, len: Len) -> u64 {
         let ret = self.ret.max(0) as u64;
         let arg = |number: u8| self.args.get(usize::from(number)).copied().unwrap_or(0);
@@ -296,7 +296,7 @@ impl Encoder {
             left = left.saturating_sub(held);
             match base {
                 Node::Text { bytes, cut } if !bytes.is_empty() => {
-                    // Those of messages are told apart by message, and here there is one.
+                    // Pieces of message contents are indexed by message; here there is only one.
                     let index = if part == part::WHOLE { index as u16 } else { 0 };
                     let longer = cut.then_some(held);
                     self.push(number, part::CONTENT, index, out, bytes.clone(), longer);
@@ -365,7 +365,7 @@ impl Encoder {
     }
 }
 
-/// A value before and after.
+/// Splits a node into the values before and after the call.
 fn sides<'n, 'a>(node: &'n Node<'a>) -> (&'n Node<'a>, &'n Node<'a>) {
     match node {
         Node::Changed(before, after) => (before, after),
@@ -373,14 +373,14 @@ fn sides<'n, 'a>(node: &'n Node<'a>) -> (&'n Node<'a>, &'n Node<'a>) {
     }
 }
 
-/// Memory of a kind that points no further; none where the text does not tell all of it.
+/// Encodes memory that holds no pointers; returns `None` if the text does not have all of it.
 pub fn encoded(of: Of, node: &Node<'_>, length: u64) -> Option<Vec<u8>> {
     match (of, node) {
         (Of::Struct(layout), Node::Struct { fields, cut: false, .. }) => structure(layout, fields),
         (Of::Struct(layout), Node::List { items, cut: false, .. }) => {
             all(items, |item| encoded(Of::Struct(layout), item, 0))
         }
-        // Times of utimensat have names of their own.
+        // `utimensat` prints special times by name.
         (Of::Struct(layout), Node::Word(word)) => memory::named_time(layout, word),
         (Of::I32 | Of::U32 | Of::Fds, Node::List { items, cut: false, .. }) => {
             all(items, |item| Some(register(Kind::Ulong, item)?.to_le_bytes()[..4].to_vec()))
@@ -418,7 +418,7 @@ fn all<'n, 'a>(
     Some(bytes)
 }
 
-/// A struct by its layout; fields that are not told are 0, as are those that strace never shows.
+/// Encodes a struct by its layout. Fields missing from the text are 0.
 fn structure(layout: &'static Layout, fields: &[(&str, Node<'_>)]) -> Option<Vec<u8>> {
     let mut bytes = vec![0; layout.size as usize];
     let form = spelling::form(layout.name);
@@ -483,7 +483,7 @@ fn put(bytes: &mut [u8], at: usize, kind: FieldKind, node: &Node<'_>) -> Option<
     }
 }
 
-/// The number in a node, for those who know that it is one.
+/// Returns the number in a node.
 pub fn number_of(node: &Node<'_>) -> Option<u64> {
     register(Kind::Ulong, node)
 }

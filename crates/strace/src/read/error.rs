@@ -1,4 +1,4 @@
-//! What may be wrong with a text.
+//! Errors found in a text.
 
 use std::io;
 
@@ -8,15 +8,15 @@ pub enum ImportError {
     /// The text could not be read.
     #[error("{0}")]
     Read(#[from] io::Error),
-    /// A line makes no sense.
+    /// A line cannot be parsed.
     #[error("line {line}: {what}")]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What was found, and what was expected.
+        /// Description of what was found and what was expected.
         what: String,
     },
-    /// Nothing in the text is a call.
+    /// No line of the text is a call.
     #[error("no line of the text is a call as strace prints it")]
     Nothing,
     /// The trace could not be written.
@@ -24,10 +24,10 @@ pub enum ImportError {
     Write(#[from] trace::WriteError),
 }
 
-/// What is wrong with a line, before its number is known.
+/// Description of an error in a line, before the line number is added.
 pub type Wrong = String;
 
-/// Bytes of a line, shortened for a message.
+/// Quotes bytes of a line, shortened for a message.
 pub fn shown(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 40;
     let text = bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii();

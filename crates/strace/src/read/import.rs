@@ -1,4 +1,4 @@
-//! The second pass: everything becomes events of a trace.
+//! The second pass: turns the items of a text into events of a trace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
@@ -20,49 +20,49 @@ use super::survey::{Survey, survey};
 use super::tail::result;
 use super::text::{Item, ItemKind, Text};
 
-/// Times of the trace are nanoseconds.
+/// Ticks of the trace are nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
-/// Threads of one text.
+/// Most threads in one text.
 const THREADS_MAX: usize = 1 << 20;
-/// Names without a row that are told one by one.
+/// Most unknown call names that are listed one by one.
 const UNKNOWN_SHOWN: usize = 32;
 const UMASK_USUAL: u32 = 0o022;
-/// Standard descriptors and how they are open: for reading, for writing, for writing.
+/// Standard descriptors and their open flags: one for reading, two for writing.
 const STANDARD: &[(i32, u32)] = &[(0, 0), (1, 1), (2, 1)];
 
-/// What the text does not tell.
+/// Values that the text does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The user id of the program, if no call tells it.
+    /// User id of the program, if no call returns it.
     pub uid: u32,
-    /// Its group id.
+    /// Group id of the program, if no call returns it.
     pub gid: u32,
-    /// The version of who imports.
+    /// Version of the importing program.
     pub version: &'static str,
-    /// How the trace is written.
+    /// Options of the trace writer.
     pub options: WriterOptions,
 }
 
-/// What became of a text.
+/// Result of an import.
 #[derive(Debug, Default)]
 pub struct Imported {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Processes.
+    /// Number of processes.
     pub processes: u32,
-    /// Arguments whose meaning, or memory, the text does not tell.
+    /// Number of arguments whose value or memory is not in the text.
     pub untold: u64,
-    /// Calls that the table does not know, by name.
+    /// Calls that are not in the table, counted by name.
     pub unknown: BTreeMap<String, u64>,
-    /// The same, all in all.
+    /// Total number of calls that are not in the table.
     pub unknown_calls: u64,
-    /// What was assumed because the text does not tell it.
+    /// Assumptions made for want of information in the text.
     pub assumed: Vec<String>,
 }
 
-/// Reads a text twice, and writes it as a trace to what `sink` makes after the first reading.
+/// Reads a text twice and writes it as a trace. `sink` opens the output after the first pass.
 pub fn import<R: BufRead>(
     mut open: impl FnMut() -> io::Result<R>,
     sink: impl FnOnce() -> io::Result<Box<dyn Write + Send>>,
@@ -111,7 +111,7 @@ pub fn import<R: BufRead>(
     import.finish(last)
 }
 
-/// The path and the command line of the exec that begins most texts.
+/// Returns path and command line of the exec that most texts begin with.
 fn program(first: &Item) -> (Vec<u8>, Vec<Vec<u8>>) {
     let ItemKind::Call { name, text } = &first.kind else { return Default::default() };
     let nodes = match Cursor::new(text).items(b')') {
@@ -134,7 +134,7 @@ fn strings(list: &Node<'_>) -> Vec<Vec<u8>> {
     texts.collect()
 }
 
-/// What may go wrong with one line.
+/// An error in one line, or in writing the trace.
 enum Problem {
     Wrong(Wrong),
     Write(trace::WriteError),
@@ -165,29 +165,29 @@ struct Thread {
     number: u32,
     process: u32,
     calls: u64,
-    /// When its last event ended.
+    /// Time at which its last event ended.
     last: u64,
 }
 
 struct Import {
     writer: Writer,
     base_ns: u64,
-    /// The file of the first program, as far as the text tells.
+    /// Executable of the first program, if known.
     exe: Vec<u8>,
     survey: Survey,
     settings: Settings,
-    /// Threads that live, by id.
+    /// Living threads by thread id.
     threads: HashMap<u32, Thread>,
-    /// The numbers of all that ever had an id, and their processes.
+    /// Thread and process number of every thread id seen.
     numbers: HashMap<u32, (u32, u32)>,
-    /// How many threads live in a process, and its id.
+    /// Number of living threads and process id, by process number.
     processes: HashMap<u32, (u32, u32)>,
     done: Imported,
     data_bytes: u64,
     gaps: u64,
-    /// When the last event ended.
+    /// Time at which the last event ended.
     end_tsc: u64,
-    /// When the recorder last said something.
+    /// Time of the last event of the recorder.
     told_tsc: u64,
 }
 
@@ -211,7 +211,7 @@ impl Import {
     fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) -> Result<(), Problem> {
         self.end_tsc = self.end_tsc.max(tsc);
         let tsc = match thread {
-            // What the recorder says of several processes stays in order, too.
+            // Events of the recorder are kept in order across processes.
             RECORDER => {
                 self.told_tsc = self.told_tsc.max(tsc);
                 self.told_tsc
@@ -228,7 +228,7 @@ impl Import {
         self.writer.event(&Event { thread: RECORDER, tsc: 0, kind })
     }
 
-    /// A thread that lives, from its first line on.
+    /// Returns a living thread; its first line creates it.
     fn thread(&mut self, tid: u32, tsc: u64) -> Result<&mut Thread, Problem> {
         if !self.threads.contains_key(&tid) {
             self.begin(tid, tsc)?;
@@ -272,7 +272,7 @@ impl Import {
         Ok(())
     }
 
-    /// What the first process was when it began, as far as the text tells.
+    /// Writes the initial state of the first process, as far as it is known.
     fn state(&mut self, process: u32, pid: u32, tsc: u64) -> Result<(), Problem> {
         let survey = &self.survey;
         let id = |name: &str, usual: u32| survey.ids.get(name).copied().unwrap_or(usual);
@@ -288,7 +288,7 @@ impl Import {
         if !survey.ids.contains_key("geteuid") {
             assumed.push(format!("user and group {euid}, {egid}, as here"));
         }
-        // Standard descriptors are open in nearly every program, whatever they refer to.
+        // Nearly every program starts with the standard descriptors open.
         let fds = STANDARD.iter().map(|&(fd, flags)| {
             let unknown = || format!("unknown:[{fd}]").into_bytes();
             let target = survey.labels.get(&fd).cloned().unwrap_or_else(unknown);
@@ -345,7 +345,7 @@ impl Import {
             };
             let mut encoded = encode::encode(row, &nodes, ret);
             if row.classes.intersects(Classes::WAIT) && ret.is_some_and(|ret| ret >= 0) {
-                // Nothing is told where nothing stands behind the result.
+                // Without text behind the result, nothing is known about ready descriptors.
                 ready::found(row.args, cursor.rest(), &mut encoded);
             }
             self.write_call(tid, row, encoded, begin, outcome)?;
@@ -463,7 +463,7 @@ impl Import {
         Ok(())
     }
 
-    /// The exec of one thread ends all others, and takes the first one's id.
+    /// An exec by a thread ends all others, and the thread takes the id of the first one.
     fn supersede(&mut self, tid: u32, by: u32, begin: u64) -> Result<(), Problem> {
         if tid == by || !self.threads.contains_key(&by) {
             return Ok(());

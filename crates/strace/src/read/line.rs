@@ -1,58 +1,58 @@
-//! One line taken apart: whose, when, what.
+//! Splits a line into thread, time and contents.
 
 use super::error::{Wrong, shown};
 
-/// A line.
+/// A parsed line.
 pub struct Line<'a> {
-    /// Whose, where it says so.
+    /// Thread id, if the line has one.
     pub tid: Option<u32>,
-    /// When, in nanoseconds of whatever clock.
+    /// Time in nanoseconds of the text's clock, if the line has one.
     pub time_ns: Option<u64>,
-    /// What happened.
+    /// Contents of the line.
     pub what: What<'a>,
 }
 
-/// What a line tells.
+/// Contents of a line.
 pub enum What<'a> {
-    /// A call, from the bracket behind its name on.
+    /// A complete call.
     Call {
         /// Its name.
         name: &'a str,
-        /// The arguments, the result and the duration.
+        /// The text after the opening parenthesis: arguments, result and duration.
         rest: &'a [u8],
     },
-    /// The beginning of a call that goes on later.
+    /// The beginning of a call that is resumed later.
     Unfinished {
         /// Its name.
         name: &'a str,
-        /// The arguments so far.
+        /// The arguments printed so far.
         rest: &'a [u8],
     },
-    /// The rest of such a call.
+    /// The rest of an unfinished call.
     Resumed {
         /// Its name.
         name: &'a str,
-        /// What follows.
+        /// The text that follows.
         rest: &'a [u8],
     },
-    /// A signal was delivered: what it says about itself.
+    /// A delivered signal.
     Signal {
         /// Its name.
         name: &'a str,
-        /// The struct.
+        /// Its siginfo struct.
         rest: &'a [u8],
     },
     /// The thread ended, with this wait status.
     Ended(i32),
-    /// That thread's exec took this one's place.
+    /// The exec of that thread replaced this one.
     Superseded(u32),
-    /// Nothing that a trace tells: words of strace itself, stops.
+    /// No event: a message of strace itself, or a stop.
     Nothing,
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Takes a line apart.
+/// Parses a line.
 pub fn split(line: &[u8]) -> Result<Line<'_>, Wrong> {
     let nothing = Line { tid: None, time_ns: None, what: What::Nothing };
     let mut rest = line.trim_ascii_start();
@@ -81,7 +81,7 @@ pub fn split(line: &[u8]) -> Result<Line<'_>, Wrong> {
     Ok(Line { tid, time_ns, what: what(rest)? })
 }
 
-/// The first word, and what follows the blanks behind it.
+/// Splits off the first word and the blanks after it.
 fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&c| c == b' ')?;
     Some((&bytes[..end], bytes[end..].trim_ascii_start()))
@@ -94,7 +94,7 @@ fn number(bytes: &[u8]) -> Option<u32> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// `1234.567890`, `12:34:56` or `12:34:56.789012`, in nanoseconds.
+/// Parses `1234.567890`, `12:34:56` or `12:34:56.789012` into nanoseconds.
 fn time(word: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(word).ok()?;
     let (whole, fraction) = match text.split_once('.') {
@@ -116,7 +116,7 @@ fn time(word: &[u8]) -> Option<u64> {
     seconds.checked_mul(SECOND_NS)?.checked_add(ns)
 }
 
-/// The digits behind the point.
+/// Parses the digits after the decimal point.
 pub fn nanoseconds(fraction: &str) -> Option<u64> {
     if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|c| c.is_ascii_digit()) {
         return None;

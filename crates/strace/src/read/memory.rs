@@ -1,4 +1,4 @@
-//! Memory with a shape of its own: addresses, directory entries, sets, signals.
+//! Encodes memory that has no table layout: addresses, directory entries, sets, signals.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,14 +10,14 @@ use super::node::Node;
 use super::number;
 use crate::words::device;
 
-/// A set is no larger than this.
+/// Largest set of bits.
 const SET_BYTES_MAX: u64 = 1 << 16;
 /// Bytes of `struct siginfo`.
 const SIGINFO_BYTES: usize = 128;
-/// Longest name in a directory entry that a record can hold.
+/// Longest directory entry whose length fits its 16-bit length field.
 const DIRENT_BYTES_MAX: usize = u16::MAX as usize;
 
-/// The value of a field.
+/// Finds a field by name.
 pub fn field<'n, 'a>(fields: &'n [(&'a str, Node<'a>)], name: &str) -> Option<&'n Node<'a>> {
     fields.iter().find(|(field, _)| *field == name).map(|(_, node)| node)
 }
@@ -33,7 +33,7 @@ fn word<'a>(node: &Node<'a>) -> Option<&'a str> {
     }
 }
 
-/// `makedev(a, b)`, without the name.
+/// Parses the arguments of `makedev(a, b)`.
 pub fn makedev(parts: &[Node<'_>]) -> Option<u64> {
     match parts {
         [major, minor] => Some(device(number_of(major)?, number_of(minor)?)),
@@ -41,7 +41,7 @@ pub fn makedev(parts: &[Node<'_>]) -> Option<u64> {
     }
 }
 
-/// A time whose nanoseconds are a name.
+/// Encodes a time whose nanoseconds are given by name.
 pub fn named_time(layout: &'static Layout, word: &str) -> Option<Vec<u8>> {
     let (offset, set) = layout.fields.iter().find_map(|field| match field.kind {
         FieldKind::Named(8, set) => Some((field.offset as usize, set)),
@@ -53,7 +53,7 @@ pub fn named_time(layout: &'static Layout, word: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// `[INT TERM]` or `~[KILL]`.
+/// Parses `[INT TERM]` or `~[KILL]`.
 pub fn signal_set(node: &Node<'_>) -> Option<u64> {
     let Node::List { items, inverted, cut: false } = node else { return None };
     let mut set = 0u64;
@@ -63,7 +63,7 @@ pub fn signal_set(node: &Node<'_>) -> Option<u64> {
     Some(if *inverted { !set } else { set })
 }
 
-/// Numbers in a set, in as many bytes as the call gave it.
+/// Encodes a set of numbers, in as many bytes as the call passed.
 pub fn bits(items: &[Node<'_>], length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0u8; usize::try_from(length.min(SET_BYTES_MAX)).ok()?];
     for item in items {
@@ -79,7 +79,7 @@ pub fn bits(items: &[Node<'_>], length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A wait status from the macros that take it apart.
+/// Parses a wait status printed with its decoding macros.
 pub fn wait_status(node: &Node<'_>) -> Option<i32> {
     let Node::Struct { plain, .. } = node else { return None };
     let mut parts = Vec::new();
@@ -108,7 +108,7 @@ pub fn wait_status(node: &Node<'_>) -> Option<i32> {
     None
 }
 
-/// What a signal tells, as the kernel lays it out.
+/// Encodes a siginfo in the kernel's layout.
 pub fn siginfo(fields: &[(&str, Node<'_>)]) -> Option<Vec<u8>> {
     const PLACES: &[(&str, usize, usize)] = &[
         ("si_errno", 4, 4),
@@ -146,7 +146,7 @@ pub fn siginfo(fields: &[(&str, Node<'_>)]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A directory entry of getdents64.
+/// Encodes a directory entry of getdents64.
 pub fn dirent(node: &Node<'_>) -> Option<Vec<u8>> {
     let Node::Struct { fields, cut: false, .. } = node else { return None };
     let Node::Text { bytes: name, cut: false } = field(fields, "d_name")? else { return None };
@@ -165,7 +165,7 @@ pub fn dirent(node: &Node<'_>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A socket's address, by its family.
+/// Encodes a socket address by its family.
 pub fn sockaddr(fields: &[(&str, Node<'_>)], plain: &[Node<'_>]) -> Option<Vec<u8>> {
     let family = word(field(fields, "sa_family")?)?;
     let family = number::of_set(family, &flags::AF)? as u16;
@@ -221,7 +221,7 @@ pub fn sockaddr(fields: &[(&str, Node<'_>)], plain: &[Node<'_>]) -> Option<Vec<u
     Some(bytes)
 }
 
-/// Bytes of a field in an array.
+/// Size of a field in bytes, if the field is a plain number or struct.
 pub fn field_bytes(kind: &FieldKind) -> Option<usize> {
     Some(match *kind {
         FieldKind::Signed(size)

@@ -1,77 +1,77 @@
-//! Arguments as a tree, whatever they mean.
+//! Parses arguments into a tree, regardless of their meaning.
 
 use super::error::{Wrong, shown};
 
-/// A piece of what stands between the brackets of a call.
+/// A node of the text between the parentheses of a call.
 #[derive(Debug, PartialEq)]
 pub enum Node<'a> {
     /// A string in quotes.
     Text {
-        /// What it says.
+        /// Its bytes.
         bytes: Vec<u8>,
-        /// Dots follow: there was more.
+        /// True if dots follow: the string was cut.
         cut: bool,
     },
-    /// A number, a name, or several with signs between them.
+    /// A number, a name, or several joined by operators.
     Word(&'a str),
-    /// A descriptor with what it refers to.
+    /// A descriptor annotated with what it refers to.
     Labelled(&'a str, Vec<u8>),
-    /// Items between brackets.
+    /// Items in square brackets.
     List {
         /// The items.
         items: Vec<Node<'a>>,
-        /// The list is of what is left out.
+        /// True if the list names what is not in the set.
         inverted: bool,
-        /// Dots stand in it: there were more.
+        /// True if dots stand for items left out.
         cut: bool,
     },
-    /// Fields between braces; those without a name are in `plain`.
+    /// Fields in braces.
     Struct {
-        /// Name and value.
+        /// Named fields: name and value.
         fields: Vec<(&'a str, Node<'a>)>,
-        /// What has no name.
+        /// Fields without a name.
         plain: Vec<Node<'a>>,
-        /// Dots stand in it: there were more.
+        /// True if dots stand for fields left out.
         cut: bool,
     },
     /// A name with arguments.
     Call(&'a str, Vec<Node<'a>>),
-    /// A value before and after.
+    /// A value before and after the call.
     Changed(Box<Node<'a>>, Box<Node<'a>>),
     /// An argument with its name.
     Named(&'a str, Box<Node<'a>>),
-    /// Several of these with blanks between them.
+    /// Several nodes separated by blanks.
     Several(Vec<Node<'a>>),
 }
 
-/// Brackets within brackets.
+/// Deepest nesting of brackets.
 const DEPTH_MAX: u32 = 16;
-/// Pieces of one call.
+/// Most nodes of one call.
 const NODES_MAX: usize = 1 << 18;
 
-/// Where in a text the reader stands.
+/// Read position in a text.
 pub struct Cursor<'a> {
     rest: &'a [u8],
     nodes: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// At the beginning of a text.
+    /// Starts at the beginning of a text.
     pub fn new(text: &'a [u8]) -> Cursor<'a> {
         Cursor { rest: text, nodes: 0 }
     }
 
-    /// What has not been read.
+    /// The text not yet read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Items up to a closing bracket, which is read as well. Tells whether dots stood among them.
+    /// Reads items up to and including a closing bracket. Returns whether dots were among them too.
     pub fn items(&mut self, close: u8) -> Result<(Vec<Node<'a>>, bool), Wrong> {
         self.items_at(close, 0)
     }
 
-    /// One item, as far as it goes.
+    /// Reads one item.
     pub fn item(&mut self) -> Result<Node<'a>, Wrong> {
         self.value(0)
     }
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Blanks and comments.
+    /// Skips blanks and comments.
     fn blanks(&mut self) -> Result<(), Wrong> {
         loop {
             self.rest = self.rest.trim_ascii_start();
@@ -116,7 +116,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A value: several atoms with blanks between them, or a change.
+    /// Reads a value: atoms separated by blanks, or a change.
     fn value(&mut self, depth: u32) -> Result<Node<'a>, Wrong> {
         let mut atoms = Vec::new();
         loop {
@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
                 let cut = self.dots();
                 Ok(Node::Text { bytes, cut })
             }
-            // An abstract address begins with a NUL.
+            // An abstract socket address begins with a NUL.
             [b'@', b'"', rest @ ..] => {
                 self.rest = rest;
                 let mut bytes = vec![0];
@@ -202,7 +202,7 @@ impl<'a> Cursor<'a> {
     fn word(&mut self, depth: u32) -> Result<Node<'a>, Wrong> {
         let ends = |c: u8| c.is_ascii_whitespace() || b",()[]{}\"<=".contains(&c);
         let end = self.rest.iter().position(|&c| ends(c)).unwrap_or(self.rest.len());
-        // Signs of their own: '==', '<<'.
+        // Operators form words: '==', '<<'.
         let end = if end == 0 {
             let signs = self.rest.iter().take_while(|c| b"<=".contains(c)).count();
             signs.clamp(1, 2)
@@ -233,14 +233,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What a descriptor refers to, up to the closing sign.
+    /// Reads what a descriptor refers to, up to the closing '>'.
     fn label(&mut self) -> Result<Vec<u8>, Wrong> {
         let mut depth = 0u32;
         let mut before = 0;
         for (index, &c) in self.rest.iter().enumerate() {
             match c {
                 b'<' => depth += 1,
-                // An arrow between two addresses closes nothing.
+                // The arrow between two addresses is no closing bracket.
                 b'>' if before != b'-' && depth == 0 => {
                     let inside = &self.rest[..index];
                     self.rest = &self.rest[index + 1..];
@@ -254,7 +254,7 @@ impl<'a> Cursor<'a> {
         Err("the line ends where '>' was expected".into())
     }
 
-    /// A string up to its closing quote.
+    /// Reads a string up to its closing quote.
     fn string(&mut self) -> Result<Vec<u8>, Wrong> {
         let mut at = 0;
         loop {
@@ -278,7 +278,7 @@ fn together(mut atoms: Vec<Node<'_>>) -> Node<'_> {
     }
 }
 
-/// Items that have blanks between them are items all the same.
+/// Flattens items that are separated by blanks.
 fn flat(items: Vec<Node<'_>>) -> Vec<Node<'_>> {
     items.into_iter().fold(Vec::new(), |mut all, item| {
         match item {
@@ -298,7 +298,7 @@ fn is_descriptor(word: &str) -> bool {
     word == "AT_FDCWD" || !word.is_empty() && word.bytes().all(|c| c.is_ascii_digit())
 }
 
-/// Takes the escapes of C away.
+/// Replaces the escape sequences of C.
 pub fn unescaped(text: &[u8]) -> Result<Vec<u8>, Wrong> {
     let mut bytes = Vec::with_capacity(text.len() / 4 + 1);
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Words that stand for numbers.
+//! Parses words that stand for numbers.
 
 use events::shape::FlagSet;
 use model::names;
@@ -6,10 +6,10 @@ use model::names;
 use crate::spelling;
 use crate::words::FILE_TYPES;
 
-/// Bits of modes that have names, besides the file types.
+/// Named mode bits other than file types.
 const MODE_BITS: &[(u32, &str)] = &[(0o4000, "S_ISUID"), (0o2000, "S_ISGID"), (0o1000, "S_ISVTX")];
 
-/// A number as C writes it.
+/// Parses a number in C notation.
 pub fn plain(word: &str) -> Option<i128> {
     let (negative, digits) = match word.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -29,7 +29,7 @@ pub fn plain(word: &str) -> Option<i128> {
     (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value).then_some(value)
 }
 
-/// A number, or a product of numbers, or a name that several arguments know.
+/// Parses a number, a product of numbers, or a name that is valid for many arguments.
 pub fn any(word: &str) -> Option<u64> {
     const NAMES: &[(&str, u64)] = &[
         ("NULL", 0),
@@ -48,7 +48,7 @@ pub fn any(word: &str) -> Option<u64> {
     (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&product).then_some(product as u64)
 }
 
-/// Names of a set and numbers, between bars.
+/// Parses names of a flag set and numbers, joined by bars.
 pub fn of_set(word: &str, set: &FlagSet) -> Option<u64> {
     let mut value = 0;
     for part in word.split('|') {
@@ -62,7 +62,7 @@ fn member(name: &str, set: &FlagSet) -> Option<u64> {
     set.members.iter().find(|(_, n)| *n == name || Some(*n) == ours).map(|(value, _)| *value)
 }
 
-/// A mode, with or without its file type.
+/// Parses a mode, with or without file type.
 pub fn mode(word: &str) -> Option<u64> {
     let mut value = 0;
     for part in word.split('|') {
@@ -75,7 +75,7 @@ pub fn mode(word: &str) -> Option<u64> {
     Some(value)
 }
 
-/// A signal's number, by its name with or without the common beginning.
+/// Returns the number of a signal, named with or without `SIG`.
 pub fn signal(name: &str) -> Option<i32> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
     (1..=64)

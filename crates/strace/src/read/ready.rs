@@ -1,4 +1,4 @@
-//! What calls that wait for descriptors found: it stands behind their results.
+//! Parses the ready descriptors that strace prints behind the results of poll and select.
 
 use events::flags;
 use events::record::part;
@@ -9,11 +9,11 @@ use super::memory::{bits, field};
 use super::node::{Cursor, Node};
 use super::number;
 
-/// Bytes of `struct pollfd`, and where in it the events stand that have happened.
+/// Bytes of `struct pollfd`, and the range of `revents` in it.
 const POLLFD_BYTES: usize = 8;
 const REVENTS: std::ops::Range<usize> = 6..8;
 
-/// Adds the memory as the call left it: what `rest` does not name was not ready.
+/// Adds the memory after the call; descriptors that `rest` does not name were not ready.
 pub fn found(args: &[Arg], rest: &[u8], call: &mut Encoded) -> Option<()> {
     let open = rest.iter().position(|&c| c == b'(')?;
     let (items, _) = Cursor::new(&rest[open + 1..]).items(b')').ok()?;
@@ -67,7 +67,7 @@ fn selected(name: &str, length: u64, items: &[Node<'_>]) -> Option<Vec<u8>> {
     }
 }
 
-/// What stands behind a word.
+/// Returns the value that follows a word.
 fn named<'n, 'a>(items: &'n [Node<'a>], word: &str) -> Option<&'n Node<'a>> {
     items.iter().find_map(|item| match item {
         Node::Several(parts) => match &parts[..] {

@@ -1,4 +1,4 @@
-//! The first pass: what a text tells only later than a trace needs it.
+//! The first pass: collects what a trace needs earlier than the text has it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::BufRead;
@@ -12,41 +12,41 @@ use super::number;
 use super::tail::result;
 use super::text::{Item, ItemKind, Text};
 
-/// Threads that one text may tell about.
+/// Most threads that one text may create.
 const BIRTHS_MAX: usize = 1 << 20;
-/// Calls in which descriptors of the beginning are looked for.
+/// Number of calls searched for the labels of the standard descriptors.
 const LABELS_CALLS: u64 = 10_000;
-/// Standard input, output and errors.
+/// Number of standard descriptors.
 const STANDARD: i32 = 3;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 
-/// How a thread came to be.
+/// Creation of a thread.
 pub struct Birth {
-    /// By whom.
+    /// Id of the thread that created it.
     pub parent: u32,
-    /// As what.
+    /// Kind of creation: thread, fork or vfork.
     pub how: StartHow,
 }
 
-/// What the first pass found.
+/// Results of the first pass.
 #[derive(Default)]
 pub struct Survey {
-    /// Whose the lines are that do not say so.
+    /// Thread id of lines that have none.
     pub unnamed: u32,
-    /// Whose the first call is.
+    /// Thread id of the first call.
     pub first: u32,
-    /// Threads by id; ids come again.
+    /// Creations by thread id, in order: ids are reused.
     pub births: HashMap<u32, VecDeque<Birth>>,
-    /// Where the program began.
+    /// Initial directory of the program.
     pub cwd: Option<Vec<u8>>,
-    /// Its umask.
+    /// Its initial umask.
     pub umask: Option<u32>,
-    /// Its user and group ids, by the names of the calls that tell them.
+    /// Its user and group ids, by the names of the calls that returned them.
     pub ids: BTreeMap<&'static str, u32>,
-    /// What its standard descriptors referred to.
+    /// Targets of its standard descriptors at the start.
     pub labels: BTreeMap<i32, Vec<u8>>,
     moved: bool,
     calls: u64,
@@ -55,7 +55,7 @@ pub struct Survey {
 
 const IDS: &[&str] = &["getuid", "geteuid", "getgid", "getegid"];
 
-/// Reads a text for the first time.
+/// Runs the first pass.
 pub fn survey(source: impl BufRead) -> Result<Survey, ImportError> {
     const UNNAMED: u32 = 0;
     let mut text = Text::new(source, UNNAMED);
@@ -153,7 +153,7 @@ impl Survey {
         Ok(())
     }
 
-    /// The first that is told of a standard descriptor is what it was in the beginning.
+    /// Records the first label seen of each standard descriptor.
     fn label(&mut self, args: &[events::Arg], nodes: &[Node<'_>]) {
         for (arg, node) in args.iter().zip(nodes) {
             if let (Kind::Fd, Node::Labelled(fd, label)) = (arg.kind, node)
@@ -169,7 +169,7 @@ fn is_birth(name: &str) -> bool {
     matches!(name, "clone" | "clone3" | "fork" | "vfork")
 }
 
-/// The flags among the arguments of clone or clone3.
+/// Returns the flags of clone or clone3.
 fn flags_of(nodes: &[Node<'_>]) -> u64 {
     let set = &events::flags::CLONE3;
     let word = |node: &Node<'_>| match node {
@@ -188,7 +188,7 @@ fn flags_of(nodes: &[Node<'_>]) -> u64 {
     found.unwrap_or(0)
 }
 
-/// `AT_FDCWD</path>`, where descriptors are told with their paths.
+/// Parses `AT_FDCWD</path>`, as `strace -y` prints it.
 fn label_of_cwd(text: &[u8]) -> Option<Vec<u8>> {
     const WORD: &[u8] = b"AT_FDCWD<";
     let at = text.windows(WORD.len()).position(|window| window == WORD)?;

@@ -1,11 +1,11 @@
-//! What stands behind the arguments of a call: result and duration.
+//! Parses what follows the arguments of a call: result and duration.
 
 use super::error::{Wrong, shown};
 use super::line::nanoseconds;
 use super::number;
 use crate::words;
 
-/// The result of a call, from what stands behind the closing bracket; none when there is none to tell.
+/// Parses the result of a call from the text after the closing parenthesis, if there is one.
 pub fn result(text: &[u8]) -> Result<Option<i64>, Wrong> {
     let text = text.trim_ascii();
     let fail = || format!("a result was expected, not {}", shown(text));
@@ -29,7 +29,7 @@ fn errno(name: &str) -> Option<i32> {
     (1..4096).find(|n| model::names::errno(*n).is_some_and(|(known, _)| known == name))
 }
 
-/// How long a call took: `<0.000123>` at the end.
+/// Parses the duration of a call: `<0.000123>` at the end.
 pub fn duration(text: &[u8]) -> Option<u64> {
     let inner = text.trim_ascii_end().strip_suffix(b">")?;
     let begin = inner.iter().rposition(|&c| c == b'<')?;

@@ -1,4 +1,4 @@
-//! A text line by line, with the halves of interrupted calls put together.
+//! Reads a text line by line and joins the halves of interrupted calls.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
@@ -7,58 +7,58 @@ use super::error::{ImportError, Wrong};
 use super::line::{self, What};
 use super::tail::duration;
 
-/// The longest line: a buffer of a million bytes takes four million characters.
+/// Longest line: a buffer of a million bytes takes four million characters.
 const LINE_BYTES_MAX: u64 = 64 << 20;
-/// All that may wait for the second half.
+/// Most bytes of unfinished calls held at a time.
 const WAITING_BYTES_MAX: usize = 256 << 20;
-/// Threads that may live at the same time.
+/// Most threads with unfinished calls.
 const THREADS_MAX: usize = 1 << 16;
 const DAY_NS: u64 = 86_400_000_000_000;
-/// Where nothing tells the time, lines are as far apart.
+/// Time between lines if the text has no times.
 const LINE_NS: u64 = 1000;
-/// Times are told to the microsecond: what a call's end may have been cut off by.
+/// Times are truncated to microseconds: the most that truncation takes off a duration.
 const ROUNDED_NS: u64 = 999;
 
-/// Something that happened.
+/// An event read from the text.
 pub struct Item {
-    /// Number of the line.
+    /// Line number.
     pub line: u64,
-    /// Whose.
+    /// Thread id.
     pub tid: u32,
-    /// When it began.
+    /// When the event began.
     pub begin_ns: u64,
-    /// When it ended: what follows in the text begins later.
+    /// When it ended. Later items of the text begin after that.
     pub end_ns: u64,
-    /// What it was.
+    /// The kind of event.
     pub kind: ItemKind,
 }
 
-/// What happened.
+/// Kinds of events.
 pub enum ItemKind {
     /// A call.
     Call {
         /// Its name.
         name: String,
-        /// All that follows the bracket behind it.
+        /// The text after the opening parenthesis.
         text: Vec<u8>,
     },
-    /// A call that never came back; what was told of its arguments, with a closing bracket.
+    /// A call that never returned.
     Lost {
         /// Its name.
         name: String,
-        /// As of a call.
+        /// The arguments printed so far, with a closing parenthesis.
         text: Vec<u8>,
     },
     /// A signal.
     Signal {
-        /// What it says about itself.
+        /// Its siginfo struct.
         text: Vec<u8>,
         /// Its number.
         number: i32,
     },
     /// The thread ended, with this status.
     Ended(i32),
-    /// The exec of that thread took this one's place.
+    /// The exec of that thread replaced this one.
     Superseded(u32),
 }
 
@@ -69,24 +69,24 @@ struct Half {
     begin_ns: u64,
 }
 
-/// A text in reading.
+/// Reads events from a text.
 pub struct Text<R> {
     source: R,
     line: u64,
     buffer: Vec<u8>,
-    /// Whose the lines are that do not say so.
+    /// Thread id of lines that have none.
     main: u32,
     halves: HashMap<u32, Half>,
     waiting: usize,
     now_ns: u64,
-    /// Days that passed by the clock of the day.
+    /// Midnights passed, if the text has times of day.
     days: u64,
     ended: bool,
     queued: Option<Item>,
 }
 
 impl<R: BufRead> Text<R> {
-    /// At the beginning of `source`.
+    /// Starts at the beginning of `source`.
     pub fn new(source: R, main: u32) -> Text<R> {
         Text {
             source,
@@ -102,7 +102,7 @@ impl<R: BufRead> Text<R> {
         }
     }
 
-    /// The next thing that happened.
+    /// Returns the next event.
     pub fn next(&mut self) -> Result<Option<Item>, ImportError> {
         if let Some(item) = self.queued.take() {
             return Ok(Some(item));
@@ -171,8 +171,8 @@ impl<R: BufRead> Text<R> {
                 }
                 let mut text = half.text;
                 text.extend_from_slice(rest);
-                // The duration leaves out how long strace took to notice the end; what others did
-                // meanwhile, which may have been what this call waited for, stands before this line.
+                // The duration ends before strace prints the line. Lines of other threads in
+                // between may be what this call waited for, so the call ends now.
                 let end_ns = self.end(half.begin_ns, rest);
                 let kind = ItemKind::Call { name: half.name, text };
                 Item { begin_ns: half.begin_ns, end_ns, ..item(kind) }
@@ -183,7 +183,7 @@ impl<R: BufRead> Text<R> {
                 item(ItemKind::Signal { text: rest.to_vec(), number: signal })
             }
             What::Ended(status) => match self.lost(Some(tid)) {
-                // Its last call comes first.
+                // Its unfinished call comes first.
                 Some(call) => {
                     self.queued = Some(item(ItemKind::Ended(status)));
                     call
@@ -219,7 +219,7 @@ impl<R: BufRead> Text<R> {
         }
     }
 
-    /// A call that will not come back: of one thread, or in the end of any.
+    /// Takes an unfinished call that will never return: of this thread, or at the end of any.
     fn lost(&mut self, tid: Option<u32>) -> Option<Item> {
         let tid = tid.or_else(|| self.halves.keys().min().copied())?;
         let half = self.halves.remove(&tid)?;
@@ -230,15 +230,15 @@ impl<R: BufRead> Text<R> {
         Some(Item { line: half.line, tid, begin_ns: half.begin_ns, end_ns: self.now_ns, kind })
     }
 
-    /// When a call ended that began then and whose line ends now. What the next line tells is later,
-    /// also where times are told to the second.
+    /// Returns when a call ended whose line is the current one, and moves the clock there: later
+    /// lines begin after it even if times have only seconds.
     fn end(&mut self, begin_ns: u64, rest: &[u8]) -> u64 {
         let took_ns = duration(rest).map_or(0, |took_ns| took_ns.saturating_add(ROUNDED_NS));
         self.now_ns = self.now_ns.max(begin_ns.saturating_add(took_ns));
         self.now_ns
     }
 
-    /// The clock goes on with each line; at midnight, the clock of the day begins anew.
+    /// Advances the clock with each line. A time of day that jumps back means midnight has passed.
     fn advance(&mut self, time_ns: Option<u64>) {
         let time = match time_ns {
             None => self.now_ns.saturating_add(LINE_NS),
@@ -259,7 +259,7 @@ impl<R: BufRead> Text<R> {
 mod tests {
     use super::*;
 
-    /// When things begin and end.
+    /// Begin and end of each item.
     fn times(text: &str) -> Vec<(u64, u64)> {
         let mut reader = Text::new(text.as_bytes(), 1);
         let items = std::iter::from_fn(|| reader.next().expect("a text"));

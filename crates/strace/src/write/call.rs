@@ -1,4 +1,4 @@
-//! A call as strace writes it: what is known when it begins, the rest, and the result.
+//! Formats a call as strace does: the part printed on entry, the rest, and the result.
 
 use events::flags;
 use events::shape::{Arg, Dir, FlagSet, Kind, Of, Ret};
@@ -11,21 +11,21 @@ use super::value::{self, hex, number, plain, push};
 use crate::spelling::{self, Argument, STRING_BYTES_MAX};
 use crate::words;
 
-/// A call in pieces.
+/// The parts of a printed call.
 pub struct Written {
     /// The call's name.
     pub name: String,
-    /// Name, bracket and the arguments that are known when it begins.
+    /// Name, parenthesis and the arguments known on entry.
     pub before: String,
     /// The other arguments.
     pub after: String,
-    /// What came of it, from the sign on; none while it had not returned.
+    /// The result, from the equals sign on; `None` if the call did not return.
     pub result: Option<String>,
-    /// The result tells nothing, not even a time: the call does not return.
+    /// The call never returns, so that strace prints no duration.
     pub never: bool,
 }
 
-/// How much of a call is decoded: what strace shows with the largest limits.
+/// Decoding limits: what strace prints with `-s 1000000`, and one byte more.
 const LIMITS: Limits =
     Limits { strings: STRING_BYTES_MAX + 1, data: STRING_BYTES_MAX + 1, items: usize::MAX };
 
@@ -37,7 +37,7 @@ const CLONE_PARENT_TID: u64 = 0x10_1000;
 const CLONE_SETTLS: u64 = 0x8_0000;
 const CLONE_CHILD_TID: u64 = 0x120_0000;
 
-/// Writes a call; without content, addresses stand for what buffers held.
+/// Formats a call; without content, buffers are printed as addresses.
 pub fn write(
     call: &Call,
     view: &View<'_>,
@@ -139,7 +139,7 @@ fn only(value: &Value) -> Option<&Value> {
     }
 }
 
-/// The arguments of clone have names, another order, and are left out where the flags do.
+/// clone's arguments are printed by name and in another order; flags decide which ones.
 fn clone(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decoded) {
     const ORDER: &[(&str, Option<u64>)] = &[
         ("stack", None),
@@ -166,7 +166,7 @@ fn clone(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decoded) {
     }
 }
 
-/// clone3 tells the new thread's id beside the struct that said where to put it.
+/// clone3 prints the new thread's id after the struct that holds its address.
 fn clone3(written: &mut Written, shape: &Shape, decoded: &Decoded) {
     let Some((arg, (_, value))) = shape.args.iter().zip(&decoded.args).next() else { return };
     of_kind(&mut written.before, arg.kind, value);
@@ -223,7 +223,7 @@ fn number_at(decoded: &Decoded, index: usize) -> u64 {
     decoded.args.get(index).map_or(0, |(_, value)| number(value))
 }
 
-/// What is ready, behind the results of calls that wait for descriptors.
+/// Appends the ready descriptors to the result of poll or select.
 fn ready(out: &mut String, call: &Call, shape: &Shape, decoded: &Decoded, result: &Value) {
     let find = |name: &str| {
         let at = shape.args.iter().position(|arg| arg.name == name)?;
@@ -263,7 +263,7 @@ fn ready(out: &mut String, call: &Call, shape: &Shape, decoded: &Decoded, result
     }
 }
 
-/// The descriptors of poll for which something has happened.
+/// Formats the descriptors of poll that are ready.
 fn polled(after: &Value) -> String {
     let items = match after {
         Value::Array { items, .. } => &items[..],
@@ -287,7 +287,7 @@ fn polled(after: &Value) -> String {
     format!("[{}]", shown.join(", "))
 }
 
-/// The line of a return from a handler, whose mask is no argument.
+/// Formats a return from a signal handler. Its mask is no argument of the call.
 pub fn sigreturn(mask: u64, result: i64) -> Written {
     let mut text = String::from("= ");
     let errno = if (-4095..0).contains(&result) { -result as i32 } else { 0 };
@@ -304,7 +304,7 @@ pub fn sigreturn(mask: u64, result: i64) -> Written {
     }
 }
 
-/// The line of the exec that began the recorded program, which is not in the trace.
+/// Formats the exec that started the recorded program, which is not in the trace.
 pub fn launch(path: &[u8], argv: &Value, envp: &Value) -> Written {
     let mut before = String::from("execve(");
     value::quote(&mut before, path, false);

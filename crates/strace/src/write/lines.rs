@@ -1,4 +1,4 @@
-//! Lines in the order of time: calls that others interrupt are cut in two, as strace does.
+//! Prints lines in order of time. Calls that others interrupt are split in two, as strace does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -11,54 +11,54 @@ use super::call::{self, Written};
 use super::value;
 use crate::words;
 
-/// The column in which results stand.
+/// Column of the results.
 const RESULT_COLUMN: usize = 40;
-/// Handlers of one thread that may be entered and not left, as far as masks are known.
+/// Most handler frames kept per thread.
 const NESTED_MAX: usize = 64;
 const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
 
-/// A call on its way.
+/// A printed call whose result is still to come.
 struct Pending {
     tid: u32,
     written: Written,
     enter_ns: u64,
 }
 
-/// What is known of a thread's signals.
+/// Signal state of a thread.
 #[derive(Default)]
 struct Signals {
     mask: Option<u64>,
-    /// Mask and result that the handlers left behind.
+    /// Mask and result that each active handler restores on return.
     frames: Vec<(u64, i64)>,
-    /// The result of the last call, and what a handler finds in its place.
+    /// Result of the last call, as the frame of a handler saves it.
     last: i64,
 }
 
-/// Writes events as lines.
+/// Prints events as lines.
 pub struct Lines<W> {
     out: W,
     /// Wall clock at the start of the trace.
     epoch_ns: u64,
     with_content: bool,
-    /// Calls that return later, by that time and the thread.
+    /// Calls that return later, by return time and thread.
     pending: BTreeMap<(u64, u32), Pending>,
-    /// Calls of which nobody knows yet whether they return: execs.
+    /// Calls that may never return, such as an exec.
     waiting: HashMap<u32, Pending>,
-    /// The thread whose call stands on a line that is not ended.
+    /// The thread whose call is on the current unfinished line.
     open: Option<u32>,
     column: usize,
     signals: HashMap<u32, Signals>,
-    /// Threads that live: their process, their id, whether they are its first.
+    /// Living threads: process number, thread id, whether it is the first thread.
     living: BTreeMap<u32, (u32, u32, bool)>,
-    /// With what threads ended by themselves, and what the whole process told.
+    /// Exit codes of threads that called exit, and of processes.
     codes: HashMap<u32, i64>,
     process_codes: HashMap<u32, i64>,
     launched: bool,
 }
 
 impl<W: Write> Lines<W> {
-    /// Lines that go to `out`; times are told from `epoch_ns` on. Without content, addresses stand
-    /// for what buffers held.
+    /// Prints to `out`; event times are relative to `epoch_ns`. Without content, buffers are
+    /// printed as addresses.
     pub fn new(out: W, epoch_ns: u64, with_content: bool) -> Lines<W> {
         Lines {
             out,
@@ -76,7 +76,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Writes an event, if it is wanted. All events must come, in order.
+    /// Prints an event if `wanted`. All events must be passed, in order.
     pub fn event(
         &mut self,
         moment: &Moment<'_>,
@@ -103,7 +103,7 @@ impl<W: Write> Lines<W> {
                     self.launch(moment, &given)?;
                 }
                 self.launched = true;
-                // The exec has ended all other threads.
+                // The exec ended all other threads.
                 if let Some(&(process, ..)) = self.living.get(&thread) {
                     self.living.insert(thread, (process, *new, true));
                     self.end_others(process, thread, 0, now, wanted)?;
@@ -122,7 +122,7 @@ impl<W: Write> Lines<W> {
                 self.signals.remove(&thread);
                 self.waiting.remove(&thread);
                 let code = self.codes.remove(&thread);
-                // The first thread's end is told when the whole process ends.
+                // The end of the first thread is printed when the whole process ends.
                 if let Some((process, ..)) = self.living.remove(&thread)
                     && moment.pid != moment.tid
                     && wanted
@@ -145,7 +145,7 @@ impl<W: Write> Lines<W> {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Prints what is left.
     pub fn finish(mut self) -> io::Result<()> {
         self.return_until(u64::MAX)?;
         self.end_line()?;
@@ -164,7 +164,7 @@ impl<W: Write> Lines<W> {
         let name = events::by_number(call.nr.into()).map_or("", |row| row.name);
         let signals = self.signals.entry(thread).or_default();
         if name == "rt_sigreturn" {
-            // A handler left by a jump has left its frame: the innermost is the one that returns.
+            // A handler left by longjmp leaves its frame behind: the innermost one returns.
             let (mask, result) = signals.frames.pop().unwrap_or((signals.mask.unwrap_or(0), 0));
             signals.mask = Some(mask);
             signals.last = result;
@@ -229,7 +229,7 @@ impl<W: Write> Lines<W> {
         Ok(())
     }
 
-    /// The ends of threads that did not end by themselves, but for one and the first.
+    /// Removes the threads of a process except `but`; prints their ends, except the first thread's.
     fn end_others(
         &mut self,
         process: u32,
@@ -252,7 +252,7 @@ impl<W: Write> Lines<W> {
         Ok(())
     }
 
-    /// The first program's exec, put together from what it was given.
+    /// Prints the exec of the first program, built from its initial image.
     fn launch(&mut self, moment: &Moment<'_>, given: &[(&'static str, Value)]) -> io::Result<()> {
         let none = Value::list(Vec::new());
         let find = |name| given.iter().find(|(n, _)| *n == name).map_or(&none, |(_, v)| v);
@@ -288,7 +288,7 @@ impl<W: Write> Lines<W> {
             Some(mask | 1u64.checked_shl(u32::from(signal).wrapping_sub(1)).unwrap_or(0));
     }
 
-    /// Ends all calls that have returned by then.
+    /// Prints the results of all calls that returned by `now`.
     fn return_until(&mut self, now: u64) -> io::Result<()> {
         while let Some(entry) = self.pending.first_entry() {
             let (exit_ns, thread) = *entry.key();
@@ -355,7 +355,7 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// A call that is begun anew leaves its number where the result stood.
+/// Notes the result of a call. A call to be restarted leaves its number in the result register.
 fn note_result(signals: &mut Signals, call: &Call) {
     if let Outcome::Returned { ret, .. } = call.outcome {
         signals.last = if RESTARTED.contains(&ret) { call.nr.into() } else { ret };

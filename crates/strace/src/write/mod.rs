@@ -1,4 +1,4 @@
-//! Events written as strace writes them.
+//! Prints events as strace does.
 
 mod call;
 mod lines;

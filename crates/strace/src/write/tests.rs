@@ -1,4 +1,4 @@
-//! Events in, lines out.
+//! Tests that compare the lines printed for given events.
 
 use events::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, part};
 use model::decode::sockaddr;

@@ -1,4 +1,4 @@
-//! Values in strace's syntax, with all strings in hexadecimal.
+//! Formats values in strace's syntax, with all strings in hexadecimal.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use model::decode::value::Bytes;
 use crate::spelling::{self, Form, Piece, STRING_BYTES_MAX, Shown};
 use crate::words;
 
-/// Signals in a set from which strace shows what the set leaves out.
+/// Sets with at least this many signals are printed inverted.
 pub const SET_INVERTED: u32 = 42;
 
 type Fields = [(&'static str, Value)];
 
-/// Appends a value of which no more is known.
+/// Appends a value by its type alone.
 pub fn plain(out: &mut String, value: &Value) {
     match value {
         Value::Int(n) => push(out, format_args!("{n}")),
@@ -72,7 +72,7 @@ pub fn plain(out: &mut String, value: &Value) {
     }
 }
 
-/// Appends a value before and after the call, once where it is the same.
+/// Appends a value before and after the call, or once if both are equal.
 pub fn changed(
     out: &mut String,
     before: &Value,
@@ -88,7 +88,7 @@ pub fn changed(
     push(out, format_args!("{old} => {new}"));
 }
 
-/// Appends a struct of a known layout, or several.
+/// Appends one or several structs of a known layout.
 pub fn of_layout(out: &mut String, layout: &'static Layout, value: &Value) {
     match value {
         Value::Array { items, more, .. } => {
@@ -108,7 +108,7 @@ pub fn of_layout(out: &mut String, layout: &'static Layout, value: &Value) {
     }
 }
 
-/// A field of a layout, which may be a struct again.
+/// Appends a field of a layout; it may itself be a struct.
 fn of_field(out: &mut String, layout: &'static Layout, name: &str, value: &Value) {
     match layout.fields.iter().find(|field| field.name == name).map(|field| field.kind) {
         Some(FieldKind::Struct(inner)) => of_layout(out, inner, value),
@@ -141,7 +141,7 @@ fn formed(
         push(out, format_args!("{}=", piece.name));
         match piece.shown {
             Shown::Plain | Shown::Device(_) => of_field(out, layout, piece.field, value),
-            // What is shown on a condition are times and numbers.
+            // Conditional fields are times or numbers.
             Shown::With(..) if matches!(value, Value::Struct { .. }) => time(out, value),
             Shown::With(..) => plain(out, value),
             Shown::Hex | Shown::HexWith(..) | Shown::NotZero => hex(out, number(value)),
@@ -168,7 +168,7 @@ fn formed(
     });
 }
 
-/// A time of seconds and nanoseconds with its date, or the name of a time that is none.
+/// Appends a time with its date, or the name of a special time.
 pub fn time(out: &mut String, value: &Value) {
     let Value::Struct { fields, .. } = value else { return plain(out, value) };
     if let Some((_, Value::Named { name, .. })) = fields.iter().find(|(name, _)| *name == "tv_nsec")
@@ -180,10 +180,10 @@ pub fn time(out: &mut String, value: &Value) {
     comment(out, words::date(part("tv_sec") as i64, part("tv_nsec")));
 }
 
-/// The fields of structs that have no layout in the table.
+/// Appends a field of a struct that has no layout in the table.
 fn named_field(out: &mut String, name: &str, value: &Value) {
     match (name, value) {
-        // An address in its text form names the field itself.
+        // The text form of an address includes the field's name.
         ("sin6_addr", _) => return plain(out, value),
         ("si_value", _) => {
             let n = number(value);
@@ -209,7 +209,7 @@ fn is_hidden(name: &str, value: &Value) -> bool {
     name == "msg_control" && matches!(value, Value::Address(0))
 }
 
-/// Appends several values between brackets.
+/// Appends several values in square brackets.
 pub fn array(
     out: &mut String,
     items: &[Value],
@@ -249,7 +249,7 @@ fn braces<T>(
     out.push('}');
 }
 
-/// Appends the hexadecimal digits of all bytes, as `-xx` has it.
+/// Appends a string in hexadecimal, as `-xx` does.
 pub fn quote(out: &mut String, bytes: &[u8], cut: bool) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let shown = &bytes[..bytes.len().min(STRING_BYTES_MAX)];
@@ -266,7 +266,7 @@ pub fn quote(out: &mut String, bytes: &[u8], cut: bool) {
     }
 }
 
-/// Appends bits by name.
+/// Appends flags by name.
 pub fn flags(out: &mut String, value: u64, set: &'static FlagSet) {
     let (names, rest) = symbols::split(set, value);
     match (names.is_empty(), rest) {
@@ -288,7 +288,7 @@ fn unknown(out: &mut String, value: u64, set: &FlagSet) {
     }
 }
 
-/// Appends permissions and a file type by name.
+/// Appends permissions and file type.
 pub fn file_mode(out: &mut String, mode: u32) {
     const BITS: &[(u32, &str)] = &[(0o4000, "S_ISUID"), (0o2000, "S_ISGID"), (0o1000, "S_ISVTX")];
     let kind = mode & 0o170_000;
@@ -347,7 +347,7 @@ fn is_device(mode: &Value) -> bool {
     matches!(mode, Value::Mode(mode) if matches!(mode & 0o170_000, 0o020_000 | 0o060_000))
 }
 
-/// The number in a value.
+/// Returns the number in a value, or 0 if it has none.
 pub fn number(value: &Value) -> u64 {
     match value {
         Value::Int(n) | Value::Named { value: n, .. } => *n as u64,

@@ -1,4 +1,4 @@
-//! Events as the lines of JSON that tests/format/read_trace.py prints.
+//! Events as the JSON lines that tests/format/read_trace.py prints.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use trace::Trace;
 use trace::event::{Content, Data, EventKind, Outcome, ProcessState};
 use trace::manifest::{self, Ending, Entry, FileKind};
 
-/// The lines that tests/format/read_trace.py prints for a trace, from the reader in Rust.
+/// Returns the lines that tests/format/read_trace.py prints for a trace, made by the Rust reader.
 pub fn lines(trace: &Trace) -> Vec<Value> {
     let mut ids = std::collections::HashMap::new();
     let mut lines = Vec::new();
@@ -72,7 +72,7 @@ pub fn lines(trace: &Trace) -> Vec<Value> {
     lines
 }
 
-/// The manifest, while it can be read.
+/// Returns the lines of the manifest, up to the first error.
 fn files(trace: &Trace) -> Vec<Value> {
     let entries = trace.manifest().map_while(Result::ok);
     let mut lines: Vec<Value> = entries.map(|entry| file(&entry)).collect();
@@ -127,7 +127,7 @@ fn file(entry: &Entry) -> Value {
     line
 }
 
-/// The bytes of a hash as they stand in the file.
+/// Formats the bytes of a hash in file order.
 fn hex(hash: &u128) -> String {
     format!("{:032x}", hash.swap_bytes())
 }
@@ -189,7 +189,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Compares event by event: a difference is shown where it is.
+/// Compares event by event, so that a difference is shown where it is.
 pub fn assert_same(expected: &[Value], found: &[Value]) {
     for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
         assert_eq!(expected, found, "event {i}");

@@ -7,7 +7,7 @@ use trace::manifest::{
 
 use super::Random;
 
-/// Entries in order, the same for the same count.
+/// Returns sorted entries, deterministic for a count.
 pub fn entries(count: u64) -> Vec<Entry> {
     let mut random = Random(7);
     (0..count).map(|number| entry(number, &mut random)).collect()
@@ -48,7 +48,7 @@ fn entry(number: u64, random: &mut Random) -> Entry {
     }
 }
 
-/// Writes them, and says that something was left out.
+/// Writes the entries, and marks the manifest as incomplete.
 pub fn write(writer: &mut Writer, count: u64) {
     let mut manifest = ManifestWriter::default();
     for mut entry in entries(count) {

@@ -19,7 +19,7 @@ use trace::{Compress, Trace, Writer, WriterOptions};
 pub struct Memory(pub Arc<Mutex<Vec<u8>>>);
 
 impl Memory {
-    /// What was written so far.
+    /// Returns what was written so far.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
@@ -59,7 +59,7 @@ pub fn preamble() -> Preamble {
     }
 }
 
-/// Totals that agree with what a writer was given.
+/// Returns totals that match what a writer was given.
 pub fn totals(writer: &Writer, gaps: u64) -> Totals {
     let calls = writer.calls_written();
     Totals {
@@ -74,12 +74,12 @@ pub fn totals(writer: &Writer, gaps: u64) -> Totals {
     }
 }
 
-/// Writes a trace with what `fill` puts into it.
+/// Writes a trace that `fill` provides.
 pub fn write(options: WriterOptions, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
     write_with_gaps(options, 0, fill)
 }
 
-/// The same, where that puts gaps into it.
+/// Writes a trace to which `fill` adds that many gaps.
 pub fn write_with_gaps(
     options: WriterOptions,
     gaps: u64,
@@ -99,7 +99,7 @@ pub fn open(bytes: &[u8]) -> Trace {
     Trace::from_stream(std::io::Cursor::new(bytes.to_vec())).unwrap()
 }
 
-/// The first block of a kind gets up to three other bytes in its payload, and checksums that agree.
+/// Changes up to three bytes in the payload of the first block of a kind, and fixes its checksums.
 pub fn scribble(sound: &[u8], kind: u8, random: &mut Random) -> Vec<u8> {
     let mut bytes = sound.to_vec();
     let at = bytes.windows(5).position(|five| five == [0xb1, b'R', b'N', b'B', kind]).unwrap();
@@ -141,13 +141,13 @@ pub fn data(arg: u8, flags: u8, content: Content) -> Data {
     Data { arg, part: 0, index: 0, flags, true_len: content.len(), hash: None, content }
 }
 
-/// Bytes that look like noise, the same for the same seed.
+/// Returns pseudo-random bytes, deterministic for a seed.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random(seed);
     (0..len).map(|_| random.next() as u8).collect()
 }
 
-/// Numbers that look like noise.
+/// A pseudo-random number generator.
 pub struct Random(pub u64);
 
 impl Random {
@@ -163,13 +163,13 @@ impl Random {
     }
 }
 
-/// A trace with everything in it that an event can say: two processes, three threads, small and
+/// Fills a trace with everything that an event can hold: two processes, three threads, small and
 /// large buffers, a call without an end.
 pub fn everything(writer: &mut Writer) {
     fill(writer, 3000, 40);
 }
 
-/// The same with so many small calls and large buffers.
+/// Fills a trace with that many small calls and large buffers.
 pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
     let mut random = Random(5);
     let mut put = |event: Event| writer.event(&event).unwrap();
@@ -256,7 +256,7 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
     }
 }
 
-/// Ends the recording that `everything` began, with a gap.
+/// Ends the recording of `everything` with a gap.
 pub fn gap(writer: &mut Writer) {
     let text = "the limit of 1 MiB".into();
     let gap = EventKind::Gap { why: GapWhy::SizeLimit, detail: 1 << 20, text };

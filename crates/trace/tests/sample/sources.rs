@@ -1,4 +1,4 @@
-//! Sources of copies, with a bit of everything.
+//! Sources of copies with a bit of everything.
 
 use trace::Writer;
 use trace::event::BlobId;
@@ -6,7 +6,7 @@ use trace::sources::{Fate, Piece, Source, SourcesWriter};
 
 use super::noise;
 
-/// Writes some, and says what they are.
+/// Writes that many sources, and returns them.
 pub fn write(writer: &mut Writer, count: u64) -> Vec<Source> {
     let mut all = SourcesWriter::default();
     let mut written = Vec::new();
