@@ -156,7 +156,7 @@ fn parse_label(label: &[u8]) -> (Vec<u8>, Addresses, Option<u32>) {
     (format!("socket:[AF_{family} {kind}]").into_bytes(), addresses, None)
 }
 
-/// What a descriptor is to refer to.
+/// An open file and the flag of its descriptor, to be installed in a table.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
     /// The open file.
