@@ -171,6 +171,7 @@ impl Tracee {
         }
         let (arena, own) = (context.arena?, context.slot?);
         let is_foreign = |slot: &Slot| slot.foreign_pid.load(Ordering::Relaxed) != 0;
+        let process_of = |slot: &Slot| slot.process.load(Ordering::Relaxed);
         let bits = &arena.control().slot_bits;
         let in_use = |index: &usize| bits[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1;
         for _ in 0..TRIES {
@@ -182,6 +183,10 @@ impl Tracee {
                     continue;
                 }
                 if state == slot_state::ACTIVE && slot.tid.load(Ordering::Relaxed) == tid {
+                    if process_of(slot) == process_of(own) {
+                        // The kernel lets no process attach to itself.
+                        return None;
+                    }
                     return Tracee::at(slot.context.load(Ordering::Relaxed), tid);
                 }
                 about_to_start |=
