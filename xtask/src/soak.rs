@@ -4,8 +4,16 @@ use crate::test::{PYTHON, TOOLS, run_tests};
 use crate::{Complaint, cargo, fuzz, tools};
 
 /// Additional tools of the long tier.
-const MORE_TOOLS: &[&str] =
-    &["java", "db_bench", "postgresql", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
+const MORE_TOOLS: &[&str] = &[
+    "java",
+    "db_bench",
+    "postgresql",
+    "mkfs.ext4",
+    "mkfs.xfs",
+    "mkfs.btrfs",
+    "podman",
+    "systemd-nspawn",
+];
 
 /// Tools of the big programs of `soak wild`.
 const WILD_TOOLS: &[&str] = &[
@@ -21,7 +29,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
         let wild = [&["--package", "acceptance", "--test", "wild"], rest].concat();
         return run_tests(&wild, &[("REENACT_SOAK", "1")]);
     }
-    tools::provide(&[TOOLS, MORE_TOOLS].concat());
+    tools::provide(&[TOOLS, MORE_TOOLS, WILD_TOOLS].concat());
     tools::provide_python(&[PYTHON, &["pyspark"]].concat());
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();

@@ -25,6 +25,8 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("pip3", "python3-pip", Some("/usr/bin/pip3")),
     ("rsync", "rsync", None),
     ("runc", "runc", None),
+    ("podman", "podman", None),
+    ("systemd-nspawn", "systemd-container", None),
     ("db_bench", "rocksdb-tools", None),
     ("postgresql", "postgresql", Some("/usr/lib/postgresql")),
     ("python3-venv", "python3-venv", Some("/usr/share/doc/python3-venv")),

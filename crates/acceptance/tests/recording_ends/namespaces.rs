@@ -5,7 +5,7 @@ use acceptance::program::Need;
 use acceptance::shown::Info;
 use acceptance::stage::Stage;
 use acceptance::trials::{self, Trials};
-use acceptance::{Complaint, ensure};
+use acceptance::{Complaint, ensure, tier};
 
 use crate::record;
 
@@ -29,7 +29,23 @@ pub fn add(trials: &mut Trials) {
     }
     let missing = trials::missing(&["runc"]).or_else(|| (!are_root()).then_some("root"));
     trials.add("runc", Who::Root, missing, runc);
+    for (name, needs, command) in
+        [("nspawn", NSPAWN_NEEDS, NSPAWN), ("podman", PODMAN_NEEDS, PODMAN)]
+    {
+        let missing = trials::missing(needs)
+            .or_else(|| (!are_root()).then_some("root"))
+            .or_else(|| (!tier::is_long()).then_some("the long tier"));
+        trials.add(name, Who::Root, missing, move |stage, who| in_tree(stage, who, command));
+    }
 }
+
+/// Containers of a tree that borrows this machine's `/usr`. `ROOT` stands for the tree.
+const NSPAWN_NEEDS: &[&str] = &["systemd-nspawn"];
+const NSPAWN: &str = "systemd-nspawn --quiet --console=pipe --register=no --keep-unit \
+    --directory=ROOT --bind-ro=/usr";
+const PODMAN_NEEDS: &[&str] = &["podman", "runc"];
+const PODMAN: &str = "podman --cgroup-manager=cgroupfs --runtime runc run --rm --network=none \
+    --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 --volume /usr:/usr:ro --rootfs ROOT";
 
 const UNSHARED: &[(&str, &str)] = &[
     ("pid", "--pid --fork"),
@@ -121,4 +137,35 @@ fn runc(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(alone.text() == recorded.text(), "it printed:\n{}", recorded.text());
     ensure!(recorded.text().ends_with("the end\n"), "it printed:\n{}", recorded.text());
     Info::of(stage, &trace)?.must_be_complete()
+}
+
+fn in_tree(stage: &Stage, who: Who, command: &str) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let tree = place.work().join("tree");
+    let told = |error: std::io::Error| format!("{}: {error}", tree.display());
+    for name in ["usr", "etc", "proc", "dev", "sys", "tmp", "run"] {
+        std::fs::create_dir_all(tree.join(name)).map_err(told)?;
+    }
+    for name in ["bin", "lib", "lib64"] {
+        std::os::unix::fs::symlink(format!("usr/{name}"), tree.join(name)).map_err(told)?;
+    }
+    // Without it the tree is not taken for one of an operating system.
+    std::fs::write(tree.join("etc/os-release"), "").map_err(told)?;
+    let tree = tree.display().to_string();
+    let words = command.split_whitespace().map(|word| word.replace("ROOT", &tree));
+    let mut words: Vec<String> = words.collect();
+    words.extend(["bash", "-c", WORK].map(str::to_owned));
+    let alone = place.run(place.command(&words[0]).args(&words[1..]))?.success("alone")?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    for round in 0..3 {
+        let trace = place.trace(&format!("{round}.rnt"));
+        let recorded = place.run(&mut record(stage, &place, &["--quiet"], &trace, &words))?;
+        let recorded = recorded.success("recorded")?;
+        ensure!(alone.text() == recorded.text(), "it printed:\n{}", recorded.text());
+        ensure!(recorded.text().ends_with("the end\n"), "it printed:\n{}", recorded.text());
+        let info = Info::of(stage, &trace)?;
+        info.must_be_complete_but_for(stage, &trace, &[])?;
+        ensure!(info.processes > 20, "{} processes", info.processes);
+    }
+    Ok(())
 }
