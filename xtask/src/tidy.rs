@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: style rules that no compiler checks, one function per rule over all files.
 
 mod links;
+mod map;
 mod modules;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ const RULES: &[Rule] = &[
     ("every module is part of its crate", modules::orphans),
     ("every document, script and benchmark is referred to", modules::unreferred),
     ("links in documents lead somewhere", links::broken),
+    ("the map names every source file", map::unnamed),
 ];
 
 /// Most lines of a source file.
