@@ -8,7 +8,7 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = root.parent().and_then(|crates| crates.parent()).expect("the workspace's root");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for source in ["agent", "ring", "events"] {
+    for source in ["agent", "ring", "syscalls"] {
         println!("cargo:rerun-if-changed={}", root.join("crates").join(source).display());
     }
     println!("cargo:rerun-if-changed={}", root.join("Cargo.lock").display());

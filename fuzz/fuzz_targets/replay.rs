@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use events::record::data_flag;
+use syscalls::record::data_flag;
 use libfuzzer_sys::fuzz_target;
 use replay::jail::{self, Directory, Exit, Powers};
 use replay::session::{Image, Session};

@@ -141,7 +141,7 @@ fn printing(files: &Files) -> Vec<String> {
 }
 
 /// Where system call numbers may be defined.
-const NUMBER_ROOMS: &[&str] = &["crates/events", "crates/agent", "tests/programs"];
+const NUMBER_ROOMS: &[&str] = &["crates/syscalls", "crates/agent", "tests/programs"];
 
 fn call_numbers(files: &Files) -> Vec<String> {
     let outside = |path: &Path| {

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use events::capture::{self, Row};
-use events::record::{Header, OLD_NUMBERS, RecordKind, enter_flag};
 use linux_raw_sys::general as raw;
+use syscalls::capture::{self, Row};
+use syscalls::record::{Header, OLD_NUMBERS, RecordKind, enter_flag};
 
 use crate::context::{Context, Frame, NO_CALL, slow};
 use crate::stream::Stream;

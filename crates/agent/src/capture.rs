@@ -1,10 +1,10 @@
 //! Copies the memory behind call arguments, as described by the call table.
 
-use events::capture::{How, Op, Row};
-use events::record::{Header, RecordKind, data_flag, part};
-use events::shape::Pointer;
-use events::{Dir, Len};
 use ring::DataMode;
+use syscalls::capture::{How, Op, Row};
+use syscalls::record::{Header, RecordKind, data_flag, part};
+use syscalls::shape::Pointer;
+use syscalls::{Dir, Len};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::context::Context;

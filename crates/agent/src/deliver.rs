@@ -1,7 +1,7 @@
 //! Signal delivery: builds the frame that the kernel would have built, in the same place.
 
-use events::record::{Header, RecordKind, SIGINFO_BYTES};
 use linux_raw_sys::general as raw;
+use syscalls::record::{Header, RecordKind, SIGINFO_BYTES};
 
 use crate::context::{Action, AltStack, Context, FAULTS, real_mask, signal_bit};
 use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN, SS_AUTODISARM};

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 use linux_raw_sys::general as raw;
 use ring::{answer, exec_state, request};
+use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, real_mask, signal_bit};

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use events::capture::Row;
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
+use syscalls::capture::Row;
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame, area, mask_all, phase, real_mask, slow, space};

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use events::capture::Row;
-use events::record::{Header, Identity, RESULT, RecordKind};
 use linux_raw_sys::general as raw;
+use syscalls::capture::Row;
+use syscalls::record::{Header, Identity, RESULT, RecordKind};
 
 use crate::call::{self, enter, exit};
 use crate::context::{Context, Frame};
@@ -145,7 +145,7 @@ pub fn record(context: &mut Context, arg: u8, stat: &raw::stat) {
         rdev: stat.st_rdev,
         mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
     };
-    let mut words = [0u64; 1 + events::record::IDENTITY_WORDS];
+    let mut words = [0u64; 1 + syscalls::record::IDENTITY_WORDS];
     words[0] = Header::new(RecordKind::Identity, arg, 0, 0).to_word();
     words[1..].copy_from_slice(&identity.to_words());
     Stream::record(context, &words);

@@ -1,7 +1,7 @@
 //! Reads and writes program memory, which may be unmapped.
 
-use events::record::data_flag;
 use linux_raw_sys::general as raw;
+use syscalls::record::data_flag;
 
 use crate::context::Context;
 use crate::stream::Stream;

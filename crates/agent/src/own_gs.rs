@@ -10,9 +10,9 @@ use core::arch::x86_64::{
 };
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind, own_gs};
 use linux_raw_sys::general as raw;
 use ring::TEXTS;
+use syscalls::record::{GapWhy, Header, RecordKind, own_gs};
 
 use crate::context::{Context, phase, space};
 use crate::maps::Map;

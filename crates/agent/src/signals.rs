@@ -19,8 +19,8 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{Header, RecordKind};
 use linux_raw_sys::general as raw;
+use syscalls::record::{Header, RecordKind};
 
 use crate::context::{
     Action, AltStack, Context, Frame, NO_CALL, current, phase, real_mask, signal_bit, slow, space,

@@ -9,11 +9,11 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{
-    Header, RecordKind, SNAPSHOT_BYTES_MAX, SNAPSHOT_WINDOW_BYTES, data_flag, part,
-};
 use linux_raw_sys::general as raw;
 use ring::FILES;
+use syscalls::record::{
+    Header, RecordKind, SNAPSHOT_BYTES_MAX, SNAPSHOT_WINDOW_BYTES, data_flag, part,
+};
 
 use crate::context::{Context, mask_all, phase};
 use crate::helper::{self, Helper};

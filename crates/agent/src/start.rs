@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 use linux_raw_sys::general as raw;
 use ring::{Arena, Catalog, SLOTS, exec_state, slot_state};
+use syscalls::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 
 use crate::capture::{self, Which};
 use crate::context::{Context, signal_bit, space};

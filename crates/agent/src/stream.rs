@@ -6,8 +6,8 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use events::record::{Header, RecordKind};
 use ring::{POOL_BYTES, QUEUE, SLOTS};
+use syscalls::record::{Header, RecordKind};
 
 use crate::context::{Context, NO_CALL, phase};
 use crate::{clock, memory, signals, sys};

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 use linux_raw_sys::general as raw;
 use ring::slot_state;
+use syscalls::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 
 use crate::call::{count, enter, exit as record_exit, make};
 use crate::context::{

@@ -12,10 +12,10 @@ use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering;
 
-use events::record::{GapWhy, Header, RecordKind};
 use linux_raw_sys::general as raw;
 use linux_raw_sys::{prctl, ptrace};
 use ring::{SLOTS, Slot, answer, request, slot_state};
+use syscalls::record::{GapWhy, Header, RecordKind};
 
 use crate::call::{self, enter, exit};
 use crate::context::{

@@ -10,9 +10,9 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use events::record::{GapWhy, Header, RecordKind, unfollowed};
 use linux_raw_sys::general as raw;
 use ring::{Arena, SLOTS, answer, request, slot_state};
+use syscalls::record::{GapWhy, Header, RecordKind, unfollowed};
 
 use crate::call::{self, enter, exit};
 use crate::context::{

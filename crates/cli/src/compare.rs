@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use files::Tree;
+use file_tree::Tree;
 use replay::compare::{self, FinalState, Scrutiny, all_seen};
 use trace::Trace;
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use model::{Contents, Moment, World};
-use report::pass::Unread;
+use stats::pass::Unread;
 use trace::Trace;
 use trace::event::EventKind;
 

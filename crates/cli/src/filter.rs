@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use events::shape::{Classes, Kind};
 use model::decode::shape::{Shape, shape_of};
 use model::{Moment, Step, View, glob};
+use syscalls::shape::{Classes, Kind};
 use trace::event::{Call, EventKind, Outcome};
 
 use crate::units;
@@ -197,7 +197,7 @@ impl CallFilter {
                     format!("'%{class}' is no class of calls; known are {}", names.join(", "))
                 })?;
                 filter.classes.push(*class);
-            } else if events::by_name(item).is_some() || is_raw_name(item) {
+            } else if syscalls::by_name(item).is_some() || is_raw_name(item) {
                 filter.names.insert(item.to_string());
             } else {
                 return Err(unknown_call(item));
@@ -219,7 +219,7 @@ fn is_raw_name(name: &str) -> bool {
 }
 
 fn unknown_call(name: &str) -> String {
-    let mut close: Vec<&str> = events::table::ROWS
+    let mut close: Vec<&str> = syscalls::table::ROWS
         .iter()
         .flat_map(|rows| rows.iter())
         .map(|row| row.name)

@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use events::record::GapWhy;
 use model::names;
 use recorder::start_thread;
 use recorder::{Ahead, DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
 use ring::DataMode;
 use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
+use syscalls::record::GapWhy;
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use events::record::{IMAGE_ARG, RESULT, data_flag, enter_flag, part};
+use syscalls::record::{IMAGE_ARG, RESULT, data_flag, enter_flag, part};
 use trace::event::{
     BLOB_BYTES_MAX, Call, Content, Data, Event, EventKind, GapWhy, Identity, OpenFd, Outcome,
     Preamble, ProcessState, StartHow, Totals,
@@ -150,7 +150,7 @@ impl Sample {
     ) {
         let mut all = [0; 6];
         all[..args.len()].copy_from_slice(args);
-        let nr = events::by_name(name).expect("a row").nr;
+        let nr = syscalls::by_name(name).expect("a row").nr;
         let data = data.iter().map(|(arg, out, bytes)| {
             let flags = if *out { data_flag::OUT } else { 0 };
             self.data(*arg, part::WHOLE, 0, flags, bytes)

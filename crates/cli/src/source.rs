@@ -5,7 +5,7 @@ use std::io::{self, Seek};
 use std::path::Path;
 
 pub use model::Stored;
-use report::pass::Unread;
+use stats::pass::Unread;
 use trace::{ReadError, Trace};
 
 use crate::failure::{self, Failure};

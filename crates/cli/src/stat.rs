@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use report::sheet::Sheet;
+use stats::sheet::Sheet;
 
 use crate::failure::Failure;
 use crate::{filter, source, units};

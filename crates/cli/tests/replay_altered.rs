@@ -105,7 +105,7 @@ fn is_found(kind: &str, alter: impl FnMut(&mut Call, &Trace) -> bool) {
 }
 
 fn is(call: &Call, name: &str) -> bool {
-    events::by_number(call.nr.into()).is_some_and(|row| row.name == name)
+    syscalls::by_number(call.nr.into()).is_some_and(|row| row.name == name)
 }
 
 /// Returns whether a path of the call is this one.
@@ -122,7 +122,7 @@ fn result(call: &Call) -> i64 {
 
 /// Changes stored bytes that a call returned.
 fn scribble(call: &mut Call, trace: &Trace, change: impl FnOnce(&mut Vec<u8>)) -> bool {
-    let out = events::record::data_flag::OUT;
+    let out = syscalls::record::data_flag::OUT;
     let Some(data) = call.data.iter_mut().find(|data| data.flags & out != 0) else {
         return false;
     };
@@ -131,7 +131,7 @@ fn scribble(call: &mut Call, trace: &Trace, change: impl FnOnce(&mut Vec<u8>)) -
     // All such buffers in this recording are short, or are shortened here.
     bytes.truncate(64);
     if (bytes.len() as u64) < data.true_len {
-        data.flags |= events::record::data_flag::CUT;
+        data.flags |= syscalls::record::data_flag::CUT;
     }
     data.content = Content::Inline(bytes);
     true
@@ -189,7 +189,7 @@ fn a_directory_entry_is_found() {
                 call.data.iter_mut().for_each(|data| {
                     if let Content::Inline(bytes) = &data.content {
                         data.true_len = bytes.len() as u64;
-                        data.flags &= !events::record::data_flag::CUT;
+                        data.flags &= !syscalls::record::data_flag::CUT;
                     }
                 });
                 true

@@ -84,7 +84,7 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
 }
 
 static BY_NUMBER: LazyLock<Vec<Option<&'static Row>>> = LazyLock::new(|| {
-    let mut all = vec![None; events::table::NUMBER_LIMIT];
+    let mut all = vec![None; syscalls::table::NUMBER_LIMIT];
     for row in ROWS {
         for call in row.calls {
             all[usize::from(*call)] = Some(row);

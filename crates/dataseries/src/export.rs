@@ -9,10 +9,10 @@ mod rest;
 use std::collections::HashMap;
 use std::io::Write;
 
-use events::record::{data_flag, part};
-use events::shape::{Kind, Of};
 use model::Contents;
 use model::decode::shape::shape_of;
+use syscalls::record::{data_flag, part};
+use syscalls::shape::{Kind, Of};
 use trace::Trace;
 use trace::event::{Call, Content, Event, EventKind, GapWhy, Outcome, RECORDER};
 

@@ -1,8 +1,8 @@
 //! Values of an imported call's records that the call itself does not have. They are kept with the
 //! call, so that an export writes the same records again.
 
-use events::record::{RESULT, part};
 use model::Contents;
+use syscalls::record::{RESULT, part};
 use trace::event::{Call, Content, Data};
 
 use crate::export::Collected;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use events::shape::{Kind as ArgKind, Syscall};
+use syscalls::shape::{Kind as ArgKind, Syscall};
 
 use crate::calls;
 use crate::columns;
@@ -42,7 +42,7 @@ pub mod common {
 /// Names and XML of all types, in file order.
 pub static TYPES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut all = snia();
-    let tables = events::table::ROWS.iter().flat_map(|rows| rows.iter());
+    let tables = syscalls::table::ROWS.iter().flat_map(|rows| rows.iter());
     all.extend(tables.filter(|row| calls::by_number(row.nr).is_none()).map(other));
     all.push((UNKNOWN.into(), unknown()));
     all.extend(columns::declarations());
@@ -63,7 +63,7 @@ pub fn position(name: &str) -> Option<usize> {
 
 /// Returns the name of a call's type.
 pub fn of_call(nr: u16) -> String {
-    match (calls::by_number(nr), events::by_number(nr.into())) {
+    match (calls::by_number(nr), syscalls::by_number(nr.into())) {
         (Some(row), _) => format!("{SNIA}{}", row.name),
         (None, Some(row)) => format!("{OTHER}{}", row.name),
         (None, None) => UNKNOWN.into(),
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_call_has_a_type() {
-        for row in events::table::ROWS.iter().flat_map(|rows| rows.iter()) {
+        for row in syscalls::table::ROWS.iter().flat_map(|rows| rows.iter()) {
             let name = of_call(row.nr);
             assert!(position(&name).is_some(), "{name}");
         }

@@ -92,12 +92,12 @@ pub fn latest(data: &[Data], arg: u8, part: u8, index: u16) -> Option<&Data> {
 
 /// Returns true if the memory was read after the call.
 pub fn is_out(data: &Data) -> bool {
-    has(data, events::record::data_flag::OUT)
+    has(data, syscalls::record::data_flag::OUT)
 }
 
 /// Returns true if some of the memory could not be read.
 pub fn is_fault(data: &Data) -> bool {
-    has(data, events::record::data_flag::FAULT)
+    has(data, syscalls::record::data_flag::FAULT)
 }
 
 /// Returns true if only part of the memory is stored.
@@ -105,7 +105,7 @@ pub fn is_cut(data: &Data) -> bool {
     data.content.len() < data.true_len
 }
 
-/// Returns true if a flag of `events::record::data_flag` is set.
+/// Returns true if a flag of `syscalls::record::data_flag` is set.
 pub fn has(data: &Data, flag: u8) -> bool {
     data.flags & flag != 0
 }

@@ -5,10 +5,10 @@ mod mounting;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use events::Act;
-use events::record::{RESULT, part};
-use events::shape::{Arg, Dir, FlagSet, Kind, Of, Ret, Syscall};
-use events::table::NUMBER_LIMIT;
+use syscalls::Act;
+use syscalls::record::{RESULT, part};
+use syscalls::shape::{Arg, Dir, FlagSet, Kind, Of, Ret, Syscall};
+use syscalls::table::NUMBER_LIMIT;
 use trace::event::{Call, Outcome};
 
 use crate::contents::{Contents, latest, piece};
@@ -139,7 +139,9 @@ fn is_inert(row: &Syscall) -> bool {
     let plain = variants.chain([(row.args, row.ret)]).all(|(args, ret)| {
         let harmless = |arg: &Arg| match arg.kind {
             Kind::Path => false,
-            Kind::Buf(_, Of::Holder(of), _) => !std::ptr::eq(of, &raw const events::layout::FILTER),
+            Kind::Buf(_, Of::Holder(of), _) => {
+                !std::ptr::eq(of, &raw const syscalls::layout::FILTER)
+            }
             Kind::Buf(dir, of, _) => {
                 dir == Dir::In || !matches!(of, Of::Fds | Of::Msghdr | Of::Mmsghdr)
             }
@@ -153,7 +155,7 @@ fn is_inert(row: &Syscall) -> bool {
 /// Returns true if a call has no effect on a world. Most calls have none and take a fast path.
 pub fn changes_nothing(call: &Call) -> bool {
     static INERT: LazyLock<Vec<bool>> = LazyLock::new(|| {
-        let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
+        let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
         rows.map(|row| row.is_none_or(is_inert)).collect()
     });
     INERT.get(usize::from(call.nr)).copied().unwrap_or(true)
@@ -348,7 +350,7 @@ impl Look<'_> {
     fn own_directory<'p>(&self, arg: u8, path: &'p [u8]) -> Option<(Own, &'p [u8])> {
         let pid = self.world.ids(self.thread).map_or(0, |(pid, _)| pid);
         let (own, below) = path::own_link(path, pid)?;
-        let is_meant = || events::paths::means_link(self.call.nr, arg, &self.call.args);
+        let is_meant = || syscalls::paths::means_link(self.call.nr, arg, &self.call.args);
         match own {
             Own::Descriptor(_) if below.is_empty() => None,
             Own::Cwd | Own::Root if below.is_empty() && is_meant() => None,

@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use events::layout;
-use events::record::part;
-use events::shape::{Kind, Of};
+use syscalls::layout;
+use syscalls::record::part;
+use syscalls::shape::{Kind, Of};
 use trace::event::{Call, Outcome};
 
 use crate::contents::{Contents, piece};
@@ -260,7 +260,7 @@ mod tests {
 
     fn call(name: &str, args: [u64; 6]) -> Call {
         Call {
-            nr: events::by_name(name).unwrap().nr,
+            nr: syscalls::by_name(name).unwrap().nr,
             flags: 0,
             site: 0x1000,
             nargs: 6,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use events::mapping::Mapping;
+use syscalls::mapping::Mapping;
 
 /// Limit for the number of tracked mappings.
 const MAPPINGS_MAX: usize = 1 << 16;

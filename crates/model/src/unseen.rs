@@ -9,11 +9,11 @@ mod words;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use events::Act;
-use events::layout::IO_EVENT;
-use events::mapping::Mapping;
-use events::record::{OLD_NUMBERS, part};
 use serde::{Deserialize, Serialize};
+use syscalls::Act;
+use syscalls::layout::IO_EVENT;
+use syscalls::mapping::Mapping;
+use syscalls::record::{OLD_NUMBERS, part};
 use trace::event::{Call, Event, EventKind, Identity, Outcome};
 use trace::sources::Fate;
 use trace::{ReadError, Trace};
@@ -270,7 +270,7 @@ impl Unseen {
         if nr & OLD_NUMBERS != 0 {
             return true;
         }
-        let row = events::by_number(u64::from(nr));
+        let row = syscalls::by_number(u64::from(nr));
         row.is_some_and(|row| is_followed(row.act) || is_followed(row.act_of(args)))
     }
 
@@ -343,7 +343,7 @@ impl Unseen {
         if made.nr & OLD_NUMBERS != 0 {
             return add(&mut self.found, (Way::OldCalls, look.program()), 1, None);
         }
-        let Some(row) = events::by_number(u64::from(made.nr)) else { return };
+        let Some(row) = syscalls::by_number(u64::from(made.nr)) else { return };
         let args = made.args;
         let returned = u64::try_from(made.ret).unwrap_or(0);
         match row.act_of(args) {

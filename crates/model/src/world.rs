@@ -6,7 +6,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-use events::record::part;
+use syscalls::record::part;
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
 use crate::budget::{Budget, Held};

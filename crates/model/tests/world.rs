@@ -1,7 +1,7 @@
 //! Descriptors, directories and processes in the model, from events in memory.
 
-use events::record::{data_flag, part};
 use model::{InlineOnly, Origin, World};
+use syscalls::record::{data_flag, part};
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, ProcessState, StartHow,
 };
@@ -70,7 +70,7 @@ impl Story {
             content: Content::Inline(bytes.to_vec()),
         });
         let call = Call {
-            nr: events::by_name(name).expect("a row").nr,
+            nr: syscalls::by_name(name).expect("a row").nr,
             flags: 0,
             site: 0,
             nargs: args.len() as u8,

@@ -13,11 +13,11 @@ mod tasks;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use events::Act;
-use events::record::OLD_NUMBERS;
-use files::Inode;
+use file_tree::Inode;
 use model::realm;
 use model::unseen::{Look, Made, Opened, OpenedKind, Unseen};
+use syscalls::Act;
+use syscalls::record::OLD_NUMBERS;
 use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
 
 use crate::copies::{Copies, Stretch};
@@ -415,7 +415,7 @@ impl Changes {
 
     /// Notes a call by which the kernel may copy between files.
     fn copy(&mut self, note: &Note) {
-        let Some(row) = events::by_number(u64::from(note.nr)) else { return };
+        let Some(row) = syscalls::by_number(u64::from(note.nr)) else { return };
         let offset = |arg: Option<u8>| {
             let bytes = arg.and_then(|arg| note.text(arg)).and_then(|bytes| bytes.first_chunk());
             bytes.map(word)
@@ -545,7 +545,7 @@ impl Shape {
     /// Whether a call acts on a symbolic link at the end of its path, not on its target.
     fn means_link(&self, note: &Note) -> bool {
         let path = self.paths[0];
-        path.is_some_and(|path| events::paths::means_link(note.nr, path.path, &note.args))
+        path.is_some_and(|path| syscalls::paths::means_link(note.nr, path.path, &note.args))
     }
 }
 

@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use events::record::SNAPSHOT_BYTES_MAX;
-use files::{Inode, Tree};
+use file_tree::{Inode, Tree};
 use model::path;
 use model::unseen::Fates;
 use ring::DataMode;
 use rustix::fs::{Stat, fstat, readlink};
 use rustix::io::{Errno, pread};
+use syscalls::record::SNAPSHOT_BYTES_MAX;
 use trace::WriteError;
 use trace::event::{BLOB_BYTES_MAX, BlobId};
 use trace::sources::{Fate, PIECE_BYTES, Piece, Source, SourcesWriter};

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use events::record::GapWhy;
-use files::Inode;
+use file_tree::Inode;
 use model::unseen::{Fates, NotSeen};
 use ring::{Arena, Line, SLOTS};
+use syscalls::record::GapWhy;
 use trace::event::{EventKind, RECORDER, Totals};
 
 use crate::changes::Followed;

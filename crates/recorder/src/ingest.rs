@@ -9,7 +9,7 @@ mod withhold;
 
 use std::rc::Rc;
 
-use events::record::{
+use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
     START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part,
 };

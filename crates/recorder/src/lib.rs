@@ -36,10 +36,10 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use events::record::GapWhy;
 use kin::Kin;
 use model::unseen::NotSeen;
 use ring::Arena;
+use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, Preamble};
 use trace::{WriteError, Writer, WriterOptions};
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
-use events::record::GapWhy;
 use ring::Arena;
 use rustix::thread::futex;
+use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use events::record::GapWhy;
-use files::{Inode, Seen, Tree, Want};
+use file_tree::{Inode, Seen, Tree, Want};
 use model::path;
+use syscalls::record::GapWhy;
 use trace::WriteError;
 use trace::manifest::{Content, Ending, Entry, FileKind, ManifestWriter, Scope};
 

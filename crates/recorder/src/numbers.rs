@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use events::record::Start;
+use syscalls::record::Start;
 
 /// The allowed numbers of one arena.
 pub(crate) struct Numbers {

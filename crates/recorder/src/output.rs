@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use events::record::{GapWhy, data_flag, enter_flag};
+use syscalls::record::{GapWhy, data_flag, enter_flag};
 use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
 use trace::manifest::{Ending, Entry, ManifestWriter};
 use trace::sources::{Source, SourcesWriter};

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use events::record::part;
-use events::shape::{Arg, Classes, Kind, Len, Of};
 use model::{InlineOnly, World, glob};
 use ring::DataMode;
+use syscalls::record::part;
+use syscalls::shape::{Arg, Classes, Kind, Len, Of};
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState};
 
 use crate::mailbox::Mailbox;
@@ -110,8 +110,8 @@ mod number {
 }
 
 fn args_of(call: &Call) -> &'static [Arg] {
-    let Some(row) = events::by_number(call.nr.into()) else { return &[] };
-    let fits = |v: &&events::shape::Variant| {
+    let Some(row) = syscalls::by_number(call.nr.into()) else { return &[] };
+    let fits = |v: &&syscalls::shape::Variant| {
         call.args.get(usize::from(v.key_arg)).is_some_and(|key| key & v.mask == v.value)
     };
     row.variants.iter().find(fits).map_or(row.args, |variant| variant.args)
@@ -119,7 +119,7 @@ fn args_of(call: &Call) -> &'static [Arg] {
 
 /// Whether a call may change descriptors or directories. Calls that only move data do not.
 fn may_change(call: &Call) -> bool {
-    let Some(row) = events::by_number(call.nr.into()) else { return false };
+    let Some(row) = syscalls::by_number(call.nr.into()) else { return false };
     let is_message = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Msghdr | Of::Mmsghdr, _));
     !row.classes.intersects(Classes::READ.or(Classes::WRITE)) || row.args.iter().any(is_message)
 }

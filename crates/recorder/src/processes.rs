@@ -3,10 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use events::record::Start;
 use kin::status::began;
 use kin::{Clue, Found, Kin, Relation};
 use rustix::time::{ClockId, clock_gettime};
+use syscalls::record::Start;
 
 use crate::host::{self, TscClock};
 use crate::slots::Birth;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use files::Inode;
+use file_tree::Inode;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -32,7 +32,7 @@ impl Sink {
     /// Device and inode of the trace, if it is a file.
     pub(crate) fn inode(&self) -> Option<Inode> {
         match self {
-            Sink::File(file) => files::inode_of(file).ok(),
+            Sink::File(file) => file_tree::inode_of(file).ok(),
             Sink::Stream(_) => None,
         }
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 
-use events::record::{GapWhy, Start};
 use ring::{Arena, POOL_BYTES, QUEUE, Reader, SLOTS, Slot, slot_state};
+use syscalls::record::{GapWhy, Start};
 use trace::event::{EventKind, RECORDER};
 
 use crate::host;

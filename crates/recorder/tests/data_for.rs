@@ -4,11 +4,11 @@ mod fake_agent;
 
 use std::collections::BTreeMap;
 
-use events::record::{Header, RecordKind, StartHow, data_flag, part};
 use fake_agent::recording::{TraceFile, end_program, launch, our_pid, start};
 use fake_agent::{Buffer, FakeThread, Random, arena, tsc};
 use recorder::{DataRule, DataRules, Options};
 use ring::{Arena, DataMode};
+use syscalls::record::{Header, RecordKind, StartHow, data_flag, part};
 use trace::event::{Call, Content, Data, EventKind};
 use xxhash_rust::xxh3::xxh3_128;
 

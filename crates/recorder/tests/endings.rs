@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use events::record::{GapWhy, StartHow, part};
 use fake_agent::recording::{TraceFile, end_program, launch, our_pid, start};
 use fake_agent::{Buffer, FakeThread, Random, arena, eventually, reserve, tsc};
 use recorder::{Options, Sink, Summary};
 use ring::Arena;
+use syscalls::record::{GapWhy, StartHow, part};
 use trace::Trace;
 use trace::event::{Event, EventKind, RECORDER};
 

@@ -4,10 +4,10 @@ mod fake_agent;
 
 use std::time::Instant;
 
-use events::record::{Header, RecordKind, part};
 use fake_agent::recording::{TraceFile, end_program, launch, start};
 use fake_agent::{Buffer, Random, arena};
 use recorder::Options;
+use syscalls::record::{Header, RecordKind, part};
 
 /// Returns the CPU time of the threads with that name, in seconds.
 fn thread_cpu(name: &str) -> f64 {

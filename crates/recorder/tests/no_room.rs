@@ -8,10 +8,10 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use events::record::{GapWhy, part};
 use fake_agent::recording::{TraceFile, launch, start};
 use fake_agent::{Buffer, FakeThread, Random, arena};
 use recorder::{Options, Summary};
+use syscalls::record::{GapWhy, part};
 use trace::Trace;
 use trace::event::{EventKind, RECORDER};
 

@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use events::record::{
-    GapWhy, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES, StartHow,
-    data_flag, enter_flag, part,
-};
 use fake_agent::recording::{TraceFile, end_program, launch, our_pid, start};
 use fake_agent::{Buffer, FakeThread, Random, Who, arena, eventually, reserve, tsc};
 use recorder::{Options, Sink};
 use ring::{Arena, SLOTS, slot_state};
+use syscalls::record::{
+    GapWhy, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES, StartHow,
+    data_flag, enter_flag, part,
+};
 use trace::Trace;
 use trace::event::{Call, Content, Data, Event, EventKind, Outcome, RECORDER};
 

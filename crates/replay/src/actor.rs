@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use events::{Kind, Ret};
+use syscalls::{Kind, Ret};
 
 use crate::batch::{Action, Batch, Call, Placed, Proof, Spawn, What};
 use crate::clock::{self, Pace};

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use events::{Arg, Ret};
+use syscalls::{Arg, Ret};
 use trace::event::{BlobId, ProcessState};
 use trace::{DataPayload, ReadError, Trace};
 use twox_hash::XxHash3_128;
@@ -238,7 +238,7 @@ pub enum Proof {
 pub struct Piece {
     /// Index of the argument.
     pub arg: u8,
-    /// The part of it, of `events::record::part`.
+    /// The part of it, of `syscalls::record::part`.
     pub part: u8,
     /// Index of the element.
     pub index: u16,

@@ -12,7 +12,7 @@ mod walk;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use files::{Inode, Seen, Tree, Want};
+use file_tree::{Inode, Seen, Tree, Want};
 use serde::{Deserialize, Serialize};
 use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
 use trace::{ReadError, Trace};

@@ -22,9 +22,9 @@ pub use names::is_of_names;
 use std::io;
 use std::sync::Arc;
 
-use events::flags::RWF;
-use events::record::part;
-use events::shape::{Arg, Dir, Extent, FlagSet, Kind, Len, Of};
+use syscalls::flags::RWF;
+use syscalls::record::part;
+use syscalls::shape::{Arg, Dir, Extent, FlagSet, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
 use crate::image::roles::{self, Role};
@@ -62,7 +62,7 @@ const POINTERS_BYTES: usize = 64 << 10;
 pub struct Region {
     /// Index of the argument.
     pub arg: u8,
-    /// The part of it, of `events::record::part`.
+    /// The part of it, of `syscalls::record::part`.
     pub part: u8,
     /// Index of the element.
     pub index: u16,
@@ -253,7 +253,7 @@ impl Maker {
             mode = mode & !TYPE | libc::S_IFREG as usize;
             self.stands_in = call.ret == 0;
         }
-        if mode & PRIVILEGE_BITS == 0 || call.ret_kind == events::Ret::Mode {
+        if mode & PRIVILEGE_BITS == 0 || call.ret_kind == syscalls::Ret::Mode {
             return mode;
         }
         self.withheld = true;
@@ -322,7 +322,7 @@ impl Maker {
                 let stated = (piece.true_len as usize).min(TRANSFER_MAX);
                 let mut want = stated.min(batch.stored_len(piece).saturating_add(SLACK));
                 match len {
-                    Len::Arg(n) if call.ret_kind == events::Ret::Size && is_content(of) => {
+                    Len::Arg(n) if call.ret_kind == syscalls::Ret::Size && is_content(of) => {
                         want = if call.attempt { stated } else { bounded(stated, call.ret) };
                         self.values.set(n.into(), Value::Number(want));
                         self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
@@ -370,9 +370,9 @@ impl Maker {
     }
 
     /// Removes these bits from modes in structs (openat2).
-    fn without_privilege(&mut self, span: Span, layout: &events::layout::Layout) -> Span {
+    fn without_privilege(&mut self, span: Span, layout: &syscalls::layout::Layout) -> Span {
         let modes = layout.fields.iter().filter(|field| {
-            matches!(field.kind, events::layout::FieldKind::Mode(_))
+            matches!(field.kind, syscalls::layout::FieldKind::Mode(_))
                 && field.offset as usize + 2 <= span.len()
         });
         let mut span = span;
@@ -431,7 +431,7 @@ impl Maker {
         call: &Call,
         number: usize,
         dir: Dir,
-        holder: &events::shape::Holder,
+        holder: &syscalls::shape::Holder,
         fill: &Fill,
     ) -> Value {
         let out = dir == Dir::Out;
@@ -571,7 +571,7 @@ fn is_content(of: Of) -> bool {
 impl Call {
     /// Whether its result is a file's size.
     pub fn asks_for_end(&self) -> bool {
-        self.ret_kind == events::Ret::Offset && self.values[2] == libc::SEEK_END as u64
+        self.ret_kind == syscalls::Ret::Offset && self.values[2] == libc::SEEK_END as u64
     }
 
     /// Returns its flags of this set.

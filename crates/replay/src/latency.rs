@@ -74,7 +74,7 @@ impl ByCall {
     /// Returns the distribution of a call.
     pub fn of(&mut self, nr: u16) -> &mut Latencies {
         if self.0.is_empty() {
-            self.0.resize_with(events::table::NUMBER_LIMIT, Latencies::default);
+            self.0.resize_with(syscalls::table::NUMBER_LIMIT, Latencies::default);
         }
         // Numbers without a row are never replayed.
         let last = self.0.len() - 1;

@@ -207,7 +207,7 @@ impl Mismatches {
 pub fn shown(ret: i64) -> String {
     match u16::try_from(-ret).ok().filter(|error| (1..4096).contains(error)) {
         Some(error) => {
-            events::errno_name(error).map_or_else(|| format!("error {error}"), str::to_string)
+            syscalls::errno_name(error).map_or_else(|| format!("error {error}"), str::to_string)
         }
         None => ret.to_string(),
     }
@@ -268,7 +268,7 @@ impl Outcome {
             Self::count(&mut self.withheld, &name, number);
         }
         for (nr, latencies) in tally.latencies.into_calls() {
-            let name = events::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
+            let name = syscalls::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
             self.latencies.entry(name.to_string()).or_default().replayed.add(&latencies);
         }
         if let Some(error) = tally.start_error {

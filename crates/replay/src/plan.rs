@@ -314,7 +314,7 @@ impl<'a> Planner<'a> {
             }
             self.learn_unseen(event);
         }
-        if said.replay == events::Replay::Ignored {
+        if said.replay == syscalls::Replay::Ignored {
             self.ignore(index, event, call, &said, step);
             return;
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use events::shape::{Kind, Of};
+use syscalls::shape::{Kind, Of};
 
 use crate::batch::{Batch, Call};
 use crate::execute;
@@ -138,7 +138,7 @@ pub fn recorded_portion(batch: &Batch, call: &Call) -> Option<(Vec<u8>, bool)> {
         Kind::Buf(_, Of::Dirents, _) => Some((number, true)),
         _ => None,
     })?;
-    let piece = execute::find(batch, call, number, events::record::part::WHOLE, 0, true)?;
+    let piece = execute::find(batch, call, number, syscalls::record::part::WHOLE, 0, true)?;
     if (batch.stored_len(piece) as u64) < piece.true_len {
         return None;
     }

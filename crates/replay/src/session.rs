@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use files::Tree;
+use file_tree::Tree;
 use model::unseen::NotSeen;
 use serde::{Deserialize, Serialize};
 use trace::Trace;

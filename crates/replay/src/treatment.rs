@@ -7,12 +7,12 @@ mod outside;
 
 use std::collections::HashSet;
 
-use events::layout::Layout;
-use events::record::part;
-use events::shape::{Dir, Of};
-use events::{Arg, Classes, Kind, Replay, Syscall};
 use model::contents::{is_cut, is_out, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
+use syscalls::layout::Layout;
+use syscalls::record::part;
+use syscalls::shape::{Dir, Of};
+use syscalls::{Arg, Classes, Kind, Replay, Syscall};
 use trace::event::{Call, Data, Identity, Preamble};
 
 use model::realm;
@@ -138,14 +138,14 @@ pub struct Said {
     /// The arguments, as its variant defines them.
     pub args: &'static [Arg],
     /// Meaning of its result.
-    pub ret: events::Ret,
+    pub ret: syscalls::Ret,
     /// How it is replayed.
     pub replay: Replay,
 }
 
 /// Looks a call up in the table.
 pub fn said(call: &Call) -> Option<Said> {
-    let row = events::by_number(u64::from(call.nr))?;
+    let row = syscalls::by_number(u64::from(call.nr))?;
     let variant = row.variants.iter().find(|variant| {
         let key = call.args.get(usize::from(variant.key_arg)).copied().unwrap_or(0);
         key & variant.mask == variant.value
@@ -201,7 +201,7 @@ impl Judge {
             Replay::LeftOut => return Treatment::Skip("its data is not in the trace"),
             Replay::Task | Replay::Simulated | Replay::Ignored => return Treatment::Simulate,
         }
-        if said.ret == events::Ret::Size && ret > TRANSFER_MAX as i64 {
+        if said.ret == syscalls::Ret::Size && ret > TRANSFER_MAX as i64 {
             return Treatment::Skip("no call moves so many bytes");
         }
         if said.row.classes.intersects(Classes::CREDS) && !self.privileged {
@@ -260,7 +260,7 @@ impl Judge {
         // An empty path means the descriptor, whose file may have no path.
         let here = |arg: u8, path: &[u8]| {
             // Calls on a link itself concern only its name, wherever it leads.
-            let itself = || events::paths::means_link(call.nr, arg, &call.args);
+            let itself = || syscalls::paths::means_link(call.nr, arg, &call.args);
             path.first() == Some(&b'/')
                 && realm::is_real(path)
                 && (!self.aliases.has_now(path) || itself())
@@ -648,7 +648,8 @@ mod tests {
 
     #[test]
     fn fields_that_are_compared_exist() {
-        for layout in [&events::layout::STAT, &events::layout::STATX, &events::layout::FLOCK] {
+        for layout in [&syscalls::layout::STAT, &syscalls::layout::STATX, &syscalls::layout::FLOCK]
+        {
             let fields = comparable_fields(layout).expect("it has a list");
             for name in fields {
                 assert!(layout.fields.iter().any(|f| f.name == *name), "{name}");

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use events::layout::{FieldKind, Layout};
-use events::record::part;
-use events::shape::{Dir, Kind, Of};
+use syscalls::layout::{FieldKind, Layout};
+use syscalls::record::part;
+use syscalls::shape::{Dir, Kind, Of};
 use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};

@@ -2,7 +2,7 @@
 //!
 //! An *arena* holds the records of programs that may read each other's memory anyway. Programs of
 //! another user get an arena of their own. This crate treats the records as opaque bytes; the
-//! `events` crate defines their meaning. All arenas share one [`Catalog`] of executable files,
+//! `syscalls` crate defines their meaning. All arenas share one [`Catalog`] of executable files,
 //! which no traced program can write.
 //!
 //! ```text
@@ -216,7 +216,7 @@ pub struct Slot {
     pub process: AtomicU32,
     /// Thread number of the creator.
     pub parent: AtomicU32,
-    /// How the thread was created: an `events::record::StartHow`.
+    /// How the thread was created: an `syscalls::record::StartHow`.
     pub how: AtomicU32,
     /// Process id in the thread's own namespace; 0 while unknown.
     pub pid: AtomicU32,

@@ -1,6 +1,6 @@
 //! Differences between strace's spelling and that of the table of system calls.
 
-use events::Arg;
+use syscalls::Arg;
 
 /// The fields of a struct in the order in which strace prints them.
 pub struct Form {

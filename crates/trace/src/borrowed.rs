@@ -7,7 +7,7 @@ use crate::event::{BlobId, Identity, Outcome};
 pub struct CallRef<'a> {
     /// x86_64 number.
     pub nr: u16,
-    /// `events::record::enter_flag` bits.
+    /// `syscalls::record::enter_flag` bits.
     pub flags: u8,
     /// Address of the `syscall` instruction.
     pub site: u64,
@@ -28,11 +28,11 @@ pub struct CallRef<'a> {
 pub struct DataRef<'a> {
     /// Index of the argument.
     pub arg: u8,
-    /// `events::record::part`: which part of the argument this is.
+    /// `syscalls::record::part`: which part of the argument this is.
     pub part: u8,
     /// Index of the array element that it belongs to.
     pub index: u16,
-    /// `events::record::data_flag` bits.
+    /// `syscalls::record::data_flag` bits.
     pub flags: u8,
     /// Length of the buffer in the program.
     pub true_len: u64,

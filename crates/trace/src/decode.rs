@@ -1,6 +1,6 @@
 //! Decodes events; encode.rs is the counterpart, docs/format.md the specification.
 
-use events::record::{IMAGE_ARG, SIGINFO_BYTES};
+use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES};
 
 use crate::described;
 use crate::event::{

@@ -1,6 +1,6 @@
 //! Encodes events; decode.rs is the counterpart, docs/format.md the specification.
 
-use events::record::IMAGE_ARG;
+use syscalls::record::IMAGE_ARG;
 
 use crate::borrowed::{CallRef, ContentRef, DataRef};
 use crate::described;

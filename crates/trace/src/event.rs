@@ -3,7 +3,7 @@
 //! Every event belongs to the stream of one thread. Streams are ordered; between threads the time
 //! stamps decide. Thread [`RECORDER`] is the recorder itself.
 
-pub use events::record::{GapWhy, Identity, StartHow};
+pub use syscalls::record::{GapWhy, Identity, StartHow};
 
 /// Stream of the recorder's own events. The program's threads count from 1.
 pub const RECORDER: u32 = 0;
@@ -48,7 +48,7 @@ pub enum EventKind {
         /// The handler's address.
         handler: u64,
         /// The first bytes of siginfo.
-        info: [u8; events::record::SIGINFO_BYTES],
+        info: [u8; syscalls::record::SIGINFO_BYTES],
     },
     /// The thread started.
     Start {
@@ -105,7 +105,7 @@ pub enum EventKind {
 pub struct Call {
     /// x86_64 number.
     pub nr: u16,
-    /// `events::record::enter_flag` bits.
+    /// `syscalls::record::enter_flag` bits.
     pub flags: u8,
     /// Address of the `syscall` instruction.
     pub site: u64,
@@ -117,7 +117,7 @@ pub struct Call {
     pub outcome: Outcome,
     /// Memory behind the arguments.
     pub data: Vec<Data>,
-    /// Files at their first use: argument (or `events::record::RESULT`) and what was there.
+    /// Files at their first use: argument (or `syscalls::record::RESULT`) and what was there.
     pub identities: Vec<(u8, Identity)>,
 }
 
@@ -141,11 +141,11 @@ pub enum Outcome {
 pub struct Data {
     /// Index of the argument.
     pub arg: u8,
-    /// `events::record::part`: which part of the argument this is.
+    /// `syscalls::record::part`: which part of the argument this is.
     pub part: u8,
     /// Index of the array element that it belongs to.
     pub index: u16,
-    /// `events::record::data_flag` bits.
+    /// `syscalls::record::data_flag` bits.
     pub flags: u8,
     /// Length of the buffer in the program.
     pub true_len: u64,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use events::record::{data_flag, enter_flag};
+use syscalls::record::{data_flag, enter_flag};
 
 use crate::error::WriteError;
 use crate::event::{

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use events::shape::{Classes, Kind, Ret};
 use model::decode::shape::shape_of;
 use model::{Moment, spawn_flags};
+use syscalls::shape::{Classes, Kind, Ret};
 use trace::event::{Call, Event, EventKind, OpenFd, Outcome, ProcessState};
 
 use super::births::Births;

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use export::fio::{self, Action, Log};
 use model::{Contents, Moment};
-use report::role::{self, Sync};
-use report::tracker::{FileId, OTHERS, Tracker};
+use stats::role::{self, Sync};
+use stats::tracker::{FileId, OTHERS, Tracker};
 use trace::event::{Call, EventKind};
 
 use super::{Job, Written};
@@ -131,7 +131,7 @@ impl<'a> Replay<'a> {
             && let Some((file, _)) = touch.by_fd
             && self.tracker.file(file).is_stored
         {
-            let name = events::by_number(call.nr.into()).map_or("", |row| row.name);
+            let name = syscalls::by_number(call.nr.into()).map_or("", |row| row.name);
             let action = if name == "fdatasync" { Action::Datasync } else { Action::Sync };
             held |= self.add(moment, file, action)?;
         }

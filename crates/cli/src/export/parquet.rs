@@ -1,7 +1,7 @@
 //! Parquet: a directory of tables for databases and data frames.
 
 use model::{Contents, Moment, Value};
-use tables::{Export, Options, place};
+use parquet_export::{Export, Options, place};
 
 use super::{Job, Written};
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
         json: |value: &Value| json::text(|json| json.value(value)),
         object,
     };
-    let fail = |error: tables::Error| Failure::Failed(error.to_string());
+    let fail = |error: parquet_export::Error| Failure::Failed(error.to_string());
     let mut export = Export::new(job.trace, options).map_err(fail)?;
     let mut take = |moment: &Moment<'_>, wanted, contents: &mut dyn Contents| {
         export.add(moment, wanted, contents).map_err(fail)
@@ -37,7 +37,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
             "the content of {} of {} buffers, which are longer than {} or not whole in the trace",
             summary.without_content,
             summary.buffers,
-            units::show_size(tables::data::CONTENT_BYTES_MAX)
+            units::show_size(parquet_export::data::CONTENT_BYTES_MAX)
         ));
     }
     if summary.repeated {

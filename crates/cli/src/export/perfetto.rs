@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Write};
 use export::perfetto::{Detail, Event, Kind, Pipes, Writer};
 use model::decode::siginfo;
 use model::{Argv, Contents, Moment, Origin, names, spawn_flags};
-use report::role::{self, Role};
+use stats::role::{self, Role};
 use trace::Trace;
 use trace::event::{Call, EventKind, RECORDER};
 
@@ -403,7 +403,7 @@ fn started(moment: &Moment<'_>) -> String {
 
 /// Returns true if a call removes the bytes that it reads from a pipe.
 fn takes(call: &Call) -> bool {
-    events::by_number(call.nr.into()).is_none_or(|row| row.name != "tee")
+    syscalls::by_number(call.nr.into()).is_none_or(|row| row.name != "tee")
 }
 
 /// Returns the pipe behind a descriptor argument, if a recorded process created it.

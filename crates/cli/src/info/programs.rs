@@ -62,5 +62,5 @@ impl Programs {
 }
 
 fn executes(nr: u16) -> bool {
-    events::by_number(nr.into()).is_some_and(|row| row.name.starts_with("execve"))
+    syscalls::by_number(nr.into()).is_some_and(|row| row.name.starts_with("execve"))
 }

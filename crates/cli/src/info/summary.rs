@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use events::record::enter_flag;
 use model::World;
 use model::mounts::Mounts;
 use model::unseen::{NotSeen, Unseen};
+use syscalls::record::enter_flag;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
@@ -187,7 +187,7 @@ impl Summary {
         }
         self.not_seen = unseen.finish_of(trace);
         for (number, count) in by_number {
-            let name = events::by_number(number.into())
+            let name = syscalls::by_number(number.into())
                 .map_or_else(|| format!("syscall_{number}"), |row| row.name.to_string());
             self.by_call.insert(name, count);
         }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use events::record::SNAPSHOT_BYTES_MAX;
 use model::names;
 use recorder::Summary;
+use syscalls::record::SNAPSHOT_BYTES_MAX;
 
 use crate::units::{show_size, show_time};
 
@@ -85,8 +85,8 @@ fn missing(summary: &Summary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use events::record::GapWhy;
     use model::unseen::{Blind, NotSeen, Way};
+    use syscalls::record::GapWhy;
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use events::shape::FlagSet;
 use model::Value;
 use model::decode::symbols;
 use model::decode::value::Bytes;
 use model::names;
+use syscalls::shape::FlagSet;
 
 use strace::words::FILE_TYPES;
 pub use strace::words::{end_of_process, major_minor, wait_status};

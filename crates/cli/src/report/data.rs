@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use model::names;
-use report::sheet::{Cell, Table, share};
+use stats::sheet::{Cell, Table, share};
 use trace::Trace;
 
 use super::comparison::Comparison;
@@ -96,7 +96,7 @@ fn soundness(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered) {
 }
 
 fn findings(json: &mut Json<'_>, gathered: &Gathered) {
-    let sheet = report::patterns::sheet(&gathered.findings);
+    let sheet = stats::patterns::sheet(&gathered.findings);
     tables::table(json, &sheet.tables[0], FINDINGS_MAX, None);
 }
 
@@ -146,7 +146,7 @@ fn errors(gathered: &Gathered) -> Table {
             let meaning = names::errno(*errno).map_or("", |(_, meaning)| meaning);
             table.row(vec![
                 Cell::Word(pictures::name(*nr).into()),
-                Cell::Word(report::calls::errno_name(*errno)),
+                Cell::Word(stats::calls::errno_name(*errno)),
                 Cell::word(meaning),
                 Cell::Count(*count),
                 share(*count, of.count),

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use model::mounts::Mounts;
-use report::calls::{self, Calls};
-use report::durability::{self, Durability};
-use report::files::{self, Files};
-use report::heat::{Heat, Picture};
-use report::lanes::{Lane, Lanes};
-use report::offsets::{Offsets, Plot};
-use report::pass::{self, Fold, Occasion, Unread, Watch};
-use report::patterns::{Finding, Patterns};
-use report::spread::{self, Of, Spread};
-use report::tasks::{self, Tasks};
-use report::timeline::{self, Timeline};
+use stats::calls::{self, Calls};
+use stats::durability::{self, Durability};
+use stats::files::{self, Files};
+use stats::heat::{Heat, Picture};
+use stats::lanes::{Lane, Lanes};
+use stats::offsets::{Offsets, Plot};
+use stats::pass::{self, Fold, Occasion, Unread, Watch};
+use stats::patterns::{Finding, Patterns};
+use stats::spread::{self, Of, Spread};
+use stats::tasks::{self, Tasks};
+use stats::timeline::{self, Timeline};
 use trace::Trace;
 
 use crate::source;

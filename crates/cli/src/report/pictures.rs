@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use report::group;
-use report::heat::{self, Picture};
-use report::histogram::Histogram;
-use report::lanes::Lane;
-use report::offsets::{self, Plot, Shape};
-use report::spread;
+use stats::group;
+use stats::heat::{self, Picture};
+use stats::histogram::Histogram;
+use stats::lanes::Lane;
+use stats::offsets::{self, Plot, Shape};
+use stats::spread;
 
 use super::gather::Gathered;
 use super::tables::shown;
@@ -26,7 +26,7 @@ const PLOT_BYTES_MAX: usize = 1_200_000;
 
 /// Returns the name of a call.
 pub fn name(nr: u16) -> String {
-    match events::by_number(nr.into()) {
+    match syscalls::by_number(nr.into()) {
         Some(row) => row.name.to_string(),
         None => format!("syscall_{nr}"),
     }
@@ -40,7 +40,7 @@ fn numbers(json: &mut Json<'_>, values: impl Iterator<Item = u64>) {
 pub fn time(json: &mut Json<'_>, gathered: &Gathered) {
     let steps = &gathered.time.steps;
     json.object(|json| {
-        let mut column = |key: &str, of: &dyn Fn(&report::timeline::Step) -> u64| {
+        let mut column = |key: &str, of: &dyn Fn(&stats::timeline::Step) -> u64| {
             numbers(json.key(key), steps.iter().map(of));
         };
         column("calls", &|step| step.calls);
@@ -161,7 +161,7 @@ pub fn lanes(json: &mut Json<'_>, gathered: &Gathered) {
 }
 
 /// Returns the command of a process, or of its nearest ancestor if it called no exec.
-fn command(tasks: &report::tasks::View, mut number: u32) -> &[u8] {
+fn command(tasks: &stats::tasks::View, mut number: u32) -> &[u8] {
     for _ in 0..PARENTS_MAX {
         let Some(process) = tasks.processes.get(&number) else { break };
         match process.parent.filter(|_| process.command.is_empty()) {

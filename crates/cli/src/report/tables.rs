@@ -1,6 +1,6 @@
 //! Tables and single values for the page, with names escaped and shortened.
 
-use report::sheet::{Cell, Fact, Table};
+use stats::sheet::{Cell, Fact, Table};
 
 use crate::render::escape::escape;
 use crate::render::json::Json;

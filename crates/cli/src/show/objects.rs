@@ -1,8 +1,8 @@
 //! Writes events as JSON, one object per line.
 
-use events::record::RESULT;
 use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
 use model::{Contents, Moment, Value, names};
+use syscalls::record::RESULT;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
 use xxhash_rust::xxh3::Xxh3;
 

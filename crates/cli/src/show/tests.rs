@@ -1,7 +1,7 @@
 //! Tests of `show` with events in memory.
 
-use events::record::{data_flag, part};
 use model::{InlineOnly, World};
+use syscalls::record::{data_flag, part};
 use trace::event::{Call, Content, Data, Event, EventKind, GapWhy, Outcome, StartHow};
 
 use super::lines::Look;
@@ -26,7 +26,7 @@ pub fn call(nr: u16, args: &[u64]) -> Call {
 }
 
 fn named(name: &str, args: &[u64]) -> Call {
-    call(events::by_name(name).expect("a row").nr, args)
+    call(syscalls::by_name(name).expect("a row").nr, args)
 }
 
 fn ret(mut call: Call, ret: i64) -> Call {
@@ -177,7 +177,7 @@ fn what_is_closed_on_exec_is_gone_after_it() {
     let image = EventKind::Image {
         tid: 100,
         data: vec![Data {
-            arg: events::record::IMAGE_ARG,
+            arg: syscalls::record::IMAGE_ARG,
             part: part::ARGV,
             index: 0,
             flags: 0,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use report::sheet::{Cell, Sheet};
+use stats::sheet::{Cell, Sheet};
 
 use crate::render::escape::escape;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use report::sheet::{Cell, Sheet, Table};
+use stats::sheet::{Cell, Sheet, Table};
 
 use super::View;
 use crate::render::json::Json;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use report::sheet::{Cell, Sheet, Table};
+use stats::sheet::{Cell, Sheet, Table};
 
 use crate::render::escape::escape;
 use crate::units::{show_size, show_time};

@@ -2,16 +2,16 @@
 
 use clap::ValueEnum;
 use model::mounts::Mounts;
-use report::cache::Cache;
-use report::calls::Calls;
-use report::durability::Durability;
-use report::files::Files;
-use report::pass::{self, Fold, Unread};
-use report::patterns::Patterns;
-use report::sheet::Sheet;
-use report::spread::{Of, Spread};
-use report::tasks::Tasks;
-use report::timeline::{self, Timeline};
+use stats::cache::Cache;
+use stats::calls::Calls;
+use stats::durability::Durability;
+use stats::files::Files;
+use stats::pass::{self, Fold, Unread};
+use stats::patterns::Patterns;
+use stats::sheet::Sheet;
+use stats::spread::{Of, Spread};
+use stats::tasks::Tasks;
+use stats::timeline::{self, Timeline};
 use trace::Trace;
 
 use crate::failure::Failure;
@@ -106,7 +106,7 @@ pub fn look(
         View::Patterns => {
             let mut patterns = Patterns::default();
             let unread = pass.watch(&mut patterns);
-            (report::patterns::sheet(&patterns.finish()), unread)
+            (stats::patterns::sheet(&patterns.finish()), unread)
         }
         View::Cache => {
             let mut cache = Cache::new(interval(trace, interval_ns)?);

@@ -1,8 +1,8 @@
 //! Traces whose counts, lengths and addresses would lead the kernel, or the replay itself, outside
 //! of allocated memory.
 
-use events::record::{data_flag, part};
-use events::shape::{Kind, Of};
+use syscalls::record::{data_flag, part};
+use syscalls::shape::{Kind, Of};
 use trace::event::StartHow;
 
 use crate::Case;
@@ -118,7 +118,7 @@ fn every_row_at_its_borders(world: &World, seed: u64) {
     let pair = made(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 1, 0, POINTER], 0);
     let numbers = [4i32, 5].map(i32::to_ne_bytes).concat();
     script.call(1, pair.bytes(3, part::WHOLE, data_flag::OUT, &numbers));
-    for row in events::table::ROWS.iter().flat_map(|rows| rows.iter()) {
+    for row in syscalls::table::ROWS.iter().flat_map(|rows| rows.iter()) {
         let keys = row.variants.iter().map(|variant| Some((variant.key_arg, variant.value)));
         for key in keys.chain([None]) {
             for _ in 0..6 {
@@ -130,7 +130,7 @@ fn every_row_at_its_borders(world: &World, seed: u64) {
     script.finish();
 }
 
-fn at_borders(random: &mut Random, row: &events::Syscall, key: Option<(u8, u64)>) -> Made {
+fn at_borders(random: &mut Random, row: &syscalls::Syscall, key: Option<(u8, u64)>) -> Made {
     let mut args: Vec<u64> = (0..6).map(|_| random.one_of(BORDERS)).collect();
     for (number, arg) in row.args.iter().enumerate() {
         match arg.kind {
@@ -171,7 +171,7 @@ fn at_borders(random: &mut Random, row: &events::Syscall, key: Option<(u8, u64)>
 fn texts_that_are_not_there(world: &World) {
     let mut script = Script::new(&world.trace);
     script.start(2, StartHow::Thread, 1, 1);
-    for row in events::table::ROWS.iter().flat_map(|rows| rows.iter()) {
+    for row in syscalls::table::ROWS.iter().flat_map(|rows| rows.iter()) {
         if !row.args.iter().any(|arg| matches!(arg.kind, Kind::Path | Kind::Str)) {
             continue;
         }
@@ -270,7 +270,7 @@ fn messages_that_lie(world: &World) {
 
 /// Returns the number of a call that the C library may not know yet.
 fn nr(name: &str) -> libc::c_long {
-    events::by_name(name).unwrap().nr.into()
+    syscalls::by_name(name).unwrap().nr.into()
 }
 
 /// Structs that contain the count of their own elements.

@@ -2,7 +2,7 @@
 
 use std::mem::size_of;
 
-use events::record::part;
+use syscalls::record::part;
 use trace::event::{EventKind, OpenFd, StartHow};
 
 use crate::Case;
@@ -101,12 +101,14 @@ fn links_out_of_the_image(world: &World) {
     for (link, target) in [("/image", &*dir), ("/dots", "../outside"), ("/self", "self")] {
         let told = made(libc::SYS_readlink, &[POINTER, POINTER, 4096], target.len() as i64);
         let told = told.text(0, link);
-        script
-            .call(1, told.bytes(1, part::WHOLE, events::record::data_flag::OUT, target.as_bytes()));
+        script.call(
+            1,
+            told.bytes(1, part::WHOLE, syscalls::record::data_flag::OUT, target.as_bytes()),
+        );
         for name in ["secret", "directory/file", "new", "../outside/secret", "directory/.."] {
             script.open(&format!("{link}/{name}"), libc::O_RDWR, 3);
             let read = made(libc::SYS_read, &[3, POINTER, 5], 5);
-            let flag = events::record::data_flag::OUT;
+            let flag = syscalls::record::data_flag::OUT;
             script.call(1, read.bytes(1, part::WHOLE, flag, b"image"));
             script.plain(libc::SYS_close, &[3], 0);
         }
@@ -335,7 +337,7 @@ fn identities(world: &World) {
 fn sockets_and_passed_descriptors(world: &World) {
     let mut script = Script::new(&world.trace);
     let pair = made(libc::SYS_socketpair, &[1, 1, 0, POINTER], 0);
-    let out = events::record::data_flag::OUT;
+    let out = syscalls::record::data_flag::OUT;
     let numbers = [3i32, 4].map(i32::to_ne_bytes).concat();
     script.call(1, pair.bytes(3, part::WHOLE, out, &numbers));
     // Passes every possible descriptor number, including the host's, and uses what arrives.
@@ -397,7 +399,7 @@ fn copies_from_outside(world: &World) {
 fn sends_to_names(world: &World) {
     let mut script = Script::new(&world.trace);
     let pair = made(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 2, 0, POINTER], 0);
-    let out = events::record::data_flag::OUT;
+    let out = syscalls::record::data_flag::OUT;
     let numbers = [3i32, 4].map(i32::to_ne_bytes).concat();
     script.call(1, pair.bytes(3, part::WHOLE, out, &numbers));
     script.paths(libc::SYS_symlink, &[POINTER, POINTER], [(0, SOCKET), (1, "/link")], 0);
@@ -451,7 +453,7 @@ fn attributes_in_buffers(world: &World) {
             // The first piece is not the one used.
             let other = set().bytes(1, part::CONTENT, 0, b"user.x");
             script.call(1, other.bytes(1, part::WHOLE, 0, &long));
-            let out = events::record::data_flag::OUT;
+            let out = syscalls::record::data_flag::OUT;
             let other = set().bytes(1, part::WHOLE, out, b"user.x");
             script.call(1, other.bytes(1, part::WHOLE, 0, &long));
         }
@@ -464,7 +466,7 @@ fn modes_in_other_pieces(world: &World) {
     let mut script = Script::new(&world.trace);
     let create = (libc::O_CREAT | libc::O_RDWR) as u64;
     let how = |mode: u64| [create, mode, 0].map(u64::to_ne_bytes).concat();
-    let out = events::record::data_flag::OUT;
+    let out = syscalls::record::data_flag::OUT;
     for (at, len) in [24u64, 64, 4096, 1 << 20].into_iter().enumerate() {
         let long = [how(0o6755), vec![0; 70_000]].concat();
         let opened = |name: &str| {

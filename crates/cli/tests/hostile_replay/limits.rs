@@ -1,6 +1,6 @@
 //! Traces that try to exhaust memory, disk, time or processes.
 
-use events::record::{data_flag, part};
+use syscalls::record::{data_flag, part};
 use trace::event::{EventKind, OpenFd, StartHow};
 
 use crate::Case;

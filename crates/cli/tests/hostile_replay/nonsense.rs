@@ -1,6 +1,6 @@
 //! Traces that are inconsistent.
 
-use events::record::{data_flag, part};
+use syscalls::record::{data_flag, part};
 use trace::event::{EventKind, GapWhy, OpenFd, RECORDER, StartHow};
 
 use crate::Case;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use events::record::{Identity, data_flag, part};
+use syscalls::record::{Identity, data_flag, part};
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, Preamble, ProcessState, RECORDER,
     StartHow, Totals,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use events::record::{IMAGE_ARG, Identity, data_flag, part};
+use syscalls::record::{IMAGE_ARG, Identity, data_flag, part};
 use trace::event::{Content, Data, EventKind, GapWhy, OpenFd, StartHow};
 
 use crate::script::{CWD, Made, POINTER, Script, made};

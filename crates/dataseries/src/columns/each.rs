@@ -1,6 +1,6 @@
 //! Descriptions of our record types.
 
-use events::record::{GapWhy, Identity, SIGINFO_BYTES, StartHow};
+use syscalls::record::{GapWhy, Identity, SIGINFO_BYTES, StartHow};
 use trace::event::{EventKind, OpenFd, Preamble, ProcessState, Totals};
 use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
 
@@ -133,7 +133,7 @@ pub struct CallRest {
     pub thread: u32,
     /// x86_64 number.
     pub nr: u16,
-    /// `events::record::enter_flag` bits.
+    /// `syscalls::record::enter_flag` bits.
     pub flags: u8,
     /// Address of the `syscall` instruction.
     pub site: u64,
@@ -181,11 +181,11 @@ pub struct Piece {
     pub event: i64,
     /// Number of the argument.
     pub arg: u8,
-    /// `events::record::part`.
+    /// `syscalls::record::part`.
     pub part: u8,
     /// Index of the element.
     pub index: u16,
-    /// `events::record::data_flag` bits.
+    /// `syscalls::record::data_flag` bits.
     pub flags: u8,
     /// Length in the program's memory.
     pub true_len: u64,

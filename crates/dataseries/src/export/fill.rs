@@ -1,8 +1,8 @@
 //! Fills the fields of a record from a call.
 
-use events::record::part;
 use model::Contents;
 use model::contents::{is_fault, latest};
+use syscalls::record::part;
 use trace::event::{Call, Data};
 
 use super::plan::{Plan, element, strings};
@@ -224,7 +224,7 @@ impl Plan {
         }
         if self.row.is_none()
             && self.named.number != 0
-            && events::by_number(call.nr.into()).is_none()
+            && syscalls::by_number(call.nr.into()).is_none()
         {
             sink.int(self.named.number, call.nr.into());
         }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use events::record::part;
 use model::Contents;
 use model::contents::latest;
+use syscalls::record::part;
 use trace::event::{Call, Data};
 
 use crate::calls::{self, Form, Row, Source};
@@ -111,7 +111,7 @@ impl Plan {
                     Some(BitPart { field, source, when, mask: bit.mask, value: bit.value })
                 }));
             }
-        } else if let Some(row) = name.strip_prefix(OTHER).and_then(events::by_name) {
+        } else if let Some(row) = name.strip_prefix(OTHER).and_then(syscalls::by_name) {
             let sources = row.args.iter().zip(0u8..).map(|(arg, n)| match is_bytes(arg.kind) {
                 true => Source::Data(n),
                 false => Source::Arg(n),
@@ -230,7 +230,7 @@ impl Plans {
             }
         }
         let unknown = by_name.get(UNKNOWN).copied().unwrap_or_default();
-        let by_number = (0..events::table::NUMBER_LIMIT)
+        let by_number = (0..syscalls::table::NUMBER_LIMIT)
             .map(|nr| by_name.get(&schema::of_call(nr as u16)).copied().unwrap_or(unknown));
         let by_number = by_number.collect();
         Plans { all, by_number, by_name, unknown }

@@ -1,7 +1,7 @@
 //! Writes our own records for what SNIA's schema cannot hold.
 
-use events::record::part;
 use model::Contents;
+use syscalls::record::part;
 use trace::event::{Data, Event, EventKind, Outcome};
 use trace::manifest::Entry;
 

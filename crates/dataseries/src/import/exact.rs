@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use events::record::{IMAGE_ARG, Identity, data_flag};
+use syscalls::record::{IMAGE_ARG, Identity, data_flag};
 use trace::event::{
     BLOB_BYTES_MAX, BlobId, Call, Content, Data, Event, EventKind, INLINE_BYTES_MAX, OpenFd,
     Outcome, Preamble, StartHow, Totals,

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write;
 
-use events::record::{IMAGE_ARG, enter_flag, part};
-use events::shape::Ret;
 use model::InlineOnly;
 use model::decode::shape::shape_of;
+use syscalls::record::{IMAGE_ARG, enter_flag, part};
+use syscalls::shape::Ret;
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, Preamble, ProcessState, RECORDER,
     StartHow, Totals,
@@ -389,7 +389,7 @@ impl Foreign {
 
 /// Truncates results to 32 bits: some writers left garbage above.
 fn within(nr: u16, ret: i64) -> i64 {
-    let narrow = events::by_number(nr.into())
+    let narrow = syscalls::by_number(nr.into())
         .is_some_and(|row| matches!(row.ret, Ret::Int | Ret::Fd | Ret::Pid | Ret::Id | Ret::Mode));
     if narrow { i64::from(ret as i32) } else { ret }
 }

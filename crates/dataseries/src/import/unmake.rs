@@ -2,9 +2,9 @@
 //!
 //! Records have no addresses, so memory gets made-up ones. Memory not captured is marked as cut.
 
-use events::record::{data_flag, part};
-use events::shape::{Dir, Kind, Len, Of};
 use model::decode::shape::shape_of;
+use syscalls::record::{data_flag, part};
+use syscalls::shape::{Dir, Kind, Len, Of};
 use trace::event::{Call, Content, Data, Outcome};
 
 use crate::calls::{Form, Source};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use events::record::{data_flag, part};
-use events::shape::{Kind, Of};
+use syscalls::record::{data_flag, part};
+use syscalls::shape::{Kind, Of};
 use trace::event::{Call, Data};
 
 use super::shape::shape_of;

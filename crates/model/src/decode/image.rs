@@ -1,6 +1,6 @@
 //! Decodes argv, envp and auxv of a new program.
 
-use events::record::part;
+use syscalls::record::part;
 use trace::event::Data;
 
 use super::structs::unsigned;

@@ -12,8 +12,8 @@ pub mod value;
 
 use std::borrow::Cow;
 
-use events::record::{data_flag, part};
-use events::shape::{Dir, Holder, Kind, Len, Of, Ret};
+use syscalls::record::{data_flag, part};
+use syscalls::shape::{Dir, Holder, Kind, Len, Of, Ret};
 use trace::event::{Call, Data, Outcome};
 
 use crate::contents::{Contents, has, latest, piece};

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use events::Act;
-use events::shape::{Arg, Classes, Kind, Ret};
+use syscalls::Act;
+use syscalls::shape::{Arg, Classes, Kind, Ret};
 use trace::event::Call;
 
 /// The part of the table that describes one call.
@@ -31,7 +31,7 @@ static RAW: [Arg; 6] =
 
 /// Returns the table's description of a call.
 pub fn shape_of(call: &Call) -> Shape {
-    let Some(row) = events::by_number(u64::from(call.nr)) else {
+    let Some(row) = syscalls::by_number(u64::from(call.nr)) else {
         return Shape {
             name: Cow::Owned(format!("syscall_{}", call.nr)),
             args: &RAW,

@@ -1,6 +1,6 @@
 //! Decodes the kernel's structs field by field, and other memory with a layout of its own.
 
-use events::layout::{FieldKind, Layout};
+use syscalls::layout::{FieldKind, Layout};
 
 use super::value::{Bytes, Value};
 use super::{View, symbols};

@@ -1,6 +1,6 @@
 //! Translates numbers into names of a flag set.
 
-use events::shape::FlagSet;
+use syscalls::shape::FlagSet;
 
 /// Returns the names of the bits of `value`, and the bits without a name.
 pub fn split(set: &'static FlagSet, value: u64) -> (Vec<&'static str>, u64) {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use events::shape::FlagSet;
+use syscalls::shape::FlagSet;
 
 /// A decoded value.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use events::Act;
+use syscalls::Act;
 
 use super::{Effect, Look, Step, Through};
 use crate::path::{self, Own};
@@ -53,7 +53,7 @@ impl Look<'_> {
             Some(b'/') => None,
             _ => self.base(dir),
         };
-        let follow = !events::paths::means_link(self.call.nr, arg, &self.call.args);
+        let follow = !syscalls::paths::means_link(self.call.nr, arg, &self.call.args);
         let Some(mut place) = self.place_of(base.clone(), text, follow) else { return };
         if let Some((own, below)) = self.own_directory(arg, &place.path) {
             let below = below.to_vec();

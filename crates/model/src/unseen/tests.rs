@@ -49,7 +49,7 @@ impl Bench {
     fn call(&mut self, name: &str, args: &[i64], ret: i64) -> &mut Bench {
         let mut all = [0; 6];
         all.iter_mut().zip(args).for_each(|(to, from)| *to = *from as u64);
-        let nr = events::by_name(name).expect("a row").nr;
+        let nr = syscalls::by_name(name).expect("a row").nr;
         let made = Made { nr, args: &all, ret, process: 1 };
         assert!(Unseen::follows(nr, &all), "{name}");
         self.fold.call(&made, &mut self.process);
@@ -198,7 +198,7 @@ fn calls_of_32_bits_are_told() {
     bench.fold.call(&made, &mut bench.process);
     let expected = (Way::OldCalls, "int 0x80 of /bin/program".to_string(), Some(1), None);
     assert_eq!(told(&bench.finish())[0], expected);
-    assert!(!Unseen::follows(events::by_name("read").unwrap().nr, &args));
+    assert!(!Unseen::follows(syscalls::by_name("read").unwrap().nr, &args));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What calls do to paths, derived from the table's rows.
 
-use events::Act;
-use events::shape::{Arg, Classes, FlagSet, Kind, Of, Ret, Syscall};
 use model::unseen;
+use syscalls::Act;
+use syscalls::shape::{Arg, Classes, FlagSet, Kind, Of, Ret, Syscall};
 
 /// What a call does to paths, directories or descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,9 +82,9 @@ pub(super) struct Roles {
 
 impl Roles {
     pub fn new() -> Roles {
-        let numbers = 0..events::table::NUMBER_LIMIT as u64;
+        let numbers = 0..syscalls::table::NUMBER_LIMIT as u64;
         Roles {
-            shapes: numbers.map(|nr| events::by_number(nr).map_or(Shape::NONE, shape)).collect(),
+            shapes: numbers.map(|nr| syscalls::by_number(nr).map_or(Shape::NONE, shape)).collect(),
         }
     }
 
@@ -167,9 +167,9 @@ fn shape(row: &'static Syscall) -> Shape {
 /// Whether these flags are the relevant ones for a role.
 fn means(role: Role, set: &'static FlagSet) -> bool {
     let wanted = match role {
-        Role::Open => &events::flags::OPEN,
-        Role::Rename => &events::flags::RENAME,
-        Role::Spawn => &events::flags::CLONE,
+        Role::Open => &syscalls::flags::OPEN,
+        Role::Rename => &syscalls::flags::RENAME,
+        Role::Spawn => &syscalls::flags::CLONE,
         _ => return false,
     };
     set.name == wanted.name
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> Shape {
-        Roles::new().of(events::by_name(name).unwrap().nr)
+        Roles::new().of(syscalls::by_name(name).unwrap().nr)
     }
 
     #[test]

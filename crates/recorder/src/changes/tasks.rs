@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use files::Inode;
+use file_tree::Inode;
 use trace::event::StartHow;
 
 use super::{AT_FDCWD, Known, is_named};

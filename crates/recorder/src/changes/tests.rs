@@ -51,7 +51,7 @@ impl Scene {
     }
 
     fn noted(&self, thread: u32, name: &str, args: &[u64], texts: &[&str], ret: i64) -> Note {
-        let row = events::by_name(name).unwrap();
+        let row = syscalls::by_name(name).unwrap();
         let mut all = [0; 6];
         all[..args.len()].copy_from_slice(args);
         let wanted = (0..6).filter(|arg| self.changes.wants(row.nr, *arg));
@@ -98,7 +98,7 @@ fn who_only_reads_changes_nothing() {
     scene.open(1, "/dev/null", RDWR, 4);
     scene.open(1, "/proc/self/oom_adj", WRONLY, 5);
     scene.call(1, "unlink", &[0], &["gone"], -2);
-    assert!(!scene.changes.follows(events::by_name("pwrite64").unwrap().nr, &[0; 6]));
+    assert!(!scene.changes.follows(syscalls::by_name("pwrite64").unwrap().nr, &[0; 6]));
     assert!(scene.changed().is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! Passes calls on to `changes`, which follows changed paths.
 
-use events::record::part;
+use syscalls::record::part;
 use trace::event::Outcome;
 
 use super::withhold::TOLD_BYTES_MAX;

@@ -1,6 +1,6 @@
 //! Texts for why a program, or part of it, is not recorded.
 
-use events::record::{own_gs, unfollowed};
+use syscalls::record::{own_gs, unfollowed};
 
 /// Text for the `detail` of a gap: a reason, or the error of an attempt to attach.
 pub fn text(detail: u64) -> String {

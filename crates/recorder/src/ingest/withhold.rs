@@ -1,7 +1,7 @@
 //! Withholds contents that must not be stored by path: decided before the first byte is handed on.
 
-use events::record::data_flag;
 use ring::DataMode;
+use syscalls::record::data_flag;
 use trace::event::{Content, Data, Outcome};
 use xxhash_rust::xxh3::Xxh3;
 

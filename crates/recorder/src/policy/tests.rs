@@ -263,7 +263,7 @@ fn without_order_nothing_is_certain() {
 #[test]
 fn what_links_and_directories_are_called_is_no_content() {
     for name in ["getcwd", "readlink", "readlinkat"] {
-        let row = events::by_name(name).unwrap();
+        let row = syscalls::by_name(name).unwrap();
         let buffer = row.args.iter().position(|arg| arg.name == "buf").unwrap() as u8;
         let (call, _) = Story::new(secret_rules()).enter(1, row.nr, &[]);
         assert_eq!(Policy::piece(&call, buffer, part::WHOLE), Piece::Told, "{name}");

@@ -6,10 +6,10 @@ pub mod recording;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use events::record::{Header, RecordKind, Start, StartHow, data_flag};
 use ring::{Arena, POOL_BYTES, QUEUE, SLOTS, arena_bytes, slot_state};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::futex;
+use syscalls::record::{Header, RecordKind, Start, StartHow, data_flag};
 
 /// Makes an arena that is never freed.
 pub fn arena(pool_chunks: usize) -> Arena {

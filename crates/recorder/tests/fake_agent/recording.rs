@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use events::record::StartHow;
 use kin::Kin;
 use recorder::{Options, Recorder, Sink, Summary};
 use ring::Arena;
+use syscalls::record::StartHow;
 use trace::Trace;
 use trace::event::{Call, Content, Event, EventKind, Preamble};
 

@@ -3,10 +3,10 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use events::record::part;
-use events::shape::{Kind, Of};
 use model::decode::message;
 use model::realm;
+use syscalls::record::part;
+use syscalls::shape::{Kind, Of};
 use trace::event::OpenFd;
 
 use crate::batch::{Batch, Beginning, Call};

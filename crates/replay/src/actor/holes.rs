@@ -1,7 +1,7 @@
 //! Holes in files: file systems track them with different granularity, and files of an image have
 //! zeros where the recorded bytes are unknown.
 
-use events::Kind;
+use syscalls::Kind;
 
 use super::{Made, seek};
 use crate::batch::Call;
@@ -9,10 +9,10 @@ use crate::batch::Call;
 /// Whether a call seeks the next hole or data of a file.
 pub fn are_asked_for(call: &Call) -> bool {
     const PLACES: [u64; 2] = [libc::SEEK_DATA as u64, libc::SEEK_HOLE as u64];
-    call.ret_kind == events::Ret::Offset
+    call.ret_kind == syscalls::Ret::Offset
         && call.ret >= 0
         && call.args.iter().zip(call.values).any(|(arg, value)| {
-            matches!(arg.kind, Kind::Enum(set) if std::ptr::eq(set, &raw const events::flags::SEEK))
+            matches!(arg.kind, Kind::Enum(set) if std::ptr::eq(set, &raw const syscalls::flags::SEEK))
                 && PLACES.contains(&value)
         })
 }

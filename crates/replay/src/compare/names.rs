@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use files::Inode;
+use file_tree::Inode;
 use trace::manifest::Entry;
 
 use super::text;

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use files::Tree;
+use file_tree::Tree;
 use tempfile::TempDir;
 use trace::event::{Preamble, Totals};
 use trace::manifest::ManifestWriter;

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use files::{Tree, Want};
+use file_tree::{Tree, Want};
 use trace::manifest::FileKind;
 
 use super::{Comparison, FinalState, Scrutiny, all_seen};

@@ -1,6 +1,6 @@
 //! Properties of the files that a call names: whether they are executable, or directories.
 
-use events::Kind;
+use syscalls::Kind;
 
 use super::Maker;
 use super::value::Value;
@@ -19,7 +19,7 @@ impl Maker {
                 Kind::DirFd => dir = value.number() as i32,
                 // SAFETY: the path was built by `prepare`; its memory has not been reused since.
                 Kind::Path => path = unsafe { value.text() },
-                Kind::Flags(set) if std::ptr::eq(set, &raw const events::flags::ACCESS) => {
+                Kind::Flags(set) if std::ptr::eq(set, &raw const syscalls::flags::ACCESS) => {
                     let mode = value.number();
                     let Some(path) = path.filter(|_| mode & X_OK != 0) else { return false };
                     let rest = (mode & !X_OK) as i32;

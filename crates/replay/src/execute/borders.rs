@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use events::record::part;
-use events::shape::{Dir, Holder, Kind, Len, Of};
-use events::{Arg, Replay, Ret, Syscall};
+use syscalls::record::part;
+use syscalls::shape::{Dir, Holder, Kind, Len, Of};
+use syscalls::{Arg, Replay, Ret, Syscall};
 
 use super::{Maker, find};
 use crate::batch::{Batch, Call};
@@ -93,7 +93,7 @@ impl Random {
 fn made_again() -> impl Iterator<Item = (&'static Syscall, &'static [Arg], Ret, Option<(u8, u64)>)>
 {
     let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
-    let rows = events::table::ROWS.iter().flat_map(|group| group.iter());
+    let rows = syscalls::table::ROWS.iter().flat_map(|group| group.iter());
     rows.flat_map(move |row| {
         let whole = row.variants.is_empty() && is_made(row.replay);
         let whole = whole.then_some((row, row.args, row.ret, None));
@@ -349,7 +349,7 @@ fn goes_on_within(maker: &mut Maker, batch: &Batch, call: &Call, name: &str, ran
 #[test]
 fn a_vector_counts_what_is_stored() {
     let mut maker = Maker::new(Arc::new(Space::new(Vec::new(), None).unwrap())).unwrap();
-    let row = events::by_name("writev").unwrap();
+    let row = syscalls::by_name("writev").unwrap();
     for (asked, taken) in [
         (0, 0),
         (1, 1),

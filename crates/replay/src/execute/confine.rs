@@ -1,7 +1,7 @@
 //! Final check before a call is made: by what its row says of each pointer, the kernel must not go
 //! beyond our memory. This holds however arguments were built.
 
-use events::shape::{Extent, Kind};
+use syscalls::shape::{Extent, Kind};
 
 use super::Maker;
 use super::value::{Value, lower};

@@ -1,7 +1,7 @@
 //! Messages through socket pairs: rebuilds header, vector, content and control data.
 
-use events::record::part;
-use events::shape::Dir;
+use syscalls::record::part;
+use syscalls::shape::Dir;
 
 use super::value::{Value, put_element, put_word};
 use super::{GIVEN_MAX, Maker, SLACK, bounded, find, pieces, vector};

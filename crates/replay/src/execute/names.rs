@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::os::fd::RawFd;
 
-use events::Kind;
+use syscalls::Kind;
 
 use super::Maker;
 use crate::batch::{Batch, Call};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use events::Ret;
-use events::flags::MSG;
+use syscalls::Ret;
+use syscalls::flags::MSG;
 
 use crate::batch::Call;
 

@@ -1,6 +1,6 @@
 //! Writes to pipes: what fitted in the recording must fit here, however it is written.
 
-use events::shape::Kind;
+use syscalls::shape::Kind;
 
 use super::value::Value;
 use super::{EAGAIN, GoOn, Maker, TRANSFER_MAX};

@@ -1,7 +1,7 @@
 //! Limits that were raised further than a task may raise them.
 
-use events::record::part;
-use events::shape::{Dir, Kind, Of};
+use syscalls::record::part;
+use syscalls::shape::{Dir, Kind, Of};
 
 use super::{Maker, find};
 use crate::batch::{Batch, Call};
@@ -10,7 +10,7 @@ use crate::limits;
 impl Maker {
     /// Raises a limit as far as allowed. Returns whether the call is one that sets a limit.
     pub(super) fn raise_less(&self, batch: &Batch, call: &Call) -> bool {
-        let layout = &raw const events::layout::RLIMIT;
+        let layout = &raw const syscalls::layout::RLIMIT;
         let is_new = |kind| matches!(kind, Kind::Buf(Dir::In, Of::Struct(of), _) if std::ptr::eq(of, layout));
         let Some(new) = call.args.iter().position(|arg| is_new(arg.kind)) else { return false };
         let Some(resource) = call.args.iter().position(|arg| arg.name == "resource") else {

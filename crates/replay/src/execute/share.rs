@@ -7,8 +7,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
-use events::record::part;
-use events::shape::{Kind, Of};
+use syscalls::record::part;
+use syscalls::shape::{Kind, Of};
 
 use super::find;
 use crate::batch::{Batch, Call};
@@ -32,13 +32,13 @@ pub fn copy_instead(batch: &Batch, call: &Call, space: &Space) -> bool {
 }
 
 fn wanted(batch: &Batch, call: &Call) -> Option<Wanted> {
-    let source = |arg: &events::Arg| arg.name == "src_fd";
+    let source = |arg: &syscalls::Arg| arg.name == "src_fd";
     if let Some(number) = call.args.iter().position(source) {
         return Some(Wanted { from: call.values[number] as i32, from_at: 0, len: 0, to_at: 0 });
     }
     let number = call.args.iter().position(|arg| {
         let Kind::Buf(_, Of::Struct(layout), _) = arg.kind else { return false };
-        std::ptr::eq(layout, &raw const events::layout::FILE_CLONE_RANGE)
+        std::ptr::eq(layout, &raw const syscalls::layout::FILE_CLONE_RANGE)
     })?;
     let piece = find(batch, call, number, part::WHOLE, 0, false)?;
     let (words, _) = batch.one_stretch(piece)?.as_chunks::<8>();

@@ -1,7 +1,7 @@
 //! Vectors of buffers.
 
-use events::record::part;
-use events::shape::Dir;
+use syscalls::record::part;
+use syscalls::shape::Dir;
 
 use super::value::{Value, put_element};
 use super::{Maker, SLACK, TRANSFER_MAX, bounded, find, pieces};

@@ -1,9 +1,9 @@
 //! Changes that calls make as they begin: names, and the offsets of open files.
 
-use events::record::{Identity, part};
-use events::shape::Kind as ArgKind;
 use model::Contents;
 use model::contents;
+use syscalls::record::{Identity, part};
+use syscalls::shape::Kind as ArgKind;
 
 use super::ImageError;
 use super::fold::{Asked, Fold, PathArg};
@@ -59,7 +59,7 @@ impl Fold<'_> {
         match asked.role {
             Role::MakeDirectory => self.make(asked, first, Kind::Directory).map(drop),
             Role::MakeNode => {
-                let is_mode = |arg: &&events::Arg| matches!(arg.kind, ArgKind::Mode);
+                let is_mode = |arg: &&syscalls::Arg| matches!(arg.kind, ArgKind::Mode);
                 let at = asked.args.iter().position(|arg| is_mode(&arg)).unwrap_or(0);
                 self.make(asked, first, Kind::of_mode(asked.call.args[at] as u32)).map(drop)
             }
@@ -164,7 +164,7 @@ impl Fold<'_> {
     fn remove(&mut self, asked: &Asked, path: &PathArg) -> Result<(), ImageError> {
         let Some(spot) = self.spot(asked, path, false, true)? else { return Ok(()) };
         let is_rmdir = asked.args.len() == 1
-            && events::by_number(asked.call.nr.into()).is_some_and(|row| row.name == "rmdir");
+            && syscalls::by_number(asked.call.nr.into()).is_some_and(|row| row.name == "rmdir");
         let is_directory = is_rmdir || asked.has_flag("AT_REMOVEDIR");
         let kind = if is_directory { Kind::Directory } else { Kind::Unknown };
         let node = self.tree.there(&spot, kind, true)?;

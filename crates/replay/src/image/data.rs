@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use events::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
-use events::shape::{Classes, Dir, Kind as ArgKind, Of};
 use model::Contents;
 use model::contents::{self, has, is_cut, piece};
 use rustix::io::Errno;
+use syscalls::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
+use syscalls::shape::{Classes, Dir, Kind as ArgKind, Of};
 use trace::event::{Call, Data};
 
 use super::ImageError;

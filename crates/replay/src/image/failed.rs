@@ -180,7 +180,7 @@ impl Fold<'_> {
             return self.directory_at_most(asked, path, 0o555);
         }
         let mut access = asked.args.iter().zip(asked.call.args).filter(|(arg, _)| {
-            arg.name == "mode" && matches!(arg.kind, events::shape::Kind::Flags(_))
+            arg.name == "mode" && matches!(arg.kind, syscalls::shape::Kind::Flags(_))
         });
         let mode = match (asked.role, access.next()) {
             (Role::Plain, Some((_, wanted))) if wanted & R_OK != 0 => 0,

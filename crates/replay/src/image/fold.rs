@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use events::record::part;
-use events::shape::{Arg, Classes, Kind as ArgKind};
 use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
 use model::unseen::Unseen;
 use model::{Description, Directory, Step, World, path};
+use syscalls::record::part;
+use syscalls::shape::{Arg, Classes, Kind as ArgKind};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
 use super::changes::open_flag;
@@ -120,7 +120,7 @@ impl Asked {
     pub fn means_link(&self, path: &PathArg) -> bool {
         // A trailing slash follows a link, except in calls that change names: it is no link then.
         let leads_on = walk::is_directory(&path.text) && !self.role.changes_names();
-        !leads_on && events::paths::means_link(self.call.nr, path.arg, &self.call.args)
+        !leads_on && syscalls::paths::means_link(self.call.nr, path.arg, &self.call.args)
     }
 
     /// Returns the mark of the open file of an argument.

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use events::Act;
 use model::Contents;
+use syscalls::Act;
 use trace::event::{Call, Outcome};
 
 const CLONE_NEWUSER: u64 = 0x1000_0000;
@@ -34,7 +34,7 @@ impl Foreign {
         contents: &mut dyn Contents,
     ) {
         let Outcome::Returned { ret: 0.., .. } = call.outcome else { return };
-        match events::by_number(u64::from(call.nr)).map_or(Act::Plain, |row| row.act) {
+        match syscalls::by_number(u64::from(call.nr)).map_or(Act::Plain, |row| row.act) {
             Act::Unshare if call.args[0] & CLONE_NEWUSER != 0 => self.processes.extend(process),
             Act::Spawn if self.makers.len() < MAKERS_MAX => {
                 let flags = model::spawn_flags(call, contents);

@@ -1,10 +1,10 @@
 //! Effects of calls on names and contents of files.
 
-pub use events::Act as Role;
+pub use syscalls::Act as Role;
 
 /// Returns the role of a call; plain if it only changes descriptors, working directories or tasks.
 pub fn of(nr: u16) -> Role {
-    let act = events::by_number(u64::from(nr)).map_or(Role::Plain, |row| row.act);
+    let act = syscalls::by_number(u64::from(nr)).map_or(Role::Plain, |row| row.act);
     match act {
         Role::Duplicate
         | Role::Close

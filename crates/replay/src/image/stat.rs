@@ -1,6 +1,6 @@
 //! Kernel structs with a file's attributes.
 
-use events::record::Identity;
+use syscalls::record::Identity;
 
 /// Names of the layouts that [`parse`] supports.
 pub const NAMES: &[&str] = &["stat", "statx"];

@@ -1,9 +1,9 @@
 //! Knowledge from calls that have returned: names, types and attributes.
 
-use events::record::{Identity, RESULT, part};
-use events::shape::{Dir, Kind as ArgKind, Of};
 use model::Contents;
 use model::contents::piece;
+use syscalls::record::{Identity, RESULT, part};
+use syscalls::shape::{Dir, Kind as ArgKind, Of};
 
 use super::ImageError;
 use super::changes::open_flag;
@@ -228,7 +228,7 @@ impl Fold<'_> {
     }
 
     fn attribute_name(&mut self, asked: &Asked) -> Option<Vec<u8>> {
-        let is_name = |arg: &&events::Arg| matches!(arg.kind, ArgKind::Str);
+        let is_name = |arg: &&syscalls::Arg| matches!(arg.kind, ArgKind::Str);
         let at = asked.args.iter().position(|arg| is_name(&arg))?;
         self.text(&asked.call, at as u8, false)
     }

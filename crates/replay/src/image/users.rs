@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use events::shape::{Arg, Classes, Kind};
+use syscalls::shape::{Arg, Classes, Kind};
 use trace::event::{Call, Outcome, ProcessState};
 
 /// Most threads tracked.
@@ -65,7 +65,7 @@ impl Users {
     /// the effective one.
     pub fn called(&mut self, thread: u32, call: &Call) {
         let Outcome::Returned { ret: 0.., .. } = call.outcome else { return };
-        let Some(row) = events::by_number(call.nr.into()) else { return };
+        let Some(row) = syscalls::by_number(call.nr.into()) else { return };
         let Some(ids) = self.threads.get_mut(&thread) else { return };
         if !row.classes.intersects(Classes::CREDS) {
             return;

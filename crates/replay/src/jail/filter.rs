@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use events::shape::{Replay, Syscall, Variant};
-use events::table::{NUMBER_LIMIT, ROWS};
 use libc::sock_filter;
+use syscalls::shape::{Replay, Syscall, Variant};
+use syscalls::table::{NUMBER_LIMIT, ROWS};
 
 /// Condition on an argument: its masked bits must equal one of the values.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ const NARROWED: &[(&str, u8, u32, &[u32])] = &[
 /// Returns the conditions of all allowed calls, by number.
 fn allowed() -> BTreeMap<u16, When> {
     let mut all: BTreeMap<u16, When> = BTreeMap::new();
-    let number = |name: &str| events::by_name(name).map(|row| row.nr);
+    let number = |name: &str| syscalls::by_name(name).map(|row| row.nr);
     let condition =
         |argument, mask, values: &[u32]| Condition { argument, mask, values: values.into() };
     for row in ROWS.iter().flat_map(|rows| rows.iter()) {
@@ -190,7 +190,7 @@ fn program(allowed: &BTreeMap<u16, When>) -> Vec<sock_filter> {
         program.extend(looks);
     }
     // The C library tries this first, then falls back to clone, whose flags can be checked.
-    if let Some(clone3) = events::by_name("clone3") {
+    if let Some(clone3) = syscalls::by_name("clone3") {
         program.push(step(JUMP_IF_EQUAL, clone3.nr.into(), 0, 1));
         program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
     }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn nr(name: &str) -> u32 {
-        events::by_name(name).unwrap_or_else(|| panic!("{name}")).nr.into()
+        syscalls::by_name(name).unwrap_or_else(|| panic!("{name}")).nr.into()
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
     /// Reads and writes are allowed unconditionally: otherwise the kernel could not use its bitmap.
     #[test]
     fn transfers_are_allowed_without_a_look() {
-        use events::Classes;
+        use syscalls::Classes;
         let allowed = allowed();
         for row in ROWS.iter().flat_map(|rows| rows.iter()) {
             let moves = row.classes.intersects(Classes::READ.or(Classes::WRITE));
@@ -375,10 +375,10 @@ mod tests {
     #[test]
     fn what_is_narrowed_had_no_conditions() {
         for (name, ..) in NARROWED {
-            let row = events::by_name(name).unwrap_or_else(|| panic!("{name}"));
+            let row = syscalls::by_name(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(of_row(row), Some(Vec::new()), "{name}");
         }
         let known = OWN.iter().chain(OWN_IF.iter().map(|(name, ..)| name));
-        known.for_each(|name| assert!(events::by_name(name).is_some(), "{name}"));
+        known.for_each(|name| assert!(syscalls::by_name(name).is_some(), "{name}"));
     }
 }

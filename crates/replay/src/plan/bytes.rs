@@ -10,9 +10,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use events::Ret;
-use events::shape::{Dir, Kind, Of};
 use model::DescriptorTable;
+use syscalls::Ret;
+use syscalls::shape::{Dir, Kind, Of};
 use trace::event::Call;
 
 use super::Planner;

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use events::Act;
-use events::record::part;
-use events::shape::{Classes, Dir, Kind, Of};
 use model::contents::{is_cut, piece};
 use model::{Contents, Description, DescriptorTable, Offset, Stored, spawn_flags};
+use syscalls::Act;
+use syscalls::record::part;
+use syscalls::shape::{Classes, Dir, Kind, Of};
 use trace::Trace;
 use trace::event::{Call, Event, Outcome};
 
@@ -56,9 +56,9 @@ impl Planner<'_> {
                 return;
             }
         };
-        if said.replay == events::Replay::Task {
+        if said.replay == syscalls::Replay::Task {
             self.count_simulated();
-            if said.ret == events::Ret::Never {
+            if said.ret == syscalls::Ret::Never {
                 if ret == 0 {
                     self.leaves(index, event, said);
                 }
@@ -393,11 +393,11 @@ impl Planner<'_> {
         said: &Said,
         step: &model::Step,
     ) {
-        if said.replay == events::Replay::Task {
+        if said.replay == syscalls::Replay::Task {
             self.count_simulated();
             if let Some(flags) = spawn_flags(call, &mut Stored(self.trace)) {
                 self.make(index, event, flags, None, u64::MAX);
-            } else if said.ret == events::Ret::Never {
+            } else if said.ret == syscalls::Ret::Never {
                 self.leaves(index, event, said);
             }
             return;
@@ -420,7 +420,7 @@ impl Planner<'_> {
             why = "it had not returned; what it was to write was written";
         }
         match said.replay {
-            events::Replay::Real | events::Replay::Numbers => self.count_skipped(call.nr, why),
+            syscalls::Replay::Real | syscalls::Replay::Numbers => self.count_skipped(call.nr, why),
             _ => self.count_simulated(),
         }
     }
@@ -435,9 +435,9 @@ impl Planner<'_> {
         said: &Said,
         step: &model::Step,
     ) -> Option<bool> {
-        let writes = said.row.classes.intersects(events::Classes::WRITE)
-            && !said.row.classes.intersects(events::Classes::READ);
-        if !writes || said.replay != events::Replay::Real {
+        let writes = said.row.classes.intersects(syscalls::Classes::WRITE)
+            && !said.row.classes.intersects(syscalls::Classes::READ);
+        if !writes || said.replay != syscalls::Replay::Real {
             return None;
         }
         let table = self.world.descriptors(event.thread)?;
@@ -451,7 +451,7 @@ impl Planner<'_> {
     /// Returns the directory scan that a call belongs to.
     fn scan(&mut self, thread: u32, said: &Said, call: &Call, ret: i64) -> u64 {
         let reads = said.args.iter().any(|arg| pack::is_directory_entries(arg.kind));
-        let seeks = said.ret == events::Ret::Offset;
+        let seeks = said.ret == syscalls::Ret::Offset;
         if !reads && !seeks {
             return 0;
         }
@@ -512,7 +512,7 @@ fn peeks(said: &Said, call: &Call) -> bool {
 
 /// Returns the queues in both directions of all streams that a call writes through.
 fn streams_of(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
-    let moves = said.ret == events::Ret::Size && said.row.classes.intersects(Classes::WRITE);
+    let moves = said.ret == syscalls::Ret::Size && said.row.classes.intersects(Classes::WRITE);
     let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
     let open = fds.filter_map(|(_, fd)| Some(table.get(fd as i32)?.description));
     let streams = open.filter(|description| moves && is_stream(description));
@@ -544,9 +544,9 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
     let sets_flags = said.row.name == "fcntl" && call.args[1] == libc::F_SETFL as u64;
     let now = match said.ret {
         _ if sets_flags && appends(call.args[2]) => Offset::Unknown,
-        events::Ret::Offset => u64::try_from(ret).map_or(Offset::Somewhere, Offset::At),
+        syscalls::Ret::Offset => u64::try_from(ret).map_or(Offset::Somewhere, Offset::At),
         // The offset may have moved.
-        events::Ret::Size => Offset::Somewhere,
+        syscalls::Ret::Size => Offset::Somewhere,
         _ => return,
     };
     for (arg, fd) in said.args.iter().zip(call.args) {
@@ -570,7 +570,7 @@ const POWERS_BYTES: usize = 24;
 
 /// Returns the capabilities that capset leaves its thread with.
 fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
-    let layout = &raw const events::layout::CAP_DATA;
+    let layout = &raw const syscalls::layout::CAP_DATA;
     let number = said.args.iter().position(
         |arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(of), _) if std::ptr::eq(of, layout)),
     )?;
@@ -585,5 +585,5 @@ fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
 
 /// Whether a call may sleep until another task acts: it opens a named pipe, or locks.
 fn may_block(said: &Said) -> bool {
-    said.ret == events::Ret::Fd || said.row.name == "flock" || said.row.name == "fcntl"
+    said.ret == syscalls::Ret::Fd || said.row.name == "flock" || said.row.name == "fcntl"
 }

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use events::{Arg, Kind, Ret};
 use model::{DescriptorTable, Step};
+use syscalls::{Arg, Kind, Ret};
 use trace::Trace;
 use trace::event::{Call, Event, EventKind, Outcome};
 

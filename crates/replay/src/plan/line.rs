@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use events::record::part;
-use events::shape::{Kind, Of};
+use syscalls::record::part;
+use syscalls::shape::{Kind, Of};
 
 use super::bytes::Bytes;
 use super::copies::{Contested, Numbers};

@@ -1,10 +1,10 @@
 //! File locks. Overlapping calls get locks of one file in the order in which they returned,
 //! otherwise two tasks can deadlock.
 
-use events::Ret;
-use events::record::part;
 use model::Contents;
 use model::contents::piece;
+use syscalls::Ret;
+use syscalls::record::part;
 use trace::event::Call;
 
 use crate::treatment::Said;

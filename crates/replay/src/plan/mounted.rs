@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use events::shape::Kind;
 use model::places;
+use syscalls::shape::Kind;
 use trace::event::{Call, Event};
 
 use super::Planner;

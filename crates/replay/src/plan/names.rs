@@ -3,7 +3,7 @@
 //! A call that found a name, or missed it, comes before one that changed it. (The other way round
 //! needs nothing: a task repeats what came too early.)
 
-use events::record::RESULT;
+use syscalls::record::RESULT;
 use trace::event::Call;
 
 use crate::image::roles::{self, Role};

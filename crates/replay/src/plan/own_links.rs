@@ -4,10 +4,10 @@
 
 use std::rc::Rc;
 
-use events::Act;
-use events::shape::{Arg, Classes, FlagSet, Kind, Syscall};
 use model::path::{Own, own_descriptor};
 use model::{Description, Origin, Step, Through};
+use syscalls::Act;
+use syscalls::shape::{Arg, Classes, FlagSet, Kind, Syscall};
 use trace::event::Call;
 
 use super::Planner;
@@ -84,7 +84,7 @@ impl Planner<'_> {
         paths: &mut Vec<(u8, Vec<u8>)>,
     ) -> OwnLinks {
         let copies = self.own_copy(thread, said, call, step);
-        let instead = copies.and_then(|_| events::by_name("fcntl"));
+        let instead = copies.and_then(|_| syscalls::by_name("fcntl"));
         let mut links = OwnLinks { copies, instead, ..OwnLinks::default() };
         let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
         if step.through.is_empty() && !paths.iter().any(|(_, path)| may_be(path)) {
@@ -99,7 +99,7 @@ impl Planner<'_> {
         let Some(table) = self.world.descriptors(thread) else { return links };
         paths.retain_mut(|(arg, path)| {
             let Some(fd) = own_descriptor(path, pid) else { return true };
-            let means_link = events::paths::means_link(call.nr, *arg, &call.args);
+            let means_link = syscalls::paths::means_link(call.nr, *arg, &call.args);
             let Some(entry) = table.get(fd).filter(|_| !means_link) else { return true };
             let description = &entry.description;
             if !self.judge.is_here(description) {
@@ -107,7 +107,7 @@ impl Planner<'_> {
             }
             let named = matches!(description.origin, Origin::Path | Origin::Outside);
             let changes = said.row.classes.intersects(Classes::CHANGE);
-            if said.ret == events::Ret::Fd {
+            if said.ret == syscalls::Ret::Fd {
                 let flags = step.gives().find_map(|(_, entry)| entry.description.flags);
                 links.opens = flags.map(|flags| (fd, flags as i32));
                 links.none |= links.opens.is_none();
@@ -142,7 +142,7 @@ impl OwnLinks {
     /// Replaces a path that leads through one of the process's own directories.
     fn go_below(&mut self, said: &Said, through: &Through, paths: &[(u8, Vec<u8>)]) {
         let Through { arg, own, below } = through;
-        let begins_at = events::paths::of(said.row).into_iter().flatten();
+        let begins_at = syscalls::paths::of(said.row).into_iter().flatten();
         let begins_at = begins_at.filter(|path| path.path == *arg).find_map(|path| path.dir);
         let here = || if below.is_empty() { b".".to_vec() } else { below.clone() };
         let text = match (own, begins_at) {
@@ -168,7 +168,7 @@ impl OwnLinks {
     fn be_about(&mut self, said: &Said, arg: u8, fd: i32, call: &Call) -> bool {
         const AT_EMPTY_PATH: u64 = libc::AT_EMPTY_PATH as u64;
         let fd = fd as u64;
-        let begins_at = events::paths::of(said.row).into_iter().flatten();
+        let begins_at = syscalls::paths::of(said.row).into_iter().flatten();
         let begins_at = begins_at.filter(|path| path.path == arg).find_map(|path| path.dir);
         let has_empty = |set: &FlagSet| set.members.iter().any(|(bits, _)| *bits == AT_EMPTY_PATH);
         let takes_empty = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if has_empty(set));
@@ -206,7 +206,7 @@ fn about_descriptor(said: &Said) -> Option<&'static Syscall> {
         }
         _ => return None,
     };
-    let row = events::by_name(&name)?;
+    let row = syscalls::by_name(&name)?;
     let (first, others) = row.args.split_first()?;
     let same = others.len() == args.len()
         && others
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn calls_about_paths_have_ones_about_descriptors() {
         let about = |name: &str| {
-            let row = events::by_name(name).unwrap();
+            let row = syscalls::by_name(name).unwrap();
             let said = Said { row, args: row.args, ret: row.ret, replay: row.replay };
             about_descriptor(&said).map(|row| row.name)
         };

@@ -1,9 +1,9 @@
 //! Packs a recorded call for the task that replays it.
 
-use events::record::{data_flag, part};
-use events::shape::{Dir, Kind, Of};
-use events::{Arg, Classes, Ret};
 use model::contents::has;
+use syscalls::record::{data_flag, part};
+use syscalls::shape::{Dir, Kind, Of};
+use syscalls::{Arg, Classes, Ret};
 use trace::event::{self, Content};
 use trace::{ReadError, Trace};
 

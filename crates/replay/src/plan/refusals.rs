@@ -1,7 +1,7 @@
 //! Calls refused for reasons that a replay does not have: restrictions that a program gave itself
 //! (Landlock), file leases, and users unknown in its user namespace.
 
-use events::{Act, Arg, Classes, Kind, Ret};
+use syscalls::{Act, Arg, Classes, Kind, Ret};
 
 use super::Planner;
 use crate::order::Index;

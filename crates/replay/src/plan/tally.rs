@@ -44,7 +44,7 @@ impl<'a> AtHand<'a> {
 }
 
 fn name_of(nr: u16) -> &'static str {
-    events::by_number(u64::from(nr)).map_or("unknown", |row| row.name)
+    syscalls::by_number(u64::from(nr)).map_or("unknown", |row| row.name)
 }
 
 impl Tally {

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use events::shape::{Arg, Classes, Dir, Kind, Of, Ret, Syscall};
-use events::table::NUMBER_LIMIT;
 use model::{Description, Offset, Origin};
+use syscalls::shape::{Arg, Classes, Dir, Kind, Of, Ret, Syscall};
+use syscalls::table::NUMBER_LIMIT;
 
 use super::Planner;
 use crate::execute::TRANSFER_MAX;
@@ -87,7 +87,7 @@ pub struct Moves {
 /// Returns the description of a call that only moves bytes through one descriptor.
 pub fn transfer_of(nr: u16, ret: i64) -> Option<&'static Moves> {
     static TRANSFERS: LazyLock<Vec<Option<Moves>>> = LazyLock::new(|| {
-        let rows = (0..NUMBER_LIMIT as u64).map(events::by_number);
+        let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
         rows.map(|row| row.filter(|row| only_moves_bytes(row)).map(moves)).collect()
     });
     let whole = usize::try_from(ret).is_ok_and(|ret| ret <= TRANSFER_MAX);
@@ -102,7 +102,7 @@ fn only_moves_bytes(row: &Syscall) -> bool {
         }
         _ => false,
     };
-    row.replay == events::Replay::Real
+    row.replay == syscalls::Replay::Real
         && row.variants.is_empty()
         && row.ret == Ret::Size
         && row.args.split_first().is_some_and(|(first, others)| {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn reads_and_writes_are_transfers() {
-        let nr = |name: &str| events::by_name(name).unwrap().nr;
+        let nr = |name: &str| syscalls::by_name(name).unwrap().nr;
         let is = |name: &str| transfer_of(nr(name), 10).is_some();
         for name in ["read", "write", "pread64", "pwrite64", "readv", "writev", "pwritev2"] {
             assert!(is(name), "{name}");

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use events::record::part;
-use events::shape::{Classes, Kind};
 use model::contents::is_out;
 use model::decode::message;
 use model::unseen::Unseen;
 use model::{Contents, Step, Stored};
+use syscalls::record::part;
+use syscalls::shape::{Classes, Kind};
 use trace::event::{Call, Data, Event};
 
 use super::Planner;

@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use events::record::{data_flag, part};
+use syscalls::record::{data_flag, part};
 use trace::event::{Content, Data};
 
 use crate::image::tests::recording::{Recording, With, space, stat};

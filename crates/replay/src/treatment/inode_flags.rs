@@ -1,11 +1,11 @@
 //! Immutable and append-only files (`chattr +i`, `+a`). A replay creates none, as they would hinder
 //! the cleanup; calls refused because of them are taken as recorded.
 
-use events::layout::{self, Layout};
-use events::record::part;
-use events::shape::{Dir, Kind, Of};
 use model::contents::piece;
 use model::{Contents, DescriptorTable};
+use syscalls::layout::{self, Layout};
+use syscalls::record::part;
+use syscalls::shape::{Dir, Kind, Of};
 use trace::event::Call;
 
 use super::{Judge, Said, Treatment, files};

@@ -1,9 +1,9 @@
 //! Turns the arguments in strace's text back into registers and memory.
 
-use events::layout::{FieldKind, Layout};
-use events::record::part;
-use events::shape::{Arg, Dir, Kind, Len, Of, Syscall};
 use model::decode::shape::shape_of;
+use syscalls::layout::{FieldKind, Layout};
+use syscalls::record::part;
+use syscalls::shape::{Arg, Dir, Kind, Len, Of, Syscall};
 use trace::event::{Call, Outcome};
 
 use super::memory;
@@ -20,7 +20,7 @@ const MEMORY_BYTES_MAX: usize = 1 << 26;
 pub struct Memory {
     /// The argument's number.
     pub arg: u8,
-    /// `events::record::part`.
+    /// `syscalls::record::part`.
     pub part: u8,
     /// Index of the element.
     pub index: u16,
@@ -324,8 +324,11 @@ impl Encoder {
             ("msg_controllen", 40, 8),
             ("msg_flags", 48, 4),
         ] {
-            let kind =
-                if name == "msg_flags" { Kind::Flags(&events::flags::MSG) } else { Kind::Address };
+            let kind = if name == "msg_flags" {
+                Kind::Flags(&syscalls::flags::MSG)
+            } else {
+                Kind::Address
+            };
             let node = memory::field(fields, name)
                 .map(|node| if out { sides(node).1 } else { sides(node).0 });
             put(at, size, node.and_then(|node| register(kind, node)).unwrap_or(0));

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
 
-use events::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, enter_flag, part};
-use events::shape::{Classes, Of, Ret, Syscall};
 use model::decode::shape::shape_of;
+use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, enter_flag, part};
+use syscalls::shape::{Classes, Of, Ret, Syscall};
 use trace::event::{
     BLOB_BYTES_MAX, Call, Content, Data, Event, EventKind, GapWhy, INLINE_BYTES_MAX, OpenFd,
     Outcome, Preamble, ProcessState, RECORDER, StartHow, Totals,
@@ -327,7 +327,7 @@ impl Import {
         let begin = begin.max(thread.last);
         let exit = end.max(begin);
         thread.last = exit;
-        let Some(row) = events::by_name(name) else {
+        let Some(row) = syscalls::by_name(name) else {
             self.done.unknown_calls += 1;
             if self.done.unknown.len() < UNKNOWN_SHOWN {
                 *self.done.unknown.entry(name.to_string()).or_default() += 1;

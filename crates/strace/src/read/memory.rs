@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use events::flags;
-use events::layout::{FieldKind, Layout};
+use syscalls::flags;
+use syscalls::layout::{FieldKind, Layout};
 
 use super::encode::number_of;
 use super::node::Node;

@@ -1,7 +1,7 @@
 //! Parses words that stand for numbers.
 
-use events::shape::FlagSet;
 use model::names;
+use syscalls::shape::FlagSet;
 
 use crate::spelling;
 use crate::words::FILE_TYPES;
@@ -106,10 +106,13 @@ mod tests {
 
     #[test]
     fn names_of_sets() {
-        let flags = &events::flags::OPEN;
+        let flags = &syscalls::flags::OPEN;
         assert_eq!(of_set("O_RDWR|O_CREAT|0x1", flags), Some(0o103));
         assert_eq!(of_set("O_RDWR|O_NONSENSE", flags), None);
-        assert_eq!(of_set("BTRFS_IOC_CLONE or FICLONE", &events::flags::IOCTL), Some(0x4004_9409));
+        assert_eq!(
+            of_set("BTRFS_IOC_CLONE or FICLONE", &syscalls::flags::IOCTL),
+            Some(0x4004_9409)
+        );
         assert_eq!(mode("S_IFREG|S_ISUID|0755"), Some(0o104_755));
         assert_eq!(signal("SIGCHLD"), Some(17));
         assert_eq!(signal("RT_1"), Some(33));

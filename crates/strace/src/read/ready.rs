@@ -1,8 +1,8 @@
 //! Parses the ready descriptors that strace prints behind the results of poll and select.
 
-use events::flags;
-use events::record::part;
-use events::shape::{Arg, Dir, Kind, Of};
+use syscalls::flags;
+use syscalls::record::part;
+use syscalls::shape::{Arg, Dir, Kind, Of};
 
 use super::encode::{Encoded, Memory, encoded, number_of};
 use super::memory::{bits, field};
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn found_by(call: &str, before: &str, rest: &str) -> Vec<Vec<u8>> {
-        let row = events::by_name(call).expect("a call");
+        let row = syscalls::by_name(call).expect("a call");
         let (nodes, _) = Cursor::new(before.as_bytes()).items(b')').expect("arguments");
         let mut encoded = super::super::encode::encode(row, &nodes, Some(1));
         found(row.args, rest.as_bytes(), &mut encoded).expect("results");

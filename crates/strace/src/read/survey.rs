@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::BufRead;
 
-use events::shape::{Classes, Kind};
+use syscalls::shape::{Classes, Kind};
 use trace::event::StartHow;
 
 use super::error::ImportError;
@@ -86,7 +86,7 @@ impl Survey {
         if self.calls == 1 {
             self.first = item.tid;
         }
-        let Some(row) = events::by_name(name) else { return Ok(()) };
+        let Some(row) = syscalls::by_name(name) else { return Ok(()) };
         let early = item.tid == self.first && self.calls <= LABELS_CALLS;
         let labels = early && text.contains(&b'<') && self.labels.len() < STANDARD as usize;
         if self.cwd.is_none() && !self.moved {
@@ -154,7 +154,7 @@ impl Survey {
     }
 
     /// Records the first label seen of each standard descriptor.
-    fn label(&mut self, args: &[events::Arg], nodes: &[Node<'_>]) {
+    fn label(&mut self, args: &[syscalls::Arg], nodes: &[Node<'_>]) {
         for (arg, node) in args.iter().zip(nodes) {
             if let (Kind::Fd, Node::Labelled(fd, label)) = (arg.kind, node)
                 && let Some(fd) = fd.parse().ok().filter(|fd| (0..STANDARD).contains(fd))
@@ -171,7 +171,7 @@ fn is_birth(name: &str) -> bool {
 
 /// Returns the flags of clone or clone3.
 fn flags_of(nodes: &[Node<'_>]) -> u64 {
-    let set = &events::flags::CLONE3;
+    let set = &syscalls::flags::CLONE3;
     let word = |node: &Node<'_>| match node {
         Node::Word(word) => number::of_set(word, set),
         _ => None,

@@ -1,10 +1,10 @@
 //! Formats a call as strace does: the part printed on entry, the rest, and the result.
 
-use events::flags;
-use events::shape::{Arg, Dir, FlagSet, Kind, Of, Ret};
 use model::decode::shape::{Shape, shape_of};
 use model::decode::{self, Decoded, Limits, Returned};
 use model::{Contents, Value, View};
+use syscalls::flags;
+use syscalls::shape::{Arg, Dir, FlagSet, Kind, Of, Ret};
 use trace::event::Call;
 
 use super::value::{self, hex, number, plain, push};

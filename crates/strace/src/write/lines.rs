@@ -161,7 +161,7 @@ impl<W: Write> Lines<W> {
         contents: &mut dyn Contents,
     ) -> io::Result<()> {
         let thread = moment.event.thread;
-        let name = events::by_number(call.nr.into()).map_or("", |row| row.name);
+        let name = syscalls::by_number(call.nr.into()).map_or("", |row| row.name);
         let signals = self.signals.entry(thread).or_default();
         if name == "rt_sigreturn" {
             // A handler left by longjmp leaves its frame behind: the innermost one returns.

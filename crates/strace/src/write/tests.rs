@@ -1,8 +1,8 @@
 //! Tests that compare the lines printed for given events.
 
-use events::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, part};
 use model::decode::sockaddr;
 use model::{InlineOnly, Moment, World};
+use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, part};
 use trace::event::{
     Call, Content, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow,
 };

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use events::layout::{FieldKind, Layout};
-use events::shape::FlagSet;
 use model::Value;
 use model::decode::symbols;
 use model::decode::value::Bytes;
+use syscalls::layout::{FieldKind, Layout};
+use syscalls::shape::FlagSet;
 
 use crate::spelling::{self, Form, Piece, STRING_BYTES_MAX, Shown};
 use crate::words;
@@ -200,7 +200,7 @@ fn named_field(out: &mut String, name: &str, value: &Value) {
             quote(out, &bytes[1..], *cut);
         }
         ("si_utime" | "si_stime", _) => ticks(out, number(value)),
-        ("msg_flags", _) => flags(out, number(value), &events::flags::MSG),
+        ("msg_flags", _) => flags(out, number(value), &syscalls::flags::MSG),
         _ => plain(out, value),
     }
 }

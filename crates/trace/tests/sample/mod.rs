@@ -180,7 +180,7 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
     put(start(1, StartHow::Launch, 1, 0));
     let image = |part, text: &[u8]| Data {
         part,
-        ..data(events::record::IMAGE_ARG, 0, Content::Inline(text.to_vec()))
+        ..data(syscalls::record::IMAGE_ARG, 0, Content::Inline(text.to_vec()))
     };
     let words = vec![image(5, b"cat\0x.txt\0"), image(6, b"HOME=/\0"), image(7, &[6; 64])];
     put(event(1, 1010, EventKind::Image { tid: 101, data: words }));
@@ -222,7 +222,7 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
             2 => {
                 let identity =
                     Identity { ino: i, mode: 0o100644, mtime_ns: -5, ..Identity::default() };
-                call.identities.push((events::record::RESULT, identity));
+                call.identities.push((syscalls::record::RESULT, identity));
             }
             3 => call.outcome = Outcome::Returned { exit_tsc: tsc + 9, ret: -2 },
             _ => {}

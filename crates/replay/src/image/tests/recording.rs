@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use events::record::{RESULT, data_flag, part};
-use events::shape::{Dir, Kind, Of};
 use model::decode::shape::shape_of;
+use syscalls::record::{RESULT, data_flag, part};
+use syscalls::shape::{Dir, Kind, Of};
 use tempfile::TempDir;
 use trace::event::{
     Call, Content, Data, Event, EventKind, Identity, OpenFd, Outcome, Preamble, ProcessState,
@@ -236,7 +236,7 @@ impl Recording {
 
     /// Adds a call: its arguments, and the data of some of them.
     pub fn call(&mut self, name: &str, args: &[u64], data: &[(u8, &[u8])], ret: i64) -> &mut Call {
-        let row = events::by_name(name).unwrap_or_else(|| panic!("{name} has no row"));
+        let row = syscalls::by_name(name).unwrap_or_else(|| panic!("{name} has no row"));
         let mut all = [0; 6];
         all[..args.len()].copy_from_slice(args);
         let (tsc, exit_tsc) = (self.tsc + 2, self.tsc + 8);

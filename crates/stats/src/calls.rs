@@ -1,0 +1,362 @@
+//! Number, outcome, duration and data volume of the calls.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use syscalls::shape::Classes;
+use trace::event::Outcome;
+
+use crate::histogram::Histogram;
+use crate::numbered::{Numbered, name};
+use crate::pass::{Fold, Occasion};
+use crate::role;
+use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
+
+/// Limit for the distinct write sizes that are counted.
+const SIZES_MAX: usize = 1 << 16;
+/// Number of write sizes in the table.
+const SIZES_SHOWN: usize = 12;
+/// Limit for the excess of a write that is "just above" a page.
+const JUST_ABOVE: u64 = 512;
+const PAGE: u64 = 4096;
+
+/// Statistics of the calls with one number.
+#[derive(Clone, Debug, Default)]
+pub struct OfCall {
+    /// Durations of calls that returned.
+    pub latency: Histogram,
+    /// Number of calls.
+    pub count: u64,
+    /// Number of calls that did not return.
+    pub unfinished: u64,
+    /// Number of calls by error.
+    pub errors: BTreeMap<i32, u64>,
+    /// Bytes of data moved.
+    pub bytes: u64,
+}
+
+/// The fold that counts calls.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    by_number: Numbered<OfCall>,
+    /// Number of writing calls by bytes written.
+    written: HashMap<u64, u64>,
+    writes: u64,
+    odd_writes: u64,
+    just_above_page: u64,
+}
+
+impl OfCall {
+    fn merge(&mut self, other: OfCall) {
+        self.latency.merge(&other.latency);
+        self.count += other.count;
+        self.unfinished += other.unfinished;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        for (errno, count) in other.errors {
+            *self.errors.entry(errno).or_default() += count;
+        }
+    }
+
+    /// Number of calls that failed.
+    pub fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+impl Fold for Calls {
+    fn add(&mut self, occasion: &Occasion<'_>) {
+        let Some(call) = occasion.call() else { return };
+        let of = self.by_number.at(call.nr);
+        of.count += 1;
+        match call.outcome {
+            Outcome::Unfinished => of.unfinished += 1,
+            Outcome::Returned { .. } => of.latency.add(occasion.duration_ns().unwrap_or(0)),
+        }
+        if let Some(errno) = role::error(call) {
+            *of.errors.entry(errno).or_default() += 1;
+        }
+        let role = role::of(call.nr);
+        let Some(bytes) = role.moved(call) else { return };
+        of.bytes = of.bytes.saturating_add(bytes);
+        if role.to.is_some() {
+            self.writes += 1;
+            self.odd_writes += bytes & 1;
+            self.just_above_page += u64::from(is_just_above(bytes));
+            self.size(bytes, 1);
+        }
+    }
+
+    fn merge(&mut self, other: Calls) {
+        self.by_number.merge(other.by_number, OfCall::merge);
+        for (bytes, count) in other.written {
+            self.size(bytes, count);
+        }
+        self.writes += other.writes;
+        self.odd_writes += other.odd_writes;
+        self.just_above_page += other.just_above_page;
+    }
+}
+
+fn is_just_above(bytes: u64) -> bool {
+    (PAGE + 1..=PAGE + JUST_ABOVE).contains(&bytes)
+}
+
+impl Calls {
+    fn size(&mut self, bytes: u64, count: u64) {
+        if self.written.len() < SIZES_MAX || self.written.contains_key(&bytes) {
+            *self.written.entry(bytes).or_default() += count;
+        }
+    }
+
+    /// Returns the result, the most frequent call first.
+    pub fn finish(self) -> View {
+        let mut calls: Vec<(u16, OfCall)> = self.by_number.into_each().collect();
+        calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
+        let mut sizes: Vec<(u64, u64)> = self.written.into_iter().collect();
+        sizes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        View {
+            calls,
+            sizes,
+            writes: self.writes,
+            odd_writes: self.odd_writes,
+            writes_just_above_page: self.just_above_page,
+        }
+    }
+}
+
+/// Statistics of all calls.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// By call number, the most frequent first.
+    pub calls: Vec<(u16, OfCall)>,
+    /// Write sizes in bytes with their number, the most frequent first.
+    pub sizes: Vec<(u64, u64)>,
+    /// Number of calls that write.
+    pub writes: u64,
+    /// Number of writes with an odd length.
+    pub odd_writes: u64,
+    /// Number of writes that are slightly longer than 4 KiB.
+    pub writes_just_above_page: u64,
+}
+
+impl View {
+    fn sum(&self, of: impl Fn(&OfCall) -> u64) -> u64 {
+        self.calls.iter().fold(0, |sum, (_, call)| sum.saturating_add(of(call)))
+    }
+
+    /// Returns the result as tables.
+    pub fn sheet(&self) -> Sheet {
+        let (calls, ns) = (self.sum(|c| c.count), self.sum(|c| c.latency.sum));
+        let fact = |key, title, value| Fact { key, title, value };
+        let mut facts = vec![
+            fact("count", "calls", Cell::Count(calls)),
+            fact("kinds", "kinds of calls", Cell::Count(self.calls.len() as u64)),
+            fact("errors", "failed", Cell::Count(self.sum(OfCall::failed))),
+            fact("unfinished", "did not return", Cell::Count(self.sum(|c| c.unfinished))),
+            fact("total_ns", "time in calls", Cell::Ns(ns)),
+            fact("bytes", "data moved", Cell::Bytes(self.sum(|c| c.bytes))),
+        ];
+        if let Some(top) = self.top(calls) {
+            facts.push(fact("top", "most calls are", Cell::Word(Cow::Owned(top))));
+        }
+        if self.writes > 0 {
+            facts.extend([
+                fact("writes", "", Cell::Count(self.writes)),
+                fact("odd_writes", "writes of odd length", Cell::Count(self.odd_writes)),
+                fact(
+                    "writes_just_above_4k",
+                    "writes just above 4 KiB",
+                    Cell::Count(self.writes_just_above_page),
+                ),
+            ]);
+        }
+        let tables = vec![self.by_call(calls, ns), self.by_class(ns), self.by_size()];
+        let notes = vec![
+            "Quantiles are exact to 1/16 of the power of two below them.".into(),
+            "A call counts in each class that it belongs to.".into(),
+        ];
+        Sheet { facts, tables, notes }
+    }
+
+    /// Returns the few calls that make up nearly all.
+    fn top(&self, calls: u64) -> Option<String> {
+        let mut seen = 0;
+        let mut names = Vec::new();
+        for (nr, of) in self.calls.iter().take(3) {
+            seen += of.count;
+            names.push(name(*nr));
+            if ratio(seen, calls) > 0.98 {
+                break;
+            }
+        }
+        let share = 100.0 * ratio(seen, calls);
+        (calls > 0).then(|| format!("{} ({share:.2}%)", names.join(", ")))
+    }
+
+    fn by_call(&self, calls: u64, ns: u64) -> Table {
+        let mut table = Table::new(
+            "calls",
+            "Calls",
+            &[
+                ("call", "call"),
+                ("count", "count"),
+                ("share", "of calls"),
+                ("errors", "errors"),
+                ("unfinished", ""),
+                ("total_ns", "time"),
+                ("time_share", "of time"),
+                ("mean_ns", "mean"),
+                ("p50_ns", "p50"),
+                ("p90_ns", "p90"),
+                ("p99_ns", "p99"),
+                ("p999_ns", ""),
+                ("max_ns", "max"),
+                ("bytes", "data"),
+                ("errnos", "which errors"),
+            ],
+        );
+        for (nr, of) in &self.calls {
+            let latency = &of.latency;
+            let errors = of.errors.iter().map(|(errno, count)| (errno_name(*errno), *count));
+            let mut errors: Vec<_> = errors.collect();
+            errors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            table.row(vec![
+                Cell::Word(name(*nr)),
+                Cell::Count(of.count),
+                share(of.count, calls),
+                Cell::Count(of.failed()),
+                Cell::Count(of.unfinished),
+                Cell::Ns(latency.sum),
+                share(latency.sum, ns),
+                Cell::Ns(latency.mean()),
+                Cell::Ns(latency.quantile(0.5)),
+                Cell::Ns(latency.quantile(0.9)),
+                Cell::Ns(latency.quantile(0.99)),
+                Cell::Ns(latency.quantile(0.999)),
+                Cell::Ns(latency.max),
+                Cell::Bytes(of.bytes),
+                Cell::Counts(errors),
+            ]);
+        }
+        table
+    }
+
+    fn by_class(&self, ns: u64) -> Table {
+        let mut table = Table::new(
+            "classes",
+            "Classes",
+            &[
+                ("class", "class"),
+                ("count", "count"),
+                ("errors", "errors"),
+                ("total_ns", "time"),
+                ("time_share", "of time"),
+                ("bytes", "data"),
+            ],
+        );
+        let mut known: Vec<Classes> = Vec::new();
+        for &(word, class) in Classes::NAMES {
+            // Some classes have two names; use the first.
+            if known.contains(&class) {
+                continue;
+            }
+            known.push(class);
+            let mut sum = OfCall::default();
+            for (_, of) in self.calls.iter().filter(|(nr, _)| role::of(*nr).is(class)) {
+                sum.merge(of.clone());
+            }
+            if sum.count > 0 {
+                table.row(vec![
+                    Cell::word(word),
+                    Cell::Count(sum.count),
+                    Cell::Count(sum.failed()),
+                    Cell::Ns(sum.latency.sum),
+                    share(sum.latency.sum, ns),
+                    Cell::Bytes(sum.bytes),
+                ]);
+            }
+        }
+        table
+    }
+
+    fn by_size(&self) -> Table {
+        let mut table = Table::new(
+            "write_sizes",
+            "Most frequent sizes of writes",
+            &[
+                ("size", "bytes"),
+                ("count", "count"),
+                ("share", "of writes"),
+                ("", ""),
+                ("kind", "kind"),
+            ],
+        );
+        table.columns[3].title = " ";
+        for &(bytes, count) in self.sizes.iter().take(SIZES_SHOWN) {
+            let kind = match bytes {
+                0 => "nothing",
+                _ if bytes.is_multiple_of(PAGE) => "whole pages",
+                _ if is_just_above(bytes) => "just above 4 KiB",
+                _ if bytes % 2 == 1 => "odd",
+                _ => "",
+            };
+            table.row(vec![
+                Cell::Count(bytes),
+                Cell::Count(count),
+                share(count, self.writes),
+                Cell::Bar(ratio(count, self.writes)),
+                Cell::word(kind),
+            ]);
+        }
+        table
+    }
+}
+
+/// Returns the name of an error, or its number.
+pub fn errno_name(errno: i32) -> Cow<'static, str> {
+    match model::names::errno(errno) {
+        Some((name, _)) => Cow::Borrowed(name),
+        None => Cow::Owned(errno.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{call, fold};
+
+    #[test]
+    fn counts_times_bytes_and_errors() {
+        let view = fold(
+            Calls::default(),
+            &[
+                call("pwrite64", &[3, 0, 4096, 0], 4096).lasts(100),
+                call("pwrite64", &[3, 0, 4097, 0], 4097).lasts(300),
+                call("pwrite64", &[3, 0, 10, 0], -28).lasts(5),
+                call("getppid", &[], 7).lasts(1),
+                call("exit_group", &[0], 0).never(),
+            ],
+        )
+        .finish();
+        assert_eq!(name(view.calls[0].0), "pwrite64");
+        let of = &view.calls[0].1;
+        assert_eq!((of.count, of.failed(), of.bytes), (3, 1, 8193));
+        assert_eq!((of.latency.sum, of.latency.max), (405, 300));
+        assert_eq!(of.errors[&28], 1);
+        let (_, exit) = view.calls.iter().find(|(nr, _)| name(*nr) == "exit_group").unwrap();
+        assert_eq!((exit.count, exit.unfinished, exit.latency.count), (1, 1, 0));
+        assert_eq!((view.writes, view.odd_writes, view.writes_just_above_page), (2, 1, 1));
+        let sheet = view.sheet();
+        let write = sheet.tables[1].rows.iter().find(|row| row[0] == Cell::word("write")).unwrap();
+        assert_eq!(write[1], Cell::Count(3));
+    }
+
+    #[test]
+    fn merged_is_as_if_counted_together() {
+        let (a, b) = (call("read", &[3, 0, 9], 9), call("write", &[3, 0, 9], 9).lasts(77));
+        let both = fold(Calls::default(), &[a.clone(), b.clone()]).finish();
+        let mut apart = fold(Calls::default(), &[a]);
+        apart.merge(fold(Calls::default(), &[b]));
+        assert_eq!(apart.finish().sheet(), both.sheet());
+    }
+}

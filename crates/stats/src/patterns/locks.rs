@@ -1,0 +1,117 @@
+//! Waits for locks of threads (futexes) and of files.
+
+use std::collections::HashMap;
+
+use model::Moment;
+use trace::event::Call;
+
+use super::finding::{Finding, Kind};
+use super::sites::{SiteId, Sites};
+use super::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
+use crate::role;
+
+/// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, and the mask of the operation.
+const WAITS: [u64; 2] = [0, 9];
+const OPERATION: u64 = 0x7f;
+/// Value of a contended lock in the C library and in most others. A wait with this value is for a
+/// lock, not for an event.
+const CONTENDED: u32 = 2;
+/// `LOCK_NB`, `F_SETLKW`, `F_OFD_SETLKW`.
+const LOCK_NB: u64 = 4;
+const FCNTL_WAITS: [u64; 2] = [7, 38];
+/// Shorter calls most likely found the file lock free.
+const WAITED_NS: u64 = 1_000_000;
+
+/// Process and address of a lock.
+type Lock = (u32, u64);
+
+/// The fold that counts waits.
+#[derive(Default)]
+pub struct Locks {
+    futex: Option<u16>,
+    flock: Option<u16>,
+    fcntl: Option<u16>,
+    threads: HashMap<Lock, (Often, HashMap<SiteId, u64>)>,
+    files: HashMap<Vec<u8>, (Often, HashMap<SiteId, u64>)>,
+}
+
+impl Locks {
+    /// Makes an empty fold.
+    pub fn new() -> Locks {
+        let number = |name| syscalls::by_name(name).map(|row| row.nr);
+        Locks {
+            futex: number("futex"),
+            flock: number("flock"),
+            fcntl: number("fcntl"),
+            ..Locks::default()
+        }
+    }
+
+    /// Processes a call.
+    pub fn add(&mut self, moment: &Moment<'_>, call: &Call, sites: &mut Sites) {
+        let nr = Some(call.nr);
+        let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
+        let [first, operation, value, ..] = call.args;
+        let site = |sites: &mut Sites| sites.at(moment, call.site);
+        if nr == self.futex {
+            if WAITS.contains(&(operation & OPERATION)) && value as u32 == CONTENDED {
+                let thread = moment.world.thread(moment.event.thread);
+                let lock = (thread.map_or(0, |thread| thread.process), first);
+                note(&mut self.threads, lock, ns, site(sites));
+            }
+            return;
+        }
+        let waits = nr == self.flock && operation & LOCK_NB == 0
+            || nr == self.fcntl && FCNTL_WAITS.contains(&operation);
+        if waits && ns >= WAITED_NS && role::success(call).is_some() {
+            let path = moment.view().fd(first as i32).unwrap_or_default();
+            note(&mut self.files, path, ns, site(sites));
+        }
+    }
+
+    /// Returns a finding for each lock with many waits.
+    pub fn finish(self, sites: &Sites) -> Vec<Finding> {
+        let finding = |file, often: &Often, places: &HashMap<SiteId, u64>, evidence| {
+            let top =
+                places.iter().max_by_key(|(site, count)| (**count, std::cmp::Reverse(**site)));
+            Finding {
+                kind: Kind::LockWaits,
+                count: often.count,
+                bytes: 0,
+                time_ns: often.ns,
+                file,
+                site: top.map(|(site, _)| sites.name(*site).to_vec()).unwrap_or_default(),
+                evidence,
+            }
+        };
+        let mut findings = Vec::new();
+        let threads = self.threads.iter().filter(|(_, (often, _))| often.count >= OFTEN);
+        for ((_, address), (often, places)) in threads {
+            let evidence = format!("{} waits for the lock at {address:#x}", often.count);
+            findings.push(finding(Vec::new(), often, places, evidence));
+        }
+        for (path, (often, places)) in self.files.iter().filter(|(_, (o, _))| o.count >= OFTEN_SLOW)
+        {
+            let evidence =
+                format!("{} waits of 1 ms or more for the lock on this file", often.count);
+            findings.push(finding(path.clone(), often, places, evidence));
+        }
+        findings
+    }
+}
+
+fn note<K: std::hash::Hash + Eq>(
+    locks: &mut HashMap<K, (Often, HashMap<SiteId, u64>)>,
+    key: K,
+    ns: u64,
+    site: SiteId,
+) {
+    if locks.len() >= COUNTED_MAX && !locks.contains_key(&key) {
+        return;
+    }
+    let (often, places) = locks.entry(key).or_default();
+    often.add(0, ns);
+    if places.len() < 16 || places.contains_key(&site) {
+        *places.entry(site).or_default() += 1;
+    }
+}

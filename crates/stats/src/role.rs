@@ -1,0 +1,214 @@
+//! Effects of calls on the data of files, derived from the table's rows once.
+
+use std::sync::LazyLock;
+
+use syscalls::Act;
+use syscalls::shape::{Classes, Kind, Ret, Syscall};
+use syscalls::table::NUMBER_LIMIT;
+use trace::event::{Call, Outcome};
+
+/// Effects of a row's calls on files. Argument numbers count from 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Role {
+    /// Classes of the row.
+    pub classes: u32,
+    /// Argument: the descriptor that data is read from.
+    pub from: Option<u8>,
+    /// Argument: the descriptor that data is written to.
+    pub to: Option<u8>,
+    /// Argument: the first descriptor, whatever its use.
+    pub fd: Option<u8>,
+    /// Argument: the file offset. Without one, the file's position is used.
+    pub offset: Option<u8>,
+    /// Argument: the number of bytes requested.
+    pub asked: Option<u8>,
+    /// The result is the number of bytes moved.
+    pub moves: bool,
+    /// The result is the file's new position.
+    pub seeks: bool,
+    /// Argument: the file's new length.
+    pub length: Option<u8>,
+    /// Files that the call makes durable.
+    pub sync: Sync,
+    /// The call renames the first path to the second.
+    pub renames: bool,
+    /// The call removes a name.
+    pub removes: bool,
+    /// The call changes the entries of a directory.
+    pub changes_names: bool,
+    /// The call changes a file's length or attributes.
+    pub changes: bool,
+    /// The call maps a file.
+    pub maps: bool,
+    /// After the call, files may be written without further calls.
+    pub writes_unseen: bool,
+    /// The call takes a path.
+    pub by_path: bool,
+    /// The call takes a path and returns a descriptor.
+    pub opens: bool,
+    /// Argument: the flags of an open.
+    pub open_flags: Option<u8>,
+}
+
+/// Files that a call makes durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Nothing, or nothing reliably (`sync_file_range` omits the file's size).
+    #[default]
+    Nothing,
+    /// The file of its descriptor.
+    File,
+    /// All files of a file system, or of all of them.
+    All,
+}
+
+/// Returns the role of a call number.
+pub fn of(nr: u16) -> &'static Role {
+    static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
+        let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
+        rows.map(|row| row.map_or_else(Role::default, role)).collect()
+    });
+    static NONE: LazyLock<Role> = LazyLock::new(Role::default);
+    ROLES.get(usize::from(nr)).unwrap_or(&NONE)
+}
+
+fn role(row: &Syscall) -> Role {
+    let numbered = || row.args.iter().zip(0u8..);
+    let first = |wanted: fn(Kind) -> bool| {
+        numbered().find(|(arg, _)| wanted(arg.kind)).map(|(_, number)| number)
+    };
+    let is = |class: Classes| row.classes.intersects(class);
+    let is_fd = |kind| matches!(kind, Kind::Fd);
+    let fds: Vec<_> = numbered().filter(|(arg, _)| is_fd(arg.kind)).collect();
+    let fd = fds.first().map(|(_, number)| *number);
+    let moves = row.ret == Ret::Size && (is(Classes::READ) || is(Classes::WRITE));
+    let (mut from, mut to) = (None, None);
+    if moves && fds.len() == 2 {
+        let side = |word: &str| {
+            fds.iter().find(|(arg, _)| arg.name.contains(word)).map(|(_, number)| *number)
+        };
+        (from, to) = (side("in"), side("out"));
+    } else if moves {
+        from = fd.filter(|_| is(Classes::READ));
+        to = fd.filter(|_| is(Classes::WRITE));
+    }
+    let offset = first(|kind| matches!(kind, Kind::Offset));
+    let paths = numbered().filter(|(arg, _)| matches!(arg.kind, Kind::Path)).count();
+    let sync = match row.args {
+        _ if !is(Classes::SYNC) => Sync::Nothing,
+        [] => Sync::All,
+        [_] if row.name == "syncfs" => Sync::All,
+        [only] if is_fd(only.kind) => Sync::File,
+        _ => Sync::Nothing,
+    };
+    Role {
+        classes: row.classes.0,
+        from,
+        to,
+        fd,
+        offset: offset.filter(|_| moves),
+        asked: first(|kind| matches!(kind, Kind::Size)).filter(|_| moves),
+        moves,
+        seeks: row.ret == Ret::Offset && fd.is_some(),
+        length: offset.filter(|_| {
+            is(Classes::CHANGE)
+                && numbered().any(|(arg, n)| Some(n) == offset && arg.name == "length")
+        }),
+        sync,
+        renames: row.act == Act::Rename,
+        removes: row.act == Act::Remove,
+        changes_names: row.act.changes_names(),
+        changes: is(Classes::CHANGE),
+        maps: row.act == Act::Map,
+        writes_unseen: matches!(row.act, Act::SetUpRing | Act::SetUpAio),
+        by_path: paths > 0,
+        opens: paths > 0 && row.ret == Ret::Fd,
+        open_flags: first(|kind| matches!(kind, Kind::Flags(_))),
+    }
+}
+
+/// Returns the result of a call that succeeded.
+pub fn success(call: &Call) -> Option<i64> {
+    match call.outcome {
+        Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
+        _ => None,
+    }
+}
+
+/// Returns the error of a call that failed.
+pub fn error(call: &Call) -> Option<i32> {
+    match call.outcome {
+        Outcome::Returned { ret, .. } if (-4095..0).contains(&ret) => Some(-ret as i32),
+        _ => None,
+    }
+}
+
+/// The kernel's limit for the bytes of one call, in case a trace claims more.
+const MOVED_MAX: u64 = 0x7fff_f000;
+
+impl Role {
+    /// Returns true if the row has a class.
+    pub fn is(&self, class: Classes) -> bool {
+        self.classes & class.0 != 0
+    }
+
+    /// Returns the number of bytes that a call moved, `None` if it failed or moves no data.
+    pub fn moved(&self, call: &Call) -> Option<u64> {
+        let ret = success(call).filter(|_| self.moves)?;
+        Some(u64::try_from(ret).ok()?.min(MOVED_MAX))
+    }
+
+    /// Returns an argument as a descriptor.
+    pub fn descriptor(call: &Call, arg: Option<u8>) -> Option<i32> {
+        Some(*call.args.get(usize::from(arg?))? as i32)
+    }
+
+    /// Returns an argument.
+    pub fn value(call: &Call, arg: Option<u8>) -> Option<u64> {
+        call.args.get(usize::from(arg?)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> &'static Role {
+        of(syscalls::by_name(name).expect("a row").nr)
+    }
+
+    #[test]
+    fn rows_tell_what_calls_do() {
+        let pwrite = named("pwrite64");
+        assert_eq!((pwrite.to, pwrite.from, pwrite.offset), (Some(0), None, Some(3)));
+        assert_eq!(pwrite.asked, Some(2));
+        let preadv = named("preadv2");
+        assert_eq!((preadv.from, preadv.offset), (Some(0), Some(3)));
+        let copy = named("copy_file_range");
+        assert_eq!((copy.from, copy.to), (Some(0), Some(2)));
+        let send = named("sendfile");
+        assert_eq!((send.from, send.to), (Some(1), Some(0)));
+        assert!(named("lseek").seeks && !named("lseek").moves);
+        assert_eq!(named("ftruncate").length, Some(1));
+        assert_eq!(named("truncate").length, Some(1));
+        assert_eq!(named("fallocate").length, None);
+        assert!(named("renameat2").renames && !named("linkat").renames);
+        assert!(named("openat").opens && named("openat").open_flags == Some(2));
+        assert!(named("creat").opens && !named("socket").opens);
+    }
+
+    #[test]
+    fn what_is_durable() {
+        for (name, sync) in [
+            ("fsync", Sync::File),
+            ("fdatasync", Sync::File),
+            ("syncfs", Sync::All),
+            ("sync", Sync::All),
+            ("sync_file_range", Sync::Nothing),
+            ("msync", Sync::Nothing),
+            ("write", Sync::Nothing),
+        ] {
+            assert_eq!(named(name).sync, sync, "{name}");
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Activity and lifetime of processes and threads.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use model::contents::strings;
+use model::{Contents, names};
+use syscalls::record::part;
+use trace::event::{Content, EventKind, StartHow};
+
+use crate::pass::{Fold, Occasion};
+use crate::role;
+use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
+
+/// Limit for the threads and for the processes; the rest is counted together.
+const TASKS_MAX: usize = 200_000;
+/// Number of the thread that stands for the rest.
+const OTHERS: u32 = u32::MAX;
+/// Limit for the bytes of a command line.
+const COMMAND_BYTES_MAX: usize = 256;
+
+/// Activity of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Number of its process in the trace.
+    pub process: u32,
+    /// Number of the thread that created it.
+    pub parent: u32,
+    /// Process id as the program sees it.
+    pub pid: u32,
+    /// Thread id as the program sees it.
+    pub tid: u32,
+    /// Kind of its start, if recorded.
+    pub how: Option<StartHow>,
+    /// Times of its first and last event.
+    pub life: Option<(u64, u64)>,
+    /// Number of calls.
+    pub calls: u64,
+    /// Number of failed calls.
+    pub errors: u64,
+    /// Number of bytes moved.
+    pub bytes: u64,
+    /// Time in calls that returned.
+    pub in_calls_ns: u64,
+    /// Lifetime minus the time in calls.
+    pub outside_ns: u64,
+    /// Time it waited for the recorder.
+    pub stall_ns: u64,
+    /// Arguments of the programs that it executed, by time.
+    images: BTreeMap<u64, Content>,
+}
+
+/// Limit for the programs kept per thread.
+const IMAGES_MAX: usize = 16;
+
+/// The fold that tracks threads.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks {
+    threads: HashMap<u32, Thread>,
+    exits: HashMap<u32, (u64, Option<i32>)>,
+}
+
+impl Thread {
+    fn seen(&mut self, from_ns: u64, to_ns: u64) {
+        let (first, last) = self.life.unwrap_or((from_ns, to_ns));
+        self.life = Some((first.min(from_ns), last.max(to_ns)));
+    }
+
+    fn add(&mut self, occasion: &Occasion<'_>) {
+        self.seen(occasion.enter_ns, occasion.exit_ns.unwrap_or(occasion.enter_ns));
+        match &occasion.event.kind {
+            EventKind::Call(call) => {
+                self.calls += 1;
+                self.errors += u64::from(role::error(call).is_some());
+                let bytes = role::of(call.nr).moved(call).unwrap_or(0);
+                self.bytes = self.bytes.saturating_add(bytes);
+                let ns = occasion.duration_ns().unwrap_or(0);
+                self.in_calls_ns = self.in_calls_ns.saturating_add(ns);
+            }
+            EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
+            EventKind::Start { how, process, parent, pid, tid } => {
+                self.how = Some(*how);
+                (self.process, self.parent, self.pid, self.tid) = (*process, *parent, *pid, *tid);
+            }
+            EventKind::Image { tid, data } => {
+                self.tid = *tid;
+                if let Some(data) = data.iter().find(|data| data.part == part::ARGV)
+                    && self.images.len() < IMAGES_MAX
+                {
+                    self.images.insert(occasion.enter_ns, beginning(&data.content));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn merge(&mut self, other: Thread) {
+        if other.how.is_some() {
+            self.how = other.how;
+            (self.process, self.parent) = (other.process, other.parent);
+            (self.pid, self.tid) = (other.pid, other.tid);
+        }
+        if let Some((first, last)) = other.life {
+            self.seen(first, last);
+        }
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.in_calls_ns = self.in_calls_ns.saturating_add(other.in_calls_ns);
+        self.stall_ns = self.stall_ns.saturating_add(other.stall_ns);
+        self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
+        self.images.extend(other.images);
+    }
+
+    fn first_ns(&self) -> u64 {
+        self.life.map_or(0, |(first, _)| first)
+    }
+
+    /// Returns its lifetime.
+    pub fn life_ns(&self) -> u64 {
+        self.life.map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+}
+
+/// Returns the needed beginning of a command line, which a hostile trace may make huge.
+fn beginning(content: &Content) -> Content {
+    match content {
+        Content::Blobs { len, ids } => {
+            Content::Blobs { len: *len, ids: ids.iter().take(1).copied().collect() }
+        }
+        inline => inline.clone(),
+    }
+}
+
+impl Tasks {
+    fn thread(&mut self, number: u32) -> &mut Thread {
+        let full = self.threads.len() >= TASKS_MAX && !self.threads.contains_key(&number);
+        self.threads.entry(if full { OTHERS } else { number }).or_default()
+    }
+
+    /// Returns the result; `contents` reads the arguments of programs.
+    pub fn finish(mut self, contents: &mut dyn Contents) -> View {
+        let mut commands = HashMap::new();
+        for (number, thread) in &mut self.threads {
+            thread.outside_ns = thread.life_ns().saturating_sub(thread.in_calls_ns);
+            if let Some((_, content)) = std::mem::take(&mut thread.images).pop_last()
+                && let Ok(bytes) = contents.read(&content, COMMAND_BYTES_MAX)
+            {
+                commands.insert(*number, strings(&bytes).join(&b' '));
+            }
+        }
+        let mut threads: Vec<(u32, Thread)> = self.threads.into_iter().collect();
+        threads.sort_by_key(|(number, _)| *number);
+        let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
+        let process_of: HashMap<u32, u32> = threads.iter().map(|(n, t)| (*n, t.process)).collect();
+        for (number, thread) in &threads {
+            let process = processes.entry(thread.process).or_insert_with(|| {
+                let parent = process_of.get(&thread.parent).copied();
+                let parent = parent.filter(|parent| *parent != thread.process);
+                Process { pid: thread.pid, parent, ..Process::default() }
+            });
+            process.threads += 1;
+            process.sum.merge(Thread { how: None, ..thread.clone() });
+            if let Some(command) = commands.get(number) {
+                process.command = command.clone();
+            }
+        }
+        for (number, (ns, status)) in self.exits {
+            if let Some(process) = processes.get_mut(&number) {
+                process.status = status;
+                process.sum.seen(ns, ns);
+            }
+        }
+        View { threads, processes }
+    }
+}
+
+impl Fold for Tasks {
+    fn add(&mut self, occasion: &Occasion<'_>) {
+        match &occasion.event.kind {
+            EventKind::Exit { process, status } => {
+                if self.exits.len() < TASKS_MAX {
+                    self.exits.insert(*process, (occasion.enter_ns, *status));
+                }
+            }
+            EventKind::Gap { .. } | EventKind::State(_) => {}
+            _ => self.thread(occasion.event.thread).add(occasion),
+        }
+    }
+
+    fn merge(&mut self, other: Tasks) {
+        for (number, thread) in other.threads {
+            let full = self.threads.len() >= TASKS_MAX && !self.threads.contains_key(&number);
+            let number = if full { OTHERS } else { number };
+            match self.threads.entry(number) {
+                std::collections::hash_map::Entry::Occupied(mut mine) => {
+                    mine.get_mut().merge(thread)
+                }
+                std::collections::hash_map::Entry::Vacant(place) => {
+                    place.insert(thread);
+                }
+            }
+        }
+        self.exits.extend(other.exits);
+    }
+}
+
+/// Activity of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Process id as the program sees it.
+    pub pid: u32,
+    /// Number of the process that created it.
+    pub parent: Option<u32>,
+    /// The last command line executed within the recording.
+    pub command: Vec<u8>,
+    /// Number of its threads.
+    pub threads: u64,
+    /// Sum of its threads.
+    pub sum: Thread,
+    /// Wait status at its end, if known.
+    pub status: Option<i32>,
+}
+
+/// All processes and threads.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Threads by number.
+    pub threads: Vec<(u32, Thread)>,
+    /// Processes by number.
+    pub processes: BTreeMap<u32, Process>,
+}
+
+/// Columns of both tables.
+const DONE: [(&str, &str); 7] = [
+    ("life_ns", "life"),
+    ("calls", "calls"),
+    ("errors", "errors"),
+    ("bytes", "data"),
+    ("in_calls_ns", "in calls"),
+    ("outside_ns", "between calls"),
+    ("stall_ns", "held up by us"),
+];
+
+fn done(thread: &Thread) -> [Cell; 7] {
+    [
+        Cell::Ns(thread.life_ns()),
+        Cell::Count(thread.calls),
+        Cell::Count(thread.errors),
+        Cell::Bytes(thread.bytes),
+        Cell::Ns(thread.in_calls_ns),
+        Cell::Ns(thread.outside_ns),
+        Cell::Ns(thread.stall_ns),
+    ]
+}
+
+fn number(number: u32) -> Cell {
+    // Ids are words: they need no digit grouping.
+    Cell::Word(number.to_string().into())
+}
+
+impl View {
+    /// Returns the tree of processes as a table.
+    pub fn processes_sheet(&self) -> Sheet {
+        let mut columns =
+            vec![("pid", "pid"), ("process", ""), ("parent", ""), ("start_ns", "from")];
+        columns.extend(DONE);
+        columns.extend([("threads", "threads"), ("status", "ended"), ("command", "command")]);
+        let mut table = Table::new("processes", "Processes", &columns);
+        for (depth, process_number) in self.tree() {
+            let process = &self.processes[&process_number];
+            let mut row = vec![
+                number(process.pid),
+                Cell::Count(process_number.into()),
+                process.parent.map_or(Cell::Nothing, |parent| Cell::Count(parent.into())),
+                Cell::At(process.sum.first_ns()),
+            ];
+            row.extend(done(&process.sum));
+            row.extend([
+                Cell::Count(process.threads),
+                Cell::Word(process.status.map_or_else(|| "unknown".into(), ended)),
+                Cell::Branch(depth, process.command.clone()),
+            ]);
+            table.row(row);
+        }
+        let fact = |key, title, n: u64| Fact { key, title, value: Cell::Count(n) };
+        let facts = vec![
+            fact("process_count", "processes", self.processes.len() as u64),
+            fact("thread_count", "threads", self.threads.len() as u64),
+            fact("count", "calls", self.threads.iter().map(|(_, thread)| thread.calls).sum()),
+        ];
+        let notes = vec!["Times of several threads are summed; a process that never ran a program of its own has no command.".into()];
+        Sheet { facts, tables: vec![table], notes }
+    }
+
+    /// Returns every process with its depth, parents before children.
+    fn tree(&self) -> Vec<(u32, u32)> {
+        let mut children: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
+        for (number, process) in &self.processes {
+            let parent = process.parent.filter(|parent| self.processes.contains_key(parent));
+            children.entry(parent).or_default().push(*number);
+        }
+        let mut order = Vec::new();
+        let mut seen = HashSet::new();
+        let roots = children.get(&None).cloned().unwrap_or_default();
+        // In a hostile trace, processes may be their own ancestors. Those become roots.
+        for root in roots.into_iter().chain(self.processes.keys().copied()) {
+            let mut left = vec![(0, root)];
+            while let Some((depth, number)) = left.pop() {
+                if seen.insert(number) {
+                    order.push((depth, number));
+                    let of = children.get(&Some(number)).into_iter().flatten().rev();
+                    left.extend(of.map(|child| (depth + 1, *child)));
+                }
+            }
+        }
+        order
+    }
+
+    /// Returns the threads as a table.
+    pub fn threads_sheet(&self) -> Sheet {
+        let mut columns = vec![
+            ("pid", "pid"),
+            ("tid", "tid"),
+            ("thread", ""),
+            ("how", "made by"),
+            ("start_ns", "from"),
+        ];
+        columns.extend(DONE);
+        columns.extend([("in_calls_share", "in calls"), ("", " ")]);
+        let mut table = Table::new("threads", "Threads", &columns);
+        for (thread_number, thread) in &self.threads {
+            let busy = ratio(thread.in_calls_ns, thread.life_ns()).min(1.0);
+            let mut row = vec![
+                number(thread.pid),
+                number(thread.tid),
+                Cell::Count((*thread_number).into()),
+                Cell::word(thread.how.map_or("unknown", names::start)),
+                Cell::At(thread.first_ns()),
+            ];
+            row.extend(done(thread));
+            row.extend([Cell::Share(busy), Cell::Bar(busy)]);
+            table.row(row);
+        }
+        let fact = |key, title, n: u64| Fact { key, title, value: Cell::Count(n) };
+        let facts = vec![
+            fact("thread_count", "threads", self.threads.len() as u64),
+            fact("count", "calls", self.threads.iter().map(|(_, thread)| thread.calls).sum()),
+        ];
+        Sheet { facts, tables: vec![table], notes: Vec::new() }
+    }
+}
+
+/// Returns a description of a wait status.
+fn ended(status: i32) -> std::borrow::Cow<'static, str> {
+    match (status & 0x7f, status >> 8 & 0xff) {
+        (0, code) => format!("exit {code}").into(),
+        (signal, _) => names::signal(signal).unwrap_or_else(|| format!("signal {signal}")).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::InlineOnly;
+    use trace::event::{Data, Event};
+
+    use super::*;
+    use crate::sample::{begin, call, events, fold_events};
+
+    fn all() -> Vec<Event> {
+        let mut all = begin();
+        let data = Data {
+            arg: syscalls::record::IMAGE_ARG,
+            part: part::ARGV,
+            index: 0,
+            flags: 0,
+            true_len: 8,
+            hash: None,
+            content: Content::Inline(b"prog\0-x\0".to_vec()),
+        };
+        let at = |thread, tsc, kind| Event { thread, tsc, kind };
+        all.push(at(1, 5, EventKind::Image { tid: 100, data: vec![data] }));
+        all.extend(events(&[
+            call("read", &[0, 0, 10], 10).lasts(400),
+            call("read", &[0, 0, 10], -5).by(2).lasts(100),
+        ]));
+        all.push(at(2, 9000, EventKind::Stall { ns: 70 }));
+        let how = StartHow::Fork;
+        let start = EventKind::Start { how, process: 2, parent: 2, pid: 700, tid: 700 };
+        all.push(at(3, 9500, start));
+        all.push(at(0, 9900, EventKind::Exit { process: 2, status: Some(0x300) }));
+        all
+    }
+
+    #[test]
+    fn threads_are_summed_to_a_tree_of_processes() {
+        let view = fold_events(Tasks::default(), &all()).finish(&mut InlineOnly);
+        let (first, second) = (&view.processes[&1], &view.processes[&2]);
+        assert_eq!((first.sum.calls, first.sum.errors, first.sum.bytes), (2, 1, 10));
+        assert_eq!((first.sum.in_calls_ns, first.sum.stall_ns, first.threads), (500, 70, 2));
+        assert_eq!(first.command, b"prog -x");
+        assert_eq!((second.parent, second.status), (Some(1), Some(0x300)));
+        let table = &view.processes_sheet().tables[0];
+        assert_eq!(table.rows[1][12], Cell::Word("exit 3".into()));
+        assert!(matches!(table.rows[1][13], Cell::Branch(1, _)));
+        assert_eq!(view.threads.len(), 3);
+    }
+
+    #[test]
+    fn merged_is_as_if_seen_together() {
+        let all = all();
+        let both = fold_events(Tasks::default(), &all).finish(&mut InlineOnly);
+        for at in 0..all.len() {
+            let mut apart = fold_events(Tasks::default(), &all[at..]);
+            apart.merge(fold_events(Tasks::default(), &all[..at]));
+            let apart = apart.finish(&mut InlineOnly);
+            assert_eq!(apart.processes_sheet(), both.processes_sheet(), "{at}");
+            assert_eq!(apart.threads_sheet(), both.threads_sheet(), "{at}");
+        }
+    }
+}
