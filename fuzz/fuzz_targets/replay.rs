@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use syscalls::record::data_flag;
 use libfuzzer_sys::fuzz_target;
@@ -188,7 +189,9 @@ fuzz_target!(|input: &[u8]| {
         if std::process::id() != 1 || !is_root || outside.exists() {
             return NOT_CONFINED;
         }
-        let options = Options { powers: Powers::Files, ..Options::default() };
+        // Most random traces hold a wait that never ends.
+        let stuck_after = Duration::from_millis(200);
+        let options = Options { powers: Powers::Files, stuck_after, ..Options::default() };
         let image = Image::Trace;
         let session = Session {
             trace: &trace,

@@ -15,7 +15,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use model::names;
 use recorder::start_thread;
@@ -313,8 +312,8 @@ impl Observer for Glue {
         self.handle.stop(GapWhy::Interrupted, text);
     }
 
-    fn is_recorded(&mut self, pid: i32, wait: Duration) -> bool {
-        u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid, wait))
+    fn is_recorded(&mut self, pid: i32, is_gone: bool) -> bool {
+        u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid, is_gone))
     }
 
     fn moved(&mut self, from: usize, to: usize, arena: ring::Arena, user: u32) -> Receiver<()> {

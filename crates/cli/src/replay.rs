@@ -58,6 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         until: args.until,
         privileged,
         powers: if as_root { Powers::Files } else { Powers::None },
+        ..Options::default()
     };
     let preamble = trace.preamble();
     let recording = (preamble.host.clone(), preamble.epoch_ns);

@@ -70,7 +70,7 @@ pub(crate) struct Drain {
     /// Time stamps at which the last two rounds began.
     rounds: [u64; 2],
     /// Open questions whether a process id is or was one of ours; answered after the next round.
-    asked: Vec<(u32, Sender<bool>)>,
+    asked: Vec<(u32, bool, Sender<bool>)>,
     /// Arenas in which a program has overwritten the stop flags.
     tampered: Vec<usize>,
 }
@@ -118,9 +118,9 @@ impl Drain {
             }
             let bytes = self.round();
             self.check_control();
-            for (pid, answer) in self.asked.drain(..) {
+            for (pid, is_gone, answer) in self.asked.drain(..) {
                 // The receiver may be gone.
-                let _ = answer.send(self.processes.have_had(pid));
+                let _ = answer.send(self.processes.have_had(pid, is_gone));
             }
             self.check_stop();
             if self.is_over(bytes) {
@@ -163,7 +163,9 @@ impl Drain {
                 }
                 Message::Placed { process, tsc } => self.processes.placed(process, tsc),
                 Message::Unrecorded(process) => self.processes.account(process),
-                Message::IsRecorded { pid, answer } => self.asked.push((pid, answer)),
+                Message::IsRecorded { pid, is_gone, answer } => {
+                    self.asked.push((pid, is_gone, answer));
+                }
                 Message::Stop(why, text) => self.stop(why, text),
             }
         }

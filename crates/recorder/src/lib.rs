@@ -56,6 +56,12 @@ pub use crate::sink::Sink;
 use crate::watch::{Watch, Watched};
 pub use kin::start_thread;
 
+/// How long to wait for the draining thread's answer about a living process: it may be blocked by a
+/// reader of the trace, and that may be why the recording is to end.
+const ANSWER_WAIT: Duration = Duration::from_millis(100);
+/// The same for a process that is gone: on a busy machine its records may not be read yet.
+const ANSWER_WAIT_FOR_GONE: Duration = Duration::from_secs(2);
+
 /// Options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -224,11 +230,13 @@ impl Handle {
         noted
     }
 
-    /// Whether a process with this id in our namespace is or was recorded. False if the drain
-    /// thread does not answer within `wait`.
-    pub fn is_recorded(&self, pid: u32, wait: Duration) -> bool {
+    /// Returns whether a process with this id in our namespace is or was recorded, if the draining
+    /// thread answers in time. `is_gone`: there is no such process any more; then the word of agents
+    /// counts, as nobody else knows.
+    pub fn is_recorded(&self, pid: u32, is_gone: bool) -> bool {
         let (answer, answered) = std::sync::mpsc::channel();
-        self.mailbox.send(Message::IsRecorded { pid, answer });
+        self.mailbox.send(Message::IsRecorded { pid, is_gone, answer });
+        let wait = if is_gone { ANSWER_WAIT_FOR_GONE } else { ANSWER_WAIT };
         answered.recv_timeout(wait).unwrap_or(false)
     }
 

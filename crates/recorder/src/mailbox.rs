@@ -63,6 +63,8 @@ pub(crate) enum Message {
     IsRecorded {
         /// The id.
         pid: u32,
+        /// There is no process with that id any more.
+        is_gone: bool,
         /// Receives the answer once all records published before are read.
         answer: Sender<bool>,
     },

@@ -100,6 +100,8 @@ pub(crate) struct Processes {
     program: Option<(u32, i32)>,
     /// Numbers and ids of the processes buried last: late messages may mention them.
     buried: VecDeque<(u32, u32)>,
+    /// Ids, by the word of agents, of processes that were gone when their first record was read.
+    gone: VecDeque<u32>,
 }
 
 const NO_START: &str = "the agent did not start in the program that it executed, which is not \
@@ -107,8 +109,16 @@ const NO_START: &str = "the agent did not start in the program that it executed,
 const HIDDEN: &str = "it exited by a call that is not recorded: it hid that and perhaps others, or \
                       its records were written over";
 
-/// Maximum length of `buried`.
+/// Maximum length of `buried` and `gone`.
 const BURIED_MAX: usize = 4096;
+
+/// Adds the latest, and forgets the oldest if there are many.
+fn remember<T>(list: &mut VecDeque<T>, latest: T) {
+    if list.len() == BURIED_MAX {
+        list.pop_front();
+    }
+    list.push_back(latest);
+}
 
 /// Time since boot.
 fn now_ns() -> u64 {
@@ -127,6 +137,7 @@ impl Processes {
             seen: 0,
             program: None,
             buried: VecDeque::new(),
+            gone: VecDeque::new(),
         }
     }
 
@@ -140,6 +151,9 @@ impl Processes {
         let pid = i32::try_from(pid).unwrap_or(-1);
         if !birth.foreign {
             let found = self.kin.find(pid).map(|found| self.watched(process, found, tsc));
+            if found.is_none() {
+                remember(&mut self.gone, pid.cast_unsigned());
+            }
             let gone = Watched { process, pid: 0, handle: ProcessHandle::Gone };
             return self.insert(found.unwrap_or(gone));
         }
@@ -302,17 +316,15 @@ impl Processes {
         }
         let Process { pid, .. } = self.table.remove(&process)?;
         self.kin.forget(process, pid.cast_signed());
-        if self.buried.len() == BURIED_MAX {
-            self.buried.pop_front();
-        }
-        self.buried.push_back((process, pid));
+        remember(&mut self.buried, (process, pid));
         Some((death.tsc, death.status))
     }
 
-    /// Whether a process of the recording has or had this id.
-    pub fn have_had(&self, pid: u32) -> bool {
+    /// Whether a process of the recording has or had this id. `is_gone`: no process has it now.
+    pub fn have_had(&self, pid: u32, is_gone: bool) -> bool {
         self.table.values().any(|process| process.pid == pid)
             || self.buried.iter().any(|&(_, buried)| buried == pid)
+            || is_gone && self.gone.contains(&pid)
     }
 
     /// Notes that the agent was placed into a new image of a process.

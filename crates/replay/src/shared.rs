@@ -59,6 +59,8 @@ pub struct Options {
     pub privileged: bool,
     /// Capabilities that tasks keep.
     pub powers: Powers,
+    /// How long nothing must move before the replay counts as stuck.
+    pub stuck_after: Duration,
 }
 
 impl Default for Options {
@@ -71,6 +73,7 @@ impl Default for Options {
             until: None,
             privileged: false,
             powers: Powers::None,
+            stuck_after: STUCK,
         }
     }
 }
@@ -365,7 +368,7 @@ impl Shared {
                 self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
                 return;
             }
-            if idle > STUCK {
+            if idle > self.options.stuck_after {
                 self.stop(Stopped::Stuck(who_waits(self)));
             }
         }
@@ -526,7 +529,10 @@ impl Shared {
                 .wait_timeout(alive, Duration::from_millis(200))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            let patience = if self.stopping() { STUCK_AT_THE_END } else { STUCK };
+            let patience = match self.stopping() {
+                true => STUCK_AT_THE_END,
+                false => self.options.stuck_after,
+            };
             if watch.idle(self) > patience {
                 return false;
             }

@@ -12,7 +12,7 @@ use crate::lane::{Lane, Mood};
 use crate::outcome::{Waiting, Waits};
 use crate::shared::Shared;
 
-/// How long nothing must move before the replay counts as stuck.
+/// How long nothing must move before a replay counts as stuck, unless its options say otherwise.
 pub const STUCK: Duration = Duration::from_secs(10);
 /// How long a single call may work while nothing else moves, before it counts as waiting.
 const WORKS_AT_MOST: Duration = Duration::from_secs(600);

@@ -36,8 +36,9 @@ pub trait Observer {
     fn ended(&mut self, pid: u32, status: i32);
     /// This signal requests the end of the recording.
     fn told_to_end(&mut self, signal: i32);
-    /// Whether a process with this id is or was recorded. False if unknown within `wait`.
-    fn is_recorded(&mut self, pid: i32, wait: Duration) -> bool;
+    /// Returns whether a process with this id is or was recorded. `is_gone`: there is no such process
+    /// any more.
+    fn is_recorded(&mut self, pid: i32, is_gone: bool) -> bool;
     /// The thread of slot `from` continues in slot `to`, which is in `arena`, shared by the
     /// programs of `user`. Slots are counted across arenas, each having [`SLOTS`]. The receiver
     /// gets a message once the recorder has noted the move, and is disconnected if it does not.
@@ -132,12 +133,6 @@ struct Order {
 const TIMES_TO_END: u32 = 2;
 /// Signals within this time count as one request.
 const BURST: Duration = Duration::from_millis(200);
-/// How long to ask the recorder about a living process that has signalled us. The recorder may be
-/// blocked by the trace's reader, which may be the very reason for the signal.
-const ASKED_FOR_LIVING: Duration = Duration::from_millis(100);
-/// How long to ask it about a process that is gone, which nothing else knows: on a busy machine it
-/// may not have read the process's records yet.
-const ASKED_FOR_GONE: Duration = Duration::from_secs(2);
 
 /// How the recording ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -311,8 +306,7 @@ impl Supervisor {
         // A program that signals its process group or its parent does not mean the recorder.
         let by_program = sender.is_some_and(|pid| match self.kin.relation(pid) {
             Relation::Ours => true,
-            Relation::Gone => observer.is_recorded(pid, ASKED_FOR_GONE),
-            _ => observer.is_recorded(pid, ASKED_FOR_LIVING),
+            relation => observer.is_recorded(pid, relation == Relation::Gone),
         });
         if by_program || sender.is_none() && !ended {
             return;
