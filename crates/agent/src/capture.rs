@@ -50,8 +50,15 @@ pub fn copy_in(context: &mut Context, row: &Row, args: &[u64; 6]) {
 fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
     const NAME_LEN: u64 = 8;
     let at = args[usize::from(op.arg)];
+    if at == 0 {
+        // Most calls that receive want no address. To read there would cost a fault.
+        return None;
+    }
     match (op.how, op.len) {
-        (_, Len::Pointee(n)) => memory::read(context, args[usize::from(n)]),
+        (_, Len::Pointee(n)) => match args[usize::from(n)] {
+            0 => None,
+            from => memory::read(context, from),
+        },
         (How::Msghdr, _) => memory::read(context, at + NAME_LEN),
         // Messages received together usually have buffers of the same size.
         (How::Mmsghdr, _) => {

@@ -162,7 +162,7 @@ impl Kin {
             Some(Identity { process, parent, credentials })
         };
         let identity = told.or_else(read)?;
-        // Kernels before 6.9 also open threads that are not the first of their process.
+        // The first thread alone stands for its process.
         Some(Thread { process: process.filter(|_| identity.process == tid), identity })
     }
 
