@@ -148,7 +148,7 @@ static void ask_for_an_arena(int file) {
     for (int i = 0; i < SLOTS; i++) {
         volatile uint32_t *slot = (void *)(arena + FIRST_SLOT + i * SLOT_BYTES);
         if (slot[STATE] != ACTIVE || slot[TID] != (uint32_t)getpid()) continue;
-        volatile uint64_t *arguments = (void *)(slot + 50);
+        volatile uint64_t *arguments = (void *)(slot + 52);
         arguments[0] = arguments[2] = getpid();
         arguments[1] = file;
         slot[ANSWER] = 0;

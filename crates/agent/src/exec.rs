@@ -102,38 +102,40 @@ pub fn cancel(context: &mut Context) {
 /// Sends a request to the supervisor and waits for its answer: an [`answer`].
 pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
     let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return answer::REFUSED };
-    if !tell(context, what, args) {
-        return answer::REFUSED;
-    }
+    let Some(number) = tell(context, what, args) else { return answer::REFUSED };
     loop {
         let now = slot.answer.load(Ordering::Acquire);
-        if now != answer::PENDING {
-            return now;
+        let (of, reply) = ring::number_and_word(now);
+        if of == number && reply != answer::PENDING {
+            return reply;
         }
         if arena.recorder_lost() || stream::is_disowned(context) {
             return answer::REFUSED;
         }
-        sys::futex_wait(&slot.answer, answer::PENDING, ANSWER_WAIT_NS);
+        sys::futex_wait(&slot.answer, now, ANSWER_WAIT_NS);
     }
 }
 
-/// Sends a request to the supervisor. Returns false if the supervisor is gone.
-pub fn tell(context: &mut Context, what: u32, args: [u64; 6]) -> bool {
-    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+/// Sends a request to the supervisor. Returns its number; `None` if the supervisor is gone.
+pub fn tell(context: &mut Context, what: u32, args: [u64; 6]) -> Option<u32> {
+    let (arena, slot) = (context.arena?, context.slot?);
     if arena.recorder_lost() {
-        return false;
+        return None;
     }
+    let requests = slot.requests.load(Ordering::Relaxed).wrapping_add(1);
+    slot.requests.store(requests, Ordering::Relaxed);
+    let (number, _) = ring::number_and_word(ring::numbered(requests, what));
     let control = arena.control();
     for (to, from) in slot.request_args.iter().zip(args) {
         to.store(from, Ordering::Relaxed);
     }
-    slot.answer.store(answer::PENDING, Ordering::Relaxed);
-    slot.request.store(what, Ordering::Release);
+    slot.answer.store(ring::numbered(number, answer::PENDING), Ordering::Relaxed);
+    slot.request.store(ring::numbered(number, what), Ordering::Release);
     let index = context.slot_index;
     control.request_bits[index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
     control.requests.word.fetch_add(1, Ordering::SeqCst);
     if control.requests.sleeping.load(Ordering::SeqCst) != 0 {
         sys::futex_wake(&control.requests.word);
     }
-    true
+    Some(number)
 }

@@ -380,3 +380,27 @@ impl Processes {
         self.table.values().filter(|entry| entry.dead.is_none()).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use syscalls::record::Start;
+
+    use super::*;
+    use crate::mailbox::tests::test_mailbox;
+
+    #[test]
+    fn a_process_that_was_gone_before_it_was_read_of_is_known_while_nobody_has_its_id() {
+        let watch = Watch::start(test_mailbox()).unwrap();
+        let mut processes = Processes::new(watch, TscClock::start(1_000_000_000), Kin::default());
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let start = Start { tsc: 1, thread: 1, process: 1, parent: 0, pid, tid: pid };
+        processes.started(&Birth { start, foreign: false, told: 0 }, None);
+        assert!(processes.have_had(pid, true), "who sent the signal is gone, as the process is");
+        assert!(!processes.have_had(pid, false), "somebody else has the id now");
+        assert!(!processes.have_had(pid + 1, true));
+    }
+}

@@ -403,18 +403,28 @@ impl Slots {
         self.read(index, out, news);
     }
 
-    /// Moves a thread, all of whose records are read, to another slot. False if it is gone.
+    /// Moves a thread, all of whose records are read, to another slot. If it is gone, frees that slot
+    /// and returns false.
     pub fn move_thread(&mut self, from: usize, to: usize) -> bool {
         if from >= self.threads.len() || to >= self.threads.len() {
             return false;
         }
+        let is_moved = self.change_slot(from, to);
+        if !is_moved && self.shared(to).state.load(Ordering::Acquire) == slot_state::MOVING {
+            self.free(to);
+        }
+        is_moved
+    }
+
+    fn change_slot(&mut self, from: usize, to: usize) -> bool {
         let number = self.shared(to).thread.load(Ordering::Relaxed);
         // The launched program moves before it has written a record.
-        let state = &self.shared(from).state;
-        if self.threads[from].is_none() && state.load(Ordering::Acquire) == slot_state::RESERVED {
+        let state = self.shared(from).state.load(Ordering::Acquire);
+        if self.threads[from].is_none() && state == slot_state::RESERVED {
             let process = self.shared(to).process.load(Ordering::Relaxed);
             self.numbers[to / SLOTS].admit_launched(process, number);
             self.free(from);
+            self.shared(to).state.store(state, Ordering::Release);
             return true;
         }
         let same = |thread: &mut Box<Thread>| thread.stream.thread() == number;
@@ -429,6 +439,7 @@ impl Slots {
         }
         self.threads[to] = Some(thread);
         self.left.insert(from);
+        self.shared(to).state.store(state, Ordering::Release);
         true
     }
 
@@ -439,7 +450,7 @@ impl Slots {
         }
         let slot = self.shared(index);
         match slot.state.load(Ordering::Acquire) {
-            slot_state::FREE => return,
+            slot_state::FREE | slot_state::MOVING => return,
             slot_state::RESERVED => return self.free(index),
             _ => slot.state.store(slot_state::ENDED, Ordering::Release),
         }

@@ -22,6 +22,9 @@
 //! |---|---|---|
 //! | `slot.state` FREE -> RESERVED | agent of the parent, or the supervisor | compare-exchange |
 //! | RESERVED -> ACTIVE | agent of the thread | compare-exchange |
+//! | RESERVED -> MOVING | the supervisor, for a thread that changes its slot | store |
+//! | MOVING -> RESERVED, ACTIVE | recorder: the state of the former slot | store |
+//! | MOVING -> FREE | recorder, if the thread is gone | store |
 //! | RESERVED -> FREE | the side that reserved it, if no thread was started | store |
 //! | ACTIVE -> ENDED | agent of the thread, or the recorder when the thread was killed | store |
 //! | ENDED -> FREE | recorder, when everything is read | store |
@@ -157,9 +160,22 @@ pub mod slot_state {
     pub const ACTIVE: u32 = 2;
     /// The thread is gone; the recorder still reads its last records.
     pub const ENDED: u32 = 3;
+    /// Reserved for a thread that another slot still stands for.
+    pub const MOVING: u32 = 4;
 }
 
-/// Requests to the supervisor, in `slot.request`.
+/// Puts the number of a request beside it, or beside its answer. A signal can undo a call whose
+/// request is not answered yet: its late answer must not be taken for that of a later request.
+pub const fn numbered(number: u32, word: u32) -> u32 {
+    number << 8 | word & 0xff
+}
+
+/// The number and the word that [`numbered`] has put together.
+pub const fn number_and_word(numbered: u32) -> (u32, u32) {
+    (numbered >> 8, numbered & 0xff)
+}
+
+/// Requests to the supervisor, [`numbered`] in `slot.request`.
 pub mod request {
     /// No request.
     pub const NONE: u32 = 0;
@@ -177,7 +193,7 @@ pub mod request {
     pub const LEFT_ALONE: u32 = 5;
 }
 
-/// Answers of the supervisor, in `slot.answer`.
+/// Answers of the supervisor, in `slot.answer` with the number of the request.
 pub mod answer {
     /// Not answered yet.
     pub const PENDING: u32 = 0;
@@ -252,10 +268,12 @@ pub struct Slot {
     /// How much the recorder has read.
     pub consumed: Consumed,
 
-    /// A [`request`].
+    /// A [`request`] and its number.
     pub request: AtomicU32,
-    /// An [`answer`]; a futex.
+    /// An [`answer`] and the number of its request; a futex.
     pub answer: AtomicU32,
+    /// How many requests were made here, by all threads that have used this slot.
+    pub requests: AtomicU32,
     /// Arguments of the request; some answers are returned here too.
     pub request_args: [AtomicU64; 6],
 

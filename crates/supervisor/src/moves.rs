@@ -12,10 +12,11 @@ use crate::errand::{Errand, TookTooLong};
 use crate::message::{Mailbox, Message};
 use crate::place;
 use crate::place::Refusal;
-use crate::serve::{Observer, Supervisor, is_dead, reply_to};
+use crate::serve::{Observer, Request, Supervisor, is_dead};
 
 /// A thread that reported a change of its user and waits for an answer.
 pub(crate) struct Move {
+    request: Request,
     tid: i32,
     /// Read from its slot when it asked: the slot may be freed before the thread continues.
     process: u32,
@@ -101,22 +102,23 @@ impl Supervisor {
         self.guests.admit(domain, process, pid);
         let moved = domain * SLOTS + index;
         let noted = observer.moved(slot, moved, arena, user);
-        if self.wait_for_recorder(&noted, observer) {
-            return Ok(moved);
+        match self.wait_for_recorder(&noted, observer) {
+            true => Ok(moved),
+            false => Err(Refusal::Stopped),
         }
-        arena.slot(index).state.store(slot_state::FREE, Ordering::Release);
-        Err(Refusal::Stopped)
     }
 
     /// Begins a move. The thread waits for the answer, so it can be moved like a stopped one.
-    pub(crate) fn user_changed(&mut self, index: usize, tid: i32) {
+    pub(crate) fn user_changed(&mut self, request: Request, tid: i32) {
+        let index = request.index;
         let slot = self.slot(index);
         let [socket, helper] = [1, 2].map(|n| slot.request_args[n].load(Ordering::Relaxed) as u32);
         let helper = if helper == 0 { None } else { self.global_tid(slot, helper) };
         let socket = helper.zip(i32::try_from(socket).ok());
         let generation = slot.generation.load(Ordering::Relaxed);
         let (process, step) = (self.process_in(index), Step::Look(Errand::new()));
-        let former = self.moves.insert(index, Move { tid, process, generation, socket, step });
+        let former =
+            self.moves.insert(index, Move { request, tid, process, generation, socket, step });
         self.give_up(former);
     }
 
@@ -132,15 +134,16 @@ impl Supervisor {
                 None => {
                     self.moves.insert(index, moving);
                 }
-                Some(Ok(reply)) => reply_to(slot, reply),
+                Some(Ok(reply)) => self.reply(moving.request, reply),
                 Some(Err(refusal)) => {
                     // Nothing more is to be recorded of a thread that was killed.
                     if !is_dead(moving.tid) {
                         let (tid, why) = (moving.tid as u32, refusal.to_string());
                         observer.not_followed(tid, moving.process, &why);
                     }
+                    let request = moving.request;
                     self.give_up(Some(moving));
-                    reply_to(slot, answer::REFUSED);
+                    self.reply(request, answer::REFUSED);
                 }
             }
         }
@@ -288,7 +291,8 @@ fn too_long() -> Refusal {
     Refusal::NoArena(io::ErrorKind::TimedOut.into())
 }
 
-/// Copies what an agent continues with from a waiting thread's slot to its new one.
+/// Copies what an agent continues with from a waiting thread's slot to its new one. The recorder,
+/// which knows whether the thread is gone, moves it.
 fn copy_slot(from: &Slot, to: &Slot) {
     let words = [
         (&from.thread, &to.thread),
@@ -314,5 +318,5 @@ fn copy_slot(from: &Slot, to: &Slot) {
     for (from, to) in counters {
         to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    to.state.store(from.state.load(Ordering::Relaxed), Ordering::Release);
+    to.state.store(slot_state::MOVING, Ordering::Release);
 }

@@ -60,6 +60,9 @@ impl Supervisor {
         observer.image(&ExecStop { pid: pid as u32, process, known });
         let Some(credentials) = credentials else { return };
         let same_ipc = self.domains.are_within_reach_of(pid);
+        if !same_ipc && !ptrace::is_stopped(pid) {
+            return; // killed: nothing ran, and its namespace was not seen
+        }
         let now_in = tracee.slot / SLOTS;
         let mut slot = tracee.slot;
         let placed = match tracee.rights.are_exceeded(pid, &credentials) {

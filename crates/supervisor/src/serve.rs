@@ -64,24 +64,34 @@ pub(crate) struct Tracee {
     pub(crate) process: u32,
     /// Its rights before the exec.
     pub(crate) rights: Rights,
-    /// Set if it is to be detached at its next stop.
-    pub(crate) leaving: bool,
+    /// Set if it is to be detached at its next stop: the request that is then answered.
+    pub(crate) leaving: Option<Request>,
     /// Set while its bootstrap is followed to its `socketpair`: the number of stops so far.
     pub(crate) bootstrap: Option<u32>,
 }
 
 impl Tracee {
     fn new(slot: usize, process: u32, rights: Rights) -> Tracee {
-        Tracee { slot, process, rights, leaving: false, bootstrap: None }
+        Tracee { slot, process, rights, leaving: None, bootstrap: None }
     }
+}
+
+/// What an agent asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    /// The slot through which it asks, counted across arenas.
+    pub(crate) index: usize,
+    /// A [`request`].
+    what: u32,
+    /// Its number in that slot.
+    number: u32,
 }
 
 /// A request that cannot be answered yet: the thread is in another pid namespace, and its process
 /// was not found there; or its process cannot be attached to at the moment.
 #[derive(Clone, Copy)]
 struct Waiting {
-    index: usize,
-    what: u32,
+    request: Request,
     since: Instant,
 }
 
@@ -381,27 +391,31 @@ impl Supervisor {
     }
 
     fn answer(&mut self, index: usize, observer: &mut dyn Observer) {
-        let slot = self.slot(index);
-        let what = slot.request.swap(request::NONE, Ordering::Acquire);
+        let asked = self.slot(index).request.swap(request::NONE, Ordering::Acquire);
+        let (number, what) = ring::number_and_word(asked);
+        let request = Request { index, what, number };
         if what == request::EXEC_CANCEL {
-            return self.call_off(index, observer);
+            return self.call_off(request, observer);
         }
-        self.try_to_answer(Waiting { index, what, since: Instant::now() }, observer);
+        self.try_to_answer(Waiting { request, since: Instant::now() }, observer);
     }
 
-    fn try_to_answer(&mut self, request: Waiting, observer: &mut dyn Observer) {
-        let Waiting { index, what, since } = request;
-        let slot = self.slot(index);
-        let done =
-            self.thread_in(slot).is_some_and(|tid| self.answer_thread(index, what, tid, observer));
-        match what {
+    fn try_to_answer(&mut self, waiting: Waiting, observer: &mut dyn Observer) {
+        let Waiting { request, since } = waiting;
+        let tid = self.thread_in(self.slot(request.index));
+        let done = tid.is_some_and(|tid| self.answer_thread(request, tid, observer));
+        match request.what {
             _ if done => {}
-            _ if since.elapsed() < REQUEST_WAIT => self.waiting.push(request),
+            _ if since.elapsed() < REQUEST_WAIT => self.waiting.push(waiting),
             request::MODULE => {}
             // The agent then records that its program runs unrecorded.
-            request::EXEC => reply_to(slot, answer::NOT_ATTACHED),
-            _ => reply_to(slot, answer::REFUSED),
+            request::EXEC => self.reply(request, answer::NOT_ATTACHED),
+            _ => self.reply(request, answer::REFUSED),
         }
+    }
+
+    pub(crate) fn reply(&self, request: Request, reply: u32) {
+        reply_to(self.slot(request.index), request, reply);
     }
 
     /// The id of a slot's thread in our namespace; `None` if its process was not found yet.
@@ -425,32 +439,26 @@ impl Supervisor {
     }
 
     /// Returns false if the request must be tried again.
-    fn answer_thread(
-        &mut self,
-        index: usize,
-        what: u32,
-        tid: i32,
-        observer: &mut dyn Observer,
-    ) -> bool {
-        let slot = self.slot(index);
-        match what {
+    fn answer_thread(&mut self, request: Request, tid: i32, observer: &mut dyn Observer) -> bool {
+        let index = request.index;
+        match request.what {
             request::EXEC => match self.attach(tid, index, observer) {
                 Ok(process) => {
-                    reply_to(slot, answer::DONE);
+                    self.reply(request, answer::DONE);
                     self.look_ahead(tid, process, observer);
                 }
-                Err(NotAttached::Reply(reply)) => reply_to(slot, reply),
+                Err(NotAttached::Reply(reply)) => self.reply(request, reply),
                 Err(NotAttached::Yet) => return false,
             },
             // No thread waits for an answer.
             request::MODULE if matches!(self.who_asks(tid, index), Some((Relation::Ours, ..))) => {
-                let site = slot.request_args[0].load(Ordering::Relaxed);
+                let site = self.slot(index).request_args[0].load(Ordering::Relaxed);
                 self.analyst.look_at(tid, site);
             }
-            request::USER_CHANGED => self.user_changed(index, tid),
+            request::USER_CHANGED => self.user_changed(request, tid),
             request::LEFT_ALONE => match self.who_asks(tid, index) {
-                Some((Relation::Ours, ..)) => self.left_alone(index),
-                _ => reply_to(slot, answer::REFUSED),
+                Some((Relation::Ours, ..)) => self.left_alone(request),
+                _ => self.reply(request, answer::REFUSED),
             },
             _ => {}
         }
@@ -469,17 +477,17 @@ impl Supervisor {
     }
 
     /// Handles an exec that the thread in a slot has called off.
-    fn call_off(&mut self, index: usize, observer: &mut dyn Observer) {
-        self.waiting.retain(|request| request.index != index);
-        let attached = self.tracees.iter_mut().find(|(_, tracee)| tracee.slot == index);
+    fn call_off(&mut self, request: Request, observer: &mut dyn Observer) {
+        self.waiting.retain(|waiting| waiting.request.index != request.index);
+        let attached = self.tracees.iter_mut().find(|(_, tracee)| tracee.slot == request.index);
         if let Some((&tid, tracee)) = attached {
-            tracee.leaving = true;
+            tracee.leaving = Some(request);
             if ptrace::interrupt(tid).is_ok() {
                 return; // answered when it has stopped
             }
             self.lose(tid, observer);
         }
-        reply_to(self.slot(index), answer::DONE);
+        self.reply(request, answer::DONE);
     }
 
     /// Attaches to a thread for its exec, if it is one of ours: the id comes from memory that the
@@ -574,10 +582,10 @@ impl Supervisor {
         };
         // Ptrace event stops carry no signal; a signal that was on its way is passed on.
         let passed = if event == 0 { signal } else { 0 };
-        if tracee.leaving {
+        if let Some(request) = tracee.leaving {
             self.lose(pid, observer);
             let _ = ptrace::detach(pid, passed);
-            reply_to(self.slot(tracee.slot), answer::DONE);
+            self.reply(request, answer::DONE);
         } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
             let _ = ptrace::listen(pid);
         } else if let Some(stops) = tracee.bootstrap {
@@ -593,7 +601,8 @@ impl Supervisor {
         let &Tracee { slot: own, process, .. } = tracee;
         let is_gone = |index, slot: &Slot| index != own && place::process_number(slot) == process;
         let waiting = std::mem::take(&mut self.waiting);
-        let stay = |request: &Waiting| !is_gone(request.index, self.slot(request.index));
+        let stay =
+            |Waiting { request, .. }: &Waiting| !is_gone(request.index, self.slot(request.index));
         self.waiting = waiting.into_iter().filter(stay).collect();
         self.forget_moves(process, own);
         for (number, arena) in self.arenas().enumerate() {
@@ -626,8 +635,8 @@ pub(crate) fn is_dead(tid: i32) -> bool {
     status::read(tid).is_none_or(|status| status.dead)
 }
 
-pub(crate) fn reply_to(slot: &Slot, reply: u32) {
-    slot.answer.store(reply, Ordering::Release);
+pub(crate) fn reply_to(slot: &Slot, request: Request, reply: u32) {
+    slot.answer.store(ring::numbered(request.number, reply), Ordering::Release);
     // SAFETY: FUTEX_WAKE does not access memory, and the arena stays mapped.
     unsafe {
         libc::syscall(libc::SYS_futex, slot.answer.as_ptr(), libc::FUTEX_WAKE, i32::MAX);

@@ -15,7 +15,7 @@ use kin::maps::{self, Mapping, Which};
 use ring::{Control, answer, slot_state};
 
 use crate::ptrace::{self, Stop};
-use crate::serve::{Supervisor, is_dead, reply_to};
+use crate::serve::{Request, Supervisor, is_dead, reply_to};
 
 /// How long a thread may take to stop: it may be in a call that cannot be interrupted.
 const STOP_WAIT: Duration = Duration::from_secs(2);
@@ -33,21 +33,23 @@ struct Taking {
 
 impl Supervisor {
     /// Handles a request of a thread that will trace another one, which must lose its arena first.
-    pub(crate) fn left_alone(&mut self, index: usize) {
-        let slot = self.slot(index);
-        let Some(taking) = self.taking(index) else { return reply_to(slot, answer::REFUSED) };
+    pub(crate) fn left_alone(&mut self, request: Request) {
+        let slot = self.slot(request.index);
+        let Some(taking) = self.taking(request.index) else {
+            return self.reply(request, answer::REFUSED);
+        };
         let work = move || {
             // The kernel detaches when this thread ends, however far it came: the program attaches
             // now.
             let tracer = kin::start_thread("left-alone", move || taking.carry_out().is_ok());
             let done = tracer.is_ok_and(|tracer| tracer.join().unwrap_or(false));
             if slot.state.load(Ordering::Acquire) == slot_state::ACTIVE {
-                reply_to(slot, if done { answer::DONE } else { answer::REFUSED });
+                reply_to(slot, request, if done { answer::DONE } else { answer::REFUSED });
             }
         };
-        let patience = &self.domains.get(index / ring::SLOTS).patience;
+        let patience = &self.domains.get(request.index / ring::SLOTS).patience;
         if patience.begin(work, || ()).is_none() {
-            reply_to(slot, answer::REFUSED);
+            self.reply(request, answer::REFUSED);
         }
     }
 

@@ -57,12 +57,12 @@ fn to_the_group(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn come_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("once.rnt");
-    let script = "trap 'echo got it' USR1; for i in 1 2 3 4 5; do
-                      (trap '' USR1; kill -USR1 0); sleep 0.1; done";
+    let script = "trap 'echo got it' USR1; for i in $(seq 40); do
+                      (trap '' USR1; kill -USR1 0); sleep 0.02; done";
     let mut command = record(stage, &place, &["--quiet"], &trace, &["bash", "-c", script]);
     let outcome = place.run(&mut command)?.success("recorded")?;
     let times = outcome.text().lines().count();
-    ensure!(times == 5, "it came {times} times instead of 5");
+    ensure!(times == 40, "it came {times} times instead of 40");
     Info::of(stage, &trace)?.must_be_complete()
 }
 
