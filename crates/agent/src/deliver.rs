@@ -284,6 +284,16 @@ pub fn install_ours(signal: u32, wished: &Action) -> i64 {
     set_action(signal, &Action { restorer: entry::restorer(), ..ours })
 }
 
+/// Makes the agent the handler of a signal for which the program has none. Returns the kernel's
+/// action before.
+pub fn replace_by_ours(signal: u32) -> Action {
+    let ours = Action { restorer: entry::restorer(), ..handler(signal, &Action::default()) };
+    let mut before = Action::default();
+    let [new, old] = [&raw const ours as u64, &raw mut before as u64];
+    sys::call(raw::__NR_rt_sigaction, [u64::from(signal), new, old, 8, 0, 0]);
+    before
+}
+
 const KEPT: u32 = raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT;
 const OURS: u64 = raw::SA_SIGINFO as u64 | SA_RESTORER;
 

@@ -514,6 +514,7 @@ labels! {
     sigreturn_refused = "reenact_sigreturn_refused";
     text_start = "reenact_text_start";
     text_end = "reenact_text_end";
+    constants_end = "reenact_constants_end";
 }
 
 /// Calls a routine above directly. For an `extern` declaration the compiler would use a table of

@@ -62,6 +62,7 @@ const DISPATCH: Option<u64> = Some(prctl::PR_SET_SYSCALL_USER_DISPATCH as u64);
 const DISPATCH_ON: Option<u64> = Some(prctl::PR_SYS_DISPATCH_ON as u64);
 const DISPATCH_OFF: Option<u64> = Some(prctl::PR_SYS_DISPATCH_OFF as u64);
 const DONT_DUMP: Option<u64> = Some(raw::MADV_DONTDUMP as u64);
+const MAP_PAGES: Option<u64> = Some(raw::MADV_POPULATE_READ as u64);
 const NO_NEW_PRIVS: Option<u64> = Some(prctl::PR_GET_NO_NEW_PRIVS as u64);
 const SET_GS: Option<u64> = Some(start::ARCH_SET_GS as u64);
 
@@ -105,6 +106,7 @@ const NEEDED: &[Need] = &[
     with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),
     may_fail(raw::__NR_getresuid),
     may_fail_with(raw::__NR_madvise, [None, None, DONT_DUMP, ZERO, ZERO, ZERO]),
+    may_fail_with(raw::__NR_madvise, [None, None, MAP_PAGES, ZERO, ZERO, ZERO]),
     may_fail(raw::__NR_munlock),
     may_fail(raw::__NR_sched_yield),
     may_fail(raw::__NR_getxattr),

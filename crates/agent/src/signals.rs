@@ -26,7 +26,8 @@ use crate::context::{
     Action, AltStack, Context, Frame, NO_CALL, current, phase, real_mask, signal_bit, slow, space,
 };
 use crate::deliver::{
-    SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, set_action, si_code,
+    SYS_SECCOMP, SignalFrame, UContext, deliver, fp, install_ours, is_at_call, replace_by_ours,
+    set_action, si_code,
 };
 use crate::stream::Stream;
 use crate::sys::needed;
@@ -359,15 +360,12 @@ fn leave_held(context: &mut Context, uc: &mut UContext, info: &[u8; 128], base: 
 pub fn start_image(context: &mut Context) {
     let ignored = context.slot.map_or(0, |slot| slot.exec_ignored.load(Ordering::Relaxed));
     for signal in ALWAYS_OURS {
-        let mut kernel = Action::default();
-        let at = &raw mut kernel as u64;
-        sys::call(raw::__NR_rt_sigaction, [u64::from(signal), 0, at, 8, 0, 0]);
+        let mut kernel = replace_by_ours(signal);
         if ignored & signal_bit(signal) != 0 {
             kernel.handler = SIG_IGN;
         }
         // SAFETY: the process has one thread.
         unsafe { (*context.process().actions.get())[signal as usize] = kernel };
-        install_ours(signal, &Action::default());
     }
 }
 

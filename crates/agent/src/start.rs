@@ -96,6 +96,9 @@ pub fn point_gs_to(context: &Context) {
 
 /// Entered from the assembly on the first thread's stack; returns the program's entry point.
 pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
+    // Half of the code and of the constants are used before the program's first instruction.
+    let image = entry::image_start();
+    sys::map_pages(image, (entry::constants_end() - image).next_multiple_of(4096));
     let space = space();
     space.can_write_gs =
         auxiliary(program_stack, AT_HWCAP2).is_some_and(|bits| bits & HWCAP2_FSGSBASE != 0);

@@ -164,6 +164,12 @@ pub fn keep_out_of_cores(at: u64, len: u64) {
     call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_DONTDUMP), 0, 0, 0]);
 }
 
+/// Maps the pages of a segment in one call, instead of one page at each access: for System V
+/// segments the kernel does not map the pages around an access as it does for files.
+pub fn map_pages(at: u64, len: u64) {
+    call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_POPULATE_READ), 0, 0, 0]);
+}
+
 pub fn protect(at: u64, len: u64, prot: u64) -> bool {
     call(raw::__NR_mprotect, [at, len, prot, 0, 0, 0]) == 0
 }
