@@ -17,6 +17,7 @@ use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -77,6 +78,32 @@ pub struct Found {
     pub pid: i32,
     /// Its pidfd; `None` where descriptors are short.
     pub handle: Option<OwnedFd>,
+    /// Whether another process could be meant as well.
+    pub is_guess: bool,
+}
+
+/// The pid namespace of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Namespace {
+    /// Its depth; 1 is ours.
+    pub depth: usize,
+    /// Its inode, if it may be read.
+    pub inode: Option<u64>,
+}
+
+impl Namespace {
+    /// Our own.
+    pub const OURS: Namespace = Namespace { depth: 1, inode: None };
+
+    /// That of a process.
+    pub fn of(pid: i32) -> Option<Namespace> {
+        let depth = status::read(pid)?.ids.len();
+        Some(Namespace { depth, inode: namespace_inode(pid) })
+    }
+}
+
+fn namespace_inode(pid: i32) -> Option<u64> {
+    Some(fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino())
 }
 
 /// A thread that was looked up.
@@ -92,8 +119,10 @@ pub struct Thread {
 pub struct Clue {
     /// Its id in its own namespace.
     pub inner: i32,
-    /// The id of its creator's process in our namespace, if known.
+    /// The id of its creator's process in our namespace, if that is known and alive.
     pub maker: Option<i32>,
+    /// Its creator's namespace, if known.
+    pub home: Option<Namespace>,
     /// Its id in its creator's namespace, if known.
     pub told: Option<i32>,
 }
@@ -234,19 +263,19 @@ impl Kin {
             Err(error) if is_gone(&error) => return None,
             Err(_) => (Relation::Unproven, None),
         };
-        Some(Found { relation, pid, handle })
+        Some(Found { relation, pid, handle, is_guess: false })
     }
 
     /// Finds a process that has another id in our namespace than in its own. Several namespaces may
     /// have a process of that id: those that are `taken` are left out.
     pub fn find_inside(&self, clue: &Clue, taken: impl Fn(i32) -> bool) -> Option<Found> {
-        // Depth of the creator's namespace; 1 is ours.
-        let depth = clue.maker.and_then(status::read).map(|maker| maker.ids.len());
-        let told = clue.told.zip(depth);
+        let told = clue.told.zip(clue.home);
         let fits = |pid: i32| {
             let status = status::read(pid)?;
             let inside = status.ids.len() > 1 && status.innermost() == Some(clue.inner);
-            (inside && status.process == pid && !taken(pid)).then_some(status)
+            let is_it = inside && status.process == pid && !taken(pid);
+            let is_told = told.is_none_or(|(id, home)| status.ids.get(home.depth - 1) == Some(&id));
+            (is_it && is_told).then_some(status)
         };
         let ours = |pid: i32| {
             let strange = |relation| matches!(relation, Relation::Stranger | Relation::Gone);
@@ -255,10 +284,8 @@ impl Kin {
             fits(pid).map(|_| found)
         };
         // A creator in our namespace got the very id that is sought.
-        if let Some((id, 1)) = told
-            && let Some(found) = fits(id).and_then(|_| ours(id))
-        {
-            return Some(found);
+        if let Some((id, Namespace::OURS)) = told {
+            return fits(id).and_then(|_| ours(id));
         }
         let children = clue.maker.map(children).unwrap_or_default();
         let everybody = || numbers_in("/proc").filter(|pid| !children.contains(pid));
@@ -266,16 +293,18 @@ impl Kin {
         for pid in children.iter().copied().chain(everybody()) {
             let Some(status) = fits(pid) else { continue };
             let is_child = children.contains(&pid) || clue.maker == Some(status.parent);
-            let is_told = told.is_some_and(|(id, depth)| status.ids.get(depth - 1) == Some(&id));
-            // The id from the creator may be overwritten, or not be there yet.
-            if !(is_child && (is_told || told.is_none())) {
-                others.push((!is_told, !is_child, pid));
+            let is_at_home = told.is_some_and(|(_, home)| {
+                let of_home = home.inode.is_some() && namespace_inode(pid) == home.inode;
+                status.ids.len() == home.depth && of_home
+            });
+            if !is_child && !is_at_home {
+                others.push(pid);
             } else if let Some(found) = ours(pid) {
                 return Some(found);
             }
         }
-        others.sort_unstable();
-        others.into_iter().find_map(|(.., pid)| ours(pid))
+        let found = others.into_iter().find_map(ours)?;
+        Some(Found { is_guess: true, ..found })
     }
 
     /// Notes the id in our namespace of the process with this number.

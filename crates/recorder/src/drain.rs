@@ -339,7 +339,8 @@ impl Drain {
     }
 
     fn finish(mut self) -> Summary {
-        self.bury(&self.processes.dead(), false);
+        let dead = self.processes.dead();
+        self.bury(&dead, false);
         let disowned = self.slots.disowned();
         let counts = self.slots.close(&mut self.out);
         let (mut not_seen, mut changed) = (NotSeen::default(), None);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use kin::status::began;
-use kin::{Clue, Found, Kin, Relation};
+use kin::{Clue, Found, Kin, Namespace, Relation};
 use rustix::time::{ClockId, clock_gettime};
 use syscalls::record::Start;
 
@@ -28,8 +28,14 @@ const BEGAN_SLACK_NS: u64 = 2 * TICK_NS;
 struct Process {
     /// Id in our namespace; 0 if it was not found.
     pid: u32,
+    /// Number of the thread whose START was read first; 0 until then.
+    thread: u32,
     /// Set while the process is still looked for.
     unfound: Option<Unfound>,
+    /// Set if `pid` may be that of another process.
+    guess: Option<Unfound>,
+    /// Its pid namespace, if known.
+    namespace: Option<Namespace>,
     /// Set if its death is noticed by polling: its start time, if known.
     polled: Option<Option<u64>>,
     dead: Option<Death>,
@@ -70,6 +76,14 @@ impl Process {
     }
 }
 
+/// A dead process.
+struct Buried {
+    number: u32,
+    thread: u32,
+    pid: u32,
+    namespace: Option<Namespace>,
+}
+
 /// A death that was noticed.
 #[derive(Clone, Copy)]
 struct Death {
@@ -83,6 +97,11 @@ struct Death {
 impl Death {
     fn now() -> Death {
         Death { tsc: host::tsc(), status: None, noticed: Instant::now(), more: false }
+    }
+
+    /// Whether its status may still arrive.
+    fn waits_for_status(&self) -> bool {
+        self.more && self.status.is_none() && self.noticed.elapsed() < STATUS_WAIT
     }
 }
 
@@ -98,8 +117,8 @@ pub(crate) struct Processes {
     pub seen: u32,
     /// The launched program's id and wait status, once it has ended.
     program: Option<(u32, i32)>,
-    /// Numbers and ids of the processes buried last: late messages may mention them.
-    buried: VecDeque<(u32, u32)>,
+    /// The processes buried last: late messages and their children may mention them.
+    buried: VecDeque<Buried>,
     /// Ids, by the word of agents, of processes that were gone when their first record was read.
     gone: VecDeque<u32>,
 }
@@ -145,7 +164,11 @@ impl Processes {
     /// the kernel is asked whether one of our processes has them.
     pub fn started(&mut self, birth: &Birth, maker: Option<u32>) {
         let Start { process, tsc, pid, .. } = birth.start;
-        if self.table.contains_key(&process) {
+        if let Some(known) = self.table.get_mut(&process) {
+            if known.thread == 0 {
+                known.thread = birth.start.thread;
+            }
+            known.namespace = known.namespace.or((!birth.foreign).then_some(Namespace::OURS));
             return;
         }
         let pid = i32::try_from(pid).unwrap_or(-1);
@@ -155,30 +178,50 @@ impl Processes {
                 remember(&mut self.gone, pid.cast_unsigned());
             }
             let gone = Watched { process, pid: 0, handle: ProcessHandle::Gone };
-            return self.insert(found.unwrap_or(gone));
+            return self.insert(found.unwrap_or(gone), birth.start.thread, Some(Namespace::OURS));
         }
-        let maker = maker.and_then(|number| self.table.get(&number));
-        let maker = maker.map(|maker| maker.pid.cast_signed()).filter(|&pid| pid != 0);
-        let told = i32::try_from(birth.told).ok().filter(|&told| told != 0);
-        let clue = Clue { inner: pid, maker, told };
-        match self.find_inside(process, &clue, tsc) {
-            Some(watched) => self.insert(watched),
-            None => self.insert(Watched { process, pid: 0, handle: ProcessHandle::Unfound }),
-        }
-        if let Some(entry) = self.table.get_mut(&process).filter(|entry| entry.pid == 0) {
-            entry.unfound = Some(Unfound { clue, start_tsc: tsc, since: Instant::now() });
-        }
+        // Of a creator that is dead, no thread has a slot.
+        let parent = birth.start.parent;
+        let alive = match maker {
+            Some(number) => self.table.get(&number),
+            None => self.table.values().find(|entry| entry.thread == parent),
+        };
+        let buried = self.buried.iter().rfind(|buried| buried.thread == parent);
+        let certain = alive.filter(|maker| maker.pid != 0 && maker.guess.is_none());
+        let at = certain.map(|maker| maker.pid.cast_signed());
+        let known = alive.map_or_else(|| buried?.namespace, |maker| maker.namespace);
+        let clue = Clue {
+            inner: pid,
+            maker: at,
+            home: known.or_else(|| Namespace::of(at?)),
+            told: i32::try_from(birth.told).ok().filter(|&told| told != 0),
+        };
+        self.insert(
+            Watched { process, pid: 0, handle: ProcessHandle::Unfound },
+            birth.start.thread,
+            None,
+        );
+        self.look_for(process, Unfound { clue, start_tsc: tsc, since: Instant::now() });
     }
 
-    /// Finds a process that has another id in our namespace.
-    fn find_inside(&self, process: u32, clue: &Clue, start_tsc: u64) -> Option<Watched> {
+    /// Looks for a process that has another id in our namespace.
+    fn look_for(&mut self, process: u32, unfound: Unfound) {
         let taken = |pid| self.table.values().any(|process| process.pid.cast_signed() == pid);
-        let watched = self.watched(process, self.kin.find_inside(clue, taken)?, start_tsc);
-        if matches!(watched.handle, ProcessHandle::Gone) {
-            return None;
+        let found = self.kin.find_inside(&unfound.clue, taken);
+        let is_guess = found.as_ref().is_some_and(|found| found.is_guess);
+        let watched = found.map(|found| self.watched(process, found, unfound.start_tsc));
+        let Some(entry) = self.table.get_mut(&process) else { return };
+        entry.unfound = Some(unfound);
+        match watched {
+            Some(Watched { pid, handle, .. }) if !matches!(handle, ProcessHandle::Gone) => {
+                self.kin.place(process, pid.cast_signed());
+                entry.pid = pid;
+                entry.guess = entry.unfound.take().filter(|_| is_guess);
+                entry.namespace = Namespace::of(pid.cast_signed()).filter(|_| !is_guess);
+                entry.watch(process, handle, &self.watch);
+            }
+            _ => {}
         }
-        self.kin.place(process, watched.pid.cast_signed());
-        Some(watched)
     }
 
     /// Looks again for processes that were not found. One that has no threads left, or was not
@@ -188,18 +231,14 @@ impl Processes {
             entry.unfound.filter(|_| entry.dead.is_none()).map(|unfound| (process, unfound))
         };
         let unfound: Vec<(u32, Unfound)> = self.table.iter().filter_map(unfound).collect();
-        for (n, (process, Unfound { clue, start_tsc, since })) in unfound.into_iter().enumerate() {
+        for (n, (process, unfound)) in unfound.into_iter().enumerate() {
             // Rings can claim any number of processes that never existed.
-            let found = match n < LOOKS_MAX {
-                true => self.find_inside(process, &clue, start_tsc),
-                false => None,
-            };
+            if n < LOOKS_MAX {
+                self.look_for(process, unfound);
+            }
             let Some(entry) = self.table.get_mut(&process) else { continue };
-            if let Some(Watched { pid, handle, .. }) = found {
-                entry.pid = pid;
-                entry.unfound = None;
-                entry.watch(process, handle, &self.watch);
-            } else if since.elapsed() >= UNFOUND_WAIT || !has_threads(process) {
+            let is_over = || unfound.since.elapsed() >= UNFOUND_WAIT || !has_threads(process);
+            if entry.pid == 0 && is_over() {
                 entry.dead = Some(Death::now());
             }
         }
@@ -207,7 +246,7 @@ impl Processes {
 
     /// Returns a process found under a claimed id; its handle is `Gone` if it is another one.
     fn watched(&self, process: u32, found: Found, start_tsc: u64) -> Watched {
-        let Found { relation, pid, handle } = found;
+        let Found { relation, pid, handle, .. } = found;
         let pid = pid.cast_unsigned();
         let is_it = match relation {
             Relation::Ours => !self.is_another(start_tsc, pid),
@@ -232,9 +271,9 @@ impl Processes {
     pub fn add(&mut self, watched: Watched) {
         let process = watched.process;
         if !self.table.contains_key(&process)
-            && self.buried.iter().all(|&(buried, _)| buried != process)
+            && self.buried.iter().all(|buried| buried.number != process)
         {
-            self.insert(watched);
+            self.insert(watched, 0, None);
         }
     }
 
@@ -248,13 +287,16 @@ impl Processes {
         now_ns().saturating_sub(began * TICK_NS) + BEGAN_SLACK_NS < age
     }
 
-    fn insert(&mut self, watched: Watched) {
+    fn insert(&mut self, watched: Watched, thread: u32, namespace: Option<Namespace>) {
         let Watched { process, pid, handle } = watched;
         let is_program = self.seen == 0;
         self.seen += 1;
         let mut entry = Process {
             pid,
+            thread,
             unfound: None,
+            guess: None,
+            namespace,
             polled: None,
             dead: None,
             placed: None,
@@ -301,9 +343,24 @@ impl Processes {
         }
     }
 
-    /// Dead processes whose threads are to be closed, and when they died.
-    pub fn dead(&self) -> Vec<(u32, u64)> {
-        let died = |(&process, entry): (&u32, &Process)| Some((process, entry.dead?.tsc));
+    /// Dead processes whose threads are to be closed, and when they died. No process exits without a
+    /// call: where another one may have died, and did so, the right one is looked for.
+    pub fn dead(&mut self) -> Vec<(u32, u64)> {
+        for entry in self.table.values_mut().filter(|entry| !entry.accounted) {
+            let exited = entry
+                .dead
+                .and_then(|death| death.status)
+                .is_some_and(|status| libc::WIFEXITED(status));
+            if let Some(guess) = entry.guess.take_if(|_| exited) {
+                entry.unfound = Some(Unfound { since: Instant::now(), ..guess });
+                (entry.pid, entry.dead, entry.polled) = (0, None, None);
+            }
+        }
+        let is_open = |entry: &Process| entry.guess.is_some() && !entry.accounted;
+        let waits = |entry: &Process, death: &Death| is_open(entry) && death.waits_for_status();
+        let died = |(&process, entry): (&u32, &Process)| {
+            Some((process, entry.dead.filter(|death| !waits(entry, death))?.tsc))
+        };
         self.table.iter().filter_map(died).collect()
     }
 
@@ -311,19 +368,19 @@ impl Processes {
     /// the status may still arrive.
     pub fn bury(&mut self, process: u32, wait: bool) -> Option<(u64, Option<i32>)> {
         let death = self.table.get(&process)?.dead?;
-        if wait && death.more && death.status.is_none() && death.noticed.elapsed() < STATUS_WAIT {
+        if wait && death.waits_for_status() {
             return None;
         }
-        let Process { pid, .. } = self.table.remove(&process)?;
+        let Process { pid, thread, namespace, .. } = self.table.remove(&process)?;
         self.kin.forget(process, pid.cast_signed());
-        remember(&mut self.buried, (process, pid));
+        remember(&mut self.buried, Buried { number: process, thread, pid, namespace });
         Some((death.tsc, death.status))
     }
 
     /// Whether a process of the recording has or had this id. `is_gone`: no process has it now.
     pub fn have_had(&self, pid: u32, is_gone: bool) -> bool {
         self.table.values().any(|process| process.pid == pid)
-            || self.buried.iter().any(|&(_, buried)| buried == pid)
+            || self.buried.iter().any(|buried| buried.pid == pid)
             || is_gone && self.gone.contains(&pid)
     }
 
