@@ -1,22 +1,13 @@
 //! `reenact cut`: writes a part of a trace as a new trace.
 
-mod births;
-mod parts;
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use model::unseen::Unseen;
-use model::{Moment, Stored};
-use trace::event::{Event, EventKind, GapWhy, RECORDER};
-use trace::sources::Source;
-use trace::{Rewriter, Trace, WriteError};
+use rewrite::{Cut, Kept};
 
-use crate::derived::{begin, preamble, written};
 use crate::failure::{self, Failure};
 use crate::{export, filter, output, source};
-use parts::Parts;
 
 /// Write the calls that fit into a trace of their own.
 ///
@@ -69,19 +60,19 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (out, mut pending) =
         output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
     let conditions = conditions(&args);
-    let rewriter = begin(out, &preamble(&trace, &format!("cut {conditions}")))?;
+    let preamble = rewrite::preamble(&trace, &format!("cut {conditions}"));
+    let rewriter = rewrite::begin(Box::new(out), &preamble)?;
     let mut cut = Cut::new(&trace, rewriter);
     let with_context = args.context;
     let unread = export::each(&trace, &filter, &mut |moment, wanted, _| {
-        cut.event(moment, wanted, with_context).map_err(|error| written(&error))
+        Ok(cut.event(moment, wanted, with_context)?)
     })?;
-    let (kept, context) = (cut.kept, cut.context);
-    let left_out = cut.finish(&conditions, unread.count).map_err(|error| written(&error))?;
+    let Kept { wanted, context, left_out } = cut.finish(&conditions, unread.count)?;
     pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let also = if context > 0 { format!(", {context} as context") } else { String::new() };
         let out = args.output.display();
-        failure::tell(&format!("reenact: {kept} calls kept{also}, {left_out} left out -> {out}"));
+        failure::tell(&format!("reenact: {wanted} calls kept{also}, {left_out} left out -> {out}"));
     }
     source::tell_unread(&args.trace, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)
@@ -98,109 +89,46 @@ fn conditions(args: &Args) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// A cut being written.
-struct Cut<'a> {
-    trace: &'a Trace,
-    rewriter: Rewriter,
-    parts: Parts,
-    /// Number of calls that match the conditions.
-    kept: u64,
-    /// Number of other calls kept as context.
-    context: u64,
-    /// Kernel copies made by kept calls.
-    copies: Unseen,
-}
-
-impl<'a> Cut<'a> {
-    fn new(trace: &'a Trace, rewriter: Rewriter) -> Cut<'a> {
-        let (parts, copies) = (Parts::default(), Unseen::new());
-        Cut { trace, rewriter, parts, kept: 0, context: 0, copies }
-    }
-
-    fn event(
-        &mut self,
-        moment: &Moment<'_>,
-        wanted: bool,
-        with_context: bool,
-    ) -> Result<(), WriteError> {
-        let event = moment.event;
-        self.parts.note(moment);
-        match &event.kind {
-            EventKind::Call(call) => {
-                let context = with_context && !wanted && parts::is_context(moment, call);
-                if !wanted && !context {
-                    self.parts.left_out(moment);
-                    return Ok(());
-                }
-                self.kept += u64::from(wanted);
-                self.context += u64::from(context);
-                for needed in self.parts.needed(moment, Some(call)) {
-                    self.write(&needed)?;
-                }
-                self.copies.event(event, moment.world, &mut Stored(self.trace));
-                self.write(event)
-            }
-            EventKind::Start { .. } | EventKind::Image { .. } => {
-                // Written with the first kept event of the thread, or now if there was one.
-                if self.parts.is_shown(event) { self.write(event) } else { Ok(()) }
-            }
-            EventKind::State(_) | EventKind::Exit { .. } | EventKind::End { .. } => {
-                let shown = self.parts.is_shown(event);
-                self.parts.ended(event);
-                if shown { self.write(event) } else { Ok(()) }
-            }
-            EventKind::Gap { .. } if event.thread == RECORDER && wanted => self.write(event),
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Gap { .. } => {
-                if !wanted {
-                    return Ok(());
-                }
-                for needed in self.parts.needed(moment, None) {
-                    self.write(&needed)?;
-                }
-                self.write(event)
-            }
-        }
-    }
-
-    fn write(&mut self, event: &Event) -> Result<(), WriteError> {
-        self.rewriter.event(self.trace, 0, event)
-    }
-
-    /// Adds a note on what the trace is, and finishes it. Returns the number of calls left out.
-    fn finish(mut self, conditions: &str, unread: u64) -> Result<u64, WriteError> {
-        let all: u64 = self.trace.blocks().iter().map(|head| u64::from(head.calls)).sum();
-        let kept = self.kept + self.context;
-        let left_out = all.saturating_sub(kept);
-        let mut text = format!("{kept} of {all} calls; {conditions}");
-        if unread > 0 {
-            text.push_str(&format!("; {unread} blocks could not be read"));
-        }
-        let kind = EventKind::Gap { why: GapWhy::Cut, detail: left_out, text };
-        // Keep the files that kept calls copied from; others would show changes by calls left out.
-        if unread == 0 {
-            let is_copied =
-                |source: &Source| source.names.iter().any(|n| self.copies.copied_from(n));
-            self.rewriter.sources(&[(0, self.trace)], &is_copied)?;
-        }
-        let tsc = self.rewriter.last_tsc();
-        self.write(&Event { thread: RECORDER, tsc, kind })?;
-        self.rewriter.finish(self.trace.tsc_hz())?;
-        Ok(left_out)
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
+    use std::io::{self, Cursor, Write};
+    use std::sync::{Arc, Mutex};
+
+    use trace::{Rewriter, Trace, WriterOptions};
+
     use super::*;
-    use crate::derived::tests::in_memory;
     use crate::filter::Filter;
+
+    #[derive(Clone, Default)]
+    struct InMemory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for InMemory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no test panics here").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns the trace that `write` makes of another one.
+    pub fn rewritten(trace: &Trace, write: impl FnOnce(Rewriter)) -> Trace {
+        let kept = InMemory::default();
+        let options = WriterOptions { workers: 0, remembered: 1 << 10, ..WriterOptions::default() };
+        let preamble = rewrite::preamble(trace, "for a test");
+        write(Rewriter::new(Box::new(kept.clone()), &preamble, options).expect("it begins"));
+        let bytes = kept.0.lock().expect("no test panics here").clone();
+        Trace::from_stream(Cursor::new(bytes)).expect("what was written can be read")
+    }
 
     /// Returns a part of a trace.
     pub fn part(trace: &Trace, filter: &Filter, with_context: bool) -> Trace {
-        in_memory(trace, |rewriter| {
+        rewritten(trace, |rewriter| {
             let mut cut = Cut::new(trace, rewriter);
             let read = export::each(trace, filter, &mut |moment, wanted, _| {
-                cut.event(moment, wanted, with_context).map_err(|error| written(&error))
+                Ok(cut.event(moment, wanted, with_context)?)
             });
             read.expect("memory takes everything");
             cut.finish("for a test", 0).expect("memory takes everything");

@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
 
+use trace::WriteError;
+
 /// A failure that ends a command.
 #[derive(Debug)]
 pub enum Failure {
@@ -110,6 +112,18 @@ impl From<io::Error> for Failure {
             return Failure::BrokenPipe;
         }
         Failure::Failed(format!("cannot write the output: {error}"))
+    }
+}
+
+/// Converts errors in writing a trace.
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Failure {
+        match &error {
+            WriteError::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
+                Failure::BrokenPipe
+            }
+            _ => Failure::Failed(error.to_string()),
+        }
     }
 }
 

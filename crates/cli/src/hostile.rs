@@ -5,8 +5,8 @@ use std::io::Cursor;
 use trace::Trace;
 
 use crate::filter::Filter;
-use crate::info::summary::Summary;
 use crate::{cut, export, repair, report, sample, show, source, stat};
+use stats::overview::Overview;
 
 /// Number of traces to try.
 const COUNT: u64 = 10_000;
@@ -68,8 +68,8 @@ fn mutated_traces_are_answered() {
         let Ok(trace) = Trace::from_stream(Cursor::new(bytes)) else { continue };
         opened += 1;
         show::tests::read_all(&trace);
-        let summary = Summary::of(&trace, trace.verify()).expect("a stream has a length");
-        let complete = summary.report.complete;
+        let overview = Overview::of(&trace, trace.verify()).expect("a stream has a length");
+        let complete = overview.report.complete;
         assert!(!complete || same, "round {round}: a damaged trace that claims to be complete");
         stat::tests::look(&trace, round);
         if round.is_multiple_of(16) {
@@ -90,7 +90,7 @@ fn mutated_traces_are_answered() {
             }
         }
         let _ = source::warnings(&trace);
-        assert!(summary.calls <= 1000, "round {round}: {} calls", summary.calls);
+        assert!(overview.calls <= 1000, "round {round}: {} calls", overview.calls);
     }
     // The test is useful only if many traces can be opened.
     assert!(opened > COUNT / 2, "{opened}");

@@ -2,16 +2,15 @@
 
 pub mod origin;
 mod output;
-mod programs;
-pub mod summary;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use stats::overview::Overview;
+
 use crate::failure::{self, Failure};
 use crate::source;
 pub use output::not_seen_json;
-use summary::Summary;
 
 /// Tell what a recording holds, and whether it is complete.
 ///
@@ -43,23 +42,23 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     let name = args.trace.display();
     let report = if args.verify { trace.verify() } else { trace.completeness() };
-    let summary =
-        Summary::of(&trace, report).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    let overview = Overview::of(&trace, report)
+        .map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
     let printed = match args.json {
-        true => output::json(&trace, &summary),
-        false => output::text(&trace, &summary, args.verify),
+        true => output::json(&trace, &overview),
+        false => output::text(&trace, &overview, args.verify),
     };
-    failure::verdict(printed.map_err(Failure::from), proven(&args, &summary))
+    failure::verdict(printed.map_err(Failure::from), proven(&args, &overview))
 }
 
 /// Returns the verdict on completeness, if --verify asks for it.
-fn proven(args: &Args, summary: &Summary) -> Result<ExitCode, Failure> {
-    if args.verify && !summary.report.sound() {
+fn proven(args: &Args, overview: &Overview) -> Result<ExitCode, Failure> {
+    if args.verify && !overview.report.sound() {
         let name = args.trace.display();
-        let problems = summary.report.problems.len() as u64 + summary.report.problems_more;
+        let problems = overview.report.problems.len() as u64 + overview.report.problems_more;
         return Err(Failure::Incomplete(format!(
             "{name} is not complete: {problems} problems, {} gaps, {} calls lost",
-            summary.report.gaps, summary.report.lost
+            overview.report.gaps, overview.report.lost
         )));
     }
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,6 @@
 mod cat;
 mod compare;
 mod cut;
-mod derived;
 mod doctor;
 mod export;
 mod failure;

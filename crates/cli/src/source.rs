@@ -56,7 +56,7 @@ fn seekable(mut file: File) -> io::Result<File> {
 
 /// Returns a trace's clock: nanoseconds since its start, 0 for earlier times.
 pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
-    |tsc| trace.ticks_to_ns(tsc).max(0).unsigned_abs()
+    |tsc| stats::pass::clock(trace, tsc)
 }
 
 /// Limit for the damaged parts that are listed.

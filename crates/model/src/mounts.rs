@@ -19,6 +19,21 @@ pub struct Mount {
     pub used: bool,
 }
 
+/// Splits a device number into major and minor number, as the C library does.
+pub fn major_minor(dev: u64) -> (u64, u64) {
+    let major = (dev >> 8 & 0xfff) | (dev >> 32 & 0xffff_f000);
+    let minor = (dev & 0xff) | (dev >> 12 & 0xffff_ff00);
+    (major, minor)
+}
+
+/// Combines a major and a minor number into a device number.
+pub fn device(major: u64, minor: u64) -> u64 {
+    (minor & 0xff)
+        | (major & 0xfff) << 8
+        | (minor & 0xffff_ff00) << 12
+        | (major & 0xffff_f000) << 32
+}
+
 /// The mounts of the recording machine.
 #[derive(Default)]
 pub struct Mounts {
@@ -185,5 +200,13 @@ mod tests {
         assert_eq!(mounts.all[0].options, b"rw,relatime,errors=remount-ro");
         assert_eq!(mounts.all[2].kind, b"xfs");
         assert_eq!(mounts.all[2].dev, (8, 2));
+    }
+
+    #[test]
+    fn devices_survive_being_taken_apart() {
+        for dev in [0, 0x801, 0xfe00, 0x1234_5678_9abc_def0] {
+            let (major, minor) = major_minor(dev);
+            assert_eq!(device(major, minor), dev, "{dev:#x}");
+        }
     }
 }

@@ -14,6 +14,7 @@ pub mod histogram;
 pub mod lanes;
 mod numbered;
 pub mod offsets;
+pub mod overview;
 pub mod pass;
 pub mod patterns;
 mod ranges;

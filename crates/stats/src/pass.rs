@@ -79,7 +79,8 @@ impl Unread {
     }
 }
 
-fn clock(trace: &Trace, tsc: u64) -> u64 {
+/// Nanoseconds from a trace's start; 0 for earlier times.
+pub fn clock(trace: &Trace, tsc: u64) -> u64 {
     trace.ticks_to_ns(tsc).max(0).unsigned_abs()
 }
 

@@ -21,21 +21,6 @@ pub const RESTARTS: &[(i32, &str, &str)] = &[
     (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
 ];
 
-/// Splits a device number into major and minor number, as the C library does.
-pub fn major_minor(dev: u64) -> (u64, u64) {
-    let major = (dev >> 8 & 0xfff) | (dev >> 32 & 0xffff_f000);
-    let minor = (dev & 0xff) | (dev >> 12 & 0xffff_ff00);
-    (major, minor)
-}
-
-/// Combines a major and a minor number into a device number.
-pub fn device(major: u64, minor: u64) -> u64 {
-    (minor & 0xff)
-        | (major & 0xfff) << 8
-        | (minor & 0xffff_ff00) << 12
-        | (major & 0xffff_f000) << 32
-}
-
 /// Returns a signal's name, or its number if it has none.
 pub fn signal(number: i32) -> String {
     names::signal(number).unwrap_or_else(|| number.to_string())
@@ -121,14 +106,6 @@ mod tests {
         assert_eq!(super::date(0, 0), None);
         assert_eq!(super::date(i64::MAX, 0), None);
         assert_eq!(super::date(i64::MIN, 0), None);
-    }
-
-    #[test]
-    fn devices_survive_being_taken_apart() {
-        for dev in [0, 0x801, 0xfe00, 0x1234_5678_9abc_def0] {
-            let (major, minor) = major_minor(dev);
-            assert_eq!(device(major, minor), dev, "{dev:#x}");
-        }
     }
 
     #[test]

@@ -8,11 +8,11 @@ use model::unseen::{Blind, NotSeen, Way};
 use trace::Trace;
 
 use super::origin::{self, escaped};
-use super::summary::{Gap, Summary};
 use crate::render::escape::escape;
 use crate::render::json::Json;
 use crate::render::text::major_minor;
 use crate::units::{show_size, show_time};
+use stats::overview::{Gap, Overview};
 
 /// Limit for the problems in the text output.
 const PROBLEMS_SHOWN: usize = 20;
@@ -20,14 +20,14 @@ const PROBLEMS_SHOWN: usize = 20;
 const UNSEEN_SHOWN: usize = 5;
 
 /// Prints the text for people.
-pub fn text(trace: &Trace, summary: &Summary, verified: bool) -> io::Result<()> {
+pub fn text(trace: &Trace, overview: &Overview, verified: bool) -> io::Result<()> {
     let mut out = String::new();
-    whence(&mut out, trace, summary);
-    numbers(&mut out, trace, summary);
-    proof(&mut out, trace, summary, verified);
-    not_seen(&mut out, &summary.not_seen);
-    mounts(&mut out, summary);
-    calls(&mut out, summary);
+    whence(&mut out, trace, overview);
+    numbers(&mut out, trace, overview);
+    proof(&mut out, trace, overview, verified);
+    not_seen(&mut out, &overview.not_seen);
+    mounts(&mut out, overview);
+    calls(&mut out, overview);
     let mut stdout = io::stdout().lock();
     stdout.write_all(out.as_bytes())?;
     stdout.flush()
@@ -37,7 +37,7 @@ fn line(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<12} {value}");
 }
 
-fn whence(out: &mut String, trace: &Trace, summary: &Summary) {
+fn whence(out: &mut String, trace: &Trace, overview: &Overview) {
     let preamble = trace.preamble();
     line(out, "command", &origin::command(preamble));
     line(out, "recorded", &escaped(origin::recorded(preamble).as_bytes()));
@@ -46,11 +46,11 @@ fn whence(out: &mut String, trace: &Trace, summary: &Summary) {
     }
     line(out, "kernel", &escaped(origin::kernel(preamble).as_bytes()));
     line(out, "machine", &escaped(origin::machine(preamble).as_bytes()));
-    line(out, "span", &show_time(summary.span_ns));
+    line(out, "span", &show_time(overview.span_ns));
 }
 
-fn numbers(out: &mut String, trace: &Trace, summary: &Summary) {
-    let s = summary;
+fn numbers(out: &mut String, trace: &Trace, overview: &Overview) {
+    let s = overview;
     line(out, "processes", &format!("{}, with {} threads", s.processes, s.threads));
     let share = s.slow_path_calls as f64 * 100.0 / s.calls.max(1) as f64;
     line(
@@ -76,22 +76,22 @@ fn numbers(out: &mut String, trace: &Trace, summary: &Summary) {
     }
 }
 
-fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
-    let report = &summary.report;
+fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
+    let report = &overview.report;
     let lost = if report.complete || trace.totals().is_some() {
         format!("{} calls lost", report.lost)
     } else {
         "what came after its last block is unknown".into()
     };
     let checked = if verified { "every byte was checked" } else { "checked by counts" };
-    let unseen = summary.not_seen.in_words(|_| true);
+    let unseen = overview.not_seen.in_words(|_| true);
     let complete = match report {
         report if report.complete && unseen.is_some() => "every call is recorded",
         report if report.complete => "yes",
         report if report.sound() => "no, but sound",
         _ => "NO",
     };
-    let gaps = report.gaps.max(summary.gap_count);
+    let gaps = report.gaps.max(overview.gap_count);
     let unseen = unseen.map_or(String::new(), |words| format!("; data not seen: {words}"));
     line(out, "complete", &format!("{complete} ({lost}, {gaps} gaps; {checked}){unseen}"));
     if let Some(totals) = trace.totals() {
@@ -107,10 +107,10 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
         let text = format!("ring bytes published {published}, read {read}");
         line(out, "", &format!("{}{text}", equal(&[published, read])));
     } else {
-        let at = show_time(summary.span_ns);
+        let at = show_time(overview.span_ns);
         line(out, "", &format!("the trace was not ended: the recorder was lost after {at}"));
     }
-    for gap in &summary.gaps {
+    for gap in &overview.gaps {
         line(out, "gap", &told(gap));
     }
     let problems = report.problems.iter();
@@ -125,10 +125,10 @@ fn proof(out: &mut String, trace: &Trace, summary: &Summary, verified: bool) {
     if more > 0 {
         line(out, "", &format!("and {more} more problems"));
     }
-    for error in &summary.errors {
+    for error in &overview.errors {
         line(out, "unreadable", error);
     }
-    if summary.shared_device {
+    if overview.shared_device {
         line(
             out,
             "warning",
@@ -199,8 +199,8 @@ fn told(gap: &Gap) -> String {
     text
 }
 
-fn mounts(out: &mut String, summary: &Summary) {
-    let mut used = summary.mounts.used().peekable();
+fn mounts(out: &mut String, overview: &Overview) {
+    let mut used = overview.mounts.used().peekable();
     if used.peek().is_none() {
         return;
     }
@@ -217,8 +217,8 @@ fn mounts(out: &mut String, summary: &Summary) {
     }
 }
 
-fn calls(out: &mut String, summary: &Summary) {
-    let mut sorted: Vec<_> = summary.by_call.iter().collect();
+fn calls(out: &mut String, overview: &Overview) {
+    let mut sorted: Vec<_> = overview.by_call.iter().collect();
     if sorted.is_empty() {
         return;
     }
@@ -232,11 +232,11 @@ fn calls(out: &mut String, summary: &Summary) {
 }
 
 /// Prints the JSON output.
-pub fn json(trace: &Trace, summary: &Summary) -> io::Result<()> {
+pub fn json(trace: &Trace, overview: &Overview) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let mut json = Json::new(&mut stdout);
     json.object(|json| {
-        let (s, report) = (summary, &summary.report);
+        let (s, report) = (overview, &overview.report);
         json.key("complete").bool(report.complete);
         json.key("sound").bool(report.sound());
         json.key("lost").uint(report.lost);

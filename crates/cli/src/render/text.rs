@@ -9,8 +9,9 @@ use model::decode::value::Bytes;
 use model::names;
 use syscalls::shape::FlagSet;
 
+pub use model::mounts::major_minor;
 use strace::words::FILE_TYPES;
-pub use strace::words::{end_of_process, major_minor, wait_status};
+pub use strace::words::{end_of_process, wait_status};
 
 use super::escape::{escape, quote};
 

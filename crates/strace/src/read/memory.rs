@@ -2,13 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use model::mounts::device;
 use syscalls::flags;
 use syscalls::layout::{FieldKind, Layout};
 
 use super::encode::number_of;
 use super::node::Node;
 use super::number;
-use crate::words::device;
 
 /// Largest set of bits.
 const SET_BYTES_MAX: u64 = 1 << 16;

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use model::Value;
 use model::decode::symbols;
 use model::decode::value::Bytes;
+use model::mounts::major_minor;
 use syscalls::layout::{FieldKind, Layout};
 use syscalls::shape::FlagSet;
 
@@ -25,7 +26,7 @@ pub fn plain(out: &mut String, value: &Value) {
         Value::Hex(n) => hex(out, *n),
         Value::Mode(mode) => file_mode(out, *mode),
         Value::Dev(dev) => {
-            let (major, minor) = words::major_minor(*dev);
+            let (major, minor) = major_minor(*dev);
             out.push_str("makedev(");
             hex(out, major);
             out.push_str(", ");

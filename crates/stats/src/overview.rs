@@ -1,17 +1,18 @@
-//! Counts everything in a trace in one pass.
+//! A trace at a glance: what it has of everything, what is missing in it and what it could not see.
+
+mod programs;
 
 use std::collections::{BTreeMap, HashMap};
 
-use model::World;
-use model::mounts::Mounts;
+use model::mounts::{Mounts, major_minor};
 use model::unseen::{NotSeen, Unseen};
+use model::{Stored, World};
 use syscalls::record::enter_flag;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
-use crate::info::programs::Programs;
-use crate::render::text::major_minor;
-use crate::source;
+use crate::pass::clock;
+use programs::Programs;
 
 /// Limit for the gaps that are listed.
 const GAPS_MAX: usize = 1000;
@@ -47,8 +48,8 @@ pub struct Gap {
     pub pids: Vec<u32>,
 }
 
-/// Summary of a trace.
-pub struct Summary {
+/// A trace at a glance.
+pub struct Overview {
     /// Result of checking the trace's completeness.
     pub report: Report,
     /// Statistics by name of call.
@@ -87,10 +88,10 @@ pub struct Summary {
     pub not_seen: NotSeen,
 }
 
-impl Summary {
+impl Overview {
     /// Reads the whole trace.
-    pub fn of(trace: &Trace, report: Report) -> Result<Summary, trace::ReadError> {
-        let mut summary = Summary {
+    pub fn of(trace: &Trace, report: Report) -> Result<Overview, trace::ReadError> {
+        let mut overview = Overview {
             report,
             by_call: BTreeMap::new(),
             calls: 0,
@@ -110,28 +111,27 @@ impl Summary {
             shared_device: false,
             not_seen: NotSeen::default(),
         };
-        summary.report.gaps_on_purpose = 0;
-        summary.read(trace);
+        overview.report.gaps_on_purpose = 0;
+        overview.read(trace);
         if let Some(totals) = trace.totals() {
             // The recorder's totals also cover what a damaged file lost.
-            summary.slow_path_calls = totals.slow_path_calls;
-            summary.processes = totals.processes.into();
-            summary.threads = totals.threads.into();
-            summary.data_bytes = totals.data_bytes;
-            summary.stored_bytes = totals.stored_bytes;
-            summary.stall_ns = totals.stall_ns;
-            summary.span_ns = source::clock(trace)(totals.end_tsc);
+            overview.slow_path_calls = totals.slow_path_calls;
+            overview.processes = totals.processes.into();
+            overview.threads = totals.threads.into();
+            overview.data_bytes = totals.data_bytes;
+            overview.stored_bytes = totals.stored_bytes;
+            overview.stall_ns = totals.stall_ns;
+            overview.span_ns = clock(trace, totals.end_tsc);
         }
         let trace_dev = major_minor(trace.preamble().trace_dev);
-        summary.shared_device =
-            trace.preamble().trace_dev != 0 && summary.mounts.used().any(|m| m.dev == trace_dev);
-        Ok(summary)
+        overview.shared_device =
+            trace.preamble().trace_dev != 0 && overview.mounts.used().any(|m| m.dev == trace_dev);
+        Ok(overview)
     }
 
     fn read(&mut self, trace: &Trace) {
-        let clock = source::clock(trace);
         let mut world = World::new();
-        let mut stored = source::Stored(trace);
+        let mut stored = Stored(trace);
         let mut unseen = Unseen::new();
         // Count by number first, to look names up only once.
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
@@ -146,7 +146,7 @@ impl Summary {
                     continue;
                 }
             };
-            let begin_ns = clock(event.tsc);
+            let begin_ns = clock(trace, event.tsc);
             self.span_ns = self.span_ns.max(begin_ns);
             let step = world.step(&event, &mut stored);
             programs.follow(&event, &world, &step.paths);
@@ -157,7 +157,7 @@ impl Summary {
                     count.count += 1;
                     self.call(call);
                     if let Outcome::Returned { exit_tsc, ret } = call.outcome {
-                        let end_ns = clock(exit_tsc);
+                        let end_ns = clock(trace, exit_tsc);
                         count.ns += end_ns.saturating_sub(begin_ns);
                         count.errors += u64::from((-4095..0).contains(&ret));
                         self.span_ns = self.span_ns.max(end_ns);
