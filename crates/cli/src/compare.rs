@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use file_tree::Tree;
+use render::escape;
+use render::json::{Json, text};
 use replay::compare::{self, FinalState, Scrutiny, all_seen};
 use trace::Trace;
 
 use crate::failure::{self, Failure};
-use crate::render::escape;
-use crate::render::json::{Json, text};
 use crate::source;
 
 /// Compare two trees of files, or a tree and what a recording left, and name each difference.

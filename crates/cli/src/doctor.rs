@@ -8,7 +8,6 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use crate::failure::Failure;
-use crate::render;
 
 /// Tell whether recording will work here, and what would help.
 ///

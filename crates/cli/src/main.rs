@@ -14,7 +14,6 @@ mod merge;
 mod output;
 mod progress;
 mod record;
-mod render;
 mod repair;
 mod replay;
 mod report;

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use render::escape::escape;
 use replay::Options;
 use replay::jail::{self, Directory, Exit, Powers};
 use replay::log::{Line, Wanted};
@@ -25,7 +26,6 @@ use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
 use crate::progress::Progress;
-use crate::render::escape::escape;
 use crate::source;
 pub use args::Args;
 use log::Log;

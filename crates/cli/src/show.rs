@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{Contents, Moment, World};
+use render::json::Json;
+use render::text::Style;
 use trace::event::{Event, EventKind};
 use trace::{ReadError, Sequenced, Trace};
 
 use crate::failure::{self, Failure};
 use crate::filter::{self, Filter};
-use crate::render::json::Json;
-use crate::render::text::Style;
 use crate::{source, units};
 use follow::Held;
 use lines::Look;

@@ -8,15 +8,15 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use export::fio::{self, Action, Log};
+use fio_logs::{self as fio, Action, Log};
 use model::{Contents, Moment};
+use render::escape::escape;
 use stats::role::{self, Sync};
 use stats::tracker::{FileId, OTHERS, Tracker};
 use trace::event::{Call, EventKind};
 
 use super::{Job, Written};
 use crate::failure::Failure;
-use crate::render::escape::escape;
 
 /// Limit for the jobs: each has an open log.
 const JOBS_MAX: usize = 256;

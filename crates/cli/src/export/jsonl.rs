@@ -2,9 +2,10 @@
 
 use std::io::{BufWriter, Write};
 
+use render::json::Json;
+
 use super::{Job, Written, is_call};
 use crate::failure::Failure;
-use crate::render::json::Json;
 use crate::show::objects;
 
 /// Writes one object per event.

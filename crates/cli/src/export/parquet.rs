@@ -2,10 +2,10 @@
 
 use model::{Contents, Moment, Value};
 use parquet_export::{Export, Options, place};
+use render::json;
 
 use super::{Job, Written};
 use crate::failure::Failure;
-use crate::render::json;
 use crate::show::objects;
 use crate::units;
 

@@ -1,9 +1,9 @@
 //! Origin of a recording in words; "not known" for what an import lacks. Texts from the trace are
 //! not escaped unless stated.
 
+use render::escape::escape;
 use trace::event::Preamble;
 
-use crate::render::escape::escape;
 use crate::units::show_size;
 
 const UNKNOWN: &str = "not known";

@@ -5,12 +5,12 @@ use std::io::{self, Write as _};
 
 use model::names;
 use model::unseen::{Blind, NotSeen, Way};
+use render::escape::escape;
+use render::json::Json;
+use render::text::major_minor;
 use trace::Trace;
 
 use super::origin::{self, escaped};
-use crate::render::escape::escape;
-use crate::render::json::Json;
-use crate::render::text::major_minor;
 use crate::units::{show_size, show_time};
 use stats::overview::{Gap, Overview};
 

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use model::decode::value::Value;
 use model::{Moment, World};
+use render::escape;
+use render::text::Style;
 use replay::outcome::{Outcome, Stopped, Waiting, Waits, shown};
 use trace::Trace;
 use trace::event::{self, EventKind};
 
 use super::log;
-use crate::render::escape;
-use crate::render::text::Style;
 use crate::show::lines;
 use crate::source;
 

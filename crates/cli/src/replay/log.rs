@@ -6,15 +6,15 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use model::{Contents, Moment};
+use render::escape;
+use render::json::Json;
+use render::text::Style;
 use replay::log::{Came, Level, Line};
 use trace::event::EventKind;
 
 use super::Args;
 use crate::failure::Failure;
 use crate::output;
-use crate::render::escape;
-use crate::render::json::Json;
-use crate::render::text::Style;
 use crate::show::lines;
 
 /// Which calls get a line.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn objects_hold_the_same() {
-        let json = crate::render::json::text(|json| object(json, &line(), 2));
+        let json = render::json::text(|json| object(json, &line(), 2));
         assert_eq!(
             json,
             "{\"type\":\"replayed\",\"run\":2,\"seq\":7,\"pid\":10,\"tid\":11,\"time_ns\":1500000000,\

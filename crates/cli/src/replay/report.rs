@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use render::escape;
+use render::json::{Json, text};
 use replay::Outcome;
 use replay::compare::FinalState;
 use replay::outcome::{Latencies, Stopped};
@@ -14,8 +16,6 @@ use trace::Trace;
 use super::calls;
 use crate::failure::Failure;
 use crate::info::not_seen_json;
-use crate::render::escape;
-use crate::render::json::{Json, text};
 use crate::units::{show_size, show_time};
 
 /// Limits for the groups of mismatches and for their examples in the text output.

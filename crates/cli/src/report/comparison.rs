@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use render::json::Json;
 use serde_json::Value;
 use trace::event::Preamble;
 
 use super::tables::shown;
 use crate::failure::Failure;
-use crate::render::json::Json;
 
 /// Limit for the bytes of the file; a replay prints far less.
 const BYTES_MAX: u64 = 64 << 20;
@@ -131,7 +131,7 @@ fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::json;
+    use render::json;
 
     #[test]
     fn only_what_a_replay_prints_is_taken() {

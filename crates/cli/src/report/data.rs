@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use model::names;
+use render::json::Json;
 use stats::sheet::{Cell, Table, share};
 use trace::Trace;
 
@@ -10,7 +11,6 @@ use super::comparison::Comparison;
 use super::gather::{Gathered, moved_bytes};
 use super::{pictures, tables};
 use crate::info::origin;
-use crate::render::json::Json;
 
 /// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
 const FILES_MAX: usize = 1000;

@@ -3,12 +3,12 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 
+use render::json::Json;
 use trace::Trace;
 
 use super::comparison::Comparison;
 use super::data;
 use super::gather::Gathered;
-use crate::render::json::Json;
 
 const FRAME: &str = include_str!("assets/page.html");
 const STYLES: &[&str] =

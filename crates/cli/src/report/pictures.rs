@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use render::json::Json;
 use stats::group;
 use stats::heat::{self, Picture};
 use stats::histogram::Histogram;
@@ -11,7 +12,6 @@ use stats::spread;
 
 use super::gather::Gathered;
 use super::tables::shown;
-use crate::render::json::Json;
 
 /// Limit for the calls with a heat map; those with most time are chosen.
 const HEAT_MAX: usize = 24;

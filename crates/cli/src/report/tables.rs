@@ -1,9 +1,8 @@
 //! Tables and single values for the page, with names escaped and shortened.
 
+use render::escape::escape;
+use render::json::Json;
 use stats::sheet::{Cell, Fact, Table};
-
-use crate::render::escape::escape;
-use crate::render::json::Json;
 
 /// Number of bytes kept of the beginning and of the end of a long name.
 const NAME_HALF: usize = 140;

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
 use model::{Contents, Moment, names};
+use render::escape::escape;
+use render::text::{self, Style};
 use trace::event::{Call, EventKind, StartHow};
 
-use crate::render::escape::escape;
-use crate::render::text::{self, Style};
 use crate::units;
 
 /// Format of lines.

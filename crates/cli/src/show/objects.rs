@@ -2,12 +2,11 @@
 
 use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
 use model::{Contents, Moment, Value, names};
+use render::json::{Json, stored_base64};
+use render::text;
 use syscalls::record::RESULT;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
 use xxhash_rust::xxh3::Xxh3;
-
-use crate::render::json::{Json, stored_base64};
-use crate::render::text;
 
 /// Strings and arrays are complete; plain data is written under `data`.
 const LIMITS: Limits = Limits { strings: usize::MAX, data: 0, items: usize::MAX };

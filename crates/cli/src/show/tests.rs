@@ -1,13 +1,13 @@
 //! Tests of `show` with events in memory.
 
 use model::{InlineOnly, World};
+use render::text::Style;
 use syscalls::record::{data_flag, part};
 use trace::event::{Call, Content, Data, Event, EventKind, GapWhy, Outcome, StartHow};
 
 use super::lines::Look;
 use super::{Format, Printer};
 use crate::filter::{CallFilter, Filter};
-use crate::render::text::Style;
 
 /// Makes a call that returned 0.
 pub fn call(nr: u16, args: &[u64]) -> Call {

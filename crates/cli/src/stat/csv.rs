@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
+use render::escape::escape;
 use stats::sheet::{Cell, Sheet};
-
-use crate::render::escape::escape;
 
 /// Writes the first table.
 pub fn write(out: &mut impl Write, sheet: &Sheet) -> io::Result<()> {

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use render::json::Json;
 use stats::sheet::{Cell, Sheet, Table};
 
 use super::View;
-use crate::render::json::Json;
 
 /// Writes a view.
 pub fn write(out: &mut impl Write, view: View, sheet: &Sheet) -> io::Result<()> {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use render::escape::escape;
 use stats::sheet::{Cell, Sheet, Table};
 
-use crate::render::escape::escape;
 use crate::units::{show_size, show_time};
 
 /// Width of a full bar in characters.

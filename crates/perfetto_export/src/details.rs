@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use export::perfetto::Detail;
 use model::decode::{self, Limits, Returned};
 use model::{Contents, Moment, Value};
+use render::escape::escape;
+use render::text::{self, Style};
 use trace::event::Call;
 
-use crate::render::escape::escape;
-use crate::render::text::{self, Style};
+use crate::writer::Detail;
 
 /// Format of structs as in `show`, without plain data.
 pub const STYLE: Style = Style { string_limit: 64, data: false, verbose: false };

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
-use export::perfetto::{Unit, Writer};
 use model::Moment;
 
-use super::tasks::track;
+use crate::tasks::track;
+use crate::writer::{Unit, Writer};
 
 /// Approximate number of steps of a recording ...
 const STEPS: u64 = 1000;

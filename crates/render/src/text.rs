@@ -13,7 +13,7 @@ pub use model::mounts::major_minor;
 use strace::words::FILE_TYPES;
 pub use strace::words::{end_of_process, wait_status};
 
-use super::escape::{escape, quote};
+use crate::escape::{escape, quote};
 
 /// Limits and format of the output.
 #[derive(Clone, Copy, Debug)]
