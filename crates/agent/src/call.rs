@@ -3,6 +3,7 @@
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use linux_raw_sys::general as raw;
+use syscalls::Handler;
 use syscalls::capture::{self, Row};
 use syscalls::record::{Header, OLD_NUMBERS, RecordKind, enter_flag};
 
@@ -118,7 +119,7 @@ fn old_call(context: &mut Context, frame: &mut Frame) {
 fn generic(context: &mut Context, frame: &mut Frame, nr: u64) -> i64 {
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
-    if row.changes_files() {
+    if matches!(row.handler, Handler::ChangeFiles | Handler::Truncate) {
         return identity::changing_call(context, nr, row, &args);
     }
     let ret = make(context, nr, &args);

@@ -3,8 +3,9 @@
 //!
 //! Compiled from the rows at build time, so it cannot get out of step with them.
 
+use crate::handler::Handler;
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
-use crate::shape::{Arg, Dir, Kind, Len, Of, Pointer, Syscall};
+use crate::shape::{Arg, Dir, Kind, Len, Of, OpenFlags, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
 
 /// How to find the bytes of an operation.
@@ -52,9 +53,11 @@ impl Op {
 /// Maximum number of operations in a row.
 pub const OPS_MAX: usize = 6;
 
-/// What to copy for one call or variant.
+/// What to do and to copy for one call or variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
+    /// How to make the call.
+    pub handler: Handler,
     /// The kernel has a call with this number.
     pub known: bool,
     /// Number of arguments of the call.
@@ -67,12 +70,23 @@ pub struct Row {
     pub has_out: bool,
     /// Index + 1 in `CHANGED` of the paths of files that the call may change; 0: none.
     changes: u8,
+    /// Index + 1 in `OPENINGS` of the file that the call opens; 0: none.
+    opens: u8,
     /// Index of the call's first variant in `VARIANTS`.
     first_variant: u16,
     /// Number of variants; if none matches, the row itself applies.
     variant_count: u16,
     /// The operations, in argument order.
     pub ops: [Op; OPS_MAX],
+}
+
+/// The file that a call opens.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Its path.
+    pub path: PathUse,
+    /// The flags of open.
+    pub flags: OpenFlags,
 }
 
 /// A variant's row and the key that selects it.
@@ -91,12 +105,14 @@ pub struct VariantRow {
 const NO_OP: Op = Op { arg: 0, dir: Dir::In, how: How::Bytes, len: Len::Fixed(0) };
 
 const RAW: Row = Row {
+    handler: Handler::Plain,
     known: false,
     nargs: 6,
     nops: 0,
     has_in: false,
     has_out: false,
     changes: 0,
+    opens: 0,
     first_variant: 0,
     variant_count: 0,
     ops: [NO_OP; OPS_MAX],
@@ -142,7 +158,7 @@ const fn compile(args: &[Arg]) -> Row {
 
 const fn compile_rows() -> [Row; NUMBER_LIMIT] {
     let mut rows = [RAW; NUMBER_LIMIT];
-    let (mut variants, mut changing) = (0, 0);
+    let (mut variants, mut changing, mut opening) = (0, 0, 0);
     let mut group = 0;
     while group < ROWS.len() {
         let mut i = 0;
@@ -150,6 +166,11 @@ const fn compile_rows() -> [Row; NUMBER_LIMIT] {
             let call: &Syscall = &ROWS[group][i];
             assert!(!rows[call.nr as usize].known, "two rows for one number");
             let mut row = compile(call.args);
+            row.handler = handler_of(call);
+            if call.open.is_some() {
+                opening += 1;
+                row.opens = opening;
+            }
             row.first_variant = variants;
             row.variant_count = call.variants.len() as u16;
             variants += row.variant_count;
@@ -182,20 +203,24 @@ const fn count_variants() -> usize {
 
 const fn compile_variants() -> [VariantRow; count_variants()] {
     let mut out = [VariantRow { key_arg: 0, value: 0, mask: 0, row: RAW }; count_variants()];
-    let mut n = 0;
+    let (mut n, mut opening) = (0, 0);
     let mut group = 0;
     while group < ROWS.len() {
         let mut i = 0;
         while i < ROWS[group].len() {
             let call: &Syscall = &ROWS[group][i];
+            opening += call.open.is_some() as u8;
             let mut v = 0;
             while v < call.variants.len() {
                 let variant = &call.variants[v];
+                let mut row = compile(variant.args);
+                row.handler = handler_of(call);
+                row.opens = if call.open.is_some() { opening } else { 0 };
                 out[n] = VariantRow {
                     key_arg: variant.key_arg,
                     value: variant.value,
                     mask: variant.mask,
-                    row: compile(variant.args),
+                    row,
                 };
                 n += 1;
                 v += 1;
@@ -205,6 +230,14 @@ const fn compile_variants() -> [VariantRow; count_variants()] {
         group += 1;
     }
     out
+}
+
+/// Returns how to make a call: as its row says, or as the paths of files that it changes demand.
+const fn handler_of(call: &Syscall) -> Handler {
+    if changes_files(call) && matches!(call.handler, Handler::Plain) {
+        return Handler::ChangeFiles;
+    }
+    call.handler
 }
 
 const fn changes_files(call: &Syscall) -> bool {
@@ -241,22 +274,57 @@ const fn compile_changed() -> [Paths; count_changing()] {
     out
 }
 
+const fn count_openings() -> usize {
+    let (mut count, mut group) = (0, 0);
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            count += ROWS[group][i].open.is_some() as usize;
+            i += 1;
+        }
+        group += 1;
+    }
+    count
+}
+
+const fn compile_openings() -> [Option<Opening>; count_openings()] {
+    let mut out = [None; count_openings()];
+    let (mut n, mut group) = (0, 0);
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            let call: &Syscall = &ROWS[group][i];
+            if let Some(flags) = call.open {
+                let Some(path) = paths::of(call)[0] else {
+                    panic!("it opens a file without a path")
+                };
+                out[n] = Some(Opening { path, flags });
+                n += 1;
+            }
+            i += 1;
+        }
+        group += 1;
+    }
+    out
+}
+
 static CAPTURE: [Row; NUMBER_LIMIT] = compile_rows();
 static VARIANTS: [VariantRow; count_variants()] = compile_variants();
 static CHANGED: [Paths; count_changing()] = compile_changed();
+static OPENINGS: [Option<Opening>; count_openings()] = compile_openings();
 static UNKNOWN: Row = RAW;
 
 impl Row {
-    /// Returns true if the call may change files that it names by path.
-    #[inline(always)]
-    pub const fn changes_files(&self) -> bool {
-        self.changes != 0
-    }
-
     /// Returns the paths of files that the call may change; their identity is recorded before.
     pub fn changed_paths(&self) -> impl Iterator<Item = PathUse> + use<> {
         let listed = usize::from(self.changes).checked_sub(1).and_then(|at| CHANGED.get(at));
         listed.into_iter().flatten().flatten().copied()
+    }
+
+    /// Returns the file that the call opens.
+    pub fn opening(&self) -> Option<Opening> {
+        let index = usize::from(self.opens).checked_sub(1)?;
+        OPENINGS.get(index).copied().flatten()
     }
 }
 

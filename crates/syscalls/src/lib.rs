@@ -8,6 +8,7 @@ pub mod act;
 pub mod capture;
 pub mod errno;
 pub mod flags;
+pub mod handler;
 pub mod layout;
 pub mod mapping;
 pub mod paths;
@@ -17,5 +18,8 @@ pub mod table;
 
 pub use act::Act;
 pub use errno::{errno_name, signal_name};
-pub use shape::{Arg, Classes, Dir, FlagSet, Kind, Len, Of, Replay, Ret, Syscall, Variant};
+pub use handler::Handler;
+pub use shape::{
+    Arg, Classes, Dir, FlagSet, Kind, Len, Of, OpenFlags, Replay, Ret, Syscall, Variant,
+};
 pub use table::{by_name, by_number};

@@ -1,6 +1,7 @@
 //! The vocabulary of the table: types that describe system calls and their arguments.
 
 use crate::act::Act;
+use crate::handler::Handler;
 use crate::layout::Layout;
 
 /// One system call: a row of the table.
@@ -15,6 +16,10 @@ pub struct Syscall {
     pub replay: Replay,
     /// Its effect that arguments and result do not show.
     pub act: Act,
+    /// How the agent makes it.
+    pub handler: Handler,
+    /// For calls that open a file by its path: where the flags of open are.
+    pub open: Option<OpenFlags>,
     /// The arguments in order.
     pub args: &'static [Arg],
     /// Meaning of the result.
@@ -72,6 +77,46 @@ pub enum Replay {
     LeftOut,
     /// Like `Simulated`, for calls that neither touch files nor return descriptors.
     Ignored,
+}
+
+/// Where a call that opens a file has the flags of open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenFlags {
+    /// In this argument.
+    Arg(u8),
+    /// In a struct behind an argument, with flags for the resolution of the path.
+    Struct {
+        /// The argument.
+        arg: u8,
+        /// Offset of the flags, a 64-bit number.
+        at: u8,
+        /// Offset of the flags for the resolution, a 64-bit number.
+        resolve_at: u8,
+    },
+    /// Always these.
+    Fixed(u32),
+}
+
+impl OpenFlags {
+    /// Returns the flags of a call with these arguments. `read` gets the number at an offset of the
+    /// memory behind an argument, if that is known.
+    #[inline]
+    pub fn of(self, args: &[u64; 6], read: impl FnOnce(u8, u8) -> Option<u64>) -> u64 {
+        match self {
+            OpenFlags::Arg(arg) => args[arg as usize],
+            OpenFlags::Struct { arg, at, .. } => read(arg, at).unwrap_or(0),
+            OpenFlags::Fixed(bits) => bits as u64,
+        }
+    }
+
+    /// Returns the flags for the resolution of the path, in the same way.
+    #[inline]
+    pub fn resolve(self, read: impl FnOnce(u8, u8) -> Option<u64>) -> u64 {
+        match self {
+            OpenFlags::Struct { arg, resolve_at, .. } => read(arg, resolve_at).unwrap_or(0),
+            OpenFlags::Arg(_) | OpenFlags::Fixed(_) => 0,
+        }
+    }
 }
 
 /// One argument.

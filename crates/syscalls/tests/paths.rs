@@ -2,7 +2,7 @@
 
 use syscalls::paths::{self, FinalLink};
 use syscalls::table::ROWS;
-use syscalls::{Kind, by_name, capture};
+use syscalls::{Act, Handler, Kind, by_name, capture};
 
 const NOFOLLOW: u64 = 0x100;
 const FOLLOW: u64 = 0x400;
@@ -52,7 +52,8 @@ fn whatever_changes_files_by_path_tells_them_before() {
         let takes_path = row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
         let (found, _) = capture::row(row.nr.into(), &[0; 6]);
         let told: Vec<_> = found.changed_paths().collect();
-        assert_eq!(found.changes_files(), !told.is_empty(), "{}", row.name);
+        let is_told = matches!(found.handler, Handler::ChangeFiles | Handler::Truncate);
+        assert_eq!(is_told, !told.is_empty(), "{}", row.name);
         let makes = ["open", "creat", "openat", "openat2", "mkdir", "mkdirat", "mknod", "mknodat"]
             .contains(&row.name)
             || row.name.starts_with("symlink");
@@ -71,4 +72,27 @@ fn whatever_changes_files_by_path_tells_them_before() {
     assert_eq!(told("renameat2"), [(Some(0), 1, FinalLink::Meant), (Some(2), 3, FinalLink::Meant)]);
     assert_eq!(told("link"), [(None, 0, FinalLink::Meant)], "the second is not there yet");
     assert_eq!(told("chmod"), [(None, 0, FinalLink::Followed)]);
+}
+
+#[test]
+fn whatever_opens_a_path_says_where_its_flags_are() {
+    const CREAT_FLAGS: u64 = 0o1101;
+    let args = [10, 11, 12, 13, 14, 15];
+    let behind = |arg, at| Some(100 * u64::from(arg) + u64::from(at));
+    let opened = |name: &str| {
+        let (row, _) = capture::row(by_name(name).expect("it has a row").nr.into(), &args);
+        assert_eq!(row.handler, Handler::Open, "{name}");
+        let opening = row.opening().expect("it opens a file");
+        let flags = opening.flags;
+        (opening.path.dir, opening.path.path, flags.of(&args, behind), flags.resolve(behind))
+    };
+    assert_eq!(opened("open"), (None, 0, 11, 0));
+    assert_eq!(opened("creat"), (None, 0, CREAT_FLAGS, 0));
+    assert_eq!(opened("openat"), (Some(0), 1, 12, 0));
+    assert_eq!(opened("openat2"), (Some(0), 1, 200, 216));
+    for row in ROWS.iter().flat_map(|group| group.iter()) {
+        let opens = row.act == Act::Open;
+        assert_eq!(row.open.is_some(), opens, "{}", row.name);
+        assert_eq!(capture::row(row.nr.into(), &args).0.opening().is_some(), opens, "{}", row.name);
+    }
 }

@@ -3,6 +3,7 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
+use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, Fixed, Pointee, RetAtMost};
 use crate::shape::Of::{Bytes, Struct, U32, U64};
@@ -13,15 +14,15 @@ use crate::shape::{Ret, Syscall};
 pub static ROWS: &[Syscall] = &[
     call(102, "getuid", CREDS, IGNORED, Ret::Id, &[]),
     call(104, "getgid", CREDS, IGNORED, Ret::Id, &[]),
-    call(105, "setuid", CREDS, REAL, Ret::Int, &[uid("uid")]),
+    call(105, "setuid", CREDS, REAL, Ret::Int, &[uid("uid")]).handled(Handler::ChangeUser),
     call(106, "setgid", CREDS, REAL, Ret::Int, &[gid("gid")]),
     call(107, "geteuid", CREDS, IGNORED, Ret::Id, &[]),
     call(108, "getegid", CREDS, IGNORED, Ret::Id, &[]),
-    call(113, "setreuid", CREDS, REAL, Ret::Int, &[uid("ruid"), uid("euid")]),
+    call(113, "setreuid", CREDS, REAL, Ret::Int, &[uid("ruid"), uid("euid")]).handled(Handler::ChangeUser),
     call(114, "setregid", CREDS, REAL, Ret::Int, &[gid("rgid"), gid("egid")]),
     call(115, "getgroups", CREDS, IGNORED, Ret::Int, &[int("size"), output("list", U32, RetAtMost(0, 4))]),
     call(116, "setgroups", CREDS, REAL, Ret::Int, &[int("size"), input("list", U32, ArgTimes(0, 4))]),
-    call(117, "setresuid", CREDS, REAL, Ret::Int, &[uid("ruid"), uid("euid"), uid("suid")]),
+    call(117, "setresuid", CREDS, REAL, Ret::Int, &[uid("ruid"), uid("euid"), uid("suid")]).handled(Handler::ChangeUser),
     call(118, "getresuid", CREDS, IGNORED, Ret::Int, &[
         output("ruid", U32, Fixed(4)), output("euid", U32, Fixed(4)), output("suid", U32, Fixed(4))]),
     call(119, "setresgid", CREDS, REAL, Ret::Int, &[gid("rgid"), gid("egid"), gid("sgid")]),
@@ -52,7 +53,7 @@ pub static ROWS: &[Syscall] = &[
             one("operation", &f::SECCOMP), hex("flags"), input("args", U32, Fixed(4))]),
         when(0, 3, Ret::Int, &[
             one("operation", &f::SECCOMP), hex("flags"), out_struct("args", &l::SECCOMP_NOTIF_SIZES)]),
-    ]),
+    ]).handled(Handler::Seccomp),
     family(444, "landlock_create_ruleset", DESC, SIMULATED, Ret::Fd, &[
         in_sized("attr", &l::LANDLOCK_RULESET_ATTR, Arg(1)), size("size"), bits("flags", &f::LANDLOCK_CREATE)], &[
         // Queries of the version and of errata, which return a number.

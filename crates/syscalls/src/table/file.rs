@@ -3,12 +3,15 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
+use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg, Counted, Fixed, RetAtMost, RetPath};
 use crate::shape::Of::{Bytes, I32, Struct, Text, U64};
-use crate::shape::{Ret, Syscall};
+use crate::shape::{OpenFlags, Ret, Syscall};
 
 const O_CREAT: u64 = 0o100;
+/// O_CREAT, O_WRONLY and O_TRUNC.
+const CREAT: u32 = 0o1101;
 const O_TMPFILE_BIT: u64 = 0o20000000;
 const AT_HANDLE_MNT_ID_UNIQUE: u64 = 1;
 
@@ -19,19 +22,19 @@ pub static ROWS: &[Syscall] = &[
         when_set(1, O_CREAT, Ret::Fd, &[path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         when_set(1, O_TMPFILE_BIT, Ret::Fd, &[path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         otherwise(Ret::Fd, &[path("pathname"), bits("flags", &f::OPEN)]),
-    ]).does(Act::Open),
+    ]).opens(OpenFlags::Arg(1)),
     call(4, "stat", FILE.or(STAT), REAL, Ret::Int, &[path("pathname"), out_struct("statbuf", &l::STAT)]),
     call(5, "fstat", DESC.or(STAT), REAL, Ret::Int, &[fd("fd"), out_struct("statbuf", &l::STAT)]),
     call(6, "lstat", FILE.or(STAT), REAL, Ret::Int, &[path("pathname"), out_struct("statbuf", &l::STAT)]).does(Act::OnLink),
     call(21, "access", FILE, REAL, Ret::Int, &[path("pathname"), bits("mode", &f::ACCESS)]),
-    call(76, "truncate", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), off("length")]).does(Act::Truncate),
+    call(76, "truncate", FILE.or(CHANGE), REAL, Ret::Int, &[path("path"), off("length")]).does(Act::Truncate).handled(Handler::Truncate),
     call(79, "getcwd", FILE, REAL, Ret::Size, &[output("buf", Text, RetPath), size("size")]).does(Act::TellDirectory),
     call(80, "chdir", FILE, REAL, Ret::Int, &[path("path")]).does(Act::Directory),
     call(81, "fchdir", DESC, REAL, Ret::Int, &[fd("fd")]).does(Act::Directory),
     call(82, "rename", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]).does(Act::Rename),
     call(83, "mkdir", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname"), mode("mode")]).does(Act::MakeDirectory),
     call(84, "rmdir", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]).does(Act::Remove),
-    call(85, "creat", FILE.or(DESC).or(CHANGE), REAL, Ret::Fd, &[path("pathname"), mode("mode")]).does(Act::Open),
+    call(85, "creat", FILE.or(DESC).or(CHANGE), REAL, Ret::Fd, &[path("pathname"), mode("mode")]).opens(OpenFlags::Fixed(CREAT)),
     call(86, "link", FILE.or(CHANGE), REAL, Ret::Int, &[path("oldpath"), path("newpath")]).does(Act::HardLink),
     call(87, "unlink", FILE.or(CHANGE), REAL, Ret::Int, &[path("pathname")]).does(Act::Remove),
     call(88, "symlink", FILE.or(CHANGE), REAL, Ret::Int, &[text("target"), path("linkpath")]).does(Act::MakeLink),
@@ -69,7 +72,7 @@ pub static ROWS: &[Syscall] = &[
         when_set(2, O_CREAT, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         when_set(2, O_TMPFILE_BIT, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN), mode("mode")]),
         otherwise(Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN)]),
-    ]).does(Act::Open),
+    ]).opens(OpenFlags::Arg(2)),
     call(258, "mkdirat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode")]).does(Act::MakeDirectory),
     call(259, "mknodat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[dirfd("dirfd"), path("pathname"), mode("mode"), dev("dev")]).does(Act::MakeNode),
     call(260, "fchownat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
@@ -108,7 +111,7 @@ pub static ROWS: &[Syscall] = &[
     call(332, "statx", FILE.or(DESC).or(STAT), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("flags", &f::AT_STATX), bits("mask", &f::STATX), out_struct("statxbuf", &l::STATX)]),
     call(437, "openat2", FILE.or(DESC), REAL, Ret::Fd, &[
-        dirfd("dirfd"), path("pathname"), in_sized("how", &l::OPEN_HOW, Arg(3)), size("size")]).does(Act::Open),
+        dirfd("dirfd"), path("pathname"), in_sized("how", &l::OPEN_HOW, Arg(3)), size("size")]).opens(OpenFlags::Struct { arg: 2, at: 0, resolve_at: 16 }),
     call(439, "faccessat2", FILE.or(DESC), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("mode", &f::ACCESS), bits("flags", &f::AT_ACCESS)]),
     call(452, "fchmodat2", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[

@@ -3,6 +3,7 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
+use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, BitsArg, Fixed, Ret as Result, RetTimes};
 use crate::shape::Of::{Bytes, Dirents, Dirents64, FdSet, Fds, I64, Iovec, SigSet, Struct};
@@ -11,14 +12,14 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(0, "read", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count")]),
+    call(0, "read", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count")]).handled(Handler::Read { offset: None }),
     call(1, "write", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count")]),
     call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]).does(Act::Close),
     call(7, "poll", DESC.or(WAIT), IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
     call(8, "lseek", DESC, REAL, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]).does(Act::Seek),
-    call(17, "pread64", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count"), off("offset")]),
+    call(17, "pread64", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("buf", Bytes, Result), size("count"), off("offset")]).handled(Handler::Read { offset: Some(3) }),
     call(18, "pwrite64", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("buf", Bytes, Arg(2)), size("count"), off("offset")]),
-    call(19, "readv", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
+    call(19, "readv", DESC.or(READ), REAL, Ret::Size, &[fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]).handled(Handler::ReadVector { offset: None }),
     call(20, "writev", DESC.or(WRITE), REAL, Ret::Size, &[fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt")]),
     call(22, "pipe", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8))]),
     call(23, "select", DESC.or(WAIT), IGNORED, Ret::Int, &[
@@ -54,10 +55,10 @@ pub static ROWS: &[Syscall] = &[
     call(270, "pselect6", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
         inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMESPEC),
-        in_holder("sigmask", &l::SIGSET_ARG)]),
+        in_holder("sigmask", &l::SIGSET_ARG)]).handled(Handler::MaskedWait { mask: 5, in_pair: true }),
     call(271, "ppoll", DESC.or(WAIT), IGNORED, Ret::Int, &[
         inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), inout_struct("tmo_p", &l::TIMESPEC),
-        input("sigmask", SigSet, Arg(4)), size("sigsetsize")]),
+        input("sigmask", SigSet, Arg(4)), size("sigsetsize")]).handled(Handler::MaskedWait { mask: 3, in_pair: false }),
     call(275, "splice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         fd("fd_in"), inout("off_in", I64, Fixed(8)), fd("fd_out"), inout("off_out", I64, Fixed(8)),
         size("len"), bits("flags", &f::SPLICE)]).does(Act::Copy { from: 0, from_at: Some(1), to: 2, to_at: Some(3) }),
@@ -70,7 +71,7 @@ pub static ROWS: &[Syscall] = &[
         fd("fd"), inout("iov", Iovec, ArgTimes(2, 16)), ulong("nr_segs"), bits("flags", &f::SPLICE)]),
     call(281, "epoll_pwait", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout"),
-        input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
+        input("sigmask", SigSet, Arg(5)), size("sigsetsize")]).handled(Handler::MaskedWait { mask: 4, in_pair: false }),
     call(284, "eventfd", DESC, SIMULATED, Ret::Fd, &[uint("initval")]),
     call(285, "fallocate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]).does(Act::Allocate),
     call(290, "eventfd2", DESC, SIMULATED, Ret::Fd, &[uint("initval"), bits("flags", &f::EVENTFD)]),
@@ -79,7 +80,7 @@ pub static ROWS: &[Syscall] = &[
     call(293, "pipe2", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8)), bits("flags", &f::OPEN_CREATED)]),
     call(294, "inotify_init1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::INOTIFY_INIT)]),
     call(295, "preadv", DESC.or(READ), REAL, Ret::Size, &[
-        fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h")]),
+        fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h")]).handled(Handler::ReadVector { offset: Some(3) }),
     call(296, "pwritev", DESC.or(WRITE), REAL, Ret::Size, &[
         fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h")]),
     call(300, "fanotify_init", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::FANOTIFY_INIT), bits("event_f_flags", &f::OPEN)]),
@@ -90,13 +91,13 @@ pub static ROWS: &[Syscall] = &[
         fd("fd_in"), inout("off_in", I64, Fixed(8)), fd("fd_out"), inout("off_out", I64, Fixed(8)),
         size("size"), bits("flags", &f::NO_FLAGS)]).does(Act::Copy { from: 0, from_at: Some(1), to: 2, to_at: Some(3) }),
     call(327, "preadv2", DESC.or(READ), REAL, Ret::Size, &[
-        fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
+        fd("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]).handled(Handler::ReadVector { offset: Some(3) }),
     call(328, "pwritev2", DESC.or(WRITE), REAL, Ret::Size, &[
         fd("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), off("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
     call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]).does(Act::CloseRange),
     call(441, "epoll_pwait2", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"),
-        in_struct("timeout", &l::TIMESPEC), input("sigmask", SigSet, Arg(5)), size("sigsetsize")]),
+        in_struct("timeout", &l::TIMESPEC), input("sigmask", SigSet, Arg(5)), size("sigsetsize")]).handled(Handler::MaskedWait { mask: 4, in_pair: false }),
     call(451, "cachestat", DESC, SIMULATED, Ret::Int, &[
         fd("fd"), in_struct("cstat_range", &l::CACHESTAT_RANGE), out_struct("cstat", &l::CACHESTAT), bits("flags", &f::NO_FLAGS)]),
 ];

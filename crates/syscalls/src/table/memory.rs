@@ -3,6 +3,7 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
+use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, BitsArg, Fixed, PagesArg, Ret as Result};
 use crate::shape::Of::{Bits, Bytes, I32, Iovec, Struct, U64};
@@ -19,9 +20,9 @@ const ARCH: Arg = one("op", &f::ARCH);
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     call(9, "mmap", MEMORY.or(DESC), IGNORED, Ret::Address, &[
-        addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]).does(Act::Map),
-    call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]).does(Act::Protect),
-    call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]).does(Act::Unmap),
+        addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]).does(Act::Map).handled(Handler::Map),
+    call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]).does(Act::Protect).handled(Handler::Protect),
+    call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]).does(Act::Unmap).handled(Handler::Unmap),
     call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]),
     family(25, "mremap", MEMORY, IGNORED, Ret::Address, &[
         addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")], &[
@@ -30,14 +31,14 @@ pub static ROWS: &[Syscall] = &[
         when_set(3, MREMAP_DONTUNMAP, Ret::Address, &[
             addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
         otherwise(Ret::Address, &[addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP)]),
-    ]),
+    ]).handled(Handler::Remap),
     call(26, "msync", MEMORY.or(SYNC), IGNORED, Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]),
     call(27, "mincore", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
     call(28, "madvise", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]),
     call(149, "mlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
     call(150, "munlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
-    call(151, "mlockall", MEMORY, IGNORED, Ret::Int, &[bits("flags", &f::MCL)]),
-    call(152, "munlockall", MEMORY, IGNORED, Ret::Int, &[]),
+    call(151, "mlockall", MEMORY, IGNORED, Ret::Int, &[bits("flags", &f::MCL)]).handled(Handler::LockAll),
+    call(152, "munlockall", MEMORY, IGNORED, Ret::Int, &[]).handled(Handler::UnlockAll),
     call(216, "remap_file_pages", MEMORY, IGNORED, Ret::Int, &[
         addr("addr"), size("size"), bits("prot", &f::PROT), ulong("pgoff"), bits("flags", &f::MAP)]),
     call(237, "mbind", MEMORY, IGNORED, Ret::Int, &[
@@ -62,7 +63,7 @@ pub static ROWS: &[Syscall] = &[
     call(319, "memfd_create", DESC, REAL, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]),
     call(323, "userfaultfd", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]),
     call(325, "mlock2", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),
-    call(329, "pkey_mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]).does(Act::Protect),
+    call(329, "pkey_mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]).does(Act::Protect).handled(Handler::Protect),
     call(330, "pkey_alloc", NONE, IGNORED, Ret::Int, &[bits("flags", &f::NO_FLAGS), bits("access_rights", &f::PKEY)]),
     call(331, "pkey_free", NONE, IGNORED, Ret::Int, &[int("pkey")]),
     call(440, "process_madvise", DESC, IGNORED, Ret::Size, &[
@@ -108,5 +109,5 @@ pub static ROWS: &[Syscall] = &[
         when(0, 0x5003, Ret::Int, &[ARCH, hex("features")]),
         when(0, 0x5004, Ret::Int, &[ARCH, hex("features")]),
         when(0, 0x5005, Ret::Int, &[ARCH, output("features", U64, Fixed(8))]),
-    ]),
+    ]).handled(Handler::ArchPrctl),
 ];

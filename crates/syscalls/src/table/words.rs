@@ -1,9 +1,10 @@
 //! Short names for writing the rows of the table.
 
 use crate::act::Act;
+use crate::handler::Handler;
 use crate::layout::Layout;
 use crate::shape::{
-    Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, Replay, Ret, Syscall, Variant,
+    Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, OpenFlags, Replay, Ret, Syscall, Variant,
 };
 
 pub const NONE: Classes = Classes::NONE;
@@ -39,7 +40,7 @@ pub const fn call(
     ret: Ret,
     args: &'static [Arg],
 ) -> Syscall {
-    Syscall { nr, name, classes, replay, act: Act::Plain, args, ret, variants: &[] }
+    family(nr, name, classes, replay, ret, args, &[])
 }
 
 /// Creates the row of a call whose meaning depends on one of its arguments.
@@ -52,13 +53,24 @@ pub const fn family(
     args: &'static [Arg],
     variants: &'static [Variant],
 ) -> Syscall {
-    Syscall { nr, name, classes, replay, act: Act::Plain, args, ret, variants }
+    let (act, handler, open) = (Act::Plain, Handler::Plain, None);
+    Syscall { nr, name, classes, replay, act, handler, open, args, ret, variants }
 }
 
 impl Syscall {
     /// Sets the effect of the call.
     pub const fn does(self, act: Act) -> Syscall {
         Syscall { act, ..self }
+    }
+
+    /// Sets how the agent makes the call.
+    pub const fn handled(self, handler: Handler) -> Syscall {
+        Syscall { handler, ..self }
+    }
+
+    /// Marks a call that opens the file at its path, with these flags.
+    pub const fn opens(self, flags: OpenFlags) -> Syscall {
+        Syscall { open: Some(flags), ..self.does(Act::Open).handled(Handler::Open) }
     }
 }
 

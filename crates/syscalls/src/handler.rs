@@ -1,0 +1,80 @@
+//! How the agent makes a call: what else it must do so that the program stays recorded and notices
+//! nothing.
+
+/// What is special about making a call, a column of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handler {
+    /// The call is made as it is.
+    Plain,
+    /// Changes files that it names by path. Compiled from the rest of the row.
+    ChangeFiles,
+    /// Truncates a file that it names by path.
+    Truncate,
+    /// Opens a file; see [`OpenFlags`](crate::shape::OpenFlags).
+    Open,
+    /// Reads into one buffer, possibly a file whose text the agent corrects.
+    Read {
+        /// Argument with the offset; `None`: the file's own.
+        offset: Option<u8>,
+    },
+    /// Reads into the buffers of a vector.
+    ReadVector {
+        /// Argument with the offset, where -1 means the file's own.
+        offset: Option<u8>,
+    },
+    /// Creates a process.
+    Fork,
+    /// Creates a process that shares the memory until it leaves it.
+    Vfork,
+    /// Creates a task as flags say.
+    Clone,
+    /// Creates a task as a struct says.
+    CloneByStruct,
+    /// Ends the thread.
+    ExitThread,
+    /// Ends the process.
+    ExitProcess,
+    /// Executes a program.
+    Exec,
+    /// Executes a program in a directory, with flags.
+    ExecAt,
+    /// Returns from a signal handler.
+    SignalReturn,
+    /// Sets the action of a signal.
+    SignalAction,
+    /// Sets the signal mask.
+    SignalMask,
+    /// Returns the pending signals.
+    SignalPending,
+    /// Sets the alternate signal stack.
+    SignalStack,
+    /// Waits with a signal mask of its own.
+    MaskedWait {
+        /// Argument that points to the mask.
+        mask: u8,
+        /// The argument points to a pair: the address of the mask, and its size.
+        in_pair: bool,
+    },
+    /// Options of a process, among them filters and user dispatch.
+    Prctl,
+    /// Installs filters.
+    Seccomp,
+    /// Sets segment bases.
+    ArchPrctl,
+    /// Changes the user.
+    ChangeUser,
+    /// Locks all memory.
+    LockAll,
+    /// Unlocks all memory.
+    UnlockAll,
+    /// Traces another program.
+    Trace,
+    /// Maps a file or memory.
+    Map,
+    /// Removes mappings.
+    Unmap,
+    /// Moves a mapping, or changes its length.
+    Remap,
+    /// Changes the protection of mapped memory.
+    Protect,
+}
