@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-use model::names;
 use recorder::start_thread;
 use recorder::{Ahead, DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
 use ring::DataMode;
 use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
+use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
@@ -306,7 +306,7 @@ impl Observer for Glue {
     }
 
     fn told_to_end(&mut self, signal: i32) {
-        let name = names::signal(signal).unwrap_or_default();
+        let name = signals::name(signal).unwrap_or_default();
         let text =
             format!("reenact itself was told to end ({name}); what was left runs on unrecorded");
         self.handle.stop(GapWhy::Interrupted, text);

@@ -13,8 +13,9 @@ pub use rows::ROWS;
 pub struct Row {
     /// Name without the common prefix.
     pub name: &'static str,
-    /// Numbers of the calls that it stands for. Import makes the first one.
-    pub calls: &'static [u16],
+    /// Numbers of the calls that it stands for. Import makes the first one, unless the record is one
+    /// of a process's end.
+    pub calls: [Option<u16>; 2],
     /// Mapping of a call to records.
     pub form: Form,
     /// Fields other than single bits.
@@ -86,8 +87,8 @@ pub fn by_name(name: &str) -> Option<&'static Row> {
 static BY_NUMBER: LazyLock<Vec<Option<&'static Row>>> = LazyLock::new(|| {
     let mut all = vec![None; syscalls::table::NUMBER_LIMIT];
     for row in ROWS {
-        for call in row.calls {
-            all[usize::from(*call)] = Some(row);
+        for call in row.calls.into_iter().flatten() {
+            all[usize::from(call)] = Some(row);
         }
     }
     all

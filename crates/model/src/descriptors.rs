@@ -5,6 +5,7 @@ mod numbers;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
+use syscalls::abi::files::O_CLOEXEC;
 use trace::event::{Identity, OpenFd};
 
 use self::numbers::{Change, Numbers};
@@ -248,7 +249,7 @@ impl DescriptorTable {
     }
 
     /// Replaces the table by the recorded list. Entries with the same label keep their description.
-    pub(crate) fn replace(&mut self, truth: &[OpenFd], cloexec_bit: u32) {
+    pub(crate) fn replace(&mut self, truth: &[OpenFd]) {
         let old = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
             let known = old.get(open.fd).filter(|old| old.description.label() == open.target);
@@ -256,25 +257,25 @@ impl DescriptorTable {
                 Some(known) => known.description.clone(),
                 None => Description::found(Origin::Outside, open),
             };
-            let close_on_exec = open.flags & cloexec_bit != 0;
+            let close_on_exec = u64::from(open.flags) & O_CLOEXEC != 0;
             self.install(open.fd, Descriptor { description, close_on_exec });
         }
     }
 
     /// Replaces the set of open numbers by the kernel's list, keeping all known descriptions.
-    pub(crate) fn confirm(&mut self, truth: &[trace::event::OpenFd], cloexec_bit: u32) {
+    pub(crate) fn confirm(&mut self, truth: &[trace::event::OpenFd]) {
         let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
             let known = known.get(open.fd).map(|known| known.description.clone());
             let description = known.unwrap_or_else(|| Description::at(&open.target[..]));
-            let close_on_exec = open.flags & cloexec_bit != 0;
+            let close_on_exec = u64::from(open.flags) & O_CLOEXEC != 0;
             self.install(open.fd, Descriptor { description, close_on_exec });
         }
     }
 
     /// Replaces the table by the kernel's list. Matching entries keep their description, which
     /// other tables may share.
-    pub(crate) fn correct(&mut self, truth: &[OpenFd], cloexec_bit: u32) {
+    pub(crate) fn correct(&mut self, truth: &[OpenFd]) {
         let known = std::mem::replace(self, DescriptorTable::new(self.budget.clone()));
         for open in truth {
             let description = match known.get(open.fd) {
@@ -283,7 +284,7 @@ impl DescriptorTable {
                 Some(old) => Description::found(old.description.origin, open),
                 None => Description::found(Origin::Outside, open),
             };
-            let close_on_exec = open.flags & cloexec_bit != 0;
+            let close_on_exec = u64::from(open.flags) & O_CLOEXEC != 0;
             self.install(open.fd, Descriptor { description, close_on_exec });
         }
     }

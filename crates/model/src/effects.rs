@@ -5,9 +5,14 @@ mod mounting;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use syscalls::Act;
+use syscalls::abi::errno;
+use syscalls::abi::files::{
+    AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE,
+};
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::{RESULT, part};
-use syscalls::shape::{Arg, Dir, FlagSet, Kind, Of, Ret, Syscall};
+use syscalls::shape::{Arg, Dir, Kind, Of, Ret, Syscall, operand};
+use syscalls::{Act, Gives, Operand, layout};
 use syscalls::table::NUMBER_LIMIT;
 use trace::event::{Call, Outcome};
 
@@ -18,10 +23,8 @@ use crate::descriptors::{Addresses, Description, Descriptor, Origin};
 use crate::filters;
 use crate::path::{self, Own};
 use crate::places::Place;
-use crate::world::{CLONE_FILES, CLONE_FS, Directory, ViewChange, World};
+use crate::world::{Directory, ViewChange, World};
 
-/// `AT_FDCWD`: relative to the working directory.
-pub const AT_FDCWD: i32 = -100;
 /// Limit for the bytes of a path argument; the kernel's limit is 4096.
 const PATH_BYTES_MAX: usize = 8192;
 
@@ -125,23 +128,13 @@ impl Step {
     }
 }
 
-/// Returns the result of a call that succeeded.
-pub(crate) fn success(call: &Call) -> Option<i64> {
-    match call.outcome {
-        Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
-        _ => None,
-    }
-}
-
 /// Returns true if no call of a row touches descriptors or directories, or names a path.
 fn is_inert(row: &Syscall) -> bool {
     let variants = row.variants.iter().map(|variant| (variant.args, variant.ret));
     let plain = variants.chain([(row.args, row.ret)]).all(|(args, ret)| {
         let harmless = |arg: &Arg| match arg.kind {
             Kind::Path => false,
-            Kind::Buf(_, Of::Holder(of), _) => {
-                !std::ptr::eq(of, &raw const syscalls::layout::FILTER)
-            }
+            Kind::Buf(_, Of::Holder(_), _) => !arg.holds(&layout::FILTER),
             Kind::Buf(dir, of, _) => {
                 dir == Dir::In || !matches!(of, Of::Fds | Of::Msghdr | Of::Mmsghdr)
             }
@@ -149,7 +142,7 @@ fn is_inert(row: &Syscall) -> bool {
         };
         ret != Ret::Fd && args.iter().all(harmless)
     });
-    plain && !row.act.changes_process()
+    plain && !row.acts().any(Act::changes_process)
 }
 
 /// Returns true if a call has no effect on a world. Most calls have none and take a fast path.
@@ -170,15 +163,31 @@ pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
     for (arg, number) in shape.args.iter().zip(0u8..) {
         match arg.kind {
             Kind::Flags(_) => return Some(call.args[usize::from(number)]),
-            Kind::Buf(_, Of::Struct(_), _) => {
-                let data = piece(&call.data, number, part::WHOLE, 0, false)?;
-                let bytes = contents.read(&data.content, 8).ok()?;
-                return Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?));
-            }
+            Kind::Buf(_, Of::Struct(_), _) => return word_behind(call, number, 0, contents),
             _ => {}
         }
     }
     Some(0)
+}
+
+/// Returns the flags of a call that opens a path, if the trace has them.
+pub fn open_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
+    let open = syscalls::by_number(call.nr.into())?.open?;
+    let mut is_known = true;
+    let flags = open.of(&call.args, |arg, at| {
+        let word = word_behind(call, arg, at, contents);
+        is_known = word.is_some();
+        word
+    });
+    is_known.then_some(flags)
+}
+
+/// Returns the 64-bit number at an offset of the memory behind an argument, as it was before the
+/// call.
+pub fn word_behind(call: &Call, arg: u8, at: u8, contents: &mut dyn Contents) -> Option<u64> {
+    let data = piece(&call.data, arg, part::WHOLE, 0, false)?;
+    let bytes = contents.read(&data.content, usize::from(at) + size_of::<u64>()).ok()?;
+    Some(u64::from_le_bytes(*bytes.get(usize::from(at)..)?.first_chunk()?))
 }
 
 /// Fills `step` with the changes that `call` makes.
@@ -196,13 +205,13 @@ pub(crate) fn of_call(
     }
     if shape.act == Act::Close {
         // Close frees the number early in the call, even if it returns an error.
-        let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(EBADF));
+        let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(errno::EBADF));
         if !bad {
             step.at_entry.push(Effect::Close { fd: call.args[0] as i32 });
         }
         return;
     }
-    let Some(ret) = success(call) else { return };
+    let Some(ret) = call.success() else { return };
     // A positive result without a listener is the id of a thread that failed to synchronize.
     if (ret == 0 || shape.ret == Ret::Fd)
         && let Some((program, all_threads)) = filters::installed(call, look.contents)
@@ -212,7 +221,11 @@ pub(crate) fn of_call(
     }
     match shape.act {
         Act::Duplicate => look.duplicate(ret, step),
-        Act::Fcntl => look.fcntl(ret, step),
+        Act::SetDescriptorFlags => {
+            look.set_close_on_exec(call.args[2] & FD_CLOEXEC != 0, step);
+        }
+        Act::SetCloseOnExec => look.set_close_on_exec(true, step),
+        Act::ClearCloseOnExec => look.set_close_on_exec(false, step),
         Act::CloseRange => look.close_range(step),
         Act::Directory => {
             // Without the captured path, the argument is only an address, not a descriptor.
@@ -248,7 +261,6 @@ pub(crate) fn of_call(
                 step.at_exit.push(Effect::UnshareCwd);
             }
         }
-        Act::Ioctl => look.ioctl_close_on_exec(step),
         Act::Bind | Act::Connect => look.address(false, step),
         Act::TellAddress | Act::TellPeer => look.address(true, step),
         _ => {}
@@ -258,24 +270,6 @@ pub(crate) fn of_call(
     }
     look.new_descriptors(ret, step);
 }
-
-/// `EBADF`.
-const EBADF: i32 = 9;
-/// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`.
-const CLOSE_RANGE_UNSHARE: u64 = 2;
-const CLOSE_RANGE_CLOEXEC: u64 = 4;
-/// `F_DUPFD`, `F_SETFD`, `F_DUPFD_CLOEXEC`, `FD_CLOEXEC`.
-const F_DUPFD: u64 = 0;
-const F_SETFD: u64 = 2;
-const F_DUPFD_CLOEXEC: u64 = 1030;
-const FD_CLOEXEC: u64 = 1;
-/// `O_WRONLY | O_CREAT | O_TRUNC`, the flags implied by creat.
-const CREAT: u64 = 0o1101;
-/// `O_TMPFILE`.
-const O_TMPFILE: u64 = 0o20_200_000;
-/// `FIONCLEX` and `FIOCLEX`.
-const FIONCLEX: u64 = 0x5450;
-const FIOCLEX: u64 = 0x5451;
 
 struct Look<'a> {
     world: &'a mut World,
@@ -360,40 +354,22 @@ impl Look<'_> {
 
     /// Returns true if the call makes its new descriptors close-on-exec, always or by a flag.
     fn close_on_exec(&self) -> bool {
-        const ALWAYS: [&str; 6] = [
-            "pidfd_open",
-            "pidfd_getfd",
-            "io_uring_setup",
-            "clone",
-            "seccomp",
-            "landlock_create_ruleset",
-        ];
-        if ALWAYS.contains(&self.shape.name.as_ref()) {
-            return true;
-        }
-        self.shape.args.iter().zip(self.call.args).any(|(arg, value)| match arg.kind {
-            Kind::Flags(set) | Kind::Enum(set) => sets_cloexec(set, value),
-            _ => false,
-        })
+        self.shape.gives_until_exec
+            || self.shape.args.iter().zip(self.call.args).any(|(arg, value)| match arg.kind {
+                Kind::Flags(set) | Kind::Enum(set) => set.asks_for_close_on_exec(value),
+                _ => false,
+            })
     }
 
-    fn fcntl(&mut self, ret: i64, step: &mut Step) {
-        let args = self.call.args;
-        match args[1] {
-            F_SETFD => {
-                let fd = args[0] as u32;
-                let on = args[2] & FD_CLOEXEC != 0;
-                step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
-            }
-            F_DUPFD => self.install_copy(ret, false, step),
-            F_DUPFD_CLOEXEC => self.install_copy(ret, true, step),
-            _ => {}
-        }
+    fn set_close_on_exec(&self, on: bool, step: &mut Step) {
+        let fd = self.call.args[0] as u32;
+        step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
     }
 
     fn duplicate(&mut self, ret: i64, step: &mut Step) {
         // dup2 of a descriptor onto itself changes nothing.
-        if self.shape.args.len() > 1 && self.call.args[1] == self.call.args[0] {
+        let onto = operand(self.shape.args, Operand::NewNumber);
+        if onto.is_some_and(|onto| self.call.args[usize::from(onto)] == self.call.args[0]) {
             return;
         }
         self.install_copy(ret, self.close_on_exec(), step);
@@ -423,16 +399,6 @@ impl Look<'_> {
         });
     }
 
-    fn ioctl_close_on_exec(&mut self, step: &mut Step) {
-        let on = match self.call.args[1] {
-            FIOCLEX => true,
-            FIONCLEX => false,
-            _ => return,
-        };
-        let fd = self.call.args[0] as u32;
-        step.at_exit.push(Effect::SetCloseOnExec { first: fd, last: fd, on });
-    }
-
     fn address(&mut self, told: bool, step: &mut Step) {
         let Some(description) = self.description(self.call.args[0] as i32) else { return };
         let Some(address) = self.sockaddr(1, told) else { return };
@@ -453,7 +419,7 @@ impl Look<'_> {
     fn new_descriptors(&mut self, ret: i64, step: &mut Step) {
         let close_on_exec = self.close_on_exec();
         let given = step.at_exit.iter().any(|e| matches!(e, Effect::Install { .. }));
-        let is_copy = matches!(self.shape.act, Act::Duplicate | Act::Fcntl);
+        let is_copy = self.shape.act == Act::Duplicate;
         if self.shape.ret == Ret::Fd && !given && !is_copy {
             let description = self.opened(ret as i32, step);
             let entry = Descriptor { description, close_on_exec };
@@ -485,24 +451,6 @@ impl Look<'_> {
             .then_some(same)
     }
 
-    /// Returns the flags of a call that opens a path.
-    fn open_flags(&mut self) -> Option<u64> {
-        if self.shape.act != Act::Open {
-            return None;
-        }
-        let mut args = self.shape.args.iter().zip(self.call.args);
-        let flags = args.find(|(arg, _)| matches!(arg.kind, Kind::Flags(set) if has_tmpfile(set)));
-        if let Some((_, flags)) = flags {
-            return Some(flags);
-        }
-        // openat2 has the flags first in a struct, creat has none.
-        let is_struct = |arg: &Arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(_), _));
-        let Some(how) = self.shape.args.iter().position(is_struct) else { return Some(CREAT) };
-        let data = piece(&self.call.data, how as u8, part::WHOLE, 0, false)?;
-        let bytes = self.contents.read(&data.content, 8).ok()?;
-        Some(u64::from_le_bytes(*bytes.first_chunk()?))
-    }
-
     fn opened(&mut self, fd: i32, step: &Step) -> Rc<Description> {
         let call = self.call;
         let identity = call
@@ -512,7 +460,7 @@ impl Look<'_> {
             .find(|(a, _)| *a == RESULT || step.paths.iter().any(|(arg, _)| arg == a));
         let identity = identity.map(|(_, identity)| *identity);
         if let Some((_, path)) = step.paths.first() {
-            let flags = self.open_flags();
+            let flags = open_flags(call, self.contents);
             let opened = |path, origin, mount, identity| {
                 Rc::new(Description { path, identity, origin, flags, mount, ..Default::default() })
             };
@@ -524,16 +472,17 @@ impl Look<'_> {
             let unnamed = flags.is_some_and(|flags| flags & O_TMPFILE == O_TMPFILE);
             let (path, origin) = match unnamed {
                 true => ([path, &b"/# (deleted)"[..]].concat(), Origin::Unnamed),
-                // A detached copy of a mount tree.
-                false if self.shape.name == "open_tree" => (path.clone(), Origin::Anonymous),
+                false if self.shape.gives == Gives::Mounts => (path.clone(), Origin::Anonymous),
                 false => (path.clone(), Origin::Path),
             };
             return opened(path, origin, step.first_place().mount, identity);
         }
-        let name = self.shape.name.as_ref();
-        match name {
-            "socket" => Description::of(Origin::Socket, format!("socket:[{}]", self.socket_kind())),
-            "accept" | "accept4" => {
+        match self.shape.gives {
+            _ if self.shape.act == Act::TakeDescriptor => self.taken(),
+            Gives::Socket => {
+                Description::of(Origin::Socket, format!("socket:[{}]", self.socket_kind()))
+            }
+            Gives::Connection => {
                 let listener = self.description(call.args[0] as i32);
                 let addresses = Addresses {
                     local: listener.as_ref().and_then(|l| l.addresses.borrow().local.clone()),
@@ -548,25 +497,26 @@ impl Look<'_> {
                     ..Default::default()
                 })
             }
-            "memfd_create" => {
+            Gives::Memory => {
                 let mut path = b"/memfd:".to_vec();
                 path.extend(self.text(0, false).unwrap_or_default());
                 path.extend_from_slice(b" (deleted)");
                 Description::of(Origin::Memory, path)
             }
-            // signalfd may update an existing descriptor and return it.
-            "signalfd" | "signalfd4" if call.args[0] as i32 == fd => self
-                .description(fd)
-                .unwrap_or_else(|| Description::of(Origin::Anonymous, "anon_inode:[signalfd]")),
-            // The call does not contain the file's name.
-            "open_by_handle_at" => Description::at("unknown"),
-            _ if self.shape.act == Act::TakeDescriptor => self.taken(),
-            "pidfd_open" => {
-                let (path, origin) = (b"anon_inode:[pidfd]".to_vec(), Origin::Anonymous);
+            Gives::SignalQueue if call.args[0] as i32 == fd => {
+                self.description(fd).unwrap_or_else(|| object("signalfd"))
+            }
+            Gives::SignalQueue => object("signalfd"),
+            Gives::Unnamed => Description::at("unknown"),
+            Gives::Process => {
+                let (path, origin) = (object_name("pidfd").into(), Origin::Anonymous);
                 let pid = Some(call.args[0] as u32);
                 Rc::new(Description { path, origin, pid, ..Default::default() })
             }
-            _ => Description::of(Origin::Anonymous, format!("anon_inode:[{}]", anonymous(name))),
+            Gives::Object(name) => object(name),
+            Gives::ByPath | Gives::Mounts | Gives::Pipe | Gives::SocketPair => {
+                object(&self.shape.name)
+            }
         }
     }
 
@@ -599,10 +549,11 @@ impl Look<'_> {
     fn array(&mut self, arg: u8, close_on_exec: bool, step: &mut Step) {
         let Some(data) = piece(&self.call.data, arg, part::WHOLE, 0, true) else { return };
         let Ok(bytes) = self.contents.read(&data.content, 8) else { return };
-        let (origin, path) = match self.shape.name.as_ref() {
-            "pipe" | "pipe2" => (Origin::Pipe, format!("pipe:[{}]", self.world.next_pipe())),
-            "socketpair" => (Origin::SocketPair, format!("socket:[{}]", self.socket_kind())),
-            _ => (Origin::Anonymous, "anon_inode:[pidfd]".to_string()),
+        let (origin, path) = match self.shape.gives {
+            Gives::Pipe => (Origin::Pipe, format!("pipe:[{}]", self.world.next_pipe())),
+            Gives::SocketPair => (Origin::SocketPair, format!("socket:[{}]", self.socket_kind())),
+            Gives::Object(name) => (Origin::Anonymous, object_name(name)),
+            _ => (Origin::Anonymous, object_name(&self.shape.name)),
         };
         for fd in bytes.chunks_exact(4) {
             let fd = i32::from_le_bytes(fd.try_into().expect("chunks of 4"));
@@ -630,32 +581,18 @@ impl Look<'_> {
     }
 }
 
-fn has_tmpfile(set: &FlagSet) -> bool {
-    set.members.iter().any(|(bits, _)| *bits == O_TMPFILE)
-}
-
 /// Resolves a path relative to a directory, if that is known.
 fn seen_from(directory: Option<&[u8]>, path: &[u8]) -> Option<Vec<u8>> {
     let directory = directory.filter(|directory| !directory.is_empty())?;
     Some(path::resolve(directory, path))
 }
 
-fn sets_cloexec(set: &FlagSet, value: u64) -> bool {
-    set.members
-        .iter()
-        .any(|(bit, name)| name.ends_with("CLOEXEC") && *bit != 0 && value & bit == *bit)
+/// Returns an object of the kernel.
+fn object(name: &str) -> Rc<Description> {
+    Description::of(Origin::Anonymous, object_name(name))
 }
 
-/// Returns the name that /proc uses for a kernel object without a path.
-fn anonymous(call: &str) -> &str {
-    match call {
-        "epoll_create" | "epoll_create1" => "eventpoll",
-        "eventfd" | "eventfd2" => "eventfd",
-        "signalfd" | "signalfd4" => "signalfd",
-        "timerfd_create" => "timerfd",
-        "inotify_init" | "inotify_init1" => "inotify",
-        "io_uring_setup" => "io_uring",
-        "perf_event_open" => "perf_event",
-        other => other,
-    }
+/// Returns the name that /proc uses for a kernel object.
+fn object_name(name: &str) -> String {
+    format!("anon_inode:[{name}]")
 }

@@ -6,9 +6,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use syscalls::layout;
+use syscalls::abi::tasks::SECCOMP_FILTER_FLAG_TSYNC;
 use syscalls::record::part;
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::of_set;
+use syscalls::{flags, layout};
 use trace::event::{Call, Outcome};
 
 use crate::contents::{Contents, piece};
@@ -26,8 +27,6 @@ const ARCH_AT: u32 = 4;
 const POINTER_AT: u32 = 8;
 const ARGS_AT: u32 = 16;
 const DATA_BYTES: u32 = 64;
-/// `SECCOMP_FILTER_FLAG_TSYNC`.
-const ALL_THREADS: u64 = 1;
 
 /// Verdicts of linux/seccomp.h. The lowest one of all filters counts, compared as signed numbers.
 const ACTION: u32 = 0xffff_0000;
@@ -66,12 +65,11 @@ struct Verdict {
 /// Returns the program that a call installs, and true if it applies to all threads.
 pub fn installed(call: &Call, contents: &mut dyn Contents) -> Option<(Vec<u8>, bool)> {
     let shape = shape_of(call);
-    let is_filter = |kind| matches!(kind, Kind::Buf(_, Of::Holder(of), _) if std::ptr::eq(of, &raw const layout::FILTER));
-    let number = shape.args.iter().position(|arg| is_filter(arg.kind))?;
+    let number = shape.args.iter().position(|arg| arg.holds(&layout::FILTER))?;
     let data = piece(&call.data, number as u8, part::CONTENT, 0, false)?;
     let bytes = contents.read(&data.content, INSTRUCTIONS_MAX * INSTRUCTION_BYTES).ok()?;
-    let flags = shape.args.iter().position(|arg| arg.name == "flags");
-    Some((bytes, flags.is_some_and(|flags| call.args[flags] & ALL_THREADS != 0)))
+    let flags = of_set(shape.args, &flags::SECCOMP_FLAGS).map(|arg| call.args[usize::from(arg)]);
+    Some((bytes, flags.is_some_and(|flags| flags & SECCOMP_FILTER_FLAG_TSYNC != 0)))
 }
 
 impl Filters {

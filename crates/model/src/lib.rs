@@ -23,6 +23,6 @@ pub mod world;
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Entry, Offset, Origin};
-pub use effects::{Step, Through, changes_nothing, spawn_flags};
+pub use effects::{Step, Through, changes_nothing, open_flags, spawn_flags, word_behind};
 pub use moment::Moment;
 pub use world::{Argv, Directory, Process, Thread, View, World};

@@ -10,10 +10,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use syscalls::Act;
+use syscalls::abi::errno;
+use syscalls::abi::files::{S_IFIFO, S_IFMT, S_IFREG};
 use syscalls::layout::IO_EVENT;
 use syscalls::mapping::Mapping;
 use syscalls::record::{OLD_NUMBERS, part};
+use syscalls::{Act, Operand};
 use trace::event::{Call, Event, EventKind, Identity, Outcome};
 use trace::sources::Fate;
 use trace::{ReadError, Trace};
@@ -280,7 +282,7 @@ impl Unseen {
         match &event.kind {
             EventKind::Call(call) if Unseen::follows(call.nr, &call.args) => {
                 let Outcome::Returned { ret, .. } = call.outcome else { return };
-                if (-4095..0).contains(&ret) {
+                if errno::is_error(ret) {
                     return;
                 }
                 let process = thread.map_or(0, |thread| thread.process);
@@ -375,8 +377,14 @@ impl Unseen {
                 self.asks(made.process, false);
             }
             Act::ReapFromAio => self.reaped(returned, look),
-            Act::Copy { from, .. } => self.copied(args[usize::from(from)], returned, look),
-            Act::CloneFile { from } => self.cloned(args[usize::from(from)], None, look),
+            Act::Copy => {
+                let source = row.value_of(args, Operand::Source).unwrap_or(u64::MAX);
+                self.copied(source, returned, look);
+            }
+            Act::CloneFile => {
+                let source = row.value_of(args, Operand::Source).unwrap_or(u64::MAX);
+                self.cloned(source, None, look);
+            }
             Act::CloneRange => {
                 let words = look.memory(2, 24).unwrap_or_default();
                 let (words, _) = words.as_chunks::<8>();
@@ -541,8 +549,8 @@ pub const fn is_followed(act: Act) -> bool {
             | Act::SubmitToRing
             | Act::SubmitToAio
             | Act::ReapFromAio
-            | Act::Copy { .. }
-            | Act::CloneFile { .. }
+            | Act::Copy
+            | Act::CloneFile
             | Act::CloneRange
     )
 }
@@ -575,9 +583,6 @@ impl Look for InWorld<'_> {
 }
 
 fn kind_of(description: &Description) -> OpenedKind {
-    const S_IFMT: u32 = 0o170_000;
-    const S_IFREG: u32 = 0o100_000;
-    const S_IFIFO: u32 = 0o010_000;
     let by_mode = |identity: &Identity| match identity.mode & S_IFMT {
         S_IFREG => None,
         S_IFIFO => Some(OpenedKind::Pipe),

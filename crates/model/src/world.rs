@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
 use syscalls::record::part;
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
 use crate::budget::{Budget, Held};
@@ -17,14 +18,6 @@ use crate::filters::Filters;
 use crate::places::{Links, Place, Space};
 pub(crate) use views::ViewChange;
 
-/// `CLONE_FILES`: the new task shares its creator's descriptors.
-pub(crate) const CLONE_FILES: u64 = 0x400;
-/// `CLONE_FS`: the new task shares its creator's working directory.
-pub(crate) const CLONE_FS: u64 = 0x200;
-/// `CLONE_NEWNS`: the new task gets a copy of its creator's mounts.
-const CLONE_NEWNS: u64 = 0x2_0000;
-/// `O_CLOEXEC`.
-const O_CLOEXEC: u32 = 0o2_000_000;
 /// Limit for the bytes of argument strings kept per process.
 const ARGV_BYTES_MAX: usize = 64 << 10;
 
@@ -572,7 +565,7 @@ impl World {
     fn take_over(
         &self,
         state: &ProcessState,
-        by: fn(&mut DescriptorTable, &[trace::event::OpenFd], u32),
+        by: fn(&mut DescriptorTable, &[trace::event::OpenFd]),
     ) {
         let directory = self.directory_at(&state.cwd[..]);
         let mut files: Option<DescriptorTable> = None;
@@ -585,11 +578,11 @@ impl World {
             match &files {
                 Some(files) => *table = files.clone(),
                 None if self.sees => {
-                    table.confirm(&state.fds, O_CLOEXEC);
+                    table.confirm(&state.fds);
                     files = Some(table.clone());
                 }
                 None => {
-                    by(&mut table, &state.fds, O_CLOEXEC);
+                    by(&mut table, &state.fds);
                     files = Some(table.clone());
                 }
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use model::{Argv, Moment};
+use syscalls::abi::signals;
 use trace::event::{EventKind, ProcessState, StartHow};
 
 use crate::batch::{Batch, Row};
@@ -136,7 +137,7 @@ fn row(mut row: Row<'_>, epoch_ns: u64, number: u32, life: &Life, end: End) {
     let exited = end.status.filter(|_| killed.is_none()).map(|status| status >> 8 & 0xff);
     row.number(exited.map(i64::from));
     row.number(killed.map(i64::from));
-    row.text(killed.and_then(model::names::signal).as_deref().map(str::as_bytes));
+    row.text(killed.and_then(signals::name).map(str::as_bytes));
     row.number(end.status.filter(|_| killed.is_some()).map(|status| (status >> 7 & 1).into()));
     let text = |text: &[u8]| (!text.is_empty()).then(|| text.to_vec());
     row.text(text(&life.exe).as_deref());

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use model::decode::symbols;
-use model::{Value, names};
+use model::Value;
+use syscalls::abi::signals;
 
 use crate::column::{Column, Place};
 
@@ -92,7 +93,7 @@ pub fn symbolic(value: &Value) -> Option<Cow<'static, str>> {
         }
         Value::Enum { value, set } => symbols::name(set, *value).map(Cow::Borrowed),
         Value::Named { name, .. } => Some((*name).into()),
-        Value::Signal(number) => names::signal(*number).map(Cow::Owned),
+        Value::Signal(number) => signals::name(*number).map(Cow::Borrowed),
         _ => None,
     }
 }

@@ -13,6 +13,8 @@ use model::{Argv, Contents, Moment, Origin, names, spawn_flags};
 use render::escape::escape;
 use render::text;
 use stats::role::{self, Role};
+use syscalls::Act;
+use syscalls::abi::signals;
 use trace::event::{Call, EventKind, RECORDER};
 
 use counters::{OpenDescriptors, Rates};
@@ -103,7 +105,7 @@ impl<W: Write> Exporter<W> {
             EventKind::State(state) => self.name(moment, state.process),
             EventKind::Signal { signal, handler, info } if wanted => {
                 let number = i32::from(*signal);
-                let name = names::signal(number).unwrap_or_else(|| number.to_string());
+                let name = signals::name(number).map_or_else(|| number.to_string(), str::to_owned);
                 let mut about = String::new();
                 text::render(&mut about, &siginfo::decode(info), STYLE);
                 let details =
@@ -160,12 +162,12 @@ impl<W: Write> Exporter<W> {
             flows.extend(flow);
             self.pipes.write(&pipe, moved, flow);
         }
-        if spawn_flags(call, contents).is_some() && role::error(call).is_none() {
+        if spawn_flags(call, contents).is_some() && call.error().is_none() {
             let flow = self.next_flow();
             if wanted {
                 flows.push(flow);
             }
-            let tid = role::success(call);
+            let tid = call.success();
             self.tasks.of(moment, thread).spawn(tid, flow);
         }
         if wanted {
@@ -390,7 +392,7 @@ fn started(moment: &Moment<'_>) -> String {
 
 /// Returns true if a call removes the bytes that it reads from a pipe.
 fn takes(call: &Call) -> bool {
-    syscalls::by_number(call.nr.into()).is_none_or(|row| row.name != "tee")
+    syscalls::by_number(call.nr.into()).is_none_or(|row| row.act != Act::Tee)
 }
 
 /// Returns the pipe behind a descriptor argument, if a recorded process created it.

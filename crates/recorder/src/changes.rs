@@ -16,8 +16,15 @@ use std::rc::Rc;
 use file_tree::Inode;
 use model::realm;
 use model::unseen::{Look, Made, Opened, OpenedKind, Unseen};
-use syscalls::Act;
+use syscalls::abi::errno;
+use syscalls::abi::files::{
+    AF_UNIX, AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, O_ACCMODE, O_CREAT, O_EXCL,
+    O_NOFOLLOW, O_PATH, O_TMPFILE_ALONE, O_TRUNC, RENAME_EXCHANGE,
+};
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use syscalls::record::OLD_NUMBERS;
+use syscalls::shape::operand;
+use syscalls::{Act, Operand};
 use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
 
 use crate::copies::{Copies, Stretch};
@@ -28,34 +35,8 @@ use self::roles::{Role, Roles, Shape};
 pub(crate) use self::tasks::Held;
 use self::tasks::{Place, Shares, Tasks};
 
-/// Directory argument that stands for the working directory.
-const AT_FDCWD: i32 = -100;
-/// Flags of open.
-mod open_flag {
-    pub const ACCESS_MODE: u64 = 3;
-    pub const CREAT: u64 = 0o100;
-    pub const EXCL: u64 = 0o200;
-    pub const TRUNC: u64 = 0o1000;
-    pub const NOFOLLOW: u64 = 0o400_000;
-    pub const PATH: u64 = 0o10_000_000;
-    pub const TMPFILE: u64 = 0o20_000_000;
-}
 /// Maximum number of paths whose file (device and inode) is remembered.
 const KNOWN_MAX: usize = 1 << 16;
-/// `RENAME_EXCHANGE`.
-const RENAME_EXCHANGE: u64 = 2;
-/// `F_DUPFD` and `F_DUPFD_CLOEXEC`.
-const DUPLICATING: [u64; 2] = [0, 1030];
-/// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`.
-const CLOSE_RANGE_UNSHARE: u64 = 2;
-const CLOSE_RANGE_CLOEXEC: u64 = 4;
-/// `CLONE_FS`, `CLONE_FILES`, `CLONE_NEWNS`.
-const CLONE_FS: u64 = 0x200;
-const CLONE_FILES: u64 = 0x400;
-const CLONE_NEWNS: u64 = 0x2_0000;
-/// `AF_UNIX`, and the bytes before the path in its addresses.
-const AF_UNIX: [u8; 2] = [1, 0];
-
 /// A call that has returned, with the arguments in memory that matter.
 pub(crate) struct Note {
     pub thread: u32,
@@ -138,7 +119,7 @@ impl Changes {
 
     /// Takes a call for which [`Changes::follows`] is true.
     pub fn call(&mut self, note: Note) {
-        let failed = (-4095..0).contains(&note.ret);
+        let failed = errno::is_error(note.ret);
         let role = self.roles.of(note.nr).role;
         // A descriptor is released even when close reports an error.
         if failed && role != Role::Close {
@@ -227,8 +208,8 @@ impl Changes {
         let foreign = state.root != b"/";
         self.paths.user = state.user;
         for open in &state.fds {
-            let writable = u64::from(open.flags) & open_flag::ACCESS_MODE != 0;
-            let is_path_only = u64::from(open.flags) & open_flag::PATH != 0;
+            let writable = u64::from(open.flags) & O_ACCMODE != 0;
+            let is_path_only = u64::from(open.flags) & O_PATH != 0;
             if writable && !is_path_only && !foreign && is_named(&open.target) {
                 self.paths.touch(&open.target);
             }
@@ -275,7 +256,8 @@ impl Changes {
                 self.paths.linked(from.as_deref(), &to);
             }
             Role::Duplicate => {
-                if shape.is_fcntl && !DUPLICATING.contains(&args[1]) {
+                let row = syscalls::by_number(u64::from(note.nr));
+                if row.is_none_or(|row| row.act_of(args) != Act::Duplicate) {
                     return;
                 }
                 let Some(held) = self.tasks.held(thread, args[0] as i32) else { return };
@@ -338,7 +320,7 @@ impl Changes {
             }
             Role::Bind => {
                 let address = shape.memory.and_then(|arg| note.text(arg)).unwrap_or_default();
-                let Some(name) = address.strip_prefix(&AF_UNIX).filter(|name| !name.is_empty())
+                let Some(name) = address.strip_prefix(&AF_UNIX.to_le_bytes()).filter(|name| !name.is_empty())
                 else {
                     return;
                 };
@@ -354,36 +336,31 @@ impl Changes {
 
     fn open(&mut self, shape: &Shape, note: &Note) {
         let thread = note.thread;
-        let flags = match (shape.flags, shape.memory) {
-            (Some(arg), _) => note.arg(arg),
-            (None, Some(arg)) => {
-                note.text(arg).and_then(|bytes| bytes.first_chunk()).map_or(0, word)
-            }
-            (None, None) if shape.creates => open_flag::CREAT | open_flag::TRUNC | 1,
-            (None, None) => 0,
-        };
+        let open = syscalls::by_number(u64::from(note.nr)).and_then(|row| row.open);
+        let behind = |arg, at: u8| note.text(arg)?.get(usize::from(at)..)?.first_chunk().map(word);
+        let flags = open.map_or(0, |open| open.of(&note.args, behind));
         let fd = note.ret as i32;
         let [Some(path), _] = self.both(shape, note) else {
             return self.tasks.close(thread, fd, note.exit);
         };
-        if flags & open_flag::TMPFILE != 0 && flags & open_flag::ACCESS_MODE != 0 {
+        if flags & O_TMPFILE_ALONE != 0 && flags & O_ACCMODE != 0 {
             // O_TMPFILE: a file without a name.
             return self.tasks.close(thread, fd, note.exit);
         }
-        let changing = open_flag::ACCESS_MODE | open_flag::CREAT | open_flag::TRUNC;
-        let writes = flags & changing != 0 && flags & open_flag::PATH == 0;
+        let changing = O_ACCMODE | O_CREAT | O_TRUNC;
+        let writes = flags & changing != 0 && flags & O_PATH == 0;
         if writes && self.touch(thread, &path) {
-            if flags & (open_flag::NOFOLLOW | open_flag::EXCL) == 0 {
+            if flags & (O_NOFOLLOW | O_EXCL) == 0 {
                 self.paths.mark(&path, mark::THROUGH);
             }
-            let made = flags & open_flag::CREAT != 0 && note.existed.is_none();
-            let new = flags & open_flag::EXCL != 0 || !self.paths.was_touched();
-            if flags & open_flag::TRUNC != 0 || (made && new) {
+            let made = flags & O_CREAT != 0 && note.existed.is_none();
+            let new = flags & O_EXCL != 0 || !self.paths.was_touched();
+            if flags & O_TRUNC != 0 || (made && new) {
                 self.paths.mark(&path, mark::FRESH);
             }
         }
-        let made = flags & open_flag::CREAT != 0 && note.existed.is_none();
-        if made && flags & open_flag::EXCL != 0 {
+        let made = flags & O_CREAT != 0 && note.existed.is_none();
+        if made && flags & O_EXCL != 0 {
             self.known.remove(&path);
         }
         self.know(&path, note.existed);
@@ -420,17 +397,18 @@ impl Changes {
             let bytes = arg.and_then(|arg| note.text(arg)).and_then(|bytes| bytes.first_chunk());
             bytes.map(word)
         };
+        let value = |wanted| row.value_of(&note.args, wanted).unwrap_or(u64::MAX);
         let moved = u64::try_from(note.ret).unwrap_or(0);
         let (from, to, stretch) = match row.act_of(&note.args) {
-            Act::Copy { .. } if moved == 0 => return,
-            Act::Copy { from, from_at, to, .. } => {
-                let stretch = match offset(from_at) {
+            Act::Copy if moved == 0 => return,
+            Act::Copy => {
+                let stretch = match offset(operand(row.args, Operand::SourceAt)) {
                     Some(start) => Stretch::At(start..start.saturating_add(moved)),
                     None => Stretch::Somewhere(moved),
                 };
-                (note.arg(from), note.arg(to), stretch)
+                (value(Operand::Source), value(Operand::Target), stretch)
             }
-            Act::CloneFile { from } => (note.arg(from), note.arg(0), Stretch::All),
+            Act::CloneFile => (value(Operand::Source), value(Operand::Target), Stretch::All),
             Act::CloneRange => {
                 let (words, _) = note.text(2).unwrap_or_default().as_chunks::<8>();
                 let [fd, start, len, ..] = words else { return };
@@ -439,7 +417,7 @@ impl Changes {
                     0 => Stretch::All,
                     len => Stretch::At(start..start.saturating_add(len)),
                 };
-                (fd, note.arg(0), stretch)
+                (fd, value(Operand::Target), stretch)
             }
             _ => return,
         };

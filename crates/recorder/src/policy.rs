@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use model::{InlineOnly, World, glob};
 use ring::DataMode;
+use syscalls::abi::calls;
 use syscalls::record::part;
-use syscalls::shape::{Arg, Classes, Kind, Len, Of};
+use syscalls::shape::{Arg, Classes, Kind, Len, Of, operand};
+use syscalls::{Act, Operand};
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState};
 
 use crate::mailbox::Mailbox;
@@ -100,21 +102,12 @@ fn is_alias(path: &[u8]) -> bool {
     standard || path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") && of_process()
 }
 
-/// The call numbers that the policy must know itself.
-mod number {
-    pub const CLOSE: u16 = 3;
-    pub const DUP2: u16 = 33;
-    pub const DUP3: u16 = 292;
-    /// clone, fork, vfork, clone3.
-    pub const SPAWN: [u16; 4] = [56, 57, 58, 435];
+fn args_of(call: &Call) -> &'static [Arg] {
+    syscalls::by_number(call.nr.into()).map_or(&[], |row| row.args_of(&call.args))
 }
 
-fn args_of(call: &Call) -> &'static [Arg] {
-    let Some(row) = syscalls::by_number(call.nr.into()) else { return &[] };
-    let fits = |v: &&syscalls::shape::Variant| {
-        call.args.get(usize::from(v.key_arg)).is_some_and(|key| key & v.mask == v.value)
-    };
-    row.variants.iter().find(fits).map_or(row.args, |variant| variant.args)
+fn act_of(call: &Call) -> Act {
+    syscalls::by_number(call.nr.into()).map_or(Act::Plain, |row| row.act_of(&call.args))
 }
 
 /// Whether a call may change descriptors or directories. Calls that only move data do not.
@@ -184,20 +177,21 @@ impl Policy {
 
     /// Takes the beginning of a call. Returns the mode of its contents by its descriptors, if any.
     pub fn entered(&mut self, thread: u32, tsc: u64, call: &Call) -> Option<DataMode> {
-        let closes = match call.nr {
-            number::CLOSE => Some(call.args[0]),
+        let (act, args) = (act_of(call), args_of(call));
+        let closes = match act {
+            Act::Close => Some(call.args[0]),
             // Until dup2 returns, it is unknown which file this descriptor is.
-            number::DUP2 | number::DUP3 if call.args[0] != call.args[1] => Some(call.args[1]),
-            _ => None,
+            _ => operand(args, Operand::NewNumber)
+                .map(|onto| call.args[usize::from(onto)])
+                .filter(|onto| *onto != call.args[0]),
         };
         if let Some(fd) = closes {
             let args = [fd, 0, 0, 0, 0, 0];
-            let close = Call { nr: number::CLOSE, nargs: 1, args, ..call.clone() };
+            let close = Call { nr: calls::CLOSE, nargs: 1, args, ..call.clone() };
             self.apply(thread, tsc, EventKind::Call(close));
-        } else if number::SPAWN.contains(&call.nr) {
+        } else if act == Act::Spawn {
             self.spawning.insert(thread, call.clone());
         }
-        let args = args_of(call);
         let carries = args.iter().zip(0..).any(|(arg, number)| {
             matches!(
                 arg.kind,
@@ -259,9 +253,10 @@ impl Policy {
 
     /// Takes the end of a call, also of one that never returned.
     pub fn returned(&mut self, thread: u32, tsc: u64, bare: &Call, whole: impl FnOnce() -> Call) {
-        let spawns = number::SPAWN.contains(&bare.nr);
+        let act = act_of(bare);
+        let spawns = act == Act::Spawn;
         // The effects of close, and of creating a task that has begun, were applied already.
-        if spawns && self.spawning.remove(&thread).is_none() || bare.nr == number::CLOSE {
+        if spawns && self.spawning.remove(&thread).is_none() || act == Act::Close {
             return;
         }
         if may_change(bare) {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use model::decode::symbols;
-use model::names;
 use model::{Contents, Value};
+use syscalls::abi::signals;
 use trace::event::Content;
 
 /// Largest number that every JSON reader keeps exactly; larger ones are written as strings.
@@ -201,13 +201,12 @@ impl<'a> Json<'a> {
             Value::Mode(mode) => self.uint((*mode).into()),
             Value::Port(port) => self.uint((*port).into()),
             Value::Signal(number) => {
-                let name = names::signal(*number);
-                self.named(i64::from(*number), name.as_deref());
+                let name = signals::name(*number);
+                self.named(i64::from(*number), name);
             }
             Value::SigSet(set) => {
-                let names = (1..=64).filter(|n| set >> (n - 1) & 1 != 0).filter_map(names::signal);
-                let names: Vec<String> = names.collect();
-                self.symbols(*set, names.iter().map(String::as_str));
+                let names = (1..=64).filter(|n| set >> (n - 1) & 1 != 0).filter_map(signals::name);
+                self.symbols(*set, names);
             }
             Value::Fd { fd, .. } => self.int((*fd).into()),
             Value::Flags { value, set } => {
@@ -262,7 +261,8 @@ impl<'a> Json<'a> {
 
     /// Writes a decoded wait status.
     pub fn wait_status(&mut self, status: i32) {
-        let signal = |number: i32| names::signal(number).unwrap_or_else(|| number.to_string());
+        let signal =
+            |number: i32| signals::name(number).map_or_else(|| number.to_string(), str::to_owned);
         self.object(|json| {
             json.key("value").int(status.into());
             match (status & 0x7f, status >> 8 & 0xff) {

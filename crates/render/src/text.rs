@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use model::Value;
 use model::decode::symbols;
 use model::decode::value::Bytes;
-use model::names;
+use syscalls::abi::signals;
 use syscalls::shape::FlagSet;
 
 pub use model::mounts::major_minor;
@@ -49,8 +49,8 @@ pub fn render(out: &mut String, value: &Value, style: Style) {
             let (major, minor) = major_minor(*dev);
             push(out, format_args!("makedev({major:#x}, {minor:#x})"));
         }
-        Value::Signal(number) => match names::signal(*number) {
-            Some(name) => out.push_str(&name),
+        Value::Signal(number) => match signals::name(*number) {
+            Some(name) => out.push_str(name),
             None => push(out, format_args!("{number}")),
         },
         Value::SigSet(set) => render_sigset(out, *set),
@@ -202,8 +202,8 @@ fn render_sigset(out: &mut String, set: u64) {
             out.push(' ');
         }
         first = false;
-        let name = names::signal(number).unwrap_or_default();
-        out.push_str(name.strip_prefix("SIG").unwrap_or(&name));
+        let name = signals::name(number).unwrap_or_default();
+        out.push_str(name.strip_prefix("SIG").unwrap_or(name));
     }
     out.push(']');
 }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use syscalls::{Kind, Ret};
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
+use syscalls::shape::operand;
+use syscalls::{Act, Kind, Operand, Ret};
 
 use crate::batch::{Action, Batch, Call, Placed, Proof, Spawn, What};
 use crate::clock::{self, Pace};
@@ -25,10 +27,6 @@ use crate::shared::{Shared, Still};
 use crate::space::Medium;
 use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
-
-const CLONE_FILES: u64 = 0x400;
-const CLONE_FS: u64 = 0x200;
-const CLONE_THREAD: u64 = 0x10000;
 
 /// Sleeping threads wake up late: sleep this much less, and poll the clock for the rest.
 const EARLY: Duration = Duration::from_micros(150);
@@ -611,17 +609,32 @@ impl Made {
             Made::Return(_) if call.asks_for_end() => true,
             Made::Return(_) | Made::Data { .. } => {
                 // Asking how many bytes are in a pipe may be repeated, reading them may not.
-                let only_looks = !call.stream || call.name == "ioctl";
+                let only_looks = !call.stream || !takes_bytes(call);
                 call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && only_looks
             }
         }
     }
 }
 
-/// Whether a call uses and advances the file's own offset.
+/// Whether a call reads bytes through a descriptor.
+fn takes_bytes(call: &Call) -> bool {
+    [Operand::Source, Operand::SourceOrTarget].iter().any(|side| operand(call.args, *side).is_some())
+}
+
+/// Whether a call uses and advances the own offset of the file in its first argument.
 fn moves_offset(call: &Call) -> bool {
-    let at_own_offset = !call.args.iter().any(|arg| matches!(arg.kind, Kind::Offset));
-    at_own_offset && call.ret_kind == Ret::Size && call.args[0].name == "fd"
+    let is_side = |wanted| operand(call.args, wanted) == Some(0);
+    let has_place = |wanted| operand(call.args, wanted).is_some();
+    match call.act {
+        _ if call.ret_kind != Ret::Size => false,
+        Act::List | Act::GivePages => true,
+        Act::Copy | Act::Tee => false,
+        _ => {
+            (is_side(Operand::Source) || is_side(Operand::Target))
+                && !has_place(Operand::SourceAt)
+                && !has_place(Operand::TargetAt)
+        }
+    }
 }
 
 /// Moves the offset of a call's file.

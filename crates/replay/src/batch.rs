@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use syscalls::{Arg, Ret};
+use syscalls::{Act, Arg, Ret};
 use trace::event::{BlobId, ProcessState};
 use trace::{DataPayload, ReadError, Trace};
 use twox_hash::XxHash3_128;
@@ -124,8 +124,10 @@ pub struct Beginning {
 pub struct Call {
     /// x86_64 system call number.
     pub nr: u16,
-    /// Its name.
+    /// Its name, for messages.
     pub name: &'static str,
+    /// Its effect.
+    pub act: Act,
     /// Argument descriptions of the row or its variant.
     pub args: &'static [Arg],
     /// Type of the result.
@@ -200,6 +202,7 @@ impl Call {
     const BLANK: Call = Call {
         nr: 0,
         name: "",
+        act: Act::Plain,
         args: &[],
         ret_kind: Ret::Int,
         values: [0; 6],

@@ -22,12 +22,14 @@ pub use names::is_of_names;
 use std::io;
 use std::sync::Arc;
 
+use syscalls::Act;
+use syscalls::abi::errno::{self, EAGAIN, EINTR};
+use syscalls::abi::files::S_IFMT;
 use syscalls::flags::RWF;
 use syscalls::record::part;
 use syscalls::shape::{Arg, Dir, Extent, FlagSet, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
-use crate::image::roles::{self, Role};
 use crate::memory::{Memory, Span};
 use crate::shared::Fill;
 use crate::space::Space;
@@ -246,9 +248,9 @@ impl Maker {
 
     /// Removes set-user-id and set-group-id bits of files, and turns devices into regular files.
     fn mode(&mut self, call: &Call, number: usize) -> usize {
-        const TYPE: usize = libc::S_IFMT as usize;
+        const TYPE: usize = S_IFMT as usize;
         let mut mode = self.number(number);
-        if roles::of(call.nr) == Role::MakeNode && is_device(mode as u64) {
+        if call.act == Act::MakeNode && is_device(mode as u32) {
             // A regular file lets later calls on the name work as recorded.
             mode = mode & !TYPE | libc::S_IFREG as usize;
             self.stands_in = call.ret == 0;
@@ -258,7 +260,7 @@ impl Maker {
         }
         self.withheld = true;
         let to_directory = mode & SET_GROUP_ID != 0 && call.ret == 0;
-        if to_directory && !self.strict && roles::of(call.nr) == Role::Mode {
+        if to_directory && !self.strict && call.act == Act::Mode {
             self.only_directory = true;
             self.withheld = mode & SET_USER_ID != 0;
             return mode & !SET_USER_ID;
@@ -277,7 +279,7 @@ impl Maker {
         let text = self.contents.text(batch.stretches(piece), len);
         // SAFETY: the text was just built, in memory that this maker owns.
         let dangerous =
-            roles::of(call.nr).is_of_attribute() && needs_privilege(unsafe { text.bytes() });
+            call.act.is_of_attribute() && needs_privilege(unsafe { text.bytes() });
         if dangerous && matches!(call.args[number].kind, Kind::Str) {
             return Value::Nowhere;
         }
@@ -481,12 +483,12 @@ impl Maker {
                 return self.once();
             }
             let ret = self.once_with_room();
-            match -ret {
-                EAGAIN => {
+            match errno::of_result(ret) {
+                Some(EAGAIN) => {
                     self.wait_until_ready(call);
                     continue;
                 }
-                EINTR => continue,
+                Some(EINTR) => continue,
                 _ => {}
             }
             if ret <= 0 || call.ret <= 0 {
@@ -591,9 +593,6 @@ impl Call {
         self.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(Dir::Out, ..)))
     }
 }
-
-const EAGAIN: i64 = libc::EAGAIN as i64;
-const EINTR: i64 = libc::EINTR as i64;
 
 /// Input bytes of `want` to pass, given the recorded result.
 fn bounded(want: usize, ret: i64) -> usize {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use syscalls::abi::errno;
 use serde::{Deserialize, Serialize};
 
 use crate::lane::Counts;
@@ -205,12 +206,8 @@ impl Mismatches {
 
 /// Formats a result for users.
 pub fn shown(ret: i64) -> String {
-    match u16::try_from(-ret).ok().filter(|error| (1..4096).contains(error)) {
-        Some(error) => {
-            syscalls::errno_name(error).map_or_else(|| format!("error {error}"), str::to_string)
-        }
-        None => ret.to_string(),
-    }
+    let Some(error) = errno::of_result(ret) else { return ret.to_string() };
+    errno::describe(error).map_or_else(|| format!("error {error}"), |(name, _)| name.to_string())
 }
 
 fn shorten(text: &mut String) {

@@ -9,16 +9,20 @@ use std::collections::HashSet;
 
 use model::contents::{is_cut, is_out, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
-use syscalls::layout::Layout;
+use syscalls::abi::errno::{
+    self, EACCES, EAGAIN, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE,
+};
+use syscalls::abi::files::{
+    AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT,
+};
 use syscalls::record::part;
-use syscalls::shape::{Dir, Of};
-use syscalls::{Arg, Classes, Kind, Replay, Syscall};
+use syscalls::shape::{Dir, FlagSet, Of, of_set, operand};
+use syscalls::{Act, Arg, Classes, Kind, Operand, Replay, Syscall, flags};
 use trace::event::{Call, Data, Identity, Preamble};
 
 use model::realm;
 
 use crate::execute::TRANSFER_MAX;
-use crate::image::roles::{self, Role};
 use contested::Contested;
 use file_names::FileNames;
 use outside::Outside;
@@ -53,13 +57,6 @@ pub enum Treatment {
     /// Withhold it: it would create something harmful.
     Withhold(&'static str),
 }
-
-/// `dirfd` for the working directory: needs no lookup.
-const AT_FDCWD: i32 = -100;
-const S_IFMT: u64 = 0o170_000;
-const S_IFCHR: u64 = 0o020_000;
-const S_IFBLK: u64 = 0o060_000;
-const S_IFIFO: u64 = 0o010_000;
 
 /// File systems that are views of the kernel.
 const KERNELS: &[&[u8]] = &[
@@ -104,9 +101,6 @@ const OF_THE_MACHINE: &[i32] = &[
     libc::ENOTTY,
 ];
 
-/// Kernel-internal error codes of interrupted calls that are restarted.
-const RESTARTS: std::ops::RangeInclusive<i32> = 512..=516;
-
 /// Decides how calls are treated.
 pub struct Judge {
     /// Tasks can take the recorded user ids.
@@ -139,6 +133,8 @@ pub struct Said {
     pub args: &'static [Arg],
     /// Meaning of its result.
     pub ret: syscalls::Ret,
+    /// Its effect.
+    pub act: Act,
     /// How it is replayed.
     pub replay: Replay,
 }
@@ -146,18 +142,26 @@ pub struct Said {
 /// Looks a call up in the table.
 pub fn said(call: &Call) -> Option<Said> {
     let row = syscalls::by_number(u64::from(call.nr))?;
-    let variant = row.variants.iter().find(|variant| {
-        let key = call.args.get(usize::from(variant.key_arg)).copied().unwrap_or(0);
-        key & variant.mask == variant.value
-    });
-    let Some(variant) = variant else {
+    let Some(variant) = row.variant(&call.args) else {
         // The data of an unknown variant was not captured.
         let unknown = !row.variants.is_empty() && row.replay == Replay::Real;
         let replay = if unknown { Replay::Simulated } else { row.replay };
-        return Some(Said { row, args: row.args, ret: row.ret, replay });
+        return Some(Said { row, args: row.args, ret: row.ret, act: row.act, replay });
     };
-    let replay = variant.replay.unwrap_or(row.replay);
-    Some(Said { row, args: variant.args, ret: variant.ret, replay })
+    let (replay, act) = (variant.replay.unwrap_or(row.replay), variant.act.unwrap_or(row.act));
+    Some(Said { row, args: variant.args, ret: variant.ret, act, replay })
+}
+
+impl Said {
+    /// Returns the value of the argument with a use.
+    pub fn value(&self, call: &Call, wanted: Operand) -> Option<u64> {
+        Some(call.args[usize::from(operand(self.args, wanted)?)])
+    }
+
+    /// Returns the value of the argument that is of a set.
+    pub fn of_set(&self, call: &Call, wanted: &'static FlagSet) -> Option<u64> {
+        Some(call.args[usize::from(of_set(self.args, wanted)?)])
+    }
 }
 
 impl Judge {
@@ -207,18 +211,20 @@ impl Judge {
         if said.row.classes.intersects(Classes::CREDS) && !self.privileged {
             return Treatment::Simulate;
         }
-        let of_the_machine = |error| OF_THE_MACHINE.contains(&error) || RESTARTS.contains(&error);
-        if i32::try_from(-ret).is_ok_and(of_the_machine) {
+        let of_the_machine =
+            |error| OF_THE_MACHINE.contains(&error) || errno::asks_for_restart(error);
+        let error = errno::of_result(ret);
+        if error.is_some_and(of_the_machine) {
             return Treatment::Simulate;
         }
         // An ordinary user cannot give files to other users, so no access is denied here.
-        if !self.privileged && matches!(-ret, EACCES | EPERM) {
+        if !self.privileged && matches!(error, Some(EACCES | EPERM)) {
             return Treatment::Simulate;
         }
         if concerns_another_process(said.args, call) {
             return Treatment::Simulate;
         }
-        if -ret == EPERM && self.is_guarded(said, call, table, paths) {
+        if error == Some(EPERM) && self.is_guarded(said, call, table, paths) {
             return Treatment::Simulate;
         }
         if names_receiver(said.args, call) {
@@ -234,7 +240,7 @@ impl Judge {
         if ret < 0 && hides_its_reason(said, call, ret) {
             return Treatment::Simulate;
         }
-        if (ret > 0 || -ret == ERANGE) && asks_for_length_of_list(said.args, call, ret) {
+        if (ret > 0 || error == Some(ERANGE)) && asks_for_length_of_list(said, call, ret) {
             return Treatment::Simulate;
         }
         if learn {
@@ -278,21 +284,21 @@ impl Judge {
             ([], classes) => {
                 let moves = classes.intersects(Classes::READ.or(Classes::WRITE));
                 let of_the_moment = match stream {
-                    true => moves || matches!(-ret, EAGAIN | EPIPE | ECONNRESET),
-                    false => moves && -ret == EAGAIN,
+                    true => moves || matches!(error, Some(EAGAIN | EPIPE | ECONNRESET)),
+                    false => moves && error == Some(EAGAIN),
                 };
                 if ret < 0 && of_the_moment {
                     return Treatment::Simulate;
                 }
                 Treatment::Make { stream }
             }
-            ([gone], classes) if moves_between_files(classes, said.args) && ret > 0 => {
-                let from = call.args[source(said.args)] as i32;
-                let to = || other_descriptor(said.args, call, from);
+            ([gone], _) if moves_between_files(said) && ret > 0 => {
+                let from = said.value(call, Operand::Source).unwrap_or(call.args[0]) as i32;
+                let to = || said.value(call, Operand::Target).unwrap_or(call.args[0]) as i32;
                 match *gone == from {
                     true => Treatment::Pour { to: to() },
                     false if stream => Treatment::Drain { from },
-                    false if has_no_offset(said.args, call) => Treatment::Advance { fd: from },
+                    false if has_no_offset(said, call) => Treatment::Advance { fd: from },
                     false => Treatment::Simulate,
                 }
             }
@@ -378,7 +384,7 @@ impl Judge {
         for files in files {
             if !files.is_empty() {
                 let exchanges = exchanges(said, call);
-                self.learnt += u64::from(files.learn_names(roles::of(call.nr), exchanges, paths));
+                self.learnt += u64::from(files.learn_names(said.act, exchanges, paths));
             }
         }
     }
@@ -411,11 +417,11 @@ impl Judge {
             return;
         }
         let fills = call.data.iter().any(|data| !is_out(data) && is_cut(data));
-        let copies = || moves_between_files(classes, said.args) && self.is_vague(said, call, table);
+        let copies = || moves_between_files(said) && self.is_vague(said, call, table);
         if fills || copies() {
             files(said, call, table).for_each(|file| self.gets_other_bytes(&file.path));
         }
-        if moves_between_files(classes, said.args) && self.has_unseen(said, call, table, &[]) {
+        if moves_between_files(said) && self.has_unseen(said, call, table, &[]) {
             files(said, call, table).for_each(|file| self.gets_written_unseen(&file.path));
         }
     }
@@ -443,7 +449,7 @@ impl Judge {
         paths: &[(u8, Vec<u8>)],
     ) {
         let [(_, link)] = paths else { return };
-        if said.row.act != Role::MakeLink || ret != 0 {
+        if said.act != Act::MakeLink || ret != 0 {
             return;
         }
         let Some(data) = piece(&call.data, 0, part::WHOLE, 0, false) else { return };
@@ -457,7 +463,7 @@ impl Judge {
     }
 
     fn is_view(&self, identity: &Identity, path: &[u8]) -> bool {
-        let device = match u64::from(identity.mode) & S_IFMT {
+        let device = match identity.mode & S_IFMT {
             // A replay has null, zero and full, only under these names.
             S_IFCHR => return !realm::is_real(path) || realm::is_stored(path),
             S_IFBLK => return true,
@@ -466,14 +472,6 @@ impl Judge {
         self.views.contains(&device)
     }
 }
-
-const EACCES: i64 = libc::EACCES as i64;
-const ERANGE: i64 = libc::ERANGE as i64;
-const EPERM: i64 = libc::EPERM as i64;
-const EAGAIN: i64 = libc::EAGAIN as i64;
-const EINVAL: i64 = libc::EINVAL as i64;
-const EPIPE: i64 = libc::EPIPE as i64;
-const ECONNRESET: i64 = libc::ECONNRESET as i64;
 
 /// Returns the open files that a call names by their descriptors.
 fn files<'a>(
@@ -490,7 +488,7 @@ pub fn is_stream(description: &Description) -> bool {
     match description.origin {
         Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
         Origin::Path | Origin::Outside => {
-            description.identity.is_some_and(|i| u64::from(i.mode) & S_IFMT == S_IFIFO)
+            description.identity.is_some_and(|i| i.mode & S_IFMT == S_IFIFO)
         }
         Origin::Unnamed | Origin::Memory | Origin::Socket | Origin::Anonymous | Origin::Taken => {
             false
@@ -509,7 +507,7 @@ const ATTRIBUTE_NAME_MAX: usize = 255;
 /// Returns the extended attribute that a call names, from the piece that the replay uses.
 fn attribute_name(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option<Vec<u8>> {
     let named = |arg: &Arg| matches!(arg.kind, Kind::Str);
-    let number = said.args.iter().position(named).filter(|_| said.row.act.is_of_attribute())?;
+    let number = said.args.iter().position(named).filter(|_| said.act.is_of_attribute())?;
     let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
     stored.read(&data.content, ATTRIBUTE_NAME_MAX + 1).ok()
 }
@@ -529,28 +527,25 @@ fn names_receiver(args: &[Arg], call: &Call) -> bool {
 
 /// Whether the result is only the length of a list of attributes, or that it is too long: some
 /// attributes may be the system's.
-fn asks_for_length_of_list(args: &[Arg], call: &Call, ret: i64) -> bool {
-    let bare = || args.iter().zip(call.args).any(|(arg, size)| arg.name == "size" && size == 0);
-    args.iter().any(|arg| arg.name == "list") && (-ret == ERANGE || bare())
+fn asks_for_length_of_list(said: &Said, call: &Call, ret: i64) -> bool {
+    let is_bare = || said.value(call, Operand::Room) == Some(0);
+    operand(said.args, Operand::AttributeNames).is_some()
+        && (errno::of_result(ret) == Some(ERANGE) || is_bare())
 }
 
 /// Whether a call was to create its last path, so that it cannot fail because that is missing.
-pub fn makes_name(nr: u16, args: &[Arg]) -> bool {
-    match roles::of(nr) {
-        Role::MakeDirectory | Role::MakeNode | Role::MakeLink | Role::HardLink | Role::Rename => {
-            true
-        }
+pub fn makes_name(act: Act, args: &[Arg]) -> bool {
+    match act {
+        Act::MakeDirectory | Act::MakeNode | Act::MakeLink | Act::HardLink | Act::Rename => true,
         // Only opens that create a file have a mode.
-        Role::Open => args.iter().any(|arg| matches!(arg.kind, Kind::Mode)),
+        Act::Open => args.iter().any(|arg| matches!(arg.kind, Kind::Mode)),
         _ => false,
     }
 }
 
 /// Whether a rename exchanges both names.
 pub fn exchanges(said: &Said, call: &Call) -> bool {
-    const EXCHANGE: u64 = libc::RENAME_EXCHANGE as u64;
-    let mut args = said.args.iter().zip(call.args);
-    args.any(|(arg, value)| matches!(arg.kind, Kind::Flags(_)) && value & EXCHANGE != 0)
+    said.of_set(call, &flags::RENAME).is_some_and(|flags| flags & RENAME_EXCHANGE != 0)
 }
 
 /// Whether prlimit concerns another process, which may not exist here.
@@ -559,26 +554,13 @@ fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
 }
 
 /// Whether a mode is that of a device node.
-pub fn is_device(mode: u64) -> bool {
+pub fn is_device(mode: u32) -> bool {
     matches!(mode & S_IFMT, S_IFCHR | S_IFBLK)
 }
 
 /// Whether a call moves bytes from one descriptor to another: sendfile, splice, copy_file_range.
-fn moves_between_files(classes: Classes, args: &[Arg]) -> bool {
-    let both = classes.intersects(Classes::READ) && classes.intersects(Classes::WRITE);
-    both && args.iter().filter(|arg| matches!(arg.kind, Kind::Fd)).count() == 2
-}
-
-/// Returns the argument that is read from: by its name, else the first.
-fn source(args: &[Arg]) -> usize {
-    let named = |name| args.iter().position(|arg| arg.name == name);
-    named("in_fd").or_else(|| named("fd_in")).unwrap_or(0)
-}
-
-/// Returns the other descriptor of a call.
-fn other_descriptor(args: &[Arg], call: &Call, one: i32) -> i32 {
-    let fds = args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
-    fds.map(|(_, fd)| fd as i32).find(|fd| *fd != one).unwrap_or(one)
+fn moves_between_files(said: &Said) -> bool {
+    matches!(said.act, Act::Copy | Act::Tee)
 }
 
 /// Whether the trace does not show why a call failed: it lacks the vector if the kernel did not
@@ -588,13 +570,12 @@ fn hides_its_reason(said: &Said, call: &Call, ret: i64) -> bool {
     let Some(vector) = said.args.iter().position(is_vector) else { return false };
     let both = [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
     both == [true; 2]
-        || ret == -EINVAL && !call.data.iter().any(|data| usize::from(data.arg) == vector)
+        || errno::of_result(ret) == Some(EINVAL) && !call.data.iter().any(|data| usize::from(data.arg) == vector)
 }
 
 /// Whether the source is read at its own offset.
-fn has_no_offset(args: &[Arg], call: &Call) -> bool {
-    let at = args.iter().position(|arg| arg.name == "offset" || arg.name == "off_in");
-    at.is_some_and(|at| call.args[at] == 0)
+fn has_no_offset(said: &Said, call: &Call) -> bool {
+    said.value(call, Operand::SourceAt) == Some(0)
 }
 
 /// Returns the device number of a line of /proc/self/mountinfo that shows a kernel view.
@@ -609,30 +590,6 @@ fn view_of_the_kernel(line: &[u8]) -> Option<u64> {
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the fields of a struct that do not depend on the system; `None`: all of them.
-pub fn comparable_fields(layout: &Layout) -> Option<&'static [&'static str]> {
-    COMPARABLE.iter().find(|(name, _)| *name == layout.name).map(|(_, fields)| *fields)
-}
-
-const COMPARABLE: &[(&str, &[&str])] = &[
-    ("stat", &["st_mode", "st_nlink", "st_uid", "st_gid", "st_rdev", "st_size"]),
-    (
-        "statx",
-        &[
-            "stx_mode",
-            "stx_nlink",
-            "stx_uid",
-            "stx_gid",
-            "stx_rdev_major",
-            "stx_rdev_minor",
-            "stx_size",
-        ],
-    ),
-    ("statfs", &[]),
-    ("rlimit", &[]),
-    ("flock", &["l_type", "l_whence", "l_start", "l_len"]),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -644,16 +601,5 @@ mod tests {
         let line = b"25 1 8:1 / / rw - ext4 /dev/sda1 rw";
         assert_eq!(view_of_the_kernel(line), None);
         assert_eq!(view_of_the_kernel(b"- proc"), None);
-    }
-
-    #[test]
-    fn fields_that_are_compared_exist() {
-        for layout in [&syscalls::layout::STAT, &syscalls::layout::STATX, &syscalls::layout::FLOCK]
-        {
-            let fields = comparable_fields(layout).expect("it has a list");
-            for name in fields {
-                assert!(layout.fields.iter().any(|f| f.name == *name), "{name}");
-            }
-        }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use syscalls::layout::{FieldKind, Layout};
+use syscalls::Operand;
+use syscalls::abi::files::{S_IFDIR, S_IFMT, S_IFREG};
+use syscalls::layout::{FieldKind, Layout, Varies};
 use syscalls::record::part;
-use syscalls::shape::{Dir, Kind, Of};
+use syscalls::shape::{Dir, Kind, Of, operand};
 use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};
 use crate::execute::{self, Region};
-use crate::treatment::{comparable_fields, is_device, needs_privilege};
+use crate::treatment::{is_device, needs_privilege};
 
 /// Result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,9 +31,6 @@ pub enum Verdict {
     },
 }
 
-const S_IFMT: u64 = 0o170_000;
-const S_IFDIR: u64 = 0o040_000;
-const S_IFREG: u64 = 0o100_000;
 /// Both bits are removed from files, and set-user-id from directories.
 const PRIVILEGE_BITS: u64 = 0o6000;
 const SET_USER_ID: u64 = 0o4000;
@@ -63,7 +62,7 @@ pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> 
         let Some(room) = region.bytes().get(from..) else { continue };
         let verdict = match of {
             Of::Struct(layout) => fields(batch, piece, room, layout, owners),
-            _ => bytes(batch, piece, room, arg.name == "list", call.untold),
+            _ => bytes(batch, piece, room, arg.is(Operand::AttributeNames), call.untold),
         };
         match verdict {
             Verdict::Same => {}
@@ -132,11 +131,11 @@ fn sample(at: usize, bytes: &[u8]) -> String {
 /// Whether a list of attributes has the recorded names, ignoring those that need privileges. `ret`
 /// is the returned length.
 pub fn lists_same_names(batch: &Batch, call: &Call, regions: &[Region], ret: i64) -> bool {
-    let Some(number) = call.args.iter().position(|arg| arg.name == "list") else { return false };
-    let Some(piece) = execute::find(batch, call, number, part::WHOLE, 0, true) else {
+    let Some(number) = operand(call.args, Operand::AttributeNames) else { return false };
+    let Some(piece) = execute::find(batch, call, number.into(), part::WHOLE, 0, true) else {
         return false;
     };
-    let Some(region) = regions.iter().find(|region| usize::from(region.arg) == number) else {
+    let Some(region) = regions.iter().find(|region| region.arg == number) else {
         return false;
     };
     let found = region.bytes();
@@ -154,10 +153,9 @@ fn same_names(a: &[u8], b: &[u8]) -> bool {
 
 fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bool) -> Verdict {
     let Some(expected) = batch.one_stretch(piece) else { return Verdict::Unknown };
-    let names = comparable_fields(layout);
     let mode = layout.fields.iter().find(|field| matches!(field.kind, FieldKind::Mode(_)));
     let type_of = |bytes: &[u8]| {
-        mode.map(|mode| number(bytes, mode.offset, size(mode.kind))).unwrap_or(0) & S_IFMT
+        mode.map(|mode| number(bytes, mode.offset, size(mode.kind))).unwrap_or(0) as u32 & S_IFMT
     };
     if is_device(type_of(expected)) && type_of(room) == S_IFREG {
         // A regular file stands in for the device.
@@ -166,15 +164,12 @@ fn fields(batch: &Batch, piece: &Piece, room: &[u8], layout: &Layout, owners: bo
     let directory = type_of(expected) == S_IFDIR;
     for field in layout.fields {
         let name = field.name;
-        if names.is_some_and(|names| !names.contains(&name)) {
-            continue;
-        }
-        // Link counts and sizes of directories depend on the file system.
-        if directory && (name.ends_with("nlink") || name.ends_with("_size")) {
-            continue;
-        }
-        if !owners && (name.ends_with("_uid") || name.ends_with("_gid")) {
-            continue;
+        match field.varies {
+            Varies::Never => {}
+            Varies::ByMachine => continue,
+            Varies::OfDirectories if directory => continue,
+            Varies::ByUser if !owners => continue,
+            Varies::OfDirectories | Varies::ByUser => {}
         }
         let bytes = size(field.kind);
         if bytes > 8 || field.offset as usize + bytes > expected.len().min(room.len()) {

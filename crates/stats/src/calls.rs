@@ -72,7 +72,7 @@ impl Fold for Calls {
             Outcome::Unfinished => of.unfinished += 1,
             Outcome::Returned { .. } => of.latency.add(occasion.duration_ns().unwrap_or(0)),
         }
-        if let Some(errno) = role::error(call) {
+        if let Some(errno) = call.error() {
             *of.errors.entry(errno).or_default() += 1;
         }
         let role = role::of(call.nr);
@@ -314,7 +314,7 @@ impl View {
 
 /// Returns the name of an error, or its number.
 pub fn errno_name(errno: i32) -> Cow<'static, str> {
-    match model::names::errno(errno) {
+    match syscalls::abi::errno::describe(errno) {
         Some((name, _)) => Cow::Borrowed(name),
         None => Cow::Owned(errno.to_string()),
     }

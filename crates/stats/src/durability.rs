@@ -177,7 +177,7 @@ impl Durability {
 
     /// Records changes that a sync makes durable besides written bytes.
     fn change(&mut self, touch: &Touch, call: &Call, role: &Role) {
-        if role::success(call).is_none() {
+        if call.success().is_none() {
             return;
         }
         self.writes_unseen |= role.writes_unseen;

@@ -266,7 +266,7 @@ impl Watch for Files {
                 self.synced(synced);
             }
             let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
-            self.count(&touch, role::error(call).is_some(), ns);
+            self.count(&touch, call.error().is_some(), ns);
         }
     }
 }

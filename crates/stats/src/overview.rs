@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use model::mounts::{Mounts, major_minor};
 use model::unseen::{NotSeen, Unseen};
 use model::{Stored, World};
+use syscalls::abi::errno;
 use syscalls::record::enter_flag;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
@@ -159,7 +160,7 @@ impl Overview {
                     if let Outcome::Returned { exit_tsc, ret } = call.outcome {
                         let end_ns = clock(trace, exit_tsc);
                         count.ns += end_ns.saturating_sub(begin_ns);
-                        count.errors += u64::from((-4095..0).contains(&ret));
+                        count.errors += u64::from(errno::is_error(ret));
                         self.span_ns = self.span_ns.max(end_ns);
                         if ret >= 0 {
                             step.paths.iter().for_each(|(_, path)| self.mounts.touch(path));

@@ -8,6 +8,7 @@ mod sites;
 use std::collections::HashMap;
 
 use model::{Contents, Moment};
+use syscalls::abi::errno::ENOENT;
 use trace::event::{Call, EventKind};
 
 use crate::pass::Watch;
@@ -31,7 +32,6 @@ const OFTEN_SLOW: u64 = 20;
 const MUCH: u64 = 1 << 20;
 /// Minimum number of descriptors of one call site left open at the end.
 const LEAK_MIN: u64 = 32;
-const ENOENT: i32 = 2;
 /// Limit for the call sites and directories that are counted.
 const COUNTED_MAX: usize = 1 << 16;
 /// Limit for the ranges of all files together.
@@ -256,7 +256,7 @@ impl Patterns {
         if let Some(Synced::File(file)) = touch.synced(call) {
             self.note(Kind::SyncPerWrite, file, 0, &at);
         }
-        if role::error(call) == Some(ENOENT)
+        if call.error() == Some(ENOENT)
             && let Some(path) = touch.by_path[0]
         {
             self.missing(path, &at);

@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use syscalls::Act;
-use syscalls::shape::{Classes, Kind, Ret, Syscall};
+use syscalls::shape::{Arg, Classes, Kind, Ret, Syscall, operand};
 use syscalls::table::NUMBER_LIMIT;
-use trace::event::{Call, Outcome};
+use syscalls::{Act, Operand};
+use trace::event::Call;
 
 /// Effects of a row's calls on files. Argument numbers count from 0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,12 +14,14 @@ pub struct Role {
     pub classes: u32,
     /// Argument: the descriptor that data is read from.
     pub from: Option<u8>,
+    /// Argument: the offset in the former. Without one, the file's position is used.
+    pub from_at: Option<u8>,
     /// Argument: the descriptor that data is written to.
     pub to: Option<u8>,
+    /// Argument: the offset in the former.
+    pub to_at: Option<u8>,
     /// Argument: the first descriptor, whatever its use.
     pub fd: Option<u8>,
-    /// Argument: the file offset. Without one, the file's position is used.
-    pub offset: Option<u8>,
     /// Argument: the number of bytes requested.
     pub asked: Option<u8>,
     /// The result is the number of bytes moved.
@@ -46,8 +48,6 @@ pub struct Role {
     pub by_path: bool,
     /// The call takes a path and returns a descriptor.
     pub opens: bool,
-    /// Argument: the flags of an open.
-    pub open_flags: Option<u8>,
 }
 
 /// Files that a call makes durable.
@@ -73,73 +73,39 @@ pub fn of(nr: u16) -> &'static Role {
 }
 
 fn role(row: &Syscall) -> Role {
-    let numbered = || row.args.iter().zip(0u8..);
-    let first = |wanted: fn(Kind) -> bool| {
-        numbered().find(|(arg, _)| wanted(arg.kind)).map(|(_, number)| number)
+    let first = |wanted: fn(&Arg) -> bool| {
+        row.args.iter().zip(0u8..).find(|(arg, _)| wanted(arg)).map(|(_, number)| number)
     };
     let is = |class: Classes| row.classes.intersects(class);
-    let is_fd = |kind| matches!(kind, Kind::Fd);
-    let fds: Vec<_> = numbered().filter(|(arg, _)| is_fd(arg.kind)).collect();
-    let fd = fds.first().map(|(_, number)| *number);
+    let used_as = |wanted| operand(row.args, wanted);
+    let either = used_as(Operand::SourceOrTarget);
+    let fd = first(|arg| matches!(arg.kind, Kind::Fd));
+    let by_path = row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
     let moves = row.ret == Ret::Size && (is(Classes::READ) || is(Classes::WRITE));
-    let (mut from, mut to) = (None, None);
-    if moves && fds.len() == 2 {
-        let side = |word: &str| {
-            fds.iter().find(|(arg, _)| arg.name.contains(word)).map(|(_, number)| *number)
-        };
-        (from, to) = (side("in"), side("out"));
-    } else if moves {
-        from = fd.filter(|_| is(Classes::READ));
-        to = fd.filter(|_| is(Classes::WRITE));
-    }
-    let offset = first(|kind| matches!(kind, Kind::Offset));
-    let paths = numbered().filter(|(arg, _)| matches!(arg.kind, Kind::Path)).count();
-    let sync = match row.args {
-        _ if !is(Classes::SYNC) => Sync::Nothing,
-        [] => Sync::All,
-        [_] if row.name == "syncfs" => Sync::All,
-        [only] if is_fd(only.kind) => Sync::File,
-        _ => Sync::Nothing,
-    };
     Role {
         classes: row.classes.0,
-        from,
-        to,
+        from: used_as(Operand::Source).or(either).filter(|_| moves),
+        from_at: used_as(Operand::SourceAt),
+        to: used_as(Operand::Target).or(either).filter(|_| moves),
+        to_at: used_as(Operand::TargetAt),
         fd,
-        offset: offset.filter(|_| moves),
-        asked: first(|kind| matches!(kind, Kind::Size)).filter(|_| moves),
+        asked: used_as(Operand::Count).filter(|_| moves),
         moves,
-        seeks: row.ret == Ret::Offset && fd.is_some(),
-        length: offset.filter(|_| {
-            is(Classes::CHANGE)
-                && numbered().any(|(arg, n)| Some(n) == offset && arg.name == "length")
-        }),
-        sync,
+        seeks: row.act == Act::Seek,
+        length: used_as(Operand::Length),
+        sync: match row.act {
+            Act::SyncFile | Act::SyncData => Sync::File,
+            Act::SyncAll => Sync::All,
+            _ => Sync::Nothing,
+        },
         renames: row.act == Act::Rename,
-        removes: row.act == Act::Remove,
+        removes: matches!(row.act, Act::Remove | Act::RemoveDirectory),
         changes_names: row.act.changes_names(),
         changes: is(Classes::CHANGE),
         maps: row.act == Act::Map,
         writes_unseen: matches!(row.act, Act::SetUpRing | Act::SetUpAio),
-        by_path: paths > 0,
-        opens: paths > 0 && row.ret == Ret::Fd,
-        open_flags: first(|kind| matches!(kind, Kind::Flags(_))),
-    }
-}
-
-/// Returns the result of a call that succeeded.
-pub fn success(call: &Call) -> Option<i64> {
-    match call.outcome {
-        Outcome::Returned { ret, .. } if !(-4095..0).contains(&ret) => Some(ret),
-        _ => None,
-    }
-}
-
-/// Returns the error of a call that failed.
-pub fn error(call: &Call) -> Option<i32> {
-    match call.outcome {
-        Outcome::Returned { ret, .. } if (-4095..0).contains(&ret) => Some(-ret as i32),
-        _ => None,
+        by_path,
+        opens: by_path && row.ret == Ret::Fd,
     }
 }
 
@@ -154,7 +120,7 @@ impl Role {
 
     /// Returns the number of bytes that a call moved, `None` if it failed or moves no data.
     pub fn moved(&self, call: &Call) -> Option<u64> {
-        let ret = success(call).filter(|_| self.moves)?;
+        let ret = call.success().filter(|_| self.moves)?;
         Some(u64::try_from(ret).ok()?.min(MOVED_MAX))
     }
 
@@ -180,10 +146,10 @@ mod tests {
     #[test]
     fn rows_tell_what_calls_do() {
         let pwrite = named("pwrite64");
-        assert_eq!((pwrite.to, pwrite.from, pwrite.offset), (Some(0), None, Some(3)));
+        assert_eq!((pwrite.to, pwrite.from, pwrite.to_at), (Some(0), None, Some(3)));
         assert_eq!(pwrite.asked, Some(2));
         let preadv = named("preadv2");
-        assert_eq!((preadv.from, preadv.offset), (Some(0), Some(3)));
+        assert_eq!((preadv.from, preadv.from_at), (Some(0), Some(3)));
         let copy = named("copy_file_range");
         assert_eq!((copy.from, copy.to), (Some(0), Some(2)));
         let send = named("sendfile");
@@ -193,7 +159,7 @@ mod tests {
         assert_eq!(named("truncate").length, Some(1));
         assert_eq!(named("fallocate").length, None);
         assert!(named("renameat2").renames && !named("linkat").renames);
-        assert!(named("openat").opens && named("openat").open_flags == Some(2));
+        assert!(named("openat").opens);
         assert!(named("creat").opens && !named("socket").opens);
     }
 

@@ -70,7 +70,7 @@ impl Thread {
         match &occasion.event.kind {
             EventKind::Call(call) => {
                 self.calls += 1;
-                self.errors += u64::from(role::error(call).is_some());
+                self.errors += u64::from(call.error().is_some());
                 let bytes = role::of(call.nr).moved(call).unwrap_or(0);
                 self.bytes = self.bytes.saturating_add(bytes);
                 let ns = occasion.duration_ns().unwrap_or(0);
@@ -354,7 +354,10 @@ impl View {
 fn ended(status: i32) -> std::borrow::Cow<'static, str> {
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, code) => format!("exit {code}").into(),
-        (signal, _) => names::signal(signal).unwrap_or_else(|| format!("signal {signal}")).into(),
+        (signal, _) => match syscalls::abi::signals::name(signal) {
+            Some(name) => name.into(),
+            None => format!("signal {signal}").into(),
+        },
     }
 }
 

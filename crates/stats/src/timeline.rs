@@ -114,7 +114,7 @@ impl Fold for Timeline {
         let bytes = role.moved(call).unwrap_or(0);
         let step = self.step(index);
         step.calls += 1;
-        step.errors += u64::from(role::error(call).is_some());
+        step.errors += u64::from(call.error().is_some());
         if role.is(Classes::READ) {
             step.read_bytes = step.read_bytes.saturating_add(bytes);
         }

@@ -2,22 +2,15 @@
 
 use std::collections::HashMap;
 
-use model::contents::piece;
-use model::{Contents, Moment, realm};
+use model::{Contents, Moment, open_flags, realm, word_behind};
+use syscalls::abi::files::{
+    O_APPEND, O_CREAT, O_DSYNC, O_TRUNC, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG,
+};
 use syscalls::record::RESULT;
 use syscalls::shape::Kind;
 use trace::event::{Call, Identity};
 
 use crate::role::{self, Role, Sync};
-
-const O_CREAT: u64 = 0o100;
-const O_TRUNC: u64 = 0o1000;
-const O_APPEND: u64 = 0o2000;
-const O_DSYNC: u64 = 0o10000;
-const S_IFMT: u32 = 0o170000;
-const S_IFREG: u32 = 0o100000;
-const S_IFDIR: u32 = 0o040000;
-const S_IFLNK: u32 = 0o120000;
 
 /// Limits for the files and for the bytes of their paths; the rest counts as one file.
 const FILES_MAX: usize = 200_000;
@@ -205,7 +198,7 @@ impl Tracker {
         {
             touch.by_fd = Some((self.open[&mark].file, mark));
         }
-        let Some(ret) = role::success(call) else { return touch };
+        let Some(ret) = call.success() else { return touch };
         if role.moves {
             touch.accesses = [
                 self.access(moment, call, role, role.from, false, contents),
@@ -253,9 +246,8 @@ impl Tracker {
         let file = self.files.get_mut(open.file)?;
         let mut offset = None;
         if file.is_stored {
-            // -1 selects the file's own position (preadv2).
-            let given = Role::value(call, role.offset).filter(|offset| *offset != u64::MAX);
-            let given = given.or_else(|| pointed_offset(call, arg, contents));
+            let given =
+                named_offset(call, if is_write { role.to_at } else { role.from_at }, contents);
             let at = match given {
                 Some(offset) => offset,
                 None if is_write && open.append => file.size,
@@ -283,7 +275,7 @@ impl Tracker {
         contents: &mut dyn Contents,
     ) {
         let process = moment.world.thread(moment.event.thread).map_or(0, |thread| thread.process);
-        let flags = if role.opens { open_flags(call, role, contents) } else { 0 };
+        let flags = open_flags(call, contents).unwrap_or(0);
         for (_, descriptor) in moment.step.gives() {
             let description = &descriptor.description;
             // A duplicated descriptor is not a new open file.
@@ -324,32 +316,15 @@ impl Tracker {
     }
 }
 
-/// Returns the flags of an open: an argument, or the first word of a struct (openat2).
-fn open_flags(call: &Call, role: &Role, contents: &mut dyn Contents) -> u64 {
-    if let Some(flags) = Role::value(call, role.open_flags) {
-        return flags;
-    }
-    let Some(row) = syscalls::by_number(call.nr.into()) else { return 0 };
-    let how = row.args.iter().position(|arg| matches!(arg.kind, Kind::Buf(..)));
-    match how.and_then(|arg| word(call, arg as u8, contents)) {
-        Some(flags) => flags,
-        // creat has no flags argument.
-        None => O_CREAT | O_TRUNC,
-    }
-}
-
-/// Returns the offset behind a pointer argument after the descriptor (copy_file_range, splice).
-fn pointed_offset(call: &Call, fd: Option<u8>, contents: &mut dyn Contents) -> Option<u64> {
+/// Returns the offset that a call names: in an argument, or behind one. -1 and NULL stand for the
+/// file's own.
+fn named_offset(call: &Call, arg: Option<u8>, contents: &mut dyn Contents) -> Option<u64> {
+    let arg = arg?;
     let row = syscalls::by_number(call.nr.into())?;
-    let arg = fd? + 1;
-    let name = row.args.get(usize::from(arg))?.name;
-    if name.starts_with("off") { word(call, arg, contents) } else { None }
-}
-
-fn word(call: &Call, arg: u8, contents: &mut dyn Contents) -> Option<u64> {
-    let data = piece(&call.data, arg, 0, 0, false)?;
-    let bytes = contents.read(&data.content, 8).ok()?;
-    Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
+    match row.args.get(usize::from(arg))?.kind {
+        Kind::Offset => Role::value(call, Some(arg)).filter(|offset| *offset != u64::MAX),
+        _ => word_behind(call, arg, 0, contents),
+    }
 }
 
 impl Touch {
@@ -360,7 +335,7 @@ impl Touch {
 
     /// Returns what a successful sync makes durable.
     pub fn synced(&self, call: &Call) -> Option<Synced> {
-        role::success(call)?;
+        call.success()?;
         match (role::of(call.nr).sync, self.by_fd) {
             (Sync::All, _) => Some(Synced::All),
             (Sync::File, Some((file, _))) => Some(Synced::File(file)),

@@ -1,29 +1,24 @@
 //! Spellings and number formats that reading and writing share.
 
-use model::names;
+use syscalls::abi::files::{
+    S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK,
+};
+use syscalls::abi::signals;
 
 /// Names of the file types in a mode.
 pub const FILE_TYPES: &[(u32, &str)] = &[
-    (0o010_000, "S_IFIFO"),
-    (0o020_000, "S_IFCHR"),
-    (0o040_000, "S_IFDIR"),
-    (0o060_000, "S_IFBLK"),
-    (0o100_000, "S_IFREG"),
-    (0o120_000, "S_IFLNK"),
-    (0o140_000, "S_IFSOCK"),
-];
-
-/// Results that make the kernel restart a call: number, name, meaning.
-pub const RESTARTS: &[(i32, &str, &str)] = &[
-    (512, "ERESTARTSYS", "To be restarted if SA_RESTART is set"),
-    (513, "ERESTARTNOINTR", "To be restarted"),
-    (514, "ERESTARTNOHAND", "To be restarted if no handler"),
-    (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
+    (S_IFIFO, "S_IFIFO"),
+    (S_IFCHR, "S_IFCHR"),
+    (S_IFDIR, "S_IFDIR"),
+    (S_IFBLK, "S_IFBLK"),
+    (S_IFREG, "S_IFREG"),
+    (S_IFLNK, "S_IFLNK"),
+    (S_IFSOCK, "S_IFSOCK"),
 ];
 
 /// Returns a signal's name, or its number if it has none.
 pub fn signal(number: i32) -> String {
-    names::signal(number).unwrap_or_else(|| number.to_string())
+    signals::name(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 
 /// Formats a set of signals, without `SIG`. Sets of `from` or more signals are printed inverted.
@@ -31,8 +26,8 @@ pub fn signal_set(set: u64, from: u32) -> String {
     let inverted = set.count_ones() >= from;
     let shown = if inverted { !set } else { set };
     let names = (1..=64).filter(|n| shown >> (n - 1) & 1 != 0).map(|number| {
-        let name = names::signal(number).unwrap_or_default();
-        name.strip_prefix("SIG").unwrap_or(&name).to_string()
+        let name = signals::name(number).unwrap_or_default();
+        name.strip_prefix("SIG").unwrap_or(name).to_string()
     });
     let names: Vec<String> = names.collect();
     format!("{}[{}]", if inverted { "~" } else { "" }, names.join(" "))

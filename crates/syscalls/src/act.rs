@@ -21,8 +21,10 @@ pub enum Act {
     HardLink,
     /// Renames a file.
     Rename,
-    /// Removes a name.
+    /// Removes a name, of a directory only if a flag says so.
     Remove,
+    /// Removes the name of a directory.
+    RemoveDirectory,
     /// Binds a socket to an address, which creates a name if the address is a path.
     Bind,
 
@@ -39,6 +41,21 @@ pub enum Act {
     LinkOwner,
     /// Changes times.
     Times,
+    /// Returns whether access is allowed.
+    Access,
+    /// Makes a file durable.
+    SyncFile,
+    /// Makes the content of a file durable.
+    SyncData,
+    /// Makes all files of a file system, or of all of them, durable.
+    SyncAll,
+    /// Takes or releases a lock on an open file.
+    Lock,
+    /// Takes or releases a lock on a range of a file.
+    RecordLock {
+        /// The call waits until the range is free.
+        waits: bool,
+    },
     /// Returns the target of a link.
     ReadLink,
     /// Executes a file.
@@ -47,28 +64,16 @@ pub enum Act {
     List,
     /// Sets the position in a file.
     Seek,
-    /// Copies between descriptors. The fields are argument numbers.
-    Copy {
-        /// The source.
-        from: u8,
-        /// Its offset.
-        from_at: Option<u8>,
-        /// The target.
-        to: u8,
-        /// Its offset.
-        to_at: Option<u8>,
-    },
-    /// Clones another file's content to the file in the first argument (FICLONE).
-    CloneFile {
-        /// Argument with the descriptor of the source.
-        from: u8,
-    },
+    /// Copies from the source to the target.
+    Copy,
+    /// Copies from a pipe to another one, and leaves the bytes in the first.
+    Tee,
+    /// Gives memory to a pipe, or takes bytes out of it, depending on how it was opened (vmsplice).
+    GivePages,
+    /// Clones the source's content to the target (FICLONE).
+    CloneFile,
     /// Clones a part of another file's content, which a struct describes (FICLONERANGE).
     CloneRange,
-    /// Depends on the request.
-    Ioctl,
-    /// Depends on the command.
-    Fcntl,
     /// Returns an extended attribute.
     GetXattr,
     /// Returns an extended attribute of a link itself.
@@ -85,6 +90,14 @@ pub enum Act {
     // Descriptors and directories of a process.
     /// Duplicates a descriptor under another number.
     Duplicate,
+    /// Sets the flags of a descriptor: whether an exec closes it.
+    SetDescriptorFlags,
+    /// Has a descriptor closed by an exec.
+    SetCloseOnExec,
+    /// Has a descriptor kept by an exec.
+    ClearCloseOnExec,
+    /// Sets the flags of an open file.
+    SetStatusFlags,
     /// Closes a descriptor.
     Close,
     /// Closes or marks a range of descriptors.
@@ -117,12 +130,16 @@ pub enum Act {
     EndProcess,
     /// Waits for a process, and returns which one.
     Reap,
+    /// Waits until another task changes a word in memory (futex).
+    WaitOnWord,
     /// Copies a descriptor of another process, given by a pidfd and the number there.
     TakeDescriptor,
     /// Stops sharing descriptors, directories or namespaces.
     Unshare,
     /// Enters another task's namespaces.
     EnterNamespace,
+    /// Sets the user or group for access to files, and returns the former one, also if it failed.
+    SetFileId,
     /// Restricts what the thread may do (Landlock).
     Confine,
     /// Maps a file or memory.
@@ -177,6 +194,7 @@ impl Act {
                 | Act::HardLink
                 | Act::Rename
                 | Act::Remove
+                | Act::RemoveDirectory
                 | Act::Bind
         )
     }
@@ -187,7 +205,9 @@ impl Act {
         matches!(
             self,
             Act::Bind
-                | Act::Ioctl
+                | Act::SetDescriptorFlags
+                | Act::SetCloseOnExec
+                | Act::ClearCloseOnExec
                 | Act::Close
                 | Act::CloseRange
                 | Act::Connect

@@ -15,6 +15,7 @@ pub use system::*;
 pub use time::*;
 
 use crate::shape::{FlagSet, Holder, Of, Pointer};
+use crate::table::are_equal;
 
 /// A struct of the kernel's interface.
 pub struct Layout {
@@ -36,6 +37,41 @@ pub struct Field {
     pub offset: u32,
     /// Type of its value.
     pub kind: FieldKind,
+    /// Whether two machines may give it other values for the same files.
+    pub varies: Varies,
+}
+
+/// What may make a field's value another one on another machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Varies {
+    /// Nothing: the value follows from the calls.
+    Never,
+    /// The machine, its file system, or the time.
+    ByMachine,
+    /// Of a directory, the file system.
+    OfDirectories,
+    /// The users that can be had.
+    ByUser,
+}
+
+impl Field {
+    const fn varying(self, varies: Varies) -> Field {
+        Field { varies, ..self }
+    }
+}
+
+impl Layout {
+    /// Returns the field of a name. For tables that are made when the code is compiled.
+    pub const fn field(&self, name: &str) -> &'static Field {
+        let mut number = 0;
+        while number < self.fields.len() {
+            if are_equal(self.fields[number].name.as_bytes(), name.as_bytes()) {
+                return &self.fields[number];
+            }
+            number += 1;
+        }
+        panic!("the struct has no field of this name")
+    }
 }
 
 /// Type of a field's value.
@@ -90,7 +126,7 @@ const fn head(
 
 /// Creates a field at an offset.
 const fn field(offset: u32, name: &'static str, kind: FieldKind) -> Field {
-    Field { name, offset, kind }
+    Field { name, offset, kind, varies: Varies::Never }
 }
 
 const fn pointer(at: u8, length_at: u8, length_bytes: u8, unit: u8) -> Pointer {

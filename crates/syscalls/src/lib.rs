@@ -4,9 +4,10 @@
 //! Rows are plain data; every consumer interprets them. Nothing here allocates or does I/O.
 #![no_std]
 
+pub mod abi;
 pub mod act;
+pub mod attributes;
 pub mod capture;
-pub mod errno;
 pub mod flags;
 pub mod handler;
 pub mod layout;
@@ -17,9 +18,9 @@ pub mod shape;
 pub mod table;
 
 pub use act::Act;
-pub use errno::{errno_name, signal_name};
 pub use handler::Handler;
 pub use shape::{
-    Arg, Classes, Dir, FlagSet, Kind, Len, Of, OpenFlags, Replay, Ret, Syscall, Variant,
+    Arg, Classes, Dir, FlagSet, Gives, Kind, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,
+    Variant,
 };
 pub use table::{by_name, by_number};

@@ -1,12 +1,8 @@
 //! Meaning of a mapping call's arguments (`Act::Map`) for the file behind it.
 
-const PROT_WRITE: u64 = 2;
-const PROT_EXEC: u64 = 4;
-/// The bits of the flags that hold the type, and the types.
-const MAP_TYPE: u64 = 0xf;
-const MAP_SHARED: u64 = 1;
-const MAP_SHARED_VALIDATE: u64 = 3;
-const MAP_ANONYMOUS: u64 = 0x20;
+use crate::abi::memory::{
+    MAP_ANONYMOUS, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_TYPE, PROT_EXEC, PROT_WRITE,
+};
 
 /// A mapping, as requested by the arguments of the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

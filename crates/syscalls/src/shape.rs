@@ -1,5 +1,6 @@
 //! The vocabulary of the table: types that describe system calls and their arguments.
 
+use crate::abi::files::AT_EMPTY_PATH;
 use crate::act::Act;
 use crate::handler::Handler;
 use crate::layout::Layout;
@@ -26,6 +27,13 @@ pub struct Syscall {
     pub ret: Ret,
     /// Sub-calls keyed by one argument (ioctl, fcntl, prctl ...); empty for most rows.
     pub variants: &'static [Variant],
+    /// The call that does the same to a descriptor's file, with the same other arguments: `fchmod`
+    /// for `chmod`.
+    pub by_descriptor: Option<u16>,
+    /// Files behind the descriptors that it returns.
+    pub gives: Gives,
+    /// These descriptors are closed by an exec, without a flag that asks for it.
+    pub gives_until_exec: bool,
 }
 
 impl Syscall {
@@ -36,6 +44,21 @@ impl Syscall {
             key & variant.mask == variant.value
         };
         self.variants.iter().find(selects)
+    }
+
+    /// Returns the arguments as a call with these values understands them.
+    pub fn args_of(&self, values: &[u64; 6]) -> &'static [Arg] {
+        self.variant(values).map_or(self.args, |variant| variant.args)
+    }
+
+    /// Returns the value of the argument with a use in a call with these values.
+    pub fn value_of(&self, values: &[u64; 6], wanted: Operand) -> Option<u64> {
+        Some(values[usize::from(operand(self.args_of(values), wanted)?)])
+    }
+
+    /// Returns the effects that calls of this row can have.
+    pub fn acts(&self) -> impl Iterator<Item = Act> + use<'_> {
+        self.variants.iter().filter_map(|variant| variant.act).chain([self.act])
     }
 
     /// Returns the effect of a call with these arguments.
@@ -60,6 +83,8 @@ pub struct Variant {
     pub replay: Option<Replay>,
     /// Its effect, if not that of the row.
     pub act: Option<Act>,
+    /// The descriptor that it returns is closed by an exec, without a flag that asks for it.
+    pub gives_until_exec: bool,
 }
 
 /// How a replay treats a call.
@@ -125,6 +150,104 @@ pub struct Arg {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
+    /// Its use, where the type does not say it.
+    pub operand: Operand,
+}
+
+/// Use of an argument by the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// What its type says.
+    ByType,
+    /// The descriptor that bytes are read from.
+    Source,
+    /// The offset in the source; without one, or with -1 or NULL, the file's own offset is used.
+    SourceAt,
+    /// The descriptor that bytes are written to.
+    Target,
+    /// The descriptor that bytes are read from or written to, depending on how it was opened.
+    SourceOrTarget,
+    /// The offset in the target; without one, or with -1 or NULL, the file's own offset is used.
+    TargetAt,
+    /// The number of bytes to move.
+    Count,
+    /// The new length of a file.
+    Length,
+    /// A descriptor number that the call gives to a file; a file that had it is closed.
+    NewNumber,
+    /// Memory for the names of a file's extended attributes, each with a NUL.
+    AttributeNames,
+    /// The size of the buffer for attributes; 0 asks for the size needed.
+    Room,
+}
+
+impl Arg {
+    /// Returns true if it has this use.
+    pub const fn is(&self, operand: Operand) -> bool {
+        self.operand as u8 == operand as u8
+    }
+
+    /// Returns true if its value is a combination or member of this set.
+    pub fn is_of_set(&self, wanted: &'static FlagSet) -> bool {
+        matches!(self.kind, Kind::Flags(set) | Kind::Enum(set) if core::ptr::eq(set, wanted))
+    }
+
+    /// Returns true if it points to one or more structs of this layout.
+    pub fn points_to(&self, wanted: &'static Layout) -> bool {
+        match self.kind {
+            Kind::Buf(_, Of::Struct(layout), _) => core::ptr::eq(layout, wanted),
+            _ => false,
+        }
+    }
+
+    /// Returns true if it points to this struct with a pointer.
+    pub fn holds(&self, wanted: &'static Holder) -> bool {
+        matches!(self.kind, Kind::Buf(_, Of::Holder(holder), _) if core::ptr::eq(holder, wanted))
+    }
+}
+
+/// Returns the number of the argument with a use.
+pub const fn operand(args: &[Arg], wanted: Operand) -> Option<u8> {
+    let mut number = 0;
+    while number < args.len() {
+        if args[number].is(wanted) {
+            return Some(number as u8);
+        }
+        number += 1;
+    }
+    None
+}
+
+/// Returns the number of the argument whose value is a combination or member of a set.
+pub fn of_set(args: &[Arg], wanted: &'static FlagSet) -> Option<u8> {
+    args.iter().zip(0u8..).find(|(arg, _)| arg.is_of_set(wanted)).map(|(_, number)| number)
+}
+
+/// Files that the descriptors lead to which a call returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gives {
+    /// The file of its path; without a path, an object of the kernel that is named after the call.
+    ByPath,
+    /// An object of the kernel, by its name in /proc.
+    Object(&'static str),
+    /// A detached tree of mounts.
+    Mounts,
+    /// A file in memory, with the name in its first argument.
+    Memory,
+    /// A socket.
+    Socket,
+    /// A connection that the socket in the first argument accepted.
+    Connection,
+    /// Both ends of a pipe.
+    Pipe,
+    /// Both ends of a socket pair.
+    SocketPair,
+    /// The process with the id in the first argument.
+    Process,
+    /// The queue of signals in the first argument, or a new one if that is -1.
+    SignalQueue,
+    /// A file that the arguments do not name.
+    Unnamed,
 }
 
 /// Meaning of the value in an argument register.
@@ -405,6 +528,19 @@ impl FlagSet {
     pub fn name_of(&self, value: u64) -> Option<&'static str> {
         let find = |wanted| self.members.iter().find(|m| m.0 == wanted).map(|m| m.1);
         find(value).or_else(|| find(u64::from(value as u32)))
+    }
+
+    /// Returns true if one of its flags says that an empty path stands for the descriptor.
+    pub fn allows_empty_path(&self) -> bool {
+        self.members.contains(&(AT_EMPTY_PATH, "AT_EMPTY_PATH"))
+    }
+
+    /// Returns true if a combination asks for descriptors that an exec closes.
+    pub fn asks_for_close_on_exec(&self, value: u64) -> bool {
+        let asks = |bits: u64, name: &str| {
+            bits != 0 && value & bits == bits && name.ends_with("CLOEXEC")
+        };
+        self.members.iter().any(|(bits, name)| asks(*bits, name))
     }
 
     /// Returns an iterator over the names in a combination, in the order in which they are printed.

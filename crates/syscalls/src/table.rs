@@ -75,6 +75,30 @@ pub fn by_number(nr: u64) -> Option<&'static Syscall> {
     BY_NUMBER.get(usize::try_from(nr).ok()?).copied().flatten()
 }
 
+/// Returns the number of a call name, if there is one. For tables that are made when the code is
+/// compiled.
+pub const fn number_of(name: &str) -> Option<u16> {
+    let mut nr = 0;
+    while nr < NUMBER_LIMIT {
+        if let Some(row) = BY_NUMBER[nr]
+            && are_equal(row.name.as_bytes(), name.as_bytes())
+        {
+            return Some(row.nr);
+        }
+        nr += 1;
+    }
+    None
+}
+
+/// Returns true if two texts are the same.
+pub(crate) const fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    let (mut at, is_as_long) = (0, one.len() == other.len());
+    while is_as_long && at < one.len() && one[at] == other[at] {
+        at += 1;
+    }
+    is_as_long && at == one.len()
+}
+
 /// Returns the row of a call name, if there is one.
 pub fn by_name(name: &str) -> Option<&'static Syscall> {
     BY_NUMBER.iter().flatten().copied().find(|call| call.name == name)

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use syscalls::layout::{Field, FieldKind, Layout};
 use syscalls::shape::{Arg, FlagSet, Kind, Of};
 use syscalls::table::ROWS;
-use syscalls::{errno_name, flags, signal_name};
+use syscalls::abi::errno;
+use syscalls::abi::signals::name as signal_name;
+use syscalls::flags;
 
 fn args() -> impl Iterator<Item = &'static Arg> {
     ROWS.iter().flat_map(|group| group.iter()).flat_map(|call| {
@@ -131,7 +133,7 @@ fn fields_follow_each_other_within_their_struct() {
     for layout in layouts {
         let mut end = 0;
         let mut names = HashSet::new();
-        for Field { name, offset, kind } in layout.fields {
+        for Field { name, offset, kind, .. } in layout.fields {
             assert!(names.insert(name), "{} has {name} twice", layout.name);
             assert!(*offset >= end, "{}.{name} overlaps what is before it", layout.name);
             end = offset + size(*kind);
@@ -193,16 +195,20 @@ fn negative_values_are_found_however_they_were_extended() {
 
 #[test]
 fn errors_have_names() {
-    assert_eq!(errno_name(1), Some("EPERM"));
-    assert_eq!(errno_name(2), Some("ENOENT"));
-    assert_eq!(errno_name(11), Some("EAGAIN"));
-    assert_eq!(errno_name(133), Some("EHWPOISON"));
-    assert_eq!(errno_name(512), Some("ERESTARTSYS"));
-    assert_eq!(errno_name(516), Some("ERESTART_RESTARTBLOCK"));
-    for nothing in [0, 41, 58, 134, 511, u16::MAX] {
-        assert_eq!(errno_name(nothing), None, "{nothing}");
+    let name_of = |number| errno::describe(number).map(|(name, _)| name);
+    assert_eq!(name_of(1), Some("EPERM"));
+    assert_eq!(errno::describe(2), Some(("ENOENT", "No such file or directory")));
+    assert_eq!(name_of(11), Some("EAGAIN"));
+    assert_eq!(name_of(133), Some("EHWPOISON"));
+    assert_eq!(name_of(512), Some("ERESTARTSYS"));
+    assert_eq!(name_of(516), Some("ERESTART_RESTARTBLOCK"));
+    for nothing in [-1, 0, 41, 58, 134, 511, i32::MAX] {
+        assert_eq!(name_of(nothing), None, "{nothing}");
     }
-    let numbers = syscalls::errno::ERRNO.iter().map(|e| e.0);
+    for number in (1..=133).filter(|number| ![41, 58].contains(number)) {
+        assert!(name_of(number).is_some(), "no name for {number}");
+    }
+    let numbers = errno::ERRORS.iter().map(|error| error.0);
     assert!(numbers.is_sorted_by(|a, b| a < b), "errors are looked up by bisection");
 }
 
@@ -215,6 +221,11 @@ fn signals_have_names() {
     assert_eq!(signal_name(34), Some("SIGRT_2"));
     assert_eq!(signal_name(64), Some("SIGRT_32"));
     assert_eq!(signal_name(65), None);
+    assert_eq!(signal_name(i32::MIN), None);
+    use syscalls::abi::signals::{SIGCHLD, SIGSEGV, code_name};
+    assert_eq!(code_name(SIGCHLD, 1), Some("CLD_EXITED"));
+    assert_eq!(code_name(SIGSEGV, 99), None);
+    assert_eq!(code_name(SIGSEGV, -1), Some("SI_QUEUE"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Every event belongs to the stream of one thread. Streams are ordered; between threads the time
 //! stamps decide. Thread [`RECORDER`] is the recorder itself.
 
+use syscalls::abi::errno;
 pub use syscalls::record::{GapWhy, Identity, StartHow};
 
 /// Stream of the recorder's own events. The program's threads count from 1.
@@ -119,6 +120,26 @@ pub struct Call {
     pub data: Vec<Data>,
     /// Files at their first use: argument (or `syscalls::record::RESULT`) and what was there.
     pub identities: Vec<(u8, Identity)>,
+}
+
+impl Call {
+    /// Returns the result, if it returned.
+    pub const fn ret(&self) -> Option<i64> {
+        match self.outcome {
+            Outcome::Returned { ret, .. } => Some(ret),
+            Outcome::Unfinished => None,
+        }
+    }
+
+    /// Returns the result, if it succeeded.
+    pub fn success(&self) -> Option<i64> {
+        self.ret().filter(|ret| !errno::is_error(*ret))
+    }
+
+    /// Returns the number of its error, if it failed.
+    pub fn error(&self) -> Option<i32> {
+        self.ret().and_then(errno::of_result)
+    }
 }
 
 /// How a call ended.

@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
             held |= self.add(moment, access.file, action)?;
         }
         if role::of(call.nr).sync == Sync::File
-            && role::success(call).is_some()
+            && call.success().is_some()
             && let Some((file, _)) = touch.by_fd
             && self.tracker.file(file).is_stored
         {

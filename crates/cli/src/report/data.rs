@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::names;
 use render::json::Json;
 use stats::sheet::{Cell, Table, share};
+use syscalls::abi::errno;
 use trace::Trace;
 
 use super::comparison::Comparison;
@@ -143,7 +143,7 @@ fn errors(gathered: &Gathered) -> Table {
     let mut table = Table::new("errors", "Errors", &columns);
     for (nr, of) in &gathered.calls.calls {
         for (errno, count) in &of.errors {
-            let meaning = names::errno(*errno).map_or("", |(_, meaning)| meaning);
+            let meaning = errno::describe(*errno).map_or("", |(_, meaning)| meaning);
             table.row(vec![
                 Cell::Word(pictures::name(*nr).into()),
                 Cell::Word(stats::calls::errno_name(*errno)),

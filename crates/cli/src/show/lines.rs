@@ -7,6 +7,7 @@ use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
 use model::{Contents, Moment, names};
 use render::escape::escape;
 use render::text::{self, Style};
+use syscalls::abi::signals;
 use trace::event::{Call, EventKind, StartHow};
 
 use crate::units;
@@ -43,7 +44,10 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
         EventKind::Signal { signal, info, .. } => {
             let mut text = String::from("--- ");
             let number = i32::from(*signal);
-            text.push_str(&names::signal(number).unwrap_or_else(|| number.to_string()));
+            match signals::name(number) {
+                Some(name) => text.push_str(name),
+                None => _ = write!(text, "{number}"),
+            }
             text.push(' ');
             text::render(&mut text, &siginfo::decode(info), look.style);
             text.push_str(" ---");

@@ -4,6 +4,7 @@ use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
 use model::{Contents, Moment, Value, names};
 use render::json::{Json, stored_base64};
 use render::text;
+use syscalls::abi::signals;
 use syscalls::record::RESULT;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
 use xxhash_rust::xxh3::Xxh3;
@@ -17,7 +18,7 @@ pub fn event(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Conten
         EventKind::Call(call) => self::call(json, call, moment, contents, data),
         EventKind::Signal { signal, handler, info } => {
             head(json, "signal", moment);
-            json.key("signal").optional_str(names::signal((*signal).into()).as_deref());
+            json.key("signal").optional_str(signals::name((*signal).into()));
             json.key("number").uint((*signal).into());
             json.key("handler").uint(*handler);
             json.key("info").value(&siginfo::decode(info));

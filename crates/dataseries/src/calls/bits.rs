@@ -176,14 +176,15 @@ pub static AT: &[Bit] = &[
 
 /// Set if the descriptor stands for the working directory.
 pub static WORKING: &[Bit] =
-    &[choice("descriptor_current_working_directory", 0xffff_ffff, AT_FDCWD)];
+    &[choice("descriptor_current_working_directory", 0xffff_ffff, HERE)];
 /// Set if the descriptor of the old name stands for the working directory.
 pub static OLD_WORKING: &[Bit] =
-    &[choice("old_descriptor_current_working_directory", 0xffff_ffff, AT_FDCWD)];
+    &[choice("old_descriptor_current_working_directory", 0xffff_ffff, HERE)];
 /// Set if the descriptor of the new name stands for the working directory.
 pub static NEW_WORKING: &[Bit] =
-    &[choice("new_descriptor_current_working_directory", 0xffff_ffff, AT_FDCWD)];
-const AT_FDCWD: i64 = 0xffff_ff9c;
+    &[choice("new_descriptor_current_working_directory", 0xffff_ffff, HERE)];
+/// `AT_FDCWD` as the lower half of an argument.
+const HERE: i64 = syscalls::abi::files::AT_FDCWD as u32 as i64;
 
 /// The mode of access.
 pub static ACCESS: &[Bit] = &[

@@ -2,6 +2,7 @@
 
 use model::Contents;
 use model::contents::{is_fault, latest};
+use syscalls::abi::errno;
 use syscalls::record::part;
 use trace::event::{Call, Data};
 
@@ -214,7 +215,7 @@ impl Plan {
             }
         }
         if result && let Some((when, ret)) = known.returned {
-            let errno = if (-4095..0).contains(&ret) { -ret } else { 0 };
+            let errno = errno::of_result(ret).map_or(0, i64::from);
             sink.int(common::ERRNO_NUMBER, errno);
             sink.int(common::RETURN_VALUE, if errno != 0 { -1 } else { ret });
             sink.int(common::TIME_RETURNED, when);

@@ -28,14 +28,11 @@ use crate::times::{self, Unit};
 
 /// Ticks of the trace per second: ticks are nanoseconds.
 const HZ: u64 = 1_000_000_000;
+/// Open flags of the standard descriptors, which the records do not have.
+const ASSUMED_FLAGS: u32 = syscalls::abi::files::O_RDWR as u32;
 /// Most records of one call, and most bytes in them.
 const GROUP_MAX: usize = 1 << 17;
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// Number of the call that ends a whole process; records do not distinguish it from exit.
-const EXIT_GROUP: u16 = 231;
-
-/// Assumed open flags of the standard descriptors.
-const O_RDWR: u32 = 2;
 
 /// Imports the file into a trace.
 pub fn import(
@@ -262,7 +259,7 @@ impl Foreign {
         first_umask: bool,
     ) -> Result<(), Error> {
         let Some(row) = kind.plan.row else { return Ok(()) };
-        let Some(mut nr) = row.calls.first().copied() else {
+        let [Some(mut nr), of_process] = row.calls else {
             self.unmade += group.len() as u64;
             return Ok(());
         };
@@ -276,8 +273,10 @@ impl Foreign {
         self.now_ns = begin_ns;
 
         let (task, start) = self.lives.task(tid);
-        if row.calls.contains(&EXIT_GROUP) && i64::from(task.pid) == tid {
-            nr = EXIT_GROUP;
+        if let Some(of_process) = of_process
+            && i64::from(task.pid) == tid
+        {
+            nr = of_process;
         }
         let task = *task;
         let tsc = self.tsc(begin_ns).max(task.last_tsc);
@@ -396,7 +395,7 @@ fn within(nr: u16, ret: i64) -> i64 {
 
 /// Returns a standard descriptor, of which nothing is known.
 fn standard(fd: i32) -> OpenFd {
-    OpenFd { fd, target: b"(not told)".to_vec(), offset: 0, flags: O_RDWR }
+    OpenFd { fd, target: b"(not told)".to_vec(), offset: 0, flags: ASSUMED_FLAGS }
 }
 
 /// Returns arguments and environment of a new program.

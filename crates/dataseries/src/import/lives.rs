@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use syscalls::abi::tasks::{CLONE_THREAD, CLONE_VM};
 use trace::event::StartHow;
 
 use super::stream::Files;
@@ -14,8 +15,6 @@ const BIRTHS_MAX: usize = 1 << 20;
 /// Most programs whose working directory is kept, and most bytes of a path.
 const DIRECTORIES_MAX: usize = 1 << 12;
 const PATH_BYTES_MAX: usize = 4096;
-const CLONE_VM: i64 = 0x100;
-const CLONE_THREAD: i64 = 0x10000;
 /// Flags that the C library uses to create a thread.
 const USUAL_THREAD: i64 = 0x3d_0f00;
 /// Flags that it uses to fork.
@@ -90,8 +89,8 @@ impl Lives {
                 {
                     let flags = clone_flags(int("flag_value"), int("child_stack_address"));
                     let how = how.unwrap_or(match flags {
-                        flags if flags & CLONE_THREAD != 0 => StartHow::Thread,
-                        flags if flags & CLONE_VM != 0 => StartHow::Vfork,
+                        flags if flags as u64 & CLONE_THREAD != 0 => StartHow::Thread,
+                        flags if flags as u64 & CLONE_VM != 0 => StartHow::Vfork,
                         _ => StartHow::Fork,
                     });
                     lives.births.entry(child).or_default().push_back(Birth { parent, how });

@@ -1,5 +1,7 @@
 //! Control data of socket messages.
 
+use syscalls::abi::files::{SCM_CREDENTIALS, SCM_RIGHTS, SOL_SOCKET};
+
 use super::value::Value;
 use super::{Bytes, View};
 
@@ -9,9 +11,6 @@ pub const CONTROL_BYTES_MAX: usize = 64 << 10;
 const DESCRIPTORS_MAX: usize = 253;
 /// Bytes of `struct cmsghdr`.
 const HEADER_BYTES: usize = 16;
-const SOL_SOCKET: i32 = 1;
-const SCM_RIGHTS: i32 = 1;
-const SCM_CREDENTIALS: i32 = 2;
 
 /// One control message.
 struct Control<'a> {

@@ -12,6 +12,8 @@ pub mod value;
 
 use std::borrow::Cow;
 
+use syscalls::abi::errno;
+use syscalls::abi::files::AT_FDCWD;
 use syscalls::record::{data_flag, part};
 use syscalls::shape::{Dir, Holder, Kind, Len, Of, Ret};
 use trace::event::{Call, Data, Outcome};
@@ -101,9 +103,8 @@ fn result(call: &Call, shape: &Shape, view: &View<'_>) -> Returned {
         Outcome::Unfinished if shape.ret == Ret::Never => return Returned::Never,
         Outcome::Unfinished => return Returned::Unfinished,
     };
-    if (-4095..0).contains(&ret) {
-        let errno = -ret as i32;
-        return Returned::Error { errno, name: crate::names::errno(errno) };
+    if let Some(number) = errno::of_result(ret) {
+        return Returned::Error { errno: number, name: errno::describe(number) };
     }
     Returned::Value(match shape.ret {
         Ret::Int | Ret::Size | Ret::Offset | Ret::Pid | Ret::Id | Ret::Never => Value::Int(ret),
@@ -170,7 +171,7 @@ impl<'a> Decoder<'a> {
             Kind::Fd => Value::Fd { fd: raw as i32, path: self.view.fd(raw as i32), dir: false },
             Kind::DirFd => {
                 let fd = raw as i32;
-                let here = fd == crate::effects::AT_FDCWD;
+                let here = fd == AT_FDCWD;
                 let path = if here { self.view.cwd() } else { self.view.fd(fd) };
                 Value::Fd { fd, path, dir: true }
             }

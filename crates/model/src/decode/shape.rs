@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use syscalls::Act;
-use syscalls::shape::{Arg, Classes, Kind, Ret};
+use syscalls::shape::{Arg, Classes, Gives, Kind, Operand, Ret};
 use trace::event::Call;
 
 /// The part of the table that describes one call.
@@ -18,12 +18,16 @@ pub struct Shape {
     pub act: Act,
     /// Groups that the call belongs to.
     pub classes: Classes,
+    /// Files behind the descriptors that it returns.
+    pub gives: Gives,
+    /// These descriptors are closed by an exec, without a flag that asks for it.
+    pub gives_until_exec: bool,
     /// True if the row has variants and none of them matches.
     pub unknown_variant: bool,
 }
 
 const fn raw(name: &'static str) -> Arg {
-    Arg { name, kind: Kind::Hex }
+    Arg { name, kind: Kind::Hex, operand: Operand::ByType }
 }
 
 static RAW: [Arg; 6] =
@@ -38,6 +42,8 @@ pub fn shape_of(call: &Call) -> Shape {
             ret: Ret::Int,
             act: Act::Plain,
             classes: Classes::NONE,
+            gives: Gives::ByPath,
+            gives_until_exec: false,
             unknown_variant: false,
         };
     };
@@ -49,6 +55,8 @@ pub fn shape_of(call: &Call) -> Shape {
         ret,
         act: variant.and_then(|variant| variant.act).unwrap_or(row.act),
         classes: row.classes,
+        gives: row.gives,
+        gives_until_exec: row.gives_until_exec || variant.is_some_and(|v| v.gives_until_exec),
         unknown_variant: variant.is_none() && !row.variants.is_empty(),
     }
 }

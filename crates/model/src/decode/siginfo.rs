@@ -1,14 +1,15 @@
 //! Decodes `struct siginfo`.
 
+use syscalls::abi::signals;
+
 use super::value::Value;
-use crate::names;
 
 /// Decodes `struct siginfo` field by field; signal and code select the union member.
 pub fn decode(bytes: &[u8]) -> Value {
     let mut info = Info { bytes, fields: Vec::new(), cut: false };
     let (signal, code) = (info.i32_at(0).unwrap_or(0), info.i32_at(8).unwrap_or(0));
     info.field("si_signo", 0, Info::signal_at);
-    let code_value = match names::signal_code(signal, code) {
+    let code_value = match signals::code_name(signal, code) {
         Some(name) => Value::Named { value: code.into(), name },
         None => Value::Int(code.into()),
     };
@@ -19,7 +20,7 @@ pub fn decode(bytes: &[u8]) -> Value {
         info.field("si_errno", 4, Info::int_at);
     }
     match (signal, code) {
-        (_, names::SI_TIMER) => {
+        (_, signals::SI_TIMER) => {
             info.field("si_timerid", 16, Info::int_at);
             info.field("si_overrun", 20, Info::int_at);
             info.field("si_value", 24, Info::hex_at);
@@ -27,28 +28,28 @@ pub fn decode(bytes: &[u8]) -> Value {
         (_, ..=0) => {
             info.field("si_pid", 16, Info::int_at);
             info.field("si_uid", 20, Info::int_at);
-            if code != names::SI_USER && code != names::SI_TKILL {
+            if code != signals::SI_USER && code != signals::SI_TKILL {
                 info.field("si_value", 24, Info::hex_at);
             }
         }
-        (names::SIGCHLD, _) => {
+        (signals::SIGCHLD, _) => {
             info.field("si_pid", 16, Info::int_at);
             info.field("si_uid", 20, Info::int_at);
-            let status = if code == names::CLD_EXITED { Info::int_at } else { Info::signal_at };
+            let status = if code == signals::CLD_EXITED { Info::int_at } else { Info::signal_at };
             info.field("si_status", 24, status);
             info.field("si_utime", 32, Info::long_at);
             info.field("si_stime", 40, Info::long_at);
         }
-        (names::SIGILL | names::SIGFPE | names::SIGSEGV | names::SIGBUS | names::SIGTRAP, _)
-            if code != names::SI_KERNEL =>
+        (signals::SIGILL | signals::SIGFPE | signals::SIGSEGV | signals::SIGBUS | signals::SIGTRAP, _)
+            if code != signals::SI_KERNEL =>
         {
             info.field("si_addr", 16, |info, at| info.u64_at(at).map(Value::Address));
         }
-        (names::SIGPOLL, _) => {
+        (signals::SIGPOLL, _) => {
             info.field("si_band", 16, Info::long_at);
             info.field("si_fd", 24, Info::int_at);
         }
-        (names::SIGSYS, _) => {
+        (signals::SIGSYS, _) => {
             info.field("si_call_addr", 16, |info, at| info.u64_at(at).map(Value::Address));
             info.field("si_syscall", 24, Info::int_at);
             info.field("si_arch", 28, |info, at| {

@@ -2,28 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use syscalls::abi::files::{AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX, AF_VSOCK};
+
 use super::value::Value;
 
 /// Size of `struct sockaddr_storage`.
 pub const BYTES_MAX: usize = 128;
-
-const FAMILIES: &[(u16, &str)] = &[
-    (0, "AF_UNSPEC"),
-    (1, "AF_UNIX"),
-    (2, "AF_INET"),
-    (3, "AF_AX25"),
-    (4, "AF_IPX"),
-    (10, "AF_INET6"),
-    (15, "AF_KEY"),
-    (16, "AF_NETLINK"),
-    (17, "AF_PACKET"),
-    (29, "AF_CAN"),
-    (30, "AF_TIPC"),
-    (31, "AF_BLUETOOTH"),
-    (38, "AF_ALG"),
-    (40, "AF_VSOCK"),
-    (44, "AF_XDP"),
-];
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
@@ -59,7 +43,7 @@ fn unix_path(bytes: &[u8]) -> Vec<u8> {
 /// Decodes an address field by field. `None` if not even the family was captured.
 pub fn decode(bytes: &[u8]) -> Option<Value> {
     let family = half(bytes, 0)?;
-    let name = FAMILIES.iter().find(|(number, _)| *number == family).map(|(_, name)| *name);
+    let name = syscalls::flags::AF.name_of(u64::from(family));
     let mut fields = vec![(
         "sa_family",
         match name {
@@ -72,31 +56,31 @@ pub fn decode(bytes: &[u8]) -> Option<Value> {
         Some(value) => fields.push((name, value)),
         None => cut = true,
     };
-    match name {
-        Some("AF_UNIX") => {
+    match family {
+        AF_UNIX => {
             if bytes.len() > 2 {
                 field("sun_path", Some(Value::text(unix_path(bytes))));
             }
         }
-        Some("AF_INET") => {
+        AF_INET => {
             field("sin_port", port(bytes).map(Value::Port));
             field("sin_addr", ipv4(bytes).map(|ip| Value::Ip(IpAddr::V4(ip))));
         }
-        Some("AF_INET6") => {
+        AF_INET6 => {
             field("sin6_port", port(bytes).map(Value::Port));
             field("sin6_flowinfo", word(bytes, 4).map(|w| Value::Uint(u32::from_be(w).into())));
             field("sin6_addr", ipv6(bytes).map(|ip| Value::Ip(IpAddr::V6(ip))));
             field("sin6_scope_id", word(bytes, 24).map(|w| Value::Uint(w.into())));
         }
-        Some("AF_NETLINK") => {
+        AF_NETLINK => {
             field("nl_pid", word(bytes, 4).map(|w| Value::Uint(w.into())));
             field("nl_groups", word(bytes, 8).map(|w| Value::Hex(w.into())));
         }
-        Some("AF_PACKET") => {
+        AF_PACKET => {
             field("sll_protocol", half(bytes, 2).map(|h| Value::Hex(u16::from_be(h).into())));
             field("sll_ifindex", word(bytes, 4).map(|w| Value::Int((w as i32).into())));
         }
-        Some("AF_VSOCK") => {
+        AF_VSOCK => {
             field("svm_port", word(bytes, 4).map(|w| Value::Uint(w.into())));
             field("svm_cid", word(bytes, 8).map(|w| Value::Uint(w.into())));
         }

@@ -3,23 +3,19 @@
 use std::rc::Rc;
 
 use syscalls::Act;
+use syscalls::abi::files::AT_FDCWD;
+use syscalls::abi::tasks::{
+    CLONE_NEWNS, MNT_DETACH, MS_BIND, MS_MOVE, MS_PROPAGATION, MS_REC, MS_REMOUNT,
+};
 
 use super::{Effect, Look, Step, Through};
 use crate::path::{self, Own};
 use crate::places::{self, Change, Mount, Place, Sight, Space};
 use crate::world::ViewChange;
 
-const MS_REMOUNT: u64 = 0x20;
-const MS_BIND: u64 = 0x1000;
-const MS_MOVE: u64 = 0x2000;
-const MS_REC: u64 = 0x4000;
-/// `MS_UNBINDABLE`, `MS_PRIVATE`, `MS_SLAVE`, `MS_SHARED`: change the propagation of a mount.
-const WHO_SEES: u64 = 0x1e_0000;
 /// Magic number that old programs put above the flags.
 const MAGIC: u64 = 0xc0ed_0000;
 const MAGIC_MASK: u64 = 0xffff_0000;
-const MNT_DETACH: u64 = 2;
-const CLONE_NEWNS: u64 = 0x2_0000;
 
 /// Default mode of the root of a tmpfs.
 const MODE: u32 = 0o1777;
@@ -39,7 +35,7 @@ impl Look<'_> {
 
     /// The place of the working directory or of a descriptor's open file.
     pub(super) fn base(&self, dir: i32) -> Option<Place> {
-        if dir == super::AT_FDCWD {
+        if dir == AT_FDCWD {
             let cwd = self.world.directory(self.thread)?;
             return Some(Place { mount: cwd.mount, path: cwd.path.clone() });
         }
@@ -59,7 +55,7 @@ impl Look<'_> {
             let below = below.to_vec();
             let begins = match own {
                 Own::Descriptor(fd) => self.base(fd),
-                Own::Cwd => self.base(super::AT_FDCWD),
+                Own::Cwd => self.base(AT_FDCWD),
                 Own::Root => Some(self.world.root_of(self.thread)),
             };
             if let Some(found) = self.place_of(begins, &below, follow) {
@@ -142,7 +138,7 @@ impl Look<'_> {
             flags &= !MAGIC_MASK;
         }
         let bind = flags & MS_BIND != 0;
-        if flags & (MS_REMOUNT | WHO_SEES) != 0 && flags & MS_MOVE == 0 {
+        if flags & (MS_REMOUNT | MS_PROPAGATION) != 0 && flags & MS_MOVE == 0 {
             return None;
         }
         let at = self.place(1, step)?;

@@ -51,10 +51,6 @@ pub(super) struct Shape {
     pub flags: Option<u8>,
     /// A struct or address in memory with further parameters.
     pub memory: Option<u8>,
-    /// Opens for writing although no flag says so.
-    pub creates: bool,
-    /// Only some of its commands duplicate a descriptor.
-    pub is_fcntl: bool,
 }
 
 impl Shape {
@@ -64,8 +60,6 @@ impl Shape {
         fd: None,
         flags: None,
         memory: None,
-        creates: false,
-        is_fcntl: false,
     };
 
     /// Whether the memory behind an argument is needed.
@@ -99,8 +93,7 @@ fn role(row: &Syscall) -> Role {
     match row.act {
         Act::Rename => Role::Rename,
         Act::HardLink => Role::Link,
-        Act::Remove => Role::Remove,
-        Act::Duplicate | Act::Fcntl => Role::Duplicate,
+        Act::Remove | Act::RemoveDirectory => Role::Remove,
         Act::Close => Role::Close,
         Act::CloseRange => Role::CloseRange,
         Act::Directory if takes_path() => Role::Chdir,
@@ -110,16 +103,12 @@ fn role(row: &Syscall) -> Role {
         Act::EnterNamespace => Role::EnterNamespace,
         Act::Spawn => Role::Spawn,
         Act::Bind => Role::Bind,
-        act if unseen::is_followed(act) || is_followed_at_times(row) => Role::Unseen,
+        _ if row.acts().any(|act| act == Act::Duplicate) => Role::Duplicate,
+        _ if row.acts().any(unseen::is_followed) => Role::Unseen,
         _ if row.ret == Ret::Fd && takes_path() => Role::Open,
         _ if row.classes.intersects(Classes::CHANGE) => Role::Change,
         _ => Role::None,
     }
-}
-
-/// Whether some variants of a row move data unseen.
-fn is_followed_at_times(row: &Syscall) -> bool {
-    row.variants.iter().any(|variant| variant.act.is_some_and(unseen::is_followed))
 }
 
 /// The argument in memory that describes unseen moves: an offset or a struct.
@@ -140,8 +129,6 @@ fn shape(row: &'static Syscall) -> Shape {
         shape.memory = tells_unseen(row);
         return shape;
     }
-    shape.creates = row.ret == Ret::Fd && row.classes.intersects(Classes::CHANGE);
-    shape.is_fcntl = row.act == Act::Fcntl;
     let mut dir = None;
     for (arg, number) in row.args.iter().zip(0..) {
         match arg.kind {
@@ -172,7 +159,7 @@ fn means(role: Role, set: &'static FlagSet) -> bool {
         Role::Spawn => &syscalls::flags::CLONE,
         _ => return false,
     };
-    set.name == wanted.name
+    std::ptr::eq(set, wanted)
 }
 
 #[cfg(test)]
@@ -197,7 +184,6 @@ mod tests {
         assert_eq!((of("renameat2").role, of("renameat2").flags), (Role::Rename, Some(4)));
         assert_eq!((of("openat").role, of("openat").flags), (Role::Open, Some(2)));
         assert_eq!((of("openat2").role, of("openat2").memory), (Role::Open, Some(2)));
-        assert!(of("creat").creates && !of("open").creates);
         assert_eq!(of("symlinkat").paths, [at(1, 2), None]);
         assert_eq!((of("fchmod").role, of("fchmod").fd), (Role::Change, Some(0)));
         assert_eq!((of("clone3").role, of("clone3").memory), (Role::Spawn, Some(0)));

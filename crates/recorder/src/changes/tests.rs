@@ -105,7 +105,7 @@ fn who_only_reads_changes_nothing() {
 #[test]
 fn paths_are_relative_to_directories_and_descriptors() {
     let mut scene = Scene::new("/home");
-    scene.open(1, "a", WRONLY | open_flag::CREAT, 3);
+    scene.open(1, "a", WRONLY | O_CREAT, 3);
     scene.call(1, "chdir", &[0], &["sub"], 0);
     scene.open(1, "b", WRONLY, 4);
     scene.open(1, "dir", RDONLY, 5);
@@ -210,7 +210,7 @@ fn shared_mappings_and_sockets() {
 #[test]
 fn what_the_program_has_written_whole_is_fresh() {
     let mut scene = Scene::new("/a");
-    scene.open(1, "new", WRONLY | open_flag::CREAT | open_flag::EXCL, 3);
+    scene.open(1, "new", WRONLY | O_CREAT | O_EXCL, 3);
     scene.open(1, "old", RDWR, 4);
     scene.call(1, "creat", &[0, 0o644], &["cut"], 5);
     scene.call(1, "rename", &[0, 0], &["new", "final"], 0);

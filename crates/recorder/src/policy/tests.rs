@@ -7,6 +7,7 @@ use crate::mailbox::tests::test_mailbox;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const OPEN: u16 = 2;
+const DUP2: u16 = 33;
 const FORK: u16 = 57;
 const GETXATTR: u16 = 191;
 const EBADF: i64 = -9;
@@ -163,11 +164,11 @@ fn descriptors_are_followed() {
     assert_eq!(story.reading(1, 3), DataMode::None);
     assert_eq!(story.reading(1, 4), DataMode::Full);
     assert_eq!(story.reading(1, 5), DataMode::Hash, "nobody knows descriptor 5");
-    story.call(1, number::DUP2, &[3, 4], 4);
+    story.call(1, DUP2, &[3, 4], 4);
     assert_eq!(story.reading(1, 4), DataMode::None);
-    story.call(1, number::CLOSE, &[3], 0);
+    story.call(1, calls::CLOSE, &[3], 0);
     assert_eq!(story.reading(1, 3), DataMode::Hash);
-    story.call(1, number::CLOSE, &[77], EBADF);
+    story.call(1, calls::CLOSE, &[77], EBADF);
     let (write, mode) = story.enter(1, WRITE, &[4, 1, 9]);
     assert_eq!(story.policy.decide(1, story.tsc, write, mode), DataMode::None);
 }
@@ -178,7 +179,7 @@ fn between_its_beginning_and_its_end_a_copy_is_in_doubt() {
     story.open(1, "/a.key", 3);
     story.open(1, "/b.txt", 4);
     story.start(2, StartHow::Thread, 1, 1, 501);
-    let (copy, _) = story.enter(1, number::DUP2, &[3, 4]);
+    let (copy, _) = story.enter(1, DUP2, &[3, 4]);
     assert_eq!(story.reading(2, 4), DataMode::Hash);
     story.exit(1, copy, 4);
     story.tsc += 10;
@@ -206,11 +207,11 @@ fn a_child_that_begins_before_its_parent_returns_has_the_right_descriptors() {
     story.start(2, StartHow::Fork, 2, 1, 501);
     story.exit(1, fork, 501);
     // Nothing may remain that could be applied to the next child.
-    story.call(1, number::CLOSE, &[3], 0);
+    story.call(1, calls::CLOSE, &[3], 0);
     story.open(1, "/b.txt", 3);
     let (fork, _) = story.enter(1, FORK, &[]);
     story.exit(1, fork, 502);
-    story.call(1, number::CLOSE, &[3], 0);
+    story.call(1, calls::CLOSE, &[3], 0);
     story.start(3, StartHow::Fork, 3, 1, 502);
     assert_eq!(story.reading(2, 3), DataMode::None);
     assert_eq!(story.reading(3, 3), DataMode::Full);
@@ -244,7 +245,7 @@ fn a_state_whose_message_was_not_read_yet_counts_once() {
     story.mailbox.take();
     story.policy.event(RECORDER, told, &kind);
     story.open(1, "/a.key", 3);
-    story.call(1, number::DUP2, &[3, 0], 0);
+    story.call(1, DUP2, &[3, 0], 0);
     story.tsc += 10;
     story.image(1);
     assert_eq!(story.reading(1, 0), DataMode::None);

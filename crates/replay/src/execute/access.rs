@@ -1,6 +1,7 @@
 //! Properties of the files that a call names: whether they are executable, or directories.
 
 use syscalls::Kind;
+use syscalls::abi::files::X_OK;
 
 use super::Maker;
 use super::value::Value;
@@ -10,7 +11,6 @@ impl Maker {
     /// Decides execute access by the file's own permissions: our mounts are noexec, so the kernel
     /// denies it for every file.
     pub(super) fn may_be_executed(&self, call: &Call) -> bool {
-        const X_OK: usize = libc::X_OK as usize;
         let mut dir = libc::AT_FDCWD;
         let mut path = None;
         for (at, arg) in call.args.iter().enumerate() {
@@ -21,8 +21,8 @@ impl Maker {
                 Kind::Path => path = unsafe { value.text() },
                 Kind::Flags(set) if std::ptr::eq(set, &raw const syscalls::flags::ACCESS) => {
                     let mode = value.number();
-                    let Some(path) = path.filter(|_| mode & X_OK != 0) else { return false };
-                    let rest = (mode & !X_OK) as i32;
+                    let Some(path) = path.filter(|_| mode as u64 & X_OK != 0) else { return false };
+                    let rest = (mode as u64 & !X_OK) as i32;
                     // SAFETY: the path ends with a NUL, and all zeros are a valid stat.
                     return unsafe {
                         let mut stat: libc::stat = std::mem::zeroed();

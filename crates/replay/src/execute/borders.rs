@@ -150,6 +150,7 @@ fn some_call(
     let call = batch.add_call();
     call.nr = row.nr;
     call.name = row.name;
+    call.act = row.act;
     call.args = args;
     call.ret_kind = ret_kind;
     call.values = std::array::from_fn(|_| random.one_of(BORDERS));

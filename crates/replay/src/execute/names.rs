@@ -32,7 +32,7 @@ impl Maker {
         match errno {
             libc::EEXIST => last.is_there(),
             libc::ENOTEMPTY => last.is_filled(),
-            _ if !makes_name(call.nr, call.args) => !last.is_there(),
+            _ if !makes_name(call.act, call.args) => !last.is_there(),
             // If one path is made from another, either may be the reason.
             _ => names.len() > 1 && !first.is_there() || !last.above().is_there(),
         }

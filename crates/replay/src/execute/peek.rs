@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use syscalls::Ret;
+use syscalls::abi::files::MSG_PEEK;
 use syscalls::flags::MSG;
+use syscalls::{Act, Ret};
 
 use crate::batch::Call;
 
@@ -14,8 +15,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(1);
 impl Call {
     /// Whether it leaves the bytes in the queue, so that repeating it returns them again.
     pub(super) fn leaves_bytes(&self) -> bool {
-        let peeks = || self.reads() && self.flags(&MSG) & libc::MSG_PEEK as u64 != 0;
-        self.ret_kind == Ret::Size && (self.name == "tee" || peeks())
+        let peeks = || self.reads() && self.flags(&MSG) & MSG_PEEK != 0;
+        self.ret_kind == Ret::Size && (self.act == Act::Tee || peeks())
     }
 }
 

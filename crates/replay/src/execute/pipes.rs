@@ -1,9 +1,11 @@
 //! Writes to pipes: what fitted in the recording must fit here, however it is written.
 
+use syscalls::Act;
+use syscalls::abi::errno::{self, EAGAIN};
 use syscalls::shape::Kind;
 
 use super::value::Value;
-use super::{EAGAIN, GoOn, Maker, TRANSFER_MAX};
+use super::{GoOn, Maker, TRANSFER_MAX};
 use crate::batch::{Batch, Call};
 use crate::descriptors;
 use crate::memory::Span;
@@ -55,7 +57,8 @@ impl Maker {
         loop {
             match self.write_at_once(vector) {
                 ret @ 1.. => return ret,
-                ret if ret == -EAGAIN && descriptors::make_room(self.number(0) as i32) => {}
+                ret if errno::of_result(ret) == Some(EAGAIN)
+                    && descriptors::make_room(self.number(0) as i32) => {}
                 _ => return self.once(),
             }
         }
@@ -63,7 +66,7 @@ impl Maker {
 
     /// Prepares a call that accesses a pipe in its own way.
     pub(super) fn make_way(&mut self, call: &Call) {
-        if call.name == "vmsplice" {
+        if call.act == Act::GivePages {
             self.copy_bytes(call);
         } else if call.stream {
             let args = call.args.iter().enumerate();

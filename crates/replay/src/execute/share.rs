@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
 use syscalls::record::part;
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::operand;
+use syscalls::{Act, Operand, layout};
 
 use super::find;
 use crate::batch::{Batch, Call};
@@ -32,14 +33,11 @@ pub fn copy_instead(batch: &Batch, call: &Call, space: &Space) -> bool {
 }
 
 fn wanted(batch: &Batch, call: &Call) -> Option<Wanted> {
-    let source = |arg: &syscalls::Arg| arg.name == "src_fd";
-    if let Some(number) = call.args.iter().position(source) {
-        return Some(Wanted { from: call.values[number] as i32, from_at: 0, len: 0, to_at: 0 });
+    if call.act == Act::CloneFile {
+        let from = call.values[usize::from(operand(call.args, Operand::Source)?)] as i32;
+        return Some(Wanted { from, from_at: 0, len: 0, to_at: 0 });
     }
-    let number = call.args.iter().position(|arg| {
-        let Kind::Buf(_, Of::Struct(layout), _) = arg.kind else { return false };
-        std::ptr::eq(layout, &raw const syscalls::layout::FILE_CLONE_RANGE)
-    })?;
+    let number = call.args.iter().position(|arg| arg.points_to(&layout::FILE_CLONE_RANGE))?;
     let piece = find(batch, call, number, part::WHOLE, 0, false)?;
     let (words, _) = batch.one_stretch(piece)?.as_chunks::<8>();
     let [from, from_at, len, to_at] = words.first_chunk()?.map(u64::from_le_bytes);

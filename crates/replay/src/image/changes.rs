@@ -2,31 +2,16 @@
 
 use model::Contents;
 use model::contents;
+use syscalls::abi::files::{
+    AF_UNIX, AT_REMOVEDIR, O_CREAT, O_EXCL, O_NOFOLLOW, O_TMPFILE_ALONE, RENAME_EXCHANGE,
+};
 use syscalls::record::{Identity, part};
 use syscalls::shape::Kind as ArgKind;
+use syscalls::{Act, flags};
 
 use super::ImageError;
 use super::fold::{Asked, Fold, PathArg};
-use super::roles::Role;
 use super::tree::{Kind, NodeId, Spot};
-
-/// Flags of open.
-pub mod open_flag {
-    pub const ACCESS_MODE: u64 = 3;
-    pub const CREAT: u64 = 0o100;
-    pub const EXCL: u64 = 0o200;
-    pub const TRUNC: u64 = 0o1000;
-    pub const DIRECTORY: u64 = 0o200_000;
-    pub const NOFOLLOW: u64 = 0o400_000;
-    pub const PATH: u64 = 0o10_000_000;
-    /// `__O_TMPFILE`, which comes with `O_DIRECTORY`.
-    pub const TMPFILE: u64 = 0o20_000_000;
-}
-
-/// `AF_UNIX`.
-const AF_UNIX: [u8; 2] = [1, 0];
-/// `RENAME_EXCHANGE`.
-const EXCHANGE: u64 = 2;
 
 impl Fold<'_> {
     /// Handles the start of a call.
@@ -34,17 +19,17 @@ impl Fold<'_> {
         if asked.success().is_none() {
             return Ok(());
         }
-        if asked.role.changes_names() {
+        if asked.act.changes_names() {
             return self.change_names(asked);
         }
-        if asked.role == Role::Open {
+        if asked.act == Act::Open {
             return self.opens_or_makes(asked);
         }
         self.moves(asked)
     }
 
     fn change_names(&mut self, asked: &Asked) -> Result<(), ImageError> {
-        if asked.role == Role::Bind {
+        if asked.act == Act::Bind {
             return self.bind(asked);
         }
         let paths = &asked.paths;
@@ -56,14 +41,14 @@ impl Fold<'_> {
             }
         }
         let Some(first) = paths.first() else { return Ok(()) };
-        match asked.role {
-            Role::MakeDirectory => self.make(asked, first, Kind::Directory).map(drop),
-            Role::MakeNode => {
+        match asked.act {
+            Act::MakeDirectory => self.make(asked, first, Kind::Directory).map(drop),
+            Act::MakeNode => {
                 let is_mode = |arg: &&syscalls::Arg| matches!(arg.kind, ArgKind::Mode);
                 let at = asked.args.iter().position(|arg| is_mode(&arg)).unwrap_or(0);
                 self.make(asked, first, Kind::of_mode(asked.call.args[at] as u32)).map(drop)
             }
-            Role::MakeLink => {
+            Act::MakeLink => {
                 let link = self.make(asked, first, Kind::Link)?;
                 let target = self.text(&asked.call, 0, false).filter(|target| !target.is_empty());
                 if let (Some(link), Some(target)) = (link, target) {
@@ -71,11 +56,11 @@ impl Fold<'_> {
                 }
                 Ok(())
             }
-            Role::HardLink => match paths.get(1) {
+            Act::HardLink => match paths.get(1) {
                 Some(second) => self.link(asked, first, second),
                 None => Ok(()),
             },
-            Role::Rename => match paths.get(1) {
+            Act::Rename => match paths.get(1) {
                 Some(second) => self.rename(asked, first, second),
                 None => Ok(()),
             },
@@ -139,8 +124,7 @@ impl Fold<'_> {
         if to.node == Some(node) || circular {
             return Ok(());
         }
-        let is_renameat2 = asked.args.len() == 5;
-        if is_renameat2 && asked.call.args[4] & EXCHANGE != 0 {
+        if asked.flags(&flags::RENAME) & RENAME_EXCHANGE != 0 {
             let other = self.tree.there(&to, Kind::Unknown, true)?;
             if !self.tree.is_within(above_from, other) {
                 self.tree.name(above_from, from.name, other);
@@ -163,9 +147,8 @@ impl Fold<'_> {
 
     fn remove(&mut self, asked: &Asked, path: &PathArg) -> Result<(), ImageError> {
         let Some(spot) = self.spot(asked, path, false, true)? else { return Ok(()) };
-        let is_rmdir = asked.args.len() == 1
-            && syscalls::by_number(asked.call.nr.into()).is_some_and(|row| row.name == "rmdir");
-        let is_directory = is_rmdir || asked.has_flag("AT_REMOVEDIR");
+        let is_directory = asked.act == Act::RemoveDirectory
+            || asked.flags(&flags::AT_UNLINK) & AT_REMOVEDIR != 0;
         let kind = if is_directory { Kind::Directory } else { Kind::Unknown };
         let node = self.tree.there(&spot, kind, true)?;
         let Some(directory) = spot.directory else { return Ok(()) };
@@ -182,7 +165,7 @@ impl Fold<'_> {
             return Ok(());
         };
         let Ok(address) = self.stored.read(&data.content, 256) else { return Ok(()) };
-        let Some(path) = address.strip_prefix(&AF_UNIX) else { return Ok(()) };
+        let Some(path) = address.strip_prefix(&AF_UNIX.to_le_bytes()) else { return Ok(()) };
         let text = path.split(|&c| c == 0).next().unwrap_or_default();
         if text.is_empty() {
             return Ok(());
@@ -195,14 +178,14 @@ impl Fold<'_> {
     fn opens_or_makes(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
         let flags = self.open_flags(asked);
         let Some(path) = asked.paths.first() else { return Ok(()) };
-        if flags & open_flag::TMPFILE != 0 {
+        if flags & O_TMPFILE_ALONE != 0 {
             asked.opened = Some(self.tree.add(Kind::File, false)?);
             if let Some(spot) = self.spot(asked, path, true, true)? {
                 let directory = self.tree.there(&spot, Kind::Directory, false)?;
                 self.written_by(directory, asked.who);
             }
-        } else if flags & open_flag::CREAT != 0 {
-            let follow = flags & (open_flag::EXCL | open_flag::NOFOLLOW) == 0;
+        } else if flags & O_CREAT != 0 {
+            let follow = flags & (O_EXCL | O_NOFOLLOW) == 0;
             let Some(spot) = self.spot(asked, path, follow, true)? else { return Ok(()) };
             let told = asked.call.identities.iter().find(|(arg, _)| *arg == path.arg);
             asked.opened = match told {
@@ -210,7 +193,7 @@ impl Fold<'_> {
                 None if spot.node.is_some() => spot.node,
                 None => {
                     let known = spot.directory.and_then(|d| self.tree.entry(d, &spot.name));
-                    let unsure = known.is_none() && flags & open_flag::EXCL == 0;
+                    let unsure = known.is_none() && flags & O_EXCL == 0;
                     let made = self.make_at(asked, spot, Kind::File)?;
                     if let Some(made) = made {
                         self.tree.node_mut(made).may_have_been = unsure;
@@ -224,20 +207,7 @@ impl Fold<'_> {
 
     /// Returns the flags of an open.
     pub fn open_flags(&mut self, asked: &Asked) -> u64 {
-        let flags = asked.args.iter().zip(asked.call.args).find(|(arg, _)| arg.name == "flags");
-        if let Some((_, flags)) = flags {
-            return flags;
-        }
-        let how = asked.args.iter().zip(0u8..).find(|(arg, _)| arg.name == "how");
-        match how.and_then(|(_, arg)| contents::piece(&asked.call.data, arg, part::WHOLE, 0, false))
-        {
-            Some(data) => {
-                let bytes = self.stored.read(&data.content, 8).unwrap_or_default();
-                bytes.try_into().map_or(0, u64::from_le_bytes)
-            }
-            // creat takes no flags.
-            None => 1 | open_flag::CREAT | open_flag::TRUNC,
-        }
+        model::open_flags(&asked.call, &mut self.stored).unwrap_or(0)
     }
 
     /// Learns the identity that a file had before the call.

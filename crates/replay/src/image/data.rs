@@ -6,13 +6,13 @@ use model::Contents;
 use model::contents::{self, has, is_cut, piece};
 use rustix::io::Errno;
 use syscalls::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
-use syscalls::shape::{Classes, Dir, Kind as ArgKind, Of};
-use trace::event::{Call, Data};
+use syscalls::shape::{Classes, Dir, Kind as ArgKind, Of, operand};
+use syscalls::{Act, Operand};
+use trace::event::Data;
 
 use super::ImageError;
 use super::content::Source;
 use super::fold::{Asked, Fold};
-use super::roles::Role;
 use super::tree::{NodeId, absolute};
 
 /// Most stretches and ranges kept for all files; beyond that, contents are no longer tracked.
@@ -20,9 +20,6 @@ const KEPT_MAX: usize = 2 << 20;
 /// Most stretches looked up in the whole pass, not counting the first of each read; beyond that,
 /// files with many stretches are no longer tracked.
 const LOOKED_UP_MAX: usize = 64 << 20;
-/// `FICLONE` and `FICLONERANGE`.
-const FICLONE: u64 = 0x4004_9409;
-const FICLONERANGE: u64 = 0x4020_940d;
 /// Modes of fallocate.
 const KEEP_SIZE: u64 = 1;
 const PUNCH_OR_ZERO: u64 = 2 | 0x10;
@@ -41,20 +38,19 @@ impl Fold<'_> {
     /// Advances offsets of open files, and learns from the bytes read.
     pub fn moves(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
         let Some(ret) = asked.success() else { return Ok(()) };
-        if let Role::Copy { from, from_at, to, to_at } = asked.role {
+        if asked.act == Act::Copy {
             let len = ret.max(0) as u64;
-            asked.from = self.range(asked, from, from_at, len);
-            asked.to = self.range(asked, to, to_at, len);
+            asked.from = self.range(asked, Operand::Source, Operand::SourceAt, len);
+            asked.to = self.range(asked, Operand::Target, Operand::TargetAt, len);
             return Ok(());
         }
         if !asked.classes.intersects(Classes::READ.or(Classes::WRITE)) {
             return Ok(());
         }
         let Some(mark) = asked.mark(0) else { return Ok(()) };
-        let mut args = asked.args.iter().zip(asked.call.args);
-        let position = args.find(|(arg, _)| arg.name == "offset").map(|(_, value)| value);
+        let place = asked.value(Operand::SourceAt).or_else(|| asked.value(Operand::TargetAt));
         // preadv2 and pwritev2 take -1 for the file's own offset.
-        let position = position.filter(|at| *at != u64::MAX);
+        let position = place.filter(|at| *at != u64::MAX);
         if let Some((arg, part)) = bytes_arg(asked, Dir::Out) {
             let Some((range, sure)) = self.advance(asked, mark, position, ret as u64) else {
                 return Ok(());
@@ -76,9 +72,15 @@ impl Fold<'_> {
     }
 
     /// Returns the range that a call accesses, given a pointer to an offset, or none.
-    fn range(&mut self, asked: &Asked, fd: u8, at: Option<u8>, len: u64) -> Option<Range<u64>> {
-        let mark = asked.mark(fd)?;
-        let told = at.and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
+    fn range(
+        &mut self,
+        asked: &Asked,
+        file: Operand,
+        at: Operand,
+        len: u64,
+    ) -> Option<Range<u64>> {
+        let mark = asked.mark_of(file)?;
+        let told = operand(asked.args, at).and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
         let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
         let position = told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
         self.advance(asked, mark, position, len).map(|(range, _)| range)
@@ -272,9 +274,9 @@ impl Fold<'_> {
 
     /// Handles the return of a call that wrote or copied.
     pub fn moved(&mut self, asked: &Asked) -> Result<(), ImageError> {
-        if let Role::Copy { from, to, .. } = asked.role {
-            let source = asked.mark(from).zip(asked.from.clone());
-            return match (asked.mark(to), asked.to.clone()) {
+        if asked.act == Act::Copy {
+            let source = asked.mark_of(Operand::Source).zip(asked.from.clone());
+            return match (asked.mark_of(Operand::Target), asked.to.clone()) {
                 (Some(mark), Some(range)) => self.copied(source, mark, range),
                 _ => Ok(()),
             };
@@ -362,22 +364,22 @@ impl Fold<'_> {
         });
     }
 
-    /// Handles an ioctl that shares content between files.
+    /// Handles a call that shares all of a file's content with another one.
     pub fn cloned(&mut self, asked: &Asked) -> Result<(), ImageError> {
-        let Some(target) = asked.mark(0) else { return Ok(()) };
-        match asked.call.args[1] {
-            FICLONE => {
-                let Some(mark) = asked.mark(2) else { return Ok(()) };
-                let Some(from) = self.opens.get(mark).map(|open| open.node) else { return Ok(()) };
-                let len = self.tree.content(from).map_or(0, |content| content.now);
-                self.copied(Some((mark, 0..len)), target, 0..len)
-            }
-            FICLONERANGE => self.cloned_range(&asked.call, asked.thread, target),
-            _ => Ok(()),
-        }
+        let (Some(source), Some(target)) =
+            (asked.mark_of(Operand::Source), asked.mark_of(Operand::Target))
+        else {
+            return Ok(());
+        };
+        let Some(from) = self.opens.get(source).map(|open| open.node) else { return Ok(()) };
+        let len = self.tree.content(from).map_or(0, |content| content.now);
+        self.copied(Some((source, 0..len)), target, 0..len)
     }
 
-    fn cloned_range(&mut self, call: &Call, thread: u32, target: u64) -> Result<(), ImageError> {
+    /// Handles a call that shares a range.
+    pub fn cloned_range(&mut self, asked: &Asked) -> Result<(), ImageError> {
+        let Some(target) = asked.mark_of(Operand::Target) else { return Ok(()) };
+        let call = &asked.call;
         let Some(data) = contents::latest(&call.data, 2, part::WHOLE, 0) else { return Ok(()) };
         let Ok(bytes) = self.stored.read(&data.content, 32) else { return Ok(()) };
         let words: Vec<u64> = bytes
@@ -385,7 +387,7 @@ impl Fold<'_> {
             .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8")))
             .collect();
         let [fd, from, len, to] = words[..] else { return Ok(()) };
-        let table = self.world.descriptors(thread);
+        let table = self.world.descriptors(asked.thread);
         let mark = table.and_then(|t| t.get(fd as i32).map(|entry| entry.description.mark.get()));
         let Some(mark) = mark else { return Ok(()) };
         let node = self.opens.get(mark).map(|open| open.node);

@@ -1,32 +1,12 @@
 //! Conclusions from failed calls: that a name does not exist, or what it is.
 
+use syscalls::abi::errno;
+use syscalls::abi::files::{O_CREAT, O_DIRECTORY, O_NOFOLLOW, R_OK, W_OK};
+use syscalls::{Act, flags};
+
 use super::ImageError;
-use super::changes::open_flag;
 use super::fold::{Asked, Fold, PathArg};
-use super::roles::Role;
 use super::tree::{Kind, NodeId};
-
-mod errno {
-    pub const EPERM: i32 = 1;
-    pub const ENOENT: i32 = 2;
-    pub const ENXIO: i32 = 6;
-    pub const EACCES: i32 = 13;
-    pub const EBUSY: i32 = 16;
-    pub const EEXIST: i32 = 17;
-    pub const ENOTDIR: i32 = 20;
-    pub const EISDIR: i32 = 21;
-    pub const EINVAL: i32 = 22;
-    pub const ETXTBSY: i32 = 26;
-    pub const EROFS: i32 = 30;
-    pub const ERANGE: i32 = 34;
-    pub const ENOTEMPTY: i32 = 39;
-    pub const ELOOP: i32 = 40;
-    pub const ENODATA: i32 = 61;
-}
-
-/// `R_OK` and `W_OK`.
-const R_OK: u64 = 4;
-const W_OK: u64 = 2;
 
 impl Fold<'_> {
     /// Handles a failed call.
@@ -34,14 +14,14 @@ impl Fold<'_> {
         let (Some(first), Some(last)) = (asked.paths.first(), asked.paths.last()) else {
             return Ok(());
         };
-        let flags = if asked.role == Role::Open { self.open_flags(asked) } else { 0 };
+        let flags = if asked.act == Act::Open { self.open_flags(asked) } else { 0 };
         match errno {
             errno::ENOENT => self.is_absent(asked, first, last, flags),
             errno::ENOTDIR => self.is_no_directory(asked, first, flags),
             errno::EEXIST => {
                 let node = self.is_there(asked, last, Kind::Unknown, true)?;
                 // `mkdir -p` and the like fail this way for existing directories.
-                if let Some(node) = node.filter(|_| asked.role == Role::MakeDirectory) {
+                if let Some(node) = node.filter(|_| asked.act == Act::MakeDirectory) {
                     self.tree.node_mut(node).guess = Kind::Directory;
                 }
                 Ok(())
@@ -60,10 +40,10 @@ impl Fold<'_> {
             errno::ELOOP => self.is_a_loop(asked, first, flags),
             errno::EACCES => self.is_forbidden(asked, first, flags),
             errno::ETXTBSY => self.is_there(asked, first, Kind::File, false).map(drop),
-            errno::ENXIO if asked.role == Role::Open => {
+            errno::ENXIO if asked.act == Act::Open => {
                 self.is_there(asked, first, Kind::Fifo, false).map(drop)
             }
-            errno::EINVAL if asked.role == Role::ReadLink => {
+            errno::EINVAL if asked.act == Act::ReadLink => {
                 let on_link = asked.means_link(first);
                 if let Some(node) = self.is_there(asked, first, Kind::Unknown, on_link)?
                     && on_link
@@ -105,15 +85,15 @@ impl Fold<'_> {
         last: &PathArg,
         flags: u64,
     ) -> Result<(), ImageError> {
-        let on_link = asked.means_link(first) || flags & open_flag::NOFOLLOW != 0;
+        let on_link = asked.means_link(first) || flags & O_NOFOLLOW != 0;
         let two = first.arg != last.arg;
         // The directory of the second path must exist before the first path is to blame, and so
         // must the directory of a name to create.
         if two && self.spot(asked, last, false, false)?.is_none() {
             return Ok(());
         }
-        let makes = asked.role.changes_names() && !two && asked.role != Role::Remove;
-        if makes || flags & open_flag::CREAT != 0 {
+        let makes = asked.act.changes_names() && !two && !matches!(asked.act, Act::Remove | Act::RemoveDirectory);
+        if makes || flags & O_CREAT != 0 {
             return Ok(());
         }
         if let Some(spot) = self.spot(asked, first, !on_link, false)? {
@@ -129,8 +109,10 @@ impl Fold<'_> {
         path: &PathArg,
         flags: u64,
     ) -> Result<(), ImageError> {
-        let wants_directory = matches!(asked.role, Role::Directory | Role::Root | Role::Remove)
-            || flags & open_flag::DIRECTORY != 0
+        let wants_directory = matches!(
+            asked.act,
+            Act::Directory | Act::Root | Act::Remove | Act::RemoveDirectory
+        ) || flags & O_DIRECTORY != 0
             || path.text.ends_with(b"/");
         if wants_directory && let Some(spot) = self.spot(asked, path, true, false)? {
             if spot.directory.is_some() {
@@ -159,7 +141,7 @@ impl Fold<'_> {
         }
         let link = self.tree.is_a_link(node)?;
         let name = self.tree.node(link).was.first().map(|(_, name)| name.to_vec());
-        if flags & open_flag::NOFOLLOW == 0 {
+        if flags & O_NOFOLLOW == 0 {
             let node = self.tree.node_mut(link);
             if node.kind == Kind::Link && node.target.is_none() {
                 node.target = name;
@@ -176,28 +158,29 @@ impl Fold<'_> {
         flags: u64,
     ) -> Result<(), ImageError> {
         let is_told = asked.call.identities.iter().any(|(arg, _)| *arg == path.arg);
-        if asked.role.changes_names() || flags & open_flag::CREAT != 0 && !is_told {
+        if asked.act.changes_names() || flags & O_CREAT != 0 && !is_told {
             return self.directory_at_most(asked, path, 0o555);
         }
-        let mut access = asked.args.iter().zip(asked.call.args).filter(|(arg, _)| {
-            arg.name == "mode" && matches!(arg.kind, syscalls::shape::Kind::Flags(_))
-        });
-        let mode = match (asked.role, access.next()) {
-            (Role::Plain, Some((_, wanted))) if wanted & R_OK != 0 => 0,
-            (Role::Plain, Some((_, wanted))) if wanted & W_OK != 0 => 0o555,
-            (Role::Plain | Role::Execute, Some(_)) | (Role::Execute, None) => 0o644,
-            (Role::Open | Role::Directory, _) => 0,
+        let wanted = asked.flags(&flags::ACCESS);
+        let mode = match asked.act {
+            Act::Access if wanted & R_OK != 0 => 0,
+            Act::Access if wanted & W_OK != 0 => 0o555,
+            Act::Access | Act::Execute => 0o644,
+            Act::Open | Act::Directory => 0,
             // Access was denied in a directory on the path.
-            (Role::Plain | Role::OnLink | Role::ReadLink, None) => {
-                return self.directory_at_most(asked, path, 0o700);
-            }
+            Act::Plain
+            | Act::OnLink
+            | Act::ReadLink
+            | Act::PivotRoot
+            | Act::MoveMount
+            | Act::Unmount => return self.directory_at_most(asked, path, 0o700),
             _ => return Ok(()),
         };
-        let kind = if asked.role == Role::Directory { Kind::Directory } else { Kind::Unknown };
+        let kind = if asked.act == Act::Directory { Kind::Directory } else { Kind::Unknown };
         let Some(node) = self.is_there(asked, path, kind, false)? else { return Ok(()) };
         // A directory can never be executed, whatever its mode.
         let is_refused =
-            asked.role == Role::Execute && self.tree.node(node).kind == Kind::Directory;
+            asked.act == Act::Execute && self.tree.node(node).kind == Kind::Directory;
         if !is_refused {
             self.at_most(node, mode);
         }

@@ -11,14 +11,14 @@ use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
 use model::unseen::Unseen;
 use model::{Description, Directory, Step, World, path};
+use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEXEC};
 use syscalls::record::part;
-use syscalls::shape::{Arg, Classes, Kind as ArgKind};
+use syscalls::shape::{Arg, Classes, FlagSet, Kind as ArgKind, of_set, operand};
+use syscalls::{Act, Operand};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
-use super::changes::open_flag;
 use super::foreign::Foreign;
 use super::opens::Opens;
-use super::roles::{self, Role};
 use super::staging::Staging;
 use super::stored::Stored;
 use super::tree::{Kind, NodeId, Spot, Tree};
@@ -27,12 +27,8 @@ use super::users::Users;
 use super::walk::{self, Walk};
 use super::{ImageError, Seen};
 
-/// `AT_FDCWD`.
-const AT_FDCWD: i32 = -100;
 /// Longest path that is followed.
 const PATH_BYTES_MAX: usize = 8192;
-/// `O_APPEND`.
-pub const O_APPEND: u64 = 0o2000;
 
 /// A path argument.
 #[derive(Debug)]
@@ -57,7 +53,7 @@ pub struct Asked {
     pub thread: u32,
     pub tsc: u64,
     pub call: Call,
-    pub role: Role,
+    pub act: Act,
     pub args: &'static [Arg],
     pub classes: Classes,
     /// The process is in its own user namespace: owners have other ids there.
@@ -82,19 +78,12 @@ pub struct Asked {
 impl Asked {
     /// Result of a successful call.
     pub fn success(&self) -> Option<i64> {
-        self.ret().filter(|ret| !(-4095..0).contains(ret))
+        self.call.success()
     }
 
     /// Error number of a failed call.
     pub fn errno(&self) -> Option<i32> {
-        self.ret().filter(|ret| (-4095..0).contains(ret)).map(|ret| -ret as i32)
-    }
-
-    fn ret(&self) -> Option<i64> {
-        match self.call.outcome {
-            Outcome::Returned { ret, .. } => Some(ret),
-            Outcome::Unfinished => None,
-        }
+        self.call.error()
     }
 
     /// Time of its return.
@@ -105,21 +94,33 @@ impl Asked {
         }
     }
 
-    /// Whether a flag of this name is set in any argument.
-    pub fn has_flag(&self, flag: &str) -> bool {
+    /// Returns the value of the argument that is of a set; 0 if there is none.
+    pub fn flags(&self, set: &'static FlagSet) -> u64 {
+        of_set(self.args, set).map_or(0, |arg| self.call.args[usize::from(arg)])
+    }
+
+    /// Whether an empty path stands for the directory descriptor.
+    pub fn takes_empty_path(&self) -> bool {
         self.args.iter().zip(self.call.args).any(|(arg, value)| match arg.kind {
-            ArgKind::Flags(set) => set
-                .members
-                .iter()
-                .any(|(bits, name)| *name == flag && *bits != 0 && value & bits == *bits),
+            ArgKind::Flags(set) => set.allows_empty_path() && value & AT_EMPTY_PATH != 0,
             _ => false,
         })
+    }
+
+    /// Returns the value of the argument with a use.
+    pub fn value(&self, wanted: Operand) -> Option<u64> {
+        Some(self.call.args[usize::from(operand(self.args, wanted)?)])
+    }
+
+    /// Returns the mark of the open file of the argument with a use.
+    pub fn mark_of(&self, wanted: Operand) -> Option<u64> {
+        self.mark(operand(self.args, wanted)?)
     }
 
     /// Whether a final link is meant itself, and not followed.
     pub fn means_link(&self, path: &PathArg) -> bool {
         // A trailing slash follows a link, except in calls that change names: it is no link then.
-        let leads_on = walk::is_directory(&path.text) && !self.role.changes_names();
+        let leads_on = walk::is_directory(&path.text) && !self.act.changes_names();
         !leads_on && syscalls::paths::means_link(self.call.nr, path.arg, &self.call.args)
     }
 
@@ -296,7 +297,7 @@ impl<'a> Fold<'a> {
         let mut asked = Asked {
             thread,
             tsc,
-            role: roles::of(call.nr),
+            act: shape.act,
             args: shape.args,
             classes: shape.classes,
             foreign: self.foreign.has(process),
@@ -317,7 +318,7 @@ impl<'a> Fold<'a> {
             let given = step.gives().find(|(fd, _)| i64::from(*fd) == ret);
             asked.gives = given.map(|(_, descriptor)| descriptor.description.clone());
         }
-        asked.directory = step.directory().filter(|_| asked.role == Role::Directory).cloned();
+        asked.directory = step.directory().filter(|_| asked.act == Act::Directory).cloned();
         Some(asked)
     }
 
@@ -325,8 +326,7 @@ impl<'a> Fold<'a> {
         let Some(table) = self.world.descriptors(asked.thread) else { return };
         let mut found = 0;
         for (arg, number) in asked.args.iter().zip(0u8..) {
-            let is_ioctl_source = asked.role == Role::Ioctl && number == 2;
-            if !matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd) && !is_ioctl_source {
+            if !matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd) {
                 continue;
             }
             let fd = asked.call.args[usize::from(number)] as i32;
@@ -437,7 +437,7 @@ impl<'a> Fold<'a> {
             return Ok(follow.then(|| Spot::of(node)));
         }
         if path.text.is_empty() {
-            return Ok(path.base.filter(|_| asked.has_flag("AT_EMPTY_PATH")).map(Spot::of));
+            return Ok(path.base.filter(|_| asked.takes_empty_path()).map(Spot::of));
         }
         let absolute = path.text[0] == b'/';
         if absolute && !crate::realm::is_real(&path::resolve(b"/", &path.text)) {
@@ -447,7 +447,7 @@ impl<'a> Fold<'a> {
         let how = Walk { root: asked.root, follow, is_there, canonical: false };
         let spot = self.tree.walk(base, &path.text, how)?;
         // A call that failed to change a name need not have checked the trailing slash.
-        let is_sure = asked.success().is_some() || !asked.role.changes_names();
+        let is_sure = asked.success().is_some() || !asked.act.changes_names();
         Ok(spot.map(|spot| Spot { is_directory: spot.is_directory && is_sure, ..spot }))
     }
 
@@ -502,10 +502,10 @@ impl<'a> Fold<'a> {
                 }
             }
         }
-        let mut marks: HashMap<(&[u8], u64, u32), u64> = HashMap::new();
+        let mut marks: HashMap<(&[u8], u64, u64), u64> = HashMap::new();
         for (at, description) in &new {
             let open = &state.fds[*at];
-            let key = (&open.target[..], open.offset, open.flags & !0o2_000_000);
+            let key = (&open.target[..], open.offset, u64::from(open.flags) & !O_CLOEXEC);
             if let Some(mark) = marks.get(&key) {
                 self.opens.share(description, *mark);
                 continue;
@@ -513,7 +513,7 @@ impl<'a> Fold<'a> {
             if let Some(node) = self.told(&open.target, Kind::Unknown)? {
                 let append = u64::from(open.flags) & O_APPEND != 0;
                 self.opens.add(description, node, open.offset, append);
-                if u64::from(open.flags) & open_flag::ACCESS_MODE != 0 {
+                if u64::from(open.flags) & O_ACCMODE != 0 {
                     // A file opened for writing most likely belongs to the process's user.
                     self.tree.node_mut(node).about.written_by((state.uids[3], state.gids[3]));
                 }

@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use model::Contents;
 use syscalls::Act;
+use syscalls::abi::tasks::CLONE_NEWUSER;
 use trace::event::{Call, Outcome};
-
-const CLONE_NEWUSER: u64 = 0x1000_0000;
 
 /// Most threads whose process in a new namespace has not shown up.
 const MAKERS_MAX: usize = 4096;

@@ -2,24 +2,22 @@
 
 use model::Contents;
 use model::contents::piece;
+use syscalls::abi::files::{
+    O_ACCMODE, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_TMPFILE_ALONE, O_TRUNC, X_OK,
+};
+use syscalls::abi::tasks::{MS_BIND, MS_MOVE};
 use syscalls::record::{Identity, RESULT, part};
-use syscalls::shape::{Dir, Kind as ArgKind, Of};
+use syscalls::shape::{Dir, Kind as ArgKind, Of, operand};
+use syscalls::{Act, Operand, attributes, flags};
 
 use super::ImageError;
-use super::changes::open_flag;
 use super::entries;
-use super::fold::{Asked, Fold, O_APPEND};
-use super::roles::Role;
-use super::stat;
+use super::fold::{Asked, Fold};
 use super::tree::{Entry, Kind, NodeId, Spot};
 use trace::event::Content;
 
-/// `X_OK`.
-const X_OK: u64 = 1;
-/// `F_SETFL`.
-const F_SETFL: u64 = 4;
-/// `MS_BIND`, `MS_MOVE`.
-const MOUNTED_FILE: u64 = 0x3000;
+/// Mounts whose source is a file.
+const MOUNTED_FILE: u64 = MS_BIND | MS_MOVE;
 /// Longest directory listing, or list of attribute names, of one call.
 const LIST_BYTES_MAX: usize = 16 << 20;
 /// Most long listings remembered.
@@ -28,7 +26,7 @@ const LISTS_MAX: usize = 1 << 14;
 impl Fold<'_> {
     /// Handles the return of a call.
     pub fn returned(&mut self, asked: &Asked) -> Result<(), ImageError> {
-        if asked.role.changes_names() {
+        if asked.act.changes_names() {
             return asked.errno().map_or(Ok(()), |errno| self.failed(asked, errno));
         }
         if asked.success().is_none() {
@@ -43,25 +41,25 @@ impl Fold<'_> {
     /// Returns the file that a call concerns, which exists.
     fn subject(&mut self, asked: &Asked) -> Result<Option<NodeId>, ImageError> {
         // The source of a mount is a file only for MS_BIND and MS_MOVE.
-        let is_file = asked.role != Role::Mount || asked.call.args[3] & MOUNTED_FILE != 0;
+        let is_file = asked.act != Act::Mount || asked.call.args[3] & MOUNTED_FILE != 0;
         let Some(path) = asked.paths.iter().find(|path| is_file || path.arg != 0) else {
             let open = asked.fds[0].and_then(|(_, mark)| self.opens.get(mark));
             return Ok(open.map(|open| self.tree.find(open.node)));
         };
         let mut follow = !asked.means_link(path);
         let mut kind = Kind::Unknown;
-        match asked.role {
-            Role::Open => {
+        match asked.act {
+            Act::Open => {
                 let flags = self.open_flags(asked);
-                follow = flags & open_flag::NOFOLLOW == 0;
-                if flags & open_flag::DIRECTORY != 0 && flags & open_flag::TMPFILE == 0 {
+                follow = flags & O_NOFOLLOW == 0;
+                if flags & O_DIRECTORY != 0 && flags & O_TMPFILE_ALONE == 0 {
                     kind = Kind::Directory;
-                } else if flags & open_flag::ACCESS_MODE != 0 && flags & open_flag::PATH == 0 {
+                } else if flags & O_ACCMODE != 0 && flags & O_PATH == 0 {
                     kind = Kind::File;
                 }
             }
-            Role::Directory | Role::Root => kind = Kind::Directory,
-            Role::Execute | Role::Truncate => kind = Kind::File,
+            Act::Directory | Act::Root => kind = Kind::Directory,
+            Act::Execute | Act::Truncate => kind = Kind::File,
             _ => {}
         }
         if let Some(node) = asked.opened {
@@ -85,11 +83,11 @@ impl Fold<'_> {
             let Some(data) = piece(&asked.call.data, number, part::WHOLE, 0, true) else {
                 continue;
             };
-            if !stat::NAMES.contains(&layout.name) {
+            if attributes::size_at(layout).is_none() {
                 continue;
             }
             let bytes = self.stored.read(&data.content, 256).unwrap_or_default();
-            if let Some(identity) = stat::parse(layout.name, &bytes) {
+            if let Some(identity) = attributes::of_struct(layout, &bytes) {
                 let on_link = asked.paths.first().is_some_and(|path| asked.means_link(path));
                 self.learn(asked, node, on_link, &identity)?;
             }
@@ -100,9 +98,9 @@ impl Fold<'_> {
     fn by_role(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
         let args = asked.call.args;
         let ret = asked.success().unwrap_or(0);
-        match asked.role {
-            Role::Open => self.opened(asked, node),
-            Role::ReadLink => {
+        match asked.act {
+            Act::Open => self.opened(asked, node),
+            Act::ReadLink => {
                 let buffer = asked.args.len() - 2;
                 // A target that fills the buffer may be truncated.
                 let whole = (ret as u64) < args[buffer + 1];
@@ -111,77 +109,69 @@ impl Fold<'_> {
                     self.tree.learn_target(link, target)?;
                 }
             }
-            Role::Directory => {
+            Act::Directory => {
                 self.tree.set_kind(node, Kind::Directory);
                 if let Some(directory) = &asked.directory {
                     directory.mark.set(node.mark());
                 }
             }
-            Role::Execute => self.is_executable(node),
-            Role::List => self.listed(asked, node)?,
-            Role::Seek => {
+            Act::Execute => self.is_executable(node),
+            Act::List => self.listed(asked, node)?,
+            Act::Seek => {
                 if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark)) {
                     open.offset = ret as u64;
                 }
             }
-            Role::Truncate => {
+            Act::Truncate => {
                 let size = args[1].min(i64::MAX as u64);
                 self.change(node, |content| content.truncate(size));
             }
-            Role::Allocate => self.allocated(asked),
-            Role::Mode => self.tree.node_mut(node).changed.mode = true,
-            Role::Owner | Role::LinkOwner => {
+            Act::Allocate => self.allocated(asked),
+            Act::Mode => self.tree.node_mut(node).changed.mode = true,
+            Act::Owner | Act::LinkOwner => {
                 let changed = &mut self.tree.node_mut(node).changed;
                 (changed.owner, changed.mode) = (true, true);
             }
-            Role::Times => self.tree.node_mut(node).changed.mtime = true,
-            Role::Ioctl => self.cloned(asked)?,
-            Role::Fcntl => {
-                if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark))
-                    && args[1] == F_SETFL
-                {
+            Act::Times => self.tree.node_mut(node).changed.mtime = true,
+            Act::CloneFile => self.cloned(asked)?,
+            Act::CloneRange => self.cloned_range(asked)?,
+            Act::SetStatusFlags => {
+                if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark)) {
                     open.append = args[2] & O_APPEND != 0;
                 }
             }
-            Role::GetXattr | Role::GetLinkXattr => self.attribute(asked, node),
-            Role::ListXattr | Role::ListLinkXattr => self.attributes(asked, node),
-            Role::ChangeXattr | Role::ChangeLinkXattr => {
+            Act::GetXattr | Act::GetLinkXattr => self.attribute(asked, node),
+            Act::ListXattr | Act::ListLinkXattr => self.attributes(asked, node),
+            Act::ChangeXattr | Act::ChangeLinkXattr => {
                 if let Some(name) = self.attribute_name(asked) {
                     self.tree.node_mut(node).changed.xattrs.insert(name);
                 }
             }
-            Role::Plain => self.plain(asked, node)?,
-            Role::Mount => {}
+            Act::Access => {
+                if asked.flags(&flags::ACCESS) & X_OK != 0 {
+                    self.is_executable(node);
+                }
+            }
+            Act::Mount => {}
             _ => self.moved(asked)?,
         }
         Ok(())
-    }
-
-    fn plain(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
-        let mode = asked.args.iter().zip(asked.call.args).find(|(arg, _)| arg.name == "mode");
-        if let Some((arg, mode)) = mode
-            && matches!(arg.kind, ArgKind::Flags(set) if set.members.iter().any(|m| m.1 == "X_OK"))
-            && mode & X_OK != 0
-        {
-            self.is_executable(node);
-        }
-        self.moved(asked)
     }
 
     fn opened(&mut self, asked: &Asked, node: NodeId) {
         let flags = self.open_flags(asked);
         let Some(description) = &asked.gives else { return };
         self.opens.add(description, node, 0, flags & O_APPEND != 0);
-        if flags & open_flag::NOFOLLOW != 0 && flags & open_flag::PATH == 0 {
+        if flags & O_NOFOLLOW != 0 && flags & O_PATH == 0 {
             self.tree.is_no_link(node);
         }
-        if flags & open_flag::PATH != 0 {
+        if flags & O_PATH != 0 {
             return;
         }
-        if flags & open_flag::ACCESS_MODE != 0 {
+        if flags & O_ACCMODE != 0 {
             self.tree.node_mut(node).about.written_by(asked.who);
         }
-        if flags & open_flag::TRUNC != 0 && self.tree.node(node).kind == Kind::File {
+        if flags & O_TRUNC != 0 && self.tree.node(node).kind == Kind::File {
             self.change(node, |content| content.truncate(0));
         }
     }
@@ -254,7 +244,7 @@ impl Fold<'_> {
     }
 
     fn attributes(&mut self, asked: &Asked, node: NodeId) {
-        let list = asked.args.iter().position(|arg| arg.name == "list").unwrap_or(1) as u8;
+        let Some(list) = operand(asked.args, Operand::AttributeNames) else { return };
         let Some(data) = piece(&asked.call.data, list, part::WHOLE, 0, true) else { return };
         let Ok(bytes) = self.stored.read(&data.content, LIST_BYTES_MAX) else { return };
         let node = self.tree.node_mut(node);
@@ -323,7 +313,7 @@ impl Fold<'_> {
             about.links = u32::try_from(links).ok();
         }
         let unchanged = !changed.mtime;
-        if unchanged && told.mtime_ns != stat::MTIME_UNKNOWN {
+        if unchanged && told.mtime_ns != attributes::MTIME_UNKNOWN {
             about.mtime_ns = Some(told.mtime_ns);
         }
         if Kind::of_mode(told.mode) == Kind::File

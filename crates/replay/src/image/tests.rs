@@ -4,6 +4,7 @@ mod guesses;
 mod hostile;
 mod owners;
 pub(crate) mod recording;
+mod structs;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use syscalls::shape::{Arg, Classes, Kind};
+use syscalls::Act;
+use syscalls::shape::{Classes, Kind};
 use trace::event::{Call, Outcome, ProcessState};
 
 /// Most threads tracked.
@@ -71,15 +72,14 @@ impl Users {
             return;
         }
         let number = usize::from(row.args.len() > 1);
-        let Some(Arg { kind, name }) = row.args.get(number) else { return };
-        let (effective, files) = match kind {
+        let Some(arg) = row.args.get(number) else { return };
+        let (effective, files) = match arg.kind {
             Kind::Uid => (&mut ids.effective.0, &mut ids.files.0),
             Kind::Gid => (&mut ids.effective.1, &mut ids.files.1),
             _ => return,
         };
         let id = call.args[number] as u32;
-        if name.starts_with("fs") {
-            // setfsuid returns the old id whether it changed it or not.
+        if row.act == Act::SetFileId {
             *files = if id == SAME { *files } else { id };
             return;
         }

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 
 use libc::sock_filter;
-use syscalls::shape::{Replay, Syscall, Variant};
+use syscalls::shape::{Kind, Replay, Syscall, Variant, of_set};
 use syscalls::table::{NUMBER_LIMIT, ROWS};
+use syscalls::{Act, Gives, flags};
 
 /// Condition on an argument: its masked bits must equal one of the values.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,63 +25,63 @@ struct Condition {
 type When = Vec<Condition>;
 
 /// Calls that the replay itself needs, besides those of the rows.
-const OWN: &[&str] = &[
+const OWN: &[libc::c_long] = &[
     // Memory and threads.
-    "brk",
-    "munmap",
-    "mremap",
-    "madvise",
-    "futex",
-    "set_robust_list",
-    "rseq",
-    "sched_yield",
-    "sched_getaffinity",
-    "sigaltstack",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "restart_syscall",
-    "exit",
-    "exit_group",
-    "wait4",
-    "tgkill",
-    "gettid",
-    "getpid",
-    "getrandom",
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_wait4,
+    libc::SYS_tgkill,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
     // Requests to reopen descriptors, see `reopen`.
-    "sendmsg",
-    "recvmsg",
-    "shutdown",
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_shutdown,
     // Time.
-    "clock_gettime",
-    "clock_nanosleep",
-    "nanosleep",
-    "poll",
-    "ppoll",
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
     // Identity and limits.
-    "getuid",
-    "geteuid",
-    "getgid",
-    "getegid",
-    "getgroups",
-    "capget",
-    "capset",
-    "getrlimit",
-    "sysinfo",
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getgroups,
+    libc::SYS_capget,
+    libc::SYS_capset,
+    libc::SYS_getrlimit,
+    libc::SYS_sysinfo,
 ];
 
-/// Likewise, with conditions: name, argument, mask and values.
-const OWN_IF: &[(&str, u8, u32, &[u32])] = &[
+/// Likewise, with conditions: number, argument, mask and values.
+const OWN_IF: &[(libc::c_long, u8, u32, &[u32])] = &[
     // Nothing becomes executable.
-    ("mmap", 2, libc::PROT_EXEC as u32, &[0]),
-    ("mprotect", 2, libc::PROT_EXEC as u32, &[0]),
+    (libc::SYS_mmap, 2, libc::PROT_EXEC as u32, &[0]),
+    (libc::SYS_mprotect, 2, libc::PROT_EXEC as u32, &[0]),
     // No namespaces, no tracing.
-    ("clone", 0, NAMESPACES | libc::CLONE_PTRACE as u32, &[0]),
-    ("unshare", 0, !((libc::CLONE_FILES | libc::CLONE_FS) as u32), &[0]),
-    ("prctl", 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
+    (libc::SYS_clone, 0, NAMESPACES | libc::CLONE_PTRACE as u32, &[0]),
+    (libc::SYS_unshare, 0, !((libc::CLONE_FILES | libc::CLONE_FS) as u32), &[0]),
+    (libc::SYS_prctl, 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
     // Terminal checks of its own output.
-    ("ioctl", 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
-    ("fcntl", 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),
+    (libc::SYS_ioctl, 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
+    (libc::SYS_fcntl, 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),
 ];
 
 const NAMESPACES: u32 = (libc::CLONE_NEWNS
@@ -95,41 +96,41 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
 /// File types for mknod: no devices.
 const NODES: &[u32] = &[0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK];
 
-/// Restrictions on arguments of replayed calls: name, argument, mask and values.
-const NARROWED: &[(&str, u8, u32, &[u32])] = &[
-    ("socketpair", 0, u32::MAX, &[libc::AF_UNIX as u32]),
+/// Returns the restriction on an argument of a row's calls, where they are replayed.
+fn narrowed(row: &Syscall) -> Option<Condition> {
+    let mode = row.args.iter().zip(0u8..).find(|(arg, _)| matches!(arg.kind, Kind::Mode));
+    let mode = mode.map(|(_, number)| number);
+    let condition =
+        |argument, mask, values: &[u32]| Condition { argument, mask, values: values.into() };
+    match row.act {
+        Act::MakeNode => return Some(condition(mode?, libc::S_IFMT, NODES)),
+        Act::Mode => return Some(condition(mode?, libc::S_ISUID, &[0])),
+        _ if row.gives == Gives::SocketPair => {
+            let family = of_set(row.args, &flags::AF)?;
+            return Some(condition(family, u32::MAX, &[libc::AF_UNIX as u32]));
+        }
+        _ => {}
+    }
     // Huge pages are a resource of the whole machine.
-    ("memfd_create", 1, libc::MFD_HUGETLB, &[0]),
-    ("mknod", 1, libc::S_IFMT, NODES),
-    ("mknodat", 2, libc::S_IFMT, NODES),
-    ("chmod", 1, libc::S_ISUID, &[0]),
-    ("fchmod", 1, libc::S_ISUID, &[0]),
-    ("fchmodat", 2, libc::S_ISUID, &[0]),
-    ("fchmodat2", 2, libc::S_ISUID, &[0]),
-];
+    of_set(row.args, &flags::MFD).map(|flags| condition(flags, libc::MFD_HUGETLB, &[0]))
+}
 
 /// Returns the conditions of all allowed calls, by number.
 fn allowed() -> BTreeMap<u16, When> {
     let mut all: BTreeMap<u16, When> = BTreeMap::new();
-    let number = |name: &str| syscalls::by_name(name).map(|row| row.nr);
-    let condition =
-        |argument, mask, values: &[u32]| Condition { argument, mask, values: values.into() };
     for row in ROWS.iter().flat_map(|rows| rows.iter()) {
-        if let Some(when) = of_row(row) {
+        if let Some(mut when) = of_row(row) {
+            when.extend(narrowed(row));
             all.insert(row.nr, when);
         }
     }
-    for nr in OWN.iter().filter_map(|name| number(name)) {
-        all.insert(nr, Vec::new());
+    for nr in OWN {
+        all.insert(*nr as u16, Vec::new());
     }
-    for (name, argument, mask, values) in OWN_IF {
-        let Some(nr) = number(name) else { continue };
-        all.entry(nr).or_default().push(condition(*argument, *mask, values));
-    }
-    for (name, argument, mask, values) in NARROWED {
-        if let Some(when) = number(name).and_then(|nr| all.get_mut(&nr)) {
-            when.push(condition(*argument, *mask, values));
-        }
+    for (nr, argument, mask, values) in OWN_IF {
+        let values = values.to_vec();
+        let when = Condition { argument: *argument, mask: *mask, values };
+        all.entry(*nr as u16).or_default().push(when);
     }
     all
 }
@@ -190,10 +191,8 @@ fn program(allowed: &BTreeMap<u16, When>) -> Vec<sock_filter> {
         program.extend(looks);
     }
     // The C library tries this first, then falls back to clone, whose flags can be checked.
-    if let Some(clone3) = syscalls::by_name("clone3") {
-        program.push(step(JUMP_IF_EQUAL, clone3.nr.into(), 0, 1));
-        program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
-    }
+    program.push(step(JUMP_IF_EQUAL, libc::SYS_clone3 as u32, 0, 1));
+    program.push(step(RETURN, refuse(libc::ENOSYS), 0, 0));
     let always: Vec<u32> =
         allowed.iter().filter(|(_, when)| when.is_empty()).map(|(nr, _)| (*nr).into()).collect();
     for run in always.chunk_by(|a, b| a + 1 == *b) {
@@ -374,11 +373,11 @@ mod tests {
 
     #[test]
     fn what_is_narrowed_had_no_conditions() {
-        for (name, ..) in NARROWED {
-            let row = syscalls::by_name(name).unwrap_or_else(|| panic!("{name}"));
-            assert_eq!(of_row(row), Some(Vec::new()), "{name}");
+        let rows = ROWS.iter().flat_map(|rows| rows.iter());
+        let narrowed: Vec<_> = rows.filter(|row| narrowed(row).is_some()).collect();
+        for row in &narrowed {
+            assert_eq!(of_row(row), Some(Vec::new()), "{}", row.name);
         }
-        let known = OWN.iter().chain(OWN_IF.iter().map(|(name, ..)| name));
-        known.for_each(|name| assert!(syscalls::by_name(name).is_some(), "{name}"));
+        assert_eq!(narrowed.len(), 8, "rows that make nodes, set modes, pair sockets ...");
     }
 }

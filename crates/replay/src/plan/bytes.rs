@@ -11,15 +11,15 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use model::DescriptorTable;
-use syscalls::Ret;
+use syscalls::abi::files::O_TRUNC;
 use syscalls::shape::{Dir, Kind, Of};
+use syscalls::{Act, Operand, Ret, attributes, flags};
 use trace::event::Call;
 
 use super::Planner;
 use super::line::Line;
 use super::transfers::{Moves, hash_of};
 use crate::batch::Proof;
-use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::treatment::{Said, makes_name};
 
@@ -211,11 +211,11 @@ pub fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
 
 /// Finds the argument that returns a file's size, and the offset of the size in it.
 fn size_of_file(said: &Said) -> Option<(u8, u32)> {
-    const SIZES: [&str; 2] = ["st_size", "stx_size"];
-    said.args.iter().zip(0..).find_map(|(arg, number)| {
-        let Kind::Buf(Dir::Out, Of::Struct(layout), _) = arg.kind else { return None };
-        let field = layout.fields.iter().find(|field| SIZES.contains(&field.name))?;
-        Some((number, field.offset))
+    said.args.iter().zip(0..).find_map(|(arg, number)| match arg.kind {
+        Kind::Buf(Dir::Out, Of::Struct(layout), _) => {
+            Some((number, attributes::size_at(layout)?))
+        }
+        _ => None,
     })
 }
 
@@ -240,15 +240,12 @@ pub fn at_end(
 
 /// Returns where a call truncates a file.
 fn cut(said: &Said, call: &Call) -> Option<u64> {
-    let value = |is: fn(&Kind) -> bool| {
-        said.args.iter().zip(call.args).find(|(arg, _)| is(&arg.kind)).map(|(_, value)| value)
-    };
-    match roles::of(call.nr) {
-        Role::Truncate => value(|kind| matches!(kind, Kind::Offset)),
-        // creat has no flags.
-        Role::Open => match value(|kind| matches!(kind, Kind::Flags(_))) {
-            Some(flags) => (flags & libc::O_TRUNC as u64 != 0).then_some(0),
-            None => makes_name(call.nr, said.args).then_some(0),
+    match said.act {
+        Act::Truncate => said.value(call, Operand::Length),
+        Act::Open => match said.of_set(call, &flags::OPEN) {
+            Some(flags) => (flags & O_TRUNC != 0).then_some(0),
+            // creat has no flags.
+            None => makes_name(said.act, said.args).then_some(0),
         },
         _ => None,
     }

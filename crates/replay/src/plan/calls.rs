@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use model::contents::{is_cut, piece};
 use model::{Contents, Description, DescriptorTable, Offset, Stored, spawn_flags};
-use syscalls::Act;
+use syscalls::abi::files::{AF_UNIX, MSG_PEEK, O_APPEND};
 use syscalls::record::part;
-use syscalls::shape::{Classes, Dir, Kind, Of};
+use syscalls::shape::{Arg, Classes, Dir, Kind};
+use syscalls::{Act, Gives, flags, layout};
 use trace::Trace;
 use trace::event::{Call, Event, Outcome};
 
@@ -21,7 +22,6 @@ use super::streams::Flow;
 use super::transfers::{File, Moves, hash_of, queue_of};
 use crate::batch::{Placed, What};
 use crate::execute::TRANSFER_MAX;
-use crate::image::roles::{self, Role};
 use crate::order::Index;
 use crate::outcome;
 use crate::scan::ANYWHERE;
@@ -140,7 +140,7 @@ impl Planner<'_> {
             Treatment::Make { .. } if links.cannot_be_made() => Treatment::Simulate,
             // A task's directories may have other names than the recorded ones.
             Treatment::Make { .. }
-                if said.row.act == Act::TellDirectory && self.world.has_views() =>
+                if said.act == Act::TellDirectory && self.world.has_views() =>
             {
                 Treatment::Simulate
             }
@@ -169,7 +169,7 @@ impl Planner<'_> {
                 }
             }
             Treatment::Simulate => {
-                if said.row.name == "bind" && ret == 0 {
+                if said.act == Act::Bind && ret == 0 {
                     self.bind(index, event, call, exit);
                 }
                 match self.lies_elsewhere(event.thread, said, call, &paths) {
@@ -243,12 +243,12 @@ impl Planner<'_> {
             return;
         }
         let hashes: Vec<u64> = paths.iter().map(|(_, path)| hash_of(path)).collect();
-        match (roles::of(call.nr), &hashes[..]) {
-            (Role::Rename, &[from, to]) if !exchanges(said, call) => self.doubts.renamed(from, to),
-            (Role::Rename | Role::Remove | Role::MakeNode | Role::MakeLink, _) => {
+        match (said.act, &hashes[..]) {
+            (Act::Rename, &[from, to]) if !exchanges(said, call) => self.doubts.renamed(from, to),
+            (Act::Rename | Act::Remove | Act::RemoveDirectory | Act::MakeNode | Act::MakeLink, _) => {
                 hashes.into_iter().for_each(|file| self.doubts.forget(file));
             }
-            (Role::HardLink, &[from, to]) => self.doubts.linked(from, to),
+            (Act::HardLink, &[from, to]) => self.doubts.linked(from, to),
             _ => {}
         }
     }
@@ -372,11 +372,10 @@ impl Planner<'_> {
 
     /// Creates the node that binding a UNIX socket to a path creates: the socket is simulated.
     fn bind(&mut self, index: Index, event: &Event, call: &Call, exit: u64) {
-        const FAMILY_UNIX: &[u8] = &[1, 0];
         let address = call.data.iter().find(|data| data.arg == 1);
         let bytes = address.map(|data| Stored(self.trace).read(&data.content, 128));
         let Some(Ok(bytes)) = bytes else { return };
-        let Some(name) = bytes.strip_prefix(FAMILY_UNIX) else { return };
+        let Some(name) = bytes.strip_prefix(&AF_UNIX.to_le_bytes()) else { return };
         let name = name.split(|&c| c == 0).next().unwrap_or_default();
         let path = self.world.locate(event.thread, name);
         if !name.is_empty() && self.judge.is_real(&path) {
@@ -494,7 +493,7 @@ fn flow_of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) ->
 
 /// Gives the ends of a new socket pair adjacent numbers.
 fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
-    if said.row.name == "socketpair" && ret == 0 {
+    if said.row.gives == Gives::SocketPair && ret == 0 {
         *pairs += 1;
         for ((_, entry), end) in step.gives().zip(0..2) {
             entry.description.mark.set(*pairs * 2 + end);
@@ -504,10 +503,7 @@ fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
 
 /// Whether a call leaves the bytes in the queue.
 fn peeks(said: &Said, call: &Call) -> bool {
-    let mut flags =
-        said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
-    said.row.classes.intersects(Classes::NETWORK)
-        && flags.any(|(_, flags)| flags & libc::MSG_PEEK as u64 != 0)
+    said.of_set(call, &flags::MSG).is_some_and(|flags| flags & MSG_PEEK != 0)
 }
 
 /// Returns the queues in both directions of all streams that a call writes through.
@@ -524,11 +520,10 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
     if ret < 0 {
         return;
     }
-    let appends = |flags: u64| flags & libc::O_APPEND as u64 != 0;
-    if let Role::Open = roles::of(call.nr) {
-        let mut flags = said.args.iter().zip(call.args);
-        let flags = flags.find(|(arg, _)| matches!(arg.kind, Kind::Flags(_)));
-        if flags.is_some_and(|(_, flags)| !appends(flags)) {
+    let appends = |flags: u64| flags & O_APPEND != 0;
+    if let Act::Open = said.act {
+        let flags = said.of_set(call, &flags::OPEN);
+        if flags.is_some_and(|flags| !appends(flags)) {
             let opened = step.gives().map(|(_, entry)| &entry.description);
             // A pipe that is opened again continues where it was.
             let files = opened.filter(|description| !is_stream(description));
@@ -536,12 +531,12 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
         }
         return;
     }
-    if said.row.name.starts_with("pipe") {
+    if said.row.gives == Gives::Pipe {
         // Position in the bytes that go through the pipe.
         step.gives().for_each(|(_, entry)| entry.description.offset.set(Offset::At(0)));
         return;
     }
-    let sets_flags = said.row.name == "fcntl" && call.args[1] == libc::F_SETFL as u64;
+    let sets_flags = said.act == Act::SetStatusFlags;
     let now = match said.ret {
         _ if sets_flags && appends(call.args[2]) => Offset::Unknown,
         syscalls::Ret::Offset => u64::try_from(ret).map_or(Offset::Somewhere, Offset::At),
@@ -570,10 +565,10 @@ const POWERS_BYTES: usize = 24;
 
 /// Returns the capabilities that capset leaves its thread with.
 fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
-    let layout = &raw const syscalls::layout::CAP_DATA;
-    let number = said.args.iter().position(
-        |arg| matches!(arg.kind, Kind::Buf(Dir::In, Of::Struct(of), _) if std::ptr::eq(of, layout)),
-    )?;
+    let is_new = |arg: &Arg| {
+        arg.points_to(&layout::CAP_DATA) && matches!(arg.kind, Kind::Buf(Dir::In, ..))
+    };
+    let number = said.args.iter().position(is_new)?;
     let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
     let bytes = Stored(trace).read(&data.content, POWERS_BYTES).ok()?;
     let (words, _) = bytes.as_chunks::<4>();
@@ -585,5 +580,5 @@ fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
 
 /// Whether a call may sleep until another task acts: it opens a named pipe, or locks.
 fn may_block(said: &Said) -> bool {
-    said.ret == syscalls::Ret::Fd || said.row.name == "flock" || said.row.name == "fcntl"
+    said.ret == syscalls::Ret::Fd || matches!(said.act, Act::Lock | Act::RecordLock { .. })
 }

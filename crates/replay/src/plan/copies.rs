@@ -12,7 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{DescriptorTable, Step};
-use syscalls::{Arg, Kind, Ret};
+use syscalls::abi::errno::{self, EBADF};
+use syscalls::abi::tasks::CLONE_FILES;
+use syscalls::{Arg, Kind, Operand, Ret};
 use trace::Trace;
 use trace::event::{Call, Event, EventKind, Outcome};
 
@@ -20,8 +22,6 @@ use super::Planner;
 use crate::batch::What;
 use crate::order::Index;
 use crate::treatment::{is_stream, said};
-
-const CLONE_FILES: u64 = 0x400;
 
 /// Most clones in progress at the same time.
 const COPIES_MAX: usize = 1024;
@@ -267,12 +267,12 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
     let Outcome::Returned { ret, .. } = call.outcome else { return None };
     let said = said(call)?;
     let uses = |(arg, value): (&Arg, u64)| {
-        matches!(arg.kind, Kind::Fd) && arg.name != "newfd" && value as i32 == fd
+        matches!(arg.kind, Kind::Fd) && !arg.is(Operand::NewNumber) && value as i32 == fd
     };
     if said.args.iter().zip(call.args).any(uses) {
         return match ret {
             0.. => Some(Shown::Had),
-            _ if ret == -i64::from(libc::EBADF) => Some(Shown::NotHad),
+            _ if errno::of_result(ret) == Some(EBADF) => Some(Shown::NotHad),
             _ => None,
         };
     }

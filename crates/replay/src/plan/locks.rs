@@ -3,8 +3,10 @@
 
 use model::Contents;
 use model::contents::piece;
-use syscalls::Ret;
+use syscalls::abi::errno::{self, EACCES, EAGAIN, EDEADLK, EINTR};
+use syscalls::abi::files::{F_UNLCK, LOCK_UN};
 use syscalls::record::part;
+use syscalls::{Act, Ret};
 use trace::event::Call;
 
 use crate::treatment::Said;
@@ -27,31 +29,23 @@ impl Does {
         if said.ret != Ret::Int {
             return None;
         }
-        let gives_up = match said.row.name {
-            "flock" if call.args[1] as i32 & libc::LOCK_UN == 0 => true,
-            "fcntl" if is_attempt(call, stored) => false,
+        let gives_up = match said.act {
+            Act::Lock if call.args[1] & LOCK_UN == 0 => true,
+            Act::RecordLock { .. } if is_attempt(call, stored) => false,
             _ => return None,
         };
-        match ret {
-            0 => Some(Does::Gets),
-            _ => match -ret as i32 {
-                libc::EAGAIN | libc::EACCES | libc::EINTR | libc::EDEADLK => {
-                    Some(Does::Fails { gives_up })
-                }
-                _ => None,
-            },
+        match errno::of_result(ret) {
+            None if ret == 0 => Some(Does::Gets),
+            Some(EAGAIN | EACCES | EINTR | EDEADLK) => Some(Does::Fails { gives_up }),
+            _ => None,
         }
     }
 }
 
-/// Whether `fcntl` asks for a record lock.
+/// Whether a record lock is asked for, not released.
 fn is_attempt(call: &Call, stored: &mut dyn Contents) -> bool {
-    let asks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
-    if !asks.contains(&(call.args[1] as i32)) {
-        return false;
-    }
     let lock = piece(&call.data, 2, part::WHOLE, 0, false);
     let kind = lock.and_then(|data| stored.read(&data.content, size_of::<i16>()).ok());
     let kind = kind.and_then(|bytes| bytes.first_chunk().map(|kind| i16::from_le_bytes(*kind)));
-    kind.is_some_and(|kind| i32::from(kind) != libc::F_UNLCK)
+    kind.is_some_and(|kind| kind != F_UNLCK)
 }

@@ -3,10 +3,11 @@
 //! A call that found a name, or missed it, comes before one that changed it. (The other way round
 //! needs nothing: a task repeats what came too early.)
 
+use syscalls::Act;
+use syscalls::abi::errno::{EEXIST, ENOENT, ENOTEMPTY};
 use syscalls::record::RESULT;
 use trace::event::Call;
 
-use crate::image::roles::{self, Role};
 use crate::treatment::{Said, exchanges, makes_name};
 
 /// A call's effect on names.
@@ -36,41 +37,40 @@ impl Names {
     /// Effect of a call on these absolute paths.
     pub fn of(said: &Said, call: &Call, ret: i64, paths: &[(u8, Vec<u8>)]) -> Option<Names> {
         let (first, last) = (&paths.first()?.1, &paths.last()?.1);
-        let role = roles::of(call.nr);
         let above = |path: &[u8]| Found::Above(parent(path).to_vec());
         let mut names = Names::default();
         if ret < 0 {
             names.found = match -ret as i32 {
-                libc::EEXIST => vec![Found::There(last.clone())],
-                libc::ENOTEMPTY => vec![Found::Filled(last.clone())],
-                libc::ENOENT => absent(role, makes_name(call.nr, said.args), first, last),
+                EEXIST => vec![Found::There(last.clone())],
+                ENOTEMPTY => vec![Found::Filled(last.clone())],
+                ENOENT => absent(said.act, makes_name(said.act, said.args), first, last),
                 _ => return None,
             };
             return Some(names);
         }
-        match role {
-            Role::MakeDirectory | Role::MakeNode | Role::MakeLink => {
+        match said.act {
+            Act::MakeDirectory | Act::MakeNode | Act::MakeLink => {
                 names.made = Some(last.clone());
                 names.found = vec![above(last)];
             }
-            Role::HardLink => {
+            Act::HardLink => {
                 names.made = Some(last.clone());
                 names.found = vec![Found::There(first.clone()), above(last)];
             }
-            Role::Remove => {
+            Act::Remove | Act::RemoveDirectory => {
                 names.removed = Some(first.clone());
                 names.found = vec![above(first)];
             }
-            Role::Rename if exchanges(said, call) => {
+            Act::Rename if exchanges(said, call) => {
                 names.found = vec![above(first), above(last)];
             }
-            Role::Rename => {
+            Act::Rename => {
                 names.made = Some(last.clone());
                 names.replaced = Some(last.clone());
                 names.removed = Some(first.clone());
                 names.found = vec![above(first), above(last)];
             }
-            Role::Open if makes_name(call.nr, said.args) && !was_told(call) => {
+            Act::Open if makes_name(said.act, said.args) && !was_told(call) => {
                 names.made = Some(last.clone());
                 names.found = vec![above(last)];
             }
@@ -129,10 +129,10 @@ impl Names {
 
 /// Names that may have been missing. Directories further up are left out: the name itself is the
 /// more likely reason.
-fn absent(role: Role, makes: bool, first: &[u8], last: &[u8]) -> Vec<Found> {
+fn absent(act: Act, makes: bool, first: &[u8], last: &[u8]) -> Vec<Found> {
     let absent = |path: &[u8]| Found::Absent(path.to_vec());
-    match role {
-        Role::HardLink | Role::Rename => vec![absent(first), absent(parent(last))],
+    match act {
+        Act::HardLink | Act::Rename => vec![absent(first), absent(parent(last))],
         _ if makes => vec![absent(parent(last))],
         _ => vec![absent(first), absent(last)],
     }

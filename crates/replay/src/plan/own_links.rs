@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use model::path::{Own, own_descriptor};
 use model::{Description, Origin, Step, Through};
-use syscalls::Act;
+use syscalls::abi::calls;
+use syscalls::abi::files::{AT_EMPTY_PATH, O_ACCMODE, O_PATH};
 use syscalls::shape::{Arg, Classes, FlagSet, Kind, Syscall};
+use syscalls::Act;
 use trace::event::Call;
 
 use super::Planner;
 use crate::batch;
-use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
 /// Replacements in a call that names such links.
@@ -60,7 +61,7 @@ impl OwnLinks {
     /// Applies the replacements to a packed call.
     pub fn apply(&self, call: &mut batch::Call) {
         if let Some(row) = self.instead {
-            (call.nr, call.args) = (row.nr, row.args);
+            (call.nr, call.args, call.act) = (row.nr, row.args, row.act);
         }
         for (arg, value) in &self.values {
             call.values[usize::from(*arg)] = *value;
@@ -84,7 +85,7 @@ impl Planner<'_> {
         paths: &mut Vec<(u8, Vec<u8>)>,
     ) -> OwnLinks {
         let copies = self.own_copy(thread, said, call, step);
-        let instead = copies.and_then(|_| syscalls::by_name("fcntl"));
+        let instead = copies.and_then(|_| syscalls::by_number(calls::FCNTL.into()));
         let mut links = OwnLinks { copies, instead, ..OwnLinks::default() };
         let may_be = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
         if step.through.is_empty() && !paths.iter().any(|(_, path)| may_be(path)) {
@@ -166,7 +167,6 @@ impl OwnLinks {
 
     /// Turns a call into one on a descriptor. Returns whether that is possible.
     fn be_about(&mut self, said: &Said, arg: u8, fd: i32, call: &Call) -> bool {
-        const AT_EMPTY_PATH: u64 = libc::AT_EMPTY_PATH as u64;
         let fd = fd as u64;
         let begins_at = syscalls::paths::of(said.row).into_iter().flatten();
         let begins_at = begins_at.filter(|path| path.path == arg).find_map(|path| path.dir);
@@ -175,7 +175,7 @@ impl OwnLinks {
         if let (Some(dir), Some(flags)) = (begins_at, said.args.iter().position(takes_empty)) {
             // No link is left to follow, so linkat must not have AT_SYMLINK_FOLLOW.
             let mut bits = call.args[flags] | AT_EMPTY_PATH;
-            if roles::of(said.row.nr) == Role::HardLink {
+            if said.act == Act::HardLink {
                 bits = AT_EMPTY_PATH;
             }
             self.values.extend([(dir, fd), (flags as u8, bits)]);
@@ -192,74 +192,20 @@ impl OwnLinks {
     }
 }
 
-/// Returns the call that does with a descriptor what this one does with a path, with the same other
-/// arguments: `fchmod` for `chmod` and `fchmodat`.
+/// Returns the call that does with a descriptor what this one does with a path.
 fn about_descriptor(said: &Said) -> Option<&'static Syscall> {
-    let (name, args) = match said.args.split_first()? {
-        (first, rest) if matches!(first.kind, Kind::Path) => (format!("f{}", said.row.name), rest),
-        (first, [path, rest @ ..])
-            if matches!(first.kind, Kind::DirFd) && matches!(path.kind, Kind::Path) =>
-        {
-            // Their memory is recorded under other argument numbers.
-            let plain = rest.iter().all(|arg| !matches!(arg.kind, Kind::Buf(..) | Kind::Str));
-            (plain.then(|| said.row.name.strip_suffix("at")).flatten()?.to_string(), rest)
-        }
-        _ => return None,
-    };
-    let row = syscalls::by_name(&name)?;
-    let (first, others) = row.args.split_first()?;
-    let same = others.len() == args.len()
-        && others
-            .iter()
-            .zip(args)
-            .all(|(a, b)| std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind));
-    (matches!(first.kind, Kind::Fd) && row.variants.is_empty() && same).then_some(row)
+    syscalls::by_number(said.row.by_descriptor?.into())
 }
 
 /// Whether the call on a descriptor may change this open file: not if it was opened with O_PATH,
 /// and `ftruncate` needs a writable descriptor.
 fn may_change(said: &Said, open: &Description) -> bool {
-    const PATH_ALONE: u64 = libc::O_PATH as u64;
     let has_none =
         !said.row.classes.intersects(Classes::CHANGE) || about_descriptor(said).is_none();
     has_none
-        || open.flags.is_none_or(|flags| match roles::of(said.row.nr) {
-            _ if flags & PATH_ALONE != 0 => false,
-            Role::Truncate => flags & libc::O_ACCMODE as u64 != libc::O_RDONLY as u64,
+        || open.flags.is_none_or(|flags| match said.act {
+            _ if flags & O_PATH != 0 => false,
+            Act::Truncate => flags & O_ACCMODE != 0,
             _ => true,
         })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_about_paths_have_ones_about_descriptors() {
-        let about = |name: &str| {
-            let row = syscalls::by_name(name).unwrap();
-            let said = Said { row, args: row.args, ret: row.ret, replay: row.replay };
-            about_descriptor(&said).map(|row| row.name)
-        };
-        for (path, descriptor) in [
-            ("stat", "fstat"),
-            ("statfs", "fstatfs"),
-            ("chmod", "fchmod"),
-            ("fchmodat", "fchmod"),
-            ("chown", "fchown"),
-            ("chdir", "fchdir"),
-            ("truncate", "ftruncate"),
-            ("getxattr", "fgetxattr"),
-            ("setxattr", "fsetxattr"),
-            ("listxattr", "flistxattr"),
-            ("removexattr", "fremovexattr"),
-        ] {
-            assert_eq!(about(path), Some(descriptor), "{path}");
-        }
-        for name in
-            ["unlink", "access", "faccessat", "rename", "utimes", "fstat", "mkdirat", "open"]
-        {
-            assert_eq!(about(name), None, "{name}");
-        }
-    }
 }

@@ -1,16 +1,16 @@
 //! Packs a recorded call for the task that replays it.
 
 use model::contents::has;
+use syscalls::Act;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Dir, Kind, Of};
-use syscalls::{Arg, Classes, Ret};
+use syscalls::shape::{Dir, Kind, Of, operand};
+use syscalls::{Arg, Classes, Operand, Ret};
 use trace::event::{self, Content};
 use trace::{ReadError, Trace};
 
 use super::line::Line;
 use crate::batch::Call;
 use crate::execute::FREE_SLACK;
-use crate::image::roles::{self, Role};
 use crate::treatment::Said;
 
 impl Line {
@@ -60,6 +60,7 @@ impl Line {
         let packed = batch.add_call();
         packed.nr = call.nr;
         packed.name = said.row.name;
+        packed.act = said.act;
         packed.args = said.args;
         packed.ret_kind = said.ret;
         packed.values = call.args;
@@ -89,7 +90,7 @@ const TAKES_AWAY: u64 = (libc::FALLOC_FL_PUNCH_HOLE
 
 /// Disk space that a call may use.
 fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
-    if let Role::Allocate = roles::of(call.nr) {
+    if let Act::Allocate = said.act {
         let takes_away = call.args[1] & TAKES_AWAY != 0;
         return if takes_away { 0 } else { call.args[3] };
     }
@@ -116,7 +117,7 @@ fn free_length(said: &Said) -> Option<u8> {
     {
         return None;
     }
-    said.args.iter().position(|arg| matches!(arg.kind, Kind::Size)).map(|at| at as u8)
+    operand(said.args, Operand::Count)
 }
 
 /// Whether the output is needed to make the call, or later: vectors, messages, descriptors.

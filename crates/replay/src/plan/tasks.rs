@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::{Contents, Stored, spawn_flags};
 use syscalls::Act;
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWUSER, CLONE_THREAD};
 use trace::event::{Call, Event, Outcome, StartHow};
 
 use super::Planner;
@@ -13,11 +14,6 @@ use crate::batch::{Beginning, Placed, Spawn, What};
 use crate::lane::Mood;
 use crate::order::Index;
 use crate::treatment::Said;
-
-const CLONE_FILES: u64 = 0x400;
-const CLONE_FS: u64 = 0x200;
-const CLONE_THREAD: u64 = 0x10000;
-const CLONE_NEWUSER: u64 = 0x1000_0000;
 
 /// Most ended makers whose tasks have not shown up.
 const LATE_MAX: usize = 1024;

@@ -6,6 +6,7 @@ use model::contents::is_out;
 use model::decode::message;
 use model::unseen::Unseen;
 use model::{Contents, Step, Stored};
+use syscalls::abi::files::AT_FDCWD;
 use syscalls::record::part;
 use syscalls::shape::{Classes, Kind};
 use trace::event::{Call, Data, Event};
@@ -13,8 +14,6 @@ use trace::event::{Call, Data, Event};
 use super::Planner;
 use crate::treatment::{Said, is_stream};
 
-/// `dirfd` for the working directory: needs no lookup.
-const AT_FDCWD: i32 = -100;
 /// Most files sent in messages that are tracked.
 const SENT_MAX: usize = 1 << 16;
 

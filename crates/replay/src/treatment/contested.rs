@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use model::DescriptorTable;
+use syscalls::Act;
 use trace::event::Call;
 
 use super::{Judge, Said, files};
-use crate::image::roles::{self, Role};
 use crate::plan::is_directory_entries;
 
 /// Most bytes of names kept, and the overhead counted for each name.
@@ -84,15 +84,14 @@ impl Judge {
         if self.contested.is_empty() {
             return false;
         }
-        let role = roles::of(call.nr);
         let lists = said.args.iter().any(|arg| is_directory_entries(arg.kind));
         let is = |path: &[u8]| {
-            let in_it = lists || role == Role::Remove;
+            let in_it = lists || matches!(said.act, Act::Remove | Act::RemoveDirectory);
             self.contested.concern(path) || in_it && self.contested.any_in(path)
         };
         let has = files(said, call, table).any(|file| is(&file.path))
             || paths.iter().any(|(_, path)| is(path));
-        if has && matches!(role, Role::Rename | Role::HardLink) {
+        if has && matches!(said.act, Act::Rename | Act::HardLink) {
             paths.iter().for_each(|(_, path)| self.is_contested(path));
         }
         has

@@ -1,8 +1,8 @@
 //! Sets of files with a property that calls do not show, such as unknown bytes, and their names.
 
+use syscalls::Act;
 use std::collections::BTreeMap;
 
-use crate::image::roles::Role;
 
 /// Most bytes of names kept, and the overhead counted for each name.
 const NAMES_BYTES_MAX: usize = 16 << 20;
@@ -68,22 +68,22 @@ impl FileNames {
     }
 
     /// Updates the names after a call that changed names. Returns whether a name is new.
-    pub fn learn_names(&mut self, role: Role, exchanges: bool, paths: &[(u8, Vec<u8>)]) -> bool {
-        match (role, paths) {
-            (Role::Remove, [(_, path)]) => {
+    pub fn learn_names(&mut self, act: Act, exchanges: bool, paths: &[(u8, Vec<u8>)]) -> bool {
+        match (act, paths) {
+            (Act::Remove | Act::RemoveDirectory, [(_, path)]) => {
                 self.gone(path);
                 false
             }
-            (Role::Rename, [(_, a), (_, b)]) if exchanges => {
+            (Act::Rename, [(_, a), (_, b)]) if exchanges => {
                 self.also_named(a, b) | self.also_named(b, a)
             }
-            (Role::Rename, [(_, from), (_, to)]) if from != to => {
+            (Act::Rename, [(_, from), (_, to)]) if from != to => {
                 self.gone(to);
                 let new = self.also_named(from, to);
                 self.gone(from);
                 new
             }
-            (Role::HardLink, [(_, from), (_, to)]) => self.also_named(from, to),
+            (Act::HardLink, [(_, from), (_, to)]) => self.also_named(from, to),
             _ => false,
         }
     }

@@ -10,8 +10,7 @@ use trace::event::{Call, Event, EventKind, OpenFd, Outcome, ProcessState};
 
 use super::births::Births;
 
-/// `O_CLOEXEC`.
-const O_CLOEXEC: u32 = 0o2_000_000;
+const O_CLOEXEC: u32 = syscalls::abi::files::O_CLOEXEC as u32;
 /// Limit for the descriptors in one state event; those of the current call come first.
 const TOLD_MAX: usize = 1024;
 /// Limit for the ancestors searched for a process's inherited state.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use model::World;
+use syscalls::Act;
 use trace::event::{Event, EventKind, GapWhy, Outcome, RECORDER};
 
 /// Limit for the processes with a recorded exec.
@@ -62,5 +63,5 @@ impl Programs {
 }
 
 fn executes(nr: u16) -> bool {
-    syscalls::by_number(nr.into()).is_some_and(|row| row.name.starts_with("execve"))
+    syscalls::by_number(nr.into()).is_some_and(|row| row.act == Act::Execute)
 }

@@ -3,22 +3,17 @@
 use std::collections::HashMap;
 
 use model::Moment;
+use syscalls::Act;
+use syscalls::abi::files::LOCK_NB;
 use trace::event::Call;
 
 use super::finding::{Finding, Kind};
 use super::sites::{SiteId, Sites};
 use super::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
-use crate::role;
 
-/// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, and the mask of the operation.
-const WAITS: [u64; 2] = [0, 9];
-const OPERATION: u64 = 0x7f;
 /// Value of a contended lock in the C library and in most others. A wait with this value is for a
 /// lock, not for an event.
 const CONTENDED: u32 = 2;
-/// `LOCK_NB`, `F_SETLKW`, `F_OFD_SETLKW`.
-const LOCK_NB: u64 = 4;
-const FCNTL_WAITS: [u64; 2] = [7, 38];
 /// Shorter calls most likely found the file lock free.
 const WAITED_NS: u64 = 1_000_000;
 
@@ -28,9 +23,6 @@ type Lock = (u32, u64);
 /// The fold that counts waits.
 #[derive(Default)]
 pub struct Locks {
-    futex: Option<u16>,
-    flock: Option<u16>,
-    fcntl: Option<u16>,
     threads: HashMap<Lock, (Often, HashMap<SiteId, u64>)>,
     files: HashMap<Vec<u8>, (Often, HashMap<SiteId, u64>)>,
 }
@@ -38,32 +30,26 @@ pub struct Locks {
 impl Locks {
     /// Makes an empty fold.
     pub fn new() -> Locks {
-        let number = |name| syscalls::by_name(name).map(|row| row.nr);
-        Locks {
-            futex: number("futex"),
-            flock: number("flock"),
-            fcntl: number("fcntl"),
-            ..Locks::default()
-        }
+        Locks::default()
     }
 
     /// Processes a call.
     pub fn add(&mut self, moment: &Moment<'_>, call: &Call, sites: &mut Sites) {
-        let nr = Some(call.nr);
+        let Some(row) = syscalls::by_number(call.nr.into()) else { return };
         let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
         let [first, operation, value, ..] = call.args;
         let site = |sites: &mut Sites| sites.at(moment, call.site);
-        if nr == self.futex {
-            if WAITS.contains(&(operation & OPERATION)) && value as u32 == CONTENDED {
+        let waits = match row.act_of(&call.args) {
+            Act::WaitOnWord if value as u32 == CONTENDED => {
                 let thread = moment.world.thread(moment.event.thread);
                 let lock = (thread.map_or(0, |thread| thread.process), first);
-                note(&mut self.threads, lock, ns, site(sites));
+                return note(&mut self.threads, lock, ns, site(sites));
             }
-            return;
-        }
-        let waits = nr == self.flock && operation & LOCK_NB == 0
-            || nr == self.fcntl && FCNTL_WAITS.contains(&operation);
-        if waits && ns >= WAITED_NS && role::success(call).is_some() {
+            Act::Lock => operation & LOCK_NB == 0,
+            Act::RecordLock { waits } => waits,
+            _ => return,
+        };
+        if waits && ns >= WAITED_NS && call.success().is_some() {
             let path = moment.view().fd(first as i32).unwrap_or_default();
             note(&mut self.files, path, ns, site(sites));
         }

@@ -5,13 +5,12 @@ use std::rc::Rc;
 
 use model::decode::image;
 use model::{Contents, Moment, Value};
+use syscalls::Act;
+use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_EXEC};
 use syscalls::record::part;
 use trace::event::{Call, EventKind};
 
-use crate::role;
 
-const PROT_EXEC: u64 = 4;
-const MAP_ANONYMOUS: u64 = 0x20;
 /// Limits for the mappings of a process and for the call sites.
 const MAPPINGS_MAX: usize = 4096;
 const SITES_MAX: usize = 1 << 16;
@@ -20,6 +19,11 @@ const REACH: u64 = 1 << 28;
 
 /// Number of a call site.
 pub type SiteId = usize;
+
+/// Returns true if calls of this number map memory.
+fn maps(nr: u16) -> bool {
+    syscalls::by_number(nr.into()).is_some_and(|row| row.act == Act::Map)
+}
 
 #[derive(Clone, Debug)]
 struct Mapping {
@@ -38,14 +42,12 @@ pub struct Sites {
     known: HashMap<(u32, u64), SiteId>,
     by_name: HashMap<Vec<u8>, SiteId>,
     names: Vec<Vec<u8>>,
-    /// Number of `mmap`.
-    mmap: Option<u16>,
 }
 
 impl Sites {
     /// Makes an empty table.
     pub fn new() -> Sites {
-        Sites { mmap: syscalls::by_name("mmap").map(|row| row.nr), ..Sites::default() }
+        Sites::default()
     }
 
     /// Returns module and file offset of a call site.
@@ -56,7 +58,7 @@ impl Sites {
     /// Tracks executable mappings.
     pub fn add(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) {
         match &moment.event.kind {
-            EventKind::Call(call) if Some(call.nr) == self.mmap => self.mapped(moment, call),
+            EventKind::Call(call) if maps(call.nr) => self.mapped(moment, call),
             EventKind::Start { process, parent, .. } => {
                 let parent = moment.world.thread(*parent).map(|thread| thread.process);
                 if let Some(theirs) = parent.and_then(|parent| self.mappings.get(&parent))
@@ -93,7 +95,7 @@ impl Sites {
 
     fn mapped(&mut self, moment: &Moment<'_>, call: &Call) {
         let [_, length, protection, flags, fd, offset] = call.args;
-        let Some(start) = role::success(call).map(|start| start as u64) else { return };
+        let Some(start) = call.success().map(|start| start as u64) else { return };
         if protection & PROT_EXEC == 0 || flags & MAP_ANONYMOUS != 0 {
             return;
         }

@@ -132,7 +132,7 @@ pub fn siginfo(fields: &[(&str, Node<'_>)]) -> Option<Vec<u8>> {
     let signal = number::signal(word(field(fields, "si_signo")?)?)?;
     put(0, 4, signal as u64);
     let code = word(field(fields, "si_code")?)?;
-    let named = (-64..=0x80).find(|n| model::names::signal_code(signal, *n) == Some(code));
+    let named = (-64..=0x80).find(|n| syscalls::abi::signals::code_name(signal, *n) == Some(code));
     put(8, 4, named.map(|n| n as u64).or_else(|| number::any(code))?);
     for (name, at, size) in PLACES {
         if let Some(value) = number_in(fields, name) {

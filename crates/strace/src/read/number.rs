@@ -1,6 +1,6 @@
 //! Parses words that stand for numbers.
 
-use model::names;
+use syscalls::abi::signals;
 use syscalls::shape::FlagSet;
 
 use crate::spelling;
@@ -79,7 +79,7 @@ pub fn mode(word: &str) -> Option<u64> {
 pub fn signal(name: &str) -> Option<i32> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
     (1..=64)
-        .find(|n| names::signal(*n).is_some_and(|known| known.strip_prefix("SIG") == Some(name)))
+        .find(|n| signals::name(*n).is_some_and(|known| known.strip_prefix("SIG") == Some(name)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Parses what follows the arguments of a call: result and duration.
 
+use syscalls::abi::errno;
+
 use super::error::{Wrong, shown};
 use super::line::nanoseconds;
 use super::number;
-use crate::words;
 
 /// Parses the result of a call from the text after the closing parenthesis, if there is one.
 pub fn result(text: &[u8]) -> Result<Option<i64>, Wrong> {
@@ -19,14 +20,14 @@ pub fn result(text: &[u8]) -> Result<Option<i64>, Wrong> {
     let second = second.split(|c| c.is_ascii_whitespace()).next().unwrap_or_default();
     let second = std::str::from_utf8(second).unwrap_or_default();
     Ok(match word {
-        "?" => words::RESTARTS.iter().find(|r| r.1 == second).map(|r| -i64::from(r.0)),
-        "-1" if second.starts_with('E') => Some(-i64::from(errno(second).ok_or_else(fail)?)),
+        "?" => errno::by_name(second)
+            .filter(|number| errno::asks_for_restart(*number))
+            .map(|number| -i64::from(number)),
+        "-1" if second.starts_with('E') => {
+            Some(-i64::from(errno::by_name(second).ok_or_else(fail)?))
+        }
         _ => Some(number::any(word).ok_or_else(fail)? as i64),
     })
-}
-
-fn errno(name: &str) -> Option<i32> {
-    (1..4096).find(|n| model::names::errno(*n).is_some_and(|(known, _)| known == name))
 }
 
 /// Parses the duration of a call: `<0.000123>` at the end.

@@ -3,6 +3,7 @@
 use model::decode::shape::{Shape, shape_of};
 use model::decode::{self, Decoded, Limits, Returned};
 use model::{Contents, Value, View};
+use syscalls::abi::errno;
 use syscalls::flags;
 use syscalls::shape::{Arg, Dir, FlagSet, Kind, Of, Ret};
 use trace::event::Call;
@@ -189,13 +190,11 @@ fn result(call: &Call, shape: &Shape, decoded: &Decoded) -> Option<String> {
     match &decoded.result {
         Returned::Never => out.push('?'),
         Returned::Unfinished => return None,
-        Returned::Error { errno, name } => match words::RESTARTS.iter().find(|r| r.0 == *errno) {
-            Some((_, name, text)) => push(&mut out, format_args!("? {name} ({text})")),
-            None => match name {
-                Some((name, text)) => push(&mut out, format_args!("-1 {name} ({text})")),
-                None => push(&mut out, format_args!("-1 (errno {errno})")),
-            },
-        },
+        Returned::Error { errno, name: Some((name, text)) } => {
+            let shown = if errno::asks_for_restart(*errno) { "?" } else { "-1" };
+            push(&mut out, format_args!("{shown} {name} ({text})"));
+        }
+        Returned::Error { errno, name: None } => push(&mut out, format_args!("-1 (errno {errno})")),
         Returned::Value(value) => {
             match (shape.ret, value) {
                 (Ret::Mode, Value::Mode(mode)) => value::number_mode(&mut out, *mode),
@@ -290,8 +289,7 @@ fn polled(after: &Value) -> String {
 /// Formats a return from a signal handler. Its mask is no argument of the call.
 pub fn sigreturn(mask: u64, result: i64) -> Written {
     let mut text = String::from("= ");
-    let errno = if (-4095..0).contains(&result) { -result as i32 } else { 0 };
-    match model::names::errno(errno) {
+    match errno::of_result(result).and_then(errno::describe) {
         Some((name, meaning)) => push(&mut text, format_args!("-1 {name} ({meaning})")),
         None => push(&mut text, format_args!("{result}")),
     }

@@ -3,20 +3,27 @@
 use super::FieldKind::{
     Array, Dev, Enum, Fd, Flags, Hex, Mode, Named, Signed, Struct, Text, Unsigned,
 };
+use super::Varies::{ByMachine, ByUser, OfDirectories};
 use super::{Layout, field, layout};
 use crate::flags as f;
 
 /// File metadata, as stat returns it.
 #[rustfmt::skip]
 pub static STAT: Layout = layout("stat", 144, &[
-    field(0, "st_dev", Dev(8)), field(8, "st_ino", Unsigned(8)),
-    field(16, "st_nlink", Unsigned(8)), field(24, "st_mode", Mode(4)),
-    field(28, "st_uid", Unsigned(4)), field(32, "st_gid", Unsigned(4)),
-    field(40, "st_rdev", Dev(8)), field(48, "st_size", Signed(8)),
-    field(56, "st_blksize", Signed(8)), field(64, "st_blocks", Signed(8)),
-    field(72, "st_atime", Signed(8)), field(80, "st_atime_nsec", Unsigned(8)),
-    field(88, "st_mtime", Signed(8)), field(96, "st_mtime_nsec", Unsigned(8)),
-    field(104, "st_ctime", Signed(8)), field(112, "st_ctime_nsec", Unsigned(8)),
+    field(0, "st_dev", Dev(8)).varying(ByMachine),
+    field(8, "st_ino", Unsigned(8)).varying(ByMachine),
+    field(16, "st_nlink", Unsigned(8)).varying(OfDirectories), field(24, "st_mode", Mode(4)),
+    field(28, "st_uid", Unsigned(4)).varying(ByUser),
+    field(32, "st_gid", Unsigned(4)).varying(ByUser), field(40, "st_rdev", Dev(8)),
+    field(48, "st_size", Signed(8)).varying(OfDirectories),
+    field(56, "st_blksize", Signed(8)).varying(ByMachine),
+    field(64, "st_blocks", Signed(8)).varying(ByMachine),
+    field(72, "st_atime", Signed(8)).varying(ByMachine),
+    field(80, "st_atime_nsec", Unsigned(8)).varying(ByMachine),
+    field(88, "st_mtime", Signed(8)).varying(ByMachine),
+    field(96, "st_mtime_nsec", Unsigned(8)).varying(ByMachine),
+    field(104, "st_ctime", Signed(8)).varying(ByMachine),
+    field(112, "st_ctime_nsec", Unsigned(8)).varying(ByMachine),
 ]);
 
 /// A timestamp of statx.
@@ -28,35 +35,48 @@ pub static STATX_TIMESTAMP: Layout = layout("statx_timestamp", 16, &[
 /// File metadata, as statx returns it.
 #[rustfmt::skip]
 pub static STATX: Layout = layout("statx", 256, &[
-    field(0, "stx_mask", Flags(4, &f::STATX)), field(4, "stx_blksize", Unsigned(4)),
-    field(8, "stx_attributes", Flags(8, &f::STATX_ATTR)), field(16, "stx_nlink", Unsigned(4)),
-    field(20, "stx_uid", Unsigned(4)), field(24, "stx_gid", Unsigned(4)),
-    field(28, "stx_mode", Mode(2)), field(32, "stx_ino", Unsigned(8)),
-    field(40, "stx_size", Unsigned(8)), field(48, "stx_blocks", Unsigned(8)),
-    field(56, "stx_attributes_mask", Flags(8, &f::STATX_ATTR)),
-    field(64, "stx_atime", Struct(&STATX_TIMESTAMP)),
-    field(80, "stx_btime", Struct(&STATX_TIMESTAMP)),
-    field(96, "stx_ctime", Struct(&STATX_TIMESTAMP)),
-    field(112, "stx_mtime", Struct(&STATX_TIMESTAMP)), field(128, "stx_rdev_major", Unsigned(4)),
-    field(132, "stx_rdev_minor", Unsigned(4)), field(136, "stx_dev_major", Unsigned(4)),
-    field(140, "stx_dev_minor", Unsigned(4)), field(144, "stx_mnt_id", Hex(8)),
-    field(152, "stx_dio_mem_align", Unsigned(4)), field(156, "stx_dio_offset_align", Unsigned(4)),
-    field(160, "stx_subvol", Unsigned(8)), field(168, "stx_atomic_write_unit_min", Unsigned(4)),
-    field(172, "stx_atomic_write_unit_max", Unsigned(4)),
-    field(176, "stx_atomic_write_segments_max", Unsigned(4)),
-    field(180, "stx_dio_read_offset_align", Unsigned(4)),
-    field(184, "stx_atomic_write_unit_max_opt", Unsigned(4)),
+    field(0, "stx_mask", Flags(4, &f::STATX)).varying(ByMachine),
+    field(4, "stx_blksize", Unsigned(4)).varying(ByMachine),
+    field(8, "stx_attributes", Flags(8, &f::STATX_ATTR)).varying(ByMachine),
+    field(16, "stx_nlink", Unsigned(4)).varying(OfDirectories),
+    field(20, "stx_uid", Unsigned(4)).varying(ByUser),
+    field(24, "stx_gid", Unsigned(4)).varying(ByUser), field(28, "stx_mode", Mode(2)),
+    field(32, "stx_ino", Unsigned(8)).varying(ByMachine),
+    field(40, "stx_size", Unsigned(8)).varying(OfDirectories),
+    field(48, "stx_blocks", Unsigned(8)).varying(ByMachine),
+    field(56, "stx_attributes_mask", Flags(8, &f::STATX_ATTR)).varying(ByMachine),
+    field(64, "stx_atime", Struct(&STATX_TIMESTAMP)).varying(ByMachine),
+    field(80, "stx_btime", Struct(&STATX_TIMESTAMP)).varying(ByMachine),
+    field(96, "stx_ctime", Struct(&STATX_TIMESTAMP)).varying(ByMachine),
+    field(112, "stx_mtime", Struct(&STATX_TIMESTAMP)).varying(ByMachine),
+    field(128, "stx_rdev_major", Unsigned(4)), field(132, "stx_rdev_minor", Unsigned(4)),
+    field(136, "stx_dev_major", Unsigned(4)).varying(ByMachine),
+    field(140, "stx_dev_minor", Unsigned(4)).varying(ByMachine),
+    field(144, "stx_mnt_id", Hex(8)).varying(ByMachine),
+    field(152, "stx_dio_mem_align", Unsigned(4)).varying(ByMachine),
+    field(156, "stx_dio_offset_align", Unsigned(4)).varying(ByMachine),
+    field(160, "stx_subvol", Unsigned(8)).varying(ByMachine),
+    field(168, "stx_atomic_write_unit_min", Unsigned(4)).varying(ByMachine),
+    field(172, "stx_atomic_write_unit_max", Unsigned(4)).varying(ByMachine),
+    field(176, "stx_atomic_write_segments_max", Unsigned(4)).varying(ByMachine),
+    field(180, "stx_dio_read_offset_align", Unsigned(4)).varying(ByMachine),
+    field(184, "stx_atomic_write_unit_max_opt", Unsigned(4)).varying(ByMachine),
 ]);
 
 /// A file system, as statfs returns it.
 #[rustfmt::skip]
 pub static STATFS: Layout = layout("statfs", 120, &[
-    field(0, "f_type", Enum(8, &f::STATFS_TYPE)), field(8, "f_bsize", Signed(8)),
-    field(16, "f_blocks", Signed(8)), field(24, "f_bfree", Signed(8)),
-    field(32, "f_bavail", Signed(8)), field(40, "f_files", Signed(8)),
-    field(48, "f_ffree", Signed(8)), field(56, "f_fsid", Array(2, &Hex(4))),
-    field(64, "f_namelen", Signed(8)), field(72, "f_frsize", Signed(8)),
-    field(80, "f_flags", Flags(8, &f::STATFS_FLAGS)),
+    field(0, "f_type", Enum(8, &f::STATFS_TYPE)).varying(ByMachine),
+    field(8, "f_bsize", Signed(8)).varying(ByMachine),
+    field(16, "f_blocks", Signed(8)).varying(ByMachine),
+    field(24, "f_bfree", Signed(8)).varying(ByMachine),
+    field(32, "f_bavail", Signed(8)).varying(ByMachine),
+    field(40, "f_files", Signed(8)).varying(ByMachine),
+    field(48, "f_ffree", Signed(8)).varying(ByMachine),
+    field(56, "f_fsid", Array(2, &Hex(4))).varying(ByMachine),
+    field(64, "f_namelen", Signed(8)).varying(ByMachine),
+    field(72, "f_frsize", Signed(8)).varying(ByMachine),
+    field(80, "f_flags", Flags(8, &f::STATFS_FLAGS)).varying(ByMachine),
 ]);
 
 /// A file system, as ustat returns it.
@@ -103,7 +123,8 @@ pub static FILE_ATTR: Layout = layout("file_attr", 24, &[
 #[rustfmt::skip]
 pub static FLOCK: Layout = layout("flock", 32, &[
     field(0, "l_type", Enum(2, &f::LEASE)), field(2, "l_whence", Enum(2, &f::SEEK)),
-    field(8, "l_start", Signed(8)), field(16, "l_len", Signed(8)), field(24, "l_pid", Signed(4)),
+    field(8, "l_start", Signed(8)), field(16, "l_len", Signed(8)),
+    field(24, "l_pid", Signed(4)).varying(ByMachine),
 ]);
 
 /// The owner that gets a descriptor's signals.

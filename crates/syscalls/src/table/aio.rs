@@ -6,7 +6,7 @@ use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, RetTimes};
 use crate::shape::Of::{Bits, Bytes, I32, SigSet, Struct, U32, U64};
-use crate::shape::{Arg, Ret, Syscall};
+use crate::shape::{Arg, Gives, Ret, Syscall};
 
 const ENTER_EXT_ARG: u64 = 1 << 3;
 const ENTER_EXT_ARG_REG: u64 = 1 << 6;
@@ -27,7 +27,7 @@ pub static ROWS: &[Syscall] = &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]).does(Act::ReapFromAio),
 
-    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing),
+    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing).gives(Gives::Object("io_uring")).until_exec(),
     family(426, "io_uring_enter", DESC.or(SIGNAL), LEFT_OUT, Ret::Int, &[
         fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
         input("argp", SigSet, ByArg(5)), size("argsz")], &[

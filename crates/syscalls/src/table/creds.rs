@@ -28,8 +28,8 @@ pub static ROWS: &[Syscall] = &[
     call(119, "setresgid", CREDS, REAL, Ret::Int, &[gid("rgid"), gid("egid"), gid("sgid")]),
     call(120, "getresgid", CREDS, IGNORED, Ret::Int, &[
         output("rgid", U32, Fixed(4)), output("egid", U32, Fixed(4)), output("sgid", U32, Fixed(4))]),
-    call(122, "setfsuid", CREDS, REAL, Ret::Id, &[uid("fsuid")]),
-    call(123, "setfsgid", CREDS, REAL, Ret::Id, &[gid("fsgid")]),
+    call(122, "setfsuid", CREDS, REAL, Ret::Id, &[uid("fsuid")]).does(Act::SetFileId),
+    call(123, "setfsgid", CREDS, REAL, Ret::Id, &[gid("fsgid")]).does(Act::SetFileId),
     // Two elements since version 2 of the header, which is in general use; version 1 has only one.
     call(125, "capget", CREDS, IGNORED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
     call(126, "capset", CREDS, SIMULATED, Ret::Int, &[in_struct("hdrp", &l::CAP_HEADER), input("datap", Struct(&l::CAP_DATA), Fixed(24))]),
@@ -53,13 +53,13 @@ pub static ROWS: &[Syscall] = &[
             one("operation", &f::SECCOMP), hex("flags"), input("args", U32, Fixed(4))]),
         when(0, 3, Ret::Int, &[
             one("operation", &f::SECCOMP), hex("flags"), out_struct("args", &l::SECCOMP_NOTIF_SIZES)]),
-    ]).handled(Handler::Seccomp),
+    ]).until_exec().handled(Handler::Seccomp),
     family(444, "landlock_create_ruleset", DESC, SIMULATED, Ret::Fd, &[
         in_sized("attr", &l::LANDLOCK_RULESET_ATTR, Arg(1)), size("size"), bits("flags", &f::LANDLOCK_CREATE)], &[
         // Queries of the version and of errata, which return a number.
         when(2, 1, Ret::Int, &[addr("attr"), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
         when(2, 2, Ret::Int, &[addr("attr"), size("size"), bits("flags", &f::LANDLOCK_CREATE)]),
-    ]),
+    ]).until_exec(),
     family(445, "landlock_add_rule", DESC, SIMULATED, Ret::Int, &[
         fd("ruleset_fd"), one("rule_type", &f::LANDLOCK_RULE), addr("rule_attr"), bits("flags", &f::NO_FLAGS)], &[
         when(1, 1, Ret::Int, &[

@@ -1,6 +1,7 @@
 //! Variants of futex; the two flag bits above the operation are masked out.
 
 use super::words::*;
+use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::Fixed;
@@ -20,9 +21,9 @@ const OP: Arg = bits("futex_op", &f::FUTEX);
 /// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
-    op(0, &[word("uaddr"), OP, uint("val"), in_struct("timeout", &l::TIMESPEC)]),
+    op(0, &[word("uaddr"), OP, uint("val"), in_struct("timeout", &l::TIMESPEC)]).does(Act::WaitOnWord),
     op(1, &[word("uaddr"), OP, uint("val")]),
-    op(9, &[word("uaddr"), OP, uint("val"), in_struct("timeout", &l::TIMESPEC), addr("uaddr2"), hex("val3")]),
+    op(9, &[word("uaddr"), OP, uint("val"), in_struct("timeout", &l::TIMESPEC), addr("uaddr2"), hex("val3")]).does(Act::WaitOnWord),
     op(10, &[word("uaddr"), OP, uint("val"), addr("timeout"), addr("uaddr2"), hex("val3")]),
     op(2, &[word("uaddr"), OP, uint("val")]),
     op(3, &[word("uaddr"), OP, uint("val"), uint("val2"), word("uaddr2")]),

@@ -105,8 +105,8 @@ pub static VARIANTS: &[Variant] = &[
     gets_int(0x80045440), // TIOCGEXCL
     when(1, 0x5441, Ret::Fd, &[fd("fd"), REQUEST, bits("flags", &f::OPEN)]), // TIOCGPTPEER
     // Any descriptor.
-    bare(0x5450).replayed(NUMBERS), // FIONCLEX
-    bare(0x5451).replayed(NUMBERS), // FIOCLEX
+    bare(0x5450).replayed(NUMBERS).does(Act::ClearCloseOnExec), // FIONCLEX
+    bare(0x5451).replayed(NUMBERS).does(Act::SetCloseOnExec), // FIOCLEX
     gives_int(0x5452), // FIOASYNC
     gets_u64(0x5460).replayed(REAL), // FIOQSIZE
     // Files and file systems.
@@ -115,8 +115,8 @@ pub static VARIANTS: &[Variant] = &[
     bare(0xc0045877), // FIFREEZE
     bare(0xc0045878), // FITHAW
     request(0xc0185879, &[fd("fd"), REQUEST, inout_struct("argp", &l::FSTRIM_RANGE)]), // FITRIM
-    request(0x40049409, &[fd("fd"), REQUEST, fd("src_fd")]).replayed(REAL).does(Act::CloneFile { from: 2 }), // FICLONE
-    request(0x4020940d, &[fd("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]).replayed(REAL).does(Act::CloneRange), // FICLONERANGE
+    request(0x40049409, &[target("fd"), REQUEST, source("src_fd")]).replayed(REAL).does(Act::CloneFile), // FICLONE
+    request(0x4020940d, &[target("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]).replayed(REAL).does(Act::CloneRange), // FICLONERANGE
     request(0xc0189436, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FILE_DEDUPE_RANGE), Counted { at: 16, unit: 32, head: 24 })]).replayed(REAL), // FIDEDUPERANGE
     request(0xc020660b, &[fd("fd"), REQUEST, inout("argp", Struct(&l::FIEMAP), Counted { at: 24, unit: 56, head: 32 })]), // FS_IOC_FIEMAP
     request(0x80086601, &[fd("fd"), REQUEST, out_struct("argp", &l::INODE_FLAGS)]), // FS_IOC_GETFLAGS

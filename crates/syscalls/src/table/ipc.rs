@@ -1,6 +1,7 @@
 //! System V and POSIX inter-process communication.
 
 use super::words::*;
+use crate::abi::files::O_CREAT;
 use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
@@ -8,7 +9,6 @@ use crate::shape::Len::{Arg as ByArg, ArgPlus, ArgTimes, Fixed, Ret as Result, R
 use crate::shape::Of::{Bytes, Struct, U32};
 use crate::shape::{Arg, Ret, Syscall};
 
-const O_CREAT: u64 = 0o100;
 
 const SHMCTL: Arg = one("cmd", &f::SHMCTL);
 const SEMCTL: Arg = one("cmd", &f::SEMCTL);
@@ -71,9 +71,9 @@ pub static ROWS: &[Syscall] = &[
     ]),
     call(241, "mq_unlink", IPC, SIMULATED, Ret::Int, &[text("name")]),
     call(242, "mq_timedsend", DESC.or(IPC).or(WRITE), SIMULATED, Ret::Int, &[
-        fd("mqdes"), input("msg_ptr", Bytes, ByArg(2)), size("msg_len"), uint("msg_prio"), in_struct("abs_timeout", &l::TIMESPEC)]),
+        target("mqdes"), input("msg_ptr", Bytes, ByArg(2)), count("msg_len"), uint("msg_prio"), in_struct("abs_timeout", &l::TIMESPEC)]),
     call(243, "mq_timedreceive", DESC.or(IPC).or(READ), SIMULATED, Ret::Size, &[
-        fd("mqdes"), output("msg_ptr", Bytes, Result), size("msg_len"), output("msg_prio", U32, Fixed(4)),
+        source("mqdes"), output("msg_ptr", Bytes, Result), count("msg_len"), output("msg_prio", U32, Fixed(4)),
         in_struct("abs_timeout", &l::TIMESPEC)]),
     call(244, "mq_notify", DESC.or(IPC), SIMULATED, Ret::Int, &[fd("mqdes"), in_struct("sevp", &l::SIGEVENT)]),
     call(245, "mq_getsetattr", DESC.or(IPC), SIMULATED, Ret::Int, &[

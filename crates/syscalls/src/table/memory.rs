@@ -7,7 +7,7 @@ use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, BitsArg, Fixed, PagesArg, Ret as Result};
 use crate::shape::Of::{Bits, Bytes, I32, Iovec, Struct, U64};
-use crate::shape::{Arg, Ret, Syscall};
+use crate::shape::{Arg, Gives, Ret, Syscall};
 
 const MREMAP_FIXED: u64 = 2;
 const MREMAP_DONTUNMAP: u64 = 4;
@@ -60,7 +60,7 @@ pub static ROWS: &[Syscall] = &[
     call(311, "process_vm_writev", WRITE, IGNORED, Ret::Size, &[
         pid("pid"), input("local_iov", Iovec, ArgTimes(2, 16)), ulong("liovcnt"),
         input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]),
-    call(319, "memfd_create", DESC, REAL, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]),
+    call(319, "memfd_create", DESC, REAL, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]).gives(Gives::Memory),
     call(323, "userfaultfd", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]),
     call(325, "mlock2", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),
     call(329, "pkey_mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT), int("pkey")]).does(Act::Protect).handled(Handler::Protect),

@@ -6,7 +6,7 @@ use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, RetAtMost, SelfSized};
 use crate::shape::Of::{Bytes, Struct, U64};
-use crate::shape::{Arg, Ret, Syscall};
+use crate::shape::{Arg, Gives, Ret, Syscall};
 
 const FSCONFIG: Arg = one("cmd", &f::FSCONFIG);
 
@@ -27,7 +27,7 @@ pub static ROWS: &[Syscall] = &[
     call(168, "swapoff", FILE, SIMULATED, Ret::Int, &[path("path")]),
     family(179, "quotactl", FILE, SIMULATED, Ret::Int, &[
         one("op", &f::QUOTACTL), path("special"), int("id"), addr("addr")], super::quota::BY_PATH),
-    call(428, "open_tree", FILE.or(DESC), SIMULATED, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE)]),
+    call(428, "open_tree", FILE.or(DESC), SIMULATED, Ret::Fd, &[dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE)]).gives(Gives::Mounts),
     call(429, "move_mount", FILE.or(DESC), SIMULATED, Ret::Int, &[
         dirfd("from_dirfd"), path("from_pathname"), dirfd("to_dirfd"), path("to_pathname"), bits("flags", &f::MOVE_MOUNT)]).does(Act::MoveMount),
     call(430, "fsopen", DESC, SIMULATED, Ret::Fd, &[text("fsname"), bits("flags", &f::FSOPEN)]),
@@ -56,5 +56,5 @@ pub static ROWS: &[Syscall] = &[
         in_sized("req", &l::MNT_ID_REQ, SelfSized), output("mnt_ids", U64, RetAtMost(2, 8)), size("nr_mnt_ids"),
         bits("flags", &f::LISTMOUNT)]),
     call(467, "open_tree_attr", FILE.or(DESC), SIMULATED, Ret::Fd, &[
-        dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE), in_sized("attr", &l::MOUNT_ATTR, ByArg(4)), size("size")]),
+        dirfd("dirfd"), path("pathname"), bits("flags", &f::OPEN_TREE), in_sized("attr", &l::MOUNT_ATTR, ByArg(4)), size("size")]).gives(Gives::Mounts),
 ];

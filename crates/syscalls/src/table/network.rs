@@ -1,17 +1,13 @@
 //! Sockets.
 
 use super::words::*;
+use crate::abi::files::{AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
 use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, Pointee, RetAtMost, RetTimes};
 use crate::shape::Of::{Bytes, Fds, I32, Mmsghdr, Msghdr, Sockaddr};
-use crate::shape::{Arg, Ret, Syscall};
-
-const AF_INET: u64 = 2;
-const AF_INET6: u64 = 10;
-const AF_NETLINK: u64 = 16;
-const AF_PACKET: u64 = 17;
+use crate::shape::{Arg, Gives, Ret, Syscall};
 
 const DOMAIN: Arg = one("domain", &f::AF);
 const TYPE: Arg = bits("type", &f::SOCK);
@@ -23,23 +19,23 @@ const OPTLEN: Arg = inout("optlen", I32, Fixed(4));
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     family(41, "socket", NETWORK, SIMULATED, Ret::Fd, &[DOMAIN, TYPE, int("protocol")], &[
-        when(0, AF_INET, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
-        when(0, AF_INET6, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
-        when(0, AF_NETLINK, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::NETLINK)]),
-        when(0, AF_PACKET, Ret::Fd, &[DOMAIN, TYPE, hex("protocol")]),
+        when(0, AF_INET as u64, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
+        when(0, AF_INET6 as u64, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::IPPROTO)]),
+        when(0, AF_NETLINK as u64, Ret::Fd, &[DOMAIN, TYPE, one("protocol", &f::NETLINK)]),
+        when(0, AF_PACKET as u64, Ret::Fd, &[DOMAIN, TYPE, hex("protocol")]),
         otherwise(Ret::Fd, &[DOMAIN, TYPE, int("protocol")]),
-    ]),
+    ]).gives(Gives::Socket),
     call(42, "connect", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]).does(Act::Connect),
     call(43, "accept", NETWORK, SIMULATED, Ret::Fd, &[
-        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]),
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]).gives(Gives::Connection),
     call(44, "sendto", NETWORK.or(WRITE), REAL, Ret::Size, &[
-        fd("sockfd"), input("buf", Bytes, ByArg(2)), size("len"), bits("flags", &f::MSG),
+        target("sockfd"), input("buf", Bytes, ByArg(2)), count("len"), bits("flags", &f::MSG),
         input("dest_addr", Sockaddr, ByArg(5)), int("addrlen")]),
     call(45, "recvfrom", NETWORK.or(READ), REAL, Ret::Size, &[
-        fd("sockfd"), output("buf", Bytes, RetAtMost(2, 1)), size("len"), bits("flags", &f::MSG),
+        source("sockfd"), output("buf", Bytes, RetAtMost(2, 1)), count("len"), bits("flags", &f::MSG),
         output("src_addr", Sockaddr, Pointee(5)), ADDRLEN]),
-    call(46, "sendmsg", NETWORK.or(WRITE), REAL, Ret::Size, &[fd("sockfd"), input("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
-    call(47, "recvmsg", NETWORK.or(READ), REAL, Ret::Size, &[fd("sockfd"), output("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
+    call(46, "sendmsg", NETWORK.or(WRITE), REAL, Ret::Size, &[target("sockfd"), input("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
+    call(47, "recvmsg", NETWORK.or(READ), REAL, Ret::Size, &[source("sockfd"), output("msg", Msghdr, Fixed(56)), bits("flags", &f::MSG)]),
     call(48, "shutdown", NETWORK, REAL, Ret::Int, &[fd("sockfd"), one("how", &f::SHUT)]),
     call(49, "bind", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), input("addr", Sockaddr, ByArg(2)), int("addrlen")]).does(Act::Bind),
     call(50, "listen", NETWORK, SIMULATED, Ret::Int, &[fd("sockfd"), int("backlog")]),
@@ -48,7 +44,7 @@ pub static ROWS: &[Syscall] = &[
     call(52, "getpeername", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN]).does(Act::TellPeer),
     call(53, "socketpair", NETWORK, REAL, Ret::Int, &[
-        DOMAIN, TYPE, int("protocol"), output("sv", Fds, Fixed(8))]),
+        DOMAIN, TYPE, int("protocol"), output("sv", Fds, Fixed(8))]).gives(Gives::SocketPair),
     // Almost all options of these levels are 32-bit numbers, or structs of them.
     family(54, "setsockopt", NETWORK, SIMULATED, Ret::Int, &[
         fd("sockfd"), LEVEL, int("optname"), input("optval", Bytes, ByArg(4)), int("optlen")], &[
@@ -89,10 +85,10 @@ pub static ROWS: &[Syscall] = &[
             fd("sockfd"), LEVEL, int("optname"), output("optval", Bytes, Pointee(4)), OPTLEN]),
     ]),
     call(288, "accept4", NETWORK, SIMULATED, Ret::Fd, &[
-        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN, bits("flags", &f::SOCK_CREATED)]),
+        fd("sockfd"), output("addr", Sockaddr, Pointee(2)), ADDRLEN, bits("flags", &f::SOCK_CREATED)]).gives(Gives::Connection),
     call(299, "recvmmsg", NETWORK.or(READ), REAL, Ret::Int, &[
-        fd("sockfd"), output("msgvec", Mmsghdr, RetTimes(64)), uint("vlen"), bits("flags", &f::MSG),
+        source("sockfd"), output("msgvec", Mmsghdr, RetTimes(64)), uint("vlen"), bits("flags", &f::MSG),
         inout_struct("timeout", &l::TIMESPEC)]),
     call(307, "sendmmsg", NETWORK.or(WRITE), REAL, Ret::Int, &[
-        fd("sockfd"), input("msgvec", Mmsghdr, ArgTimes(2, 64)), uint("vlen"), bits("flags", &f::MSG)]),
+        target("sockfd"), input("msgvec", Mmsghdr, ArgTimes(2, 64)), uint("vlen"), bits("flags", &f::MSG)]),
 ];

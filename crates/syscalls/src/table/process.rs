@@ -1,21 +1,16 @@
 //! Processes and threads: life cycle, scheduling, limits.
 
 use super::words::*;
+use crate::abi::tasks::{
+    CLONE_PARENT_SETTID, CLONE_PIDFD, P_PIDFD, RLIMIT_FSIZE, RLIMIT_NOFILE,
+};
 use crate::act::Act;
 use crate::flags as f;
 use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, FixedIfRet, Ret as Result, SelfSized};
 use crate::shape::Of::{Bits, Fds, I32, Siginfo, Struct, U32, U64, WaitStatus};
-use crate::shape::{Arg, Ret, Syscall};
-
-const CLONE_PIDFD: u64 = 0x1000;
-const CLONE_PARENT_SETTID: u64 = 0x100000;
-const P_PIDFD: u64 = 3;
-
-/// Limits on files.
-const RLIMIT_FSIZE: u64 = 1;
-const RLIMIT_NOFILE: u64 = 7;
+use crate::shape::{Arg, Gives, Ret, Syscall};
 
 const SETRLIMIT: &[Arg] = &[one("resource", &f::RLIMIT), in_struct("rlim", &l::RLIMIT)];
 const PRLIMIT: &[Arg] = &[
@@ -39,7 +34,7 @@ pub static ROWS: &[Syscall] = &[
             bits("flags", &f::CLONE), addr("stack"), output("parent_tid", I32, Fixed(4)), addr("child_tid"), hex("tls")]),
         otherwise(Ret::Pid, &[
             bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")]),
-    ]).does(Act::Spawn).handled(Handler::Clone),
+    ]).does(Act::Spawn).gives(Gives::Object("pidfd")).until_exec().handled(Handler::Clone),
     call(57, "fork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Fork),
     call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Vfork),
     call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]).does(Act::Execute).handled(Handler::Exec),
@@ -78,9 +73,9 @@ pub static ROWS: &[Syscall] = &[
     call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
         dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt),
-    call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]),
+    call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]).gives(Gives::Process).until_exec(),
     call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn).handled(Handler::CloneByStruct),
-    call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor),
+    call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor).until_exec(),
 
     // Scheduling.
     call(140, "getpriority", NONE, IGNORED, Ret::Int, &[one("which", &f::PRIO), int("who")]),

@@ -6,7 +6,7 @@ use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg, Fixed};
 use crate::shape::Of::{SigSet, Siginfo};
-use crate::shape::{Ret, Syscall};
+use crate::shape::{Gives, Ret, Syscall};
 
 /// The rows of this family.
 #[rustfmt::skip]
@@ -26,9 +26,9 @@ pub static ROWS: &[Syscall] = &[
     call(131, "sigaltstack", SIGNAL, IGNORED, Ret::Int, &[in_struct("ss", &l::STACK), out_struct("old_ss", &l::STACK)]).handled(Handler::SignalStack),
     call(200, "tkill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tid"), sig("sig")]),
     call(234, "tgkill", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[pid("tgid"), pid("tid"), sig("sig")]),
-    call(282, "signalfd", DESC.or(SIGNAL), SIMULATED, Ret::Fd, &[fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask")]),
+    call(282, "signalfd", DESC.or(SIGNAL), SIMULATED, Ret::Fd, &[fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask")]).gives(Gives::SignalQueue),
     call(289, "signalfd4", DESC.or(SIGNAL), SIMULATED, Ret::Fd, &[
-        fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask"), bits("flags", &f::SIGNALFD)]),
+        fd("fd"), input("mask", SigSet, Arg(2)), size("sizemask"), bits("flags", &f::SIGNALFD)]).gives(Gives::SignalQueue),
     call(297, "rt_tgsigqueueinfo", SIGNAL.or(PROCESS), IGNORED, Ret::Int, &[
         pid("tgid"), pid("tid"), sig("sig"), input("info", Siginfo, Fixed(128))]),
     call(424, "pidfd_send_signal", DESC.or(SIGNAL).or(PROCESS), IGNORED, Ret::Int, &[

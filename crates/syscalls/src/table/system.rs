@@ -1,19 +1,18 @@
 //! The machine as a whole: names, modules, boot, tracing, random numbers.
 
 use super::words::*;
-use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, Counted, Ret as Result};
 use crate::shape::Of::{Bytes, Struct, Text};
-use crate::shape::{Ret, Syscall};
+use crate::shape::{Gives, Ret, Syscall};
 
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &f::IOCTL), addr("argp")], super::ioctl::VARIANTS).does(Act::Ioctl),
+    family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &f::IOCTL), addr("argp")], super::ioctl::VARIANTS),
     call(63, "uname", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::UTSNAME)]),
-    family(72, "fcntl", DESC, REAL, Ret::Int, &[fd("fd"), one("op", &f::FCNTL), hex("arg")], super::fcntl::VARIANTS).does(Act::Fcntl),
+    family(72, "fcntl", DESC, REAL, Ret::Int, &[fd("fd"), one("op", &f::FCNTL), hex("arg")], super::fcntl::VARIANTS),
     call(99, "sysinfo", NONE, IGNORED, Ret::Int, &[out_struct("info", &l::SYSINFO)]),
     family(103, "syslog", NONE, IGNORED, Ret::Int, &[one("type", &f::SYSLOG), addr("bufp"), int("len")], &[
         when(0, 2, Ret::Size, &[one("type", &f::SYSLOG), output("bufp", Text, Result), int("len")]),
@@ -36,7 +35,7 @@ pub static ROWS: &[Syscall] = &[
         hex("entry"), ulong("nr_segments"), input("segments", Struct(&l::KEXEC_SEGMENT), ArgTimes(1, 32)), bits("flags", &f::KEXEC)]),
     call(298, "perf_event_open", DESC, SIMULATED, Ret::Fd, &[
         input("attr", Struct(&l::PERF_EVENT_ATTR), Counted { at: 4, unit: 1, head: 0 }), pid("pid"), int("cpu"), fd("group_fd"),
-        bits("flags", &f::PERF)]),
+        bits("flags", &f::PERF)]).gives(Gives::Object("perf_event")),
     call(313, "finit_module", DESC, SIMULATED, Ret::Int, &[fd("fd"), text("param_values"), bits("flags", &f::FINIT_MODULE)]),
     call(318, "getrandom", NONE, IGNORED, Ret::Size, &[output("buf", Bytes, Result), size("buflen"), bits("flags", &f::GRND)]),
     call(320, "kexec_file_load", DESC, SIMULATED, Ret::Int, &[

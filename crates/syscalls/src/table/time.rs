@@ -5,7 +5,7 @@ use crate::flags as f;
 use crate::layout as l;
 use crate::shape::Len::Fixed;
 use crate::shape::Of::{I32, I64};
-use crate::shape::{Ret, Syscall};
+use crate::shape::{Gives, Ret, Syscall};
 
 /// The rows of this family.
 #[rustfmt::skip]
@@ -31,7 +31,7 @@ pub static ROWS: &[Syscall] = &[
     call(229, "clock_getres", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("res", &l::TIMESPEC)]),
     call(230, "clock_nanosleep", CLOCK.or(WAIT), IGNORED, Ret::Int, &[
         one("clockid", &f::CLOCK), bits("flags", &f::TIMER), in_struct("request", &l::TIMESPEC), error_struct("remain", &l::TIMESPEC)]),
-    call(283, "timerfd_create", CLOCK.or(DESC), SIMULATED, Ret::Fd, &[one("clockid", &f::CLOCK), bits("flags", &f::TIMERFD)]),
+    call(283, "timerfd_create", CLOCK.or(DESC), SIMULATED, Ret::Fd, &[one("clockid", &f::CLOCK), bits("flags", &f::TIMERFD)]).gives(Gives::Object("timerfd")),
     call(286, "timerfd_settime", CLOCK.or(DESC), IGNORED, Ret::Int, &[
         fd("fd"), bits("flags", &f::TIMERFD_SET), in_struct("new_value", &l::ITIMERSPEC), out_struct("old_value", &l::ITIMERSPEC)]),
     call(287, "timerfd_gettime", CLOCK.or(DESC), IGNORED, Ret::Int, &[fd("fd"), out_struct("curr_value", &l::ITIMERSPEC)]),

@@ -4,7 +4,8 @@ use crate::act::Act;
 use crate::handler::Handler;
 use crate::layout::Layout;
 use crate::shape::{
-    Arg, Classes, Dir, FlagSet, Holder, Kind, Len, Of, OpenFlags, Replay, Ret, Syscall, Variant,
+    Arg, Classes, Dir, FlagSet, Gives, Holder, Kind, Len, Of, OpenFlags, Operand, Replay, Ret,
+    Syscall, Variant,
 };
 
 pub const NONE: Classes = Classes::NONE;
@@ -53,8 +54,21 @@ pub const fn family(
     args: &'static [Arg],
     variants: &'static [Variant],
 ) -> Syscall {
-    let (act, handler, open) = (Act::Plain, Handler::Plain, None);
-    Syscall { nr, name, classes, replay, act, handler, open, args, ret, variants }
+    Syscall {
+        nr,
+        name,
+        classes,
+        replay,
+        act: Act::Plain,
+        handler: Handler::Plain,
+        open: None,
+        args,
+        ret,
+        variants,
+        by_descriptor: None,
+        gives: Gives::ByPath,
+        gives_until_exec: false,
+    }
 }
 
 impl Syscall {
@@ -72,16 +86,31 @@ impl Syscall {
     pub const fn opens(self, flags: OpenFlags) -> Syscall {
         Syscall { open: Some(flags), ..self.does(Act::Open).handled(Handler::Open) }
     }
+
+    /// Sets the number of the call that does the same to a descriptor's file.
+    pub const fn by_descriptor(self, nr: u16) -> Syscall {
+        Syscall { by_descriptor: Some(nr), ..self }
+    }
+
+    /// Sets the files behind the descriptors that it returns.
+    pub const fn gives(self, gives: Gives) -> Syscall {
+        Syscall { gives, ..self }
+    }
+
+    /// Its descriptors are closed by an exec, whatever the flags say.
+    pub const fn until_exec(self) -> Syscall {
+        Syscall { gives_until_exec: true, ..self }
+    }
 }
 
 /// Creates the variant for one value of a 32-bit argument.
 pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None, act: None }
+    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None, act: None, gives_until_exec: false }
 }
 
 /// Creates the variant for arguments with all of these bits set.
 pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: bits, mask: bits, args, ret, replay: None, act: None }
+    Variant { key_arg, value: bits, mask: bits, args, ret, replay: None, act: None, gives_until_exec: false }
 }
 
 /// Creates the variant for arguments with this value in the masked bits.
@@ -92,12 +121,12 @@ pub const fn when_field(
     ret: Ret,
     args: &'static [Arg],
 ) -> Variant {
-    Variant { key_arg, value, mask, args, ret, replay: None, act: None }
+    Variant { key_arg, value, mask, args, ret, replay: None, act: None, gives_until_exec: false }
 }
 
 /// Creates the last variant of a call, which matches all other values.
 pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None, act: None }
+    Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None, act: None, gives_until_exec: false }
 }
 
 impl Variant {
@@ -110,12 +139,72 @@ impl Variant {
     pub const fn does(self, act: Act) -> Variant {
         Variant { act: Some(act), ..self }
     }
+
+    /// Its descriptor is closed by an exec, whatever the flags say.
+    pub const fn until_exec(self) -> Variant {
+        Variant { gives_until_exec: true, ..self }
+    }
 }
 
 const MASK_32: u64 = 0xffff_ffff;
 
 const fn arg(name: &'static str, kind: Kind) -> Arg {
-    Arg { name, kind }
+    Arg { name, kind, operand: Operand::ByType }
+}
+
+impl Arg {
+    const fn used_as(self, operand: Operand) -> Arg {
+        Arg { operand, ..self }
+    }
+}
+
+/// A descriptor that bytes are read from.
+pub const fn source(name: &'static str) -> Arg {
+    fd(name).used_as(Operand::Source)
+}
+/// A descriptor that bytes are written to.
+pub const fn target(name: &'static str) -> Arg {
+    fd(name).used_as(Operand::Target)
+}
+/// A descriptor that bytes are read from or written to.
+pub const fn source_or_target(name: &'static str) -> Arg {
+    fd(name).used_as(Operand::SourceOrTarget)
+}
+/// The offset in the source.
+pub const fn source_at(name: &'static str) -> Arg {
+    off(name).used_as(Operand::SourceAt)
+}
+/// The offset in the target.
+pub const fn target_at(name: &'static str) -> Arg {
+    off(name).used_as(Operand::TargetAt)
+}
+/// A pointer to the offset in the source, which the kernel advances.
+pub const fn source_at_behind(name: &'static str) -> Arg {
+    inout(name, Of::I64, Len::Fixed(8)).used_as(Operand::SourceAt)
+}
+/// A pointer to the offset in the target, which the kernel advances.
+pub const fn target_at_behind(name: &'static str) -> Arg {
+    inout(name, Of::I64, Len::Fixed(8)).used_as(Operand::TargetAt)
+}
+/// The number of bytes to move.
+pub const fn count(name: &'static str) -> Arg {
+    size(name).used_as(Operand::Count)
+}
+/// The new length of a file.
+pub const fn length(name: &'static str) -> Arg {
+    off(name).used_as(Operand::Length)
+}
+/// A descriptor number that the call gives to a file.
+pub const fn new_number(name: &'static str) -> Arg {
+    fd(name).used_as(Operand::NewNumber)
+}
+/// Memory for the names of a file's extended attributes.
+pub const fn attribute_names(name: &'static str, len: Len) -> Arg {
+    output(name, Of::Bytes, len).used_as(Operand::AttributeNames)
+}
+/// The size of the buffer for attributes.
+pub const fn room(name: &'static str) -> Arg {
+    size(name).used_as(Operand::Room)
 }
 
 pub const fn int(name: &'static str) -> Arg {

@@ -1,0 +1,9 @@
+//! Numbers and names of the kernel's interface that code outside the table needs. Nothing else in
+//! the workspace defines them.
+
+pub mod calls;
+pub mod errno;
+pub mod files;
+pub mod memory;
+pub mod signals;
+pub mod tasks;

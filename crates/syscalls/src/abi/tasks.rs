@@ -1,0 +1,49 @@
+//! Numbers in calls on tasks, namespaces and mounts.
+
+/// The new task shares the memory.
+pub const CLONE_VM: u64 = 0x100;
+/// The new task shares root, working directory and umask.
+pub const CLONE_FS: u64 = 0x200;
+/// The new task shares the table of descriptors.
+pub const CLONE_FILES: u64 = 0x400;
+/// The call returns a descriptor of the new task.
+pub const CLONE_PIDFD: u64 = 0x1000;
+/// The maker sleeps until the new task executes a program or ends.
+pub const CLONE_VFORK: u64 = 0x4000;
+/// The new task is a thread of the same process.
+pub const CLONE_THREAD: u64 = 0x1_0000;
+/// New mounts.
+pub const CLONE_NEWNS: u64 = 0x2_0000;
+/// The new task gets its own thread-local storage.
+pub const CLONE_SETTLS: u64 = 0x8_0000;
+/// The new task's id is stored in its maker's memory.
+pub const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+/// The new task's id is cleared in its memory when it ends.
+pub const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+/// The new task's id is stored in its memory.
+pub const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+/// New users.
+pub const CLONE_NEWUSER: u64 = 0x1000_0000;
+
+/// Of waitid: the id is a descriptor.
+pub const P_PIDFD: u64 = 3;
+/// Limit on the length of files.
+pub const RLIMIT_FSIZE: u64 = 1;
+/// Limit on the numbers of descriptors.
+pub const RLIMIT_NOFILE: u64 = 7;
+
+/// Of a new seccomp filter: it applies to all threads.
+pub const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
+
+/// Changes the flags of a mount.
+pub const MS_REMOUNT: u64 = 0x20;
+/// Mounts a directory a second time.
+pub const MS_BIND: u64 = 0x1000;
+/// Moves a mount.
+pub const MS_MOVE: u64 = 0x2000;
+/// With `MS_BIND`: also the mounts below.
+pub const MS_REC: u64 = 0x4000;
+/// Bits that say who sees mounts below: unbindable, private, slave, shared.
+pub const MS_PROPAGATION: u64 = 0x1e_0000;
+/// Detaches a mount that is in use.
+pub const MNT_DETACH: u64 = 2;
