@@ -1,182 +1,212 @@
-//! fio's I/O log format, version 3, and matching job files.
+//! A recording as fio's I/O logs: the accesses to file data, and the job files that replay them.
 //!
-//! A log is sequential: each job needs its own to run concurrently with others. Times are in
-//! microseconds since the start.
+//! Each fio job stands for one thread at a time. Threads that did not overlap may share one.
 
-use std::collections::{HashSet, VecDeque};
-use std::io::{self, Write};
+mod text;
 
-/// Limit for the files that a job has open.
-const OPEN_MAX: usize = 64;
-/// fio lays out files in blocks of this size.
-pub const BLOCK_BYTES: u64 = 4096;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, BufWriter, Write};
 
-/// An access to a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// A read.
-    Read {
-        /// Offset of the first byte.
-        offset: u64,
-        /// Number of bytes.
-        bytes: u64,
-    },
-    /// A write.
-    Write {
-        /// Offset of the first byte.
-        offset: u64,
-        /// Number of bytes.
-        bytes: u64,
-    },
-    /// `fsync`.
-    Sync,
-    /// `fdatasync`.
-    Datasync,
+use model::{Contents, Moment};
+use render::escape::escape;
+use stats::role::{self, Sync};
+use stats::tracker::{FileId, OTHERS, Tracker};
+use trace::event::{Call, EventKind};
+
+use text::{Action, Log};
+
+/// Limit for the jobs: each has an open log.
+pub const JOBS_MAX: usize = 256;
+/// Limit for the files of all logs together.
+const ADDED_MAX: usize = 2 << 20;
+
+/// Folder for the files that fio reads and writes, beside the logs.
+pub const FILES: &str = "files";
+
+/// Creates a file of the export by its name.
+type Create<'a, W, E> = dyn FnMut(&str) -> Result<W, E> + 'a;
+
+/// Writes a trace's events, in their order, as logs, job files and a list of files.
+pub struct Exporter<'a, W: Write, E> {
+    create: &'a mut Create<'a, W, E>,
+    tracker: Tracker,
+    logs: Vec<Log<BufWriter<W>>>,
+    /// Log and process of each live thread.
+    threads: HashMap<u32, (usize, u32)>,
+    /// Logs that no live thread uses.
+    free: Vec<usize>,
+    /// Highest end of all reads of each file.
+    read: BTreeMap<FileId, u64>,
+    touched: HashSet<FileId>,
+    added: usize,
+    counts: Counts,
 }
 
-/// Writer for the log of one job.
-pub struct Log<W: Write> {
-    out: W,
-    added: HashSet<usize>,
-    /// Open files, the most recently used one last.
-    open: VecDeque<(usize, String)>,
-    last_us: u64,
+/// What was written, and what fio cannot be given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Calls in the logs.
+    pub calls: u64,
+    /// Calls that move no data of files.
+    pub other_calls: u64,
+    /// Accesses to files beyond the limit.
+    pub too_many: u64,
+    /// Threads that share a log with one that ran at the same time.
+    pub shared_logs: u64,
 }
 
-impl<W: Write> Log<W> {
-    /// Begins a log.
-    pub fn new(mut out: W) -> io::Result<Log<W>> {
-        out.write_all(b"fio version 3 iolog\n")?;
-        Ok(Log { out, added: HashSet::new(), open: VecDeque::new(), last_us: 0 })
-    }
-
-    /// Returns true if the log has a file.
-    pub fn has(&self, file: usize) -> bool {
-        self.added.contains(&file)
-    }
-
-    /// Adds an access to a file. Times must not descend.
-    pub fn add(&mut self, time_ns: u64, file: usize, name: &str, action: Action) -> io::Result<()> {
-        let us = (time_ns / 1000).max(self.last_us);
-        self.last_us = us;
-        if self.added.insert(file) {
-            writeln!(self.out, "{us} {name} add")?;
+impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
+    /// Begins an export into files that `create` makes.
+    pub fn new(create: &'a mut Create<'a, W, E>) -> Exporter<'a, W, E> {
+        Exporter {
+            create,
+            tracker: Tracker::new(),
+            logs: Vec::new(),
+            threads: HashMap::new(),
+            free: Vec::new(),
+            read: BTreeMap::new(),
+            touched: HashSet::new(),
+            added: 0,
+            counts: Counts::default(),
         }
-        match self.open.iter().position(|(open, _)| *open == file) {
-            Some(at) => {
-                let used = self.open.remove(at);
-                self.open.extend(used);
+    }
+
+    /// Takes the next event, which goes into a log if it is wanted.
+    pub fn event(
+        &mut self,
+        moment: &Moment<'_>,
+        wanted: bool,
+        contents: &mut dyn Contents,
+    ) -> Result<(), E> {
+        match &moment.event.kind {
+            EventKind::Call(call) => self.call(call, moment, wanted, contents)?,
+            EventKind::End { .. } => self.ended(&[moment.event.thread]),
+            EventKind::Exit { process, .. } => {
+                let threads = self.threads_of(*process);
+                self.ended(&threads);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        call: &Call,
+        moment: &Moment<'_>,
+        wanted: bool,
+        contents: &mut dyn Contents,
+    ) -> Result<(), E> {
+        let touch = self.tracker.look(moment, call, contents);
+        if !wanted {
+            return Ok(());
+        }
+        let mut held = false;
+        for access in touch.accesses.iter().flatten().filter(|access| access.bytes > 0) {
+            let Some(offset) = access.offset else { continue };
+            let bytes = access.bytes;
+            let action = if access.is_write {
+                Action::Write { offset, bytes }
+            } else {
+                let end = self.read.entry(access.file).or_default();
+                *end = (*end).max(offset.saturating_add(bytes));
+                Action::Read { offset, bytes }
+            };
+            held |= self.add(moment, access.file, action)?;
+        }
+        if role::of(call.nr).sync == Sync::File
+            && call.success().is_some()
+            && let Some((file, _)) = touch.by_fd
+            && self.tracker.file(file).is_stored
+        {
+            let name = syscalls::by_number(call.nr.into()).map_or("", |row| row.name);
+            let action = if name == "fdatasync" { Action::Datasync } else { Action::Sync };
+            held |= self.add(moment, file, action)?;
+        }
+        self.counts.calls += u64::from(held);
+        self.counts.other_calls += u64::from(!held);
+        Ok(())
+    }
+
+    /// Adds an access to the log of the event's thread. Returns false if fio cannot be given it.
+    fn add(&mut self, moment: &Moment<'_>, file: FileId, action: Action) -> Result<bool, E> {
+        let log = self.log(moment)?;
+        let log = &mut self.logs[log];
+        if file == OTHERS || self.added >= ADDED_MAX && !log.has(file) {
+            self.counts.too_many += 1;
+            return Ok(false);
+        }
+        self.added += usize::from(!log.has(file));
+        self.touched.insert(file);
+        let name = text::plain_name(file, &self.tracker.file(file).path);
+        log.add(moment.enter_ns, file, &name, action)?;
+        Ok(true)
+    }
+
+    /// Returns the log of the event's thread.
+    fn log(&mut self, moment: &Moment<'_>) -> Result<usize, E> {
+        let thread = moment.event.thread;
+        if let Some((log, _)) = self.threads.get(&thread) {
+            return Ok(*log);
+        }
+        let log = match self.free.pop() {
+            Some(log) => log,
+            None if self.logs.len() < JOBS_MAX => {
+                let out = (self.create)(&format!("job-{}.log", self.logs.len()))?;
+                self.logs.push(Log::new(BufWriter::new(out))?);
+                self.logs.len() - 1
             }
             None => {
-                if self.open.len() == OPEN_MAX
-                    && let Some((_, oldest)) = self.open.pop_front()
-                {
-                    writeln!(self.out, "{us} {oldest} close")?;
-                }
-                writeln!(self.out, "{us} {name} open")?;
-                self.open.push_back((file, name.to_string()));
+                self.counts.shared_logs += 1;
+                thread as usize % JOBS_MAX
+            }
+        };
+        let process = moment.world.thread(thread).map_or(0, |thread| thread.process);
+        self.threads.insert(thread, (log, process));
+        Ok(log)
+    }
+
+    fn threads_of(&self, process: u32) -> Vec<u32> {
+        let of = self.threads.iter().filter(|(_, (_, owner))| *owner == process);
+        of.map(|(thread, _)| *thread).collect()
+    }
+
+    /// Frees the logs of threads that ended.
+    fn ended(&mut self, threads: &[u32]) {
+        for thread in threads {
+            let Some((log, _)) = self.threads.remove(thread) else { continue };
+            if !self.threads.values().any(|(other, _)| *other == log) {
+                self.free.push(log);
             }
         }
-        match action {
-            Action::Read { offset, bytes } => {
-                writeln!(self.out, "{us} {name} read {offset} {bytes}")
-            }
-            Action::Write { offset, bytes } => {
-                writeln!(self.out, "{us} {name} write {offset} {bytes}")
-            }
-            Action::Sync => writeln!(self.out, "{us} {name} sync 0 0"),
-            Action::Datasync => writeln!(self.out, "{us} {name} datasync 0 0"),
+    }
+
+    /// Ends the logs, and writes the job files and the list of files.
+    pub fn finish(self) -> Result<Counts, E> {
+        let logs = self.logs.len();
+        for log in self.logs {
+            log.finish()?;
         }
-    }
-
-    /// Closes the files and ends the log.
-    pub fn finish(mut self) -> io::Result<()> {
-        for (_, name) in &self.open {
-            writeln!(self.out, "{} {name} close", self.last_us)?;
+        let mut replay = BufWriter::new((self.create)("replay.fio")?);
+        replay.write_all(text::replay_job(logs).as_bytes())?;
+        replay.flush()?;
+        let mut prepare = BufWriter::new((self.create)("prepare.fio")?);
+        prepare.write_all(text::PREPARE_HEAD.as_bytes())?;
+        for (file, bytes) in self.read.iter().filter(|(file, _)| self.touched.contains(*file)) {
+            let name = text::plain_name(*file, &self.tracker.file(*file).path);
+            prepare.write_all(text::prepare_job(*file, &name, *bytes).as_bytes())?;
         }
-        self.out.flush()
-    }
-}
-
-/// Returns a file name for fio: a number, and the letters, digits and some signs of a path's end.
-pub fn plain_name(number: usize, path: &[u8]) -> String {
-    /// Longer names might exceed fio's line length.
-    const BYTES_MAX: usize = 64;
-    let last = path.rsplit(|c| *c == b'/').next().unwrap_or_default();
-    let plain = |c: &u8| match c {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => char::from(*c),
-        _ => '_',
-    };
-    let name: String = last.iter().take(BYTES_MAX).map(plain).collect();
-    format!("files/{number}-{name}")
-}
-
-/// Returns the job file that replays all logs concurrently.
-pub fn replay_job(logs: usize) -> String {
-    let mut text = String::from(
-        "# Run in this directory, after prepare.fio: fio replay.fio\n\
-         # With replay_no_stall=1 nothing waits for the time at which it was done.\n\
-         [global]\nioengine=psync\nthread\n",
-    );
-    for number in 0..logs {
-        text.push_str(&format!("\n[job-{number}]\nread_iolog=job-{number}.log\n"));
-    }
-    text
-}
-
-/// Head of the job file that creates the files to be read.
-pub const PREPARE_HEAD: &str = "\
-# Run in this directory: fio prepare.fio\n\
-[global]\nioengine=psync\nrw=write\nbs=4k\ncreate_only=1\nthread\n";
-
-/// Returns the job that creates a file of this length.
-pub fn prepare_job(number: usize, name: &str, bytes: u64) -> String {
-    let bytes = bytes.max(1).next_multiple_of(BLOCK_BYTES);
-    format!("\n[file-{number}]\nfilename={name}\nfilesize={bytes}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_added_opened_and_closed() {
-        let mut bytes = Vec::new();
-        let mut log = Log::new(&mut bytes).unwrap();
-        log.add(1_000, 7, "files/7-a", Action::Write { offset: 0, bytes: 10 }).unwrap();
-        log.add(2_999, 7, "files/7-a", Action::Datasync).unwrap();
-        log.add(1_500, 8, "files/8-b", Action::Read { offset: 5, bytes: 1 }).unwrap();
-        log.finish().unwrap();
-        let expected = "fio version 3 iolog\n\
-            1 files/7-a add\n1 files/7-a open\n1 files/7-a write 0 10\n\
-            2 files/7-a datasync 0 0\n\
-            2 files/8-b add\n2 files/8-b open\n2 files/8-b read 5 1\n\
-            2 files/7-a close\n2 files/8-b close\n";
-        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
-    }
-
-    #[test]
-    fn few_files_are_open_at_a_time() {
-        let mut bytes = Vec::new();
-        let mut log = Log::new(&mut bytes).unwrap();
-        for file in 0..1000 {
-            let name = plain_name(file, b"/x");
-            log.add(0, file, &name, Action::Write { offset: 0, bytes: 1 }).unwrap();
+        prepare.flush()?;
+        let mut list = BufWriter::new((self.create)("files.tsv")?);
+        let mut touched: Vec<FileId> = self.touched.into_iter().collect();
+        touched.sort_unstable();
+        for file in touched {
+            let path = &self.tracker.file(file).path;
+            let mut shown = String::new();
+            escape(&mut shown, path, &[]);
+            writeln!(list, "{}\t{shown}", text::plain_name(file, path))?;
         }
-        log.finish().unwrap();
-        let text = String::from_utf8(bytes).unwrap();
-        let (mut open, mut most) = (0, 0);
-        for line in text.lines() {
-            open += i32::from(line.ends_with(" open")) - i32::from(line.ends_with(" close"));
-            most = most.max(open);
-        }
-        assert_eq!((open, most), (0, OPEN_MAX as i32));
-    }
-
-    #[test]
-    fn names_are_harmless() {
-        assert_eq!(plain_name(3, b"/a/b c:\n\xff.db"), "files/3-b_c___.db");
-        assert_eq!(plain_name(4, b"/a/.."), "files/4-..");
-        assert_eq!(plain_name(5, &[b'x'; 5000]).len(), "files/5-".len() + 64);
+        list.flush()?;
+        Ok(self.counts)
     }
 }
