@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use model::Contents;
 use model::decode::{Buffer, buffers};
+use model::{Contents, Stored};
 use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let all = buffers(call);
         let buffer = select(&all, args.arg.as_deref())
             .map_err(|what| fail(format!("call {seq}: {what}")))?;
-        return write(buffer, &mut source::Stored(&trace), &fail);
+        return write(buffer, &mut Stored(&trace), &fail);
     }
     Err(fail(format!("there is no call {}; the trace has {calls} calls, from 0", args.seq)))
 }

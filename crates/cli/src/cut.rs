@@ -52,8 +52,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let filter = args.only.filter();
-    if filter.accepts_all() {
+    let wanted = args.only.conditions();
+    if wanted.accepts_all() {
         return Err(Failure::Usage("say what is to be kept: --since, --pid, --path ...".into()));
     }
     let trace = source::open(&args.trace)?;
@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let rewriter = rewrite::begin(Box::new(out), &preamble)?;
     let mut cut = Cut::new(&trace, rewriter);
     let with_context = args.context;
-    let unread = export::each(&trace, &filter, &mut |moment, wanted, _| {
+    let unread = export::each(&trace, &wanted, &mut |moment, wanted, _| {
         Ok(cut.event(moment, wanted, with_context)?)
     })?;
     let Kept { wanted, context, left_out } = cut.finish(&conditions, unread.count)?;
@@ -94,10 +94,10 @@ pub mod tests {
     use std::io::{self, Cursor, Write};
     use std::sync::{Arc, Mutex};
 
+    use model::Conditions;
     use trace::{Rewriter, Trace, WriterOptions};
 
     use super::*;
-    use crate::filter::Filter;
 
     #[derive(Clone, Default)]
     struct InMemory(Arc<Mutex<Vec<u8>>>);
@@ -124,10 +124,10 @@ pub mod tests {
     }
 
     /// Returns a part of a trace.
-    pub fn part(trace: &Trace, filter: &Filter, with_context: bool) -> Trace {
+    pub fn part(trace: &Trace, conditions: &Conditions, with_context: bool) -> Trace {
         rewritten(trace, |rewriter| {
             let mut cut = Cut::new(trace, rewriter);
-            let read = export::each(trace, filter, &mut |moment, wanted, _| {
+            let read = export::each(trace, conditions, &mut |moment, wanted, _| {
                 Ok(cut.event(moment, wanted, with_context)?)
             });
             read.expect("memory takes everything");
@@ -139,10 +139,10 @@ pub mod tests {
     fn a_part_is_sound_but_not_complete() {
         use crate::sample::{End, trace};
         let whole = Trace::from_stream(std::io::Cursor::new(trace(End::Whole))).unwrap();
-        let filter = Filter { failed: true, ..Filter::default() };
-        let report = part(&whole, &filter, false).verify();
+        let failed = Conditions { failed: true, ..Conditions::default() };
+        let report = part(&whole, &failed, false).verify();
         assert!(report.sound() && !report.complete, "{report:?}");
         assert!(report.calls > 0 && report.calls < whole.completeness().calls);
-        assert!(part(&whole, &filter, true).verify().calls > report.calls);
+        assert!(part(&whole, &failed, true).verify().calls > report.calls);
     }
 }

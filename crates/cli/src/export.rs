@@ -12,13 +12,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use model::{Contents, Moment, World};
-use stats::pass::Unread;
+use model::{Conditions, Contents, Moment, Unread};
 use trace::Trace;
 use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
-use crate::filter::{self, Filter};
+use crate::filter;
 use crate::output::Pending;
 use crate::progress::Progress;
 use crate::{output, source};
@@ -92,7 +91,7 @@ pub enum Format {
 pub struct Job<'a> {
     args: &'a Args,
     trace: &'a Trace,
-    filter: Filter,
+    conditions: Conditions,
     /// The files created so far.
     pending: RefCell<Vec<Pending>>,
 }
@@ -138,7 +137,7 @@ fn write(job: &Job<'_>) -> Result<Written, Failure> {
 
 impl<'a> Job<'a> {
     fn new(args: &'a Args, trace: &'a Trace) -> Job<'a> {
-        Job { args, trace, filter: args.only.filter(), pending: RefCell::default() }
+        Job { args, trace, conditions: args.only.conditions(), pending: RefCell::default() }
     }
 
     /// Creates an output file, which is kept only if the export succeeds.
@@ -149,41 +148,27 @@ impl<'a> Job<'a> {
         Ok(file)
     }
 
-    /// Calls [`each`] for the job's trace and filter.
+    /// Calls [`each`] for the job's trace and conditions.
     fn each(&self, take: &mut Take<'_>) -> Result<Unread, Failure> {
-        each(self.trace, &self.filter, take)
+        each(self.trace, &self.conditions, take)
     }
 }
 
 /// Callback for events in order. The flag is true for wanted events.
 pub type Take<'a> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), Failure> + 'a;
 
-/// Passes all events of a trace in order to `take`, up to the last one that may be wanted.
-pub fn each(trace: &Trace, filter: &Filter, take: &mut Take<'_>) -> Result<Unread, Failure> {
-    let clock = source::clock(trace);
-    let mut stored = source::Stored(trace);
+/// Passes all events of a trace in order to `take`, up to the last one that may be wanted, and shows
+/// the progress.
+pub fn each(
+    trace: &Trace,
+    conditions: &Conditions,
+    take: &mut Take<'_>,
+) -> Result<Unread, Failure> {
     let progress = Progress::new(trace, 1);
-    let mut world = World::new();
-    let mut unread = Unread::default();
-    for next in trace.events() {
+    model::walk(trace, conditions, &mut |moment, wanted, contents| {
         progress.advance(1);
-        let next = match next {
-            Ok(next) => next,
-            Err(error) => {
-                unread.note(error);
-                continue;
-            }
-        };
-        if filter.is_over(clock(next.event.tsc)) {
-            break;
-        }
-        let step = world.step(&next.event, &mut stored);
-        let moment = Moment::new(next.seq, &next.event, &world, &step, &clock);
-        take(&moment, filter.accepts(&moment), &mut stored)?;
-        world.finish(step);
-    }
-    unread.left_out = world.left_out();
-    Ok(unread)
+        take(moment, wanted, contents)
+    })
 }
 
 /// Returns true if an event is a call.

@@ -2,11 +2,11 @@
 
 use std::io::Cursor;
 
+use model::Conditions;
+use stats::overview::Overview;
 use trace::Trace;
 
-use crate::filter::Filter;
 use crate::{cut, export, repair, report, sample, show, source, stat};
-use stats::overview::Overview;
 
 /// Number of traces to try.
 const COUNT: u64 = 10_000;
@@ -98,8 +98,9 @@ fn mutated_traces_are_answered() {
 
 /// Checks that traces derived from a damaged trace are sound.
 fn derived(trace: &Trace, round: u64) {
-    let filter = Filter { pids: vec![100], failed: round.is_multiple_of(50), ..Filter::default() };
-    let part = cut::tests::part(trace, &filter, round.is_multiple_of(75)).verify();
+    let failed = round.is_multiple_of(50);
+    let wanted = Conditions { pids: vec![100], failed, ..Conditions::default() };
+    let part = cut::tests::part(trace, &wanted, round.is_multiple_of(75)).verify();
     assert!(part.sound(), "round {round}: {part:?}");
     if let Some(repaired) = repair::tests::repair(trace) {
         let report = repaired.verify();

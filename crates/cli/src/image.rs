@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use render::amounts::show_size;
 use replay::Fill;
 use replay::image::{self, Built};
 use replay::jail::Directory;
@@ -96,8 +97,8 @@ fn text(built: &Built, directory: &Path) -> String {
         built.files,
         built.links,
         built.special,
-        units::show_size(built.seen_bytes),
-        units::show_size(built.unknown_bytes),
+        show_size(built.seen_bytes),
+        show_size(built.unknown_bytes),
         directory.display()
     );
     for (what, count) in &built.left_out {

@@ -1,6 +1,5 @@
 //! `reenact info`: describes a trace and proves that it is complete.
 
-pub mod origin;
 mod output;
 
 use std::path::PathBuf;

@@ -5,10 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use render::amounts::show_size;
 use trace::Trace;
 use trace::format::kind;
-
-use crate::units;
 
 /// Minimum time between updates.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -94,9 +93,9 @@ fn line(bytes: u64, events: u64, done: u64, elapsed: Duration) -> String {
     let left = if share > 0.0 { seconds / share * (1.0 - share) } else { 0.0 };
     format!(
         "{} of {}, {}/s, {left:.0} s left",
-        units::show_size(read as u64),
-        units::show_size(bytes),
-        units::show_size((read / seconds) as u64)
+        show_size(read as u64),
+        show_size(bytes),
+        show_size((read / seconds) as u64)
     )
 }
 

@@ -1,19 +1,14 @@
 //! `reenact report`: writes one HTML page on what the program did.
 
-mod comparison;
-mod data;
-mod gather;
-mod page;
-mod pictures;
-mod tables;
-
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use render::amounts::show_size;
+use report_page::Comparison;
+
 use crate::failure::{self, Failure};
-use crate::{output, source, units};
-use comparison::Comparison;
+use crate::{output, source};
 
 /// See what the program did, in one page to open in a browser.
 ///
@@ -52,7 +47,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
-    let comparison = args.replay.as_deref().map(Comparison::read).transpose()?;
+    let comparison = args.replay.as_deref().map(Comparison::read).transpose();
+    let comparison = comparison.map_err(Failure::Failed)?;
     if let (Some(path), Some(comparison)) = (&args.replay, &comparison)
         && !comparison.is_of(trace.preamble())
     {
@@ -63,17 +59,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     // Create the output before the work, so that an error comes at once.
     let (file, mut pending) =
         output::create(&args.output, args.force, &[&args.trace]).map_err(Failure::Failed)?;
-    let gathered = gather::gather(&trace);
-    let mut out = page::Counted::new(BufWriter::new(file));
-    page::write(&mut out, &trace, &gathered, comparison.as_ref())?;
-    let bytes = out.finish()?;
+    let gathered = report_page::gather(&trace);
+    let out = BufWriter::new(file);
+    let bytes = report_page::write(out, &trace, &gathered, comparison.as_ref())?;
     pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let name = args.output.display();
         let calls = gathered.calls();
         failure::tell(&format!(
             "reenact: {calls} calls -> {name} ({}): open it in a browser",
-            units::show_size(bytes)
+            show_size(bytes)
         ));
     }
     source::tell_unread(&args.trace, &trace, &gathered.unread)?;
@@ -86,16 +81,13 @@ pub mod tests {
 
     use trace::Trace;
 
-    use super::*;
     use crate::sample;
 
     /// Returns the page of a trace.
     pub fn look(trace: &Trace) -> String {
         let mut bytes = Vec::new();
-        let mut out = page::Counted::new(&mut bytes);
-        page::write(&mut out, trace, &gather::gather(trace), None)
+        report_page::write(&mut bytes, trace, &report_page::gather(trace), None)
             .expect("memory takes everything");
-        out.finish().expect("memory takes everything");
         String::from_utf8(bytes).expect("a page is text")
     }
 
@@ -103,8 +95,8 @@ pub mod tests {
     fn names_cannot_leave_their_place() {
         let bytes = sample::trace(sample::End::Whole);
         let page = look(&Trace::from_stream(Cursor::new(bytes)).unwrap());
-        let (_, after) = page.split_once(page::DATA_BEGIN).expect("it has data");
-        let (data, _) = after.split_once(page::DATA_END).expect("the data ends");
+        let (_, after) = page.split_once(report_page::DATA_BEGIN).expect("it has data");
+        let (data, _) = after.split_once(report_page::DATA_END).expect("the data ends");
         assert!(!data.contains(['<', '>', '&', '\x1b']), "{data}");
         let json: serde_json::Value = serde_json::from_str(data).expect("it is JSON");
         let files = json["files"]["rows"].as_array().unwrap();

@@ -1,8 +1,6 @@
 //! `reenact show`: prints a recording event by event.
 
 mod follow;
-pub mod lines;
-pub mod objects;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
@@ -10,17 +8,18 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Contents, Moment, World};
+use model::{Conditions, Contents, Moment, Stored, Walk};
 use render::json::Json;
+use render::lines::{self, Look};
+use render::objects;
 use render::text::Style;
-use trace::event::{Event, EventKind};
+use trace::event::EventKind;
 use trace::{ReadError, Sequenced, Trace};
 
 use crate::failure::{self, Failure};
-use crate::filter::{self, Filter};
+use crate::filter;
 use crate::{source, units};
 use follow::Held;
-use lines::Look;
 
 /// Interval between checks of a growing trace.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -125,7 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         more
     };
     printer.out.flush()?;
-    source::warn_of_left_out(&args.trace, printer.world.left_out());
+    source::warn_of_left_out(&args.trace, printer.walk.left_out());
     if !more {
         return Ok(ExitCode::SUCCESS);
     }
@@ -154,7 +153,7 @@ fn follow<W: Write>(
     loop {
         while let Some(next) = cursor.next(trace) {
             if let Some(next) = errors.pass(next) {
-                held.add(source::clock(trace)(next.event.tsc), next);
+                held.add(model::clock(trace)(next.event.tsc), next);
                 news = Instant::now();
             }
             while let Some(next) = held.next(false) {
@@ -212,8 +211,8 @@ enum Format {
 }
 
 struct Printer<W> {
-    world: World,
-    filter: Filter,
+    walk: Walk,
+    conditions: Conditions,
     format: Format,
     left: u64,
     out: W,
@@ -240,51 +239,60 @@ impl<W: Write> Printer<W> {
             let look = Look { style, hex: args.data == Data::Hex, colour, seq: args.seq };
             Format::Text { look, line: String::new() }
         };
-        let filter = args.only.filter();
-        Printer { world: World::new(), filter, format, left: args.limit.unwrap_or(u64::MAX), out }
+        let (walk, conditions) = (Walk::default(), args.only.conditions());
+        Printer { walk, conditions, format, left: args.limit.unwrap_or(u64::MAX), out }
     }
 
     fn next(&mut self, trace: &Trace, next: &Sequenced) -> io::Result<bool> {
-        let mut stored = source::Stored(trace);
-        self.event(next.seq, &next.event, &source::clock(trace), &mut stored)
+        self.event(next, &model::clock(trace), &mut Stored(trace))
     }
 
     /// Prints an event if it is wanted. Returns false if no later one is wanted.
     fn event(
         &mut self,
-        seq: Option<u64>,
-        event: &Event,
+        next: &Sequenced,
         clock: &dyn Fn(u64) -> u64,
         contents: &mut dyn Contents,
     ) -> io::Result<bool> {
-        if self.left == 0 || self.filter.is_over(clock(event.tsc)) {
+        if self.left == 0 || self.conditions.is_over(clock(next.event.tsc)) {
             return Ok(false);
         }
-        let step = self.world.step(event, contents);
-        let moment = Moment::new(seq, event, &self.world, &step, clock);
-        if self.filter.accepts(&moment) {
-            let shown = match &mut self.format {
-                Format::Text { look, line } => {
-                    line.clear();
-                    lines::event(line, &moment, contents, *look);
-                    self.out.write_all(line.as_bytes())?;
-                    if let (true, EventKind::Call(call)) = (look.hex, &event.kind) {
-                        lines::hex_dump(&mut self.out, call, contents)?;
-                    }
-                    !line.is_empty()
-                }
-                Format::Json { data } => {
-                    let mut json = Json::new(&mut self.out);
-                    objects::event(&mut json, &moment, contents, *data);
-                    json.finish()?;
-                    self.out.write_all(b"\n")?;
-                    true
-                }
-            };
-            self.left -= u64::from(shown);
-        }
-        self.world.finish(step);
+        let (conditions, format, out) = (&self.conditions, &mut self.format, &mut self.out);
+        let shown = self.walk.event(next, clock, contents, |moment, contents| {
+            if !conditions.accepts(moment) {
+                return Ok(false);
+            }
+            print(out, format, moment, contents)
+        })?;
+        self.left -= u64::from(shown);
         Ok(self.left > 0)
+    }
+}
+
+/// Prints an event. Returns false if the format has nothing for it.
+fn print(
+    out: &mut dyn Write,
+    format: &mut Format,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+) -> io::Result<bool> {
+    match format {
+        Format::Text { look, line } => {
+            line.clear();
+            lines::event(line, moment, contents, *look);
+            out.write_all(line.as_bytes())?;
+            if let (true, EventKind::Call(call)) = (look.hex, &moment.event.kind) {
+                lines::hex_dump(out, call, contents)?;
+            }
+            Ok(!line.is_empty())
+        }
+        Format::Json { data } => {
+            let mut json = Json::new(out);
+            objects::event(&mut json, moment, contents, *data);
+            json.finish()?;
+            out.write_all(b"\n")?;
+            Ok(true)
+        }
     }
 }
 

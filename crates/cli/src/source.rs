@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::path::Path;
 
-pub use model::Stored;
-use stats::pass::Unread;
+use model::Unread;
 use trace::{ReadError, Trace};
 
 use crate::failure::{self, Failure};
@@ -52,11 +51,6 @@ fn seekable(mut file: File) -> io::Result<File> {
         );
         io::Error::new(error.kind(), text)
     })
-}
-
-/// Returns a trace's clock: nanoseconds since its start, 0 for earlier times.
-pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
-    |tsc| stats::pass::clock(trace, tsc)
 }
 
 /// Limit for the damaged parts that are listed.

@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         words => (View::Calls, &words[0]),
     };
     let trace = source::open(path)?;
-    let (mut sheet, unread) = view::look(view, &trace, &args.only.filter(), args.interval)?;
+    let (mut sheet, unread) = view::look(view, &trace, &args.only.conditions(), args.interval)?;
     arrange(&mut sheet, &args)?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -129,10 +129,10 @@ fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
 #[cfg(test)]
 pub mod tests {
     use clap::ValueEnum as _;
+    use model::Conditions;
     use trace::Trace;
 
     use super::*;
-    use crate::filter::Filter;
 
     /// Makes a view of a trace and formats it in all formats.
     pub fn look(trace: &Trace, round: u64) {
@@ -140,8 +140,8 @@ pub mod tests {
         let view = views[round as usize % views.len()];
         // With a condition, unordered views make an ordered pass as well.
         let paths = if round.is_multiple_of(3) { vec!["*".into()] } else { Vec::new() };
-        let filter = Filter { paths, ..Filter::default() };
-        let Ok((sheet, _)) = view::look(view, trace, &filter, None) else { return };
+        let conditions = Conditions { paths, ..Conditions::default() };
+        let Ok((sheet, _)) = view::look(view, trace, &conditions, None) else { return };
         let mut out = Vec::new();
         text::write(&mut out, &sheet, ROWS_SHOWN).expect("memory takes everything");
         csv::write(&mut out, &sheet).expect("memory takes everything");

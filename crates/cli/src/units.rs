@@ -101,32 +101,6 @@ pub fn time_word(time: std::time::Duration) -> String {
     }
 }
 
-/// Formats a size for people: `1.5 MiB`.
-pub fn show_size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-/// Formats a time for people: `1.500 s`, `12.3 us`.
-pub fn show_time(ns: u64) -> String {
-    let value = ns as f64;
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", value / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
-        _ => format!("{:.3} s", value / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,13 +144,5 @@ mod tests {
             assert!(size(bad).is_err_and(|said| said.contains("is no size; write")), "{bad}");
             assert!(time_ns(bad).is_err_and(|said| said.contains("is no time; write")), "{bad}");
         }
-    }
-
-    #[test]
-    fn for_people() {
-        assert_eq!(show_size(512), "512 B");
-        assert_eq!(show_size(1536), "1.5 KiB");
-        assert_eq!(show_time(1500), "1.5 us");
-        assert_eq!(show_time(2_500_000_000), "2.500 s");
     }
 }

@@ -4,6 +4,7 @@
 //! Stored bytes are read through [`Contents`].
 
 mod budget;
+mod conditions;
 pub mod contents;
 pub mod decode;
 mod descriptors;
@@ -18,11 +19,14 @@ pub mod path;
 pub mod places;
 pub mod realm;
 pub mod unseen;
+mod walk;
 pub mod world;
 
+pub use conditions::{CallChoice, Conditions, class_names};
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Entry, Offset, Origin};
 pub use effects::{Step, Through, changes_nothing, open_flags, spawn_flags, word_behind};
 pub use moment::Moment;
+pub use walk::{Unread, Visit, Walk, clock, walk};
 pub use world::{Argv, Directory, Process, Thread, View, World};

@@ -10,6 +10,13 @@ pub fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
+/// Returns `bytes` with escapes.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    escape(&mut out, bytes, &[]);
+    out
+}
+
 /// Appends `bytes` with escapes; `special` are further characters to escape.
 pub fn escape(out: &mut String, bytes: &[u8], special: &[char]) {
     for chunk in bytes.utf8_chunks() {

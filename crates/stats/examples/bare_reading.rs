@@ -1,7 +1,7 @@
 //! Reads a trace with no work at all, on as many threads as views do: what `cargo xtask bench stat`
 //! holds them against.
 //!
-//! `cargo run --release -p report --example bare_reading TRACE`
+//! `cargo run --release -p stats --example bare_reading TRACE`
 
 use std::path::PathBuf;
 use std::process::ExitCode;

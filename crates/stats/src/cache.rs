@@ -7,14 +7,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use model::{Contents, Moment};
-use trace::event::EventKind;
-
-use crate::pass::Watch;
-use crate::role;
+use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 use crate::timeline::STEPS_MAX;
-use crate::tracker::{FileId, Tracker};
+use crate::tracker::FileId;
 
 const PAGE: u64 = 4096;
 /// Limit for the pages that are followed. Beyond it, the sample is halved.
@@ -96,7 +92,6 @@ pub struct Step {
 
 /// The fold that counts page accesses.
 pub struct Cache {
-    tracker: Tracker,
     interval_ns: u64,
     recency: Recency,
     /// One of `1 << sampling` pages is followed.
@@ -135,7 +130,6 @@ impl Cache {
     /// Makes an empty fold with time steps of this width.
     pub fn new(interval_ns: u64) -> Cache {
         Cache {
-            tracker: Tracker::new(),
             interval_ns: interval_ns.max(1),
             recency: Recency::default(),
             sampling: 0,
@@ -192,18 +186,12 @@ impl Cache {
 }
 
 impl Watch for Cache {
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
-        let EventKind::Call(call) = &moment.event.kind else { return };
-        let role = role::of(call.nr);
-        if role.fd.is_none() && !role.by_path {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        if !visit.wanted {
             return;
         }
-        let touch = self.tracker.look(moment, call, contents);
-        if !wanted {
-            return;
-        }
-        let step = (moment.enter_ns / self.interval_ns).min(STEPS_MAX - 1) as usize;
-        for access in touch.accesses.iter().flatten().filter(|access| access.bytes > 0) {
+        let step = (visit.moment.enter_ns / self.interval_ns).min(STEPS_MAX - 1) as usize;
+        for access in visit.touch.accesses.iter().flatten().filter(|access| access.bytes > 0) {
             let Some(offset) = access.offset else { continue };
             let last = offset.saturating_add(access.bytes - 1) / PAGE;
             (offset / PAGE..=last).for_each(|page| self.touch((access.file, page), step));
@@ -345,7 +333,7 @@ mod tests {
     fn a_loop_needs_a_cache_of_its_length() {
         let mut calls = vec![open("data", 0, 3)];
         (0..5).for_each(|_| calls.extend((0..10).map(read)));
-        let view = watch(Cache::new(1_000_000), &calls).finish();
+        let view = watch(Cache::new(1_000_000), &calls).0.finish();
         assert_eq!((view.accesses, view.first), (50, 10));
         assert_eq!(view.distances, BTreeMap::from([(9, 40)]));
         assert_eq!(view.miss_ratio(9), 1.0);

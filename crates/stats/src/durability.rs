@@ -2,16 +2,15 @@
 
 use std::collections::HashMap;
 
-use model::{Contents, Moment};
 use syscalls::mapping::Mapping;
 use trace::event::{Call, EventKind};
 
-use crate::pass::Watch;
+use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::role::{self, Role};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::timeline::STEPS_MAX;
-use crate::tracker::{File, FileId, Synced, Touch, Tracker};
+use crate::tracker::{FileId, Synced, Touch, Tracker};
 
 /// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 20;
@@ -82,7 +81,6 @@ pub struct Rename {
 
 /// The fold that tracks writes and syncs.
 pub struct Durability {
-    tracker: Tracker,
     files: HashMap<FileId, Safety>,
     interval_ns: u64,
     /// Maximum of unsynced bytes within each step, and their number at its end.
@@ -101,7 +99,6 @@ impl Durability {
     /// Makes an empty fold with time steps of this width.
     pub fn new(interval_ns: u64) -> Durability {
         Durability {
-            tracker: Tracker::new(),
             files: HashMap::new(),
             interval_ns: interval_ns.max(1),
             steps: Vec::new(),
@@ -176,7 +173,7 @@ impl Durability {
     }
 
     /// Records changes that a sync makes durable besides written bytes.
-    fn change(&mut self, touch: &Touch, call: &Call, role: &Role) {
+    fn change(&mut self, touch: &Touch, call: &Call, role: &Role, files: &mut Tracker) {
         if call.success().is_none() {
             return;
         }
@@ -186,10 +183,10 @@ impl Durability {
         let named: Vec<FileId> = named.chain(creates).collect();
         if role.changes_names || creates.is_some() {
             for file in &named {
-                let path = &self.tracker.file(*file).path;
+                let path = &files.file(*file).path;
                 let Some(slash) = path.iter().rposition(|&c| c == b'/') else { continue };
                 let directory = path[..slash.max(1)].to_vec();
-                let directory = self.tracker.number(&directory);
+                let directory = files.number(&directory);
                 self.files.entry(directory).or_default().is_changed = true;
             }
         }
@@ -249,15 +246,16 @@ impl Durability {
     }
 
     /// Returns the result.
-    pub fn finish(self) -> View {
-        let files = self.tracker.files();
+    pub fn finish(self, files: &Tracker) -> View {
         let mut safety: Vec<(FileId, Safety)> =
             self.files.into_iter().filter(|(_, s)| s.written_bytes > 0 || s.syncs > 0).collect();
         safety.sort_by(|(a, of_a), (b, of_b)| {
             of_b.written_bytes.cmp(&of_a.written_bytes).then(a.cmp(b))
         });
+        let renamed = self.renames.iter().flat_map(|rename| [rename.from, rename.to]);
+        let named = safety.iter().map(|(file, _)| *file).chain(renamed);
         View {
-            names: files,
+            names: named.map(|file| (file, files.file(file).path.clone())).collect(),
             files: safety,
             interval_ns: self.interval_ns,
             steps: self.steps,
@@ -272,16 +270,16 @@ impl Durability {
 }
 
 impl Watch for Durability {
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        let (moment, wanted, touch) = (visit.moment, visit.wanted, visit.touch);
         let EventKind::Call(call) = &moment.event.kind else { return };
         let role = role::of(call.nr);
         let may_matter = role.fd.is_some() || role.by_path || role.writes_unseen;
         if !may_matter && role.sync == role::Sync::Nothing {
             return;
         }
-        let touch = self.tracker.look(moment, call, contents);
         let end_ns = moment.exit_ns.unwrap_or(moment.enter_ns);
-        self.change(&touch, call, role);
+        self.change(touch, call, role, visit.files);
         if let Some((file, length)) = touch.length {
             self.drop_beyond(file, length);
         }
@@ -292,7 +290,7 @@ impl Watch for Durability {
                 _ => {}
             }
         }
-        self.write(&touch, moment.enter_ns, wanted);
+        self.write(touch, moment.enter_ns, wanted);
         if let (Some(synced), true) = (touch.synced(call), wanted) {
             // The maximum is reached just before the sync.
             self.note(moment.enter_ns);
@@ -306,7 +304,8 @@ impl Watch for Durability {
 
 /// Durability of all files.
 pub struct View {
-    names: Vec<File>,
+    /// Path of each file below.
+    names: HashMap<FileId, Vec<u8>>,
     /// Files that were written or synced, most written bytes first.
     pub files: Vec<(FileId, Safety)>,
     /// Width of a time step.
@@ -382,6 +381,10 @@ impl View {
         }
     }
 
+    fn name(&self, file: FileId) -> Cell {
+        Cell::Name(self.names.get(&file).cloned().unwrap_or_default())
+    }
+
     fn by_file(&self) -> Table {
         let mut table = Table::new(
             "files",
@@ -408,7 +411,7 @@ impl View {
                 Cell::Ns(safety.longest_ns),
                 Cell::Bytes(safety.unsynced_bytes()),
                 Cell::Bytes(safety.dropped_bytes),
-                Cell::Name(self.names[*id].path.clone()),
+                self.name(*id),
             ]);
         }
         table
@@ -446,8 +449,8 @@ impl View {
             table.row(vec![
                 Cell::At(rename.ns),
                 Cell::Bytes(rename.unsynced_bytes),
-                Cell::Name(self.names[rename.from].path.clone()),
-                Cell::Name(self.names[rename.to].path.clone()),
+                self.name(rename.from),
+                self.name(rename.to),
             ]);
         }
         table
@@ -463,27 +466,28 @@ mod tests {
         call("rename", &[1, 2], 0).with(0, from.as_bytes()).with(1, to.as_bytes())
     }
 
+    fn look(calls: &[Made]) -> View {
+        let (fold, files) = watch(Durability::new(1000), calls);
+        fold.finish(&files)
+    }
+
     fn safety(view: &View, path: &str) -> Safety {
-        let found = view.files.iter().find(|(id, _)| view.names[*id].path == path.as_bytes());
+        let found = view.files.iter().find(|(id, _)| view.names[id] == path.as_bytes());
         found.expect("a file").1.clone()
     }
 
     #[test]
     fn syncs_cover_what_was_written_before() {
-        let view = watch(
-            Durability::new(1000),
-            &[
-                open("a", 0o101, 3),
-                call("write", &[3, 0, 100], 100),
-                call("pwrite64", &[3, 0, 50, 0], 50),
-                call("fdatasync", &[3], 0).lasts(500),
-                call("fsync", &[3], 0),
-                call("write", &[3, 0, 7], 7),
-                open("b", 0o4010101, 4),
-                call("write", &[4, 0, 9], 9),
-            ],
-        )
-        .finish();
+        let view = look(&[
+            open("a", 0o101, 3),
+            call("write", &[3, 0, 100], 100),
+            call("pwrite64", &[3, 0, 50, 0], 50),
+            call("fdatasync", &[3], 0).lasts(500),
+            call("fsync", &[3], 0),
+            call("write", &[3, 0, 7], 7),
+            open("b", 0o4010101, 4),
+            call("write", &[4, 0, 9], 9),
+        ]);
         let a = safety(&view, "/work dir/a");
         assert_eq!((a.written_bytes, a.synced_bytes, a.syncs, a.idle_syncs), (157, 150, 2, 1));
         assert_eq!((a.unsynced_bytes(), a.longest_ns, a.sync_ns), (7, 2500, 500));
@@ -497,29 +501,25 @@ mod tests {
     fn a_directory_is_synced_for_the_names_in_it() {
         let sync = || call("fsync", &[9], 0);
         let path = |name: &str, path: &str| call(name, &[0], 0).with(0, path.as_bytes());
-        let view = watch(
-            Durability::new(1000),
-            &[
-                open("d", 0o200000, 9),
-                sync(), // Nothing has changed.
-                open("d/new", 0o101, 3),
-                sync(),
-                sync(), // In vain.
-                path("unlink", "d/new"),
-                sync(),
-                path("mkdir", "d/sub"),
-                sync(),
-                rename("d/sub", "d/other"),
-                sync(),
-                rename("d/other", "elsewhere"),
-                sync(),
-                path("mkdir", "elsewhere/deeper"),
-                sync(), // In vain.
-                call("fchmod", &[9, 0o700], 0),
-                sync(),
-            ],
-        )
-        .finish();
+        let view = look(&[
+            open("d", 0o200000, 9),
+            sync(), // Nothing has changed.
+            open("d/new", 0o101, 3),
+            sync(),
+            sync(), // In vain.
+            path("unlink", "d/new"),
+            sync(),
+            path("mkdir", "d/sub"),
+            sync(),
+            rename("d/sub", "d/other"),
+            sync(),
+            rename("d/other", "elsewhere"),
+            sync(),
+            path("mkdir", "elsewhere/deeper"),
+            sync(), // In vain.
+            call("fchmod", &[9, 0o700], 0),
+            sync(),
+        ]);
         let directory = safety(&view, "/work dir/d");
         assert_eq!((directory.syncs, directory.idle_syncs), (9, 3));
     }
@@ -543,7 +543,7 @@ mod tests {
             call("mmap", &[0, 4096, 1, 1, 5, 0], 0x20000),
             sync(5), // In vain.
         ];
-        let view = watch(Durability::new(1000), &calls).finish();
+        let view = look(&calls);
         let idle = |path| safety(&view, path).idle_syncs;
         assert_eq!(idle("/work dir/empty"), 1);
         assert_eq!((idle("/work dir/mapped"), idle("/work dir/read")), (0, 1));
@@ -554,7 +554,7 @@ mod tests {
             call("io_submit", &[1, 1, 0x2000], 1),
             sync(3),
         ];
-        let view = watch(Durability::new(1000), &calls).finish();
+        let view = look(&calls);
         assert_eq!(safety(&view, "/work dir/file").idle_syncs, 0);
         assert!(view.sheet().notes.iter().any(|note| note.contains("io_uring")));
     }
@@ -562,27 +562,23 @@ mod tests {
     #[test]
     fn renames_without_a_sync_are_told() {
         let write = |fd| call("write", &[fd, 0, 10], 10);
-        let view = watch(
-            Durability::new(1000),
-            &[
-                open("new", 0o101, 3),
-                write(3),
-                rename("new", "kept"),
-                open("safe", 0o101, 4),
-                write(4),
-                call("fsync", &[4], 0),
-                rename("safe", "also kept"),
-                open("gone", 0o101, 5),
-                write(5),
-                call("unlink", &[0], 0).with(0, b"gone"),
-            ],
-        )
-        .finish();
+        let view = look(&[
+            open("new", 0o101, 3),
+            write(3),
+            rename("new", "kept"),
+            open("safe", 0o101, 4),
+            write(4),
+            call("fsync", &[4], 0),
+            rename("safe", "also kept"),
+            open("gone", 0o101, 5),
+            write(5),
+            call("unlink", &[0], 0).with(0, b"gone"),
+        ]);
         assert_eq!((view.all_renames, view.unsafe_renames), (2, 1));
-        assert_eq!(view.names[view.renames[0].to].path, b"/work dir/kept");
+        assert_eq!(view.names[&view.renames[0].to], b"/work dir/kept");
         assert_eq!(view.unsynced, 10);
         assert_eq!(safety(&view, "/work dir/gone").dropped_bytes, 10);
-        let all = watch(Durability::new(1), &[open("x", 1, 3), write(3), call("sync", &[], 0)]);
-        assert_eq!(all.finish().unsynced, 0);
+        let all = look(&[open("x", 1, 3), write(3), call("sync", &[], 0)]);
+        assert_eq!(all.unsynced, 0);
     }
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use model::mounts::Mounts;
-use model::{Contents, Moment};
 use trace::event::EventKind;
 
-use crate::pass::Watch;
+use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
@@ -90,7 +89,6 @@ struct Last {
 
 /// The fold that tracks the use of files.
 pub struct Files {
-    tracker: Tracker,
     mounts: Mounts,
     used: Vec<Used>,
     touched: Vec<Touched>,
@@ -106,7 +104,6 @@ impl Files {
     /// Makes an empty fold for the recording machine's mounts.
     pub fn new(mounts: Mounts) -> Files {
         Files {
-            tracker: Tracker::new(),
             mounts,
             used: Vec::new(),
             touched: Vec::new(),
@@ -225,11 +222,9 @@ impl Files {
     }
 
     /// Returns the result.
-    pub fn finish(mut self) -> View {
-        let files = self.tracker.files();
-        self.used.resize_with(files.len(), Used::default);
-        let used = files.into_iter().zip(self.used).filter(|(_, used)| used.was_used());
-        let mut files: Vec<(File, Used)> = used.collect();
+    pub fn finish(self, files: &Tracker) -> View {
+        let used = files.files().iter().zip(self.used).filter(|(_, used)| used.was_used());
+        let mut files: Vec<(File, Used)> = used.map(|(file, used)| (file.clone(), used)).collect();
         files.sort_by(|(a, of_a), (b, of_b)| {
             of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
         });
@@ -245,13 +240,9 @@ enum Pattern {
 }
 
 impl Watch for Files {
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        let &mut Visit { moment, wanted, touch, .. } = visit;
         let EventKind::Call(call) = &moment.event.kind else { return };
-        let role = role::of(call.nr);
-        if role.fd.is_none() && !role.by_path {
-            return;
-        }
-        let touch = self.tracker.look(moment, call, contents);
         if let Some((file, length)) = touch.length {
             self.forget(file, length);
         }
@@ -266,7 +257,7 @@ impl Watch for Files {
                 self.synced(synced);
             }
             let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
-            self.count(&touch, call.error().is_some(), ns);
+            self.count(touch, call.error().is_some(), ns);
         }
     }
 }
@@ -435,8 +426,13 @@ mod tests {
     use super::*;
     use crate::sample::{Made, call, open, watch};
 
+    fn view(calls: &[Made]) -> View {
+        let (fold, files) = watch(Files::new(Mounts::default()), calls);
+        fold.finish(&files)
+    }
+
     fn look(calls: &[Made]) -> BTreeMap<String, Used> {
-        let view = watch(Files::new(Mounts::default()), calls).finish();
+        let view = view(calls);
         let text = |path: &[u8]| String::from_utf8(path.to_vec()).unwrap();
         let all = view.files.iter().chain(&view.streams);
         all.map(|(file, used)| (text(&file.path), used.clone())).collect()
@@ -467,23 +463,19 @@ mod tests {
 
     #[test]
     fn pipes_sockets_and_terminals_are_no_files() {
-        let view = watch(
-            Files::new(Mounts::default()),
-            &[
-                open("data", 0o101, 3),
-                call("write", &[3, 0, 100], 100),
-                call("write", &[1, 0, 5000], 5000),
-                call("socket", &[1, 1, 0], 4),
-                call("write", &[4, 0, 700], 700),
-                open("/dev/tty", 2, 5),
-                call("read", &[5, 0, 30], 30),
-                open("/proc/self/status", 0, 6),
-                call("read", &[6, 0, 1000], 1000),
-                call("memfd_create", &[0, 0], 7).with(0, b"x"),
-                call("write", &[7, 0, 9], 9),
-            ],
-        )
-        .finish();
+        let view = view(&[
+            open("data", 0o101, 3),
+            call("write", &[3, 0, 100], 100),
+            call("write", &[1, 0, 5000], 5000),
+            call("socket", &[1, 1, 0], 4),
+            call("write", &[4, 0, 700], 700),
+            open("/dev/tty", 2, 5),
+            call("read", &[5, 0, 30], 30),
+            open("/proc/self/status", 0, 6),
+            call("read", &[6, 0, 1000], 1000),
+            call("memfd_create", &[0, 0], 7).with(0, b"x"),
+            call("write", &[7, 0, 9], 9),
+        ]);
         let fact = |key: &str| match view.facts().into_iter().find(|fact| fact.key == key) {
             Some(Fact { value: Cell::Bytes(n) | Cell::Count(n), .. }) => n,
             _ => panic!("no number {key}"),

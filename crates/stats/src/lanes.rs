@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{Contents, Moment};
-
 use crate::group;
-use crate::pass::{Occasion, Watch};
+use crate::pass::{Occasion, Visit, Watch};
 
 /// Limit for the threads; only the first ones seen are followed.
 pub const LANES_MAX: usize = 2_000;
@@ -58,9 +56,9 @@ impl Lane {
 }
 
 impl Watch for Lanes {
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, _: &mut dyn Contents) {
-        let occasion = Occasion::from(moment);
-        let Some(call) = occasion.call().filter(|_| wanted) else { return };
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        let occasion = Occasion::from(visit.moment);
+        let Some(call) = occasion.call().filter(|_| visit.wanted) else { return };
         let thread = occasion.event.thread;
         if self.by_thread.len() >= LANES_MAX && !self.by_thread.contains_key(&thread) {
             return;
@@ -93,7 +91,7 @@ mod tests {
             call("fsync", &[0], 0).by(2),
             call("futex", &[0], 0).never(),
         ];
-        let lanes = watch(Lanes::new(2000), &calls).finish();
+        let lanes = watch(Lanes::new(2000), &calls).0.finish();
         let reads: Vec<f32> = lanes[&1].steps.iter().map(|step| step[0]).collect();
         assert_eq!(reads, [1000.0, 2000.0, 500.0, 0.0]);
         assert_eq!((lanes[&2].first, lanes[&2].steps.len()), (2, 1));
@@ -103,7 +101,7 @@ mod tests {
     fn hostile_threads_and_times_are_bounded() {
         let mut calls = vec![call("read", &[0, 0, 1], 1).lasts(u64::MAX / 2)];
         calls.extend((0..3 * LANES_MAX as u32).map(|thread| call("getppid", &[], 1).by(thread)));
-        let lanes = watch(Lanes::new(1), &calls).finish();
+        let lanes = watch(Lanes::new(1), &calls).0.finish();
         assert_eq!(lanes.len(), LANES_MAX);
         assert!(lanes.values().all(|lane| lane.steps.len() as u64 <= STEPS_MAX));
     }

@@ -3,24 +3,22 @@
 mod programs;
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 
 use model::mounts::{Mounts, major_minor};
 use model::unseen::{NotSeen, Unseen};
-use model::{Stored, World};
+use model::{Conditions, Moment, clock, walk};
 use syscalls::abi::errno;
 use syscalls::record::enter_flag;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
-use crate::pass::clock;
 use programs::Programs;
 
 /// Limit for the gaps that are listed.
 const GAPS_MAX: usize = 1000;
 /// Limit for the process ids listed per gap.
 const PIDS_MAX: usize = 8;
-/// Limit for the damaged blocks that are listed.
-const ERRORS_MAX: usize = 100;
 
 /// Statistics of the calls of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +120,7 @@ impl Overview {
             overview.data_bytes = totals.data_bytes;
             overview.stored_bytes = totals.stored_bytes;
             overview.stall_ns = totals.stall_ns;
-            overview.span_ns = clock(trace, totals.end_tsc);
+            overview.span_ns = clock(trace)(totals.end_tsc);
         }
         let trace_dev = major_minor(trace.preamble().trace_dev);
         overview.shared_device =
@@ -131,66 +129,64 @@ impl Overview {
     }
 
     fn read(&mut self, trace: &Trace) {
-        let mut world = World::new();
-        let mut stored = Stored(trace);
         let mut unseen = Unseen::new();
         // Count by number first, to look names up only once.
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
         let mut programs = Programs::default();
-        for next in trace.events() {
-            let event = match next {
-                Ok(next) => next.event,
-                Err(error) => {
-                    if self.errors.len() < ERRORS_MAX {
-                        self.errors.push(error.to_string());
-                    }
-                    continue;
-                }
-            };
-            let begin_ns = clock(trace, event.tsc);
-            self.span_ns = self.span_ns.max(begin_ns);
-            let step = world.step(&event, &mut stored);
-            programs.follow(&event, &world, &step.paths);
-            unseen.event(&event, &world, &mut stored);
-            match &event.kind {
-                EventKind::Call(call) => {
-                    let count = by_number.entry(call.nr).or_default();
-                    count.count += 1;
-                    self.call(call);
-                    if let Outcome::Returned { exit_tsc, ret } = call.outcome {
-                        let end_ns = clock(trace, exit_tsc);
-                        count.ns += end_ns.saturating_sub(begin_ns);
-                        count.errors += u64::from(errno::is_error(ret));
-                        self.span_ns = self.span_ns.max(end_ns);
-                        if ret >= 0 {
-                            step.paths.iter().for_each(|(_, path)| self.mounts.touch(path));
-                        }
-                    }
-                }
-                EventKind::Start { how, .. } => {
-                    self.threads += 1;
-                    self.processes += u64::from(*how != trace::event::StartHow::Thread);
-                }
-                EventKind::State(state) => {
-                    self.mounts.touch(&state.exe);
-                    state.fds.iter().for_each(|open| self.mounts.touch(&open.target));
-                }
-                EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
-                EventKind::Gap { why, detail, text } => {
-                    self.gap_count += 1;
-                    self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
-                    let (pid, program) = programs.behind(&world, event.thread, *why, *detail);
-                    self.gap(begin_ns, *why, text, program, pid);
-                }
-                _ => {}
-            }
-            world.finish(step);
-        }
+        let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, _, contents| {
+            programs.follow(moment.event, moment.world, &moment.step.paths);
+            unseen.event(moment.event, moment.world, contents);
+            self.event(moment, &mut by_number, &mut programs);
+            Ok::<_, Infallible>(())
+        });
+        self.errors = unread.errors.iter().map(ToString::to_string).collect();
         self.not_seen = unseen.finish_of(trace);
         for (number, count) in by_number {
             let name = syscalls::by_number(number.into())
                 .map_or_else(|| format!("syscall_{number}"), |row| row.name.to_string());
             self.by_call.insert(name, count);
+        }
+    }
+
+    fn event(
+        &mut self,
+        moment: &Moment<'_>,
+        by_number: &mut BTreeMap<u16, Count>,
+        programs: &mut Programs,
+    ) {
+        let (event, begin_ns) = (moment.event, moment.enter_ns);
+        self.span_ns = self.span_ns.max(moment.exit_ns.unwrap_or(begin_ns));
+        match &event.kind {
+            EventKind::Call(call) => {
+                let count = by_number.entry(call.nr).or_default();
+                count.count += 1;
+                self.call(call);
+                if let (Outcome::Returned { ret, .. }, Some(end_ns)) =
+                    (call.outcome, moment.exit_ns)
+                {
+                    count.ns += end_ns.saturating_sub(begin_ns);
+                    count.errors += u64::from(errno::is_error(ret));
+                    if ret >= 0 {
+                        moment.step.paths.iter().for_each(|(_, path)| self.mounts.touch(path));
+                    }
+                }
+            }
+            EventKind::Start { how, .. } => {
+                self.threads += 1;
+                self.processes += u64::from(*how != trace::event::StartHow::Thread);
+            }
+            EventKind::State(state) => {
+                self.mounts.touch(&state.exe);
+                state.fds.iter().for_each(|open| self.mounts.touch(&open.target));
+            }
+            EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
+            EventKind::Gap { why, detail, text } => {
+                self.gap_count += 1;
+                self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
+                let (pid, program) = programs.behind(moment.world, event.thread, *why, *detail);
+                self.gap(begin_ns, *why, text, program, pid);
+            }
+            _ => {}
         }
     }
 

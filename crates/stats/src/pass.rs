@@ -1,13 +1,16 @@
 //! Passes over a trace: in parallel if the order of events does not matter, else in order.
 
+use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use model::{Contents, Moment, World};
+use model::{Conditions, Contents, Moment, Unread, clock, walk};
 use trace::event::{Call, Event, EventKind, Outcome};
 use trace::format::kind;
 use trace::{ReadError, Trace};
+
+use crate::tracker::{Touch, Tracker};
 
 /// An event with its times since the start of the trace.
 #[derive(Clone, Copy)]
@@ -49,46 +52,32 @@ pub trait Fold: Send {
     fn merge(&mut self, other: Self);
 }
 
+/// An event in an ordered pass, with all that is known as it begins.
+pub struct Visit<'a> {
+    /// The event and the world around it.
+    pub moment: &'a Moment<'a>,
+    /// False if the event only updates tracked state, and is not to be counted.
+    pub wanted: bool,
+    /// What a call did to files.
+    pub touch: &'a Touch,
+    /// The files.
+    pub files: &'a mut Tracker,
+    /// The stored bytes.
+    pub contents: &'a mut dyn Contents,
+}
+
 /// Statistics that depend on the order of events and on the state of processes.
 pub trait Watch {
-    /// Processes an event. It always updates tracked state, but counts only if `wanted`.
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents);
-}
-
-/// Limit for the errors that are kept.
-const ERRORS_MAX: usize = 100;
-
-/// Blocks that could not be read.
-#[derive(Debug, Default)]
-pub struct Unread {
-    /// Number of blocks.
-    pub count: u64,
-    /// The first errors.
-    pub errors: Vec<ReadError>,
-    /// Number of descriptors and tasks not tracked, see [`World::left_out`].
-    pub left_out: u64,
-}
-
-impl Unread {
-    /// Records an error.
-    pub fn note(&mut self, error: ReadError) {
-        self.count += 1;
-        if self.errors.len() < ERRORS_MAX {
-            self.errors.push(error);
-        }
-    }
-}
-
-/// Nanoseconds from a trace's start; 0 for earlier times.
-pub fn clock(trace: &Trace, tsc: u64) -> u64 {
-    trace.ticks_to_ns(tsc).max(0).unsigned_abs()
+    /// Processes an event.
+    fn add(&mut self, visit: &mut Visit<'_>);
 }
 
 fn occasion<'a>(trace: &Trace, event: &'a Event) -> Occasion<'a> {
-    let enter_ns = clock(trace, event.tsc);
+    let clock = clock(trace);
+    let enter_ns = clock(event.tsc);
     let exit_ns = match &event.kind {
         EventKind::Call(Call { outcome: Outcome::Returned { exit_tsc, .. }, .. }) => {
-            Some(clock(trace, *exit_tsc).max(enter_ns))
+            Some(clock(*exit_tsc).max(enter_ns))
         }
         _ => None,
     };
@@ -151,44 +140,40 @@ fn block<F: Fold>(
     Ok(())
 }
 
-/// Passes every event, in order, to `watch`. `accept` selects the wanted events, and the pass stops
-/// at a time for which `over` returns true.
+/// Passes every event, in order, to `watch`, up to the last one that may be wanted. Also returns
+/// the files that calls touched.
 pub fn in_order(
     trace: &Trace,
-    contents: &mut dyn Contents,
+    conditions: &Conditions,
     watch: &mut dyn Watch,
-    accept: &dyn Fn(&Moment<'_>) -> bool,
-    over: &dyn Fn(u64) -> bool,
-) -> Unread {
-    let mut world = World::new();
-    let mut unread = Unread::default();
-    for next in trace.events() {
-        let next = match next {
-            Ok(next) => next,
-            Err(error) => {
-                unread.note(error);
-                continue;
-            }
-        };
-        if over(clock(trace, next.event.tsc)) {
-            break;
-        }
-        let step = world.step(&next.event, contents);
-        let moment = Moment::new(next.seq, &next.event, &world, &step, &|tsc| clock(trace, tsc));
-        watch.add(&moment, accept(&moment), contents);
-        world.finish(step);
-    }
-    unread.left_out = world.left_out();
-    unread
+) -> (Tracker, Unread) {
+    let mut files = Tracker::new();
+    let Ok(unread) = walk(trace, conditions, &mut |moment, wanted, contents| {
+        visit(moment, wanted, &mut files, contents, watch);
+        Ok::<_, Infallible>(())
+    });
+    (files, unread)
 }
 
-/// Runs a [`Fold`] over events in order.
-pub struct Ordered<F>(pub F);
+/// Passes an event to `watch`.
+pub(crate) fn visit(
+    moment: &Moment<'_>,
+    wanted: bool,
+    files: &mut Tracker,
+    contents: &mut dyn Contents,
+    watch: &mut dyn Watch,
+) {
+    let touch = files.touch(moment, contents);
+    watch.add(&mut Visit { moment, wanted, touch: &touch, files, contents });
+}
 
-impl<F: Fold> Watch for Ordered<F> {
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, _: &mut dyn Contents) {
+/// Folds all events in order, for conditions that need the world.
+pub fn fold_in_order<F: Fold>(trace: &Trace, conditions: &Conditions, mut fold: F) -> (F, Unread) {
+    let Ok(unread) = walk(trace, conditions, &mut |moment, wanted, _| {
         if wanted {
-            self.0.add(&Occasion::from(moment));
+            fold.add(&Occasion::from(moment));
         }
-    }
+        Ok::<_, Infallible>(())
+    });
+    (fold, unread)
 }

@@ -7,14 +7,14 @@ mod sites;
 
 use std::collections::HashMap;
 
-use model::{Contents, Moment};
+use model::Moment;
 use syscalls::abi::errno::ENOENT;
 use trace::event::{Call, EventKind};
 
-use crate::pass::Watch;
+use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::role;
-use crate::tracker::{Access, FileId, Synced, Touch, Tracker};
+use crate::tracker::{Access, FileId, Synced, Tracker};
 use content::Written;
 use locks::Locks;
 use sites::{SiteId, Sites};
@@ -83,7 +83,6 @@ struct Leak {
 
 /// The fold that searches for patterns.
 pub struct Patterns {
-    tracker: Tracker,
     sites: Sites,
     files: HashMap<FileId, OfFile>,
     /// Number of events by kind, file and call site.
@@ -101,7 +100,6 @@ pub struct Patterns {
 impl Default for Patterns {
     fn default() -> Patterns {
         Patterns {
-            tracker: Tracker::new(),
             sites: Sites::new(),
             files: HashMap::new(),
             places: HashMap::new(),
@@ -142,7 +140,7 @@ impl Patterns {
         self.left.entry(mark).or_default()
     }
 
-    fn access(&mut self, access: &Access, at: &At) {
+    fn access(&mut self, access: &Access, files: &Tracker, at: &At) {
         let short = access.asked.is_some_and(|asked| access.bytes < asked);
         if access.is_write && short {
             self.note(Kind::ShortWrites, access.file, access.bytes, at);
@@ -156,7 +154,7 @@ impl Patterns {
             left.write_end = end;
             self.write(access, offset, sequential, at);
         } else {
-            let within = end < self.tracker.file(access.file).size;
+            let within = end < files.file(access.file).size;
             if short && access.bytes > 0 && within {
                 self.note(Kind::ShortReads, access.file, access.bytes, at);
             }
@@ -211,14 +209,14 @@ impl Patterns {
     }
 
     /// Counts leaked descriptors: those still open when the last thread of a process ends.
-    fn ended(&mut self, moment: &Moment<'_>) {
+    fn ended(&mut self, moment: &Moment<'_>, files: &Tracker) {
         let Some(thread) = moment.world.thread(moment.event.thread) else { return };
         let Some(table) = moment.world.descriptors(moment.event.thread) else { return };
         let marks: Vec<u64> = table.iter().map(|(_, d)| d.description.mark.get()).collect();
         drop(table);
         let mut by_site: HashMap<SiteId, Leak> = HashMap::new();
         for mark in marks {
-            let Some(open) = self.tracker.open_file(mark) else { continue };
+            let Some(open) = files.open_file(mark) else { continue };
             if open.site == 0 || open.process != thread.process {
                 continue;
             }
@@ -232,19 +230,14 @@ impl Patterns {
         }
     }
 
-    fn call(
-        &mut self,
-        moment: &Moment<'_>,
-        call: &Call,
-        touch: &Touch,
-        contents: &mut dyn Contents,
-    ) {
+    fn call(&mut self, call: &Call, visit: &mut Visit<'_>) {
+        let (moment, touch) = (visit.moment, visit.touch);
         let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
         let at = At { site: self.sites.at(moment, call.site), ns };
         for access in touch.accesses.iter().flatten() {
-            self.access(access, &at);
+            self.access(access, visit.files, &at);
             if access.is_write && access.offset.is_some() {
-                let known = self.written.add(call, contents);
+                let known = self.written.add(call, visit.contents);
                 if known > 0 {
                     self.note(Kind::DuplicateContent, access.file, known, &at);
                 }
@@ -270,7 +263,7 @@ impl Patterns {
     }
 
     /// Returns the findings.
-    pub fn finish(self) -> Vec<Finding> {
+    pub fn finish(self, files: &Tracker) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (file, of) in &self.files {
             for (kind, often) in &of.often {
@@ -280,27 +273,27 @@ impl Patterns {
                         count: often.count,
                         bytes: often.bytes,
                         time_ns: often.ns,
-                        file: self.tracker.file(*file).path.clone(),
+                        file: files.file(*file).path.clone(),
                         site: self.top_place(*kind, *file),
                         evidence,
                     });
                 }
             }
         }
-        findings.extend(self.missing_files());
+        findings.extend(self.missing_files(files));
         findings.extend(self.compressible());
-        findings.extend(self.leaked());
+        findings.extend(self.leaked(files));
         findings.extend(self.locks.finish(&self.sites));
         findings
     }
 
-    fn missing_files(&self) -> Option<Finding> {
+    fn missing_files(&self, files: &Tracker) -> Option<Finding> {
         if self.missing.count < OFTEN {
             return None;
         }
         let mut directories: HashMap<&[u8], u64> = HashMap::new();
         for (file, count) in &self.missing_paths {
-            let path = &self.tracker.file(*file).path;
+            let path = &files.file(*file).path;
             let end = path.iter().rposition(|&c| c == b'/').unwrap_or(0);
             *directories.entry(&path[..end.max(1).min(path.len())]).or_default() += count;
         }
@@ -340,13 +333,13 @@ impl Patterns {
         })
     }
 
-    fn leaked(&self) -> impl Iterator<Item = Finding> {
+    fn leaked(&self, files: &Tracker) -> impl Iterator<Item = Finding> {
         self.leaks.iter().map(|(site, leak)| Finding {
             kind: Kind::DescriptorLeak,
             count: leak.count,
             bytes: 0,
             time_ns: 0,
-            file: self.tracker.file(leak.file).path.clone(),
+            file: files.file(leak.file).path.clone(),
             site: self.sites.name(*site).to_vec(),
             evidence: format!("{} descriptors, this file among them", leak.count),
         })
@@ -406,28 +399,30 @@ fn evidence(kind: Kind, often: &Often, of: &OfFile) -> Option<String> {
 }
 
 impl Watch for Patterns {
-    fn add(&mut self, moment: &Moment<'_>, wanted: bool, contents: &mut dyn Contents) {
-        self.sites.add(moment, contents);
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        let (moment, touch) = (visit.moment, visit.touch);
+        self.sites.add(moment, visit.contents);
         let call = match &moment.event.kind {
             EventKind::Call(call) => call,
-            EventKind::End { .. } if moment.is_last_thread() => return self.ended(moment),
+            EventKind::End { .. } if moment.is_last_thread() => {
+                return self.ended(moment, visit.files);
+            }
             _ => return,
         };
-        if wanted {
+        if visit.wanted {
             self.locks.add(moment, call, &mut self.sites);
         }
         let role = role::of(call.nr);
         if role.fd.is_none() && !role.by_path && moment.step.gives().next().is_none() {
             return;
         }
-        let touch = self.tracker.look(moment, call, contents);
         if let Some((file, length)) = touch.length
             && let Some(of) = self.files.get_mut(&file)
         {
             of.read.truncate(length);
         }
-        if wanted {
-            self.call(moment, call, &touch, contents);
+        if visit.wanted {
+            self.call(call, visit);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Builds events in memory for tests, and folds over them.
 
-use model::{InlineOnly, Moment, World};
+use model::{InlineOnly, Walk};
+use trace::Sequenced;
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, ProcessState, StartHow,
 };
 
-use crate::pass::{Fold, Occasion, Watch};
+use crate::pass::{self, Fold, Occasion, Watch};
+use crate::tracker::Tracker;
 
 /// Builder for a call.
 #[derive(Clone)]
@@ -132,21 +134,21 @@ pub fn begin() -> Vec<Event> {
     vec![start(1, StartHow::Launch, 1, 0), state, start(2, StartHow::Thread, 1, 1)]
 }
 
-/// Passes calls of a program with two threads to `watch`, in order.
-pub fn watch<W: Watch>(watch: W, calls: &[Made]) -> W {
+/// Passes calls of a program with two threads to `watch`, in order. Also returns their files.
+pub fn watch<W: Watch>(watch: W, calls: &[Made]) -> (W, Tracker) {
     let mut all = begin();
     all.extend(events(calls));
     watch_events(watch, &all)
 }
 
-/// Passes events to `watch`, in order.
-pub fn watch_events<W: Watch>(mut watch: W, events: &[Event]) -> W {
-    let mut world = World::new();
+/// Passes events to `watch`, in order. Also returns their files.
+pub fn watch_events<W: Watch>(mut watch: W, events: &[Event]) -> (W, Tracker) {
+    let (mut walk, mut files) = (Walk::default(), Tracker::new());
     for event in events {
-        let step = world.step(event, &mut InlineOnly);
-        let moment = Moment::new(None, event, &world, &step, &|tsc| tsc);
-        watch.add(&moment, true, &mut InlineOnly);
-        world.finish(step);
+        let next = Sequenced { seq: None, event: event.clone() };
+        walk.event(&next, &|tsc| tsc, &mut InlineOnly, |moment, contents| {
+            pass::visit(moment, true, &mut files, contents, &mut watch);
+        });
     }
-    watch
+    (watch, files)
 }

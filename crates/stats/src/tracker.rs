@@ -8,7 +8,7 @@ use syscalls::abi::files::{
 };
 use syscalls::record::RESULT;
 use syscalls::shape::Kind;
-use trace::event::{Call, Identity};
+use trace::event::{Call, EventKind, Identity};
 
 use crate::role::{self, Role, Sync};
 
@@ -113,9 +113,9 @@ impl Tracker {
         &self.files[id]
     }
 
-    /// Returns all files.
-    pub fn files(self) -> Vec<File> {
-        self.files
+    /// Returns all files, by their numbers.
+    pub fn files(&self) -> &[File] {
+        &self.files
     }
 
     /// Returns an open file that still has a descriptor.
@@ -179,6 +179,16 @@ impl Tracker {
     fn next_mark(&mut self) -> u64 {
         self.marks += 1;
         self.marks
+    }
+
+    /// Returns the effects of an event, and tracks them.
+    pub fn touch(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) -> Touch {
+        let EventKind::Call(call) = &moment.event.kind else { return Touch::default() };
+        let role = role::of(call.nr);
+        if role.fd.is_none() && !role.by_path && moment.step.gives().next().is_none() {
+            return Touch::default();
+        }
+        self.look(moment, call, contents)
     }
 
     /// Returns the effects of a call, and tracks them.

@@ -5,7 +5,7 @@ use std::fs;
 use std::mem::MaybeUninit;
 
 use super::{Check, Verdict};
-use crate::units::show_size;
+use render::amounts::show_size;
 
 /// Returns all checks that read files.
 pub fn all() -> Vec<Check> {

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr;
 
 use super::Check;
-use crate::units::show_size;
+use render::amounts::show_size;
 
 /// `PR_SET_SYSCALL_USER_DISPATCH` and its `PR_SYS_DISPATCH_ON`.
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;

@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 
 use dataseries::{Codec, Exporter};
+use model::Stored;
 use trace::event::{Event, EventKind, Outcome};
 
 use super::{Job, Written};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::source;
 
 /// How records are packed; every reader of DataSeries has these ways.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +48,8 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let codec = job.args.compress.codec();
     let mut exporter = Exporter::new(Box::new(out), job.trace, codec, content).map_err(fail)?;
     let mut written = Written::default();
-    let mut stored = source::Stored(job.trace);
-    if job.filter.needs_world() {
+    let mut stored = Stored(job.trace);
+    if job.conditions.needs_world() {
         written.unread = job.each(&mut |moment, wanted, contents| {
             let is_call = matches!(moment.event.kind, EventKind::Call(_));
             if wanted || !is_call {
@@ -60,12 +60,12 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
         })?;
         exporter.skip(None);
     } else {
-        let clock = source::clock(job.trace);
+        let clock = model::clock(job.trace);
         let progress = Progress::new(job.trace, 1);
         for next in job.trace.events() {
             progress.advance(1);
             match next {
-                Ok(next) if job.filter.is_over(clock(next.event.tsc)) => {
+                Ok(next) if job.conditions.is_over(clock(next.event.tsc)) => {
                     exporter.skip(None);
                     break;
                 }
@@ -107,5 +107,5 @@ fn is_wanted(job: &Job<'_>, event: &Event, clock: &dyn Fn(u64) -> u64) -> bool {
         Outcome::Returned { exit_tsc, .. } => Some(clock(exit_tsc)),
         Outcome::Unfinished => None,
     };
-    job.filter.accepts_alone(call, clock(event.tsc), exit_ns)
+    job.conditions.accepts_alone(call, clock(event.tsc), exit_ns)
 }

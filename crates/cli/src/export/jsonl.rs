@@ -3,10 +3,10 @@
 use std::io::{BufWriter, Write};
 
 use render::json::Json;
+use render::objects;
 
 use super::{Job, Written, is_call};
 use crate::failure::Failure;
-use crate::show::objects;
 
 /// Writes one object per event.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {

@@ -2,12 +2,11 @@
 
 use model::{Contents, Moment, Value};
 use parquet_export::{Export, Options, place};
-use render::json;
+use render::amounts::show_size;
+use render::{json, objects};
 
 use super::{Job, Written};
 use crate::failure::Failure;
-use crate::show::objects;
-use crate::units;
 
 /// Exports to Parquet tables.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
@@ -37,7 +36,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
             "the content of {} of {} buffers, which are longer than {} or not whole in the trace",
             summary.without_content,
             summary.buffers,
-            units::show_size(parquet_export::data::CONTENT_BYTES_MAX)
+            show_size(parquet_export::data::CONTENT_BYTES_MAX)
         ));
     }
     if summary.repeated {

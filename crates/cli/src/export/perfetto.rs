@@ -7,7 +7,6 @@ use trace::Trace;
 
 use super::{Job, Written};
 use crate::failure::Failure;
-use crate::source;
 
 /// Exports to a Perfetto trace.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
@@ -24,7 +23,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
 /// Returns the duration of a recording.
 fn span_ns(trace: &Trace) -> u64 {
     let last_tsc = trace.blocks().iter().map(|head| head.last_tsc).max();
-    source::clock(trace)(last_tsc.unwrap_or(0))
+    model::clock(trace)(last_tsc.unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -33,13 +32,13 @@ pub mod tests {
 
     use super::*;
     use crate::export::each;
-    use crate::filter::Filter;
+    use model::Conditions;
 
     /// Exports all of a trace into memory. Returns the number of calls.
     pub fn draw(trace: &Trace) -> u64 {
         let mut bytes = Vec::new();
         let mut exporter = Exporter::new(&mut bytes, span_ns(trace));
-        let drawn = each(trace, &Filter::default(), &mut |moment, wanted, contents| {
+        let drawn = each(trace, &Conditions::default(), &mut |moment, wanted, contents| {
             exporter.event(moment, wanted, contents).map_err(Failure::from)
         });
         drawn.expect("memory takes everything");

@@ -5,13 +5,13 @@ use std::io::{self, Write as _};
 
 use model::names;
 use model::unseen::{Blind, NotSeen, Way};
-use render::escape::escape;
+use render::escape::{escape, escaped};
 use render::json::Json;
+use render::origin;
 use render::text::major_minor;
 use trace::Trace;
 
-use super::origin::{self, escaped};
-use crate::units::{show_size, show_time};
+use render::amounts::{show_size, show_time};
 use stats::overview::{Gap, Overview};
 
 /// Limit for the problems in the text output.

@@ -7,7 +7,7 @@ use model::names;
 use recorder::Summary;
 use syscalls::record::SNAPSHOT_BYTES_MAX;
 
-use crate::units::{show_size, show_time};
+use render::amounts::{show_size, show_time};
 
 /// Returns one line, and one more for each thing that the trace lacks. `path` is the trace's.
 pub fn text(summary: &Summary, path: Option<&Path>) -> String {

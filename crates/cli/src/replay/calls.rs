@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use model::decode::value::Value;
-use model::{Moment, World};
+use model::{Conditions, Moment, Stored};
 use render::escape;
+use render::lines;
 use render::text::Style;
 use replay::outcome::{Outcome, Stopped, Waiting, Waits, shown};
 use trace::Trace;
 use trace::event::{self, EventKind};
 
 use super::log;
-use crate::show::lines;
-use crate::source;
 
 /// Limit for the listed processes that hold the other end of a pipe.
 const OTHERS_MAX: usize = 8;
@@ -49,29 +48,24 @@ pub fn look_up(trace: &Trace, outcome: &mut Outcome) -> Vec<String> {
     waiting.iter().map(|one| tell(one, waiting, &calls)).collect()
 }
 
+/// Ends the search.
+struct AllFound;
+
 fn find(trace: &Trace, mut wanted: BTreeSet<u64>) -> BTreeMap<u64, Call> {
     let mut found = BTreeMap::new();
-    let mut world = World::new();
-    let clock = source::clock(trace);
-    let mut stored = source::Stored(trace);
-    for next in trace.events().flatten() {
-        if wanted.is_empty() {
-            break;
-        }
-        let step = world.step(&next.event, &mut stored);
-        if let (EventKind::Call(call), Some(seq)) = (&next.event.kind, next.seq)
+    let _ = model::walk(trace, &Conditions::default(), &mut |moment, _, _| {
+        if let (EventKind::Call(call), Some(seq)) = (&moment.event.kind, moment.seq)
             && wanted.remove(&seq)
         {
-            let moment = Moment::new(next.seq, &next.event, &world, &step, &clock);
-            found.insert(seq, one(call, &moment, trace));
+            found.insert(seq, one(call, moment, trace));
         }
-        world.finish(step);
-    }
+        if wanted.is_empty() { Err(AllFound) } else { Ok(()) }
+    });
     found
 }
 
 fn one(call: &event::Call, moment: &Moment<'_>, trace: &Trace) -> Call {
-    let mut stored = source::Stored(trace);
+    let mut stored = Stored(trace);
     let style = Style { string_limit: 0, data: false, verbose: false };
     let decoded = lines::called(&mut String::new(), call, moment, &mut stored, style);
     let descriptor = decoded.args.iter().find_map(|(_, value)| match value {

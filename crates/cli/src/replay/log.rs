@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use model::{Contents, Moment};
 use render::escape;
 use render::json::Json;
+use render::lines;
 use render::text::Style;
 use replay::log::{Came, Level, Line};
 use trace::event::EventKind;
@@ -15,7 +16,6 @@ use trace::event::EventKind;
 use super::Args;
 use crate::failure::Failure;
 use crate::output;
-use crate::show::lines;
 
 /// Which calls get a line.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

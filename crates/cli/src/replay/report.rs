@@ -16,7 +16,7 @@ use trace::Trace;
 use super::calls;
 use crate::failure::Failure;
 use crate::info::not_seen_json;
-use crate::units::{show_size, show_time};
+use render::amounts::{show_size, show_time};
 
 /// Limits for the groups of mismatches and for their examples in the text output.
 const GROUPS_SHOWN: usize = 20;

@@ -1,13 +1,13 @@
 //! Tests of `show` with events in memory.
 
-use model::{InlineOnly, World};
+use model::{CallChoice, Conditions, InlineOnly, Stored, Walk};
+use render::lines::Look;
 use render::text::Style;
 use syscalls::record::{data_flag, part};
+use trace::Sequenced;
 use trace::event::{Call, Content, Data, Event, EventKind, GapWhy, Outcome, StartHow};
 
-use super::lines::Look;
 use super::{Format, Printer};
-use crate::filter::{CallFilter, Filter};
 
 /// Makes a call that returned 0.
 pub fn call(nr: u16, args: &[u64]) -> Call {
@@ -75,14 +75,16 @@ fn timed(events: Vec<(u32, EventKind)>) -> Vec<Event> {
     timed.collect()
 }
 
-fn shown(events: &[Event], filter: Filter, format: Format, limit: u64) -> String {
+fn shown(events: &[Event], conditions: Conditions, format: Format, limit: u64) -> String {
     let mut bytes = Vec::new();
-    let mut printer = Printer { world: World::new(), filter, format, left: limit, out: &mut bytes };
+    let walk = Walk::default();
+    let mut printer = Printer { walk, conditions, format, left: limit, out: &mut bytes };
     let mut seq = 0;
     for event in events {
         let number = matches!(event.kind, EventKind::Call(_)).then_some(seq);
         seq += u64::from(number.is_some());
-        if !printer.event(number, event, &|tsc| tsc, &mut InlineOnly).unwrap() {
+        let next = Sequenced { seq: number, event: event.clone() };
+        if !printer.event(&next, &|tsc| tsc, &mut InlineOnly).unwrap() {
             break;
         }
     }
@@ -102,7 +104,7 @@ fn text() -> Format {
 fn check(calls: Vec<Call>, expected: &str) {
     let mut events = vec![(1, launch())];
     events.extend(calls.into_iter().map(|call| (1, EventKind::Call(call))));
-    let all = shown(&timed(events), Filter::default(), text(), u64::MAX);
+    let all = shown(&timed(events), Conditions::default(), text(), u64::MAX);
     let line = all.lines().last().unwrap();
     let line = line.split_once(' ').unwrap().1.trim_start().split_once(' ').unwrap().1;
     let line = line.strip_suffix(" <0.000000500>").unwrap_or(line);
@@ -194,7 +196,7 @@ fn what_is_closed_on_exec_is_gone_after_it() {
         (1, EventKind::Call(named("fsync", &[3]))),
         (1, EventKind::Call(named("fsync", &[4]))),
     ]);
-    let shown = shown(&events, Filter::default(), text(), u64::MAX);
+    let shown = shown(&events, Conditions::default(), text(), u64::MAX);
     let lines: Vec<&str> = shown.lines().skip(3).collect();
     assert_eq!(
         lines,
@@ -366,7 +368,7 @@ fn family() -> Vec<Event> {
 
 #[test]
 fn processes_threads_signals_and_gaps() {
-    let shown = shown(&family(), Filter::default(), text(), u64::MAX);
+    let shown = shown(&family(), Conditions::default(), text(), u64::MAX);
     assert_eq!(
         shown,
         "\
@@ -388,7 +390,7 @@ fn processes_threads_signals_and_gaps() {
 }
 
 #[track_caller]
-fn check_filter(filter: Filter, limit: u64, expected: &[&str]) {
+fn check_filter(filter: Conditions, limit: u64, expected: &[&str]) {
     let shown = shown(&family(), filter, text(), limit);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.contains("gap")).collect();
     let starts: Vec<String> = lines
@@ -401,25 +403,25 @@ fn check_filter(filter: Filter, limit: u64, expected: &[&str]) {
 
 #[test]
 fn filters() {
-    let all = Filter::default;
-    let calls = |text| Some(CallFilter::parse(text).unwrap());
-    check_filter(Filter { calls: calls("fsync"), ..all() }, 9, &["fsync", "fsync"]);
-    check_filter(Filter { calls: calls("!%desc"), ..all() }, 9, &["exit_group"]);
-    check_filter(Filter { tids: vec![102], ..all() }, 9, &["+++", "fsync", "+++"]);
-    check_filter(Filter { pids: vec![101], ..all() }, 2, &["+++", "fsync"]);
+    let all = Conditions::default;
+    let calls = |text| Some(CallChoice::parse(text).unwrap());
+    check_filter(Conditions { calls: calls("fsync"), ..all() }, 9, &["fsync", "fsync"]);
+    check_filter(Conditions { calls: calls("!%desc"), ..all() }, 9, &["exit_group"]);
+    check_filter(Conditions { tids: vec![102], ..all() }, 9, &["+++", "fsync", "+++"]);
+    check_filter(Conditions { pids: vec![101], ..all() }, 2, &["+++", "fsync"]);
     let paths = vec!["/sha*".into()];
-    check_filter(Filter { paths, ..all() }, 9, &["openat", "close", "fsync"]);
-    check_filter(Filter { failed: true, ..all() }, 9, &[]);
-    check_filter(Filter { slower_ns: Some(500), ..all() }, 9, &[]);
-    check_filter(Filter { slower_ns: Some(499), ..all() }, 1, &["openat"]);
+    check_filter(Conditions { paths, ..all() }, 9, &["openat", "close", "fsync"]);
+    check_filter(Conditions { failed: true, ..all() }, 9, &[]);
+    check_filter(Conditions { slower_ns: Some(500), ..all() }, 9, &[]);
+    check_filter(Conditions { slower_ns: Some(499), ..all() }, 1, &["openat"]);
     let (since_ns, until_ns) = (Some(5000), Some(6000));
-    check_filter(Filter { since_ns, until_ns, ..all() }, 9, &["close", "fsync"]);
+    check_filter(Conditions { since_ns, until_ns, ..all() }, 9, &["close", "fsync"]);
 }
 
 #[track_caller]
 fn check_json(events: &[Event], line: usize, expected: &str) {
     let format = Format::Json { data: true };
-    let shown = shown(events, Filter::default(), format, u64::MAX);
+    let shown = shown(events, Conditions::default(), format, u64::MAX);
     for line in shown.lines() {
         serde_json::from_str::<serde_json::Value>(line).expect("a JSON object per line");
     }
@@ -463,7 +465,7 @@ fn json_of_calls() {
         ),
     );
     let format = Format::Json { data: false };
-    let shown = shown(&events, Filter::default(), format, u64::MAX);
+    let shown = shown(&events, Conditions::default(), format, u64::MAX);
     assert!(shown.lines().nth(3).unwrap().contains(r#""ret":-1,"errno":"EACCES""#), "{shown}");
     assert!(!shown.contains("base64"), "{shown}");
 }
@@ -506,7 +508,7 @@ fn dumps_in_hexadecimal() {
     let look = Look { style, hex: true, colour: false, seq: false };
     let format = Format::Text { look, line: String::new() };
     assert_eq!(
-        shown(&events, Filter::default(), format, u64::MAX).split_once("+++\n").unwrap().1,
+        shown(&events, Conditions::default(), format, u64::MAX).split_once("+++\n").unwrap().1,
         "\
 100       0.000002 write(1, 0x10, 18) = 18 <0.000000500>
  * 18 bytes of buf
@@ -526,7 +528,7 @@ fn calls_have_their_numbers_where_asked_for() {
     let style = Style { string_limit: 32, data: true, verbose: false };
     let look = Look { style, hex: false, colour: false, seq: true };
     let format = Format::Text { look, line: String::new() };
-    let text = shown(&events, Filter::default(), format, u64::MAX);
+    let text = shown(&events, Conditions::default(), format, u64::MAX);
     let begins = ["        100 ", "      0 100 ", "      1 100 "];
     assert!(text.lines().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{text}");
 }
@@ -546,13 +548,12 @@ pub fn lines(trace: &trace::Trace) -> String {
 
 fn print_trace(trace: &trace::Trace, format: Format) -> String {
     let mut out = Vec::new();
-    let filter = Filter { paths: vec!["*".into()], ..Filter::default() };
-    let mut printer =
-        Printer { world: World::new(), filter, format, left: u64::MAX, out: &mut out };
-    let clock = crate::source::clock(trace);
+    let conditions = Conditions { paths: vec!["*".into()], ..Conditions::default() };
+    let walk = Walk::default();
+    let mut printer = Printer { walk, conditions, format, left: u64::MAX, out: &mut out };
+    let clock = model::clock(trace);
     for next in trace.events().flatten() {
-        let mut stored = crate::source::Stored(trace);
-        printer.event(next.seq, &next.event, &clock, &mut stored).unwrap();
+        printer.event(&next, &clock, &mut Stored(trace)).unwrap();
     }
     String::from_utf8(out).expect("text")
 }

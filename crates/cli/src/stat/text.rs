@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use render::escape::escape;
 use stats::sheet::{Cell, Sheet, Table};
 
-use crate::units::{show_size, show_time};
+use render::amounts::{show_size, show_time};
 
 /// Width of a full bar in characters.
 const BAR_WIDTH: usize = 40;

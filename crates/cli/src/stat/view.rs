@@ -2,21 +2,22 @@
 
 use clap::ValueEnum;
 use model::mounts::Mounts;
+use model::{Conditions, Stored, Unread};
+use render::amounts::show_time;
 use stats::cache::Cache;
 use stats::calls::Calls;
 use stats::durability::Durability;
 use stats::files::Files;
-use stats::pass::{self, Fold, Unread};
+use stats::pass::{self, Fold};
 use stats::patterns::Patterns;
 use stats::sheet::Sheet;
 use stats::spread::{Of, Spread};
 use stats::tasks::Tasks;
 use stats::timeline::{self, Timeline};
+use stats::tracker::Tracker;
 use trace::Trace;
 
 use crate::failure::Failure;
-use crate::filter::Filter;
-use crate::{source, units};
 
 /// What can be looked at.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,17 +77,16 @@ impl View {
 pub fn look(
     view: View,
     trace: &Trace,
-    filter: &Filter,
+    conditions: &Conditions,
     interval_ns: Option<u64>,
 ) -> Result<(Sheet, Unread), Failure> {
-    let pass = Pass { trace, filter };
-    let mut stored = source::Stored(trace);
+    let pass = Pass { trace, conditions };
+    let mut stored = Stored(trace);
     Ok(match view {
         View::Calls => pass.fold(Calls::default, |fold| fold.finish().sheet()),
         View::Files => {
-            let mut files = Files::new(Mounts::parse(&trace.preamble().mounts));
-            let unread = pass.watch(&mut files);
-            (files.finish().sheet(), unread)
+            let files = Files::new(Mounts::parse(&trace.preamble().mounts));
+            pass.watch(files, |fold, files| fold.finish(files).sheet())
         }
         View::Sizes => pass.fold(|| Spread::new(Of::Sizes), |fold| fold.finish().sheet()),
         View::Latency => pass.fold(|| Spread::new(Of::Latency), |fold| fold.finish().sheet()),
@@ -99,26 +99,21 @@ pub fn look(
         }
         View::Threads => pass.fold(Tasks::default, |fold| fold.finish(&mut stored).threads_sheet()),
         View::Durability => {
-            let mut durability = Durability::new(interval(trace, interval_ns)?);
-            let unread = pass.watch(&mut durability);
-            (durability.finish().sheet(), unread)
+            let durability = Durability::new(interval(trace, interval_ns)?);
+            pass.watch(durability, |fold, files| fold.finish(files).sheet())
         }
-        View::Patterns => {
-            let mut patterns = Patterns::default();
-            let unread = pass.watch(&mut patterns);
-            (stats::patterns::sheet(&patterns.finish()), unread)
-        }
+        View::Patterns => pass
+            .watch(Patterns::default(), |fold, files| stats::patterns::sheet(&fold.finish(files))),
         View::Cache => {
-            let mut cache = Cache::new(interval(trace, interval_ns)?);
-            let unread = pass.watch(&mut cache);
-            (cache.finish().sheet(), unread)
+            let cache = Cache::new(interval(trace, interval_ns)?);
+            pass.watch(cache, |fold, _| fold.finish().sheet())
         }
     })
 }
 
 /// Returns the requested width of steps, or a fitting one. Fails if there would be too many steps.
 fn interval(trace: &Trace, wanted_ns: Option<u64>) -> Result<u64, Failure> {
-    let clock = source::clock(trace);
+    let clock = model::clock(trace);
     let heads = trace.blocks().iter().map(|head| head.first_tsc);
     let ends = trace.totals().map(|totals| totals.end_tsc);
     let span_ns = clock(heads.chain(ends).max().unwrap_or(0));
@@ -126,8 +121,8 @@ fn interval(trace: &Trace, wanted_ns: Option<u64>) -> Result<u64, Failure> {
     if wanted == 0 || span_ns / wanted >= timeline::STEPS_MAX {
         return Err(Failure::Usage(format!(
             "--interval {}: the recording lasts {}, which would be more than {} steps",
-            units::show_time(wanted),
-            units::show_time(span_ns),
+            show_time(wanted),
+            show_time(span_ns),
             timeline::STEPS_MAX
         )));
     }
@@ -136,7 +131,7 @@ fn interval(trace: &Trace, wanted_ns: Option<u64>) -> Result<u64, Failure> {
 
 struct Pass<'a> {
     trace: &'a Trace,
-    filter: &'a Filter,
+    conditions: &'a Conditions,
 }
 
 impl Pass<'_> {
@@ -146,26 +141,28 @@ impl Pass<'_> {
         make: impl Fn() -> F + Sync,
         finish: impl FnOnce(F) -> Sheet,
     ) -> (Sheet, Unread) {
-        if self.filter.needs_world() {
-            let mut ordered = pass::Ordered(make());
-            let unread = self.watch(&mut ordered);
-            return (finish(ordered.0), unread);
+        if self.conditions.needs_world() {
+            let (fold, unread) = pass::fold_in_order(self.trace, self.conditions, make());
+            return (finish(fold), unread);
         }
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let accept = |occasion: &pass::Occasion<'_>| {
-            self.filter.accepts_time(occasion.enter_ns)
+            self.conditions.accepts_time(occasion.enter_ns)
                 && occasion.call().is_none_or(|call| {
-                    self.filter.accepts_alone(call, occasion.enter_ns, occasion.exit_ns)
+                    self.conditions.accepts_alone(call, occasion.enter_ns, occasion.exit_ns)
                 })
         };
         let (fold, unread) = pass::in_parallel(self.trace, workers, &make, &accept);
         (finish(fold), unread)
     }
 
-    fn watch(&self, watch: &mut dyn pass::Watch) -> Unread {
-        let mut stored = source::Stored(self.trace);
-        let accept = |moment: &model::Moment<'_>| self.filter.accepts(moment);
-        let over = |ns| self.filter.is_over(ns);
-        pass::in_order(self.trace, &mut stored, watch, &accept, &over)
+    /// Makes a pass in order.
+    fn watch<W: pass::Watch>(
+        &self,
+        mut watch: W,
+        finish: impl FnOnce(W, &Tracker) -> Sheet,
+    ) -> (Sheet, Unread) {
+        let (files, unread) = pass::in_order(self.trace, self.conditions, &mut watch);
+        (finish(watch, &files), unread)
     }
 }

@@ -1,9 +1,13 @@
 use super::*;
 use crate::sample::{Made, begin, call, events, open, watch, watch_events};
 
+fn findings(calls: &[Made]) -> Vec<Finding> {
+    let (fold, files) = watch(Patterns::default(), calls);
+    fold.finish(&files)
+}
+
 fn kinds(calls: &[Made]) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> =
-        watch(Patterns::default(), calls).finish().iter().map(|finding| finding.kind).collect();
+    let mut kinds: Vec<Kind> = findings(calls).iter().map(|finding| finding.kind).collect();
     kinds.sort_unstable();
     kinds
 }
@@ -54,8 +58,7 @@ fn reading_again() {
 #[test]
 fn looking_for_what_is_not_there() {
     let missing = call("openat", &[-100, 0, 0, 0], -2).with(1, b"/nowhere/a");
-    let finding = watch(Patterns::default(), &repeated(100, std::slice::from_ref(&missing)));
-    let findings = finding.finish();
+    let findings = findings(&repeated(100, std::slice::from_ref(&missing)));
     assert_eq!(findings.len(), 1);
     assert_eq!((findings[0].kind, findings[0].count), (Kind::MissingFiles, 100));
     assert_eq!(findings[0].file, b"/nowhere");
@@ -86,7 +89,8 @@ fn descriptors_that_stay_open() {
             let kind = EventKind::End { calls: 0 };
             all.push(trace::event::Event { thread, tsc, kind });
         }
-        watch_events(Patterns::default(), &all).finish()
+        let (fold, files) = watch_events(Patterns::default(), &all);
+        fold.finish(&files)
     };
     let found = leak(false);
     assert_eq!((found.len(), found[0].kind, found[0].count), (1, Kind::DescriptorLeak, 50));

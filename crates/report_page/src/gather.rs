@@ -1,23 +1,25 @@
-//! Collects all numbers of a report in a few passes over the trace.
+//! Collects all numbers of a page.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::thread;
 
 use model::mounts::Mounts;
+use model::{Conditions, Stored, Unread};
 use stats::calls::{self, Calls};
 use stats::durability::{self, Durability};
 use stats::files::{self, Files};
 use stats::heat::{Heat, Picture};
 use stats::lanes::{Lane, Lanes};
 use stats::offsets::{Offsets, Plot};
-use stats::pass::{self, Fold, Occasion, Unread, Watch};
+use stats::pass::{self, Fold, Occasion, Visit, Watch};
 use stats::patterns::{Finding, Patterns};
 use stats::spread::{self, Of, Spread};
 use stats::tasks::{self, Tasks};
 use stats::timeline::{self, Timeline};
+use stats::tracker::Tracker;
 use trace::Trace;
-
-use crate::source;
 
 /// Limit for the time steps of charts.
 const STEPS: u64 = 240;
@@ -26,7 +28,7 @@ const PLOTS_MAX: usize = 120;
 /// Limit for the counting threads: each has its own statistics in memory.
 const WORKERS_MAX: usize = 4;
 
-/// All numbers of a report.
+/// All numbers of a page.
 pub struct Gathered {
     /// Time from the start to the last known event.
     pub span_ns: u64,
@@ -108,42 +110,55 @@ impl Fold for Counts {
     }
 }
 
-/// Statistics collected in the same ordered pass: access plots and thread activity.
-struct Places {
+/// All statistics that need the events in order.
+struct InOrder {
+    files: Files,
+    durability: Durability,
+    patterns: Patterns,
     offsets: Offsets,
     lanes: Lanes,
 }
 
-impl Watch for Places {
-    fn add(
-        &mut self,
-        moment: &model::Moment<'_>,
-        wanted: bool,
-        contents: &mut dyn model::Contents,
-    ) {
-        self.offsets.add(moment, wanted, contents);
-        self.lanes.add(moment, wanted, contents);
+impl InOrder {
+    fn new(trace: &Trace, interval_ns: u64) -> InOrder {
+        InOrder {
+            files: Files::new(Mounts::parse(&trace.preamble().mounts)),
+            durability: Durability::new(interval_ns),
+            patterns: Patterns::default(),
+            offsets: Offsets::of_all(interval_ns),
+            lanes: Lanes::new(interval_ns),
+        }
     }
 }
 
-/// Makes several passes over the trace, two of the ordered ones at a time.
+impl Watch for InOrder {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        self.files.add(visit);
+        self.durability.add(visit);
+        self.patterns.add(visit);
+        self.offsets.add(visit);
+        self.lanes.add(visit);
+    }
+}
+
+/// Makes two passes over the trace at the same time: one in order, one over all blocks.
 pub fn gather(trace: &Trace) -> Gathered {
     let span_ns = span_ns(trace);
     let interval_ns = timeline::interval_for(span_ns, STEPS);
-    let (about_files, safety) = thread::scope(|scope| {
-        let about_files = scope.spawn(|| about_files(trace, interval_ns));
-        let safety = scope.spawn(|| {
-            let durability = watch(trace, Durability::new(interval_ns)).finish();
-            (durability, watch(trace, Patterns::default()).finish())
-        });
-        (join(about_files), join(safety))
+    // One core is for the pass in order.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let workers = cores.saturating_sub(1).clamp(1, WORKERS_MAX);
+    let mut in_order = InOrder::new(trace, interval_ns);
+    let (counted, (mut tracker, unread)) = thread::scope(|scope| {
+        let count = || pass::in_parallel(trace, workers, &|| Counts::new(interval_ns), &|_| true);
+        let counting = scope.spawn(count);
+        let passed = pass::in_order(trace, &Conditions::default(), &mut in_order);
+        (counting.join().unwrap_or_else(|panic| resume_unwind(panic)), passed)
     });
-    let AboutFiles { files, plots, lanes, left_out } = about_files;
-    let (durability, findings) = safety;
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
-    let (counts, mut unread) =
-        pass::in_parallel(trace, workers, &|| Counts::new(interval_ns), &|_| true);
-    unread.left_out = left_out;
+    let (counts, mut all_unread) = counted;
+    all_unread.left_out = unread.left_out;
+    let files = in_order.files.finish(&tracker);
+    let plots = plots(trace, interval_ns, &files, in_order.offsets, &mut tracker);
     Gathered {
         span_ns,
         interval_ns,
@@ -151,57 +166,42 @@ pub fn gather(trace: &Trace) -> Gathered {
         sizes: counts.sizes.finish(),
         latency: counts.latency.finish(),
         time: counts.time.finish(),
-        tasks: counts.tasks.finish(&mut source::Stored(trace)),
+        tasks: counts.tasks.finish(&mut Stored(trace)),
         files,
-        durability,
-        findings,
+        durability: in_order.durability.finish(&tracker),
+        findings: in_order.patterns.finish(&tracker),
         heat: counts.heat.finish(),
-        lanes,
+        lanes: in_order.lanes.finish(),
         plots,
-        unread,
+        unread: all_unread,
     }
 }
 
-fn join<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
-    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn watch<W: Watch>(trace: &Trace, watch: W) -> W {
-    watch_all(trace, watch).0
-}
-
-/// Makes an ordered pass. Also returns the number of descriptors and tasks not tracked.
-fn watch_all<W: Watch>(trace: &Trace, mut watch: W) -> (W, u64) {
-    let mut stored = source::Stored(trace);
-    // Unreadable blocks are counted in the pass over all blocks.
-    let unread = pass::in_order(trace, &mut stored, &mut watch, &|_| true, &|_| false);
-    (watch, unread.left_out)
-}
-
-/// Results of two passes, the second of which depends on the first.
-struct AboutFiles {
-    files: files::View,
-    plots: Vec<(usize, Plot)>,
-    lanes: BTreeMap<u32, Lane>,
-    /// Number of descriptors and tasks not tracked.
-    left_out: u64,
-}
-
-/// Collects the files, and then the access plots of the busiest ones.
-fn about_files(trace: &Trace, interval_ns: u64) -> AboutFiles {
-    let files = Files::new(Mounts::parse(&trace.preamble().mounts));
-    let (files, left_out) = watch_all(trace, files);
-    let files = files.finish();
+/// Returns the access plots of the busiest files, each with the index of its file. Where there is
+/// too much of all files to keep it, the trace is read again for these alone.
+fn plots(
+    trace: &Trace,
+    interval_ns: u64,
+    files: &files::View,
+    offsets: Offsets,
+    tracker: &mut Tracker,
+) -> Vec<(usize, Plot)> {
     let mut busiest: Vec<usize> =
         (0..files.files.len()).filter(|place| files.files[*place].0.is_stored).collect();
-    busiest.sort_by_key(|place| std::cmp::Reverse(moved_bytes(&files, *place)));
-    busiest.retain(|place| moved_bytes(&files, *place) > 0);
+    busiest.sort_by_key(|place| Reverse(moved_bytes(files, *place)));
+    busiest.retain(|place| moved_bytes(files, *place) > 0);
     busiest.truncate(PLOTS_MAX);
-    let paths = busiest.iter().map(|place| files.files[*place].0.path.clone()).collect();
-    let offsets = Offsets::new(interval_ns, paths);
-    let places = watch(trace, Places { offsets, lanes: Lanes::new(interval_ns) });
-    let plots = busiest.into_iter().zip(places.offsets.finish()).collect();
-    AboutFiles { files, plots, lanes: places.lanes.finish(), left_out }
+    let path = |place: &usize| &files.files[*place].0.path;
+    let mut plots = offsets.finish().unwrap_or_else(|| {
+        let mut offsets = Offsets::of(interval_ns, busiest.iter().map(|place| path(place).clone()));
+        (*tracker, _) = pass::in_order(trace, &Conditions::default(), &mut offsets);
+        offsets.finish().unwrap_or_default()
+    });
+    let mut plot = |place: usize| {
+        let file = tracker.number(path(&place));
+        (place, plots.remove(&file).unwrap_or_default())
+    };
+    busiest.into_iter().map(&mut plot).collect()
 }
 
 /// Returns the number of bytes read from and written to a file.
@@ -211,8 +211,7 @@ pub fn moved_bytes(files: &files::View, place: usize) -> u64 {
 }
 
 fn span_ns(trace: &Trace) -> u64 {
-    let clock = source::clock(trace);
     let heads = trace.blocks().iter().map(|head| head.last_tsc);
     let ends = trace.totals().map(|totals| totals.end_tsc);
-    clock(heads.chain(ends).max().unwrap_or(0))
+    model::clock(trace)(heads.chain(ends).max().unwrap_or(0))
 }

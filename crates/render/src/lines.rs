@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
 use model::{Contents, Moment, names};
-use render::escape::escape;
-use render::text::{self, Style};
 use syscalls::abi::signals;
 use trace::event::{Call, EventKind, StartHow};
 
-use crate::units;
+use crate::amounts::show_time;
+use crate::escape::escape;
+use crate::text::{self, Style};
 
 /// Format of lines.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             (CYAN, format!("+++ {how} +++"))
         }
         EventKind::Stall { ns } => {
-            (YELLOW, format!("--- waited {} for the recorder ---", units::show_time(*ns)))
+            (YELLOW, format!("--- waited {} for the recorder ---", show_time(*ns)))
         }
         EventKind::Gap { why, detail, text } => {
             let mut line = format!("!!! gap: {}", names::gap(*why).1);

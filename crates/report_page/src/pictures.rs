@@ -10,8 +10,8 @@ use stats::lanes::Lane;
 use stats::offsets::{self, Plot, Shape};
 use stats::spread;
 
-use super::gather::Gathered;
-use super::tables::shown;
+use crate::gather::Gathered;
+use crate::tables::shown;
 
 /// Limit for the calls with a heat map; those with most time are chosen.
 const HEAT_MAX: usize = 24;

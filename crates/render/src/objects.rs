@@ -1,13 +1,14 @@
-//! Writes events as JSON, one object per line.
+//! Events as JSON objects.
 
 use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
 use model::{Contents, Moment, Value, names};
-use render::json::{Json, stored_base64};
-use render::text;
 use syscalls::abi::signals;
 use syscalls::record::RESULT;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::json::{Json, stored_base64};
+use crate::text;
 
 /// Strings and arrays are complete; plain data is written under `data`.
 const LIMITS: Limits = Limits { strings: usize::MAX, data: 0, items: usize::MAX };

@@ -1,20 +1,13 @@
 //! Origin of a recording in words; "not known" for what an import lacks. Texts from the trace are
 //! not escaped unless stated.
 
-use render::escape::escape;
 use trace::event::Preamble;
 
-use crate::units::show_size;
+use crate::amounts::show_size;
+use crate::escape::escaped;
 
 const UNKNOWN: &str = "not known";
 const DAY_SECONDS: u64 = 86_400;
-
-/// Escapes text from a trace for a terminal.
-pub fn escaped(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    escape(&mut out, bytes, &[]);
-    out
-}
 
 fn known(text: &str) -> &str {
     if text.is_empty() { UNKNOWN } else { text }

@@ -8,8 +8,7 @@ use render::json::Json;
 use serde_json::Value;
 use trace::event::Preamble;
 
-use super::tables::shown;
-use crate::failure::Failure;
+use crate::tables::shown;
 
 /// Limit for the bytes of the file; a replay prints far less.
 const BYTES_MAX: u64 = 64 << 20;
@@ -21,9 +20,9 @@ pub struct Comparison(Value);
 
 impl Comparison {
     /// Reads the output of `reenact replay --json`.
-    pub fn read(path: &Path) -> Result<Comparison, Failure> {
+    pub fn read(path: &Path) -> Result<Comparison, String> {
         let name = path.display();
-        let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
+        let fail = |error: &dyn std::fmt::Display| format!("{name}: {error}");
         let file = File::open(path).map_err(|error| fail(&error))?;
         let mut text = String::new();
         let read = file.take(BYTES_MAX).read_to_string(&mut text);

@@ -6,28 +6,28 @@ use std::io::{self, Write};
 use render::json::Json;
 use trace::Trace;
 
-use super::comparison::Comparison;
-use super::data;
-use super::gather::Gathered;
+use crate::comparison::Comparison;
+use crate::data;
+use crate::gather::Gathered;
 
-const FRAME: &str = include_str!("assets/page.html");
+const FRAME: &str = include_str!("../assets/page.html");
 const STYLES: &[&str] =
-    &[include_str!("assets/uplot/uPlot.min.css"), include_str!("assets/page.css")];
-const LIBRARY: &str = include_str!("assets/uplot/uPlot.iife.min.js");
+    &[include_str!("../assets/uplot/uPlot.min.css"), include_str!("../assets/page.css")];
+const LIBRARY: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 /// Our own scripts, in order of dependency.
 const SCRIPTS: &[&str] = &[
-    include_str!("assets/words.js"),
-    include_str!("assets/elements.js"),
-    include_str!("assets/time.js"),
-    include_str!("assets/plane.js"),
-    include_str!("assets/heat.js"),
-    include_str!("assets/offsets.js"),
-    include_str!("assets/lanes.js"),
-    include_str!("assets/bars.js"),
-    include_str!("assets/treemap.js"),
-    include_str!("assets/table.js"),
-    include_str!("assets/replay.js"),
-    include_str!("assets/page.js"),
+    include_str!("../assets/words.js"),
+    include_str!("../assets/elements.js"),
+    include_str!("../assets/time.js"),
+    include_str!("../assets/plane.js"),
+    include_str!("../assets/heat.js"),
+    include_str!("../assets/offsets.js"),
+    include_str!("../assets/lanes.js"),
+    include_str!("../assets/bars.js"),
+    include_str!("../assets/treemap.js"),
+    include_str!("../assets/table.js"),
+    include_str!("../assets/replay.js"),
+    include_str!("../assets/page.js"),
 ];
 
 /// Markup before the data.
@@ -35,8 +35,20 @@ pub const DATA_BEGIN: &str = "<script type=\"application/json\" id=\"data\">";
 /// Markup after the data.
 pub const DATA_END: &str = "</script>";
 
-/// Writes the page.
+/// Writes the page. Returns the number of its bytes.
 pub fn write(
+    out: impl Write,
+    trace: &Trace,
+    gathered: &Gathered,
+    comparison: Option<&Comparison>,
+) -> io::Result<u64> {
+    let mut out = Counted { out, bytes: 0 };
+    write_frame(&mut out, trace, gathered, comparison)?;
+    out.flush()?;
+    Ok(out.bytes)
+}
+
+fn write_frame(
     out: &mut impl Write,
     trace: &Trace,
     gathered: &Gathered,
@@ -102,22 +114,9 @@ impl<W: Write> Write for Harmless<'_, W> {
 }
 
 /// Counts the bytes written through it.
-pub struct Counted<W> {
+struct Counted<W> {
     out: W,
     bytes: u64,
-}
-
-impl<W: Write> Counted<W> {
-    /// Wraps a writer.
-    pub fn new(out: W) -> Counted<W> {
-        Counted { out, bytes: 0 }
-    }
-
-    /// Flushes the writer. Returns the number of bytes.
-    pub fn finish(mut self) -> io::Result<u64> {
-        self.out.flush()?;
-        Ok(self.bytes)
-    }
 }
 
 impl<W: Write> Write for Counted<W> {

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use render::json::Json;
+use render::origin;
 use stats::sheet::{Cell, Table, share};
 use syscalls::abi::errno;
 use trace::Trace;
 
-use super::comparison::Comparison;
-use super::gather::{Gathered, moved_bytes};
-use super::{pictures, tables};
-use crate::info::origin;
+use crate::comparison::Comparison;
+use crate::gather::{Gathered, moved_bytes};
+use crate::{pictures, tables};
 
 /// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
 const FILES_MAX: usize = 1000;

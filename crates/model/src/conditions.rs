@@ -1,0 +1,232 @@
+//! Conditions on events, by which commands select what they show, count and export.
+
+use std::collections::HashSet;
+
+use syscalls::shape::{Classes, Kind};
+use trace::event::{Call, EventKind, Outcome};
+
+use crate::decode::shape::{Shape, shape_of};
+use crate::{Moment, Step, View, glob};
+
+/// Conditions on events; all must hold.
+#[derive(Debug, Default)]
+pub struct Conditions {
+    /// Process ids, all if empty.
+    pub pids: Vec<u32>,
+    /// Thread ids, all if empty.
+    pub tids: Vec<u32>,
+    /// Calls by name and class, all if `None`.
+    pub calls: Option<CallChoice>,
+    /// Patterns, one of which must match a path of the call; any path if empty.
+    pub paths: Vec<String>,
+    /// Only calls that returned an error.
+    pub failed: bool,
+    /// First time, in nanoseconds since the start.
+    pub since_ns: Option<u64>,
+    /// Last time, in nanoseconds since the start.
+    pub until_ns: Option<u64>,
+    /// Only calls that took longer, in nanoseconds.
+    pub slower_ns: Option<u64>,
+}
+
+impl Conditions {
+    /// Returns true if an event, and thus every later one, begins too late.
+    pub fn is_over(&self, enter_ns: u64) -> bool {
+        self.until_ns.is_some_and(|until| enter_ns > until)
+    }
+
+    /// Returns true if there are no conditions.
+    pub fn accepts_all(&self) -> bool {
+        let times = [self.since_ns, self.until_ns, self.slower_ns];
+        let any_time = times.iter().any(Option::is_some);
+        !(self.needs_world() || self.calls.is_some() || self.failed || any_time)
+    }
+
+    /// Returns true if the conditions need state that only a fold over all events has.
+    pub fn needs_world(&self) -> bool {
+        !(self.pids.is_empty() && self.tids.is_empty() && self.paths.is_empty())
+    }
+
+    /// Checks the conditions on time.
+    pub fn accepts_time(&self, enter_ns: u64) -> bool {
+        self.since_ns.is_none_or(|since| enter_ns >= since) && !self.is_over(enter_ns)
+    }
+
+    /// Checks the conditions that depend on the call alone.
+    pub fn accepts_alone(&self, call: &Call, enter_ns: u64, exit_ns: Option<u64>) -> bool {
+        self.accepts_shape(call, &shape_of(call), enter_ns, exit_ns)
+    }
+
+    /// Checks all conditions.
+    pub fn accepts(&self, moment: &Moment<'_>) -> bool {
+        if !self.accepts_time(moment.enter_ns) {
+            return false;
+        }
+        // Gaps concern every selection.
+        if matches!(moment.event.kind, EventKind::Gap { .. }) {
+            return true;
+        }
+        let fits = |wanted: &[u32], id: Option<u32>| {
+            wanted.is_empty() || id.is_some_and(|id| wanted.contains(&id))
+        };
+        if !fits(&self.pids, moment.pid) || !fits(&self.tids, moment.tid) {
+            return false;
+        }
+        match &moment.event.kind {
+            EventKind::Call(call) => self.accepts_call(call, moment),
+            _ => {
+                self.calls.is_none()
+                    && self.paths.is_empty()
+                    && !self.failed
+                    && self.slower_ns.is_none()
+            }
+        }
+    }
+
+    fn accepts_call(&self, call: &Call, moment: &Moment<'_>) -> bool {
+        let shape = shape_of(call);
+        if !self.accepts_shape(call, &shape, moment.enter_ns, moment.exit_ns) {
+            return false;
+        }
+        self.paths.is_empty() || self.touches(call, &shape, moment.step, &moment.view())
+    }
+
+    fn accepts_shape(
+        &self,
+        call: &Call,
+        shape: &Shape,
+        enter_ns: u64,
+        exit_ns: Option<u64>,
+    ) -> bool {
+        let failed = matches!(call.outcome, Outcome::Returned { ret: -4095..=-1, .. });
+        let slower = |than: u64| exit_ns.is_some_and(|exit| exit.saturating_sub(enter_ns) > than);
+        self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
+            && (!self.failed || failed)
+            && self.slower_ns.is_none_or(slower)
+    }
+
+    fn touches(&self, call: &Call, shape: &Shape, step: &Step, view: &View<'_>) -> bool {
+        let fits = |path: &[u8]| self.paths.iter().any(|glob| glob::matches(glob.as_bytes(), path));
+        step.paths.iter().any(|(_, path)| fits(path))
+            || shape.args.iter().zip(call.args).any(|(arg, value)| {
+                matches!(arg.kind, Kind::Fd | Kind::DirFd)
+                    && view.fd(value as i32).is_some_and(|path| fits(&path))
+            })
+            || view.new_paths().any(|path| fits(&path))
+    }
+}
+
+/// Selection of calls by name and class.
+#[derive(Debug, Default, Clone)]
+pub struct CallChoice {
+    negated: bool,
+    names: HashSet<String>,
+    classes: Vec<Classes>,
+}
+
+impl CallChoice {
+    /// Parses a list of names and `%classes`, separated by commas. A leading `!` negates it.
+    pub fn parse(text: &str) -> Result<CallChoice, String> {
+        let (negated, list) = match text.strip_prefix('!') {
+            Some(list) => (true, list),
+            None => (false, text),
+        };
+        let mut filter = CallChoice { negated, ..CallChoice::default() };
+        for item in list.split(',') {
+            if let Some(class) = item.strip_prefix('%') {
+                let known = Classes::NAMES.iter().find(|(name, _)| *name == class);
+                let (_, class) = known.ok_or_else(|| {
+                    let names = class_names();
+                    format!("'%{class}' is no class of calls; known are {names}")
+                })?;
+                filter.classes.push(*class);
+            } else if syscalls::by_name(item).is_some() || is_raw_name(item) {
+                filter.names.insert(item.to_string());
+            } else {
+                return Err(unknown_call(item));
+            }
+        }
+        Ok(filter)
+    }
+
+    /// Returns true if calls of this shape are selected.
+    pub fn accepts(&self, shape: &Shape) -> bool {
+        let named = self.names.contains(shape.name.as_ref())
+            || self.classes.iter().any(|class| class.intersects(shape.classes));
+        named != self.negated
+    }
+}
+
+/// Returns the classes as they are written, each once.
+pub fn class_names() -> String {
+    let names = Classes::NAMES.iter().enumerate().filter(|(at, (_, class))| {
+        // Further names of a class are known but not listed.
+        Classes::NAMES[..*at].iter().all(|(_, before)| before != class)
+    });
+    names.map(|(_, (name, _))| format!("%{name}")).collect::<Vec<_>>().join(", ")
+}
+
+fn is_raw_name(name: &str) -> bool {
+    name.strip_prefix("syscall_").is_some_and(|number| number.parse::<u16>().is_ok())
+}
+
+fn unknown_call(name: &str) -> String {
+    let mut close: Vec<&str> = syscalls::table::ROWS
+        .iter()
+        .flat_map(|rows| rows.iter())
+        .map(|row| row.name)
+        .filter(|known| name.len() > 2 && (known.contains(name) || name.contains(known)))
+        .collect();
+    close.sort_unstable();
+    close.truncate(6);
+    let hint = match close[..] {
+        [] => "names are those of the kernel (openat, pread64), classes begin with %".to_string(),
+        _ => format!("did you mean {}?", close.join(", ")),
+    };
+    format!("'{name}' is no system call; {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(nr: u16) -> Shape {
+        let outcome = Outcome::Returned { exit_tsc: 0, ret: 0 };
+        let (data, identities) = (Vec::new(), Vec::new());
+        shape_of(&Call { nr, flags: 0, site: 0, nargs: 0, args: [0; 6], outcome, data, identities })
+    }
+
+    #[test]
+    fn names_classes_and_negation() {
+        let read = shape(0);
+        let raw = shape(499);
+        let check = |text: &str| CallChoice::parse(text).unwrap();
+        assert!(check("read").accepts(&read));
+        assert!(check("%desc").accepts(&read));
+        assert!(check("openat,read").accepts(&read));
+        assert!(!check("!openat,read").accepts(&read));
+        assert!(!check("openat").accepts(&read));
+        assert!(check("!%network").accepts(&read));
+        assert!(check("syscall_499").accepts(&raw));
+        assert!(!check("%file").accepts(&raw));
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_refused() {
+        for bad in ["", "reed", "%nothing", "read,,openat", "syscall_x"] {
+            assert!(CallChoice::parse(bad).is_err(), "{bad}");
+        }
+        assert!(unknown_call("zzzz").contains("names are"));
+        assert!(unknown_call("pena").contains("openat"));
+    }
+
+    #[test]
+    fn classes_are_listed_once() {
+        let names = class_names();
+        assert!(names.contains("%network") && !names.contains("%net,"), "{names}");
+        for name in names.split(", ") {
+            assert!(CallChoice::parse(name).is_ok(), "{name}");
+        }
+        assert!(CallChoice::parse("%net").is_ok());
+    }
+}

@@ -1,0 +1,94 @@
+//! One pass over a trace: every event in order, with the world around it.
+
+use trace::{ReadError, Sequenced, Trace};
+
+use crate::{Conditions, Contents, Moment, Stored, World};
+
+/// Limit for the errors that are kept.
+const ERRORS_MAX: usize = 100;
+
+/// What a pass over a trace could not read or follow.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// Number of blocks that could not be read.
+    pub count: u64,
+    /// The first errors.
+    pub errors: Vec<ReadError>,
+    /// Number of descriptors and tasks not tracked, see [`World::left_out`].
+    pub left_out: u64,
+}
+
+impl Unread {
+    /// Records an error.
+    pub fn note(&mut self, error: ReadError) {
+        self.count += 1;
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
+    }
+}
+
+/// Returns a trace's clock: nanoseconds since its start, 0 for earlier times.
+pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
+    |tsc| trace.ticks_to_ns(tsc).max(0).unsigned_abs()
+}
+
+/// A pass that is given its events one by one.
+#[derive(Default)]
+pub struct Walk {
+    world: World,
+}
+
+impl Walk {
+    /// Passes the next event to `visit`, with the world as the event began.
+    pub fn event<T>(
+        &mut self,
+        next: &Sequenced,
+        clock: &dyn Fn(u64) -> u64,
+        contents: &mut dyn Contents,
+        visit: impl FnOnce(&Moment<'_>, &mut dyn Contents) -> T,
+    ) -> T {
+        let step = self.world.step(&next.event, contents);
+        let moment = Moment::new(next.seq, &next.event, &self.world, &step, clock);
+        let visited = visit(&moment, contents);
+        self.world.finish(step);
+        visited
+    }
+
+    /// Returns the number of descriptors and tasks not tracked.
+    pub fn left_out(&self) -> u64 {
+        self.world.left_out()
+    }
+}
+
+/// Called for each event. The flag is true for events that meet the conditions; the others are
+/// passed because state depends on them.
+pub type Visit<'a, E> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), E> + 'a;
+
+/// Passes all events of a trace to `visit`, in order, up to the last one that may be wanted. Ends
+/// early with the error that `visit` returns.
+pub fn walk<E>(
+    trace: &Trace,
+    conditions: &Conditions,
+    visit: &mut Visit<'_, E>,
+) -> Result<Unread, E> {
+    let (clock, mut stored) = (clock(trace), Stored(trace));
+    let (mut walk, mut unread) = (Walk::default(), Unread::default());
+    let mut cursor = trace.cursor();
+    // The memory of one event serves all.
+    let mut next = Sequenced::default();
+    while let Some(read) = cursor.next_into(trace, &mut next) {
+        if let Err(error) = read {
+            unread.note(error);
+            continue;
+        }
+        if conditions.is_over(clock(next.event.tsc)) {
+            break;
+        }
+        walk.event(&next, &clock, &mut stored, |moment, contents| {
+            visit(moment, conditions.accepts(moment), contents)
+        })?;
+    }
+    unread.left_out = walk.left_out();
+    Ok(unread)
+}
