@@ -8,8 +8,8 @@ use model::decode::{Buffer, buffers};
 use model::{Contents, Stored};
 use trace::event::EventKind;
 
-use crate::failure::{self, Failure};
-use crate::{source, units};
+use crate::failure::Failure;
+use crate::{message, source, units};
 
 /// Write the raw bytes of a call's buffer to standard output.
 #[derive(clap::Args, Debug)]
@@ -106,7 +106,7 @@ fn write(
     }
     out.flush()?;
     if buffer.is_cut() {
-        failure::warn(&format!(
+        message::warn(&format!(
             "'{}' had {} bytes in the program, {stored} are stored",
             buffer.name,
             buffer.len()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use file_tree::Tree;
-use render::escape;
+use render::escape::escaped;
 use render::json::{Json, text};
 use replay::compare::{self, FinalState, Scrutiny, all_seen};
 use trace::Trace;
@@ -107,11 +107,11 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
     for difference in &state.differences {
         let [path, expected, found] =
             [&difference.path[..], difference.expected.as_bytes(), difference.found.as_bytes()]
-                .map(shown);
+                .map(escaped);
         writeln!(out, "{path}: {}: {expected} expected, {found} found", difference.what)?;
     }
     for unverified in &state.unverified {
-        writeln!(out, "{}: not verified: {}", shown(&unverified.path), unverified.why)?;
+        writeln!(out, "{}: not verified: {}", escaped(&unverified.path), unverified.why)?;
     }
     let more = state.unverified_count - state.unverified.len() as u64;
     if more > 0 {
@@ -130,13 +130,6 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
         writeln!(out, "{text}")?;
     }
     Ok(out.flush()?)
-}
-
-/// Escapes control characters for a terminal.
-fn shown(text: &[u8]) -> String {
-    let mut out = String::new();
-    escape::escape(&mut out, text, &[]);
-    out
 }
 
 fn write_json(json: &mut Json<'_>, state: &FinalState) {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use rewrite::{Cut, Kept};
 
-use crate::failure::{self, Failure};
-use crate::{export, filter, output, source};
+use crate::failure::Failure;
+use crate::{export, filter, message, output, source};
 
 /// Write the calls that fit into a trace of their own.
 ///
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let also = if context > 0 { format!(", {context} as context") } else { String::new() };
         let out = args.output.display();
-        failure::tell(&format!("reenact: {wanted} calls kept{also}, {left_out} left out -> {out}"));
+        message::note(&format!("{wanted} calls kept{also}, {left_out} left out -> {out}"));
     }
     source::tell_unread(&args.trace, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)

@@ -1,11 +1,10 @@
 //! `reenact doctor`: checks whether this machine can record, and suggests remedies.
 
-mod machine;
-mod probes;
-
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+use requirements::{Check, Verdict};
 
 use crate::failure::Failure;
 
@@ -20,59 +19,9 @@ pub struct Args {
     json: bool,
 }
 
-/// Result of a check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// All requirements are met.
-    Ok,
-    /// Recording works with restrictions.
-    Limited,
-    /// Recording does not work.
-    Missing,
-}
-
-/// A check and its result.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// Name of the check.
-    pub name: &'static str,
-    /// The result.
-    pub verdict: Verdict,
-    /// Description of the finding.
-    pub found: String,
-    /// Suggested remedy, empty if all is well.
-    pub remedy: String,
-}
-
-impl Check {
-    /// Makes a passed check.
-    pub fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), remedy: String::new() }
-    }
-
-    /// Makes a check with restrictions.
-    pub fn limited(
-        name: &'static str,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Check {
-        Check { name, verdict: Verdict::Limited, found: found.into(), remedy: remedy.into() }
-    }
-
-    /// Makes a failed check.
-    pub fn missing(
-        name: &'static str,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Check {
-        Check { name, verdict: Verdict::Missing, found: found.into(), remedy: remedy.into() }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut checks = probes::all();
-    checks.extend(machine::all());
+    let checks = requirements::check();
     let text = if args.json { json(&checks) } else { text(&checks) };
     let mut stdout = io::stdout().lock();
     let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

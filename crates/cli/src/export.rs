@@ -16,11 +16,11 @@ use model::{Conditions, Contents, Moment, Unread};
 use trace::Trace;
 use trace::event::EventKind;
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::filter;
 use crate::output::Pending;
 use crate::progress::Progress;
-use crate::{output, source};
+use crate::{message, output, source};
 
 /// Write a trace in the format of another tool.
 ///
@@ -113,9 +113,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let job = Job::new(&args, &trace);
     let written = write(&job)?;
     if !args.quiet {
-        failure::tell(&format!("reenact: {} calls -> {}", written.calls, args.output.display()));
+        message::note(&format!("{} calls -> {}", written.calls, args.output.display()));
         for what in &written.left_out {
-            failure::tell(&format!("reenact: left out: {what}"));
+            message::note(&format!("left out: {what}"));
         }
     }
     source::tell_unread(&args.trace, &trace, &written.unread)?;

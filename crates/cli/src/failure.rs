@@ -1,11 +1,12 @@
 //! Failures of commands: one message and one exit code each.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io;
 use std::process::ExitCode;
 
 use trace::WriteError;
+
+use crate::message;
 
 /// A failure that ends a command.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Failure {
         }
     }
 
-    /// Prints the message and returns the exit code. No other code prints errors.
+    /// Prints the message and returns the exit code.
     pub fn report(self) -> ExitCode {
         match &self {
             Failure::BrokenPipe => {}
@@ -70,7 +71,7 @@ impl Failure {
             | Failure::Stuck(text)
             | Failure::Recorder(text)
             | Failure::NotExecutable(text)
-            | Failure::NotFound(text) => tell(&format!("reenact: {text}")),
+            | Failure::NotFound(text) => message::note(text),
         }
         ExitCode::from(self.code())
     }
@@ -84,25 +85,6 @@ pub fn verdict(
 ) -> Result<ExitCode, Failure> {
     let code = verdict?;
     printed.map(|()| code)
-}
-
-/// Prints a warning.
-pub fn warn(text: &str) {
-    tell(&format!("reenact: warning: {text}"));
-}
-
-/// Time to wait for standard error before a message is dropped.
-const STDERR_WAIT_MS: i32 = 2000;
-
-/// Prints lines to standard error. They are dropped if it is closed or blocked.
-pub fn tell(text: &str) {
-    let mut stderr = io::stderr().lock();
-    let mut state =
-        libc::pollfd { fd: stderr.as_fd().as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: `state` is one valid pollfd.
-    if unsafe { libc::poll(&raw mut state, 1, STDERR_WAIT_MS) } == 1 {
-        let _ = stderr.write_all(format!("{text}\n").as_bytes());
-    }
 }
 
 /// Converts errors in writing output.

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use dataseries::file::reader::Bytes;
 use trace::WriterOptions;
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::output::Pending;
 use crate::progress::Progress;
-use crate::{output, source};
+use crate::{message, output, source};
 
 /// Number of bytes used to detect the format.
 const HEAD_BYTES: u64 = 4096;
@@ -148,16 +148,13 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if !args.quiet {
         let (records, calls) = (imported.records, imported.calls);
-        failure::tell(&format!(
-            "reenact: {calls} calls of {records} records -> {}",
-            args.output.display()
-        ));
+        message::note(&format!("{calls} calls of {records} records -> {}", args.output.display()));
         for what in &imported.not_told {
-            failure::tell(&format!("reenact: not told by {name}: {what}"));
+            message::note(&format!("not told by {name}: {what}"));
         }
     }
     for damage in imported.damage.iter().take(DAMAGE_SHOWN) {
-        failure::warn(&format!("{name}: {damage}"));
+        message::warn(&format!("{name}: {damage}"));
     }
     if imported.damage.is_empty() {
         return Ok(ExitCode::SUCCESS);

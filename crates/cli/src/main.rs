@@ -11,6 +11,7 @@ mod image;
 mod import;
 mod info;
 mod merge;
+mod message;
 mod output;
 mod progress;
 mod record;

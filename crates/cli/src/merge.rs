@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use rewrite::{Input, Merge, MergeError, OfOneRecording, TRACES_MAX};
 
-use crate::failure::{self, Failure};
-use crate::{output, source};
+use crate::failure::Failure;
+use crate::{message, output, source};
 
 /// Write several traces of one run, made at the same time, into one.
 ///
@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         output::create(&args.output, args.force, &inputs).map_err(Failure::Failed)?;
     let rewriter = rewrite::begin(Box::new(out), &merge.preamble())?;
     let merged = merge
-        .write(rewriter, &mut |input, error| failure::warn(&format!("{}: {error}", input.name)))
+        .write(rewriter, &mut |input, error| message::warn(&format!("{}: {error}", input.name)))
         .map_err(|error| match error {
             MergeError::Write(error) => error.into(),
             MergeError::TooManyThreads => Failure::Failed(error.to_string()),
@@ -66,9 +66,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let (calls, order, out) = (merged.calls, merge.order(), args.output.display());
         let traces = args.traces.len();
-        failure::tell(&format!("reenact: {calls} calls of {traces} traces, {order} -> {out}"));
+        message::note(&format!("{calls} calls of {traces} traces, {order} -> {out}"));
         if merged.leaves_files_out {
-            failure::tell("reenact: left out: what the traces tell of the files in the end");
+            message::note("left out: what the traces tell of the files in the end");
         }
     }
     if merged.is_whole {

@@ -13,19 +13,19 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
 use recorder::start_thread;
 use recorder::{Ahead, DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
-use ring::DataMode;
+use ring::{DataMode, Settings};
 use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
 use trace::{Compress, WriterOptions};
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
+use crate::message;
 use crate::output;
 use crate::output::Pending;
 
@@ -45,16 +45,12 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let loses_rights = supervisor::gains_rights(&file);
     let mut supervisor = Supervisor::new(AGENT, args.buffer as usize).map_err(|e| ours(&e))?;
     let arena = supervisor.arena();
-    let control = arena.control();
     let data = data_rules(&args);
     if args.snapshot && data.most() != DataMode::Full {
         return Err(Failure::Recorder(
             "--snapshot stores contents: it needs --data full, or a --data-for that says so".into(),
         ));
     }
-    control.snapshot.store(args.snapshot.into(), Ordering::Relaxed);
-    control.data_mode.store(data.most() as u32, Ordering::Relaxed);
-    control.data_max.store(args.max_data.unwrap_or(u64::MAX), Ordering::Relaxed);
 
     let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut options = args.words();
@@ -62,7 +58,12 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         options.push_str("; PROGRAM ran without the rights of its file");
     }
     let mut preamble = host::preamble(command, options, calibration).map_err(|e| ours(&e))?;
-    control.tsc_hz.store(preamble.tsc_hz, Ordering::Relaxed);
+    supervisor.set(&Settings {
+        data_mode: data.most(),
+        data_max: args.max_data.unwrap_or(u64::MAX),
+        snapshot: args.snapshot,
+        tsc_hz: preamble.tsc_hz,
+    });
     let output = create(&args, program)?;
     preamble.trace_dev = output.device;
     let options = Options {
@@ -86,19 +87,18 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     };
     if loses_rights && !args.quiet {
         let name = file.display();
-        failure::warn(&format!(
+        message::warn(&format!(
             "{name} runs without the rights of its file (set-user-id, set-group-id or capabilities): \
              only root can record it with them"
         ));
     }
-    let done = Arc::new(AtomicBool::new(false));
+    let done = supervisor.done();
     // Before the launch: if this fails, no program is left without a recorder.
     let waiting = {
         let done = Arc::clone(&done);
         let wait = move || {
             let result = recorder.join();
-            done.store(true, Ordering::SeqCst);
-            ring_requests(arena);
+            done.set();
             result
         };
         start_thread("wait", wait).map_err(|error| ours(&error))?
@@ -116,7 +116,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     }
     let outcome = supervisor.serve(&mut observer, &done);
     if let Outcome::Abandoned(signal) = outcome {
-        failure::warn("told to end once more: the trace has no end");
+        message::warn("told to end once more: the trace has no end");
         return Ok(end_by(signal));
     }
     let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
@@ -126,30 +126,22 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             len = summary.unfinished.is_none().then_some(summary.trace_bytes);
             if !args.quiet {
                 let path = (!output.is_stdout).then(|| observer.output.path());
-                failure::tell(&summary::text(&summary, path));
+                message::notes(&summary::notes(&summary, path));
             }
         }
-        Err(error) => failure::tell(&format!("reenact: {error}")),
+        Err(error) => message::note(&format!("{error}")),
     }
     if let Some(text) = &observer.misplaced {
-        failure::warn(text);
+        message::warn(text);
     }
     if let Some(text) = output.written.and_then(|file| file.lost(observer.output.path(), len)) {
-        failure::warn(&text);
+        message::warn(&text);
     }
     Ok(match outcome {
         Outcome::Ended(status) if libc::WIFSIGNALED(status) => end_by(libc::WTERMSIG(status)),
         Outcome::Ended(status) => ExitCode::from(libc::WEXITSTATUS(status) as u8),
         Outcome::ToldToEnd(signal) | Outcome::Abandoned(signal) => end_by(signal),
     })
-}
-
-/// Wakes the supervisor's loop.
-fn ring_requests(arena: ring::Arena) {
-    let word = &arena.control().requests.word;
-    word.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: `word` is a futex in the mapped arena; waking has no other effect on memory.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// Destination of the trace.
@@ -242,9 +234,7 @@ struct Glue {
 impl Glue {
     /// Returns true if separate processes share descriptors or directories.
     fn is_state_shared(&self) -> bool {
-        let is_set =
-            |arena: &ring::Arena| arena.control().state_shared.load(Ordering::Relaxed) != 0;
-        self.arenas.iter().any(is_set)
+        self.arenas.iter().any(ring::Arena::is_state_shared)
     }
 
     fn tell(&self, kind: EventKind) {

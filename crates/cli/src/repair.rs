@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{output, source};
+use crate::{message, output, source};
 
 /// Write what can be read of a damaged or truncated trace into a sound one, with index and end.
 ///
@@ -52,17 +52,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let Some(error) = error else { return };
         errors += 1;
         if errors <= ERRORS_SHOWN && !args.quiet {
-            failure::warn(&format!("{name}: {error}"));
+            message::warn(&format!("{name}: {error}"));
         }
     })?;
     drop(progress);
     pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         for warning in source::warnings(&trace) {
-            failure::warn(&format!("{name}: {warning}"));
+            message::warn(&format!("{name}: {warning}"));
         }
         let (rewrite::Repaired { calls, lost }, out) = (repaired, args.output.display());
-        failure::tell(&format!("reenact: {calls} calls kept; lost: {lost} -> {out}"));
+        message::note(&format!("{calls} calls kept; lost: {lost} -> {out}"));
     }
     Ok(ExitCode::SUCCESS)
 }

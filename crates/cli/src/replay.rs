@@ -25,6 +25,7 @@ use trace::Trace;
 use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
+use crate::message;
 use crate::progress::Progress;
 use crate::source;
 pub use args::Args;
@@ -73,7 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let came = in_jail(&args, &trace, &options, user, (root.directory(), &opened), log);
         if let Some(signal) = interrupt::heard() {
             if let Some(kept) = root.keep_if(args.keep)? {
-                note(&format!("interrupted; the files are in {}", kept.display()));
+                message::warn(&format!("interrupted; the files are in {}", kept.display()));
             }
             return Ok(interrupt::die_of(signal));
         }
@@ -195,7 +196,7 @@ fn in_jail(
     // On a failure, the jail ends by itself with a message.
     if let Ok(dangers) = heard(&mut File::from(OwnedFd::from(ready))) {
         if !dangers.is_empty() && !opened.warned.replace(true) {
-            note(&format!(
+            message::warn(&format!(
                 "the trace does not hold all data that moved: {dangers}. What comes out otherwise \
                  because of it is counted as not verifiable; `reenact info` tells more"
             ));
@@ -234,9 +235,4 @@ fn heard(from: &mut File) -> io::Result<String> {
     let mut shown = String::new();
     escape(&mut shown, &text, &[]);
     Ok(shown)
-}
-
-/// Warns about something that the result does not show.
-fn note(text: &str) {
-    failure::warn(text);
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use render::amounts::show_size;
 use report_page::Comparison;
 
-use crate::failure::{self, Failure};
-use crate::{output, source};
+use crate::failure::Failure;
+use crate::{message, output, source};
 
 /// See what the program did, in one page to open in a browser.
 ///
@@ -66,8 +66,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let name = args.output.display();
         let calls = gathered.calls();
-        failure::tell(&format!(
-            "reenact: {calls} calls -> {name} ({}): open it in a browser",
+        message::note(&format!(
+            "{calls} calls -> {name} ({}): open it in a browser",
             show_size(bytes)
         ));
     }

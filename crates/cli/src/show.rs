@@ -16,9 +16,9 @@ use render::text::Style;
 use trace::event::EventKind;
 use trace::{ReadError, Sequenced, Trace};
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::filter;
-use crate::{source, units};
+use crate::{message, source, units};
 use follow::Held;
 
 /// Interval between checks of a growing trace.
@@ -129,7 +129,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     for warning in source::warnings(&trace) {
-        failure::warn(&format!("{name}: {warning}"));
+        message::warn(&format!("{name}: {warning}"));
     }
     if errors.count > 0 {
         let count = errors.count;
@@ -196,7 +196,7 @@ impl Errors {
             Err(error) => {
                 self.count += 1;
                 if self.count <= ERRORS_SHOWN {
-                    failure::warn(&format!("{}: {error}", self.name));
+                    message::warn(&format!("{}: {error}", self.name));
                 }
                 None
             }

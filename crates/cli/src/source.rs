@@ -7,8 +7,9 @@ use std::path::Path;
 use model::Unread;
 use trace::{ReadError, Trace};
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::import;
+use crate::message;
 
 /// Opens a trace, or standard input for `-`. The error names the file.
 pub fn open(path: &Path) -> Result<Trace, Failure> {
@@ -71,7 +72,7 @@ pub fn warnings(trace: &Trace) -> Vec<String> {
 /// Prints warnings about a trace as a whole.
 pub fn warn_of(path: &Path, trace: &Trace) {
     for warning in warnings(trace) {
-        failure::warn(&format!("{}: {warning}", path.display()));
+        message::warn(&format!("{}: {warning}", path.display()));
     }
 }
 
@@ -79,7 +80,7 @@ pub fn warn_of(path: &Path, trace: &Trace) {
 pub fn warn_of_left_out(path: &Path, count: u64) {
     if count > 0 {
         let name = path.display();
-        failure::warn(&format!(
+        message::warn(&format!(
             "{name}: more is open, and more tasks live, than is followed: what {count} descriptors \
              and tasks stand for is not known"
         ));
@@ -91,7 +92,7 @@ pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Fa
     let name = path.display();
     warn_of(path, trace);
     for error in &unread.errors {
-        failure::warn(&format!("{name}: {error}"));
+        message::warn(&format!("{name}: {error}"));
     }
     warn_of_left_out(path, unread.left_out);
     if unread.count == 0 {

@@ -50,6 +50,31 @@ pub struct FinalState {
     pub limited: Option<String>,
 }
 
+/// Result of comparing the final state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// There was nothing to compare.
+    Nothing,
+    /// Every path is as recorded.
+    Identical,
+    /// No difference was found, but not everything could be checked.
+    AsFarAsChecked,
+    /// Some paths differ.
+    Different,
+}
+
+impl Verdict {
+    /// Returns the words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Nothing => "nothing to compare",
+            Verdict::Identical => "identical",
+            Verdict::AsFarAsChecked => "identical as far as checked",
+            Verdict::Different => "different",
+        }
+    }
+}
+
 /// One difference of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
@@ -83,6 +108,16 @@ pub struct Unverified {
 }
 
 impl FinalState {
+    /// Returns the result as a whole.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            FinalState { different: 1.., .. } => Verdict::Different,
+            FinalState { compared: 0, .. } => Verdict::Nothing,
+            FinalState { unverified_count: 0, unknown_bytes: 0, .. } => Verdict::Identical,
+            _ => Verdict::AsFarAsChecked,
+        }
+    }
+
     /// Whether everything that could be compared is equal.
     pub fn is_equal(&self) -> bool {
         self.different == 0

@@ -35,6 +35,23 @@ pub enum Came {
     Verified,
 }
 
+impl Came {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Came::Mismatch => "mismatch",
+            Came::Raced => "raced",
+            Came::Unseen => "unseen",
+            Came::Simulated => "simulated",
+            Came::Skipped => "skipped",
+            Came::Withheld => "withheld",
+            Came::Unsupported => "unsupported",
+            Came::Unverified => "unverified",
+            Came::Verified => "verified",
+        }
+    }
+}
+
 /// Which calls are logged; each level includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {

@@ -88,6 +88,17 @@ impl Findings {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// Returns true if every call and the final state are as recorded, as far as checked.
+    pub fn agrees(&self) -> bool {
+        self.outcome.agrees() && self.final_state.as_ref().is_none_or(FinalState::is_equal)
+    }
+
+    /// Returns the seconds outside of the parts: setting up the jail, cleaning up.
+    pub fn rest_s(&self) -> f64 {
+        let parts = self.image_s + self.outcome.calls_s + self.comparison_s;
+        (self.elapsed_s - parts).max(0.0)
+    }
+
     /// Deserializes results that came out of the jail.
     pub fn from_bytes(bytes: &[u8]) -> Result<Findings, String> {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())

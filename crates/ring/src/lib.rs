@@ -42,11 +42,13 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 mod catalog;
+mod settings;
 mod stream;
 pub use catalog::{
     CATALOG_BYTES, Catalog, MODULES_MAX, Module, Modules, Note, PROFILE_SITES, PROFILES, Profile,
     SITES_MAX, Site, program_id,
 };
+pub use settings::Settings;
 pub use stream::Reader;
 
 /// Maximum number of threads recorded at the same time.

@@ -205,10 +205,7 @@ impl Domains {
             Domain::message(users, self.pool_chunks)?
         };
         let (to, from) = (domain.arena.control(), self.first().arena.control());
-        to.data_mode.store(from.data_mode.load(Ordering::Relaxed), Ordering::Relaxed);
-        to.data_max.store(from.data_max.load(Ordering::Relaxed), Ordering::Relaxed);
-        to.snapshot.store(from.snapshot.load(Ordering::Relaxed), Ordering::Relaxed);
-        to.tsc_hz.store(from.tsc_hz.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.set_like(from);
         prepare(&domain, self.list.len())?;
         self.list.push(domain);
         Ok(self.list.len() - 1)

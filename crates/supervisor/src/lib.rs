@@ -12,6 +12,7 @@ mod alarm;
 mod alive;
 mod analyst;
 mod domain;
+mod done;
 mod errand;
 mod guests;
 mod image;
@@ -35,6 +36,7 @@ mod signals;
 mod sleep;
 mod taking;
 
+pub use done::Done;
 pub use image::Image;
 pub use launch::{LaunchError, Program};
 pub use program::{find, gains_rights};

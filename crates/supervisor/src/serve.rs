@@ -1,15 +1,17 @@
 //! The supervisor's loop: agents' requests, stops of traced threads, the program's end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use kin::{Credentials, Identity, Kin, Relation, status};
-use ring::{Arena, SLOTS, Slot, answer, request};
+use ring::{Arena, SLOTS, Settings, Slot, answer, request};
 
 use crate::analyst::Analyst;
 use crate::domain::Domains;
+use crate::done::Done;
 use crate::guests::Guests;
 use crate::launch::{self, LaunchError, Program};
 use crate::mounts::Mounts;
@@ -194,6 +196,16 @@ impl Supervisor {
         self.domains.first().arena
     }
 
+    /// Tells all agents what to capture. To be called before the launch.
+    pub fn set(&self, settings: &Settings) {
+        self.arena().control().set(settings);
+    }
+
+    /// Returns the flag that ends `serve`.
+    pub fn done(&self) -> Arc<Done> {
+        Arc::new(Done::new(self.arena()))
+    }
+
     /// Knows which processes are ours.
     pub fn kin(&self) -> Kin {
         self.kin.clone()
@@ -246,10 +258,10 @@ impl Supervisor {
     }
 
     /// Serves until `done` is set, and the program has ended or a signal requested the end.
-    pub fn serve(&mut self, observer: &mut dyn Observer, done: &AtomicBool) -> Outcome {
+    pub fn serve(&mut self, observer: &mut dyn Observer, done: &Done) -> Outcome {
         loop {
-            self.turn(observer, |_| done.load(Ordering::SeqCst));
-            let is_done = done.load(Ordering::SeqCst);
+            self.turn(observer, |_| done.is_set());
+            let is_done = done.is_set();
             let order = self.order.as_ref().filter(|order| order.times >= TIMES_TO_END);
             match (self.program_status, order) {
                 (Some(status), _) if is_done => return Outcome::Ended(status),

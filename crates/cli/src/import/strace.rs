@@ -8,7 +8,8 @@ use strace::read::{self, Settings};
 use trace::WriterOptions;
 
 use super::{Args, Told};
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
+use crate::message;
 use crate::output::{self, Pending};
 
 /// Imports a text.
@@ -47,25 +48,25 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     if args.quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    failure::tell(&format!(
-        "reenact: {} calls, {} threads, {} processes -> {}",
+    message::note(&format!(
+        "{} calls, {} threads, {} processes -> {}",
         imported.calls,
         imported.threads,
         imported.processes,
         args.output.display()
     ));
     if imported.untold > 0 {
-        failure::tell(&format!(
-            "reenact: not captured: {} arguments that {name} does not tell",
+        message::note(&format!(
+            "not captured: {} arguments that {name} does not tell",
             imported.untold
         ));
     }
     for what in &imported.assumed {
-        failure::tell(&format!("reenact: assumed: {what}"));
+        message::note(&format!("assumed: {what}"));
     }
     if imported.unknown_calls > 0 {
         let names: Vec<&str> = imported.unknown.keys().map(String::as_str).collect();
-        failure::warn(&format!(
+        message::warn(&format!(
             "{name}: left out {} calls that are not known: {}",
             imported.unknown_calls,
             names.join(", ")

@@ -1,18 +1,17 @@
-//! Text printed at the end of a recording.
+//! Notes at the end of a recording.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use model::names;
 use recorder::Summary;
+use render::amounts::{show_size, show_time};
 use syscalls::record::SNAPSHOT_BYTES_MAX;
 
-use render::amounts::{show_size, show_time};
-
-/// Returns one line, and one more for each thing that the trace lacks. `path` is the trace's.
-pub fn text(summary: &Summary, path: Option<&Path>) -> String {
-    let mut text = format!(
-        "reenact: {} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
+/// Returns one note, and one more for each thing that the trace lacks. `path` is the trace's.
+pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
+    let mut first = format!(
+        "{} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
         summary.calls,
         summary.threads,
         summary.processes,
@@ -22,35 +21,32 @@ pub fn text(summary: &Summary, path: Option<&Path>) -> String {
         show_time(summary.stall_ns),
     );
     if let Some(path) = path {
-        text.push_str(&format!(" -> {}", path.display()));
+        first.push_str(&format!(" -> {}", path.display()));
     }
+    let mut notes = vec![first];
     if summary.files_not_whole > 0 {
         let files = summary.files_not_whole;
-        text.push_str(&format!(
-            "\nreenact: {files} changed files are not stored whole: they could not be read, or are \
+        notes.push(format!(
+            "{files} changed files are not stored whole: they could not be read, or are \
              longer than {}",
             show_size(SNAPSHOT_BYTES_MAX)
         ));
     }
     if let Some((_, why)) = &summary.stopped {
-        text.push_str(&format!("\nreenact: recording stopped early: {why}"));
+        notes.push(format!("recording stopped early: {why}"));
     }
     if let Some(why) = &summary.unfinished {
-        text.push_str(&format!("\nreenact: the trace could not be finished: {why}"));
+        notes.push(format!("the trace could not be finished: {why}"));
     }
+    let more = path.map(|path| format!("; `reenact info {}` tells more", path.display()));
+    let more = more.unwrap_or_default();
     if let Some(dangers) = summary.not_seen.dangers() {
-        text.push_str(&format!("\nreenact: data not seen: {dangers}"));
-        if let Some(path) = path {
-            text.push_str(&format!("; `reenact info {}` tells more", path.display()));
-        }
+        notes.push(format!("data not seen: {dangers}{more}"));
     }
     if let Some(missing) = missing(summary) {
-        text.push_str(&format!("\nreenact: not complete: {missing}"));
-        if let Some(path) = path {
-            text.push_str(&format!("; `reenact info {}` tells more", path.display()));
-        }
+        notes.push(format!("not complete: {missing}{more}"));
     }
-    text
+    notes
 }
 
 /// Number of calls made while recording that are not in the trace.
@@ -91,7 +87,7 @@ mod tests {
     use super::*;
 
     fn lines(summary: &Summary) -> Vec<String> {
-        text(summary, Some(Path::new("a.rnt"))).lines().map(str::to_string).collect()
+        notes(summary, Some(Path::new("a.rnt")))
     }
 
     #[test]
@@ -103,7 +99,7 @@ mod tests {
     fn gaps_are_told() {
         let first_gap = Some((GapWhy::NotFollowed, "it is a 32-bit program".into()));
         let one = Summary { gaps: 1, first_gap, ..Summary::default() };
-        let expected = "reenact: not complete: 1 gap: a program that cannot be followed was started: \
+        let expected = "not complete: 1 gap: a program that cannot be followed was started: \
                         it is a 32-bit program; `reenact info a.rnt` tells more";
         assert_eq!(lines(&one)[1..], [expected]);
         let nameless = Some((GapWhy::NotFollowed, String::new()));
@@ -126,7 +122,7 @@ mod tests {
             notes: Vec::new(),
         };
         let summary = Summary { not_seen, ..Summary::default() };
-        let expected = "reenact: data not seen: io_uring requests, stores to mapped files (1 file); \
+        let expected = "data not seen: io_uring requests, stores to mapped files (1 file); \
                         `reenact info a.rnt` tells more";
         assert_eq!(lines(&summary)[1..], [expected]);
         let not_seen = NotSeen { blind: vec![blind(Way::Loads)], notes: Vec::new() };
@@ -141,7 +137,7 @@ mod tests {
             Summary { lost: 2, discarded: 5, gaps: 1, stopped, first_gap, ..Summary::default() };
         let lines = lines(&full);
         assert!(lines[0].contains("lost 7,"), "{lines:?}");
-        assert_eq!(lines[1], "reenact: recording stopped early: the disk is full");
-        assert!(lines[2].starts_with("reenact: not complete: 7 calls lost, 1 gap;"), "{lines:?}");
+        assert_eq!(lines[1], "recording stopped early: the disk is full");
+        assert!(lines[2].starts_with("not complete: 7 calls lost, 1 gap;"), "{lines:?}");
     }
 }

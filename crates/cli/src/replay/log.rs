@@ -10,7 +10,7 @@ use render::escape;
 use render::json::Json;
 use render::lines;
 use render::text::Style;
-use replay::log::{Came, Level, Line};
+use replay::log::{Level, Line};
 use trace::event::EventKind;
 
 use super::Args;
@@ -105,25 +105,11 @@ pub fn describe(moment: &Moment<'_>, contents: &mut dyn Contents) -> String {
     out
 }
 
-fn came(came: Came) -> &'static str {
-    match came {
-        Came::Mismatch => "mismatch",
-        Came::Raced => "raced",
-        Came::Unseen => "unseen",
-        Came::Simulated => "simulated",
-        Came::Skipped => "skipped",
-        Came::Withheld => "withheld",
-        Came::Unsupported => "unsupported",
-        Came::Unverified => "unverified",
-        Came::Verified => "verified",
-    }
-}
-
 fn text(line: &Line) -> String {
     let about = &line.about;
     let mut out = format!("{:>7} ", about.seq);
     lines::lane(&mut out, (about.pid, about.tid), line.at.as_nanos() as u64);
-    out.push_str(came(line.came));
+    out.push_str(line.came.name());
     if !line.what.is_empty() {
         out.push_str(" (");
         escape::escape(&mut out, line.what.as_bytes(), &[]);
@@ -154,7 +140,7 @@ fn object(json: &mut Json<'_>, line: &Line, run: u32) {
         json.key("time_ns").uint(line.at.as_nanos() as u64);
         json.key("call").str(about.name);
         json.key("text").str(&about.text);
-        json.key("came").str(came(line.came));
+        json.key("came").str(line.came.name());
         json.key("what").optional_str(some(&line.what).as_deref());
         json.key("expected").str(&line.expected);
         json.key("found").optional_str(some(&line.found).as_deref());
@@ -165,7 +151,7 @@ fn object(json: &mut Json<'_>, line: &Line, run: u32) {
 mod tests {
     use std::time::Duration;
 
-    use replay::log::About;
+    use replay::log::{About, Came};
 
     use super::*;
 

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use render::escape;
+use render::escape::escaped;
 use render::json::{Json, text};
 use replay::Outcome;
-use replay::compare::FinalState;
+use replay::compare::{FinalState, Verdict};
 use replay::outcome::{Latencies, Stopped};
 use replay::session::Findings;
 use trace::Trace;
@@ -45,10 +45,6 @@ pub struct Report {
     pub stuck: Vec<String>,
 }
 
-fn is_ok(run: &Findings) -> bool {
-    run.outcome.agrees() && run.final_state.as_ref().is_none_or(FinalState::is_equal)
-}
-
 impl Report {
     /// Returns the replay to report in full: the first with differences, else the last.
     fn told(&self) -> Option<&Findings> {
@@ -56,7 +52,7 @@ impl Report {
     }
 
     fn number_told(&self) -> Option<usize> {
-        self.runs.iter().position(|run| !is_ok(run)).or_else(|| self.runs.len().checked_sub(1))
+        self.runs.iter().position(|run| !run.agrees()).or_else(|| self.runs.len().checked_sub(1))
     }
 
     /// Adds information from the trace to the reported replay.
@@ -84,7 +80,7 @@ impl Report {
             }
             Some(Stopped::Mismatch) | None => {}
         }
-        if is_ok(run) {
+        if run.agrees() {
             return Ok(ExitCode::SUCCESS);
         }
         let different = run.final_state.as_ref().map_or(0, |state| state.different);
@@ -145,7 +141,7 @@ impl Report {
                 let kept = self.kept.as_ref().map(|path| path.to_string_lossy());
                 json.key("root").optional_str(kept.as_deref());
                 json.key("jail").str(&self.jail);
-                json.key("ok").bool(self.runs.iter().all(is_ok));
+                json.key("ok").bool(self.runs.iter().all(Findings::agrees));
             });
         });
         let mut out = io::stdout().lock();
@@ -161,7 +157,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         writeln!(out, "{} times: {}", group.count, group.cause)?;
         for example in group.examples.iter().take(EXAMPLES_SHOWN) {
             let [path, expected, found] = [&example.path, &example.expected, &example.found]
-                .map(|text| shown(text.as_bytes()));
+                .map(|text| escaped(text.as_bytes()));
             let path = if path.is_empty() { path } else { format!(" {path}") };
             writeln!(out, "  call {}{path}: {expected} expected, {found} found", example.seq)?;
         }
@@ -206,7 +202,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         run.image_s,
         outcome.calls_s,
         run.comparison_s,
-        rest_s(run),
+        run.rest_s(),
         outcome.recorded_s
     )?;
     if let Some(late) = &outcome.start_error {
@@ -225,14 +221,14 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
         let [path, expected, found] =
             [&difference.path[..], difference.expected.as_bytes(), difference.found.as_bytes()]
-                .map(shown);
+                .map(escaped);
         writeln!(out, "{path}: {}: {expected} expected, {found} found", difference.what)?;
     }
     if let Some(limited) = &state.limited {
         writeln!(out, "{limited}")?;
     }
     for unverified in state.unverified.iter().take(UNVERIFIED_SHOWN) {
-        writeln!(out, "{}: not verifiable: {}", shown(&unverified.path), unverified.why)?;
+        writeln!(out, "{}: not verifiable: {}", escaped(&unverified.path), unverified.why)?;
     }
     writeln!(out, "final state: {}", state_in_words(state))
 }
@@ -241,7 +237,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
 fn state_in_words(state: &FinalState) -> String {
     let FinalState { compared, different, unverified_count: unverified, .. } = *state;
     let unknown = state.unknown_bytes;
-    let mut words = match Verdict::of(state) {
+    let mut words = match state.verdict() {
         Verdict::Nothing => return "nothing to compare".into(),
         Verdict::Identical => return format!("identical, {compared} paths compared"),
         Verdict::AsFarAsChecked => {
@@ -268,41 +264,12 @@ fn state_in_words(state: &FinalState) -> String {
     words
 }
 
-/// Result of comparing the final state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
-    Nothing,
-    Identical,
-    AsFarAsChecked,
-    Different,
-}
-
-impl Verdict {
-    fn of(state: &FinalState) -> Verdict {
-        match state {
-            FinalState { different: 1.., .. } => Verdict::Different,
-            FinalState { compared: 0, .. } => Verdict::Nothing,
-            FinalState { unverified_count: 0, unknown_bytes: 0, .. } => Verdict::Identical,
-            _ => Verdict::AsFarAsChecked,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Verdict::Nothing => "nothing to compare",
-            Verdict::Identical => "identical",
-            Verdict::AsFarAsChecked => "identical as far as checked",
-            Verdict::Different => "different",
-        }
-    }
-}
-
 /// Describes where the unknown bytes are.
 fn unknown_files(state: &FinalState) -> String {
     let files = &state.unknown_files;
     let first = files.iter().take(UNKNOWN_SHOWN);
     let named: Vec<String> =
-        first.map(|file| format!("{} in {}", file.bytes, shown(&file.path))).collect();
+        first.map(|file| format!("{} in {}", file.bytes, escaped(&file.path))).collect();
     match named.len() {
         0 => String::new(),
         all if all == files.len() => format!(": {}", named.join(", ")),
@@ -316,7 +283,7 @@ fn write_counts(
     counts: &BTreeMap<String, u64>,
 ) -> io::Result<()> {
     for (what, count) in counts {
-        writeln!(out, "{title}: {count} x {}", shown(what.as_bytes()))?;
+        writeln!(out, "{title}: {count} x {}", escaped(what.as_bytes()))?;
     }
     Ok(())
 }
@@ -341,13 +308,6 @@ fn write_latencies(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
         writeln!(out, "{name:<16} {:>10}  {recorded}  {replayed}", pair.replayed.count())?;
     }
     Ok(())
-}
-
-/// Escapes control characters for a terminal.
-fn shown(text: &[u8]) -> String {
-    let mut out = String::new();
-    escape::escape(&mut out, text, &[]);
-    out
 }
 
 fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
@@ -403,7 +363,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("final_state");
     match &run.final_state {
         Some(state) => json.object(|json| {
-            json.key("verdict").str(Verdict::of(state).name());
+            json.key("verdict").str(state.verdict().name());
             json.key("compared").uint(state.compared);
             json.key("different").uint(state.different);
             json.key("unverified").uint(state.unverified_count);
@@ -433,7 +393,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("image_s").float(run.image_s);
     json.key("calls_s").float(outcome.calls_s);
     json.key("comparison_s").float(run.comparison_s);
-    json.key("rest_s").float(rest_s(run));
+    json.key("rest_s").float(run.rest_s());
     json.key("recorded_s").float(outcome.recorded_s);
     if let Some(late) = &outcome.start_error {
         json.key("start_error_ns").object(|json| write_latency(json, late));
@@ -459,9 +419,4 @@ fn write_latency(json: &mut Json<'_>, all: &Latencies) {
     json.key("median").uint(all.permille(500));
     json.key("p99").uint(all.permille(990));
     json.key("max").uint(all.max());
-}
-/// Returns the time outside of the parts: setting up the jail, cleaning up.
-fn rest_s(run: &Findings) -> f64 {
-    let parts = run.image_s + run.outcome.calls_s + run.comparison_s;
-    (run.elapsed_s - parts).max(0.0)
 }

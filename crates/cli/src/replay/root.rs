@@ -96,6 +96,6 @@ pub fn make_cold() {
     // SAFETY: sync has no arguments and cannot fail.
     unsafe { libc::sync() };
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
-        super::note(&format!("the caches could not be dropped: {error}"));
+        crate::message::warn(&format!("the caches could not be dropped: {error}"));
     }
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::ptr;
 
-use super::Check;
 use render::amounts::show_size;
+
+use crate::Check;
 
 /// `PR_SET_SYSCALL_USER_DISPATCH` and its `PR_SYS_DISPATCH_ON`.
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
@@ -226,7 +227,7 @@ mod tests {
     fn every_probe_says_something() {
         for check in all() {
             assert!(!check.found.is_empty(), "{check:?}");
-            assert_eq!(check.remedy.is_empty(), check.verdict == super::super::Verdict::Ok);
+            assert_eq!(check.remedy.is_empty(), check.verdict == crate::Verdict::Ok);
         }
     }
 }

@@ -4,8 +4,9 @@ use std::ffi::CString;
 use std::fs;
 use std::mem::MaybeUninit;
 
-use super::{Check, Verdict};
 use render::amounts::show_size;
+
+use crate::{Check, Verdict};
 
 /// Returns all checks that read files.
 pub fn all() -> Vec<Check> {

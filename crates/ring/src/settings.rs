@@ -1,0 +1,45 @@
+//! What agents are told by the control block of their arena.
+
+use core::sync::atomic::Ordering;
+
+use crate::{Arena, Control, DataMode};
+
+/// What agents capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How much of each buffer.
+    pub data_mode: DataMode,
+    /// Maximum number of bytes stored per buffer.
+    pub data_max: u64,
+    /// True if existing files are stored whole before the first open that may change them.
+    pub snapshot: bool,
+    /// Frequency of the time stamp counter in Hz.
+    pub tsc_hz: u64,
+}
+
+impl Control {
+    /// Tells the agents of this arena what to capture.
+    pub fn set(&self, settings: &Settings) {
+        let order = Ordering::Relaxed;
+        self.data_mode.store(settings.data_mode as u32, order);
+        self.data_max.store(settings.data_max, order);
+        self.snapshot.store(settings.snapshot.into(), order);
+        self.tsc_hz.store(settings.tsc_hz, order);
+    }
+
+    /// Tells the agents of this arena the same as those of another one.
+    pub fn set_like(&self, other: &Control) {
+        let order = Ordering::Relaxed;
+        self.data_mode.store(other.data_mode.load(order), order);
+        self.data_max.store(other.data_max.load(order), order);
+        self.snapshot.store(other.snapshot.load(order), order);
+        self.tsc_hz.store(other.tsc_hz.load(order), order);
+    }
+}
+
+impl Arena {
+    /// Returns true if processes share descriptors or directories.
+    pub fn is_state_shared(&self) -> bool {
+        self.control().state_shared.load(Ordering::Relaxed) != 0
+    }
+}
