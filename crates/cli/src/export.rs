@@ -12,6 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use model::{Conditions, Contents, Moment, Unread};
 use trace::Trace;
 use trace::event::EventKind;
@@ -53,21 +54,37 @@ pub struct Args {
     #[arg(long)]
     no_content: bool,
 
-    /// DataSeries: how records are packed
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = dataseries::Compress::Lzf)]
-    compress: dataseries::Compress,
-
-    /// What the recording is called among others in the same tables (Parquet; default: the trace's
-    /// file name)
-    #[arg(long, value_name = "NAME")]
-    run: Option<String>,
-
     /// Say nothing about what was written
     #[arg(short, long)]
     quiet: bool,
 
     #[command(flatten)]
     only: filter::Options,
+
+    #[command(flatten)]
+    dataseries: dataseries::Options,
+
+    #[command(flatten)]
+    parquet: parquet::Options,
+}
+
+impl Args {
+    /// Fails if an option of another format was given.
+    fn check(&self) -> Result<(), Failure> {
+        let given = [
+            (Format::Dataseries, self.dataseries.given()),
+            (Format::Parquet, self.parquet.given()),
+        ];
+        for (format, option) in given {
+            if let Some(option) = option.filter(|_| format != self.to) {
+                let name = format.to_possible_value();
+                let name = name.map(|name| name.get_name().to_string()).unwrap_or_default();
+                let text = format!("{option} is an option of --to {name}");
+                return Err(Failure::Usage(text));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The formats.
@@ -109,6 +126,7 @@ pub struct Written {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    args.check()?;
     let trace = source::open(&args.trace)?;
     let job = Job::new(&args, &trace);
     let written = write(&job)?;
@@ -178,7 +196,7 @@ fn is_call(moment: &Moment<'_>) -> bool {
 
 #[cfg(test)]
 pub mod tests {
-    use clap::{Parser, ValueEnum};
+    use clap::Parser;
 
     use super::*;
 
@@ -202,6 +220,26 @@ pub mod tests {
             (*format, write(&job).map(|written| written.calls))
         });
         formats.collect()
+    }
+
+    #[test]
+    fn options_of_other_formats_are_refused() {
+        let refused = |to: &str, option: &[&str]| {
+            let line = ["export", "a.rnt", "--output", "out", "--to", to];
+            let args = Line::parse_from(line.iter().chain(option)).args;
+            args.check().err().map(|failure| format!("{failure:?}"))
+        };
+        let (compress, run) = (["--compress", "zlib"], ["--run", "one"]);
+        assert_eq!((refused("dataseries", &compress), refused("parquet", &run)), (None, None));
+        for format in Format::value_variants().iter().filter_map(Format::to_possible_value) {
+            let name = format.get_name();
+            assert_eq!(refused(name, &[]), None);
+            let found = [refused(name, &compress), refused(name, &run)];
+            for (found, owner) in found.iter().zip(["dataseries", "parquet"]) {
+                assert_eq!(found.is_some(), name != owner, "{name}: {found:?}");
+                assert!(found.as_ref().is_none_or(|text| text.contains(owner)), "{found:?}");
+            }
+        }
     }
 
     #[test]

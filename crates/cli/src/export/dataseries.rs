@@ -10,6 +10,23 @@ use super::{Job, Written};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
+/// Options of this format.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Options of dataseries")]
+pub struct Options {
+    /// How records are packed [default: lzf]
+    #[arg(long, value_enum, value_name = "HOW")]
+    compress: Option<Compress>,
+}
+
+impl Options {
+    /// Returns an option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        self.compress.map(|_| "--compress")
+    }
+}
+
 /// How records are packed; every reader of DataSeries has these ways.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compress {
@@ -45,7 +62,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     };
     let out = job.create(&job.args.output)?;
     let content = !job.args.no_content;
-    let codec = job.args.compress.codec();
+    let codec = job.args.dataseries.compress.unwrap_or(Compress::Lzf).codec();
     let mut exporter = Exporter::new(Box::new(out), job.trace, codec, content).map_err(fail)?;
     let mut written = Written::default();
     let mut stored = Stored(job.trace);

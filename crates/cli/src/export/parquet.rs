@@ -1,12 +1,29 @@
 //! Parquet: a directory of tables for databases and data frames.
 
 use model::{Contents, Moment, Value};
-use parquet_export::{Export, Options, place};
+use parquet_export::{Export, place};
 use render::amounts::show_size;
 use render::{json, objects};
 
 use super::{Job, Written};
 use crate::failure::Failure;
+
+/// Options of this format.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Options of parquet")]
+pub struct Options {
+    /// What the recording is called among others in the same tables [default: the trace's file name]
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+}
+
+impl Options {
+    /// Returns an option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        self.run.as_ref().map(|_| "--run")
+    }
+}
 
 /// Exports to Parquet tables.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
@@ -15,7 +32,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
         let text = "Parquet tables are a directory of files, not one for standard output";
         return Err(Failure::Usage(text.into()));
     }
-    let options = Options {
+    let options = parquet_export::Options {
         root: args.output.clone(),
         run: run_name(job)?,
         force: args.force,
@@ -47,7 +64,7 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
 }
 
 fn run_name(job: &Job<'_>) -> Result<String, Failure> {
-    match &job.args.run {
+    match &job.args.parquet.run {
         None => Ok(place::run_name(&job.args.trace)),
         Some(run) if place::is_run_name(run) => Ok(run.clone()),
         Some(run) => Err(Failure::Usage(format!(
