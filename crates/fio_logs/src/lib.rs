@@ -9,8 +9,8 @@ use std::io::{self, BufWriter, Write};
 
 use model::{Contents, Moment};
 use render::escape::escape;
-use stats::role::{self, Sync};
 use stats::tracker::{FileId, OTHERS, Tracker};
+use syscalls::Act;
 use trace::event::{Call, EventKind};
 
 use text::{Action, Log};
@@ -114,13 +114,13 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
             };
             held |= self.add(moment, access.file, action)?;
         }
-        if role::of(call.nr).sync == Sync::File
+        let act = syscalls::by_number(call.nr.into()).map_or(Act::Plain, |row| row.act);
+        if matches!(act, Act::SyncFile | Act::SyncData)
             && call.success().is_some()
             && let Some((file, _)) = touch.by_fd
             && self.tracker.file(file).is_stored
         {
-            let name = syscalls::by_number(call.nr.into()).map_or("", |row| row.name);
-            let action = if name == "fdatasync" { Action::Datasync } else { Action::Sync };
+            let action = if act == Act::SyncData { Action::Datasync } else { Action::Sync };
             held |= self.add(moment, file, action)?;
         }
         self.counts.calls += u64::from(held);

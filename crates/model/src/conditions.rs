@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use syscalls::shape::{Classes, Kind};
-use trace::event::{Call, EventKind, Outcome};
+use trace::event::{Call, EventKind};
 
 use crate::decode::shape::{Shape, shape_of};
 use crate::{Moment, Step, View, glob};
@@ -98,7 +98,7 @@ impl Conditions {
         enter_ns: u64,
         exit_ns: Option<u64>,
     ) -> bool {
-        let failed = matches!(call.outcome, Outcome::Returned { ret: -4095..=-1, .. });
+        let failed = call.error().is_some();
         let slower = |than: u64| exit_ns.is_some_and(|exit| exit.saturating_sub(enter_ns) > than);
         self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
             && (!self.failed || failed)

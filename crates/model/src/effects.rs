@@ -12,8 +12,8 @@ use syscalls::abi::files::{
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::{RESULT, part};
 use syscalls::shape::{Arg, Dir, Kind, Of, Ret, Syscall, operand};
-use syscalls::{Act, Gives, Operand, layout};
 use syscalls::table::NUMBER_LIMIT;
+use syscalls::{Act, Gives, Operand, layout};
 use trace::event::{Call, Outcome};
 
 use crate::contents::{Contents, latest, piece};

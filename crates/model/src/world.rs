@@ -6,8 +6,8 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-use syscalls::record::part;
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
+use syscalls::record::part;
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
 use crate::budget::{Budget, Held};

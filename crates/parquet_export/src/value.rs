@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use model::decode::symbols;
 use model::Value;
+use model::decode::symbols;
 use syscalls::abi::signals;
 
 use crate::column::{Column, Place};

@@ -320,7 +320,8 @@ impl Changes {
             }
             Role::Bind => {
                 let address = shape.memory.and_then(|arg| note.text(arg)).unwrap_or_default();
-                let Some(name) = address.strip_prefix(&AF_UNIX.to_le_bytes()).filter(|name| !name.is_empty())
+                let Some(name) =
+                    address.strip_prefix(&AF_UNIX.to_le_bytes()).filter(|name| !name.is_empty())
                 else {
                     return;
                 };

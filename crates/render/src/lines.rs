@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
 use model::{Contents, Moment, names};
 use syscalls::abi::signals;
+use syscalls::record::part;
 use trace::event::{Call, EventKind, StartHow};
 
 use crate::amounts::show_time;
@@ -57,8 +58,8 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
         EventKind::Image { data, .. } => {
             let mut text = String::from("+++ runs ");
             let given = decode::image::decode(data, contents);
-            match given.iter().find(|(name, _)| *name == "argv") {
-                Some((_, argv)) => text::render(&mut text, argv, look.style),
+            match decode::image::find(&given, part::ARGV) {
+                Some(argv) => text::render(&mut text, argv, look.style),
                 None => text.push_str("a new program"),
             }
             text.push_str(" +++");

@@ -618,7 +618,9 @@ impl Made {
 
 /// Whether a call reads bytes through a descriptor.
 fn takes_bytes(call: &Call) -> bool {
-    [Operand::Source, Operand::SourceOrTarget].iter().any(|side| operand(call.args, *side).is_some())
+    [Operand::Source, Operand::SourceOrTarget]
+        .iter()
+        .any(|side| operand(call.args, *side).is_some())
 }
 
 /// Whether a call uses and advances the own offset of the file in its first argument.

@@ -278,8 +278,7 @@ impl Maker {
         let len = batch.stored_len(piece).min(TEXT_MAX);
         let text = self.contents.text(batch.stretches(piece), len);
         // SAFETY: the text was just built, in memory that this maker owns.
-        let dangerous =
-            call.act.is_of_attribute() && needs_privilege(unsafe { text.bytes() });
+        let dangerous = call.act.is_of_attribute() && needs_privilege(unsafe { text.bytes() });
         if dangerous && matches!(call.args[number].kind, Kind::Str) {
             return Value::Nowhere;
         }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use syscalls::abi::errno;
 use serde::{Deserialize, Serialize};
+use syscalls::abi::errno;
 
 use crate::lane::Counts;
 use crate::latency::ByCall;

@@ -9,12 +9,8 @@ use std::collections::HashSet;
 
 use model::contents::{is_cut, is_out, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
-use syscalls::abi::errno::{
-    self, EACCES, EAGAIN, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE,
-};
-use syscalls::abi::files::{
-    AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT,
-};
+use syscalls::abi::errno::{self, EACCES, EAGAIN, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE};
+use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT};
 use syscalls::record::part;
 use syscalls::shape::{Dir, FlagSet, Of, of_set, operand};
 use syscalls::{Act, Arg, Classes, Kind, Operand, Replay, Syscall, flags};
@@ -570,7 +566,8 @@ fn hides_its_reason(said: &Said, call: &Call, ret: i64) -> bool {
     let Some(vector) = said.args.iter().position(is_vector) else { return false };
     let both = [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
     both == [true; 2]
-        || errno::of_result(ret) == Some(EINVAL) && !call.data.iter().any(|data| usize::from(data.arg) == vector)
+        || errno::of_result(ret) == Some(EINVAL)
+            && !call.data.iter().any(|data| usize::from(data.arg) == vector)
 }
 
 /// Whether the source is read at its own offset.

@@ -4,21 +4,15 @@ use std::io;
 use std::ptr;
 
 use render::amounts::show_size;
+use syscalls::abi::memory::SHM_EXEC;
+use syscalls::abi::tasks::{PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON};
 
-use crate::Check;
+use crate::verdict::Check;
 
-/// `PR_SET_SYSCALL_USER_DISPATCH` and its `PR_SYS_DISPATCH_ON`.
-const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
-const PR_SYS_DISPATCH_ON: libc::c_ulong = 1;
 /// All mappable addresses: calls from this range are exempt, so nothing is intercepted.
 const USER_SPACE: (libc::c_ulong, libc::c_ulong) = (0x1000, 0x7fff_ffff_0000);
-/// `SHM_EXEC`.
-const SHM_EXEC: libc::c_int = 0o100_000;
 /// Size of the memory to try: the default of a recording.
 const ARENA_BYTES: usize = ring::arena_bytes((64 << 20) / ring::POOL_BYTES);
-/// `MEMBARRIER_CMD_QUERY` and `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`.
-const MEMBARRIER_QUERY: libc::c_int = 0;
-const MEMBARRIER_SYNC_CORE: libc::c_long = 1 << 5;
 /// `HWCAP2_FSGSBASE`.
 const FSGSBASE: libc::c_ulong = 1 << 1;
 
@@ -115,8 +109,10 @@ fn fsgsbase() -> Check {
 fn sync_core() -> Check {
     let name = "membarrier";
     // SAFETY: the query command has no memory arguments.
-    let commands = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_QUERY, 0, 0) };
-    if commands > 0 && commands & MEMBARRIER_SYNC_CORE != 0 {
+    let commands = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_QUERY, 0, 0) };
+    if commands > 0
+        && commands & libc::c_long::from(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE) != 0
+    {
         return Check::ok(name, "call sites can be patched while other threads run");
     }
     Check::limited(

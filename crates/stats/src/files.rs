@@ -7,7 +7,6 @@ use trace::event::EventKind;
 
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
-use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::tracker::{Access, File, FileId, Synced, Touch, Tracker};
 

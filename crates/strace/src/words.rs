@@ -1,8 +1,6 @@
 //! Spellings and number formats that reading and writing share.
 
-use syscalls::abi::files::{
-    S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK,
-};
+use syscalls::abi::files::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use syscalls::abi::signals;
 
 /// Names of the file types in a mode.

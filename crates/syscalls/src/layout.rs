@@ -15,7 +15,7 @@ pub use system::*;
 pub use time::*;
 
 use crate::shape::{FlagSet, Holder, Of, Pointer};
-use crate::table::are_equal;
+use crate::text;
 
 /// A struct of the kernel's interface.
 pub struct Layout {
@@ -65,7 +65,7 @@ impl Layout {
     pub const fn field(&self, name: &str) -> &'static Field {
         let mut number = 0;
         while number < self.fields.len() {
-            if are_equal(self.fields[number].name.as_bytes(), name.as_bytes()) {
+            if text::are_equal(self.fields[number].name, name) {
                 return &self.fields[number];
             }
             number += 1;

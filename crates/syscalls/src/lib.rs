@@ -16,6 +16,7 @@ pub mod paths;
 pub mod record;
 pub mod shape;
 pub mod table;
+mod text;
 
 pub use act::Act;
 pub use handler::Handler;

@@ -4,6 +4,7 @@
 use crate::act::Act;
 use crate::shape::{Classes, FlagSet, Kind, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
+use crate::text;
 
 /// Maximum number of paths in a call.
 pub const PATHS_MAX: usize = 2;
@@ -123,26 +124,12 @@ const fn bits_of(set: &FlagSet, end: &str) -> u32 {
     let mut member = 0;
     while member < set.members.len() {
         let (bits, name) = set.members[member];
-        if ends_with(name.as_bytes(), end.as_bytes()) {
+        if text::ends_with(name, end) {
             return bits as u32;
         }
         member += 1;
     }
     0
-}
-
-const fn ends_with(text: &[u8], end: &[u8]) -> bool {
-    if text.len() < end.len() {
-        return false;
-    }
-    let (mut at, before) = (0, text.len() - end.len());
-    while at < end.len() {
-        if text[before + at] != end[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
 }
 
 const fn all() -> [Paths; NUMBER_LIMIT] {

@@ -537,9 +537,8 @@ impl FlagSet {
 
     /// Returns true if a combination asks for descriptors that an exec closes.
     pub fn asks_for_close_on_exec(&self, value: u64) -> bool {
-        let asks = |bits: u64, name: &str| {
-            bits != 0 && value & bits == bits && name.ends_with("CLOEXEC")
-        };
+        let asks =
+            |bits: u64, name: &str| bits != 0 && value & bits == bits && name.ends_with("CLOEXEC");
         self.members.iter().any(|(bits, name)| asks(*bits, name))
     }
 

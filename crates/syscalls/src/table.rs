@@ -23,6 +23,7 @@ mod time;
 mod words;
 
 use crate::shape::Syscall;
+use crate::text;
 
 /// One more than the highest number in the table.
 pub const NUMBER_LIMIT: usize = 470;
@@ -81,22 +82,13 @@ pub const fn number_of(name: &str) -> Option<u16> {
     let mut nr = 0;
     while nr < NUMBER_LIMIT {
         if let Some(row) = BY_NUMBER[nr]
-            && are_equal(row.name.as_bytes(), name.as_bytes())
+            && text::are_equal(row.name, name)
         {
             return Some(row.nr);
         }
         nr += 1;
     }
     None
-}
-
-/// Returns true if two texts are the same.
-pub(crate) const fn are_equal(one: &[u8], other: &[u8]) -> bool {
-    let (mut at, is_as_long) = (0, one.len() == other.len());
-    while is_as_long && at < one.len() && one[at] == other[at] {
-        at += 1;
-    }
-    is_as_long && at == one.len()
 }
 
 /// Returns the row of a call name, if there is one.

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use syscalls::layout::{Field, FieldKind, Layout};
-use syscalls::shape::{Arg, FlagSet, Kind, Of};
-use syscalls::table::ROWS;
 use syscalls::abi::errno;
 use syscalls::abi::signals::name as signal_name;
 use syscalls::flags;
+use syscalls::layout::{Field, FieldKind, Layout};
+use syscalls::shape::{Arg, FlagSet, Kind, Of};
+use syscalls::table::ROWS;
 
 fn args() -> impl Iterator<Item = &'static Arg> {
     ROWS.iter().flat_map(|group| group.iter()).flat_map(|call| {

@@ -1,6 +1,7 @@
 //! The map of the code: each source file of a crate is named in ARCHITECTURE.md or docs/design.
 
-use std::path::{Component, Path};
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 
 use super::{Files, extension};
 
@@ -9,13 +10,61 @@ const DESIGN: &str = "docs/design";
 
 /// Source files of crates that no document of the map names.
 pub fn unnamed(files: &Files) -> Vec<String> {
-    let map = files.iter().filter(|(path, _)| is_of_map(path));
-    let names: Vec<Vec<&str>> = map.flat_map(|(_, text)| quoted(text)).filter_map(name).collect();
-    let sources = files.keys().filter(|path| is_source(path));
+    let sources: Vec<&PathBuf> = files.keys().filter(|path| is_source(path)).collect();
+    let mut named: BTreeSet<&Path> = BTreeSet::new();
+    for (_, text) in files.iter().filter(|(path, _)| is_of_map(path)) {
+        for name in names(text) {
+            let covered: Vec<&PathBuf> =
+                sources.iter().copied().filter(|path| covers(&name.parts, path)).collect();
+            let crates: BTreeSet<&str> = covered.iter().map(|path| parts(path)[0]).collect();
+            let is_meant = |path: &Path| {
+                let krate = parts(path)[0];
+                name.parts[0] == krate
+                    || if name.crates.is_empty() {
+                        crates.len() == 1
+                    } else {
+                        name.crates.contains(krate)
+                    }
+            };
+            named.extend(covered.into_iter().map(PathBuf::as_path).filter(|path| is_meant(path)));
+        }
+    }
     sources
-        .filter(|path| !names.iter().any(|name| covers(name, path)))
+        .into_iter()
+        .filter(|path| !named.contains(path.as_path()))
         .map(|path| format!("{}: {MAP} and {DESIGN} do not name it", path.display()))
         .collect()
+}
+
+/// Files beside the sources of crates (tests, benchmarks, tools) that no document names, and no
+/// folder above them either.
+pub fn unnamed_beside(files: &Files) -> Vec<String> {
+    let documents = files.iter().filter(|(path, _)| extension(path) == "md");
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    for (_, text) in documents {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let names = quoted(text).chain(links).map(|name| name.trim_start_matches("../"));
+        named.extend(names.filter(|name| !["", "/"].contains(name)));
+    }
+    let is_file_named = |path: &Path| named.iter().any(|name| path.ends_with(name));
+    let is_folder_named = |path: &Path| named.contains(format!("{}/", path.display()).as_str());
+    let is_beside = |path: &Path| {
+        let top = path.iter().next().and_then(|part| part.to_str()).unwrap_or_default();
+        path.iter().count() > 1 && !top.starts_with('.') && !is_of_crate(path)
+    };
+    files
+        .keys()
+        .filter(|path| is_beside(path))
+        .filter(|path| !is_file_named(path))
+        .filter(|path| !path.ancestors().skip(1).any(is_folder_named))
+        .map(|path| format!("{}: no document names it or its folder", path.display()))
+        .collect()
+}
+
+/// A file in `src` of a crate, or its manifest.
+fn is_of_crate(path: &Path) -> bool {
+    let third = path.iter().nth(2);
+    path.starts_with("crates") && third.is_some_and(|part| part == "src" || part == "Cargo.toml")
 }
 
 fn is_of_map(path: &Path) -> bool {
@@ -41,6 +90,35 @@ fn parts(path: &Path) -> Vec<&str> {
         _ => None,
     });
     names.filter(|name| !["crates", "src"].contains(name)).collect()
+}
+
+/// A file or folder that a document names.
+struct Name<'a> {
+    /// The components of what is written.
+    parts: Vec<&'a str>,
+    /// Crates that the text speaks of there; none if it does not say.
+    crates: BTreeSet<&'a str>,
+}
+
+/// All names in a document. A crate that a heading names (`crates/model`) is meant below it, unless
+/// the paragraph or the item of a list names others.
+fn names(text: &str) -> Vec<Name<'_>> {
+    let mut found = Vec::new();
+    let (mut of_section, mut of_block) = (BTreeSet::new(), BTreeSet::new());
+    for line in text.lines() {
+        if line.starts_with(['#', '|']) || line.starts_with("- ") || line.is_empty() {
+            of_block = BTreeSet::new();
+        }
+        let crates = quoted(line).filter_map(|text| text.strip_prefix("crates/"));
+        of_block.extend(crates.filter_map(|text| text.split('/').next()));
+        if line.starts_with('#') {
+            of_section = of_block.clone();
+        }
+        let crates = if of_block.is_empty() { &of_section } else { &of_block };
+        let names = quoted(line).filter_map(name);
+        found.extend(names.map(|parts| Name { parts, crates: crates.clone() }));
+    }
+    found
 }
 
 /// What stands between backquotes.
@@ -76,14 +154,16 @@ fn covers(name: &[&str], path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Files {
+        files.iter().map(|(path, text)| (PathBuf::from(path), text.to_string())).collect()
+    }
 
     #[test]
     fn sources_that_the_map_does_not_name() {
         let map = "`plan.rs`, `plan/bytes.rs` and `deep/`; the crate `a/`, bytes.rs without quotes";
-        let tree: Files = [
+        let tree = tree(&[
             ("ARCHITECTURE.md", map),
             ("docs/design/one.md", "see `a/image.rs`"),
             ("docs/other.md", "`left.rs`"),
@@ -98,14 +178,51 @@ mod tests {
             ("crates/a/src/left.rs", ""),
             ("crates/a/tests/left.rs", ""),
             ("crates/deep/src/more.rs", ""),
-        ]
-        .map(|(path, text)| (PathBuf::from(path), text.to_string()))
-        .into();
+        ]);
         let found = unnamed(&tree).join("\n");
         assert_eq!(found.lines().count(), 4, "{found}");
         for path in ["a/src/image/bytes.rs", "b/src/image.rs", "a/src/left.rs", "deep/src/more.rs"]
         {
             assert!(found.contains(path), "{path}: {found}");
         }
+    }
+
+    #[test]
+    fn a_name_is_meant_for_one_crate() {
+        let sources = [
+            ("crates/a/src/calls.rs", ""),
+            ("crates/b/src/calls.rs", ""),
+            ("crates/b/src/only.rs", ""),
+            ("crates/c/src/calls.rs", ""),
+        ];
+        let unnamed_with = |map: &str| {
+            let found = unnamed(&tree(&[&[("ARCHITECTURE.md", map)], &sources[..]].concat()));
+            found.iter().map(|line| line[7..8].to_string()).collect::<String>()
+        };
+        assert_eq!(unnamed_with("`calls.rs`, `only.rs`"), "abc");
+        assert_eq!(unnamed_with("## `crates/a`\n\n`calls.rs`, `only.rs`"), "bbc");
+        assert_eq!(unnamed_with("## Two\n- `crates/b`: `calls.rs`,\n `only.rs`\n- more"), "ac");
+        assert_eq!(unnamed_with("## `crates/a`\n\n`calls.rs`, `b/calls.rs`"), "bc");
+    }
+
+    #[test]
+    fn files_beside_crates() {
+        let found = unnamed_beside(&tree(&[
+            (
+                "docs/testing.md",
+                "`/`, `left/`, `tests`, `tests/programs/`, [one](../benches/one.c#x), `crates/a/tests/`",
+            ),
+            ("docs/left.md", ""),
+            ("tests/programs/any.c", ""),
+            ("tests/left/any.c", ""),
+            ("benches/one.c", ""),
+            ("benches/two.c", ""),
+            ("crates/a/tests/any.rs", ""),
+            ("crates/a/src/lib.rs", ""),
+            ("Cargo.toml", ""),
+            (".ci/run", ""),
+        ]));
+        let left = ["benches/two.c", "docs/left.md", "docs/testing.md", "tests/left/any.c"];
+        assert_eq!(found, left.map(|path| format!("{path}: no document names it or its folder")));
     }
 }

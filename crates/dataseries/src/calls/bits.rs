@@ -175,8 +175,7 @@ pub static AT: &[Bit] = &[
 ];
 
 /// Set if the descriptor stands for the working directory.
-pub static WORKING: &[Bit] =
-    &[choice("descriptor_current_working_directory", 0xffff_ffff, HERE)];
+pub static WORKING: &[Bit] = &[choice("descriptor_current_working_directory", 0xffff_ffff, HERE)];
 /// Set if the descriptor of the old name stands for the working directory.
 pub static OLD_WORKING: &[Bit] =
     &[choice("old_descriptor_current_working_directory", 0xffff_ffff, HERE)];

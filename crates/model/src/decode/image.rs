@@ -43,17 +43,27 @@ fn auxv_name(key: u64) -> Option<&'static str> {
     NAMES.iter().find(|(number, _)| *number == key).map(|(_, name)| *name)
 }
 
+fn name_of(which: u8) -> Option<&'static str> {
+    match which {
+        part::ARGV => Some("argv"),
+        part::ENVP => Some("envp"),
+        part::AUXV => Some("auxv"),
+        _ => None,
+    }
+}
+
+/// Returns a decoded part: `part::ARGV`, `part::ENVP` or `part::AUXV`.
+pub fn find<'a>(given: &'a [(&'static str, Value)], which: u8) -> Option<&'a Value> {
+    let wanted = name_of(which)?;
+    given.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
 /// Decodes the captured parts of argv, envp and auxv.
 pub fn decode(data: &[Data], contents: &mut dyn Contents) -> Vec<(&'static str, Value)> {
     let mut fields = Vec::new();
     let mut budget = STRINGS_BYTES_MAX;
     for piece in data {
-        let name = match piece.part {
-            part::ARGV => "argv",
-            part::ENVP => "envp",
-            part::AUXV => "auxv",
-            _ => continue,
-        };
+        let Some(name) = name_of(piece.part) else { continue };
         let read = contents.read(&piece.content, budget);
         budget -= read.as_ref().map_or(0, Vec::len);
         let value = match read {

@@ -40,9 +40,14 @@ pub fn decode(bytes: &[u8]) -> Value {
             info.field("si_utime", 32, Info::long_at);
             info.field("si_stime", 40, Info::long_at);
         }
-        (signals::SIGILL | signals::SIGFPE | signals::SIGSEGV | signals::SIGBUS | signals::SIGTRAP, _)
-            if code != signals::SI_KERNEL =>
-        {
+        (
+            signals::SIGILL
+            | signals::SIGFPE
+            | signals::SIGSEGV
+            | signals::SIGBUS
+            | signals::SIGTRAP,
+            _,
+        ) if code != signals::SI_KERNEL => {
             info.field("si_addr", 16, |info, at| info.u64_at(at).map(Value::Address));
         }
         (signals::SIGPOLL, _) => {

@@ -54,13 +54,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    const NONE: Shape = Shape {
-        role: Role::None,
-        paths: [None; 2],
-        fd: None,
-        flags: None,
-        memory: None,
-    };
+    const NONE: Shape =
+        Shape { role: Role::None, paths: [None; 2], fd: None, flags: None, memory: None };
 
     /// Whether the memory behind an argument is needed.
     #[inline]

@@ -147,8 +147,8 @@ impl Fold<'_> {
 
     fn remove(&mut self, asked: &Asked, path: &PathArg) -> Result<(), ImageError> {
         let Some(spot) = self.spot(asked, path, false, true)? else { return Ok(()) };
-        let is_directory = asked.act == Act::RemoveDirectory
-            || asked.flags(&flags::AT_UNLINK) & AT_REMOVEDIR != 0;
+        let is_directory =
+            asked.act == Act::RemoveDirectory || asked.flags(&flags::AT_UNLINK) & AT_REMOVEDIR != 0;
         let kind = if is_directory { Kind::Directory } else { Kind::Unknown };
         let node = self.tree.there(&spot, kind, true)?;
         let Some(directory) = spot.directory else { return Ok(()) };

@@ -72,15 +72,10 @@ impl Fold<'_> {
     }
 
     /// Returns the range that a call accesses, given a pointer to an offset, or none.
-    fn range(
-        &mut self,
-        asked: &Asked,
-        file: Operand,
-        at: Operand,
-        len: u64,
-    ) -> Option<Range<u64>> {
+    fn range(&mut self, asked: &Asked, file: Operand, at: Operand, len: u64) -> Option<Range<u64>> {
         let mark = asked.mark_of(file)?;
-        let told = operand(asked.args, at).and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
+        let told = operand(asked.args, at)
+            .and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
         let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
         let position = told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
         self.advance(asked, mark, position, len).map(|(range, _)| range)

@@ -92,7 +92,9 @@ impl Fold<'_> {
         if two && self.spot(asked, last, false, false)?.is_none() {
             return Ok(());
         }
-        let makes = asked.act.changes_names() && !two && !matches!(asked.act, Act::Remove | Act::RemoveDirectory);
+        let makes = asked.act.changes_names()
+            && !two
+            && !matches!(asked.act, Act::Remove | Act::RemoveDirectory);
         if makes || flags & O_CREAT != 0 {
             return Ok(());
         }
@@ -109,11 +111,10 @@ impl Fold<'_> {
         path: &PathArg,
         flags: u64,
     ) -> Result<(), ImageError> {
-        let wants_directory = matches!(
-            asked.act,
-            Act::Directory | Act::Root | Act::Remove | Act::RemoveDirectory
-        ) || flags & O_DIRECTORY != 0
-            || path.text.ends_with(b"/");
+        let wants_directory =
+            matches!(asked.act, Act::Directory | Act::Root | Act::Remove | Act::RemoveDirectory)
+                || flags & O_DIRECTORY != 0
+                || path.text.ends_with(b"/");
         if wants_directory && let Some(spot) = self.spot(asked, path, true, false)? {
             if spot.directory.is_some() {
                 self.tree.there(&spot, Kind::File, false)?;
@@ -179,8 +180,7 @@ impl Fold<'_> {
         let kind = if asked.act == Act::Directory { Kind::Directory } else { Kind::Unknown };
         let Some(node) = self.is_there(asked, path, kind, false)? else { return Ok(()) };
         // A directory can never be executed, whatever its mode.
-        let is_refused =
-            asked.act == Act::Execute && self.tree.node(node).kind == Kind::Directory;
+        let is_refused = asked.act == Act::Execute && self.tree.node(node).kind == Kind::Directory;
         if !is_refused {
             self.at_most(node, mode);
         }

@@ -139,9 +139,7 @@ impl Planner<'_> {
             }
             Treatment::Make { .. } if links.cannot_be_made() => Treatment::Simulate,
             // A task's directories may have other names than the recorded ones.
-            Treatment::Make { .. }
-                if said.act == Act::TellDirectory && self.world.has_views() =>
-            {
+            Treatment::Make { .. } if said.act == Act::TellDirectory && self.world.has_views() => {
                 Treatment::Simulate
             }
             treatment => treatment,
@@ -245,7 +243,10 @@ impl Planner<'_> {
         let hashes: Vec<u64> = paths.iter().map(|(_, path)| hash_of(path)).collect();
         match (said.act, &hashes[..]) {
             (Act::Rename, &[from, to]) if !exchanges(said, call) => self.doubts.renamed(from, to),
-            (Act::Rename | Act::Remove | Act::RemoveDirectory | Act::MakeNode | Act::MakeLink, _) => {
+            (
+                Act::Rename | Act::Remove | Act::RemoveDirectory | Act::MakeNode | Act::MakeLink,
+                _,
+            ) => {
                 hashes.into_iter().for_each(|file| self.doubts.forget(file));
             }
             (Act::HardLink, &[from, to]) => self.doubts.linked(from, to),
@@ -565,9 +566,8 @@ const POWERS_BYTES: usize = 24;
 
 /// Returns the capabilities that capset leaves its thread with.
 fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
-    let is_new = |arg: &Arg| {
-        arg.points_to(&layout::CAP_DATA) && matches!(arg.kind, Kind::Buf(Dir::In, ..))
-    };
+    let is_new =
+        |arg: &Arg| arg.points_to(&layout::CAP_DATA) && matches!(arg.kind, Kind::Buf(Dir::In, ..));
     let number = said.args.iter().position(is_new)?;
     let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
     let bytes = Stored(trace).read(&data.content, POWERS_BYTES).ok()?;

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use model::path::{Own, own_descriptor};
 use model::{Description, Origin, Step, Through};
+use syscalls::Act;
 use syscalls::abi::calls;
 use syscalls::abi::files::{AT_EMPTY_PATH, O_ACCMODE, O_PATH};
 use syscalls::shape::{Arg, Classes, FlagSet, Kind, Syscall};
-use syscalls::Act;
 use trace::event::Call;
 
 use super::Planner;

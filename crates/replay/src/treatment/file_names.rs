@@ -1,8 +1,7 @@
 //! Sets of files with a property that calls do not show, such as unknown bytes, and their names.
 
-use syscalls::Act;
 use std::collections::BTreeMap;
-
+use syscalls::Act;
 
 /// Most bytes of names kept, and the overhead counted for each name.
 const NAMES_BYTES_MAX: usize = 16 << 20;

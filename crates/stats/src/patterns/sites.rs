@@ -10,7 +10,6 @@ use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_EXEC};
 use syscalls::record::part;
 use trace::event::{Call, EventKind};
 
-
 /// Limits for the mappings of a process and for the call sites.
 const MAPPINGS_MAX: usize = 4096;
 const SITES_MAX: usize = 1 << 16;
@@ -148,10 +147,8 @@ impl Sites {
 }
 
 /// Returns an entry of the auxiliary vector.
-fn entry(image: &[(&'static str, Value)], wanted: &str) -> Option<u64> {
-    let (_, Value::Array { items, .. }) = image.iter().find(|(name, _)| *name == "auxv")? else {
-        return None;
-    };
+fn entry(given: &[(&'static str, Value)], wanted: &str) -> Option<u64> {
+    let Value::Array { items, .. } = image::find(given, part::AUXV)? else { return None };
     items.iter().find_map(|item| match item {
         Value::Struct { fields, .. } => match &fields[..] {
             [(_, Value::Named { name, .. }), (_, Value::Hex(value))] if *name == wanted => {

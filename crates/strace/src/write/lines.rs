@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use model::decode::{self, siginfo};
+use model::decode::{self, image, siginfo};
 use model::{Contents, Moment, Value};
+use syscalls::record::part;
 use trace::event::{Call, EventKind, Outcome};
 
 use super::call::{self, Written};
@@ -255,10 +256,10 @@ impl<W: Write> Lines<W> {
     /// Prints the exec of the first program, built from its initial image.
     fn launch(&mut self, moment: &Moment<'_>, given: &[(&'static str, Value)]) -> io::Result<()> {
         let none = Value::list(Vec::new());
-        let find = |name| given.iter().find(|(n, _)| *n == name).map_or(&none, |(_, v)| v);
+        let find = |which| image::find(given, which).unwrap_or(&none);
         let thread = moment.world.thread(moment.event.thread);
         let process = thread.and_then(|thread| moment.world.process(thread.process));
-        let first = match find("argv") {
+        let first = match find(part::ARGV) {
             Value::Array { items, .. } => items.first(),
             _ => None,
         };
@@ -270,7 +271,7 @@ impl<W: Write> Lines<W> {
             },
             _ => Vec::new(),
         };
-        let written = call::launch(&path, find("argv"), find("envp"));
+        let written = call::launch(&path, find(part::ARGV), find(part::ENVP));
         let (tid, enter_ns) = (moment.tid.unwrap_or(0), moment.enter_ns);
         self.begin(moment.event.thread, tid, &written, enter_ns)?;
         let pending = Pending { tid, written, enter_ns };

@@ -10,5 +10,7 @@ pub const MAP_TYPE: u64 = 0xf;
 pub const MAP_SHARED: u64 = 1;
 /// Stores reach the file; unknown flags are errors.
 pub const MAP_SHARED_VALIDATE: u64 = 3;
+/// Of shmat: the memory can be executed.
+pub const SHM_EXEC: i32 = 0o100_000;
 /// No file.
 pub const MAP_ANONYMOUS: u64 = 0x20;

@@ -30,9 +30,6 @@ pub const SI_KERNEL: i32 = 0x80;
 /// Code of SIGCHLD: the child ended.
 pub const CLD_EXITED: i32 = 1;
 
-/// Number of signals.
-pub const COUNT: i32 = 64;
-
 const FIRST_REAL_TIME: i32 = 32;
 
 /// Real-time signals; the C library uses the first two.

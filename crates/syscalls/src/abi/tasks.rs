@@ -27,6 +27,11 @@ pub const CLONE_NEWUSER: u64 = 0x1000_0000;
 
 /// Of waitid: the id is a descriptor.
 pub const P_PIDFD: u64 = 3;
+/// Of prctl: calls from outside a range raise SIGSYS.
+pub const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+/// Turns that on.
+pub const PR_SYS_DISPATCH_ON: u64 = 1;
+
 /// Limit on the length of files.
 pub const RLIMIT_FSIZE: u64 = 1;
 /// Limit on the numbers of descriptors.

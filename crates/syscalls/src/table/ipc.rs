@@ -9,7 +9,6 @@ use crate::shape::Len::{Arg as ByArg, ArgPlus, ArgTimes, Fixed, Ret as Result, R
 use crate::shape::Of::{Bytes, Struct, U32};
 use crate::shape::{Arg, Ret, Syscall};
 
-
 const SHMCTL: Arg = one("cmd", &f::SHMCTL);
 const SEMCTL: Arg = one("cmd", &f::SEMCTL);
 const MSGCTL: Arg = one("cmd", &f::MSGCTL);

@@ -1,9 +1,7 @@
 //! Processes and threads: life cycle, scheduling, limits.
 
 use super::words::*;
-use crate::abi::tasks::{
-    CLONE_PARENT_SETTID, CLONE_PIDFD, P_PIDFD, RLIMIT_FSIZE, RLIMIT_NOFILE,
-};
+use crate::abi::tasks::{CLONE_PARENT_SETTID, CLONE_PIDFD, P_PIDFD, RLIMIT_FSIZE, RLIMIT_NOFILE};
 use crate::act::Act;
 use crate::flags as f;
 use crate::handler::Handler;

@@ -105,12 +105,30 @@ impl Syscall {
 
 /// Creates the variant for one value of a 32-bit argument.
 pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: value & MASK_32, mask: MASK_32, args, ret, replay: None, act: None, gives_until_exec: false }
+    Variant {
+        key_arg,
+        value: value & MASK_32,
+        mask: MASK_32,
+        args,
+        ret,
+        replay: None,
+        act: None,
+        gives_until_exec: false,
+    }
 }
 
 /// Creates the variant for arguments with all of these bits set.
 pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg, value: bits, mask: bits, args, ret, replay: None, act: None, gives_until_exec: false }
+    Variant {
+        key_arg,
+        value: bits,
+        mask: bits,
+        args,
+        ret,
+        replay: None,
+        act: None,
+        gives_until_exec: false,
+    }
 }
 
 /// Creates the variant for arguments with this value in the masked bits.
@@ -126,7 +144,16 @@ pub const fn when_field(
 
 /// Creates the last variant of a call, which matches all other values.
 pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
-    Variant { key_arg: 0, value: 0, mask: 0, args, ret, replay: None, act: None, gives_until_exec: false }
+    Variant {
+        key_arg: 0,
+        value: 0,
+        mask: 0,
+        args,
+        ret,
+        replay: None,
+        act: None,
+        gives_until_exec: false,
+    }
 }
 
 impl Variant {
