@@ -1,7 +1,5 @@
 //! `reenact show`: prints a recording event by event.
 
-mod follow;
-
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,12 +12,12 @@ use render::lines::{self, Look};
 use render::objects;
 use render::text::Style;
 use trace::event::EventKind;
+use trace::growing::{self, InOrder};
 use trace::{ReadError, Sequenced, Trace};
 
 use crate::failure::Failure;
 use crate::filter;
 use crate::{message, source, units};
-use follow::Held;
 
 /// Interval between checks of a growing trace.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -148,7 +146,7 @@ fn follow<W: Write>(
     errors: &mut Errors,
 ) -> Result<bool, Failure> {
     let mut cursor = trace.cursor();
-    let mut held = Held::default();
+    let mut held = InOrder::default();
     let mut news = Instant::now();
     loop {
         while let Some(next) = cursor.next(trace) {
@@ -163,7 +161,7 @@ fn follow<W: Write>(
             }
         }
         let ended = trace.totals().is_some();
-        let silent = news.elapsed() > Duration::from_nanos(follow::APART_NS);
+        let silent = news.elapsed() > Duration::from_nanos(growing::APART_NS);
         while let Some(next) = held.next(ended || silent) {
             if !printer.next(trace, &next)? {
                 return Ok(false);

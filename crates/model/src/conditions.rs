@@ -189,6 +189,7 @@ fn unknown_call(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace::event::Outcome;
 
     fn shape(nr: u16) -> Shape {
         let outcome = Outcome::Returned { exit_tsc: 0, ret: 0 };

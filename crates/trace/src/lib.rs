@@ -15,6 +15,7 @@ pub mod event;
 mod far;
 mod fingerprint;
 pub mod format;
+pub mod growing;
 mod known;
 pub mod manifest;
 mod merge;

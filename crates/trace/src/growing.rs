@@ -4,16 +4,16 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use trace::Sequenced;
+use crate::Sequenced;
 
 /// Maximum delay between concurrent events: a recorder writes out everything once a second.
 pub const APART_NS: u64 = 2_000_000_000;
 /// Limit for the events held back.
 const HELD_MAX: usize = 1 << 20;
 
-/// Queue of events held back.
+/// Queue of events that are held back until their turn comes.
 #[derive(Default)]
-pub struct Held {
+pub struct InOrder {
     waiting: BinaryHeap<Waiting>,
     newest_ns: u64,
     count: u64,
@@ -25,7 +25,7 @@ struct Waiting {
     next: Sequenced,
 }
 
-impl Held {
+impl InOrder {
     /// Adds an event.
     pub fn add(&mut self, begin_ns: u64, next: Sequenced) {
         self.newest_ns = self.newest_ns.max(begin_ns);
@@ -65,20 +65,20 @@ impl Eq for Waiting {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::event::{Event, EventKind};
+    use crate::event::{Event, EventKind};
 
-    fn add(held: &mut Held, ns: u64) {
+    fn add(held: &mut InOrder, ns: u64) {
         let event = Event { thread: 1, tsc: ns, kind: EventKind::Stall { ns: 0 } };
         held.add(ns, Sequenced { seq: None, event });
     }
 
-    fn drain(held: &mut Held, all: bool) -> Vec<u64> {
+    fn drain(held: &mut InOrder, all: bool) -> Vec<u64> {
         std::iter::from_fn(|| held.next(all)).map(|next| next.event.tsc).collect()
     }
 
     #[test]
     fn what_comes_late_finds_its_place() {
-        let mut held = Held::default();
+        let mut held = InOrder::default();
         for ns in [5, 10, APART_NS, 7] {
             add(&mut held, ns);
         }
