@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use rewrite::{Cut, Kept};
 
 use crate::failure::Failure;
-use crate::{export, filter, message, output, source};
+use crate::{filter, message, output, progress, source};
 
 /// Write the calls that fit into a trace of their own.
 ///
@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let rewriter = rewrite::begin(Box::new(out), &preamble)?;
     let mut cut = Cut::new(&trace, rewriter);
     let with_context = args.context;
-    let unread = export::each(&trace, &wanted, &mut |moment, wanted, _| {
+    let unread = progress::walk(&trace, &wanted, &mut |moment, wanted, _| {
         Ok(cut.event(moment, wanted, with_context)?)
     })?;
     let Kept { wanted, context, left_out } = cut.finish(&conditions, unread.count)?;
@@ -127,7 +127,7 @@ pub mod tests {
     pub fn part(trace: &Trace, conditions: &Conditions, with_context: bool) -> Trace {
         rewritten(trace, |rewriter| {
             let mut cut = Cut::new(trace, rewriter);
-            let read = export::each(trace, conditions, &mut |moment, wanted, _| {
+            let read = progress::walk(trace, conditions, &mut |moment, wanted, _| {
                 Ok(cut.event(moment, wanted, with_context)?)
             });
             read.expect("memory takes everything");

@@ -2,26 +2,23 @@
 
 mod dataseries;
 mod fio;
+mod job;
 mod jsonl;
 mod parquet;
 pub mod perfetto;
 mod strace;
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use model::{Conditions, Contents, Moment, Unread};
 use trace::Trace;
-use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::filter;
-use crate::output::Pending;
-use crate::progress::Progress;
-use crate::{message, output, source};
+use crate::{message, source};
+use job::{Job, Written};
 
 /// Write a trace in the format of another tool.
 ///
@@ -104,32 +101,11 @@ pub enum Format {
     Strace,
 }
 
-/// Input of an export.
-pub struct Job<'a> {
-    args: &'a Args,
-    trace: &'a Trace,
-    conditions: Conditions,
-    /// The files created so far.
-    pending: RefCell<Vec<Pending>>,
-}
-
-/// Result of an export.
-#[derive(Default)]
-pub struct Written {
-    /// Number of calls written.
-    calls: u64,
-    /// Descriptions of what the format cannot hold.
-    left_out: Vec<String>,
-    /// Blocks of the trace that could not be read.
-    unread: Unread,
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     args.check()?;
     let trace = source::open(&args.trace)?;
-    let job = Job::new(&args, &trace);
-    let written = write(&job)?;
+    let written = write(&args, &trace)?;
     if !args.quiet {
         message::note(&format!("{} calls -> {}", written.calls, args.output.display()));
         for what in &written.left_out {
@@ -140,58 +116,26 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(job: &Job<'_>) -> Result<Written, Failure> {
-    let written = match job.args.to {
-        Format::Dataseries => dataseries::export(job),
-        Format::Jsonl => jsonl::export(job),
-        Format::Perfetto => perfetto::export(job),
-        Format::Fio => fio::export(job),
-        Format::Parquet => parquet::export(job),
-        Format::Strace => strace::export(job),
+fn write(args: &Args, trace: &Trace) -> Result<Written, Failure> {
+    let job = Job {
+        trace,
+        from: &args.trace,
+        to: &args.output,
+        force: args.force,
+        content: !args.no_content,
+        conditions: args.only.conditions(),
+        pending: RefCell::default(),
+    };
+    let written = match args.to {
+        Format::Dataseries => dataseries::export(&job, &args.dataseries),
+        Format::Jsonl => jsonl::export(&job),
+        Format::Perfetto => perfetto::export(&job),
+        Format::Fio => fio::export(&job),
+        Format::Parquet => parquet::export(&job, &args.parquet),
+        Format::Strace => strace::export(&job),
     }?;
-    job.pending.borrow_mut().iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
+    job.keep()?;
     Ok(written)
-}
-
-impl<'a> Job<'a> {
-    fn new(args: &'a Args, trace: &'a Trace) -> Job<'a> {
-        Job { args, trace, conditions: args.only.conditions(), pending: RefCell::default() }
-    }
-
-    /// Creates an output file, which is kept only if the export succeeds.
-    fn create(&self, path: &Path) -> Result<File, Failure> {
-        let created = output::create(path, self.args.force, &[&self.args.trace]);
-        let (file, pending) = created.map_err(Failure::Failed)?;
-        self.pending.borrow_mut().push(pending);
-        Ok(file)
-    }
-
-    /// Calls [`each`] for the job's trace and conditions.
-    fn each(&self, take: &mut Take<'_>) -> Result<Unread, Failure> {
-        each(self.trace, &self.conditions, take)
-    }
-}
-
-/// Callback for events in order. The flag is true for wanted events.
-pub type Take<'a> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), Failure> + 'a;
-
-/// Passes all events of a trace in order to `take`, up to the last one that may be wanted, and shows
-/// the progress.
-pub fn each(
-    trace: &Trace,
-    conditions: &Conditions,
-    take: &mut Take<'_>,
-) -> Result<Unread, Failure> {
-    let progress = Progress::new(trace, 1);
-    model::walk(trace, conditions, &mut |moment, wanted, contents| {
-        progress.advance(1);
-        take(moment, wanted, contents)
-    })
-}
-
-/// Returns true if an event is a call.
-fn is_call(moment: &Moment<'_>) -> bool {
-    matches!(moment.event.kind, EventKind::Call(_))
 }
 
 #[cfg(test)]
@@ -216,8 +160,7 @@ pub mod tests {
             let out = place.path().join(name).display().to_string();
             let line = ["export", "hostile.rnt", "--to", name, "--output", &out];
             let args = Line::parse_from(line).args;
-            let job = Job::new(&args, trace);
-            (*format, write(&job).map(|written| written.calls))
+            (*format, write(&args, trace).map(|written| written.calls))
         });
         formats.collect()
     }

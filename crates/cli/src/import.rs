@@ -1,22 +1,22 @@
 //! `reenact import`: converts traces of other tools.
 
+pub mod format;
+mod input;
 mod strace;
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dataseries::file::reader::Bytes;
 use trace::WriterOptions;
 
 use crate::failure::Failure;
 use crate::output::Pending;
-use crate::progress::Progress;
 use crate::{message, output, source};
+use format::Format;
+use input::{Import, Input};
 
-/// Number of bytes used to detect the format.
-const HEAD_BYTES: u64 = 4096;
 /// Limit for the damaged parts that are listed.
 const DAMAGE_SHOWN: usize = 20;
 
@@ -51,82 +51,29 @@ pub struct Args {
     quiet: bool,
 }
 
+impl Args {
+    fn import(&self) -> Import<'_> {
+        Import { from: &self.file, to: &self.output, force: self.force, quiet: self.quiet }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let name = args.file.display();
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
     let mut file = source::file(&args.file).map_err(|error| fail(&error))?;
-    let mut head = Vec::new();
-    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| fail(&error))?;
-    file.rewind().map_err(|error| fail(&error))?;
-    match Kind::of(&head) {
-        Some(Kind::DataSeries) => from_dataseries(&args, file),
-        Some(Kind::Strace) => strace::import(&args, file),
+    let head = format::head(&mut file).map_err(|error| fail(&error))?;
+    match Format::of(&head) {
+        Some(Format::DataSeries) => from_dataseries(&args, file),
+        Some(Format::Strace) => strace::import(&args.import(), file),
         None if head.starts_with(&trace::format::FILE_MAGIC) => Err(fail(&"it is a trace already")),
         None => Err(fail(&"neither a DataSeries file nor the text of strace")),
     }
 }
 
-/// Formats that can be imported.
-enum Kind {
-    DataSeries,
-    Strace,
-}
-
-impl Kind {
-    /// Detects the format from the beginning of a file.
-    fn of(head: &[u8]) -> Option<Kind> {
-        let dataseries = head.starts_with(dataseries::file::MAGIC).then_some(Kind::DataSeries);
-        dataseries.or_else(|| ::strace::read::is_text(head).then_some(Kind::Strace))
-    }
-}
-
-/// Returns advice on a file that is no trace but can be imported.
-pub fn advice(mut file: &File) -> Option<&'static str> {
-    let mut head = Vec::new();
-    file.rewind().ok()?;
-    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    Some(match Kind::of(&head)? {
-        Kind::DataSeries => "it is a DataSeries file: `reenact import` makes a trace of it",
-        Kind::Strace => "it is the text of strace: `reenact import` makes a trace of it",
-    })
-}
-
-/// A file that reports progress when read.
-struct Told {
-    file: File,
-    progress: Progress,
-}
-
-impl Told {
-    fn new(file: File, passes: u64) -> io::Result<Told> {
-        let progress = Progress::of_bytes(file.metadata()?.len().saturating_mul(passes));
-        Ok(Told { file, progress })
-    }
-}
-
-impl Bytes for Told {
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.progress.advance(into.len() as u64);
-        self.file.read(offset, into)
-    }
-}
-
-impl Read for &Told {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = Read::read(&mut &self.file, into)?;
-        self.progress.advance(count as u64);
-        Ok(count)
-    }
-}
-
 fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     let name = args.file.display();
-    let told = Told::new(file, 1).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    let input = Input::new(file, 1).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
     let mut refused = None;
     let mut pending = None;
     let sink = || match output::create(&args.output, args.force, &[&args.file]) {
@@ -139,8 +86,8 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
             Err(io::ErrorKind::Other.into())
         }
     };
-    let imported = dataseries::import(&told, sink, WriterOptions::default());
-    drop(told);
+    let imported = dataseries::import(&input, sink, WriterOptions::default());
+    drop(input);
     if let Some(failure) = refused {
         return Err(failure);
     }

@@ -5,9 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use model::{Conditions, Unread, Visit};
 use render::amounts::show_size;
 use trace::Trace;
 use trace::format::kind;
+
+use crate::failure::Failure;
 
 /// Minimum time between updates.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -74,6 +77,23 @@ impl Progress {
         // Ignore errors of the terminal.
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
+}
+
+/// Callback for events in order. The flag is true for wanted events.
+pub type Take<'a> = Visit<'a, Failure>;
+
+/// Passes all events of a trace in order to `take`, up to the last one that may be wanted, and shows
+/// the progress.
+pub fn walk(
+    trace: &Trace,
+    conditions: &Conditions,
+    take: &mut Take<'_>,
+) -> Result<Unread, Failure> {
+    let progress = Progress::new(trace, 1);
+    model::walk(trace, conditions, &mut |moment, wanted, contents| {
+        progress.advance(1);
+        take(moment, wanted, contents)
+    })
 }
 
 impl Drop for Progress {

@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let preamble = trace.preamble();
     let recording = (preamble.host.clone(), preamble.epoch_ns);
     let mut report = Report { recording, ..Report::default() };
-    let log = Log::open(&args)?;
+    let log = args.log.as_ref().map(|path| Log::open(path, &args.trace, args.json)).transpose()?;
     let opened = Opened::once(&args)?;
     interrupt::listen();
     for number in 0..args.repeat {

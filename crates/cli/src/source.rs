@@ -8,7 +8,7 @@ use model::Unread;
 use trace::{ReadError, Trace};
 
 use crate::failure::Failure;
-use crate::import;
+use crate::import::format;
 use crate::message;
 
 /// Opens a trace, or standard input for `-`. The error names the file.
@@ -19,7 +19,7 @@ pub fn open(path: &Path) -> Result<Trace, Failure> {
     let again = file.try_clone();
     Trace::from_file(file).map_err(|error| {
         let advice = match (&error, again) {
-            (ReadError::NotATrace { .. }, Ok(file)) => import::advice(&file),
+            (ReadError::NotATrace { .. }, Ok(file)) => format::advice(&file),
             _ => None,
         };
         advice.map_or_else(|| fail(&error), |advice| fail(&advice))

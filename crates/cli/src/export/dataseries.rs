@@ -6,7 +6,7 @@ use dataseries::{Codec, Exporter};
 use model::Stored;
 use trace::event::{Event, EventKind, Outcome};
 
-use super::{Job, Written};
+use super::job::{Job, Written};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -49,20 +49,20 @@ impl Compress {
 }
 
 /// Exports to a DataSeries file.
-pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
+pub fn export(job: &Job<'_>, options: &Options) -> Result<Written, Failure> {
     let fail = |error: dataseries::Error| match error {
         dataseries::Error::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
             Failure::BrokenPipe
         }
         dataseries::Error::Trace(what) => Failure::Failed(format!(
             "{}: {what}; `reenact repair` makes a sound trace of what is left",
-            job.args.trace.display()
+            job.from.display()
         )),
-        error => Failure::Failed(format!("{}: {error}", job.args.output.display())),
+        error => Failure::Failed(format!("{}: {error}", job.to.display())),
     };
-    let out = job.create(&job.args.output)?;
-    let content = !job.args.no_content;
-    let codec = job.args.dataseries.compress.unwrap_or(Compress::Lzf).codec();
+    let out = job.create(job.to)?;
+    let content = job.content;
+    let codec = options.compress.unwrap_or(Compress::Lzf).codec();
     let mut exporter = Exporter::new(Box::new(out), job.trace, codec, content).map_err(fail)?;
     let mut written = Written::default();
     let mut stored = Stored(job.trace);

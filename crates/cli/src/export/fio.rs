@@ -7,13 +7,13 @@ use std::path::Path;
 
 use fio_logs::{Counts, Exporter, FILES, JOBS_MAX};
 
-use super::{Job, Written};
+use super::job::{Job, Written};
 use crate::failure::Failure;
 
 /// Writes logs, job files and a list of files into a directory.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
-    let directory = &job.args.output;
-    make(directory, job.args.force)?;
+    let directory = job.to;
+    make(directory, job.force)?;
     make(&directory.join(FILES), true)?;
     let mut create = |name: &str| -> Result<File, Failure> { job.create(&directory.join(name)) };
     let mut exporter = Exporter::new(&mut create);

@@ -5,19 +5,19 @@ use std::io::{BufWriter, Write};
 use render::json::Json;
 use render::objects;
 
-use super::{Job, Written, is_call};
+use super::job::{Job, Written, is_call};
 use crate::failure::Failure;
 
 /// Writes one object per event.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
-    let mut out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
+    let mut out = BufWriter::with_capacity(1 << 16, job.create(job.to)?);
     let mut written = Written::default();
     written.unread = job.each(&mut |moment, wanted, contents| {
         if !wanted {
             return Ok(());
         }
         let mut json = Json::new(&mut out);
-        objects::event(&mut json, moment, contents, !job.args.no_content);
+        objects::event(&mut json, moment, contents, job.content);
         json.finish()?;
         out.write_all(b"\n")?;
         written.calls += u64::from(is_call(moment));

@@ -5,7 +5,7 @@ use parquet_export::{Export, place};
 use render::amounts::show_size;
 use render::{json, objects};
 
-use super::{Job, Written};
+use super::job::{Job, Written};
 use crate::failure::Failure;
 
 /// Options of this format.
@@ -26,17 +26,16 @@ impl Options {
 }
 
 /// Exports to Parquet tables.
-pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
-    let args = job.args;
-    if args.output.as_os_str() == "-" {
+pub fn export(job: &Job<'_>, own: &Options) -> Result<Written, Failure> {
+    if job.to.as_os_str() == "-" {
         let text = "Parquet tables are a directory of files, not one for standard output";
         return Err(Failure::Usage(text.into()));
     }
     let options = parquet_export::Options {
-        root: args.output.clone(),
-        run: run_name(job)?,
-        force: args.force,
-        content: !args.no_content,
+        root: job.to.to_path_buf(),
+        run: run_name(job, own)?,
+        force: job.force,
+        content: job.content,
         json: |value: &Value| json::text(|json| json.value(value)),
         object,
     };
@@ -63,9 +62,9 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     Ok(Written { calls: summary.calls, left_out, unread })
 }
 
-fn run_name(job: &Job<'_>) -> Result<String, Failure> {
-    match &job.args.parquet.run {
-        None => Ok(place::run_name(&job.args.trace)),
+fn run_name(job: &Job<'_>, own: &Options) -> Result<String, Failure> {
+    match &own.run {
+        None => Ok(place::run_name(job.from)),
         Some(run) if place::is_run_name(run) => Ok(run.clone()),
         Some(run) => Err(Failure::Usage(format!(
             "'{run}' is no name of a run; letters, digits, '.', '_' and '-' may be in it"

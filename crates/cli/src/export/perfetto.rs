@@ -5,12 +5,12 @@ use std::io::BufWriter;
 use perfetto_export::Exporter;
 use trace::Trace;
 
-use super::{Job, Written};
+use super::job::{Job, Written};
 use crate::failure::Failure;
 
 /// Exports to a Perfetto trace.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
-    let out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
+    let out = BufWriter::with_capacity(1 << 16, job.create(job.to)?);
     let mut exporter = Exporter::new(out, span_ns(job.trace));
     let unread = job.each(&mut |moment, wanted, contents| {
         exporter.event(moment, wanted, contents).map_err(Failure::from)
@@ -31,16 +31,17 @@ pub mod tests {
     use std::io;
 
     use super::*;
-    use crate::export::each;
+    use crate::progress;
     use model::Conditions;
 
     /// Exports all of a trace into memory. Returns the number of calls.
     pub fn draw(trace: &Trace) -> u64 {
         let mut bytes = Vec::new();
         let mut exporter = Exporter::new(&mut bytes, span_ns(trace));
-        let drawn = each(trace, &Conditions::default(), &mut |moment, wanted, contents| {
-            exporter.event(moment, wanted, contents).map_err(Failure::from)
-        });
+        let drawn =
+            progress::walk(trace, &Conditions::default(), &mut |moment, wanted, contents| {
+                exporter.event(moment, wanted, contents).map_err(Failure::from)
+            });
         drawn.expect("memory takes everything");
         exporter.finish().expect("memory takes everything")
     }

@@ -5,13 +5,13 @@ use std::io::BufWriter;
 use strace::write::Lines;
 use trace::event::EventKind;
 
-use super::{Job, Written, is_call};
+use super::job::{Job, Written, is_call};
 use crate::failure::Failure;
 
 /// Writes one line per call, or two if others come between.
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
-    let out = BufWriter::with_capacity(1 << 16, job.create(&job.args.output)?);
-    let mut lines = Lines::new(out, job.trace.preamble().epoch_ns, !job.args.no_content);
+    let out = BufWriter::with_capacity(1 << 16, job.create(job.to)?);
+    let mut lines = Lines::new(out, job.trace.preamble().epoch_ns, job.content);
     let mut written = Written::default();
     let (mut gaps, mut stalls) = (0u64, 0u64);
     written.unread = job.each(&mut |moment, wanted, contents| {

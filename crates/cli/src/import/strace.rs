@@ -1,29 +1,29 @@
 //! Import of strace's text output.
 
 use std::fs::File;
-use std::io::{self, BufReader, Seek, Write};
+use std::io::{self, BufReader, Write};
 use std::process::ExitCode;
 
 use strace::read::{self, Settings};
 use trace::WriterOptions;
 
-use super::{Args, Told};
+use super::input::{Import, Input};
 use crate::failure::Failure;
 use crate::message;
 use crate::output::{self, Pending};
 
 /// Imports a text.
-pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
-    let name = args.file.display();
+pub fn import(import: &Import<'_>, file: File) -> Result<ExitCode, Failure> {
+    let name = import.from.display();
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
     // The text is read twice.
-    let told = Told::new(file, 2).map_err(|error| fail(&error))?;
+    let input = Input::new(file, 2).map_err(|error| fail(&error))?;
     let open = || {
-        (&told.file).rewind()?;
-        Ok(BufReader::with_capacity(1 << 16, &told))
+        input.rewind()?;
+        Ok(BufReader::with_capacity(1 << 16, &input))
     };
     let (mut refused, mut pending) = (None, None);
-    let sink = || match output::create(&args.output, args.force, &[&args.file]) {
+    let sink = || match output::create(import.to, import.force, &[import.from]) {
         Ok((out, file)) => {
             pending = Some(file);
             Ok(Box::new(out) as Box<dyn Write + Send>)
@@ -38,14 +38,14 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
     let options = WriterOptions::default();
     let settings = Settings { uid, gid, version: env!("CARGO_PKG_VERSION"), options };
     let imported = read::import(open, sink, settings);
-    drop(told);
+    drop(input);
     if let Some(failure) = refused {
         return Err(failure);
     }
     // An error leaves no partial trace.
     let imported = imported.map_err(|error| fail(&error))?;
     pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
-    if args.quiet {
+    if import.quiet {
         return Ok(ExitCode::SUCCESS);
     }
     message::note(&format!(
@@ -53,7 +53,7 @@ pub fn import(args: &Args, file: File) -> Result<ExitCode, Failure> {
         imported.calls,
         imported.threads,
         imported.processes,
-        args.output.display()
+        import.to.display()
     ));
     if imported.untold > 0 {
         message::note(&format!(

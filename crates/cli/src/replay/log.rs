@@ -13,7 +13,6 @@ use render::text::Style;
 use replay::log::{Level, Line};
 use trace::event::EventKind;
 
-use super::Args;
 use crate::failure::Failure;
 use crate::output;
 
@@ -53,21 +52,20 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates the log file, if the user named one.
-    pub fn open(args: &Args) -> Result<Option<Log>, Failure> {
-        let Some(path) = &args.log else { return Ok(None) };
-        if is_same_file(path, &args.trace) {
+    /// Creates the log file of a trace's replays.
+    pub fn open(path: &Path, trace: &Path, json: bool) -> Result<Log, Failure> {
+        if is_same_file(path, trace) {
             let found = format!("--log {}: that is the trace itself", path.display());
             return Err(Failure::Usage(found));
         }
         let of_lines = ["json", "jsonl"];
         let named = path.extension().is_some_and(|name| of_lines.iter().any(|of| name == *of));
         let failed = |error: String| Failure::Failed(format!("--log: {error}"));
-        let (file, mut made) = output::create(path, true, &[&args.trace]).map_err(failed)?;
+        let (file, mut made) = output::create(path, true, &[trace]).map_err(failed)?;
         // Keep it at once, so that it can be read during the replay.
         made.keep().map_err(failed)?;
         let out = BufWriter::new(file);
-        Ok(Some(Log { out, json: args.json || named, run: 0 }))
+        Ok(Log { out, json: json || named, run: 0 })
     }
 
     /// Returns the log for one of several replays.

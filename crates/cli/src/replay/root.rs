@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use replay::jail::{Directory, refuse_whole_system};
 use tempfile::TempDir;
 
-use super::Args;
+use super::args::Args;
 use crate::failure::Failure;
 
 /// Name of a temporary root.
