@@ -4,6 +4,7 @@ use model::contents::is_out;
 use model::decode::shape::Shape;
 use model::decode::{Decoded, Returned};
 use model::{Moment, Value};
+use render::json;
 use stats::role;
 use stats::tracker::Touch;
 use syscalls::table::NUMBER_LIMIT;
@@ -19,9 +20,6 @@ use crate::row::{self, HEAD, Take, View};
 use crate::schema::{Field, Type};
 use crate::table::Table;
 use crate::value;
-
-/// Function that formats a value as JSON.
-pub type Json = fn(&Value) -> String;
 
 /// Returns the columns of the table `calls`.
 pub fn columns() -> Vec<Field> {
@@ -133,7 +131,7 @@ impl Seen<'_> {
     }
 
     /// Adds the row of the call's own table.
-    fn add_own(&self, views: &[View], batch: &mut Batch, json: Json) {
+    fn add_own(&self, views: &[View], batch: &mut Batch) {
         let Seen { moment, decoded, .. } = self;
         let mut row = batch.row();
         row.number(moment.seq.map(|seq| seq as i64));
@@ -150,14 +148,14 @@ impl Seen<'_> {
             // A variant may have the argument in another position, or not at all.
             let elsewhere = || decoded.args.iter().position(|(name, _)| same(name));
             match Some(at).filter(is).or_else(elsewhere) {
-                Some(at) => self.put(view.take, at as u8, &decoded.args[at].1, column, json),
+                Some(at) => self.put(view.take, at as u8, &decoded.args[at].1, column),
                 None => column.null(Place::default()),
             }
         }
         row.end();
     }
 
-    fn put(&self, take: Take, arg: u8, value: &Value, column: &mut Column, json: Json) {
+    fn put(&self, take: Take, arg: u8, value: &Value, column: &mut Column) {
         let place = Place::default();
         let out = || self.call.data.iter().any(|data| data.arg == arg && is_out(data));
         let carried = |when| self.carried.iter().find(move |c| c.arg == arg && c.when == when);
@@ -186,7 +184,10 @@ impl Seen<'_> {
                 };
             }
             (Take::Json, Value::Address(0)) => None,
-            (Take::Json, value) => return column.text(place, json(value).as_bytes()),
+            (Take::Json, value) => {
+                let text = json::text(|json| json.value(value));
+                return column.text(place, text.as_bytes());
+            }
             (Take::Length(when), _) => {
                 return match carried(when) {
                     Some(carried) => column.number(place, carried.buffer.length as i64),
@@ -240,7 +241,6 @@ struct Own {
 /// The tables of all calls that occur.
 pub struct OwnTables {
     by_number: Vec<Option<Own>>,
-    json: Json,
 }
 
 /// Name of the table for calls without a row; no kernel call has this name.
@@ -248,8 +248,8 @@ const OTHER: &str = "unknown";
 
 impl OwnTables {
     /// Makes no tables; each is made at its call's first row.
-    pub fn new(json: Json) -> OwnTables {
-        OwnTables { by_number: (0..=NUMBER_LIMIT).map(|_| None).collect(), json }
+    pub fn new() -> OwnTables {
+        OwnTables { by_number: (0..=NUMBER_LIMIT).map(|_| None).collect() }
     }
 
     /// Adds a row to the table of a call.
@@ -263,7 +263,7 @@ impl OwnTables {
                 empty.insert(Own::new(row.map_or(OTHER, |row| row.name), views)?)
             }
         };
-        seen.add_own(&own.views, &mut own.table.batch, self.json);
+        seen.add_own(&own.views, &mut own.table.batch);
         Ok(())
     }
 

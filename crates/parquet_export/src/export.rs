@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use model::decode::shape::shape_of;
 use model::decode::{self, Limits};
 use model::{Contents, Moment};
+use render::{json, objects};
 use stats::tracker::Tracker;
 use trace::Trace;
 use trace::event::{Call, EventKind};
 
 use crate::batch::Batch;
-use crate::calls::{self, Json, OwnTables, Seen};
+use crate::calls::{self, OwnTables, Seen};
 use crate::data::{Carried, Known};
 use crate::error::Error;
 use crate::files;
@@ -46,10 +47,6 @@ pub struct Options {
     pub force: bool,
     /// True if the bytes of buffers are written.
     pub content: bool,
-    /// Formats values without a type of their own.
-    pub json: Json,
-    /// Formats an event that is not a call.
-    pub object: fn(&Moment<'_>, &mut dyn Contents) -> String,
 }
 
 /// Result of an export.
@@ -110,7 +107,7 @@ impl<'a> Export<'a> {
             known: Known::default(),
             carried: Vec::new(),
             calls: Table::new("calls", calls::columns())?,
-            own: OwnTables::new(options.json),
+            own: OwnTables::new(),
             processes: Table::new("processes", processes::columns())?,
             files: Table::new("files", files::columns())?,
             data: Table::new("data", data_columns())?,
@@ -133,7 +130,7 @@ impl<'a> Export<'a> {
         } else {
             self.lives.look(moment, &mut self.processes.batch);
             if wanted {
-                let object = (self.options.object)(moment, contents);
+                let object = json::text(|json| objects::event(json, moment, contents, false));
                 event_row(&mut self.events.batch, moment, self.epoch_ns, &object);
                 self.uncounted += object.len() as u64;
             }

@@ -1,9 +1,7 @@
 //! Parquet: a directory of tables for databases and data frames.
 
-use model::{Contents, Moment, Value};
 use parquet_export::{Export, place};
 use render::amounts::show_size;
-use render::{json, objects};
 
 use super::job::{Job, Written};
 use crate::failure::Failure;
@@ -36,15 +34,11 @@ pub fn export(job: &Job<'_>, own: &Options) -> Result<Written, Failure> {
         run: run_name(job, own)?,
         force: job.force,
         content: job.content,
-        json: |value: &Value| json::text(|json| json.value(value)),
-        object,
     };
     let fail = |error: parquet_export::Error| Failure::Failed(error.to_string());
     let mut export = Export::new(job.trace, options).map_err(fail)?;
-    let mut take = |moment: &Moment<'_>, wanted, contents: &mut dyn Contents| {
-        export.add(moment, wanted, contents).map_err(fail)
-    };
-    let unread = job.each(&mut take)?;
+    let unread = job
+        .each(&mut |moment, wanted, contents| export.add(moment, wanted, contents).map_err(fail))?;
     let summary = export.finish().map_err(fail)?;
     let mut left_out = Vec::new();
     if summary.without_content > 0 {
@@ -70,9 +64,4 @@ fn run_name(job: &Job<'_>, own: &Options) -> Result<String, Failure> {
             "'{run}' is no name of a run; letters, digits, '.', '_' and '-' may be in it"
         ))),
     }
-}
-
-/// Returns an event's object as in `show --json`, without the bytes of buffers.
-fn object(moment: &Moment<'_>, contents: &mut dyn Contents) -> String {
-    json::text(|json| objects::event(json, moment, contents, false))
 }
