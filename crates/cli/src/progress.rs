@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use model::{Conditions, Unread, Visit};
+use model::{Conditions, Unread, Visitor};
 use render::amounts::show_size;
 use trace::Trace;
 use trace::format::kind;
@@ -79,20 +79,17 @@ impl Progress {
     }
 }
 
-/// Callback for events in order. The flag is true for wanted events.
-pub type Take<'a> = Visit<'a, Failure>;
-
-/// Passes all events of a trace in order to `take`, up to the last one that may be wanted, and shows
+/// Passes all events of a trace in order to `visit`, up to the last one that may be wanted, and shows
 /// the progress.
 pub fn walk(
     trace: &Trace,
     conditions: &Conditions,
-    take: &mut Take<'_>,
+    visit: &mut Visitor<'_, Failure>,
 ) -> Result<Unread, Failure> {
     let progress = Progress::new(trace, 1);
     model::walk(trace, conditions, &mut |moment, wanted, contents| {
         progress.advance(1);
-        take(moment, wanted, contents)
+        visit(moment, wanted, contents)
     })
 }
 

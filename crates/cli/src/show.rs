@@ -12,7 +12,7 @@ use render::lines::{self, Look};
 use render::objects;
 use render::text::Style;
 use trace::event::EventKind;
-use trace::growing::{self, InOrder};
+use trace::growing::{self, Queue};
 use trace::{ReadError, Sequenced, Trace};
 
 use crate::failure::Failure;
@@ -146,7 +146,7 @@ fn follow<W: Write>(
     errors: &mut Errors,
 ) -> Result<bool, Failure> {
     let mut cursor = trace.cursor();
-    let mut held = InOrder::default();
+    let mut held = Queue::default();
     let mut news = Instant::now();
     loop {
         while let Some(next) = cursor.next(trace) {

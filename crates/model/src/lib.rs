@@ -28,5 +28,5 @@ pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Entry, Offset, Origin};
 pub use effects::{Step, Through, changes_nothing, open_flags, spawn_flags, word_behind};
 pub use moment::Moment;
-pub use walk::{Unread, Visit, Walk, clock, walk};
+pub use walk::{Unread, Visitor, Walk, clock, walk};
 pub use world::{Argv, Directory, Process, Thread, View, World};

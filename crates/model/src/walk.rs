@@ -63,14 +63,14 @@ impl Walk {
 
 /// Called for each event. The flag is true for events that meet the conditions; the others are
 /// passed because state depends on them.
-pub type Visit<'a, E> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), E> + 'a;
+pub type Visitor<'a, E> = dyn FnMut(&Moment<'_>, bool, &mut dyn Contents) -> Result<(), E> + 'a;
 
 /// Passes all events of a trace to `visit`, in order, up to the last one that may be wanted. Ends
 /// early with the error that `visit` returns.
 pub fn walk<E>(
     trace: &Trace,
     conditions: &Conditions,
-    visit: &mut Visit<'_, E>,
+    visit: &mut Visitor<'_, E>,
 ) -> Result<Unread, E> {
     let (clock, mut stored) = (clock(trace), Stored(trace));
     let (mut walk, mut unread) = (Walk::default(), Unread::default());

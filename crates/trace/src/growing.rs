@@ -13,7 +13,7 @@ const HELD_MAX: usize = 1 << 20;
 
 /// Queue of events that are held back until their turn comes.
 #[derive(Default)]
-pub struct InOrder {
+pub struct Queue {
     waiting: BinaryHeap<Waiting>,
     newest_ns: u64,
     count: u64,
@@ -25,7 +25,7 @@ struct Waiting {
     next: Sequenced,
 }
 
-impl InOrder {
+impl Queue {
     /// Adds an event.
     pub fn add(&mut self, begin_ns: u64, next: Sequenced) {
         self.newest_ns = self.newest_ns.max(begin_ns);
@@ -67,18 +67,18 @@ mod tests {
     use super::*;
     use crate::event::{Event, EventKind};
 
-    fn add(held: &mut InOrder, ns: u64) {
+    fn add(held: &mut Queue, ns: u64) {
         let event = Event { thread: 1, tsc: ns, kind: EventKind::Stall { ns: 0 } };
         held.add(ns, Sequenced { seq: None, event });
     }
 
-    fn drain(held: &mut InOrder, all: bool) -> Vec<u64> {
+    fn drain(held: &mut Queue, all: bool) -> Vec<u64> {
         std::iter::from_fn(|| held.next(all)).map(|next| next.event.tsc).collect()
     }
 
     #[test]
     fn what_comes_late_finds_its_place() {
-        let mut held = InOrder::default();
+        let mut held = Queue::default();
         for ns in [5, 10, APART_NS, 7] {
             add(&mut held, ns);
         }

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
 
-use model::{Conditions, Moment, Unread};
+use model::{Conditions, Moment, Unread, Visitor};
 use trace::Trace;
 use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::output::{self, Pending};
-use crate::progress::{self, Take};
+use crate::progress;
 
 /// Input of an export.
 pub struct Job<'a> {
@@ -55,9 +55,9 @@ impl Job<'_> {
         self.pending.borrow_mut().iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)
     }
 
-    /// Passes all events of the trace in order to `take`, up to the last one that may be wanted.
-    pub fn each(&self, take: &mut Take<'_>) -> Result<Unread, Failure> {
-        progress::walk(self.trace, &self.conditions, take)
+    /// Passes all events of the trace in order to `visit`, up to the last one that may be wanted.
+    pub fn each(&self, visit: &mut Visitor<'_, Failure>) -> Result<Unread, Failure> {
+        progress::walk(self.trace, &self.conditions, visit)
     }
 }
 
