@@ -145,7 +145,7 @@ fn errors(gathered: &Gathered) -> Table {
         for (errno, count) in &of.errors {
             let meaning = errno::describe(*errno).map_or("", |(_, meaning)| meaning);
             table.row(vec![
-                Cell::Word(pictures::name(*nr).into()),
+                Cell::Word(stats::call_name(*nr)),
                 Cell::Word(stats::calls::errno_name(*errno)),
                 Cell::word(meaning),
                 Cell::Count(*count),

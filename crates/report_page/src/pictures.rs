@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use render::json::Json;
+use stats::call_name;
 use stats::group;
 use stats::heat::{self, Picture};
 use stats::histogram::Histogram;
@@ -23,14 +24,6 @@ const LANES_SHOWN: usize = 200;
 const PARENTS_MAX: usize = 100;
 /// Approximate limit for the characters of all access plots.
 const PLOT_BYTES_MAX: usize = 1_200_000;
-
-/// Returns the name of a call.
-pub fn name(nr: u16) -> String {
-    match syscalls::by_number(nr.into()) {
-        Some(row) => row.name.to_string(),
-        None => format!("syscall_{nr}"),
-    }
-}
 
 fn numbers(json: &mut Json<'_>, values: impl Iterator<Item = u64>) {
     json.array(|json| values.for_each(|value| json.uint(value)));
@@ -93,7 +86,7 @@ pub fn heat(json: &mut Json<'_>, gathered: &Gathered) {
 
 /// Writes the heat map of a call: for each step, pairs of row and count.
 fn heat_of(json: &mut Json<'_>, nr: u16, picture: &Picture) {
-    json.key("call").str(&name(nr));
+    json.key("call").str(&call_name(nr));
     json.key("group").uint(group::of(nr) as u64);
     json.key("steps").array(|json| {
         for step in &picture.steps {
@@ -113,7 +106,7 @@ pub fn histograms(json: &mut Json<'_>, view: &spread::View) {
 }
 
 fn histogram_of(json: &mut Json<'_>, nr: u16, histogram: &Histogram) {
-    json.key("call").str(&name(nr));
+    json.key("call").str(&call_name(nr));
     json.key("group").uint(group::of(nr) as u64);
     for (key, value) in [
         ("count", histogram.count),

@@ -25,5 +25,7 @@ pub mod tasks;
 pub mod timeline;
 pub mod tracker;
 
+pub use numbered::name as call_name;
+
 #[cfg(test)]
 mod sample;

@@ -13,6 +13,7 @@ use syscalls::record::enter_flag;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
+use crate::numbered::name;
 use programs::Programs;
 
 /// Limit for the gaps that are listed.
@@ -142,9 +143,7 @@ impl Overview {
         self.errors = unread.errors.iter().map(ToString::to_string).collect();
         self.not_seen = unseen.finish_of(trace);
         for (number, count) in by_number {
-            let name = syscalls::by_number(number.into())
-                .map_or_else(|| format!("syscall_{number}"), |row| row.name.to_string());
-            self.by_call.insert(name, count);
+            self.by_call.insert(name(number).into_owned(), count);
         }
     }
 
