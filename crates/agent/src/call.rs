@@ -1,131 +1,15 @@
-//! Handles one system call of the program, from entry to return.
+//! One system call of the program: its beginning, the call, its end.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use linux_raw_sys::general as raw;
-use syscalls::Handler;
 use syscalls::capture::{self, Row};
-use syscalls::record::{Header, OLD_NUMBERS, RecordKind, enter_flag};
+use syscalls::record::{Header, RecordKind, enter_flag};
 
-use crate::context::{Context, Frame, NO_CALL, slow};
+use crate::arch::entry;
+use crate::arch::processor::time_stamp;
+use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
-use crate::{
-    capture as data, clock, entry, exec, guards, identity, locking, maps, sigcalls, signals,
-    status, sys, tasks, tracing, users,
-};
-
-/// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
-/// would be mispredicted after a syscall.
-pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) -> ! {
-    record(frame, context);
-    // SAFETY: the frame is complete, and the call was made or answered.
-    unsafe { entry::reenact_leave(frame) }
-}
-
-#[inline(always)]
-fn record(frame: &mut Frame, context: &mut Context) {
-    if context.slow == 0 {
-        context.slow_site.store(0, Ordering::Relaxed);
-    }
-    let nr = frame.rax;
-    if let Some(dispatch) = context.dispatch
-        && guards::dispatched(context, frame, dispatch)
-    {
-        finish(context);
-        return;
-    }
-    if context.slow == slow::INT_80 {
-        old_call(context, frame);
-        finish(context);
-        return;
-    }
-    // `syscall` leaves the flags in %r11; the site is kept in the context.
-    frame.r11 = frame.rflags;
-    let result = match nr as u32 {
-        _ if nr > u64::from(u32::MAX) => generic(context, frame, nr),
-        raw::__NR_read
-        | raw::__NR_pread64
-        | raw::__NR_readv
-        | raw::__NR_preadv
-        | raw::__NR_preadv2 => status::read_call(context, frame),
-        raw::__NR_clone | raw::__NR_clone3 | raw::__NR_fork | raw::__NR_vfork => {
-            tasks::clone(context, frame)
-        }
-        raw::__NR_exit | raw::__NR_exit_group => tasks::exit(context, frame),
-        raw::__NR_execve | raw::__NR_execveat => exec::exec(context, frame),
-        raw::__NR_rt_sigreturn => sigcalls::sigreturn(context, frame),
-        raw::__NR_rt_sigaction => sigcalls::sigaction(context, frame),
-        raw::__NR_rt_sigprocmask => sigcalls::sigprocmask(context, frame),
-        raw::__NR_rt_sigpending => sigcalls::sigpending(context, frame),
-        raw::__NR_prctl | raw::__NR_seccomp | raw::__NR_arch_prctl => guards::call(context, frame),
-        raw::__NR_setuid | raw::__NR_setreuid | raw::__NR_setresuid => users::call(context, frame),
-        raw::__NR_mlockall | raw::__NR_munlockall => locking::call(context, frame),
-        raw::__NR_ptrace => tracing::call(context, frame),
-        raw::__NR_sigaltstack => sigcalls::sigaltstack(context, frame),
-        raw::__NR_rt_sigsuspend
-        | raw::__NR_ppoll
-        | raw::__NR_pselect6
-        | raw::__NR_epoll_pwait
-        | raw::__NR_epoll_pwait2 => sigcalls::masked_call(context, frame),
-        raw::__NR_mmap
-        | raw::__NR_munmap
-        | raw::__NR_mremap
-        | raw::__NR_mprotect
-        | raw::__NR_pkey_mprotect => maps::call(context, frame),
-        raw::__NR_open | raw::__NR_openat | raw::__NR_creat | raw::__NR_openat2 => {
-            identity::open_call(context, frame)
-        }
-        _ => generic(context, frame, nr),
-    };
-    let _ = result;
-    finish(context);
-}
-
-#[inline(always)]
-fn finish(context: &mut Context) {
-    context.slow = 0;
-    if context.held_frame != 0 {
-        signals::deliver_held(context);
-    }
-}
-
-const OLD_FORK: u64 = 2;
-const OLD_VFORK: u64 = 190;
-
-/// Makes a call by `int 0x80`, recorded without the memory behind its arguments.
-#[cold]
-fn old_call(context: &mut Context, frame: &mut Frame) {
-    frame.rcx = context.old_rcx;
-    frame.r11 = context.old_r11;
-    let nr = frame.rax & 0xffff_ffff;
-    if nr == OLD_FORK || nr == OLD_VFORK {
-        // vfork is made as fork: the caller cannot tell, and no stack is shared.
-        frame.rax = u64::from(raw::__NR_fork);
-        tasks::clone(context, frame);
-        return;
-    }
-    let args = [frame.rbx, frame.rcx, frame.rdx, frame.rsi, frame.rdi, frame.rbp]
-        .map(|arg| arg & 0xffff_ffff);
-    users::watched(context, users::OLD_CALLS.contains(&nr), |context| {
-        let row = enter(context, u64::from(OLD_NUMBERS) + nr, &args, 0);
-        // SAFETY: the program asked for this call.
-        let ret = unsafe { entry::reenact_old_call(nr, &args) };
-        exit(context, row, &args, ret);
-        ret
-    });
-}
-
-#[inline(always)]
-fn generic(context: &mut Context, frame: &mut Frame, nr: u64) -> i64 {
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
-    if matches!(row.handler, Handler::ChangeFiles | Handler::Truncate) {
-        return identity::changing_call(context, nr, row, &args);
-    }
-    let ret = make(context, nr, &args);
-    exit(context, row, &args, ret);
-    ret
-}
+use crate::{capture as data, clock};
 
 /// Makes the program's call, recorded or not.
 #[inline(always)]
@@ -146,7 +30,7 @@ pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'st
         }
         return row;
     }
-    enter_at(context, row, unknown, nr, args, flags, |_| sys::tsc());
+    enter_at(context, row, unknown, nr, args, flags, |_| time_stamp());
     row
 }
 
@@ -173,10 +57,10 @@ fn enter_at(
     flags: u8,
     now: impl FnOnce(&Context) -> u64,
 ) {
-    if context.stream.has_stalls() {
+    if context.chunk.has_stalls() {
         Stream::tell_stalls(context);
     }
-    let start = context.stream.position();
+    let start = context.chunk.position();
     context.call_start.store(start, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     let mut flags = flags;
@@ -201,8 +85,8 @@ fn enter_at(
 /// Counts the call and records its result with the output memory.
 #[inline(always)]
 pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
-    // SAFETY: set by `on_call` to the frame of the call that is ending.
-    unsafe { (*context.frame).rax = ret as u64 };
+    // SAFETY: set by the entry code to the frame of the call that is ending.
+    unsafe { (*context.frame).set_result(ret as u64) };
     if context.silent | context.clockless {
         if !context.silent {
             exit_without_counter(context, row, args, ret);
@@ -210,7 +94,7 @@ pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
         context.phase = context.running;
         return;
     }
-    exit_at(context, row, args, ret, sys::tsc());
+    exit_at(context, row, args, ret, time_stamp());
 }
 
 #[cold]

@@ -258,7 +258,7 @@ fn copy_string(context: &mut Context, which: Which, at: u64, max: u64) {
             let flags = which.flags | if len == max { data_flag::CUT } else { 0 };
             Stream::record_with_bytes(context, &[head(which, flags), len, len], at, len);
         }
-        None => memory::note_fault(context, &[head(which, which.flags), 0]),
+        None => Stream::note_fault(context, &[head(which, which.flags), 0]),
     }
 }
 
@@ -268,7 +268,7 @@ fn copy_strings(context: &mut Context, which: Which, at: u64) {
     for i in 0..STRINGS_MAX {
         match memory::read::<u64>(context, at + i * 8) {
             None => {
-                memory::note_fault(context, &[head(which, which.flags), 0]);
+                Stream::note_fault(context, &[head(which, which.flags), 0]);
                 return;
             }
             Some(0) => return,
@@ -311,7 +311,7 @@ fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) 
     let Some([name, name_len, vector, count, control, control_len, _]) =
         memory::read::<[u64; 7]>(context, at)
     else {
-        memory::note_fault(context, &[head(which, which.flags), 0]);
+        Stream::note_fault(context, &[head(which, which.flags), 0]);
         return;
     };
     copy_bytes(context, which, at, 56);

@@ -2,19 +2,19 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::arch::processor::time_stamp;
 use crate::context::Context;
-use crate::sys;
 
 /// Last time stamp: read before the counter was forbidden, or made up since.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Saves the time before the counter may become forbidden.
 pub fn note() {
-    LAST.fetch_max(sys::tsc(), Ordering::Relaxed);
+    LAST.fetch_max(time_stamp(), Ordering::Relaxed);
 }
 
 pub fn now(context: &Context) -> u64 {
-    if context.clockless { without_counter(context) } else { sys::tsc() }
+    if context.clockless { without_counter(context) } else { time_stamp() }
 }
 
 /// Returns a time stamp without reading the counter, which strict seccomp and PR_SET_TSC forbid:

@@ -7,10 +7,10 @@
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 
+use crate::arch::frames::AUDIT_ARCH;
 use crate::context::{Context, space};
-use crate::sites::AUDIT_ARCH_X86_64;
 use crate::sys::needed;
-use crate::{exec, helper, memory, snapshot, start, users};
+use crate::{exec, helper, memory, snapshot, threads, users};
 
 /// A system call that the agent makes for itself.
 struct Need {
@@ -64,7 +64,7 @@ const DISPATCH_OFF: Option<u64> = Some(prctl::PR_SYS_DISPATCH_OFF as u64);
 const DONT_DUMP: Option<u64> = Some(raw::MADV_DONTDUMP as u64);
 const MAP_PAGES: Option<u64> = Some(raw::MADV_POPULATE_READ as u64);
 const NO_NEW_PRIVS: Option<u64> = Some(prctl::PR_GET_NO_NEW_PRIVS as u64);
-const SET_GS: Option<u64> = Some(start::ARCH_SET_GS as u64);
+const SET_GS: Option<u64> = Some(threads::ARCH_SET_GS as u64);
 
 /// Calls made for new threads, signals, patching and execs, including those of the agent in a new
 /// image.
@@ -289,7 +289,7 @@ impl Way {
 fn load(offset: u32, need: &Need) -> Option<Value> {
     Some(match offset {
         0 => Some(need.nr),
-        4 => Some(AUDIT_ARCH_X86_64),
+        4 => Some(AUDIT_ARCH),
         16..64 if offset.is_multiple_of(4) => {
             let arg = need.args[(offset as usize - 16) / 8];
             arg.map(|arg| (arg >> (8 * (offset & 4))) as u32)

@@ -4,16 +4,18 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
-use syscalls::capture::Row;
 
+use crate::actions::{self, queue_to_self};
+use crate::arch::frames::{AUDIT_ARCH, AUDIT_ARCH_OLD, CALL_BYTES, Frame};
+use crate::arch::head::{phase, slow};
+use crate::arch::own_gs;
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, area, mask_all, phase, real_mask, slow, space};
-use crate::deliver::SYS_USER_DISPATCH;
-use crate::sites::AUDIT_ARCH_X86_64;
+use crate::context::{Context, Dispatch, SOME_WAIT, area, mask_all, space};
+use crate::signal::SYS_USER_DISPATCH;
 use crate::sys::needed;
-use crate::{clock, deliver, filter, memory, own_gs, signals, start, sys, waiting};
+use crate::threads::{ARCH_GET_GS, ARCH_SET_GS};
+use crate::{clock, filter, memory, sys};
 
-const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
 const EFAULT: i64 = -14;
 const SIGINFO_WORDS: usize = 16;
@@ -24,27 +26,18 @@ const SECCOMP_MODE_STRICT: u32 = 1;
 const SECCOMP_MODE_FILTER: u32 = 2;
 const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
-const AUDIT_ARCH_I386: u32 = 0x4000_0003;
-
-/// Syscall User Dispatch as the program set it.
-#[derive(Clone, Copy)]
-pub struct Dispatch {
-    pub start: u64,
-    pub len: u64,
-    pub selector: u64,
-}
 
 /// Handles prctl, seccomp and arch_prctl.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.rax;
+    let nr = frame.number();
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
     let virtual_result = match (nr as u32, args[0] as u32) {
         (raw::__NR_prctl, prctl::PR_SET_SYSCALL_USER_DISPATCH) => {
             Some(set_dispatch(context, &args))
         }
-        (raw::__NR_arch_prctl, start::ARCH_SET_GS) => return set_gs(context, row, &args),
-        (raw::__NR_arch_prctl, start::ARCH_GET_GS) => {
+        (raw::__NR_arch_prctl, ARCH_SET_GS) => return own_gs::set(context, row, &args),
+        (raw::__NR_arch_prctl, ARCH_GET_GS) => {
             Some(if memory::write(context, args[1], &0u64) { 0 } else { EFAULT })
         }
         _ => None,
@@ -63,7 +56,7 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
         clock::note();
         context.clockless = true;
     }
-    let denied_before = context.process().denied.load(Ordering::Relaxed);
+    let denied_before = context.process().denied.bits.load(Ordering::Relaxed);
     if denied & !denied_before != 0 {
         // Set before the call: a signal right after it must find the agent quiet.
         deny(context, denied_before | denied);
@@ -96,14 +89,14 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
 /// reinstalled, while no filter can object.
 fn deny(context: &Context, denied: u32) {
     let process = context.process();
-    let before = process.denied.load(Ordering::Relaxed);
+    let before = process.denied.bits.load(Ordering::Relaxed);
     if (before == 0) == (denied == 0) {
-        process.denied.store(denied, Ordering::Relaxed);
+        process.denied.bits.store(denied, Ordering::Relaxed);
         return;
     }
     let mask = sys::set_mask_whatever(mask_all(context));
-    process.denied.store(denied, Ordering::Relaxed);
-    signals::reinstall(context);
+    process.denied.bits.store(denied, Ordering::Relaxed);
+    actions::reinstall(context);
     sys::set_mask_whatever(mask);
 }
 
@@ -115,13 +108,12 @@ fn wait_for_handlers(context: &Context) {
     for _ in 0..TRIES {
         let mut are_there = false;
         let mut holds = false;
-        space().each_area(|other| {
-            let other = &other.context;
+        for other in space().areas().map(|area| &area.context) {
             if !core::ptr::eq(other, context) && core::ptr::eq(other.process, context.process) {
                 are_there |= other.area_state.load(Ordering::Relaxed) == area::USED;
-                holds |= other.held_frame > waiting::SOME_WAIT;
+                holds |= other.held_frame > SOME_WAIT;
             }
-        });
+        }
         if !are_there {
             return;
         }
@@ -189,31 +181,10 @@ fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
     }
 }
 
-/// Sets `%gs`, which the agent needs. Clearing it has no effect that the program could see; a
-/// program that sets it to an address is left alone.
-fn set_gs(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
-    const USER_END: u64 = (1 << 47) - 4096;
-    let base = args[1];
-    sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
-    let is_wanted = base != 0 && base < USER_END;
-    let is_left = is_wanted && own_gs::prepare(context);
-    let ret = if base == 0 || is_left { 0 } else { EPERM };
-    exit(context, row, args, ret);
-    if is_wanted {
-        own_gs::tell(context, is_left);
-    }
-    if is_left {
-        own_gs::leave(context, base);
-    }
-    sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
-    ret
-}
-
 /// Returns true if the program's dispatch turns this call into a SIGSYS, which is sent then.
 #[cold]
 pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) -> bool {
-    let allowed = context.site.wrapping_add(2).wrapping_sub(dispatch.start) < dispatch.len;
+    let allowed = context.site.wrapping_add(CALL_BYTES).wrapping_sub(dispatch.start) < dispatch.len;
     if allowed {
         return false;
     }
@@ -221,30 +192,24 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
         return false;
     }
     let mut info = [0u32; SIGINFO_WORDS * 2];
-    let address = context.site + 2;
+    let address = context.site + CALL_BYTES;
     info[0] = raw::SIGSYS;
     info[2] = SYS_USER_DISPATCH as u32;
     info[4] = address as u32;
     info[5] = (address >> 32) as u32;
-    info[6] = frame.rax as u32;
+    info[6] = frame.number() as u32;
     if context.slow == slow::INT_80 {
-        info[7] = AUDIT_ARCH_I386;
-        (frame.rcx, frame.r11) = (context.old_rcx, context.old_r11);
+        info[7] = AUDIT_ARCH_OLD;
+        frame.preserve(context.old_rcx, context.old_r11);
     } else {
-        info[7] = AUDIT_ARCH_X86_64;
-        (frame.rcx, frame.r11) = (address, frame.rflags);
+        info[7] = AUDIT_ARCH;
+        frame.leave_address(address);
     }
     // The signal arrives at once and is held: the handler sees the state after the call, with the
     // call number still in its register.
     context.phase = phase::IN_CALL;
-    deliver::expose(context, raw::SIGSYS);
+    actions::expose(context, raw::SIGSYS);
     queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
     context.phase = context.running;
     true
-}
-
-/// Sends this thread a signal with the siginfo at `info`.
-pub fn queue_to_self(context: &Context, signal: u32, info: u64) {
-    let (pid, tid) = (u64::from(context.process().pid), u64::from(context.tid));
-    sys::call(raw::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(signal), info, 0, 0]);
 }

@@ -8,8 +8,9 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 
+use crate::arch::entry;
 use crate::context::Context;
-use crate::{entry, sys};
+use crate::sys;
 
 /// Flags of an ordinary thread. The first thing it does is to unshare the program's descriptors.
 pub const FLAGS: u64 = (raw::CLONE_VM

@@ -18,37 +18,57 @@
 #![no_std]
 #![allow(missing_docs, reason = "nobody links the agent")]
 
-mod bootstrap;
+// The processor, and the kernel.
+mod arch;
+mod sys;
+
+// State, as types that know nothing of what changes them.
+mod chunk;
+mod lock;
+mod signal;
+mod signal_queue;
+mod site_table;
+mod status_lines;
+mod text_map;
+
+mod context;
+
+// Records of calls, and requests.
 mod call;
 mod capture;
 mod clock;
-mod context;
+mod memory;
+mod requests;
+mod stream;
+
+// What else is done for the program to be recorded and to notice nothing.
+mod actions;
 mod deliver;
-mod entry;
-mod entry_quiet;
 mod exec;
 mod filter;
 mod guards;
 mod helper;
 mod identity;
+mod interrupted;
 mod locking;
 mod maps;
-mod memory;
 mod native;
-mod own_gs;
+mod opening;
 mod profile;
 mod rights;
-#[cfg(feature = "image")]
-mod routines;
 mod sigcalls;
 mod signals;
+mod sigsys;
 mod sites;
 mod snapshot;
 mod start;
 mod status;
-mod stream;
-mod sys;
 mod tasks;
+mod text;
+mod threads;
 mod tracing;
 mod users;
 mod waiting;
+
+// The top.
+mod dispatch;

@@ -8,9 +8,14 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 
+use crate::arch::entry;
+use crate::arch::frames::Frame;
+use crate::arch::head::phase;
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, Space, mask_all, phase, real_mask, space};
-use crate::{entry, helper, sys};
+use crate::context::{Context, Space, mask_all, space};
+use crate::signal::real_mask;
+use crate::site_table::AREA_BYTES;
+use crate::{helper, sys};
 
 const MAPS: &core::ffi::CStr = c"/proc/self/maps";
 /// Sizes of the buffer for the list of mappings: the second is tried if the first is too small.
@@ -23,7 +28,7 @@ const ENOMEM: i64 = -12;
 
 /// Handles mlockall and munlockall.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let (nr, args) = (frame.rax, frame.args());
+    let (nr, args) = (frame.number(), frame.args());
     let row = enter(context, nr, &args, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
@@ -116,11 +121,11 @@ struct Ours<'a> {
 impl Ours<'_> {
     fn each(&self, mut found: impl FnMut(u64, u64)) {
         found(entry::image_start(), entry::total_end());
-        self.space.each_area(|area| {
+        for area in self.space.areas() {
             let at = core::ptr::from_ref(area) as u64;
             found(at, at + size_of_val(area) as u64);
-        });
-        self.space.sites.each_stub_area(&mut found);
+        }
+        self.space.sites.stub_areas().for_each(|(base, _)| found(base, base + AREA_BYTES));
         if let Some(catalog) = self.space.catalog {
             let at = core::ptr::from_ref(catalog.modules()) as u64;
             found(at, at + (ring::CATALOG_BYTES as u64).next_multiple_of(PAGE_BYTES));

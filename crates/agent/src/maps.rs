@@ -1,139 +1,20 @@
-//! Tracks which file's text is mapped where, to look up sites in the supervisor's catalog.
-
-use core::sync::atomic::Ordering;
+//! Calls that map memory: keeps the list of mapped text up to date.
 
 use linux_raw_sys::general as raw;
-use ring::{Catalog, MODULES_MAX, Module, SITES_MAX, Site, request};
 use syscalls::capture::Row;
 
+use crate::arch::frames::Frame;
+use crate::arch::head::phase;
+use crate::arch::own_gs;
 use crate::call::{self, enter, exit};
-use crate::context::{Context, Frame, mask_all, phase, real_mask, space};
-use crate::{exec, own_gs, profile, sites, sys};
-
-/// Maximum number of mappings remembered; sites in others stay slow.
-const MAPS: usize = 512;
-
-/// Identity of a file, as in the module table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct Key {
-    dev: u64,
-    ino: u64,
-    mtime_ns: i64,
-    size: u64,
-}
-
-impl Key {
-    /// Hash of the identity. Never 0.
-    pub fn hash(&self) -> u64 {
-        let words = [self.dev, self.ino, self.mtime_ns as u64, self.size];
-        let mix = |hash: u64, word: u64| {
-            (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-        };
-        words.into_iter().fold(1, mix) | 1
-    }
-}
-
-/// Result of looking up a site in the catalog.
-pub enum Known {
-    /// The site may be patched; with its index in the table of sites.
-    Patchable(Site, usize),
-    /// The site must not be patched.
-    Never,
-    /// The file has not been analysed yet.
-    NotYet,
-}
-
-/// One executable mapping of a file.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Map {
-    pub start: u64,
-    pub end: u64,
-    /// File offset of `start`.
-    pub offset: u64,
-    pub key: Key,
-}
-
-/// The executable mappings of an address space.
-pub struct Maps {
-    list: [Map; MAPS],
-    used: usize,
-}
-
-impl Maps {
-    pub fn add(&mut self, map: Map) {
-        if let Some(free) = self.list[..self.used].iter_mut().find(|map| map.end == 0) {
-            *free = map;
-        } else if self.used < MAPS {
-            self.list[self.used] = map;
-            self.used += 1;
-        }
-    }
-
-    fn remove(&mut self, from: u64, to: u64) -> bool {
-        let mut found = false;
-        for map in &mut self.list[..self.used] {
-            if map.start < to && from < map.end {
-                map.end = 0;
-                map.start = 0;
-                found = true;
-            }
-        }
-        found
-    }
-}
-
-/// Returns the mapping that contains an address.
-pub fn at(address: u64) -> Option<Map> {
-    let space = space();
-    space.lock.with(|| {
-        let maps = &space.maps;
-        maps.list[..maps.used].iter().find(|map| (map.start..map.end).contains(&address)).copied()
-    })
-}
-
-/// Looks up a site in the catalog.
-pub fn site(site: u64) -> Known {
-    let (Some(map), Some(catalog)) = (at(site), space().catalog) else { return Known::Never };
-    let Some((first, sites)) = sites_of(catalog, &map.key) else { return Known::NotYet };
-    let offset = site - map.start + map.offset;
-    match sites.binary_search_by_key(&offset, |site| u64::from(site.offset)) {
-        Ok(found) => Known::Patchable(sites[found], first + found),
-        Err(_) => Known::Never,
-    }
-}
-
-/// Returns the patchable sites of a file and the index of the first one; `None` if the file has not
-/// been analysed yet.
-pub fn sites_of(catalog: Catalog, key: &Key) -> Option<(usize, &'static [Site])> {
-    let module = module(catalog, key)?;
-    let first = (module.first.load(Ordering::Relaxed) as usize).min(SITES_MAX);
-    let count = (module.count.load(Ordering::Relaxed) as usize).min(SITES_MAX - first);
-    // SAFETY: the supervisor wrote these sites before it published the module.
-    Some((first, unsafe { core::slice::from_raw_parts(catalog.sites().add(first), count) }))
-}
-
-/// Asks the supervisor to analyse the file of a site, without waiting.
-pub fn ask_for(context: &mut Context, site: u64) {
-    exec::tell(context, request::MODULE, [site, 0, 0, 0, 0, 0]);
-}
-
-/// Returns a file's entry in the module table.
-fn module(catalog: Catalog, key: &Key) -> Option<&'static Module> {
-    let modules = catalog.modules();
-    let count = (modules.count.load(Ordering::Acquire) as usize).min(MODULES_MAX);
-    modules.modules[..count].iter().find(|module| {
-        module.ino.load(Ordering::Relaxed) == key.ino
-            && module.dev.load(Ordering::Relaxed) == key.dev
-            && module.mtime_ns.load(Ordering::Relaxed) == key.mtime_ns
-            && module.size.load(Ordering::Relaxed) == key.size
-    })
-}
+use crate::context::{Context, mask_all, space};
+use crate::signal::real_mask;
+use crate::text_map::{Key, Map};
+use crate::{profile, sys};
 
 /// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.rax;
+    let nr = frame.number();
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
     if nr as u32 == raw::__NR_mmap
@@ -163,7 +44,7 @@ fn unmapped(from: u64, len: u64) {
     let space = space();
     space.lock.with(|| {
         if space.maps.remove(from, to) {
-            sites::forget(from, to);
+            space.sites.forget(from, to);
         }
     });
 }

@@ -1,11 +1,10 @@
 //! Reads and writes program memory, which may be unmapped.
 
 use linux_raw_sys::general as raw;
-use syscalls::record::data_flag;
 
+use crate::arch::entry;
 use crate::context::Context;
-use crate::stream::Stream;
-use crate::{entry, sys};
+use crate::sys;
 
 const EFAULT: i64 = -14;
 
@@ -123,11 +122,4 @@ pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
         len += 8 - skip;
     }
     Some(max)
-}
-
-/// Writes a DATA record which says that the memory could not be read.
-#[cold]
-pub fn note_fault(context: &mut Context, head: &[u64]) {
-    let flags = u64::from(data_flag::FAULT) << 40;
-    Stream::record(context, &[head[0] & !(u64::from(data_flag::HASH) << 40) | flags, head[1], 0]);
 }

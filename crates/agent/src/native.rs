@@ -8,20 +8,15 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 
-use crate::context::{Action, AltStack, Context, FAULTS, Frame, Process, current};
-use crate::deliver::{Registers, UContext, is_forced, set_action};
-use crate::signals::{ALWAYS_OURS, SIG_DFL, SIG_IGN};
+use crate::actions::set_action;
+use crate::arch::frames::{Frame, UContext};
+use crate::arch::head::{Native, WORDS_BELOW, Words};
+use crate::arch::places::{end_access, in_agent_text};
+use crate::arch::{entry, entry_quiet};
+use crate::context::{Context, Process, current};
+use crate::signal::{ALWAYS_OURS, Action, FAULTS, Info, SIG_DFL, SIG_IGN, forced_by};
 use crate::sys::needed;
-use crate::{entry, entry_quiet, memory, sigcalls, sys, tracing};
-
-/// Target of `%gs` in such threads; begins like [`Context`].
-#[repr(C)]
-pub struct Native {
-    this: *const Native,
-    pub entry: u64,
-    pub native: u64,
-    pub process: *mut Process,
-}
+use crate::{memory, sigcalls, sys, tracing};
 
 /// Index for threads beside recorded ones: the process's actions are in the agent's table.
 pub const BESIDE_US: usize = 0;
@@ -33,7 +28,7 @@ pub fn prepare(process: &mut Process) {
     if process.natives[BESIDE_US].native != 0 {
         return;
     }
-    let at = core::ptr::from_mut(process);
+    let at = core::ptr::from_mut(process).cast();
     let entries = [entry_quiet::native_beside_us(), entry_quiet::native_alone()];
     for (native, entry) in process.natives.iter_mut().zip(entries) {
         *native = Native { this: core::ptr::from_ref(native), entry, native: 1, process: at };
@@ -47,18 +42,6 @@ pub fn forget(process: &mut Process) {
     process.natives.iter_mut().for_each(|native| native.native = 0);
 }
 
-/// Data below the red zone of a new thread's stack, read by its first instructions.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Words {
-    mask: u64,
-    sets_mask: u64,
-    native: *const Native,
-    resume: u64,
-}
-pub const WORDS_BELOW: u64 = 160;
-const _: () = assert!(size_of::<Words>() as u64 + 128 == WORDS_BELOW);
-
 /// Creates a thread, or a process that shares memory, which is unrecorded from the start.
 pub fn make(context: &mut Context, frame: &Frame, stack: u64, which: usize) -> i64 {
     let process = context.process();
@@ -69,7 +52,7 @@ pub fn make(context: &mut Context, frame: &Frame, stack: u64, which: usize) -> i
         native: &raw const process.natives[which],
         resume: context.resume,
     };
-    let top = if stack == 0 { frame.rsp } else { stack };
+    let top = if stack == 0 { frame.stack() } else { stack };
     // Without memory there the thread would die anyway.
     memory::write(context, top.wrapping_sub(WORDS_BELOW), &words);
     // SAFETY: the program asked for this call, and the child's `Words` are in place.
@@ -101,21 +84,21 @@ pub fn become_one(context: &mut Context) {
 }
 
 /// Returns 1 if a traced thread was interrupted outside the agent: it counts as unrecorded then.
+#[unsafe(export_name = "reenact_is_left_alone")]
 pub extern "C" fn is_left_alone(uc: &mut UContext) -> u32 {
     u32::from(tracing::is_left_alone_at(uc))
 }
 
 /// The kernel's signal handler in such a thread. Returns where to continue; 0: where it was.
-pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext) -> u64 {
-    let rip = uc.regs.rip;
-    if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && rip == entry::copy_insn() {
-        uc.regs.rip = entry::copy_done();
+#[unsafe(export_name = "reenact_handle_native_signal")]
+pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext) -> u64 {
+    if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && end_access(uc) {
         return 0;
     }
     let actions = current().process().actions.get();
     // SAFETY: an entry of the process's table. Its lock is not taken: this thread may hold it.
     let action = unsafe { &mut (*actions)[signal as usize] };
-    let forced = is_forced(signal, info, rip);
+    let forced = forced_by(signal, info, uc.address(), in_agent_text).is_some();
     if action.handler == SIG_IGN && !forced {
         return 0;
     }
@@ -131,7 +114,7 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext) ->
         }
     }
     // SAFETY: the kernel's frame begins with the return address of the handler.
-    unsafe { core::ptr::from_mut(uc).cast::<u64>().sub(1).write(restorer) };
+    unsafe { uc.set_restorer(restorer) };
     handler
 }
 
@@ -139,7 +122,7 @@ pub extern "C" fn on_signal(signal: u32, info: &[u8; 128], uc: &mut UContext) ->
 fn die_of(signal: u32, forced: bool, uc: &mut UContext) {
     let denied = sys::denies(needed::ACTIONS);
     if denied || set_action(signal, &Action::default()) != 0 {
-        crash(&mut uc.regs, uc.stack);
+        uc.crash(entry_quiet::fault());
     } else if !forced || signal == raw::SIGSYS {
         let pid = u64::from(sys::getpid());
         let tid = u64::from(sys::gettid());
@@ -147,15 +130,8 @@ fn die_of(signal: u32, forced: bool, uc: &mut UContext) {
     }
 }
 
-/// Continues with a fault whose frame has no room: that kills the process, whatever its handlers
-/// are. `stack` is the alternate stack registered with the kernel.
-pub fn crash(regs: &mut Registers, stack: AltStack) {
-    // Stay on that stack, but low: otherwise the kernel would start at its top again.
-    regs.rsp = if stack.size == 0 { 16 } else { stack.sp + 256 };
-    regs.rip = entry_quiet::fault();
-}
-
 /// rt_sigaction in a process with recorded threads: its actions are in the agent's table.
+#[unsafe(export_name = "reenact_handle_native_action")]
 pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i64 {
     if sys::denies(needed::ACTIONS) {
         return sys::call(raw::__NR_rt_sigaction, [signal, new, old, size, 0, 0]);

@@ -8,7 +8,8 @@ use core::sync::atomic::Ordering;
 use ring::{NOTES, Note, Profile, program_id};
 
 use crate::context::{Context, space};
-use crate::maps::{self, Known, Map};
+use crate::text::{self, Known};
+use crate::text_map::Map;
 use crate::{sites, sys};
 
 /// Minimum number of sites in a mapping for which it is made writable.
@@ -18,22 +19,22 @@ const PROBES: u64 = 8;
 
 /// Sets the program of a new image, from the mapping of its file.
 pub fn begin(program: &Map) {
-    space().sites.program = program_id(program.key.hash());
+    space().sites.program.store(program_id(program.key.hash()), Ordering::Relaxed);
 }
 
 /// Returns the profile of the program in this image.
 fn profile() -> Option<&'static Profile> {
     let space = space();
-    let program = space.sites.program;
+    let program = space.sites.program.load(Ordering::Relaxed);
     let is_its = |profile: &&Profile| profile.program.load(Ordering::Acquire) == program;
     space.catalog?.places_for(program).find(is_its).filter(|_| program != 0)
 }
 
 /// Leaves a note about a site that is hit for the first time in this image.
 pub fn note(context: &Context, site: u64) {
-    let program = space().sites.program;
+    let program = space().sites.program.load(Ordering::Relaxed);
     let (Some(arena), true) = (context.arena, program != 0) else { return };
-    let Known::Patchable(_, index) = maps::site(site) else { return };
+    let Known::Patchable(_, index) = text::site(site) else { return };
     let wanted = index as u32 + 1;
     let sites = profile().map(|profile| &profile.sites[..]).unwrap_or_default();
     if sites.iter().any(|place| place.load(Ordering::Relaxed) == wanted)
@@ -59,7 +60,7 @@ pub fn patch(map: &Map) {
     if sys::is_quiet() {
         return;
     }
-    let Some((first, sites)) = maps::sites_of(catalog, &map.key) else { return };
+    let Some((first, sites)) = text::sites_of(catalog, &map.key) else { return };
     let known = profile
         .sites
         .iter()

@@ -2,14 +2,19 @@
 
 use linux_raw_sys::general as raw;
 
+use crate::actions::{install_ours, is_ours, queue_to_self, set_action};
+use crate::arch::entry;
+use crate::arch::frames::{AltStack, Frame, UContext};
+use crate::arch::head::phase;
 use crate::call::{self, enter, exit};
-use crate::context::{
-    Action, AltStack, Context, Frame, Process, current, mask_all, phase, real_mask, signal_bit,
+use crate::context::{Context, Process, current, mask_all};
+use crate::signal::{
+    ALWAYS_OURS, Action, SIG_IGN, SS_AUTODISARM, UNBLOCKABLE, on_altstack, real_mask,
+    shown_altstack, signal_bit,
 };
-use crate::deliver::{UContext, install_ours, is_ours, on_altstack, set_action, shown_altstack};
-use crate::signals::{ALWAYS_OURS, SIG_IGN, SS_AUTODISARM, install_altstack};
 use crate::sys::needed;
-use crate::{entry, guards, memory, signals, sites, sys, waiting};
+use crate::threads::{install_altstack, own_altstack};
+use crate::{memory, signals, sites, sys};
 
 const EFAULT: i64 = -14;
 const EINVAL: i64 = -22;
@@ -22,7 +27,7 @@ const MINSIGSTKSZ: u64 = 2048;
 /// rt_sigaction: the program's actions are kept in the agent's table.
 pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     let old_mask = sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     let ret = change_action(context, args);
@@ -86,7 +91,7 @@ pub fn act(
         let previous = if is_ours(kernel.handler) { *slot } else { kernel };
         if let Some(mut action) = new_action {
             action.flags &= SA_KNOWN;
-            action.mask &= !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+            action.mask &= !UNBLOCKABLE;
             *slot = action;
             if action.handler > SIG_IGN || always_ours {
                 install_ours(number, &action);
@@ -105,18 +110,19 @@ pub fn act(
 /// rt_sigprocmask: SIGSYS stays deliverable, but the program sees the mask that it asked for.
 pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     let [how, new, old, set_bytes, ..] = args;
     let set = if new == 0 { Some(0) } else { memory::read::<u64>(context, new) };
     let (Some(set), true) = (set, set_bytes == 8) else {
-        let ret = call::make(context, frame.rax, &args);
+        let ret = call::make(context, frame.number(), &args);
         exit(context, row, &args, ret);
         return ret;
     };
     let real = real_mask(set);
     let mut real_old = 0u64;
     let at = if new == 0 { 0 } else { &raw const real as u64 };
-    let mut ret = call::make(context, frame.rax, &[how, at, &raw mut real_old as u64, 8, 0, 0]);
+    let mut ret =
+        call::make(context, frame.number(), &[how, at, &raw mut real_old as u64, 8, 0, 0]);
     if ret == 0 {
         let before = context.mask;
         if new != 0 {
@@ -125,7 +131,7 @@ pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
                 raw::SIG_UNBLOCK => before & !set,
                 _ => set,
             };
-            context.mask = asked & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
+            context.mask = asked & !UNBLOCKABLE;
             context.update_fault_safety();
             release_sigsys(context);
         }
@@ -142,15 +148,15 @@ fn release_sigsys(context: &mut Context) {
     if context.mask & signal_bit(raw::SIGSYS) == 0
         && let Some(info) = context.pending_sigsys.take()
     {
-        guards::queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
+        queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
     }
 }
 
 /// rt_sigpending: reports a pending SIGSYS too.
 pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    let row = enter(context, frame.rax, &args, 0);
-    let ret = call::make(context, frame.rax, &args);
+    let row = enter(context, frame.number(), &args, 0);
+    let ret = call::make(context, frame.number(), &args);
     // The kernel writes as many bytes as asked for; the bit of SIGSYS is in the fourth.
     let at = args[0].wrapping_add(3);
     if ret == 0
@@ -167,18 +173,18 @@ pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
 /// sigaltstack: the kernel has the agent's stack; the program's is kept here.
 pub fn sigaltstack(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     context.phase = phase::IN_CALL;
     if sys::denies(needed::STACKS) {
         // Ask the filter, by the program's own call. If it succeeds, register our stack again.
-        let ret = call::make(context, frame.rax, &args);
+        let ret = call::make(context, frame.number(), &args);
         if ret < 0 {
             exit(context, row, &args, ret);
             return ret;
         }
         install_altstack(context);
     }
-    let ret = change_altstack(context, args[0], args[1], frame.rsp);
+    let ret = change_altstack(context, args[0], args[1], frame.stack());
     exit(context, row, &args, ret);
     ret
 }
@@ -221,7 +227,7 @@ fn set_altstack(context: &mut Context, mut asked: AltStack, rsp: u64) -> i64 {
 
 /// Calls that set a signal mask for as long as they wait.
 pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.rax;
+    let nr = frame.number();
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
     let mut real_args = args;
@@ -268,35 +274,31 @@ pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
 /// stack. The frame itself may be in read-only memory.
 pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     context.before_return = (context.mask, context.altstack);
-    let Some(mut uc) = memory::read::<UContext>(context, frame.rsp) else {
+    let Some(mut uc) = memory::read::<UContext>(context, frame.stack()) else {
         exit(context, row, &args, 0);
         context.slow = 0;
         // SAFETY: the ucontext is unreadable, for which the kernel sends SIGSEGV.
-        unsafe { entry::reenact_sigreturn(frame.rsp) }
+        unsafe { entry::reenact_sigreturn(frame.stack()) }
     };
-    let mask = uc.sigmask & !(signal_bit(raw::SIGKILL) | signal_bit(raw::SIGSTOP));
-    exit(context, row, &args, uc.regs.rax as i64);
+    let mask = uc.sigmask & !UNBLOCKABLE;
+    exit(context, row, &args, uc.result() as i64);
     context.phase = phase::IN_CALL;
     context.mask = mask;
     release_sigsys(context);
     // Ignores errors, as the kernel does.
-    set_altstack(context, uc.stack, frame.rsp);
-    uc.stack = AltStack {
-        sp: context.area().altstack_address(),
-        flags: 0,
-        size: crate::context::ALTSTACK_BYTES as u64,
-    };
+    set_altstack(context, uc.stack, frame.stack());
+    uc.stack = own_altstack(context);
     uc.sigmask = real_mask(mask);
-    uc.regs.rip = sites::real_address(uc.regs.rip);
+    uc.set_address(sites::real_address(uc.address()));
     context.update_fault_safety();
     if context.held_frame != 0 {
         // Signals could not be masked: deliver this one first, then repeat the call.
         (context.mask, context.altstack) = context.before_return;
-        waiting::leave_with_waiting(context, false);
+        signals::leave_with_waiting(context, false);
     }
     context.slow = 0;
     // SAFETY: the copy outlives the call, which does not return; the floating-point state that it
@@ -305,6 +307,7 @@ pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
 }
 
 /// Continues after a filter has answered rt_sigreturn, as after any other call.
+#[unsafe(export_name = "reenact_handle_refused")]
 pub extern "C" fn on_refused(ret: i64) -> ! {
     let context = current();
     (context.mask, context.altstack) = context.before_return;
@@ -312,7 +315,7 @@ pub extern "C" fn on_refused(ret: i64) -> ! {
     sys::set_mask(real_mask(context.mask));
     // SAFETY: `frame` is the complete frame of the call.
     let frame = unsafe { &mut *context.frame };
-    frame.rax = ret as u64;
+    frame.set_result(ret as u64);
     if context.held_frame != 0 {
         signals::deliver_held(context);
     }

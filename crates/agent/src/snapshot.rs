@@ -15,7 +15,8 @@ use syscalls::record::{
     Header, RecordKind, SNAPSHOT_BYTES_MAX, SNAPSHOT_WINDOW_BYTES, data_flag, part,
 };
 
-use crate::context::{Context, mask_all, phase};
+use crate::arch::head::phase;
+use crate::context::{Context, mask_all};
 use crate::helper::{self, Helper};
 use crate::stream::Stream;
 use crate::{identity, sys};

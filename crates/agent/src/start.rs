@@ -6,95 +6,27 @@ use linux_raw_sys::general as raw;
 use ring::{Arena, Catalog, SLOTS, exec_state, slot_state};
 use syscalls::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 
+use crate::arch::bootstrap::{Parameters, SAVED_MAX};
+use crate::arch::{entry, own_gs};
 use crate::capture::{self, Which};
-use crate::context::{Context, signal_bit, space};
-use crate::maps::Map;
+use crate::context::{Context, space};
+use crate::signal::signal_bit;
 use crate::stream::Stream;
-use crate::{clock, entry, maps, memory, own_gs, profile, signals, sys, tasks, users};
-
-/// Size of stage 2 with its parameters, and its distance below the stack pointer.
-pub const STAGE2_ROOM: usize = 1536;
-pub const STAGE2_BELOW: usize = 2048;
+use crate::{actions, clock, memory, profile, sys, tasks, text, threads, users};
 
 /// The kernel's limit for one argument of exec.
 const ARGUMENT_MAX: u64 = 128 << 10;
 
-/// Maximum number of mappings passed by the supervisor: the program and its interpreter.
-pub const MAPS_MAX: usize = 4;
-/// Maximum number of bytes that stage 1 overwrites.
-pub const SAVED_MAX: usize = 64;
-
-/// Parameters that the supervisor places behind stage 2, in this order.
-#[repr(C)]
-pub struct Parameters {
-    pub image_shm: u64,
-    pub catalog_shm: u64,
-    pub arena_shm: u64,
-    /// Size of the image, and of the image with its private memory.
-    pub image_len: u64,
-    pub total_len: u64,
-    /// Offset of `reenact_start` in the image.
-    pub start: u64,
-    pub slot: u64,
-    /// Number of pool chunks; not read from the arena, which programs can write.
-    pub pool_chunks: u64,
-    /// The program's entry point, and the pages that hold stage 1.
-    pub entry: u64,
-    pub page: u64,
-    pub page_len: u64,
-    pub page_prot: u64,
-    pub stage1_len: u64,
-    /// If segments cannot be attached by id: size of the arena, which comes as a descriptor
-    /// together with another one for image and catalog. Otherwise 0.
-    pub arena_len: u64,
-    /// Addresses at which stage 2 has mapped arena and catalog in that case.
-    pub arena_at: u64,
-    pub catalog_at: u64,
-    pub maps: [Map; MAPS_MAX],
-    pub saved: [u8; SAVED_MAX],
-}
-
 /// From linux/shm.h.
 const SHM_RDONLY: u32 = 0o10000;
 
-/// From asm/prctl.h.
-pub const ARCH_SET_GS: u32 = 0x1001;
-pub const ARCH_GET_GS: u32 = 0x1004;
 /// Bit of AT_HWCAP2: `%gs` can be set without a system call.
 const HWCAP2_FSGSBASE: u64 = 1 << 1;
 const AT_HWCAP2: u64 = 26;
 const AT_ENTRY: u64 = 9;
 
-fn text() -> (u64, u64) {
-    (entry::text_start(), entry::text_end())
-}
-
-pub fn in_agent_text(address: u64) -> bool {
-    let (start, end) = text();
-    (start..end).contains(&address)
-}
-
-/// Makes the kernel raise SIGSYS for every system call of this thread from outside the agent's
-/// text, while the program runs.
-pub fn arm_dispatch(context: &Context) {
-    let (start, end) = text();
-    let op = u64::from(linux_raw_sys::prctl::PR_SET_SYSCALL_USER_DISPATCH);
-    let on = u64::from(linux_raw_sys::prctl::PR_SYS_DISPATCH_ON);
-    let selector = &raw const context.phase as u64;
-    sys::call(raw::__NR_prctl, [op, on, start, end - start, selector, 0]);
-}
-
-pub fn point_gs_to(context: &Context) {
-    let base = context.this as u64;
-    if space().can_write_gs {
-        // SAFETY: the processor and the kernel allow it; `%gs` belongs to the agent.
-        unsafe { core::arch::asm!("wrgsbase {}", in(reg) base, options(nostack)) };
-    } else {
-        sys::call(raw::__NR_arch_prctl, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
-    }
-}
-
 /// Entered from the assembly on the first thread's stack; returns the program's entry point.
+#[unsafe(export_name = "reenact_handle_start")]
 pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     // Half of the code and of the constants are used before the program's first instruction.
     let image = entry::image_start();
@@ -104,7 +36,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         auxiliary(program_stack, AT_HWCAP2).is_some_and(|bits| bits & HWCAP2_FSGSBASE != 0);
     space.first.init();
     let context = &mut space.first.context;
-    point_gs_to(context);
+    threads::point_gs_to(context);
     context.tid = sys::gettid();
     context.process().pid = sys::getpid();
     context.tgid = context.process().pid;
@@ -146,8 +78,8 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     in_use.clone().for_each(|map| space.maps.add(*map));
     let page = core::ptr::from_ref(parameters) as u64 & !4095;
     sys::call(raw::__NR_munmap, [page, 4096, 0, 0, 0, 0]);
-    signals::install_altstack(context);
-    signals::start_image(context);
+    threads::install_altstack(context);
+    actions::start_image(context);
     slot.pid.store(context.process().pid, Ordering::Relaxed);
     slot.tid.store(context.tid, Ordering::Relaxed);
     slot.context.store(context.this as u64, Ordering::Relaxed);
@@ -168,12 +100,12 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
             return program_entry;
         }
     }
-    let program = auxiliary(program_stack, AT_ENTRY).and_then(maps::at);
+    let program = auxiliary(program_stack, AT_ENTRY).and_then(text::at);
     if let Some(program) = program {
         profile::begin(&program);
         in_use.for_each(profile::patch);
     }
-    arm_dispatch(context);
+    threads::arm_dispatch(context);
     program_entry
 }
 

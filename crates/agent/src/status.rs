@@ -1,69 +1,35 @@
 //! /proc/PID/status of our own threads: replaces the kernel's signal masks by those that the
 //! program has set.
 //!
-//! A file on a proc file system that begins with `Name:` is parsed as the program reads it, in
-//! pieces of any size. The digits of its masks are corrected in the program's buffers. The length
-//! of the file does not change.
+//! A file on a proc file system that begins with `Name:` is parsed as the program reads it, and the
+//! digits of its masks are corrected in the program's buffers.
 
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 
+use crate::arch::frames::Frame;
 use crate::call::{self, enter, exit};
-use crate::context::{AREAS, Context, Frame, ThreadArea, area, signal_bit, space};
-use crate::signals::{ALWAYS_OURS, SIG_IGN};
+use crate::context::{Context, area, space};
+use crate::signal::{ALWAYS_OURS, SIG_IGN, signal_bit};
+use crate::status_lines::{BEGINNING, Correction, File, Line, Mask};
 use crate::{memory, sys};
 
-/// First bytes of the file.
-const BEGINNING: &[u8; 6] = b"Name:\t";
 const PROC_MAGIC: i64 = 0x9fa0;
-/// Maximum number of files tracked at the same time.
-const FILES: usize = 4;
 /// Number of bytes processed at once.
 const PIECE: usize = 256;
-/// Bytes of a line's title.
-const TITLE: usize = 8;
-/// Digits of a mask.
-const DIGITS: usize = 16;
 /// Maximum number of buffers processed in a vector.
 const BUFFERS_MAX: u64 = 1024;
-
-/// Status files that are being read.
-pub struct Files {
-    list: [File; FILES],
-    /// Entry that was used last, counted from 1; 0: none.
-    newest: usize,
-}
-
-#[derive(Clone, Copy)]
-struct File {
-    /// The descriptor + 1; 0: free.
-    fd: u64,
-    /// Offset up to which it was read.
-    position: u64,
-    line: Line,
-}
-
-/// State of parsing a file: its current line, and the thread that the file is about.
-#[derive(Clone, Copy, Default)]
-struct Line {
-    title: [u8; TITLE],
-    column: usize,
-    /// Last number in the line.
-    number: u32,
-    pid: u32,
-    tid: u32,
-}
 
 /// Handles read, pread, readv and related calls.
 #[inline(always)]
 pub fn read_call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.rax;
+    let nr = frame.number();
     let args = frame.args();
     let row = enter(context, nr, &args, 0);
     let ret = call::make(context, nr, &args);
     if ret > 0 {
-        let known = space().statuses.newest != 0 && is_known(args[0]);
+        let known = space().statuses.has_some() && is_known(args[0]);
         if known || begins_like_one(context, nr as u32, args[1], ret as u64) {
             correct(context, nr as u32, &args, ret as u64);
         }
@@ -73,7 +39,7 @@ pub fn read_call(context: &mut Context, frame: &mut Frame) -> i64 {
 }
 
 fn is_known(fd: u64) -> bool {
-    space().statuses.list.iter().any(|file| file.fd == (fd & 0xffff_ffff) + 1)
+    space().statuses.find(fd & 0xffff_ffff).is_some()
 }
 
 fn is_vector(nr: u32) -> bool {
@@ -110,8 +76,7 @@ fn correct(context: &mut Context, nr: u32, args: &[u64; 6], read: u64) {
         let current = u64::from(raw::SEEK_CUR);
         (sys::call(raw::__NR_lseek, [fd, 0, current, 0, 0, 0]) as u64).wrapping_sub(read)
     };
-    let known =
-        space().lock.with(|| space().statuses.list.iter().find(|f| f.fd == fd + 1).copied());
+    let known = space().lock.with(|| space().statuses.find(fd).copied());
     let mut line = match known {
         _ if start == 0 => Line::default(),
         Some(file) if file.position == start => file.line,
@@ -138,17 +103,6 @@ fn is_on_proc(fd: u64) -> bool {
     sys::file_system(fd) == Some(PROC_MAGIC)
 }
 
-impl Files {
-    fn keep(&mut self, file: File) {
-        let same = self.list.iter().position(|known| known.fd == file.fd);
-        let at = same.unwrap_or_else(|| {
-            self.newest = self.newest % FILES + 1;
-            self.newest - 1
-        });
-        self.list[at] = file;
-    }
-}
-
 /// Parses the file again up to the offset that the program has moved to.
 fn read_again(context: &Context, fd: u64, to: u64) -> Line {
     let mut line = Line::default();
@@ -161,7 +115,7 @@ fn read_again(context: &Context, fd: u64, to: u64) -> Line {
             break;
         }
         for &mut byte in &mut piece[..read as usize] {
-            line.next(context, byte);
+            next(context, &mut line, byte);
         }
         at += read as u64;
     }
@@ -179,7 +133,7 @@ fn correct_buffer(context: &Context, line: &mut Line, at: u64, len: u64) {
         }
         let mut changed = false;
         for byte in &mut piece[..wanted] {
-            let right = line.next(context, *byte);
+            let right = next(context, line, *byte);
             changed |= right != *byte;
             *byte = right;
         }
@@ -190,82 +144,33 @@ fn correct_buffer(context: &Context, line: &mut Line, at: u64, len: u64) {
     }
 }
 
-impl Line {
-    /// Processes the next byte of the file and returns the byte that the program is to see.
-    fn next(&mut self, context: &Context, byte: u8) -> u8 {
-        if byte == b'\n' {
-            match &self.title {
-                // In these lines, the last number is that of the innermost namespace.
-                title if title.starts_with(b"Tgid:") || title.starts_with(b"NStgid:") => {
-                    self.pid = self.number;
-                }
-                title if title.starts_with(b"Pid:") || title.starts_with(b"NSpid:") => {
-                    self.tid = self.number;
-                }
-                _ => {}
-            }
-            *self = Line { pid: self.pid, tid: self.tid, ..Line::default() };
-            return byte;
-        }
-        let column = self.column;
-        self.column += 1;
-        if column < TITLE {
-            self.title[column] = byte;
-        }
-        match byte {
-            b'0'..=b'9' => {
-                self.number = self.number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
-            }
-            _ => self.number = 0,
-        }
-        match column.checked_sub(TITLE) {
-            Some(digit) if digit < DIGITS && self.pid == context.process().pid => {
-                self.corrected(context, digit, byte)
-            }
-            _ => byte,
-        }
-    }
-
-    fn corrected(&self, context: &Context, digit: usize, byte: u8) -> u8 {
-        let Some(mask) = Correction::of(&self.title, context, self.tid) else { return byte };
-        let Some(value) = char::from(byte).to_digit(16) else { return byte };
-        let shift = 4 * (DIGITS - 1 - digit);
-        let value = u64::from(value) & !(mask.clear >> shift) | mask.set >> shift & 15;
-        b"0123456789abcdef"[value as usize & 15]
-    }
+fn next(context: &Context, line: &mut Line, byte: u8) -> u8 {
+    line.next(byte, context.process().pid, |mask, tid| correction(context, mask, tid))
 }
 
-/// Bits to clear and to set in a mask of the kernel.
-struct Correction {
-    clear: u64,
-    set: u64,
-}
-
-impl Correction {
-    /// Returns the correction for a line with this title, in the file of a thread of this process.
-    fn of(title: &[u8; TITLE], context: &Context, tid: u32) -> Option<Correction> {
-        let ours = ALWAYS_OURS.iter().fold(0, |all, &signal| all | signal_bit(signal));
-        match title {
-            b"SigIgn:\t" => Some(Correction {
-                clear: ours,
-                set: handled(context, |handler| handler == SIG_IGN),
-            }),
-            b"SigCgt:\t" => {
-                Some(Correction { clear: ours, set: handled(context, |handler| handler > SIG_IGN) })
-            }
-            b"SigBlk:\t" => {
-                let thread = thread(context, tid)?;
-                let set = thread.call_mask.unwrap_or(thread.mask);
-                Some(Correction { clear: u64::MAX, set })
-            }
-            b"SigPnd:\t" | b"ShdPnd:\t" => {
-                let info = thread(context, tid)?.pending_sigsys?;
-                let to_thread = info[1] as i32 == raw::SI_TKILL;
-                let here = to_thread == (title == b"SigPnd:\t");
-                let set = if here { signal_bit(raw::SIGSYS) } else { 0 };
-                Some(Correction { clear: 0, set })
-            }
-            _ => None,
+/// Returns the correction for a mask in the file of a thread of this process.
+fn correction(context: &Context, mask: Mask, tid: u32) -> Option<Correction> {
+    let ours = ALWAYS_OURS.iter().fold(0, |all, &signal| all | signal_bit(signal));
+    match mask {
+        Mask::Ignored => {
+            let set = handled(context, |handler| handler == SIG_IGN);
+            Some(Correction { clear: ours, set })
+        }
+        Mask::Caught => {
+            let set = handled(context, |handler| handler > SIG_IGN);
+            Some(Correction { clear: ours, set })
+        }
+        Mask::Blocked => {
+            let thread = thread(context, tid)?;
+            let set = thread.call_mask.unwrap_or(thread.mask);
+            Some(Correction { clear: u64::MAX, set })
+        }
+        Mask::PendingInThread | Mask::PendingInProcess => {
+            let info = thread(context, tid)?.pending_sigsys?;
+            let to_thread = info[1] as i32 == raw::SI_TKILL;
+            let here = to_thread == (mask == Mask::PendingInThread);
+            let set = if here { signal_bit(raw::SIGSYS) } else { 0 };
+            Some(Correction { clear: 0, set })
         }
     }
 }
@@ -285,15 +190,7 @@ fn handled(context: &Context, such: impl Fn(u64) -> bool) -> u64 {
 
 /// Finds a thread of this process.
 fn thread(context: &Context, tid: u32) -> Option<&'static Context> {
-    let space = space();
-    let used = space.areas_used.load(Ordering::Acquire) as usize;
-    let others = space.areas[..used.min(AREAS)].iter().map(|area| area.load(Ordering::Acquire));
-    let first = &raw const space.first as u64;
-    let mut contexts = others.chain([first]).filter(|&area| area != 0).map(|area| {
-        // SAFETY: areas are never unmapped.
-        unsafe { &(*(area as *const ThreadArea)).context }
-    });
-    contexts.find(|other| {
+    space().areas().map(|area| &area.context).find(|other| {
         other.tid == tid
             && core::ptr::eq(other.process, context.process)
             && other.area_state.load(Ordering::Relaxed) == area::USED

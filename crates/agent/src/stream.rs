@@ -4,13 +4,16 @@
 //! so far is published, even a partial record. So unpublished bytes are always in the current
 //! chunk, and dropping them only resets one pointer.
 
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::Ordering;
 
 use ring::{POOL_BYTES, QUEUE, SLOTS};
-use syscalls::record::{Header, RecordKind};
+use syscalls::record::{Header, RecordKind, data_flag};
 
-use crate::context::{Context, NO_CALL, phase};
-use crate::{clock, memory, signals, sys};
+use crate::arch::entry;
+use crate::arch::head::phase;
+use crate::chunk::Chunk;
+use crate::context::{Context, NO_CALL, POSTPONED};
+use crate::{clock, memory, sys};
 
 /// Number of unread bytes at which the recorder is woken.
 const WAKE_BYTES: u64 = 512 << 10;
@@ -19,24 +22,8 @@ const ENTER_WORDS_MAX: usize = 9;
 /// Longest wait before checking whether the recorder still lives.
 const ROOM_WAIT_NS: u64 = 20_000_000;
 
-/// Write position in the current chunk.
-#[repr(C)]
-pub struct Stream {
-    /// Address of the next byte to write.
-    pub cur: *mut u8,
-    /// End of the chunk.
-    end: *mut u8,
-    /// Start of the chunk, and its position in the stream.
-    base: *mut u8,
-    base_pos: u64,
-    /// Position up to which the recorder may read.
-    published: u64,
-    /// Start and end of the last record that may span chunks.
-    record_start: u64,
-    record_end: u64,
-    /// Waiting time not yet in a STALL record.
-    stalled_ns: u64,
-}
+/// The writing end of a thread's stream.
+pub struct Stream;
 
 impl Stream {
     /// Continues the slot's stream. If the state of the slot is inconsistent, because a program
@@ -59,7 +46,7 @@ impl Stream {
         let done = published.checked_sub(base_pos).filter(|&done| done <= len as u64)?;
         // SAFETY: `done` is at most `len`, the chunk's length.
         let (cur, end) = unsafe { (base.add(done as usize), base.add(len)) };
-        context.stream = Stream {
+        context.chunk = Chunk {
             cur,
             end,
             base,
@@ -72,40 +59,22 @@ impl Stream {
         Some(())
     }
 
-    pub fn position(&self) -> u64 {
-        self.base_pos + (self.cur as u64 - self.base as u64)
-    }
-
-    fn room(&self) -> usize {
-        self.end as usize - self.cur as usize
-    }
-
     /// Makes everything written so far visible to the recorder.
     #[inline(always)]
     pub fn publish(context: &mut Context) {
-        let position = context.stream.position();
-        context.stream.published = position;
+        let position = context.chunk.position();
+        context.chunk.published = position;
         if let Some(slot) = context.slot {
             slot.published.store(position, Ordering::Release);
         }
-    }
-
-    /// Begins a record of `bytes` bytes that may not fit into the current chunk.
-    fn begin(&mut self, bytes: u64) {
-        let start = self.position();
-        // In this order: a signal in between must not see the new end with the old start.
-        self.record_start = start;
-        compiler_fence(Ordering::SeqCst);
-        self.record_end = start + bytes;
-        compiler_fence(Ordering::SeqCst);
     }
 
     /// Writes a whole record of words, one at a time: wider loads of words just computed would wait
     /// for the store buffer.
     #[inline(always)]
     pub fn record(context: &mut Context, words: &[u64]) {
-        if context.stream.room() >= size_of_val(words) {
-            let mut to = context.stream.cur.cast::<u64>();
+        if context.chunk.room() >= size_of_val(words) {
+            let mut to = context.chunk.cur.cast::<u64>();
             for &word in words {
                 // SAFETY: there is room for all words; chunks are 8-byte aligned.
                 unsafe {
@@ -113,7 +82,7 @@ impl Stream {
                     to = to.add(1);
                 }
             }
-            context.stream.cur = to.cast();
+            context.chunk.cur = to.cast();
         } else {
             Self::record_over_chunks(context, words);
         }
@@ -123,8 +92,8 @@ impl Stream {
     /// record overwrites the rest: this saves a loop and a branch.
     #[inline(always)]
     pub fn enter_record(context: &mut Context, head: u64, tsc: u64, args: &[u64; 6], nargs: usize) {
-        if context.stream.room() >= ENTER_WORDS_MAX * size_of::<u64>() {
-            let to = context.stream.cur.cast::<u64>();
+        if context.chunk.room() >= ENTER_WORDS_MAX * size_of::<u64>() {
+            let to = context.chunk.cur.cast::<u64>();
             let [a, b, c, d, e, f] = *args;
             let words = [head, tsc, context.site, a, b, c, d, e, f];
             for (at, word) in words.into_iter().enumerate() {
@@ -132,7 +101,7 @@ impl Stream {
                 unsafe { to.add(at).write_volatile(word) };
             }
             // SAFETY: the new position is within the room checked above.
-            context.stream.cur = unsafe { to.add(3 + nargs).cast() };
+            context.chunk.cur = unsafe { to.add(3 + nargs).cast() };
         } else {
             Self::enter_over_chunks(context, head, tsc, args, nargs);
         }
@@ -156,14 +125,14 @@ impl Stream {
     /// Writes a record of three words, the most common size.
     #[inline(always)]
     pub fn short_record(context: &mut Context, head: u64, first: u64, second: u64) {
-        if context.stream.room() >= 3 * size_of::<u64>() {
-            let to = context.stream.cur.cast::<u64>();
+        if context.chunk.room() >= 3 * size_of::<u64>() {
+            let to = context.chunk.cur.cast::<u64>();
             // SAFETY: there is room for all words; chunks are 8-byte aligned.
             unsafe {
                 to.write_volatile(head);
                 to.add(1).write_volatile(first);
                 to.add(2).write_volatile(second);
-                context.stream.cur = to.add(3).cast();
+                context.chunk.cur = to.add(3).cast();
             }
         } else {
             Self::short_over_chunks(context, head, first, second);
@@ -179,20 +148,20 @@ impl Stream {
     #[cold]
     #[inline(never)]
     fn record_over_chunks(context: &mut Context, words: &[u64]) {
-        context.stream.begin(size_of_val(words) as u64);
+        context.chunk.begin(size_of_val(words) as u64);
         Self::words_over_chunks(context, words);
     }
 
     /// Writes words of a record started with `begin`.
     fn words_over_chunks(context: &mut Context, words: &[u64]) {
         for &word in words {
-            if context.stream.room() == 0 && !Self::next_chunk(context) {
+            if context.chunk.room() == 0 && !Self::next_chunk(context) {
                 return;
             }
             // SAFETY: there is room for a word.
             unsafe {
-                context.stream.cur.cast::<u64>().write(word);
-                context.stream.cur = context.stream.cur.add(8);
+                context.chunk.cur.cast::<u64>().write(word);
+                context.chunk.cur = context.chunk.cur.add(8);
             }
         }
     }
@@ -202,8 +171,8 @@ impl Stream {
     pub fn record_with_bytes(context: &mut Context, words: &[u64], from: u64, len: u64) {
         let padded = len.next_multiple_of(8);
         let head = size_of_val(words);
-        if context.stream.room() as u64 >= head as u64 + padded {
-            let start = context.stream.cur;
+        if context.chunk.room() as u64 >= head as u64 + padded {
+            let start = context.chunk.cur;
             // SAFETY: there is room for the head and the padded bytes.
             let missing = unsafe {
                 let to = start.cast::<u64>();
@@ -218,35 +187,42 @@ impl Stream {
             };
             if missing == 0 {
                 // SAFETY: there is room for the head and the padded bytes.
-                context.stream.cur = unsafe { start.add(head + padded as usize) };
+                context.chunk.cur = unsafe { start.add(head + padded as usize) };
             } else {
-                memory::note_fault(context, words);
+                Self::note_fault(context, words);
             }
             return;
         }
         if !memory::readable(context, from, len) {
-            memory::note_fault(context, words);
+            Self::note_fault(context, words);
             return;
         }
-        context.stream.begin(head as u64 + padded);
+        context.chunk.begin(head as u64 + padded);
         Self::words_over_chunks(context, words);
         let mut done = 0;
         while done < padded {
-            if context.stream.room() == 0 && !Self::next_chunk(context) {
+            if context.chunk.room() == 0 && !Self::next_chunk(context) {
                 return;
             }
-            let piece = (padded - done).min(context.stream.room() as u64);
+            let piece = (padded - done).min(context.chunk.room() as u64);
             let wanted = piece.min(len - done.min(len));
-            let to = context.stream.cur;
+            let to = context.chunk.cur;
             // SAFETY: there is room for the piece; the part that could not be read is zeroed.
             unsafe {
                 let missing = memory::copy(context, to, from + done, wanted);
                 let copied = (wanted - missing) as usize;
                 core::ptr::write_bytes(to.add(copied), 0, piece as usize - copied);
-                context.stream.cur = to.add(piece as usize);
+                context.chunk.cur = to.add(piece as usize);
             }
             done += piece;
         }
+    }
+
+    /// Writes a DATA record which says that the memory could not be read.
+    #[cold]
+    pub fn note_fault(context: &mut Context, head: &[u64]) {
+        let (hash, fault) = (u64::from(data_flag::HASH), u64::from(data_flag::FAULT));
+        Self::record(context, &[head[0] & !(hash << 40) | fault << 40, head[1], 0]);
     }
 
     /// Switches to another chunk, waiting if necessary. Returns false if recording has ended.
@@ -259,8 +235,9 @@ impl Stream {
         context.busy = true;
         let found = Self::queue_chunk(context);
         context.busy = false;
-        if context.held_frame != 0 && context.phase == phase::BEFORE {
-            signals::undo_and_deliver_held(context);
+        if context.held_frame > POSTPONED && context.phase == phase::BEFORE {
+            // SAFETY: the call is not made, and no lock is held while a record is written.
+            unsafe { entry::give_up_call() }
         }
         found
     }
@@ -269,7 +246,7 @@ impl Stream {
         Self::publish(context);
         let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
         let control = arena.control();
-        let position = context.stream.published;
+        let position = context.chunk.published;
         let queued = slot.queued.load(Ordering::Relaxed);
         let leaving = slot.queue[queued.wrapping_sub(1) as usize % QUEUE].load(Ordering::Relaxed);
         if (leaving as usize) < SLOTS {
@@ -318,24 +295,24 @@ impl Stream {
             let ticks = u128::from(clock::now(context).saturating_sub(waiting_since));
             let waited = (ticks * 1_000_000_000 / u128::from(hz)) as u64;
             slot.stall_ns.fetch_add(waited, Ordering::Relaxed);
-            context.stream.stalled_ns += waited;
+            context.chunk.stalled_ns += waited;
         }
         let Some(id) = id else { return false };
         slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
         slot.chunk_start.store(position, Ordering::Relaxed);
         slot.queued.store(queued.wrapping_add(1), Ordering::Release);
         let Some((base, len)) = arena.chunk(id) else { return false };
-        context.stream.base = base;
-        context.stream.base_pos = position;
-        context.stream.cur = base;
+        context.chunk.base = base;
+        context.chunk.base_pos = position;
+        context.chunk.cur = base;
         // SAFETY: the chunk has this length.
-        context.stream.end = unsafe { base.add(len) };
+        context.chunk.end = unsafe { base.add(len) };
         true
     }
 
     /// Writes a STALL record for the time waited since the last one.
     pub fn tell_stalls(context: &mut Context) {
-        let ns = core::mem::take(&mut context.stream.stalled_ns);
+        let ns = core::mem::take(&mut context.chunk.stalled_ns);
         if ns != 0 {
             let head = Header::new(RecordKind::Stall, 0, 0, 0).to_word();
             Self::record(context, &[head, clock::now(context), ns]);
@@ -343,34 +320,30 @@ impl Stream {
         }
     }
 
-    pub fn has_stalls(&self) -> bool {
-        self.stalled_ns != 0
-    }
-
     /// Drops unpublished data. A partly published record is completed with zeros, and a partly
     /// published call is marked as abandoned.
     pub fn undo(context: &mut Context) {
-        let stream = &mut context.stream;
-        let back = (stream.published - stream.base_pos) as usize;
+        let chunk = &mut context.chunk;
+        let back = (chunk.published - chunk.base_pos) as usize;
         // SAFETY: unpublished bytes are in the current chunk.
-        stream.cur = unsafe { stream.base.add(back) };
-        let in_part = stream.record_start < stream.published;
-        while in_part && context.stream.position() < context.stream.record_end {
-            if context.stream.room() == 0 && !Self::next_chunk(context) {
+        chunk.cur = unsafe { chunk.base.add(back) };
+        let in_part = chunk.record_start < chunk.published;
+        while in_part && context.chunk.position() < context.chunk.record_end {
+            if context.chunk.room() == 0 && !Self::next_chunk(context) {
                 return;
             }
             let piece = context
-                .stream
+                .chunk
                 .room()
-                .min((context.stream.record_end - context.stream.position()) as usize);
+                .min((context.chunk.record_end - context.chunk.position()) as usize);
             // SAFETY: there is room for the piece.
             unsafe {
-                core::ptr::write_bytes(context.stream.cur, 0, piece);
-                context.stream.cur = context.stream.cur.add(piece);
+                core::ptr::write_bytes(context.chunk.cur, 0, piece);
+                context.chunk.cur = context.chunk.cur.add(piece);
             }
         }
         let start = context.call_start.swap(NO_CALL, Ordering::Relaxed);
-        if start < context.stream.published {
+        if start < context.chunk.published {
             Self::record(context, &[Header::new(RecordKind::Abandon, 0, 0, 0).to_word()]);
         }
         Self::publish(context);

@@ -1,33 +1,16 @@
 //! System calls that the agent makes for itself.
 
-use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use linux_raw_sys::general as raw;
 
-use crate::context::current;
+use crate::arch::processor;
 
 /// Makes a system call of the agent: not recorded, and not intercepted because it is in agent text.
 #[inline(always)]
 pub fn call(nr: u32, args: [u64; 6]) -> i64 {
-    let result: i64;
     // SAFETY: callers pass only pointers to agent memory or values that the program passed.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") i64::from(nr) => result,
-            in("rdi") args[0],
-            in("rsi") args[1],
-            in("rdx") args[2],
-            in("r10") args[3],
-            in("r8") args[4],
-            in("r9") args[5],
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
+    unsafe { processor::system_call(nr, args) }
 }
 
 /// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
@@ -46,9 +29,19 @@ pub mod needed {
     pub const ALL: u32 = (1 << 5) - 1;
 }
 
+/// What the filters of a process deny the agent: the beginning of the state of each process.
+#[repr(C)]
+pub struct Denied {
+    /// [`needed`] bits.
+    pub bits: AtomicU32,
+}
+
 /// Returns true if the filters of this process deny any of these [`needed`] bits.
+#[inline(always)]
 pub fn denies(what: u32) -> bool {
-    current().process().denied.load(Ordering::Relaxed) & what != 0
+    // SAFETY: a head refers to the state of its process, for as long as the thread lives.
+    let denied = unsafe { &*(*processor::own_head()).process.cast::<Denied>() };
+    denied.bits.load(Ordering::Relaxed) & what != 0
 }
 
 pub fn is_quiet() -> bool {
@@ -172,11 +165,4 @@ pub fn map_pages(at: u64, len: u64) {
 
 pub fn protect(at: u64, len: u64, prot: u64) -> bool {
     call(raw::__NR_mprotect, [at, len, prot, 0, 0, 0]) == 0
-}
-
-/// Reads the time stamp counter. Not ordered with the code around it: off by some ten nanoseconds.
-#[inline(always)]
-pub fn tsc() -> u64 {
-    // SAFETY: `rdtsc` only reads a counter.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -6,13 +6,15 @@ use linux_raw_sys::general as raw;
 use ring::slot_state;
 use syscalls::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 
+use crate::arch::entry;
+use crate::arch::frames::Frame;
+use crate::arch::head::phase;
 use crate::call::{count, enter, exit as record_exit, make};
-use crate::context::{
-    AREAS, Context, Frame, MAKERS, NO_ALTSTACK, ThreadArea, area, mask_all, phase, real_mask, space,
-};
+use crate::context::{AREAS, Context, MAKERS, ThreadArea, area, mask_all, space};
+use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::sys::needed;
-use crate::{clock, entry, memory, native, signals, start, sys, users};
+use crate::{actions, clock, memory, native, sys, threads, users};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const ESRCH: i64 = -3;
@@ -32,7 +34,7 @@ pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
     if !sys::denies(needed::MASKS) {
         context.phase = phase::IN_CALL;
     }
-    let wish = wish(context, frame.rax as u32, &args);
+    let wish = wish(context, frame.number() as u32, &args);
     if let Some(arena) = context.arena
         && wish.flags & u64::from(raw::CLONE_FILES | raw::CLONE_FS) != 0
         && wish.flags & u64::from(raw::CLONE_THREAD) == 0
@@ -136,21 +138,21 @@ fn settle(
 fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let args = frame.args();
     let reserved = reserve(context, StartHow::Fork, true);
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     context.phase = phase::IN_CALL;
     // SAFETY: the program asked for this call, and signals are masked.
-    let ret = unsafe { entry::reenact_fork(frame.rax, &args) };
+    let ret = unsafe { entry::reenact_fork(frame.number(), &args) };
     if ret == 0 {
         forget_other_threads(context);
         context.tgid = 0;
         users::forget_unused();
         if wish.flags & CLONE_CLEAR_SIGHAND != 0 {
-            signals::clear_handlers(context);
+            actions::clear_handlers(context);
         }
         begin(context, reserved.ok().map(|slot| slot.index), true);
-        frame.rax = 0;
+        frame.set_result(0);
         if wish.stack != 0 {
-            frame.rsp = wish.stack;
+            frame.set_stack(wish.stack);
         }
         context.phase = context.running;
         if sys::is_quiet() && space().can_write_gs {
@@ -187,10 +189,10 @@ fn forget_other_threads(context: &mut Context) {
     }
     // The process's shared state may be in another thread's area, which is free now.
     let own = &raw mut context.area().process;
-    if context.process != own {
+    if context.process != own.cast() {
         // SAFETY: plain data, copied to our own area; no other thread exists here.
-        unsafe { core::ptr::copy_nonoverlapping(context.process, own, 1) };
-        context.process = own;
+        unsafe { core::ptr::copy_nonoverlapping(context.process.cast(), own, 1) };
+        context.process = own.cast();
         native::forget(context.process());
     }
     context.process().users.store(1, Ordering::Relaxed);
@@ -201,7 +203,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     let args = frame.args();
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let vfork = wish.flags & u64::from(raw::CLONE_VFORK) != 0;
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     let Some(child) = new_area() else {
         record_exit(context, row, &args, -12);
         return -12;
@@ -242,20 +244,24 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
             child.context.slot.map_or(0, |slot| slot.process.load(Ordering::Relaxed));
         let filtered = ours.filtered.load(Ordering::Relaxed);
         child.process.filtered.store(filtered, Ordering::Relaxed);
-        child.process.denied.store(ours.denied.load(Ordering::Relaxed), Ordering::Relaxed);
+        child
+            .process
+            .denied
+            .bits
+            .store(ours.denied.bits.load(Ordering::Relaxed), Ordering::Relaxed);
         native::forget(&mut child.process);
         // SAFETY: the child's table is not in use yet; ours is accessed under its lock.
         ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
     }
     child.frame = *frame;
-    child.frame.rax = 0;
+    child.frame.set_result(0);
     if wish.stack != 0 {
-        child.frame.rsp = wish.stack;
+        child.frame.set_stack(wish.stack);
     }
     child.context.frame = &raw mut child.frame;
     context.phase = phase::IN_CALL;
     // SAFETY: the program asked for this call; the child has a context and a frame.
-    let ret = unsafe { entry::reenact_clone(frame.rax, &args, child.context.this as u64) };
+    let ret = unsafe { entry::reenact_clone(frame.number(), &args, child.context.this as u64) };
     settle(context, reserved, ret, !thread);
     if ret < 0 || vfork {
         // A vfork child has left this memory; after a failure there is no child.
@@ -272,7 +278,7 @@ fn share_natively(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 
     let args = frame.args();
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let reserved = reserve(context, StartHow::Thread, !thread);
-    let row = enter(context, frame.rax, &args, 0);
+    let row = enter(context, frame.number(), &args, 0);
     let which = if thread { native::BESIDE_US } else { native::ALONE };
     let ret = native::make(context, frame, wish.stack, which);
     settle(context, reserved, ret, !thread);
@@ -281,13 +287,14 @@ fn share_natively(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 
 }
 
 /// First agent code of a child that shares memory: on its own stack, with signals masked.
+#[unsafe(export_name = "reenact_handle_child")]
 pub extern "C" fn on_child(context: &mut Context) {
-    start::point_gs_to(context);
+    threads::point_gs_to(context);
     if context.clear_handlers {
-        signals::clear_handlers(context);
+        actions::clear_handlers(context);
     }
     // Even under a filter: otherwise the agent's handlers would run on the program's stack.
-    signals::install_altstack(context);
+    threads::install_altstack(context);
     let reserved = (!context.silent).then_some(context.slot_index);
     let new_process = context.new_process;
     begin(context, reserved, new_process);
@@ -321,7 +328,7 @@ fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
         context.slot = None;
         users::leave(context);
     }
-    start::arm_dispatch(context);
+    threads::arm_dispatch(context);
 }
 
 /// Takes the slot that was reserved for the child. Returns false if there is none.
@@ -435,7 +442,7 @@ fn claim(context: &mut Context) {
 /// exit and exit_group: everything is recorded before the call is made.
 pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
     let args = frame.args();
-    let nr = frame.rax;
+    let nr = frame.number();
     enter(context, nr, &args, enter_flag::NO_RETURN);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;

@@ -13,19 +13,20 @@ use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
-use linux_raw_sys::{prctl, ptrace};
+use linux_raw_sys::ptrace;
 use ring::{SLOTS, Slot, answer, request, slot_state};
 use syscalls::record::{GapWhy, Header, RecordKind};
 
+use crate::actions::{handled, install_ours, queue_to_self, set_action, take_action};
+use crate::arch::entry;
+use crate::arch::frames::{Frame, UContext};
+use crate::arch::head::{Head, phase};
+use crate::arch::places::{in_agent_text, leave_bypass};
 use crate::call::{self, enter, exit};
-use crate::context::{
-    Action, Context, Frame, Process, mask_all, phase, real_mask, signal_bit, space,
-};
-use crate::deliver::{UContext, install_ours, set_action, si_code};
-use crate::guards::{self, Dispatch};
-use crate::signals::{self, ALWAYS_OURS, SIG_DFL, SIG_IGN};
+use crate::context::{Context, Process, mask_all, space};
+use crate::signal::{Action, Info, SIG_DFL, SIG_IGN, real_mask, si_code, signal_bit};
 use crate::stream::Stream;
-use crate::{clock, entry, exec, helper, start, sys, users};
+use crate::{clock, helper, requests, sys, threads, users};
 
 /// From linux/ptrace.h.
 const PTRACE_SEIZE: u32 = 0x4206;
@@ -86,31 +87,15 @@ fn tell(context: &mut Context, id: u32) {
     }
 }
 
-/// Returns the signals with a kernel handler of the agent, and the program's actions for them.
-fn handled(context: &Context) -> impl Iterator<Item = (u32, Action)> {
-    let actions = context.process().actions.get();
-    (1..=64).filter_map(move |signal| {
-        // SAFETY: the table is the process's own, which has one thread.
-        let action = unsafe { (*actions)[signal as usize] };
-        (action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal)).then_some((signal, action))
-    })
-}
-
 /// Gives the kernel the program's own actions, alternate stack and dispatch.
 pub fn hand_over(context: &mut Context) {
     for (signal, action) in handled(context) {
         set_action(signal, &action);
     }
     sys::call(raw::__NR_sigaltstack, [&raw const context.altstack as u64, 0, 0, 0, 0, 0]);
-    let op = u64::from(prctl::PR_SET_SYSCALL_USER_DISPATCH);
-    let (on, off) = (u64::from(prctl::PR_SYS_DISPATCH_ON), u64::from(prctl::PR_SYS_DISPATCH_OFF));
-    let args = match context.dispatch {
-        Some(Dispatch { start, len, selector }) => [op, on, start, len, selector, 0],
-        None => [op, off, 0, 0, 0, 0],
-    };
-    sys::call(raw::__NR_prctl, args);
+    threads::set_dispatch(context.dispatch);
     if let Some(info) = context.pending_sigsys.take() {
-        guards::queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
+        queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
     }
 }
 
@@ -119,8 +104,8 @@ fn take_over(context: &Context) {
     for (signal, action) in handled(context) {
         install_ours(signal, &action);
     }
-    signals::install_altstack(context);
-    start::arm_dispatch(context);
+    threads::install_altstack(context);
+    threads::arm_dispatch(context);
 }
 
 /// PTRACE_ATTACH and PTRACE_SEIZE: the program attaches to another one.
@@ -137,7 +122,7 @@ fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
         let is_refused = args[0] as u32 == PTRACE_SEIZE && args[2] != 0;
         is_taken = !is_refused && tracee.has_no_filter() && {
             let asked = [u64::from(tid), 0, 0, 0, 0, 0];
-            exec::ask(context, request::LEFT_ALONE, asked) == answer::DONE
+            requests::ask(context, request::LEFT_ALONE, asked) == answer::DONE
         };
     }
     let ret = call::make(context, nr, args);
@@ -203,15 +188,15 @@ impl Tracee {
     /// Checks that a context is at this address: that it contains its own address.
     fn at(context: u64, tid: u32) -> Option<Tracee> {
         let tracee = Tracee { tid, context, distance: 0 };
-        let this: u64 = tracee.read(offset_of!(Context, this))?;
-        let its_entry: u64 = tracee.read(offset_of!(Context, entry))?;
+        let this: u64 = tracee.read(offset_of!(Head, this))?;
+        let its_entry: u64 = tracee.read(offset_of!(Head, entry))?;
         let distance = its_entry.wrapping_sub(entry::entry());
         (this == context && distance.is_multiple_of(4096)).then_some(Tracee { distance, ..tracee })
     }
 
     /// Makes the thread's calls bypass its agent. Returns false if they do already, or on failure.
     fn leave_alone(&self) -> bool {
-        let running: Option<u32> = self.read(offset_of!(Context, running));
+        let running: Option<u32> = self.read(offset_of!(Head, running));
         let enough = &raw const space().patched_enough as u64;
         running == Some(phase::RECORDED)
             && self.write(enough.wrapping_add(self.distance), &true)
@@ -248,7 +233,7 @@ impl Tracee {
 
     /// Returns true if the supervisor can inject a call, because the process has no filter.
     fn has_no_filter(&self) -> bool {
-        let process: Option<u64> = self.read(offset_of!(Context, process));
+        let process: Option<u64> = self.read(offset_of!(Head, process));
         let at = process.map(|process| process + offset_of!(Process, filtered) as u64);
         at.and_then(|at| self.read_at(at)) == Some(0u8)
     }
@@ -261,14 +246,14 @@ impl Tracee {
     /// it changes the phase itself at the end.
     fn direct(&self, to: u64, from_phase: u32, phase: u32) -> bool {
         let at = |offset: usize| self.context + offset as u64;
-        let done = self.write(at(offset_of!(Context, entry)), &to.wrapping_add(self.distance))
-            && self.write(at(offset_of!(Context, running)), &phase);
+        let done = self.write(at(offset_of!(Head, entry)), &to.wrapping_add(self.distance))
+            && self.write(at(offset_of!(Head, running)), &phase);
         self.turn(from_phase, phase);
         done
     }
 
     fn turn(&self, from_phase: u32, phase: u32) {
-        let at = offset_of!(Context, phase);
+        let at = offset_of!(Head, phase);
         if self.read(at) == Some(from_phase) {
             self.write(self.context + at as u64, &phase);
         }
@@ -300,26 +285,13 @@ impl Tracee {
 
 /// Returns true if a thread was interrupted outside the agent; the bypass counts as outside.
 pub fn is_left_alone_at(uc: &mut UContext) -> bool {
-    if (entry::bypass()..entry::entry()).contains(&uc.regs.rip) {
-        uc.regs.rip = uc.regs.r11;
-    }
-    !start::in_agent_text(uc.regs.rip)
+    !in_agent_text(leave_bypass(uc))
 }
 
 /// Passes a signal on to the program's handler, with the kernel's frame, in a thread that is left
 /// alone. The context may be that of the thread that created this one.
-pub fn pass_on(context: &Context, signal: u32, info: &[u8; 128], uc: &mut UContext) -> u64 {
-    let process = context.process();
-    let actions = process.actions.get();
-    // SAFETY: the table is accessed under its lock.
-    let action = process.lock.with(|| unsafe {
-        let slot = &mut (*actions)[signal as usize];
-        let action = *slot;
-        if action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESETHAND) != 0 {
-            slot.handler = SIG_DFL;
-        }
-        action
-    });
+pub fn pass_on(context: &Context, signal: u32, info: &Info, uc: &mut UContext) -> u64 {
+    let action = take_action(context.process(), signal);
     let own = signal_bit(signal);
     let code = si_code(info);
     match action.handler {

@@ -8,23 +8,22 @@
 //! keep an arena mapped, unless they wait for this process as the parents of vfork children do. The
 //! arena is replaced by memory that nothing reads, and those processes are no longer recorded.
 
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use linux_raw_sys::general as raw;
 use ring::{Arena, SLOTS, answer, request, slot_state};
 use syscalls::record::{GapWhy, Header, RecordKind, unfollowed};
 
+use crate::arch::frames::Frame;
+use crate::arch::head::phase;
 use crate::call::{self, enter, exit};
-use crate::context::{
-    Context, Frame, Makers, Process, Space, area, mask_all, phase, real_mask, space,
-};
+use crate::context::{Context, Makers, Space, area, mask_all, space};
 use crate::helper::{self, Helper};
+use crate::signal::real_mask;
 use crate::stream::Stream;
 use crate::sys::needed;
-use crate::{clock, exec, sys};
-
-/// setuid, setreuid and setresuid by `int 0x80`, with ids of two bytes and of four.
-pub const OLD_CALLS: [u64; 6] = [23, 70, 164, 203, 208, 213];
+use crate::{clock, requests, sys};
 
 const ESRCH: i64 = -3;
 
@@ -36,7 +35,7 @@ type Ids = [u32; 3];
 
 /// Handles setuid, setreuid and setresuid.
 pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let (nr, args) = (frame.rax, frame.args());
+    let (nr, args) = (frame.number(), frame.args());
     watched(context, true, |context| {
         let row = enter(context, nr, &args, 0);
         let ret = call::make(context, nr, &args);
@@ -103,7 +102,7 @@ fn follow(context: &mut Context) {
         return leave_as_another(context);
     }
     let tid = u64::from(context.tid);
-    let found = match exec::ask(context, request::USER_CHANGED, [tid, 0, 0, 0, 0, 0]) {
+    let found = match requests::ask(context, request::USER_CHANGED, [tid, 0, 0, 0, 0, 0]) {
         answer::STAY => return,
         answer::SEGMENT => attached(context),
         answer::NEEDS_SOCKET => sent(context),
@@ -221,7 +220,7 @@ enum Keep {
     /// All processes that still exist.
     All,
     /// This process, and those that wait for it.
-    OfProcess(*mut Process, Makers),
+    OfProcess(*mut c_void, Makers),
     /// These waiting processes.
     OfMakers(Makers),
 }
@@ -274,14 +273,13 @@ fn unmap_unused(space: &Space, keep: &Keep) -> bool {
 
 /// Calls `found` with the contexts of the threads that use this arena.
 fn each_user(space: &Space, at: u64, mut found: impl FnMut(&Context)) {
-    space.each_area(|area| {
-        let context = &area.context;
+    for context in space.areas().map(|area| &area.context) {
         if context.area_state.load(Ordering::Acquire) == area::USED
             && context.arena.is_some_and(|arena| arena.base() as u64 == at)
         {
             found(context);
         }
-    });
+    }
 }
 
 /// Replaces an arena by private memory in one step: what is written there from now on is lost.
@@ -354,7 +352,7 @@ extern "C" fn meet(meeting: u64) {
     let ours = u64::from(sys::gettid());
     let tid = u64::from(meeting.context.tid);
     let words = [tid, u64::from(pair[1]), ours, 0, 0, 0];
-    if exec::ask(meeting.context, request::USER_CHANGED, words) != answer::DONE {
+    if requests::ask(meeting.context, request::USER_CHANGED, words) != answer::DONE {
         return;
     }
     let (mut slot, mut control) = (0u64, [0u64; 3]);

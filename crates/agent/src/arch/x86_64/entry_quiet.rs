@@ -1,26 +1,39 @@
 //! More assembly at the agent's edges, for processes whose filters deny calls that the agent needs:
 //! open handlers, for which the kernel masks nothing and which return without a system call
 //! ([`crate::waiting`]), and threads that are not recorded ([`crate::native`]).
+//!
+//! From here, too, control goes up by symbol:
+//!
+//! | symbol | what it does |
+//! |---|---|
+//! | `reenact_handle_sigsys`, `reenact_handle_signal` | handle signals |
+//! | `reenact_move_frame`, `reenact_build_frame` | put a frame where it can be left through |
+//! | `reenact_deliver_waiting` | delivers queued signals |
+//! | `reenact_is_left_alone` | tells whether a traced thread was outside the agent |
+//! | `reenact_handle_native_signal`, `reenact_handle_native_action` | for unrecorded threads |
 
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use crate::context::{ALTSTACK_BYTES, Context, Frame, phase};
-use crate::deliver::{Registers, SignalFrame, UContext, fp};
-use crate::entry::{call, labels};
-use crate::native::{Native, WORDS_BELOW};
-use crate::waiting::BELOW_FRAME;
+use super::entry::{REGISTERS, call, labels};
+use super::frames::{Frame, Registers, SignalFrame, fp};
+use super::head::{ALTSTACK_BYTES, Head, Native, WORDS_BELOW, Words, phase};
+
+/// Bytes at the end of the alternate stack for a frame that is moved or built there.
+const FRAME_ROOM: usize = 24 << 10;
+/// Offset in the alternate stack of `%rsp` while such a frame is built.
+const BELOW_FRAME: usize = ALTSTACK_BYTES - FRAME_ROOM;
 
 global_asm!(
     // ---- open handlers: %rsp is at the kernel's frame, whose ucontext follows ------------------
     ".globl reenact_on_sigsys_open, reenact_on_signal_open",
     ".balign 16",
     "reenact_on_sigsys_open:",
-    "lea {on_sigsys}(%rip), %rax",
+    "lea reenact_handle_sigsys(%rip), %rax",
     "jmp 1f",
     ".balign 16",
     "reenact_on_signal_open:",
-    "lea {on_signal}(%rip), %rax",
+    "lea reenact_handle_signal(%rip), %rax",
     "1:",
     "cld",
     "cmpq $0, %gs:{native}",
@@ -44,7 +57,7 @@ global_asm!(
     "mov %rsp, %rdi",
     "mov %gs:{stack}, %rsp",
     "lea {below_frame}+8(%rsp), %rsp",
-    "call {move_frame}",
+    "call reenact_move_frame",
     "mov %rax, %rsp",
     "lea {context}(%rsp), %rdx",
     "lea {info}(%rsp), %rsi",
@@ -59,7 +72,7 @@ global_asm!(
     "push %rdx",
     "push %rdx",
     "mov %rdx, %rdi",
-    "call {is_left_alone}",
+    "call reenact_is_left_alone",
     "mov %eax, %ecx",
     "pop %rdx",
     "pop %rdx",
@@ -75,7 +88,7 @@ global_asm!(
     "push %rdi",
     "push %rsi",
     "push %rdx",
-    "call {on_native}",
+    "call reenact_handle_native_signal",
     "pop %rdx",
     "pop %rsi",
     "pop %rdi",
@@ -134,7 +147,7 @@ global_asm!(
     "8:",
     "lea {context}(%rsp), %rdi",
     "push %rbp",
-    "call {deliver_waiting}",
+    "call reenact_deliver_waiting",
     "pop %rbp",
     "test %eax, %eax",
     "jnz reenact_return",
@@ -144,7 +157,7 @@ global_asm!(
     "reenact_leave_with_waiting:",
     "mov %gs:{stack}, %rsp",
     "lea {below_frame}+8(%rsp), %rsp",
-    "call {build_frame}",
+    "call reenact_build_frame",
     "mov %rax, %rsp",
     "jmp reenact_return",
     //
@@ -189,7 +202,7 @@ global_asm!(
     "movaps %xmm15, 240(%rsp)",
     "mov %r10, %rcx",
     "cld",
-    "call {on_sigaction}",
+    "call reenact_handle_native_action",
     "movaps (%rsp), %xmm0",
     "movaps 16(%rsp), %xmm1",
     "movaps 32(%rsp), %xmm2",
@@ -320,17 +333,16 @@ global_asm!(
     // Raises a fault that kills the process.
     "reenact_fault:",
     "hlt",
-    native = const offset_of!(Context, native),
-    stack = const offset_of!(Context, stack_top),
-    leaving = const offset_of!(Context, leaving),
-    held_frame = const offset_of!(Context, held_frame),
-    scratch = const offset_of!(Context, scratch),
-    next_native = const offset_of!(Context, next_native),
-    app_rsp = const offset_of!(Context, app_rsp),
-    phase = const offset_of!(Context, phase),
-    running = const offset_of!(Context, running),
+    native = const offset_of!(Head, native),
+    stack = const offset_of!(Head, stack_top),
+    leaving = const offset_of!(Head, leaving),
+    held_frame = const offset_of!(Head, held_frame),
+    scratch = const offset_of!(Head, scratch),
+    next_native = const offset_of!(Head, next_native),
+    app_rsp = const offset_of!(Head, app_rsp),
+    phase = const offset_of!(Head, phase),
+    running = const offset_of!(Head, running),
     left_alone = const phase::LEFT_ALONE,
-    is_left_alone = sym crate::native::is_left_alone,
     in_call = const phase::IN_CALL,
     altstack_bytes = const ALTSTACK_BYTES,
     below_frame = const BELOW_FRAME,
@@ -373,27 +385,19 @@ global_asm!(
     f_r14 = const offset_of!(Frame, r14),
     f_r15 = const offset_of!(Frame, r15),
     words = const -(WORDS_BELOW as i64),
-    w_mask = const 0,
-    w_sets_mask = const 8,
-    w_native = const 16,
-    w_resume = const 24,
+    w_mask = const offset_of!(Words, mask),
+    w_sets_mask = const offset_of!(Words, sets_mask),
+    w_native = const offset_of!(Words, native),
+    w_resume = const offset_of!(Words, resume),
     nr_sigaction = const linux_raw_sys::general::__NR_rt_sigaction,
     nr_procmask = const linux_raw_sys::general::__NR_rt_sigprocmask,
     set_mask = const linux_raw_sys::general::SIG_SETMASK,
-    on_sigsys = sym crate::sites::on_sigsys,
-    on_signal = sym crate::signals::on_signal,
-    on_native = sym crate::native::on_signal,
-    on_sigaction = sym crate::native::on_sigaction,
-    move_frame = sym crate::waiting::move_frame,
-    build_frame = sym crate::waiting::build_frame,
-    deliver_waiting = sym crate::waiting::deliver_waiting,
     options(att_syntax),
 );
 
-const REGISTERS: usize = offset_of!(UContext, regs);
-const _: () = assert!(offset_of!(Context, native) == offset_of!(Native, native));
-const _: () = assert!(offset_of!(Context, process) == offset_of!(Native, process));
-const _: () = assert!(offset_of!(Context, entry) == offset_of!(Native, entry));
+const _: () = assert!(offset_of!(Head, native) == offset_of!(Native, native));
+const _: () = assert!(offset_of!(Head, process) == offset_of!(Native, process));
+const _: () = assert!(offset_of!(Head, entry) == offset_of!(Native, entry));
 
 labels! {
     on_sigsys = "reenact_on_sigsys_open";
@@ -408,6 +412,16 @@ labels! {
     native_made_end = "reenact_native_made_end";
     go_native = "reenact_go_native";
     fault = "reenact_fault";
+}
+
+/// Returns true if the address is in a handler that has begun to return to the state in its frame.
+pub fn is_returning(address: u64) -> bool {
+    (return_begin()..return_end()).contains(&address)
+}
+
+/// Returns true if the address is at the beginning of an open handler.
+pub fn begins_handler(address: u64) -> bool {
+    (on_sigsys()..open_end()).contains(&address)
 }
 
 /// Returns true if a thread at `rip` in `reenact_make_native` has made the clone.

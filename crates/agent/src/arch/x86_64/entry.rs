@@ -1,15 +1,25 @@
 //! Assembly at the agent's edges: how a thread enters and leaves it.
 //!
-//! `%gs` points to the thread's [`Context`] whenever agent code runs. A patched call site jumps to
+//! `%gs` points to the thread's [`Head`] whenever agent code runs. A patched call site jumps to
 //! its stub, which loads the site into `%r11` and the return address into `%rcx` (a `syscall`
 //! destroys both) and jumps to `reenact_entry`. The SIGSYS handler does the same by editing the
 //! interrupted state. Nothing is written to the program's stack.
+//!
+//! From here control goes up by symbol, to functions of the layers above:
+//!
+//! | symbol | what it handles |
+//! |---|---|
+//! | `reenact_handle_call` | a call of the program |
+//! | `reenact_handle_child` | the start of a thread that shares memory |
+//! | `reenact_handle_sigsys`, `reenact_handle_signal` | signals |
+//! | `reenact_handle_refused` | an rt_sigreturn that a filter has answered |
+//! | `reenact_handle_held` | a held signal, while the call can still be undone |
 
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use crate::context::{Context, Frame, phase};
-use crate::deliver::SignalFrame;
+use super::frames::{Frame, Registers, SignalFrame, UContext, fp};
+use super::head::{Head, phase};
 
 global_asm!(
     // Core files hold the image's first page, so debuggers find this code there.
@@ -90,7 +100,7 @@ global_asm!(
     "mov %gs:{this}, %rsi",
     // A jump: this call never returns, so it needs no return address.
     "mov %gs:{stack}, %rsp",
-    "jmp {on_call}",
+    "jmp reenact_handle_call",
     // Entered with %rsp at a complete Frame.
     "reenact_leave:",
     // popfq takes as long as ten of these: used only if flags other than arithmetic ones are set.
@@ -228,7 +238,7 @@ global_asm!(
     "ret",
     //
     // ---- clone with shared memory: the child has its own context and frame -------------------
-    // reenact_clone(nr, args, child: *mut Context) -> result
+    // reenact_clone(nr, args, child: *mut Head) -> result
     ".globl reenact_clone",
     "reenact_clone:",
     "push %rbx",
@@ -260,7 +270,7 @@ global_asm!(
     "mov {stack}(%rbx), %rsp",
     "lea -8(%rsp), %rsp",
     "mov %rbx, %rdi",
-    "call {on_child}",
+    "call reenact_handle_child",
     "mov {frame}(%rbx), %rsp",
     "jmp reenact_leave",
     //
@@ -322,6 +332,13 @@ global_asm!(
     "syscall",
     "ud2",
     //
+    // ---- gives up the current call, which is not made yet ------------------------------------
+    ".globl reenact_give_up",
+    "reenact_give_up:",
+    "mov %gs:{this}, %rdi",
+    "mov %gs:{stack}, %rsp",
+    "jmp reenact_handle_held",
+    //
     // ---- rt_sigreturn for the program: %rdi is the address of its ucontext --------------------
     ".globl reenact_sigreturn, reenact_sigreturn_refused",
     "reenact_sigreturn:",
@@ -334,7 +351,7 @@ global_asm!(
     "reenact_sigreturn_refused:",
     "mov %rax, %rdi",
     "mov %gs:{stack}, %rsp",
-    "jmp {on_refused}",
+    "jmp reenact_handle_refused",
     //
     // ---- signal handlers: the kernel enters here on the agent's alternate stack -----------
     ".globl reenact_on_sigsys, reenact_on_signal",
@@ -343,14 +360,14 @@ global_asm!(
     "cld",
     "push %rbp",
     "xor %ecx, %ecx",
-    "call {on_sigsys}",
+    "call reenact_handle_sigsys",
     "jmp 2f",
     ".balign 16",
     "reenact_on_signal:",
     "cld",
     "push %rbp",
     "xor %ecx, %ecx",
-    "call {on_signal}",
+    "call reenact_handle_signal",
     "2:",
     "pop %rbp",
     "cmp $1, %rax",
@@ -361,7 +378,7 @@ global_asm!(
     // Enters the program's own handler with the kernel's frame. %rsp is at its pretcode.
     "reenact_pass_on:",
     "mov %rax, %rcx",
-    "lea 8(%rsp), %rdx",
+    "lea {context}(%rsp), %rdx",
     "lea {info}(%rsp), %rsi",
     "mov (%rsi), %edi",
     "xor %eax, %eax",
@@ -369,50 +386,50 @@ global_asm!(
     // Resumes the interrupted agent code, and leaves the kernel's frame in place. %rsp is at the
     // frame's pretcode; the ucontext follows.
     "reenact_resume:",
-    "lea 8(%rsp), %rsi",
-    "mov 224(%rsi), %rdx", // fpstate
-    "movups 160(%rdx), %xmm0",
-    "movups 176(%rdx), %xmm1",
-    "movups 192(%rdx), %xmm2",
-    "movups 208(%rdx), %xmm3",
-    "movups 224(%rdx), %xmm4",
-    "movups 240(%rdx), %xmm5",
-    "movups 256(%rdx), %xmm6",
-    "movups 272(%rdx), %xmm7",
-    "movups 288(%rdx), %xmm8",
-    "movups 304(%rdx), %xmm9",
-    "movups 320(%rdx), %xmm10",
-    "movups 336(%rdx), %xmm11",
-    "movups 352(%rdx), %xmm12",
-    "movups 368(%rdx), %xmm13",
-    "movups 384(%rdx), %xmm14",
-    "movups 400(%rdx), %xmm15",
-    "mov 168(%rsi), %rax", // rip
+    "lea {context}(%rsp), %rsi",
+    "mov {fpstate}(%rsi), %rdx",
+    "movups {fp_xmm}(%rdx), %xmm0",
+    "movups {fp_xmm}+16(%rdx), %xmm1",
+    "movups {fp_xmm}+32(%rdx), %xmm2",
+    "movups {fp_xmm}+48(%rdx), %xmm3",
+    "movups {fp_xmm}+64(%rdx), %xmm4",
+    "movups {fp_xmm}+80(%rdx), %xmm5",
+    "movups {fp_xmm}+96(%rdx), %xmm6",
+    "movups {fp_xmm}+112(%rdx), %xmm7",
+    "movups {fp_xmm}+128(%rdx), %xmm8",
+    "movups {fp_xmm}+144(%rdx), %xmm9",
+    "movups {fp_xmm}+160(%rdx), %xmm10",
+    "movups {fp_xmm}+176(%rdx), %xmm11",
+    "movups {fp_xmm}+192(%rdx), %xmm12",
+    "movups {fp_xmm}+208(%rdx), %xmm13",
+    "movups {fp_xmm}+224(%rdx), %xmm14",
+    "movups {fp_xmm}+240(%rdx), %xmm15",
+    "mov {rip}(%rsi), %rax",
     "mov %rax, %gs:{scratch}",
-    "mov 40(%rsi), %r8",
-    "mov 48(%rsi), %r9",
-    "mov 56(%rsi), %r10",
-    "mov 64(%rsi), %r11",
-    "mov 72(%rsi), %r12",
-    "mov 80(%rsi), %r13",
-    "mov 88(%rsi), %r14",
-    "mov 96(%rsi), %r15",
-    "mov 104(%rsi), %rdi",
-    "mov 120(%rsi), %rbp",
-    "mov 128(%rsi), %rbx",
-    "mov 136(%rsi), %rdx",
-    "mov 144(%rsi), %rax",
-    "mov 152(%rsi), %rcx",
-    "push 176(%rsi)", // flags
+    "mov {r8}(%rsi), %r8",
+    "mov {r9}(%rsi), %r9",
+    "mov {r10}(%rsi), %r10",
+    "mov {r11}(%rsi), %r11",
+    "mov {r12}(%rsi), %r12",
+    "mov {r13}(%rsi), %r13",
+    "mov {r14}(%rsi), %r14",
+    "mov {r15}(%rsi), %r15",
+    "mov {rdi}(%rsi), %rdi",
+    "mov {rbp}(%rsi), %rbp",
+    "mov {rbx}(%rsi), %rbx",
+    "mov {rdx}(%rsi), %rdx",
+    "mov {rax}(%rsi), %rax",
+    "mov {rcx}(%rsi), %rcx",
+    "push {flags}(%rsi)",
     "popfq",
-    "mov 160(%rsi), %rsp",
-    "mov 112(%rsi), %rsi",
+    "mov {rsp}(%rsi), %rsp",
+    "mov {rsi}(%rsi), %rsi",
     "jmp *%gs:{scratch}",
     //
     // Leaves through a kernel frame: %rdi is the address of its pretcode.
     ".globl reenact_leave_by_frame",
     "reenact_leave_by_frame:",
-    "lea 8(%rdi), %rsp",
+    "lea {context}(%rdi), %rsp",
     "jmp reenact_restorer",
     //
     // ---- access to program memory, which may be unmapped ------------------------------------
@@ -437,37 +454,58 @@ global_asm!(
     "reenact_load_fault:",
     "mov $1, %eax",
     "ret",
-    app_rsp = const offset_of!(Context, app_rsp),
-    resume = const offset_of!(Context, resume),
-    frame_end = const offset_of!(Context, frame_end),
-    stack = const offset_of!(Context, stack_top),
-    seen_rsp = const offset_of!(Context, seen_rsp),
-    phase = const offset_of!(Context, phase),
-    running = const offset_of!(Context, running),
-    this = const offset_of!(Context, this),
-    site = const offset_of!(Context, site),
-    frame = const offset_of!(Context, frame),
+    app_rsp = const offset_of!(Head, app_rsp),
+    resume = const offset_of!(Head, resume),
+    frame_end = const offset_of!(Head, frame_end),
+    stack = const offset_of!(Head, stack_top),
+    seen_rsp = const offset_of!(Head, seen_rsp),
+    phase = const offset_of!(Head, phase),
+    running = const offset_of!(Head, running),
+    this = const offset_of!(Head, this),
+    site = const offset_of!(Head, site),
+    frame = const offset_of!(Head, frame),
     rflags = const offset_of!(Frame, rflags),
     link = const offset_of!(Frame, link),
     info = const offset_of!(SignalFrame, info),
+    context = const offset_of!(SignalFrame, context),
+    fpstate = const REGISTERS + offset_of!(Registers, fpstate),
+    fp_xmm = const fp::XMM,
+    r8 = const REGISTERS + offset_of!(Registers, r8),
+    r9 = const REGISTERS + offset_of!(Registers, r9),
+    r10 = const REGISTERS + offset_of!(Registers, r10),
+    r11 = const REGISTERS + offset_of!(Registers, r11),
+    r12 = const REGISTERS + offset_of!(Registers, r12),
+    r13 = const REGISTERS + offset_of!(Registers, r13),
+    r14 = const REGISTERS + offset_of!(Registers, r14),
+    r15 = const REGISTERS + offset_of!(Registers, r15),
+    rdi = const REGISTERS + offset_of!(Registers, rdi),
+    rsi = const REGISTERS + offset_of!(Registers, rsi),
+    rbp = const REGISTERS + offset_of!(Registers, rbp),
+    rbx = const REGISTERS + offset_of!(Registers, rbx),
+    rdx = const REGISTERS + offset_of!(Registers, rdx),
+    rax = const REGISTERS + offset_of!(Registers, rax),
+    rcx = const REGISTERS + offset_of!(Registers, rcx),
+    rsp = const REGISTERS + offset_of!(Registers, rsp),
+    rip = const REGISTERS + offset_of!(Registers, rip),
+    flags = const REGISTERS + offset_of!(Registers, rflags),
     xmm = const offset_of!(Frame, xmm),
     // Single step, direction, nested task, alignment check, identification.
     rare_flags = const 0x24_4500,
-    scratch = const offset_of!(Context, scratch),
+    scratch = const offset_of!(Head, scratch),
     recorded = const phase::RECORDED,
     before = const phase::BEFORE,
     in_call = const phase::IN_CALL,
     nr_sigreturn = const linux_raw_sys::general::__NR_rt_sigreturn,
     nr_clone = const linux_raw_sys::general::__NR_clone,
     nr_exit = const linux_raw_sys::general::__NR_exit,
-    on_call = sym crate::call::on_call,
-    on_child = sym crate::tasks::on_child,
-    on_sigsys = sym crate::sites::on_sigsys,
-    on_signal = sym crate::signals::on_signal,
-    on_refused = sym crate::sigcalls::on_refused,
     options(att_syntax),
 );
 
+/// Offset of the registers in a ucontext.
+pub(super) const REGISTERS: usize = offset_of!(UContext, regs);
+
+// What the unwinding information of `reenact_restorer` and the pushes of `reenact_entry` say.
+const _: () = assert!(REGISTERS == 40 && offset_of!(Registers, rsp) == 120);
 const _: () = assert!(offset_of!(Frame, r8) == 48 && offset_of!(Frame, link) == 48 + 18 * 8);
 const _: () = assert!(offset_of!(Frame, xmm) == 48 + 20 * 8 && offset_of!(Frame, trampoline) == 0);
 
@@ -490,7 +528,7 @@ macro_rules! labels {
     };
 }
 
-pub(crate) use labels;
+pub(super) use labels;
 
 labels! {
     bypass = "reenact_bypass";
@@ -532,7 +570,7 @@ macro_rules! call {
     }};
 }
 
-pub(crate) use call;
+pub(super) use call;
 
 /// Makes the program's call.
 ///
@@ -629,6 +667,15 @@ pub unsafe fn reenact_helper(
 pub unsafe fn reenact_sigreturn(rsp: u64) -> ! {
     // SAFETY: the caller guarantees the ucontext; control does not come back.
     unsafe { core::arch::asm!("jmp reenact_sigreturn", in("rdi") rsp, options(noreturn)) }
+}
+
+/// Gives up the current call to deliver the signal that is held.
+///
+/// # Safety
+/// The call must not be made yet, and no lock be held.
+pub unsafe fn give_up_call() -> ! {
+    // SAFETY: the caller guarantees that the call can be undone; control does not come back.
+    unsafe { core::arch::asm!("jmp reenact_give_up", options(noreturn)) }
 }
 
 /// Leaves through the kernel's signal frame at this address.

@@ -1,12 +1,55 @@
 //! The first instructions of a new image, in assembly: they temporarily overwrite the program's
 //! entry point, start the agent and return to the program.
 //!
+//! Starting the agent is `reenact_handle_start`, with the parameters and the program's stack; it
+//! returns the program's entry point. `reenact_space` begins with the area of the first thread.
+//!
 //! If anything fails, the entry point is restored and the program starts without the agent.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use crate::start::{Parameters, STAGE2_BELOW, STAGE2_ROOM};
+use super::head::STACK_END;
+use crate::text_map::Map;
+
+/// Size of stage 2 with its parameters, and its distance below the stack pointer.
+const STAGE2_ROOM: usize = 1536;
+const STAGE2_BELOW: usize = 2048;
+
+/// Maximum number of mappings passed by the supervisor: the program and its interpreter.
+pub const MAPS_MAX: usize = 4;
+/// Maximum number of bytes that stage 1 overwrites.
+pub const SAVED_MAX: usize = 64;
+
+/// Parameters that the supervisor places behind stage 2, in this order.
+#[repr(C)]
+pub struct Parameters {
+    pub image_shm: u64,
+    pub catalog_shm: u64,
+    pub arena_shm: u64,
+    /// Size of the image, and of the image with its private memory.
+    pub image_len: u64,
+    pub total_len: u64,
+    /// Offset of `reenact_start` in the image.
+    pub start: u64,
+    pub slot: u64,
+    /// Number of pool chunks; not read from the arena, which programs can write.
+    pub pool_chunks: u64,
+    /// The program's entry point, and the pages that hold stage 1.
+    pub entry: u64,
+    pub page: u64,
+    pub page_len: u64,
+    pub page_prot: u64,
+    pub stage1_len: u64,
+    /// If segments cannot be attached by id: size of the arena, which comes as a descriptor
+    /// together with another one for image and catalog. Otherwise 0.
+    pub arena_len: u64,
+    /// Addresses at which stage 2 has mapped arena and catalog in that case.
+    pub arena_at: u64,
+    pub catalog_at: u64,
+    pub maps: [Map; MAPS_MAX],
+    pub saved: [u8; SAVED_MAX],
+}
 
 global_asm!(
     // Register state of a new program.
@@ -206,10 +249,10 @@ global_asm!(
     "add $24, %rcx",
     "jmp 6b",
     "7:",
-    "lea {space}+{first_stack_top}(%rip), %rsp",
+    "lea reenact_space+{stack_end}(%rip), %rsp",
     "push %rsi",
     "push %rsi",
-    "call {on_start}",
+    "call reenact_handle_start",
     // %rax is the program's entry point.
     "pop %rsp",
     "push %rax",
@@ -236,9 +279,7 @@ global_asm!(
     control = const STAGE2_ROOM + 80,
     pair = const STAGE2_ROOM + 104,
     p_saved = const offset_of!(Parameters, saved),
-    space = sym crate::context::SPACE,
-    first_stack_top = const crate::context::FIRST_STACK_TOP,
-    on_start = sym crate::start::on_start,
+    stack_end = const STACK_END,
     options(att_syntax),
 );
 

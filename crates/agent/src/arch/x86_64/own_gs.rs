@@ -5,28 +5,50 @@
 //! its signal state and `%gs` back; from then on neither it nor its children are recorded, and a
 //! gap says so. In a process with more threads, only the gap is recorded.
 
-use core::arch::x86_64::{
-    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
-};
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::TEXTS;
+use syscalls::capture::Row;
 use syscalls::record::{GapWhy, Header, RecordKind, own_gs};
 
-use crate::context::{Context, phase, space};
-use crate::maps::Map;
+use super::head::phase;
+use super::scan::{INSTRUCTION_BYTES, STEP, sets_gs};
+use super::{entry, entry_quiet, processor};
+use crate::call::exit;
+use crate::context::{Context, mask_all, space};
+use crate::signal::real_mask;
 use crate::stream::Stream;
-use crate::{clock, entry, entry_quiet, memory, sites, sys, tracing, users};
+use crate::text_map::Map;
+use crate::{clock, memory, sites, sys, tracing, users};
 
 /// Number of table entries that may hold the result for a mapping.
 const PLACES: usize = 4;
 const SETS: u64 = 1;
 
-/// Length of `wrgsbase` with a 64-bit register: f3, 48 or 49, 0f ae, d8 to df.
-const INSTRUCTION_BYTES: usize = 5;
+const EPERM: i64 = -1;
 const BLOCK: usize = 4096;
-const STEP: usize = size_of::<__m128i>();
+
+/// Sets `%gs`, which the agent needs. Clearing it has no effect that the program could see; a
+/// program that sets it to an address is left alone.
+pub fn set(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
+    const USER_END: u64 = (1 << 47) - 4096;
+    let base = args[1];
+    sys::set_mask(mask_all(context));
+    context.phase = phase::IN_CALL;
+    let is_wanted = base != 0 && base < USER_END;
+    let is_left = is_wanted && prepare(context);
+    let ret = if base == 0 || is_left { 0 } else { EPERM };
+    exit(context, row, args, ret);
+    if is_wanted {
+        tell(context, is_left);
+    }
+    if is_left {
+        leave(context, base);
+    }
+    sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
+    ret
+}
 
 /// Returns whether a mapping's code sets `%gs`, if it was scanned before.
 pub fn known(context: &Context, map: &Map) -> Option<bool> {
@@ -84,7 +106,7 @@ fn look(context: &Context, map: &Map) -> bool {
         let missing = unsafe { memory::copy(context, block[BEFORE..].as_mut_ptr(), at, wanted) };
         let len = BEFORE + (wanted - missing) as usize;
         block[len..len + STEP].fill(0);
-        if has_instruction(&block, len) {
+        if sets_gs(&block, len) {
             return true;
         }
         if missing != 0 {
@@ -92,31 +114,6 @@ fn look(context: &Context, map: &Map) -> bool {
         }
         block.copy_within(len - BEFORE..len, 0);
         at += wanted;
-    }
-    false
-}
-
-/// Returns true if an instruction ends in the first `len` bytes. The block has `STEP` bytes more.
-fn has_instruction(block: &[u8], len: usize) -> bool {
-    // SAFETY: every x86_64 processor has SSE2.
-    let [first, second] = unsafe { [_mm_set1_epi8(0x0f), _mm_set1_epi8(0xae_u8.cast_signed())] };
-    for from in (0..len).step_by(STEP) {
-        let Some(part) = block.get(from..=from + STEP) else { break };
-        // SAFETY: `part` has 17 bytes: its first 16 and its last 16 are loaded.
-        let mut pairs = unsafe {
-            let one = _mm_loadu_si128(part.as_ptr().cast());
-            let next = _mm_loadu_si128(part.as_ptr().add(1).cast());
-            let both = _mm_and_si128(_mm_cmpeq_epi8(one, first), _mm_cmpeq_epi8(next, second));
-            _mm_movemask_epi8(both).cast_unsigned()
-        };
-        while pairs != 0 {
-            let at = from + pairs.trailing_zeros() as usize;
-            pairs &= pairs - 1;
-            let around = at.checked_sub(2).and_then(|at| block.get(at..at + INSTRUCTION_BYTES));
-            if let Some([0xf3, 0x48 | 0x49, _, _, 0xd8..=0xdf]) = around {
-                return true;
-            }
-        }
     }
     false
 }
@@ -160,5 +157,5 @@ pub fn leave_at_start(context: &mut Context) {
     users::give_up(context);
     tracing::hand_over(context);
     // SAFETY: no agent code uses `%gs` in this process from here on.
-    unsafe { core::arch::asm!("wrgsbase {}", in(reg) 0u64, options(nostack)) };
+    unsafe { processor::set_gs(0) };
 }

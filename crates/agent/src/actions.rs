@@ -1,0 +1,187 @@
+//! Signal actions: those of the program are kept here, those of the kernel lead to the agent.
+
+use core::sync::atomic::Ordering;
+
+use linux_raw_sys::general as raw;
+
+use crate::arch::{entry, entry_quiet};
+use crate::context::{Context, Process};
+use crate::signal::{ALWAYS_OURS, Action, FAULTS, SIG_DFL, SIG_IGN, real_mask, signal_bit};
+use crate::sys::{self, needed};
+
+pub const SA_RESTORER: u64 = 0x0400_0000;
+
+pub fn set_action(signal: u32, action: &Action) -> i64 {
+    let at = core::ptr::from_ref(action) as u64;
+    sys::call(raw::__NR_rt_sigaction, [u64::from(signal), at, 0, 8, 0, 0])
+}
+
+/// Makes the agent the kernel's handler of a signal, and keeps the flags of the program's action
+/// that concern the kernel.
+pub fn install_ours(signal: u32, wished: &Action) -> i64 {
+    let ours = if sys::is_quiet() { open_handler(signal, wished) } else { handler(signal, wished) };
+    set_action(signal, &Action { restorer: entry::restorer(), ..ours })
+}
+
+/// Makes the agent the handler of a signal for which the program has none. Returns the kernel's
+/// action before.
+pub fn replace_by_ours(signal: u32) -> Action {
+    let ours = Action { restorer: entry::restorer(), ..handler(signal, &Action::default()) };
+    let mut before = Action::default();
+    let [new, old] = [&raw const ours as u64, &raw mut before as u64];
+    sys::call(raw::__NR_rt_sigaction, [u64::from(signal), new, old, 8, 0, 0]);
+    before
+}
+
+const KEPT: u32 = raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT;
+const OURS: u64 = raw::SA_SIGINFO as u64 | SA_RESTORER;
+
+fn handler(signal: u32, wished: &Action) -> Action {
+    Action {
+        handler: if signal == raw::SIGSYS { entry::on_sigsys() } else { entry::on_signal() },
+        flags: OURS | u64::from(raw::SA_ONSTACK) | wished.flags & u64::from(KEPT),
+        // Leaves faults unblocked: those of the handler's own copies must be caught.
+        mask: !FAULTS,
+        restorer: 0,
+    }
+}
+
+/// Returns the kernel action for an open handler, see [`crate::waiting`].
+fn open_handler(signal: u32, wished: &Action) -> Action {
+    if ALWAYS_OURS.contains(&signal) {
+        let flags = OURS | u64::from(raw::SA_ONSTACK | raw::SA_NODEFER);
+        let handler =
+            if signal == raw::SIGSYS { entry_quiet::on_sigsys() } else { entry_quiet::on_signal() };
+        return Action { handler, flags, mask: 0, restorer: 0 };
+    }
+    let kept = u64::from(KEPT | raw::SA_ONSTACK | raw::SA_NODEFER);
+    Action {
+        handler: entry_quiet::on_signal(),
+        flags: OURS | wished.flags & kept,
+        mask: real_mask(wished.mask),
+        restorer: 0,
+    }
+}
+
+/// Returns true if the address is a handler of the agent.
+pub fn is_ours(handler: u64) -> bool {
+    let open = [entry_quiet::on_signal(), entry_quiet::on_sigsys()];
+    open.contains(&handler) || handler == entry::on_signal() || handler == entry::on_sigsys()
+}
+
+/// At the start of an image, takes over the actions inherited for signals that are always ours.
+pub fn start_image(context: &mut Context) {
+    let ignored = context.slot.map_or(0, |slot| slot.exec_ignored.load(Ordering::Relaxed));
+    for signal in ALWAYS_OURS {
+        let mut kernel = replace_by_ours(signal);
+        if ignored & signal_bit(signal) != 0 {
+            kernel.handler = SIG_IGN;
+        }
+        // SAFETY: the process has one thread.
+        unsafe { (*context.process().actions.get())[signal as usize] = kernel };
+    }
+}
+
+/// Returns which of the signals that are always ours the program ignores; exec preserves that.
+pub fn ignored_by_program(context: &Context) -> u64 {
+    let actions = context.process().actions.get();
+    let ignores = |signal: &u32| {
+        // SAFETY: reads one word of the process's own table.
+        unsafe { (*actions)[*signal as usize].handler == SIG_IGN }
+    };
+    ALWAYS_OURS.iter().filter(|signal| ignores(signal)).fold(0, |all, &s| all | signal_bit(s))
+}
+
+/// For an exec that is not followed: makes the kernel ignore these signals (`over`), or reinstalls
+/// the agent's handlers.
+pub fn hand_over_ignored(context: &Context, over: bool) {
+    if sys::denies(needed::ACTIONS) {
+        return;
+    }
+    let ignored = ignored_by_program(context);
+    for signal in ALWAYS_OURS.into_iter().filter(|&signal| ignored & signal_bit(signal) != 0) {
+        if over {
+            set_action(signal, &Action { handler: SIG_IGN, ..Action::default() });
+        } else {
+            install_ours(signal, &Action::default());
+        }
+    }
+}
+
+/// Switches between open and masking handlers, as the filters require.
+pub fn reinstall(context: &Context) {
+    let process = context.process();
+    let actions = process.actions.get();
+    process.lock.with(|| {
+        for signal in 1..=64 {
+            // SAFETY: the table is accessed under its lock.
+            let action = unsafe { &(*actions)[signal as usize] };
+            if action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal) {
+                install_ours(signal, action);
+            }
+        }
+    });
+}
+
+/// Resets the actions of a child whose handlers the kernel has reset.
+pub fn clear_handlers(context: &mut Context) {
+    // SAFETY: the child has a table of its own.
+    for action in unsafe { &mut *context.process().actions.get() } {
+        let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
+        *action = Action { handler, ..Action::default() };
+    }
+    if sys::is_quiet() {
+        return; // the child's calls raise no SIGSYS, and a filter may forbid ours
+    }
+    for signal in ALWAYS_OURS {
+        install_ours(signal, &Action::default());
+    }
+}
+
+/// Sends this thread a signal with the siginfo at `info`.
+pub fn queue_to_self(context: &Context, signal: u32, info: u64) {
+    let (pid, tid) = (u64::from(context.process().pid), u64::from(context.tid));
+    sys::call(raw::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(signal), info, 0, 0]);
+}
+
+/// Returns the signals with a kernel handler of the agent, and the program's actions for them. Only
+/// for a process with one thread.
+pub fn handled(context: &Context) -> impl Iterator<Item = (u32, Action)> {
+    let actions = context.process().actions.get();
+    (1..=64).filter_map(move |signal| {
+        // SAFETY: the table is the process's own, which has one thread.
+        let action = unsafe { (*actions)[signal as usize] };
+        (action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal)).then_some((signal, action))
+    })
+}
+
+/// Returns the program's action for a signal that is delivered now, and resets it if the program
+/// wants that.
+pub fn take_action(process: &Process, signal: u32) -> Action {
+    let actions = process.actions.get();
+    // SAFETY: the table is accessed under its lock.
+    process.lock.with(|| unsafe {
+        let slot = &mut (*actions)[signal as usize];
+        let action = *slot;
+        if action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESETHAND) != 0 {
+            slot.handler = SIG_DFL;
+        }
+        action
+    })
+}
+
+/// Like the kernel before it forces a signal: unblocks it, and resets its action if it was blocked
+/// or ignored.
+pub fn expose(context: &mut Context, signal: u32) {
+    let process = context.process();
+    let actions = process.actions.get();
+    let blocked = context.mask & signal_bit(signal) != 0;
+    context.mask &= !signal_bit(signal);
+    process.lock.with(|| {
+        // SAFETY: the table is accessed under its lock.
+        let action = unsafe { &mut (*actions)[signal as usize] };
+        if blocked || action.handler == SIG_IGN {
+            action.handler = SIG_DFL;
+        }
+    });
+}

@@ -1,0 +1,109 @@
+//! What the assembly knows of a thread: the head of its context, to which `%gs` points.
+
+use core::ffi::c_void;
+use core::sync::atomic::AtomicU64;
+
+use super::frames::Frame;
+
+/// Progress of the thread's current call. The lowest byte is the selector of Syscall User Dispatch:
+/// while it is 1, the kernel raises SIGSYS for calls from outside the agent. So a call that a
+/// debugger injects in the middle of another call goes straight to the kernel.
+pub mod phase {
+    /// The call is recorded, and the program runs.
+    pub const RECORDED: u32 = 1;
+    /// The call is not made yet and can be undone.
+    pub const BEFORE: u32 = 1 << 8;
+    /// The call is being made, or has returned and its record is not complete.
+    pub const IN_CALL: u32 = 2 << 8;
+    /// The program runs, and its calls bypass the agent; see [`crate::tracing`].
+    pub const LEFT_ALONE: u32 = 3 << 8;
+}
+
+/// Instruction that made a call which did not come from a stub.
+pub mod slow {
+    pub const SYSCALL: u32 = 1;
+    pub const INT_80: u32 = 2;
+}
+
+/// The first fields of a thread's context.
+#[repr(C)]
+pub struct Head {
+    /// Address of this head; `%gs` points here.
+    pub this: *mut Head,
+    /// Address that stubs jump to. Its offset is fixed, because stubs encode it.
+    pub entry: u64,
+    /// Zero here, non-zero in [`Native`], which `%gs` of unrecorded threads points to.
+    pub native: u64,
+    /// The state that threads of a process share. At the same offset in `Native`.
+    pub process: *mut c_void,
+    pub app_rsp: u64,
+    /// Address at which the program continues after the call.
+    pub resume: u64,
+    /// End of the frame: there is one at a time, always at the same address.
+    pub frame_end: u64,
+    /// Top of the agent's own stack: `%rsp` at the first instruction of a function.
+    pub stack_top: u64,
+    /// Stack pointer during the program's call, as debuggers see it.
+    pub seen_rsp: u64,
+    /// Current [`phase`].
+    pub phase: u32,
+    /// The phase while the program runs: RECORDED or LEFT_ALONE.
+    pub running: u32,
+    /// Non-zero if the current call came through SIGSYS: a [`slow`] value.
+    pub slow: u32,
+    /// Address of the current call site.
+    pub site: u64,
+    /// The program's registers during a call.
+    pub frame: *mut Frame,
+    /// Site of a slow call that does not return through a stub; 0: none. Other threads check it
+    /// before they patch.
+    pub slow_site: AtomicU64,
+    pub scratch: u64,
+    /// `%rcx` and `%r11` at an `int 0x80`, which preserves them, while the agent's entry does not.
+    pub old_rcx: u64,
+    pub old_r11: u64,
+    /// Kernel frame of a signal held until the current call is recorded, or a marker such as
+    /// [`SOME_WAIT`](crate::waiting::SOME_WAIT) if signals are pending elsewhere; 0: none.
+    pub held_frame: u64,
+    /// With open handlers: the frame that a handler is returning through.
+    pub leaving: u64,
+    /// New value of `%gs` when this thread becomes unrecorded; 0: it stays recorded.
+    pub next_native: u64,
+}
+
+/// Target of `%gs` in threads that are not recorded, see [`crate::native`]; begins like [`Head`].
+#[repr(C)]
+pub struct Native {
+    pub this: *const Native,
+    pub entry: u64,
+    pub native: u64,
+    pub process: *mut c_void,
+}
+
+/// Data below the red zone of a new thread's stack, read by its first instructions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Words {
+    pub mask: u64,
+    pub sets_mask: u64,
+    pub native: *const Native,
+    pub resume: u64,
+}
+
+/// Distance of the [`Words`] below the stack pointer.
+pub const WORDS_BELOW: u64 = 160;
+const _: () = assert!(size_of::<Words>() as u64 + RED_ZONE == WORDS_BELOW);
+
+/// Bytes below the stack pointer that belong to the running function.
+pub const RED_ZONE: u64 = 128;
+
+/// Size of the part of a thread's area that begins with the head.
+pub const CONTEXT_BYTES: usize = 8 << 10;
+/// Size of the stack for calls, which follows it.
+pub const STACK_BYTES: usize = 24 << 10;
+/// Size of the stack for signal handlers, which follows that. The agent's handlers need a third of
+/// it at most. The rest is for functions that a debugger calls in a thread that is in a call: they
+/// run on this stack.
+pub const ALTSTACK_BYTES: usize = (96 << 10) - size_of::<Frame>();
+/// Offset in the area of the end of the stack for calls.
+pub const STACK_END: usize = CONTEXT_BYTES + STACK_BYTES;

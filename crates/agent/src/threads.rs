@@ -1,0 +1,55 @@
+//! What the kernel must know of a thread for it to be recorded: `%gs`, dispatch, alternate stack.
+
+use linux_raw_sys::general as raw;
+use linux_raw_sys::prctl;
+
+use crate::arch::frames::AltStack;
+use crate::arch::head::ALTSTACK_BYTES;
+use crate::arch::{entry, processor};
+use crate::context::{Context, Dispatch, space};
+use crate::sys;
+
+/// From asm/prctl.h.
+pub const ARCH_SET_GS: u32 = 0x1001;
+pub const ARCH_GET_GS: u32 = 0x1004;
+
+/// Makes the kernel raise SIGSYS for every system call of this thread from outside the agent's
+/// text, while the program runs.
+pub fn arm_dispatch(context: &Context) {
+    let (start, end) = (entry::text_start(), entry::text_end());
+    let selector = &raw const context.head.phase as u64;
+    set_dispatch(Some(Dispatch { start, len: end - start, selector }));
+}
+
+/// Sets the kernel's dispatch for this thread.
+pub fn set_dispatch(wanted: Option<Dispatch>) {
+    let op = u64::from(prctl::PR_SET_SYSCALL_USER_DISPATCH);
+    let (on, off) = (u64::from(prctl::PR_SYS_DISPATCH_ON), u64::from(prctl::PR_SYS_DISPATCH_OFF));
+    let args = match wanted {
+        Some(Dispatch { start, len, selector }) => [op, on, start, len, selector, 0],
+        None => [op, off, 0, 0, 0, 0],
+    };
+    sys::call(raw::__NR_prctl, args);
+}
+
+pub fn point_gs_to(context: &Context) {
+    let base = context.this as u64;
+    if space().can_write_gs {
+        // SAFETY: the processor and the kernel allow it; `%gs` belongs to the agent.
+        unsafe { processor::set_gs(base) };
+    } else {
+        sys::call(raw::__NR_arch_prctl, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
+    }
+}
+
+/// Registers the agent's alternate stack for this thread with the kernel.
+pub fn install_altstack(context: &Context) {
+    let stack = own_altstack(context);
+    sys::call(raw::__NR_sigaltstack, [&raw const stack as u64, 0, 0, 0, 0, 0]);
+}
+
+/// Returns the alternate stack that the kernel is to have.
+pub fn own_altstack(context: &Context) -> AltStack {
+    let sp = context.area().altstack_address();
+    AltStack { sp, flags: 0, size: ALTSTACK_BYTES as u64 }
+}
