@@ -11,52 +11,68 @@ use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
 use crate::{capture as data, clock};
 
-/// Makes the program's call, recorded or not.
+/// A call of the program.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    pub number: u64,
+    /// Where they were first stored. A copy would be made with wider loads, which wait for the
+    /// store buffer.
+    pub args: &'a [u64; 6],
+    pub row: &'static Row,
+    /// The row has variants, and none fits the arguments.
+    is_unknown: bool,
+}
+
+impl Call<'_> {
+    #[inline(always)]
+    pub fn new(number: u64, args: &[u64; 6]) -> Call<'_> {
+        let (row, is_unknown) = capture::row(number, args);
+        Call { number, args, row, is_unknown }
+    }
+
+    /// Makes the call, recorded or not.
+    #[inline(always)]
+    pub fn make(&self) -> i64 {
+        self.make_with(self.args)
+    }
+
+    /// Makes the call with other arguments.
+    #[inline(always)]
+    pub fn make_with(&self, args: &[u64; 6]) -> i64 {
+        // SAFETY: the program asked for this call.
+        unsafe { entry::reenact_call(self.number, args) }
+    }
+}
+
+/// Makes a call that is nothing special.
 #[inline(always)]
-pub fn make(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
-    let _ = context;
-    // SAFETY: the program asked for this call.
-    unsafe { entry::reenact_call(nr, args) }
+pub fn plain(context: &mut Context, call: &Call) {
+    enter(context, call, 0);
+    let ret = call.make();
+    exit(context, call, ret);
 }
 
 /// Records the beginning of a call, with its input memory.
 #[inline(always)]
-pub fn enter(context: &mut Context, nr: u64, args: &[u64; 6], flags: u8) -> &'static Row {
-    let (row, unknown) = capture::row(nr, args);
+pub fn enter(context: &mut Context, call: &Call, flags: u8) {
     // One test for both, which are rare.
     if context.silent | context.clockless {
         if !context.silent {
-            enter_without_counter(context, row, unknown, nr, args, flags);
+            enter_without_counter(context, call, flags);
         }
-        return row;
+        return;
     }
-    enter_at(context, row, unknown, nr, args, flags, |_| time_stamp());
-    row
+    enter_at(context, call, flags, |_| time_stamp());
 }
 
 #[cold]
 #[inline(never)]
-fn enter_without_counter(
-    context: &mut Context,
-    row: &Row,
-    unknown: bool,
-    nr: u64,
-    args: &[u64; 6],
-    flags: u8,
-) {
-    enter_at(context, row, unknown, nr, args, flags, clock::without_counter);
+fn enter_without_counter(context: &mut Context, call: &Call, flags: u8) {
+    enter_at(context, call, flags, clock::without_counter);
 }
 
 #[inline(always)]
-fn enter_at(
-    context: &mut Context,
-    row: &Row,
-    unknown: bool,
-    nr: u64,
-    args: &[u64; 6],
-    flags: u8,
-    now: impl FnOnce(&Context) -> u64,
-) {
+fn enter_at(context: &mut Context, call: &Call, flags: u8, now: impl FnOnce(&Context) -> u64) {
     if context.chunk.has_stalls() {
         Stream::tell_stalls(context);
     }
@@ -67,16 +83,16 @@ fn enter_at(
     if context.slow != 0 {
         flags |= enter_flag::SLOW;
     }
-    if unknown {
+    if call.is_unknown {
         flags |= enter_flag::UNKNOWN_VARIANT;
     }
-    let nargs = usize::from(row.nargs);
-    let number = if nr < 0xffff { nr as u16 } else { u16::MAX };
+    let nargs = usize::from(call.row.nargs);
+    let number = if call.number < 0xffff { call.number as u16 } else { u16::MAX };
     let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
     let now = now(context);
-    Stream::enter_record(context, head, now, args, nargs);
-    if row.has_in {
-        data::copy_in(context, row, args);
+    Stream::enter_record(context, head, now, call.args, nargs);
+    if call.row.has_in {
+        data::copy_in(context, call.row, call.args);
     }
     // Published together with the input memory: a visible record is complete.
     Stream::publish(context);
@@ -84,30 +100,30 @@ fn enter_at(
 
 /// Counts the call and records its result with the output memory.
 #[inline(always)]
-pub fn exit(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
+pub fn exit(context: &mut Context, call: &Call, ret: i64) {
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame).set_result(ret as u64) };
     if context.silent | context.clockless {
         if !context.silent {
-            exit_without_counter(context, row, args, ret);
+            exit_without_counter(context, call, ret);
         }
         context.phase = context.running;
         return;
     }
-    exit_at(context, row, args, ret, time_stamp());
+    exit_at(context, call, ret, time_stamp());
 }
 
 #[cold]
 #[inline(never)]
-fn exit_without_counter(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
+fn exit_without_counter(context: &mut Context, call: &Call, ret: i64) {
     let now = clock::without_counter(context);
-    exit_at(context, row, args, ret, now);
+    exit_at(context, call, ret, now);
 }
 
 #[inline(always)]
-fn exit_at(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64, tsc: u64) {
-    if row.has_out {
-        data::copy_out(context, row, args, ret);
+fn exit_at(context: &mut Context, call: &Call, ret: i64, tsc: u64) {
+    if call.row.has_out {
+        data::copy_out(context, call.row, call.args, ret);
     }
     let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
     Stream::short_record(context, head, tsc, ret as u64);

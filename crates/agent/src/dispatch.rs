@@ -9,7 +9,7 @@ use syscalls::record::OLD_NUMBERS;
 use crate::arch::frames::Frame;
 use crate::arch::head::slow;
 use crate::arch::{entry, old_calls};
-use crate::call::{enter, exit, make};
+use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
     exec, guards, locking, maps, opening, sigcalls, signals, status, tasks, tracing, users,
@@ -29,7 +29,6 @@ fn record(frame: &mut Frame, context: &mut Context) {
     if context.slow == 0 {
         context.slow_site.store(0, Ordering::Relaxed);
     }
-    let nr = frame.number();
     if let Some(dispatch) = context.dispatch
         && guards::dispatched(context, frame, dispatch)
     {
@@ -42,43 +41,33 @@ fn record(frame: &mut Frame, context: &mut Context) {
         return;
     }
     frame.leave_flags();
-    let result = match nr as u32 {
-        _ if nr > u64::from(u32::MAX) => generic(context, frame, nr),
-        raw::__NR_read
-        | raw::__NR_pread64
-        | raw::__NR_readv
-        | raw::__NR_preadv
-        | raw::__NR_preadv2 => status::read_call(context, frame),
-        raw::__NR_clone | raw::__NR_clone3 | raw::__NR_fork | raw::__NR_vfork => {
-            tasks::clone(context, frame)
+    let args = frame.args();
+    let call = &Call::new(frame.number(), &args);
+    match call.row.handler {
+        Handler::Plain => call::plain(context, call),
+        Handler::ChangeFiles | Handler::Truncate => opening::change_files(context, call),
+        Handler::Open => opening::open(context, call),
+        Handler::Read { offset } => status::read(context, call, offset),
+        Handler::ReadVector { offset } => status::read_vector(context, call, offset),
+        Handler::Fork | Handler::Vfork | Handler::Clone | Handler::CloneByStruct => {
+            tasks::clone(context, frame, call);
         }
-        raw::__NR_exit | raw::__NR_exit_group => tasks::exit(context, frame),
-        raw::__NR_execve | raw::__NR_execveat => exec::exec(context, frame),
-        raw::__NR_rt_sigreturn => sigcalls::sigreturn(context, frame),
-        raw::__NR_rt_sigaction => sigcalls::sigaction(context, frame),
-        raw::__NR_rt_sigprocmask => sigcalls::sigprocmask(context, frame),
-        raw::__NR_rt_sigpending => sigcalls::sigpending(context, frame),
-        raw::__NR_prctl | raw::__NR_seccomp | raw::__NR_arch_prctl => guards::call(context, frame),
-        raw::__NR_setuid | raw::__NR_setreuid | raw::__NR_setresuid => users::call(context, frame),
-        raw::__NR_mlockall | raw::__NR_munlockall => locking::call(context, frame),
-        raw::__NR_ptrace => tracing::call(context, frame),
-        raw::__NR_sigaltstack => sigcalls::sigaltstack(context, frame),
-        raw::__NR_rt_sigsuspend
-        | raw::__NR_ppoll
-        | raw::__NR_pselect6
-        | raw::__NR_epoll_pwait
-        | raw::__NR_epoll_pwait2 => sigcalls::masked_call(context, frame),
-        raw::__NR_mmap
-        | raw::__NR_munmap
-        | raw::__NR_mremap
-        | raw::__NR_mprotect
-        | raw::__NR_pkey_mprotect => maps::call(context, frame),
-        raw::__NR_open | raw::__NR_openat | raw::__NR_creat | raw::__NR_openat2 => {
-            opening::open_call(context, frame)
+        Handler::ExitThread | Handler::ExitProcess => tasks::exit(context, call),
+        Handler::Exec | Handler::ExecAt => exec::exec(context, call),
+        Handler::SignalReturn => sigcalls::sigreturn(context, frame, call),
+        Handler::SignalAction => sigcalls::sigaction(context, call),
+        Handler::SignalMask => sigcalls::sigprocmask(context, call),
+        Handler::SignalPending => sigcalls::sigpending(context, call),
+        Handler::SignalStack => sigcalls::sigaltstack(context, frame, call),
+        Handler::MaskedWait { mask, in_pair } => sigcalls::wait(context, call, mask, in_pair),
+        Handler::Prctl | Handler::Seccomp | Handler::ArchPrctl => guards::call(context, call),
+        Handler::ChangeUser => users::change(context, call),
+        Handler::LockAll | Handler::UnlockAll => locking::call(context, call),
+        Handler::Trace => tracing::call(context, call),
+        Handler::Map | Handler::Unmap | Handler::Remap | Handler::Protect => {
+            maps::call(context, call);
         }
-        _ => generic(context, frame, nr),
-    };
-    let _ = result;
+    }
     finish(context);
 }
 
@@ -98,27 +87,16 @@ fn old_call(context: &mut Context, frame: &mut Frame) {
     if old_calls::forks(nr) {
         // vfork is made as fork: the caller cannot tell, and no stack is shared.
         frame.set_number(u64::from(raw::__NR_fork));
-        tasks::clone(context, frame);
+        tasks::clone(context, frame, &Call::new(frame.number(), &frame.args()));
         return;
     }
     let args = old_calls::args(frame);
+    let call = Call::new(u64::from(OLD_NUMBERS) + nr, &args);
     users::watched(context, old_calls::changes_user(nr), |context| {
-        let row = enter(context, u64::from(OLD_NUMBERS) + nr, &args, 0);
+        enter(context, &call, 0);
         // SAFETY: the program asked for this call.
-        let ret = unsafe { entry::reenact_old_call(nr, &args) };
-        exit(context, row, &args, ret);
+        let ret = unsafe { entry::reenact_old_call(nr, call.args) };
+        exit(context, &call, ret);
         ret
     });
-}
-
-#[inline(always)]
-fn generic(context: &mut Context, frame: &mut Frame, nr: u64) -> i64 {
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
-    if matches!(row.handler, Handler::ChangeFiles | Handler::Truncate) {
-        return opening::changing_call(context, nr, row, &args);
-    }
-    let ret = make(context, nr, &args);
-    exit(context, row, &args, ret);
-    ret
 }

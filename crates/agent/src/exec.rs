@@ -6,8 +6,7 @@ use linux_raw_sys::general as raw;
 use ring::{answer, exec_state, request};
 use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
-use crate::arch::frames::Frame;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, count, enter, exit, uncount};
 use crate::context::Context;
 use crate::signal::{real_mask, signal_bit};
 use crate::stream::Stream;
@@ -20,14 +19,12 @@ const EPERM: u64 = 1;
 pub const PR_GET_MDWE: u64 = 66;
 
 /// Handles execve and execveat.
-pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let nr = frame.number();
-    let row = enter(context, nr, &args, enter_flag::NO_RETURN);
+pub fn exec(context: &mut Context, call: &Call) {
+    enter(context, call, enter_flag::NO_RETURN);
     if !context.silent {
         let mut gap = if sys::is_quiet() {
             Some(unfollowed::FILTER)
-        } else if rights::are_gained(context, nr as u32, &args) {
+        } else if rights::are_gained(context, call) {
             Some(unfollowed::GAINS_RIGHTS)
         } else {
             refuses_code().then_some(unfollowed::NO_CODE)
@@ -53,7 +50,7 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
             Stream::publish(context);
         }
         // Counted now: a call that succeeds does not return.
-        call::count(context);
+        count(context);
         context.counted_early = true;
     }
     let alone = !context.exec_announced;
@@ -64,7 +61,7 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
     if blocked {
         sys::set_mask(context.mask);
     }
-    let ret = call::make(context, nr, &args);
+    let ret = call.make();
     if blocked {
         sys::set_mask(real_mask(context.mask));
     }
@@ -74,10 +71,9 @@ pub fn exec(context: &mut Context, frame: &mut Frame) -> i64 {
         requests::cancel_exec(context);
     }
     if core::mem::take(&mut context.counted_early) {
-        call::uncount(context);
+        uncount(context);
     }
-    exit(context, row, &args, ret);
-    ret
+    exit(context, call, ret);
 }
 
 /// State that the next image cannot query: [`exec_state`] bits.

@@ -4,12 +4,13 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
+use syscalls::Handler;
 
 use crate::actions::{self, queue_to_self};
 use crate::arch::frames::{AUDIT_ARCH, AUDIT_ARCH_OLD, CALL_BYTES, Frame};
 use crate::arch::head::{phase, slow};
 use crate::arch::own_gs;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, enter, exit};
 use crate::context::{Context, Dispatch, SOME_WAIT, area, mask_all, space};
 use crate::signal::SYS_USER_DISPATCH;
 use crate::sys::needed;
@@ -28,28 +29,25 @@ const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
 
 /// Handles prctl, seccomp and arch_prctl.
-pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.number();
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
-    let virtual_result = match (nr as u32, args[0] as u32) {
-        (raw::__NR_prctl, prctl::PR_SET_SYSCALL_USER_DISPATCH) => {
-            Some(set_dispatch(context, &args))
-        }
-        (raw::__NR_arch_prctl, ARCH_SET_GS) => return own_gs::set(context, row, &args),
-        (raw::__NR_arch_prctl, ARCH_GET_GS) => {
+pub fn call(context: &mut Context, call: &Call) {
+    let (handler, args) = (call.row.handler, call.args);
+    enter(context, call, 0);
+    let virtual_result = match (handler, args[0] as u32) {
+        (Handler::Prctl, prctl::PR_SET_SYSCALL_USER_DISPATCH) => Some(set_dispatch(context, args)),
+        (Handler::ArchPrctl, ARCH_SET_GS) => return own_gs::set(context, call),
+        (Handler::ArchPrctl, ARCH_GET_GS) => {
             Some(if memory::write(context, args[1], &0u64) { 0 } else { EFAULT })
         }
         _ => None,
     };
-    let filter = filter_of(nr as u32, &args);
+    let filter = filter_of(call);
     let denied = match filter {
         Some(Filter::Program(at)) => filter::denied(context, at),
         Some(Filter::Strict) => needed::ALL,
         None => 0,
     };
     let strict = matches!(filter, Some(Filter::Strict));
-    let sets_clock = nr as u32 == raw::__NR_prctl && args[0] as u32 == prctl::PR_SET_TSC;
+    let sets_clock = handler == Handler::Prctl && args[0] as u32 == prctl::PR_SET_TSC;
     let clockless_before = context.clockless;
     if strict || sets_clock && args[1] as u32 == prctl::PR_TSC_SIGSEGV {
         // Set before the call: right after it, reading the counter is a fault.
@@ -60,7 +58,7 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
     if denied & !denied_before != 0 {
         // Set before the call: a signal right after it must find the agent quiet.
         deny(context, denied_before | denied);
-        if nr as u32 == raw::__NR_seccomp && args[1] & SECCOMP_FILTER_FLAG_TSYNC != 0 {
+        if handler == Handler::Seccomp && args[1] & SECCOMP_FILTER_FLAG_TSYNC != 0 {
             wait_for_handlers(context);
         }
     }
@@ -69,20 +67,19 @@ pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
             context.phase = phase::IN_CALL;
             ret
         }
-        None => call::make(context, nr, &args),
+        None => call.make(),
     };
     if (strict || sets_clock) && ret != 0 {
         context.clockless = clockless_before;
     } else if sets_clock && args[1] as u32 == prctl::PR_TSC_ENABLE {
         context.clockless = false;
     }
-    if filter.is_some() && is_installed(nr as u32, args[1], ret) {
+    if filter.is_some() && is_installed(call, ret) {
         context.process().filtered.store(true, Ordering::Relaxed);
     } else if denied & !denied_before != 0 {
         deny(context, denied_before);
     }
-    exit(context, row, &args, ret);
-    ret
+    exit(context, call, ret);
 }
 
 /// Sets what filters deny the agent. When that becomes empty or non-empty, the handlers are
@@ -133,14 +130,15 @@ enum Filter {
     Strict,
 }
 
-fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
-    match (nr, args[0] as u32, args[1] as u32) {
+fn filter_of(call: &Call) -> Option<Filter> {
+    let args = call.args;
+    match (call.row.handler, args[0] as u32, args[1] as u32) {
         // Fails because of its arguments: a probe for the call, made even while other threads run.
-        (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, flags) if (flags, args[2]) != (0, 0) => None,
-        (raw::__NR_seccomp, SECCOMP_SET_MODE_STRICT, _)
-        | (raw::__NR_prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Filter::Strict),
-        (raw::__NR_seccomp, SECCOMP_SET_MODE_FILTER, _)
-        | (raw::__NR_prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => {
+        (Handler::Seccomp, SECCOMP_SET_MODE_STRICT, flags) if (flags, args[2]) != (0, 0) => None,
+        (Handler::Seccomp, SECCOMP_SET_MODE_STRICT, _)
+        | (Handler::Prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Filter::Strict),
+        (Handler::Seccomp, SECCOMP_SET_MODE_FILTER, _)
+        | (Handler::Prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => {
             Some(Filter::Program(args[2]))
         }
         _ => None,
@@ -149,8 +147,9 @@ fn filter_of(nr: u32, args: &[u64; 6]) -> Option<Filter> {
 
 /// Returns true if the call installed a filter. A positive result is the descriptor of a listener
 /// if the call asks for one, otherwise the thread that could not be synchronised.
-fn is_installed(nr: u32, flags: u64, ret: i64) -> bool {
-    let listens = nr == raw::__NR_seccomp && flags & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0;
+fn is_installed(call: &Call, ret: i64) -> bool {
+    let listens = call.row.handler == Handler::Seccomp
+        && call.args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0;
     ret == 0 || listens && ret > 0
 }
 

@@ -7,11 +7,11 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use syscalls::Handler;
 
 use crate::arch::entry;
-use crate::arch::frames::Frame;
 use crate::arch::head::phase;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, enter, exit};
 use crate::context::{Context, Space, mask_all, space};
 use crate::signal::real_mask;
 use crate::site_table::AREA_BYTES;
@@ -27,20 +27,20 @@ const EPERM: i64 = -1;
 const ENOMEM: i64 = -12;
 
 /// Handles mlockall and munlockall.
-pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let (nr, args) = (frame.number(), frame.args());
-    let row = enter(context, nr, &args, 0);
+pub fn call(context: &mut Context, call: &Call) {
+    let flags = call.args[0];
+    let locks = call.row.handler == Handler::LockAll;
+    enter(context, call, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
-    let ours = (nr as u32 == raw::__NR_mlockall).then(|| lock_all(context, args[0])).flatten();
-    let ret = ours.unwrap_or_else(|| call::make(context, nr, &args));
+    let ours = locks.then(|| lock_all(context, flags)).flatten();
+    let ret = ours.unwrap_or_else(|| call.make());
     if ret == 0 {
-        let future = nr as u32 == raw::__NR_mlockall && args[0] & u64::from(raw::MCL_FUTURE) != 0;
+        let future = locks && flags & u64::from(raw::MCL_FUTURE) != 0;
         sys::LOCKS_FUTURE.store(future, Ordering::Relaxed);
     }
-    exit(context, row, &args, ret);
+    exit(context, call, ret);
     sys::set_mask(real_mask(context.mask));
-    ret
 }
 
 /// Locks the program's mappings. `None`: leave the call to the kernel, with all mappings.

@@ -1,38 +1,35 @@
 //! Calls that map memory: keeps the list of mapped text up to date.
 
 use linux_raw_sys::general as raw;
-use syscalls::capture::Row;
+use syscalls::Handler;
 
-use crate::arch::frames::Frame;
 use crate::arch::head::phase;
 use crate::arch::own_gs;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, enter, exit};
 use crate::context::{Context, mask_all, space};
 use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
 use crate::{profile, sys};
 
 /// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
-pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.number();
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
-    if nr as u32 == raw::__NR_mmap
-        && let Some((text, stat)) = text_of(context, &args)
+pub fn call(context: &mut Context, call: &Call) {
+    let args = call.args;
+    enter(context, call, 0);
+    if call.row.handler == Handler::Map
+        && let Some((text, stat)) = text_of(context, args)
     {
-        return map_text(context, row, &args, text, &stat);
+        return map_text(context, call, text, &stat);
     }
-    let ret = call::make(context, nr, &args);
+    let ret = call.make();
     if !is_error(ret) {
-        match nr as u32 {
-            raw::__NR_mmap => mapped(&args, ret as u64),
-            raw::__NR_munmap => unmapped(args[0], args[1]),
-            raw::__NR_mprotect | raw::__NR_pkey_mprotect => protected(&args),
-            _ => unmapped(args[0], args[1].max(args[2])),
+        match call.row.handler {
+            Handler::Map => mapped(args, ret as u64),
+            Handler::Protect => protected(args),
+            Handler::Remap => unmapped(args[0], args[1].max(args[2])),
+            _ => unmapped(args[0], args[1]),
         }
     }
-    exit(context, row, &args, ret);
-    ret
+    exit(context, call, ret);
 }
 
 fn is_error(ret: i64) -> bool {
@@ -92,14 +89,15 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
 }
 
 /// Maps a file's text. If it may set `%gs`, signals are blocked until that is handled.
-fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map, stat: &raw::stat) -> i64 {
+fn map_text(context: &mut Context, call: &Call, text: Map, stat: &raw::stat) {
+    let args = call.args;
     let is_harmless =
         own_gs::known(context, &text) == Some(false) || !own_gs::is_program(args[4], stat);
     if !is_harmless {
         sys::set_mask(mask_all(context));
         context.phase = phase::IN_CALL;
     }
-    let ret = call::make(context, u64::from(raw::__NR_mmap), args);
+    let ret = call.make();
     let map = Map { start: ret as u64, end: (ret as u64).wrapping_add(text.end), ..text };
     if !is_error(ret) {
         mapped(args, map.start);
@@ -107,9 +105,9 @@ fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map, stat: 
         space.lock.with(|| space.maps.add(map));
         profile::patch(&map);
     }
-    exit(context, row, args, ret);
+    exit(context, call, ret);
     if is_harmless {
-        return ret;
+        return;
     }
     let sets_gs = !is_error(ret) && own_gs::is_set_by(context, &map);
     let is_left = sets_gs && own_gs::prepare(context);
@@ -120,5 +118,4 @@ fn map_text(context: &mut Context, row: &Row, args: &[u64; 6], text: Map, stat: 
         own_gs::leave(context, 0);
     }
     sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
-    ret
 }

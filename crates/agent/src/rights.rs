@@ -3,7 +3,9 @@
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
+use syscalls::Handler;
 
+use crate::call::Call;
 use crate::context::Context;
 use crate::{memory, sys};
 
@@ -11,8 +13,9 @@ const CAPABILITIES: &core::ffi::CStr = c"security.capability";
 const PATH_MAX: usize = 4096;
 
 /// Returns true if the program of this exec gains privileges.
-pub fn are_gained(context: &Context, nr: u32, args: &[u64; 6]) -> bool {
-    let (dir, path, flags) = if nr == raw::__NR_execveat {
+pub fn are_gained(context: &Context, call: &Call) -> bool {
+    let args = call.args;
+    let (dir, path, flags) = if call.row.handler == Handler::ExecAt {
         (args[0], args[1], args[4])
     } else {
         (raw::AT_FDCWD as u64, args[0], 0)

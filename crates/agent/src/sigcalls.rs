@@ -6,7 +6,7 @@ use crate::actions::{install_ours, is_ours, queue_to_self, set_action};
 use crate::arch::entry;
 use crate::arch::frames::{AltStack, Frame, UContext};
 use crate::arch::head::phase;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, enter, exit};
 use crate::context::{Context, Process, current, mask_all};
 use crate::signal::{
     ALWAYS_OURS, Action, SIG_IGN, SS_AUTODISARM, UNBLOCKABLE, on_altstack, real_mask,
@@ -25,30 +25,26 @@ const SA_KNOWN: u64 = 0xdc00_0807;
 const MINSIGSTKSZ: u64 = 2048;
 
 /// rt_sigaction: the program's actions are kept in the agent's table.
-pub fn sigaction(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let row = enter(context, frame.number(), &args, 0);
+pub fn sigaction(context: &mut Context, call: &Call) {
+    enter(context, call, 0);
     let old_mask = sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
-    let ret = change_action(context, args);
-    exit(context, row, &args, ret);
+    let ret = change_action(context, call);
+    exit(context, call, ret);
     sys::set_mask(old_mask);
-    ret
 }
 
-fn change_action(context: &mut Context, [signal, new, old, set_bytes, ..]: [u64; 6]) -> i64 {
+fn change_action(context: &Context, call: &Call) -> i64 {
+    let [signal, new, old, set_bytes, ..] = *call.args;
     if sys::denies(needed::ACTIONS) {
         // Ask the filter, by a call of the program that changes nothing.
         let mut kernel = Action::default();
-        let nr = u64::from(raw::__NR_rt_sigaction);
-        let args = [signal, 0, &raw mut kernel as u64, 8, 0, 0];
-        let ret = call::make(context, nr, &args);
+        let ret = call.make_with(&[signal, 0, &raw mut kernel as u64, 8, 0, 0]);
         core::hint::black_box(&kernel);
         if ret < 0 {
             return ret;
         }
     }
-    let context = &*context;
     act(
         context.process(),
         [signal, new, old, set_bytes],
@@ -108,21 +104,18 @@ pub fn act(
 }
 
 /// rt_sigprocmask: SIGSYS stays deliverable, but the program sees the mask that it asked for.
-pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let row = enter(context, frame.number(), &args, 0);
-    let [how, new, old, set_bytes, ..] = args;
+pub fn sigprocmask(context: &mut Context, call: &Call) {
+    enter(context, call, 0);
+    let [how, new, old, set_bytes, ..] = *call.args;
     let set = if new == 0 { Some(0) } else { memory::read::<u64>(context, new) };
     let (Some(set), true) = (set, set_bytes == 8) else {
-        let ret = call::make(context, frame.number(), &args);
-        exit(context, row, &args, ret);
-        return ret;
+        let ret = call.make();
+        return exit(context, call, ret);
     };
     let real = real_mask(set);
     let mut real_old = 0u64;
     let at = if new == 0 { 0 } else { &raw const real as u64 };
-    let mut ret =
-        call::make(context, frame.number(), &[how, at, &raw mut real_old as u64, 8, 0, 0]);
+    let mut ret = call.make_with(&[how, at, &raw mut real_old as u64, 8, 0, 0]);
     if ret == 0 {
         let before = context.mask;
         if new != 0 {
@@ -139,8 +132,7 @@ pub fn sigprocmask(context: &mut Context, frame: &mut Frame) -> i64 {
             ret = EFAULT;
         }
     }
-    exit(context, row, &args, ret);
-    ret
+    exit(context, call, ret);
 }
 
 /// Resends a pending SIGSYS once the program does not block it any more.
@@ -153,40 +145,35 @@ fn release_sigsys(context: &mut Context) {
 }
 
 /// rt_sigpending: reports a pending SIGSYS too.
-pub fn sigpending(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let row = enter(context, frame.number(), &args, 0);
-    let ret = call::make(context, frame.number(), &args);
+pub fn sigpending(context: &mut Context, call: &Call) {
+    enter(context, call, 0);
+    let ret = call.make();
     // The kernel writes as many bytes as asked for; the bit of SIGSYS is in the fourth.
-    let at = args[0].wrapping_add(3);
+    let at = call.args[0].wrapping_add(3);
     if ret == 0
-        && args[1] > 3
+        && call.args[1] > 3
         && context.pending_sigsys.is_some()
         && let Some(set) = memory::read::<u8>(context, at)
     {
         memory::write(context, at, &(set | (signal_bit(raw::SIGSYS) >> 24) as u8));
     }
-    exit(context, row, &args, ret);
-    ret
+    exit(context, call, ret);
 }
 
 /// sigaltstack: the kernel has the agent's stack; the program's is kept here.
-pub fn sigaltstack(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let row = enter(context, frame.number(), &args, 0);
+pub fn sigaltstack(context: &mut Context, frame: &Frame, call: &Call) {
+    enter(context, call, 0);
     context.phase = phase::IN_CALL;
     if sys::denies(needed::STACKS) {
         // Ask the filter, by the program's own call. If it succeeds, register our stack again.
-        let ret = call::make(context, frame.number(), &args);
+        let ret = call.make();
         if ret < 0 {
-            exit(context, row, &args, ret);
-            return ret;
+            return exit(context, call, ret);
         }
         install_altstack(context);
     }
-    let ret = change_altstack(context, args[0], args[1], frame.stack());
-    exit(context, row, &args, ret);
-    ret
+    let ret = change_altstack(context, call.args[0], call.args[1], frame.stack());
+    exit(context, call, ret);
 }
 
 fn change_altstack(context: &mut Context, new: u64, old: u64, rsp: u64) -> i64 {
@@ -226,21 +213,14 @@ fn set_altstack(context: &mut Context, mut asked: AltStack, rsp: u64) -> i64 {
 }
 
 /// Calls that set a signal mask for as long as they wait.
-pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.number();
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
-    let mut real_args = args;
+pub fn wait(context: &mut Context, call: &Call, mask: u8, in_pair: bool) {
+    enter(context, call, 0);
+    let mut args = *call.args;
     let mut real = 0u64;
     let mut pair = [0u64; 2];
-    let index = match nr as u32 {
-        raw::__NR_rt_sigsuspend => 0,
-        raw::__NR_ppoll => 3,
-        raw::__NR_pselect6 => 5,
-        _ => 4,
-    };
+    let index = usize::from(mask);
     let mut set_at = args[index];
-    if nr as u32 == raw::__NR_pselect6 && set_at != 0 {
+    if in_pair && set_at != 0 {
         match memory::read::<[u64; 2]>(context, set_at) {
             Some(words) => {
                 pair = words;
@@ -254,38 +234,36 @@ pub fn masked_call(context: &mut Context, frame: &mut Frame) -> i64 {
     {
         context.call_mask = Some(asked);
         real = real_mask(asked);
-        if nr as u32 == raw::__NR_pselect6 {
+        if in_pair {
             pair[0] = &raw const real as u64;
-            real_args[index] = pair.as_ptr() as u64;
+            args[index] = pair.as_ptr() as u64;
         } else {
-            real_args[index] = &raw const real as u64;
+            args[index] = &raw const real as u64;
         }
     }
-    let ret = call::make(context, nr, &real_args);
+    let ret = call.make_with(&args);
     core::hint::black_box((&real, &pair));
-    exit(context, row, &args, ret);
+    exit(context, call, ret);
     if context.held_frame == 0 {
         context.call_mask = None;
     }
-    ret
 }
 
 /// rt_sigreturn: made on a copy of the program's frame that has the agent's mask and alternate
 /// stack. The frame itself may be in read-only memory.
-pub fn sigreturn(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let row = enter(context, frame.number(), &args, 0);
+pub fn sigreturn(context: &mut Context, frame: &Frame, call: &Call) {
+    enter(context, call, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     context.before_return = (context.mask, context.altstack);
     let Some(mut uc) = memory::read::<UContext>(context, frame.stack()) else {
-        exit(context, row, &args, 0);
+        exit(context, call, 0);
         context.slow = 0;
         // SAFETY: the ucontext is unreadable, for which the kernel sends SIGSEGV.
         unsafe { entry::reenact_sigreturn(frame.stack()) }
     };
     let mask = uc.sigmask & !UNBLOCKABLE;
-    exit(context, row, &args, uc.result() as i64);
+    exit(context, call, uc.result() as i64);
     context.phase = phase::IN_CALL;
     context.mask = mask;
     release_sigsys(context);

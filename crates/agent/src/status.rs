@@ -8,8 +8,7 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 
-use crate::arch::frames::Frame;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, enter, exit};
 use crate::context::{Context, area, space};
 use crate::signal::{ALWAYS_OURS, SIG_IGN, signal_bit};
 use crate::status_lines::{BEGINNING, Correction, File, Line, Mask};
@@ -21,61 +20,73 @@ const PIECE: usize = 256;
 /// Maximum number of buffers processed in a vector.
 const BUFFERS_MAX: u64 = 1024;
 
-/// Handles read, pread, readv and related calls.
+/// Reads into one buffer.
 #[inline(always)]
-pub fn read_call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let nr = frame.number();
-    let args = frame.args();
-    let row = enter(context, nr, &args, 0);
-    let ret = call::make(context, nr, &args);
+pub fn read(context: &mut Context, call: &Call, offset: Option<u8>) {
+    enter(context, call, 0);
+    let ret = call.make();
     if ret > 0 {
-        let known = space().statuses.has_some() && is_known(args[0]);
-        if known || begins_like_one(context, nr as u32, args[1], ret as u64) {
-            correct(context, nr as u32, &args, ret as u64);
+        let word = if ret >= 8 {
+            memory::read_word(context, call.args[1]).unwrap_or(0).to_le_bytes()
+        } else {
+            first_bytes(context, call.args[1], ret as u64)
+        };
+        if is_known(call.args[0]) || begins_like_one(word, ret as u64) {
+            correct(context, call, offset, ret as u64, false);
         }
     }
-    exit(context, row, &args, ret);
-    ret
+    exit(context, call, ret);
 }
 
-fn is_known(fd: u64) -> bool {
-    space().statuses.find(fd & 0xffff_ffff).is_some()
-}
-
-fn is_vector(nr: u32) -> bool {
-    nr != raw::__NR_read && nr != raw::__NR_pread64
-}
-
-#[inline(always)]
-fn begins_like_one(context: &Context, nr: u32, at: u64, len: u64) -> bool {
-    const LEN: usize = BEGINNING.len();
-    let mut word = [0u8; 8];
-    let start = if is_vector(nr) { memory::read::<u64>(context, at).unwrap_or(0) } else { at };
-    if len >= 8 && !is_vector(nr) {
-        word = memory::read_word(context, start).unwrap_or(0).to_le_bytes();
-    } else {
-        // SAFETY: `word` has room for eight bytes.
-        unsafe { memory::copy(context, word.as_mut_ptr(), start, len.min(8)) };
+/// Reads into the buffers of a vector.
+pub fn read_vector(context: &mut Context, call: &Call, offset: Option<u8>) {
+    enter(context, call, 0);
+    let ret = call.make();
+    if ret > 0 {
+        let first = memory::read::<u64>(context, call.args[1]).unwrap_or(0);
+        let word = first_bytes(context, first, ret as u64);
+        if is_known(call.args[0]) || begins_like_one(word, ret as u64) {
+            correct(context, call, offset, ret as u64, true);
+        }
     }
-    let len = LEN.min(len as usize);
+    exit(context, call, ret);
+}
+
+/// Returns true if the file may be one whose beginning was read before.
+#[inline(always)]
+fn is_known(fd: u64) -> bool {
+    let statuses = &space().statuses;
+    statuses.has_some() && statuses.find(fd & 0xffff_ffff).is_some()
+}
+
+/// Reads up to eight bytes of a buffer that has `len` bytes.
+fn first_bytes(context: &Context, at: u64, len: u64) -> [u8; 8] {
+    let mut word = [0u8; 8];
+    // SAFETY: `word` has room for eight bytes.
+    unsafe { memory::copy(context, word.as_mut_ptr(), at, len.min(8)) };
+    word
+}
+
+/// Returns true if these bytes are the first of a status file, as far as they go.
+#[inline(always)]
+fn begins_like_one(word: [u8; 8], len: u64) -> bool {
+    let len = BEGINNING.len().min(len as usize);
     word[..len] == BEGINNING[..len]
 }
 
 /// Corrects data that was just read, if it is part of a status file of this process.
 #[cold]
-fn correct(context: &mut Context, nr: u32, args: &[u64; 6], read: u64) {
+fn correct(context: &mut Context, call: &Call, offset: Option<u8>, read: u64, is_vector: bool) {
+    let args = call.args;
     let fd = args[0] & 0xffff_ffff;
     if sys::is_quiet() || !is_on_proc(fd) {
         return;
     }
-    let positioned = nr == raw::__NR_pread64
-        || (nr == raw::__NR_preadv || nr == raw::__NR_preadv2) && args[3] != u64::MAX;
-    let start = if positioned {
-        args[3]
-    } else {
+    let offset = offset.map(|arg| args[usize::from(arg)]).filter(|&offset| offset != u64::MAX);
+    let start = offset.unwrap_or_else(|| {
         let current = u64::from(raw::SEEK_CUR);
         (sys::call(raw::__NR_lseek, [fd, 0, current, 0, 0, 0]) as u64).wrapping_sub(read)
-    };
+    });
     let known = space().lock.with(|| space().statuses.find(fd).copied());
     let mut line = match known {
         _ if start == 0 => Line::default(),
@@ -83,7 +94,7 @@ fn correct(context: &mut Context, nr: u32, args: &[u64; 6], read: u64) {
         Some(_) => read_again(context, fd, start),
         None => return,
     };
-    if is_vector(nr) {
+    if is_vector {
         let mut left = read;
         for i in 0..args[2].min(BUFFERS_MAX) {
             let Some([at, len]) = memory::read::<[u64; 2]>(context, args[1] + i * 16) else {

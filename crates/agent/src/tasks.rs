@@ -4,12 +4,13 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::slot_state;
+use syscalls::Handler;
 use syscalls::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 
 use crate::arch::entry;
 use crate::arch::frames::Frame;
 use crate::arch::head::phase;
-use crate::call::{count, enter, exit as record_exit, make};
+use crate::call::{Call, count, enter, exit as record_exit};
 use crate::context::{AREAS, Context, MAKERS, ThreadArea, area, mask_all, space};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
@@ -27,45 +28,46 @@ struct Wish {
 }
 
 /// Handles fork, vfork, clone and clone3.
-pub fn clone(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
+pub fn clone(context: &mut Context, frame: &mut Frame, call: &Call) {
     // Block signals: the child must not get one before its context is set up.
     sys::set_mask(mask_all(context));
     if !sys::denies(needed::MASKS) {
         context.phase = phase::IN_CALL;
     }
-    let wish = wish(context, frame.number() as u32, &args);
+    let wish = wish(context, call);
     if let Some(arena) = context.arena
         && wish.flags & u64::from(raw::CLONE_FILES | raw::CLONE_FS) != 0
         && wish.flags & u64::from(raw::CLONE_THREAD) == 0
     {
         arena.control().state_shared.store(1, Ordering::Relaxed);
     }
-    let ret = if wish.flags & u64::from(raw::CLONE_VM) != 0 {
+    if wish.flags & u64::from(raw::CLONE_VM) != 0 {
         if sys::is_quiet() && space().can_write_gs {
-            share_natively(context, frame, &wish)
+            share_natively(context, frame, call, &wish);
         } else {
-            share(context, frame, &wish)
+            share(context, frame, call, &wish);
         }
     } else {
-        fork(context, frame, &wish)
-    };
+        fork(context, frame, call, &wish);
+    }
     let is_native = context.next_native != 0;
     sys::set_mask(if is_native { context.mask } else { real_mask(context.mask) });
-    ret
 }
 
-fn wish(context: &Context, nr: u32, args: &[u64; 6]) -> Wish {
+fn wish(context: &Context, call: &Call) -> Wish {
     let as_parent = Wish { flags: 0, stack: 0 };
-    match nr {
-        raw::__NR_fork => as_parent,
-        raw::__NR_vfork => Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), stack: 0 },
-        raw::__NR_clone => Wish { flags: args[0] & u64::from(u32::MAX), stack: args[1] },
+    let args = call.args;
+    match call.row.handler {
+        Handler::Vfork => Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), stack: 0 },
+        Handler::Clone => Wish { flags: args[0] & u64::from(u32::MAX), stack: args[1] },
         // The kernel refuses arguments that are too short or unreadable.
-        _ => memory::read::<[u64; 8]>(context, args[0]).map_or(as_parent, |words| Wish {
-            flags: words[0],
-            stack: words[5].wrapping_add(words[6]),
-        }),
+        Handler::CloneByStruct => {
+            memory::read::<[u64; 8]>(context, args[0]).map_or(as_parent, |words| Wish {
+                flags: words[0],
+                stack: words[5].wrapping_add(words[6]),
+            })
+        }
+        _ => as_parent,
     }
 }
 
@@ -135,13 +137,12 @@ fn settle(
 }
 
 /// Creates a child with its own memory.
-fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
-    let args = frame.args();
+fn fork(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
     let reserved = reserve(context, StartHow::Fork, true);
-    let row = enter(context, frame.number(), &args, 0);
+    enter(context, call, 0);
     context.phase = phase::IN_CALL;
     // SAFETY: the program asked for this call, and signals are masked.
-    let ret = unsafe { entry::reenact_fork(frame.number(), &args) };
+    let ret = unsafe { entry::reenact_fork(call.number, call.args) };
     if ret == 0 {
         forget_other_threads(context);
         context.tgid = 0;
@@ -158,11 +159,10 @@ fn fork(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         if sys::is_quiet() && space().can_write_gs {
             native::become_one(context);
         }
-        return 0;
+        return;
     }
     settle(context, reserved, ret, true);
-    record_exit(context, row, &args, ret);
-    ret
+    record_exit(context, call, ret);
 }
 
 /// Resets shared state in a forked child, which has only the calling thread.
@@ -199,14 +199,13 @@ fn forget_other_threads(context: &mut Context) {
 }
 
 /// Creates a thread, or a process that shares memory.
-fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
-    let args = frame.args();
+fn share(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let vfork = wish.flags & u64::from(raw::CLONE_VFORK) != 0;
-    let row = enter(context, frame.number(), &args, 0);
+    enter(context, call, 0);
     let Some(child) = new_area() else {
-        record_exit(context, row, &args, -12);
-        return -12;
+        record_exit(context, call, -12);
+        return;
     };
     let how = if thread { StartHow::Thread } else { StartHow::Vfork };
     let reserved = reserve(context, how, !thread);
@@ -261,7 +260,7 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
     child.context.frame = &raw mut child.frame;
     context.phase = phase::IN_CALL;
     // SAFETY: the program asked for this call; the child has a context and a frame.
-    let ret = unsafe { entry::reenact_clone(frame.number(), &args, child.context.this as u64) };
+    let ret = unsafe { entry::reenact_clone(call.number, call.args, child.context.this as u64) };
     settle(context, reserved, ret, !thread);
     if ret < 0 || vfork {
         // A vfork child has left this memory; after a failure there is no child.
@@ -269,21 +268,18 @@ fn share(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
         child.context.area_state.store(area::FREE, Ordering::Release);
         users::forget_unused();
     }
-    record_exit(context, row, &args, ret);
-    ret
+    record_exit(context, call, ret);
 }
 
 /// Like `share`, under a filter: the child is not recorded and runs without the agent.
-fn share_natively(context: &mut Context, frame: &mut Frame, wish: &Wish) -> i64 {
-    let args = frame.args();
+fn share_natively(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let reserved = reserve(context, StartHow::Thread, !thread);
-    let row = enter(context, frame.number(), &args, 0);
+    enter(context, call, 0);
     let which = if thread { native::BESIDE_US } else { native::ALONE };
     let ret = native::make(context, frame, wish.stack, which);
     settle(context, reserved, ret, !thread);
-    record_exit(context, row, &args, ret);
-    ret
+    record_exit(context, call, ret);
 }
 
 /// First agent code of a child that shares memory: on its own stack, with signals masked.
@@ -440,10 +436,8 @@ fn claim(context: &mut Context) {
 }
 
 /// exit and exit_group: everything is recorded before the call is made.
-pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
-    let args = frame.args();
-    let nr = frame.number();
-    enter(context, nr, &args, enter_flag::NO_RETURN);
+pub fn exit(context: &mut Context, call: &Call) {
+    enter(context, call, enter_flag::NO_RETURN);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     if !context.silent {
@@ -456,11 +450,11 @@ pub fn exit(context: &mut Context, frame: &mut Frame) -> i64 {
             slot.state.store(slot_state::ENDED, Ordering::Release);
         }
     }
-    if nr as u32 == raw::__NR_exit {
+    if call.row.handler == Handler::ExitThread {
         context.process().users.fetch_sub(1, Ordering::AcqRel);
         (context.arena, context.slot, context.silent) = (None, None, true);
         context.area_state.store(area::LEAVING, Ordering::Release);
         users::forget_unused();
     }
-    make(context, nr, &args)
+    call.make();
 }

@@ -19,10 +19,10 @@ use syscalls::record::{GapWhy, Header, RecordKind};
 
 use crate::actions::{handled, install_ours, queue_to_self, set_action, take_action};
 use crate::arch::entry;
-use crate::arch::frames::{Frame, UContext};
+use crate::arch::frames::UContext;
 use crate::arch::head::{Head, phase};
 use crate::arch::places::{in_agent_text, leave_bypass};
-use crate::call::{self, enter, exit};
+use crate::call::{self, Call, enter, exit};
 use crate::context::{Context, Process, mask_all, space};
 use crate::signal::{Action, Info, SIG_DFL, SIG_IGN, real_mask, si_code, signal_bit};
 use crate::stream::Stream;
@@ -35,23 +35,17 @@ const PTRACE_SEIZE: u32 = 0x4206;
 const TRIES: usize = 1000;
 
 /// Handles ptrace.
-pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let (nr, args) = (frame.rax, frame.args());
-    match u32::try_from(args[0]) {
-        Ok(ptrace::PTRACE_TRACEME) => be_traced(context, nr, &args),
-        Ok(ptrace::PTRACE_ATTACH | PTRACE_SEIZE) => attach(context, nr, &args),
-        _ => {
-            let row = enter(context, nr, &args, 0);
-            let ret = call::make(context, nr, &args);
-            exit(context, row, &args, ret);
-            ret
-        }
+pub fn call(context: &mut Context, call: &Call) {
+    match u32::try_from(call.args[0]) {
+        Ok(ptrace::PTRACE_TRACEME) => be_traced(context, call),
+        Ok(ptrace::PTRACE_ATTACH | PTRACE_SEIZE) => attach(context, call),
+        _ => call::plain(context, call),
     }
 }
 
 /// PTRACE_TRACEME: the program asks its parent to trace it.
-fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
-    let row = enter(context, nr, args, 0);
+fn be_traced(context: &mut Context, call: &Call) {
+    enter(context, call, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     let is_one_thread = context.process().users.load(Ordering::Relaxed) == 1;
@@ -59,7 +53,7 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     if handed_over {
         hand_over(context);
     }
-    let ret = call::make(context, nr, args);
+    let ret = call.make();
     let traced = ret == 0;
     if traced {
         space().patched_enough.store(true, Ordering::Relaxed);
@@ -68,14 +62,13 @@ fn be_traced(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
     } else if handed_over {
         take_over(context);
     }
-    exit(context, row, args, ret);
+    exit(context, call, ret);
     if traced {
         tell(context, context.tgid);
         users::give_up(context);
     }
     let own = traced && handed_over;
     sys::set_mask(if own { context.mask } else { real_mask(context.mask) });
-    ret
 }
 
 /// Records a gap for a thread, or for a process that is left alone as a whole.
@@ -109,10 +102,11 @@ fn take_over(context: &Context) {
 }
 
 /// PTRACE_ATTACH and PTRACE_SEIZE: the program attaches to another one.
-fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
-    let row = enter(context, nr, args, 0);
+fn attach(context: &mut Context, call: &Call) {
+    enter(context, call, 0);
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
+    let args = call.args;
     let tid = args[1] as u32;
     let tracee = Tracee::find(context, tid).filter(Tracee::leave_alone);
     let mut is_taken = false;
@@ -125,8 +119,8 @@ fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
             requests::ask(context, request::LEFT_ALONE, asked) == answer::DONE
         };
     }
-    let ret = call::make(context, nr, args);
-    exit(context, row, args, ret);
+    let ret = call.make();
+    exit(context, call, ret);
     match tracee {
         Some(tracee) if ret < 0 && !is_taken => tracee.take_back(),
         Some(tracee) if is_taken => {
@@ -137,7 +131,6 @@ fn attach(context: &mut Context, nr: u64, args: &[u64; 6]) -> i64 {
         None => {}
     }
     sys::set_mask(real_mask(context.mask));
-    ret
 }
 
 /// Another thread of the recording, with an agent.

@@ -15,9 +15,8 @@ use linux_raw_sys::general as raw;
 use ring::{Arena, SLOTS, answer, request, slot_state};
 use syscalls::record::{GapWhy, Header, RecordKind, unfollowed};
 
-use crate::arch::frames::Frame;
 use crate::arch::head::phase;
-use crate::call::{self, enter, exit};
+use crate::call::{Call, enter, exit};
 use crate::context::{Context, Makers, Space, area, mask_all, space};
 use crate::helper::{self, Helper};
 use crate::signal::real_mask;
@@ -34,24 +33,20 @@ const OVERFLOW_UID: u32 = 65534;
 type Ids = [u32; 3];
 
 /// Handles setuid, setreuid and setresuid.
-pub fn call(context: &mut Context, frame: &mut Frame) -> i64 {
-    let (nr, args) = (frame.number(), frame.args());
+pub fn change(context: &mut Context, call: &Call) {
     watched(context, true, |context| {
-        let row = enter(context, nr, &args, 0);
-        let ret = call::make(context, nr, &args);
-        exit(context, row, &args, ret);
+        enter(context, call, 0);
+        let ret = call.make();
+        exit(context, call, ret);
         ret
-    })
+    });
 }
 
 /// Makes a call that may change the user. If it does, the thread may move to another arena.
-pub fn watched(
-    context: &mut Context,
-    may_change: bool,
-    make: impl FnOnce(&mut Context) -> i64,
-) -> i64 {
+pub fn watched(context: &mut Context, may_change: bool, make: impl FnOnce(&mut Context) -> i64) {
     if !may_change {
-        return make(context);
+        make(context);
+        return;
     }
     let before = ids();
     // No handler may run in between: it might not return.
@@ -65,7 +60,6 @@ pub fn watched(
         }
     }
     sys::set_mask(real_mask(context.mask));
-    ret
 }
 
 /// Returns the thread's user ids; `None` if they cannot be queried.

@@ -9,13 +9,12 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::TEXTS;
-use syscalls::capture::Row;
 use syscalls::record::{GapWhy, Header, RecordKind, own_gs};
 
 use super::head::phase;
 use super::scan::{INSTRUCTION_BYTES, STEP, sets_gs};
 use super::{entry, entry_quiet, processor};
-use crate::call::exit;
+use crate::call::{Call, exit};
 use crate::context::{Context, mask_all, space};
 use crate::signal::real_mask;
 use crate::stream::Stream;
@@ -31,15 +30,15 @@ const BLOCK: usize = 4096;
 
 /// Sets `%gs`, which the agent needs. Clearing it has no effect that the program could see; a
 /// program that sets it to an address is left alone.
-pub fn set(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
+pub fn set(context: &mut Context, call: &Call) {
     const USER_END: u64 = (1 << 47) - 4096;
-    let base = args[1];
+    let base = call.args[1];
     sys::set_mask(mask_all(context));
     context.phase = phase::IN_CALL;
     let is_wanted = base != 0 && base < USER_END;
     let is_left = is_wanted && prepare(context);
     let ret = if base == 0 || is_left { 0 } else { EPERM };
-    exit(context, row, args, ret);
+    exit(context, call, ret);
     if is_wanted {
         tell(context, is_left);
     }
@@ -47,7 +46,6 @@ pub fn set(context: &mut Context, row: &Row, args: &[u64; 6]) -> i64 {
         leave(context, base);
     }
     sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
-    ret
 }
 
 /// Returns whether a mapping's code sets `%gs`, if it was scanned before.
