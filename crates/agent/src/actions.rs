@@ -6,14 +6,15 @@ use linux_raw_sys::general as raw;
 
 use crate::arch::{entry, entry_quiet};
 use crate::context::{Context, Process};
+use crate::needs::{Need, needed};
 use crate::signal::{ALWAYS_OURS, Action, FAULTS, SIG_DFL, SIG_IGN, real_mask, signal_bit};
-use crate::sys::{self, needed};
+use crate::sys;
 
 pub const SA_RESTORER: u64 = 0x0400_0000;
 
 pub fn set_action(signal: u32, action: &Action) -> i64 {
     let at = core::ptr::from_ref(action) as u64;
-    sys::call(raw::__NR_rt_sigaction, [u64::from(signal), at, 0, 8, 0, 0])
+    sys::call(Need::SetAction, [u64::from(signal), at, 0, 8, 0, 0])
 }
 
 /// Makes the agent the kernel's handler of a signal, and keeps the flags of the program's action
@@ -29,7 +30,7 @@ pub fn replace_by_ours(signal: u32) -> Action {
     let ours = Action { restorer: entry::restorer(), ..handler(signal, &Action::default()) };
     let mut before = Action::default();
     let [new, old] = [&raw const ours as u64, &raw mut before as u64];
-    sys::call(raw::__NR_rt_sigaction, [u64::from(signal), new, old, 8, 0, 0]);
+    sys::call(Need::SetAction, [u64::from(signal), new, old, 8, 0, 0]);
     before
 }
 
@@ -141,7 +142,7 @@ pub fn clear_handlers(context: &mut Context) {
 /// Sends this thread a signal with the siginfo at `info`.
 pub fn queue_to_self(context: &Context, signal: u32, info: u64) {
     let (pid, tid) = (u64::from(context.process().pid), u64::from(context.tid));
-    sys::call(raw::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(signal), info, 0, 0]);
+    sys::call(Need::QueueSignal, [pid, tid, u64::from(signal), info, 0, 0]);
 }
 
 /// Returns the signals with a kernel handler of the agent, and the program's actions for them. Only

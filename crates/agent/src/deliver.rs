@@ -8,13 +8,14 @@ use crate::arch::entry_quiet;
 use crate::arch::frames::UContext;
 use crate::arch::places::in_agent_text;
 use crate::context::Context;
+use crate::needs::{Need, needed};
 use crate::signal::{
     ALWAYS_OURS, Action, Forced, Info, NO_ALTSTACK, SIG_DFL, SIG_IGN, SS_AUTODISARM, UNBLOCKABLE,
     fault_info, forced_by, lies_in, on_altstack, real_mask, set_call_address, shown_altstack,
     signal_bit,
 };
 use crate::stream::Stream;
-use crate::sys::{self, needed};
+use crate::sys;
 use crate::{clock, memory, sites};
 
 /// Changes the kernel's frame, which holds the program's state, to lead into the program's handler;
@@ -107,7 +108,7 @@ fn die_quietly(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &
 
 fn send_self(context: &Context, signal: u32) {
     let (pid, tid) = (u64::from(context.process().pid), u64::from(sys::gettid()));
-    sys::call(raw::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+    sys::call(Need::SendSignal, [pid, tid, u64::from(signal), 0, 0, 0]);
 }
 
 fn install_default(signal: u32) -> i64 {

@@ -8,15 +8,13 @@ use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
 use crate::call::{Call, count, enter, exit, uncount};
 use crate::context::Context;
+use crate::needs::{Need, PR_GET_MDWE};
 use crate::signal::{real_mask, signal_bit};
 use crate::stream::Stream;
 use crate::{actions, clock, requests, rights, sys};
 
 /// Error recorded if the supervisor cannot attach.
 const EPERM: u64 = 1;
-
-/// From linux/prctl.h: asks whether writable memory may become executable.
-pub const PR_GET_MDWE: u64 = 66;
 
 /// Handles execve and execveat.
 pub fn exec(context: &mut Context, call: &Call) {
@@ -85,5 +83,5 @@ fn state_of(context: &Context) -> u64 {
 
 /// Returns true if the process may not make memory executable: the agent could not be placed.
 fn refuses_code() -> bool {
-    sys::call(raw::__NR_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0]) > 0
+    sys::call(Need::RefusesCode, [u64::from(PR_GET_MDWE), 0, 0, 0, 0, 0]) > 0
 }

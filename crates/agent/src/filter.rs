@@ -4,135 +4,10 @@
 //! unknown: if a filter branches on one, both branches must be fine. Filters stack and persist over
 //! fork and exec, so one that allows everything need not be remembered.
 
-use linux_raw_sys::general as raw;
-use linux_raw_sys::prctl;
-
 use crate::arch::frames::AUDIT_ARCH;
 use crate::context::{Context, space};
-use crate::sys::needed;
-use crate::{exec, helper, memory, snapshot, threads, users};
-
-/// A system call that the agent makes for itself.
-struct Need {
-    nr: u32,
-    /// Arguments; `None`: any value.
-    args: [Option<u64>; 6],
-    /// If the call fails with an error, the agent can do without it.
-    may_fail: bool,
-    /// [`needed`] bits to set if the call is refused.
-    what: u32,
-}
-
-const fn of(what: u32, nr: u32) -> Need {
-    Need { nr, args: [None; 6], may_fail: false, what }
-}
-
-const fn any(nr: u32) -> Need {
-    of(needed::OTHERS, nr)
-}
-
-const fn may_fail(nr: u32) -> Need {
-    Need { may_fail: true, ..any(nr) }
-}
-
-const fn with(nr: u32, args: [Option<u64>; 6]) -> Need {
-    Need { args, ..any(nr) }
-}
-
-const fn may_fail_with(nr: u32, args: [Option<u64>; 6]) -> Need {
-    Need { args, ..may_fail(nr) }
-}
-
-const ZERO: Option<u64> = Some(0);
-const RWX: Option<u64> = Some(7);
-const RX: Option<u64> = Some(5);
-const RW: Option<u64> = Some(3);
-const READ: Option<u64> = Some(1);
-
-const SHARED: Option<u64> = Some((raw::MAP_SHARED | raw::MAP_NORESERVE) as u64);
-const IMAGE: Option<u64> = Some((raw::MAP_PRIVATE | raw::MAP_FIXED) as u64);
-
-/// An mmap of private anonymous memory.
-const fn memory_of(prot: Option<u64>, more_flags: u32) -> Need {
-    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | more_flags;
-    with(raw::__NR_mmap, [None, None, prot, Some(flags as u64), Some(u64::MAX), ZERO])
-}
-
-const DISPATCH: Option<u64> = Some(prctl::PR_SET_SYSCALL_USER_DISPATCH as u64);
-const DISPATCH_ON: Option<u64> = Some(prctl::PR_SYS_DISPATCH_ON as u64);
-const DISPATCH_OFF: Option<u64> = Some(prctl::PR_SYS_DISPATCH_OFF as u64);
-const DONT_DUMP: Option<u64> = Some(raw::MADV_DONTDUMP as u64);
-const MAP_PAGES: Option<u64> = Some(raw::MADV_POPULATE_READ as u64);
-const NO_NEW_PRIVS: Option<u64> = Some(prctl::PR_GET_NO_NEW_PRIVS as u64);
-const SET_GS: Option<u64> = Some(threads::ARCH_SET_GS as u64);
-
-/// Calls made for new threads, signals, patching and execs, including those of the agent in a new
-/// image.
-const NEEDED: &[Need] = &[
-    of(needed::MASKS, raw::__NR_rt_sigprocmask),
-    of(needed::ACTIONS, raw::__NR_rt_sigaction),
-    any(raw::__NR_rt_sigreturn),
-    of(needed::STACKS, raw::__NR_sigaltstack),
-    any(raw::__NR_futex),
-    any(raw::__NR_getpid),
-    any(raw::__NR_gettid),
-    any(raw::__NR_getppid),
-    any(raw::__NR_geteuid),
-    any(raw::__NR_getegid),
-    any(raw::__NR_tgkill),
-    any(raw::__NR_rt_tgsigqueueinfo),
-    any(raw::__NR_newfstatat),
-    any(raw::__NR_fstat),
-    any(raw::__NR_shmat),
-    of(needed::UNMAPPING, raw::__NR_munmap),
-    memory_of(RW, raw::MAP_NORESERVE),
-    memory_of(RW, raw::MAP_NORESERVE | raw::MAP_FIXED),
-    memory_of(RX, 0),
-    memory_of(RX, raw::MAP_FIXED_NOREPLACE),
-    memory_of(RWX, 0),
-    // For an image in another IPC namespace.
-    any(raw::__NR_socketpair),
-    any(raw::__NR_recvmsg),
-    any(raw::__NR_close),
-    with(raw::__NR_mmap, [None, None, RW, SHARED, None, ZERO]),
-    with(raw::__NR_mmap, [None, None, READ, SHARED, None, None]),
-    with(raw::__NR_mmap, [None, None, RX, IMAGE, None, None]),
-    with(raw::__NR_mprotect, [None, None, RX, ZERO, ZERO, ZERO]),
-    with(raw::__NR_mprotect, [None, None, RWX, ZERO, ZERO, ZERO]),
-    with(raw::__NR_prctl, [DISPATCH, DISPATCH_ON, None, None, None, ZERO]),
-    with(raw::__NR_prctl, [DISPATCH, DISPATCH_OFF, ZERO, ZERO, ZERO, ZERO]),
-    with(raw::__NR_prctl, [Some(exec::PR_GET_MDWE), ZERO, ZERO, ZERO, ZERO, ZERO]),
-    with(raw::__NR_arch_prctl, [SET_GS, None, ZERO, ZERO, ZERO, ZERO]),
-    with(raw::__NR_prctl, [NO_NEW_PRIVS, ZERO, ZERO, ZERO, ZERO, ZERO]),
-    may_fail(raw::__NR_getresuid),
-    may_fail_with(raw::__NR_madvise, [None, None, DONT_DUMP, ZERO, ZERO, ZERO]),
-    may_fail_with(raw::__NR_madvise, [None, None, MAP_PAGES, ZERO, ZERO, ZERO]),
-    may_fail(raw::__NR_munlock),
-    may_fail(raw::__NR_sched_yield),
-    may_fail(raw::__NR_getxattr),
-    may_fail(raw::__NR_process_vm_readv),
-    may_fail(raw::__NR_process_vm_writev),
-    may_fail(raw::__NR_fstatfs),
-    may_fail(raw::__NR_lseek),
-    may_fail(raw::__NR_pread64),
-];
-
-/// Further calls, made if files are stored before they change, and in threads that may become
-/// another user.
-const NEEDED_BY_HELPERS: &[Need] = &[
-    may_fail_with(raw::__NR_clone, [Some(helper::FLAGS), None, None, None, None, None]),
-    may_fail_with(raw::__NR_close_range, [None, None, UNSHARE, ZERO, ZERO, ZERO]),
-    may_fail(raw::__NR_openat),
-    may_fail(raw::__NR_openat2),
-    may_fail(raw::__NR_read),
-    may_fail(raw::__NR_prlimit64),
-    may_fail(raw::__NR_waitid),
-    may_fail(raw::__NR_mlock2),
-    may_fail(raw::__NR_mlockall),
-    may_fail(raw::__NR_munlockall),
-    any(raw::__NR_exit),
-];
-const UNSHARE: Option<u64> = Some(helper::CLOSE_RANGE_UNSHARE);
+use crate::memory;
+use crate::needs::{self, Need, Row, When};
 
 /// Error that the agent would take for a bad pointer of the program.
 const EFAULT: u32 = 14;
@@ -168,25 +43,27 @@ mod op {
     pub const WHAT: u16 = 0xf0;
 }
 
-/// A filter in the program's memory.
-struct Filter<'a> {
-    context: &'a Context,
-    len: u16,
-    instructions: u64,
+/// A filter: its length, and a function that reads an instruction.
+struct Filter<R: Fn(u32) -> Option<u64>> {
+    len: u32,
+    read: R,
 }
 
-/// Returns what this `struct sock_fprog` denies the agent: [`needed`] bits; 0: nothing.
-pub fn denied(context: &Context, program: u64) -> u32 {
+/// Returns what this `struct sock_fprog` denies the agent: [`needed`](crate::needs::needed) bits;
+/// 0: nothing. `with_helpers`: helpers may be used.
+pub fn denied(context: &Context, program: u64, with_helpers: bool) -> u32 {
     // The kernel refuses a filter that cannot be read.
     let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return 0 };
-    let filter = Filter { context, len: len as u16, instructions };
-    let with_helpers = snapshot::is_on(context) || users::may_change();
-    let helpers = if with_helpers { NEEDED_BY_HELPERS } else { &[] };
-    NEEDED.iter().chain(helpers).fold(0, |denied, need| {
-        let not_needed = need.nr == raw::__NR_arch_prctl && space().can_write_gs;
-        let lets_through =
-            denied & need.what != 0 || not_needed || filter.lets_through(need).is_some();
-        if lets_through { denied } else { denied | need.what }
+    let read = |at: u32| memory::read::<u64>(context, instructions + u64::from(at) * 8);
+    let filter = Filter { len: u32::from(len as u16), read };
+    needs::ALL.iter().fold(0, |denied, row| {
+        let is_made = match row.when {
+            When::Always => row.nr != Need::SetGs.row().nr || !space().can_write_gs,
+            When::ByHelpers => with_helpers,
+            When::Unfiltered => false,
+        };
+        let lets_through = denied & row.what != 0 || !is_made || filter.lets_through(row).is_some();
+        if lets_through { denied } else { denied | row.what }
     })
 }
 
@@ -202,19 +79,18 @@ struct Way {
     store: [Value; 16],
 }
 
-impl Filter<'_> {
+impl<R: Fn(u32) -> Option<u64>> Filter<R> {
     /// Follows all paths that a call may take; `None` if the call is refused on one of them.
-    fn lets_through(&self, need: &Need) -> Option<()> {
+    fn lets_through(&self, need: &Row) -> Option<()> {
         let zero = Some(0);
         let mut way = Way { at: 0, a: zero, x: zero, store: [zero; 16] };
         let mut others = [way; WAYS];
         let mut left = 0;
         for _ in 0..STEPS {
-            if way.at >= u32::from(self.len) {
+            if way.at >= self.len {
                 return None;
             }
-            let at = self.instructions + u64::from(way.at) * 8;
-            let word = memory::read::<u64>(self.context, at)?;
+            let word = (self.read)(way.at)?;
             let (code, k) = (word as u16, (word >> 32) as u32);
             way.at += 1;
             match code {
@@ -265,7 +141,7 @@ impl Filter<'_> {
 
 impl Way {
     /// Executes an instruction that moves values.
-    fn step(&mut self, code: u16, k: u32, need: &Need) -> Option<()> {
+    fn step(&mut self, code: u16, k: u32, need: &Row) -> Option<()> {
         const DATA_BYTES: u32 = size_of::<[u64; 8]>() as u32;
         match code {
             op::LD_ABS => self.a = load(k, need)?,
@@ -286,7 +162,7 @@ impl Way {
 }
 
 /// Loads a word of `struct seccomp_data`; `None` for the instruction pointer or a bad offset.
-fn load(offset: u32, need: &Need) -> Option<Value> {
+fn load(offset: u32, need: &Row) -> Option<Value> {
     Some(match offset {
         0 => Some(need.nr),
         4 => Some(AUDIT_ARCH),
@@ -324,7 +200,7 @@ fn compute(code: u16, a: u32, b: u32) -> Option<u32> {
     })
 }
 
-fn is_fine(verdict: u32, need: &Need) -> bool {
+fn is_fine(verdict: u32, need: &Row) -> bool {
     match verdict & ACTION {
         ALLOW | LOG => true,
         ERRNO => need.may_fail && verdict & !ACTION != EFAULT,

@@ -12,10 +12,10 @@ use crate::arch::head::{phase, slow};
 use crate::arch::own_gs;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Dispatch, SOME_WAIT, area, mask_all, space};
+use crate::needs::{ARCH_SET_GS, Need, needed};
 use crate::signal::SYS_USER_DISPATCH;
-use crate::sys::needed;
-use crate::threads::{ARCH_GET_GS, ARCH_SET_GS};
-use crate::{clock, filter, memory, sys};
+use crate::threads::ARCH_GET_GS;
+use crate::{clock, filter, memory, snapshot, sys, users};
 
 const EINVAL: i64 = -22;
 const EFAULT: i64 = -14;
@@ -42,7 +42,10 @@ pub fn call(context: &mut Context, call: &Call) {
     };
     let filter = filter_of(call);
     let denied = match filter {
-        Some(Filter::Program(at)) => filter::denied(context, at),
+        Some(Filter::Program(at)) => {
+            let with_helpers = snapshot::is_on(context) || users::may_change();
+            filter::denied(context, at, with_helpers)
+        }
         Some(Filter::Strict) => needed::ALL,
         None => 0,
     };
@@ -115,7 +118,7 @@ fn wait_for_handlers(context: &Context) {
             return;
         }
         let at = &raw const millisecond as u64;
-        sys::call(raw::__NR_nanosleep, [at, 0, 0, 0, 0, 0]);
+        sys::call(Need::Sleep, [at, 0, 0, 0, 0, 0]);
         if !holds {
             return;
         }

@@ -10,18 +10,9 @@ use linux_raw_sys::general as raw;
 
 use crate::arch::entry;
 use crate::context::Context;
+use crate::needs::{CLOSE_RANGE_UNSHARE, HELPER_FLAGS, Need};
 use crate::sys;
 
-/// Flags of an ordinary thread. The first thing it does is to unshare the program's descriptors.
-pub const FLAGS: u64 = (raw::CLONE_VM
-    | raw::CLONE_FS
-    | raw::CLONE_FILES
-    | raw::CLONE_SIGHAND
-    | raw::CLONE_THREAD
-    | raw::CLONE_VFORK
-    | raw::CLONE_UNTRACED) as u64;
-/// From linux/close_range.h.
-pub const CLOSE_RANGE_UNSHARE: u64 = 2;
 const STACK_BYTES: u64 = 16 << 10;
 const PAGE_BYTES: u64 = 4096;
 const ESRCH: i64 = -3;
@@ -44,12 +35,13 @@ impl Helper {
     pub fn run(&self, process: u32, argument: u64, work: extern "C" fn(u64)) {
         let mask = sys::set_mask(u64::MAX);
         // SAFETY: signals are blocked, the stack is new, and the argument outlives the helper.
-        let tid = unsafe { entry::reenact_helper(FLAGS, self.memory + self.len, argument, work) };
+        let tid =
+            unsafe { entry::reenact_helper(HELPER_FLAGS, self.memory + self.len, argument, work) };
         // It may still be exiting: the program must not see one thread more than it has.
         let is_there =
-            || sys::call(raw::__NR_tgkill, [u64::from(process), tid as u64, 0, 0, 0, 0]) != ESRCH;
+            || sys::call(Need::SendSignal, [u64::from(process), tid as u64, 0, 0, 0, 0]) != ESRCH;
         while tid > 0 && is_there() {
-            sys::call(raw::__NR_sched_yield, [0; 6]);
+            sys::call(Need::Yield, [0; 6]);
         }
         sys::set_mask(mask);
     }
@@ -57,14 +49,14 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        sys::call(raw::__NR_munmap, [self.memory, self.len, 0, 0, 0, 0]);
+        sys::call(Need::Unmap, [self.memory, self.len, 0, 0, 0, 0]);
     }
 }
 
 /// In the helper: unshares the descriptors and closes all from `first` on.
 pub fn leave_descriptors(first: u64) -> bool {
     let all = u64::from(u32::MAX);
-    sys::call(raw::__NR_close_range, [first, all, CLOSE_RANGE_UNSHARE, 0, 0, 0]) == 0
+    sys::call(Need::LeaveDescriptors, [first, all, CLOSE_RANGE_UNSHARE, 0, 0, 0]) == 0
 }
 
 /// Argument and result of `read`.
@@ -104,11 +96,11 @@ extern "C" fn read(reading: u64) {
     }
     let here = raw::AT_FDCWD as u64;
     let flags = u64::from(raw::O_RDONLY | raw::O_CLOEXEC);
-    let fd = sys::call(raw::__NR_openat, [here, reading.path, flags, 0, 0, 0]);
+    let fd = sys::call(Need::Open, [here, reading.path, flags, 0, 0, 0]);
     while fd >= 0 && reading.got < reading.room {
         let to = reading.to + reading.got;
         let left = reading.room - reading.got;
-        let read = sys::call(raw::__NR_read, [fd as u64, to, left, 0, 0, 0]);
+        let read = sys::call(Need::Read, [fd as u64, to, left, 0, 0, 0]);
         if read <= 0 {
             break;
         }

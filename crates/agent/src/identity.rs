@@ -6,6 +6,7 @@ use linux_raw_sys::general as raw;
 use syscalls::record::{Header, Identity, RecordKind};
 
 use crate::context::Context;
+use crate::needs::Need;
 use crate::stream::Stream;
 use crate::{memory, sys};
 
@@ -47,7 +48,7 @@ pub fn look(dir: u64, path: u64, flags: u64) -> Option<raw::stat> {
     // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     let at = &raw mut stat as u64;
-    (sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) == 0).then_some(stat)
+    (sys::call(Need::StatPath, [dir, path, at, flags, 0, 0]) == 0).then_some(stat)
 }
 
 /// Writes an IDENTITY record.

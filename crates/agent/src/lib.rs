@@ -20,6 +20,7 @@
 
 // The processor, and the kernel.
 mod arch;
+mod needs;
 mod sys;
 
 // State, as types that know nothing of what changes them.

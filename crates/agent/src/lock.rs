@@ -2,8 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use linux_raw_sys::general as raw;
-
+use crate::needs::Need;
 use crate::sys;
 
 /// A spin lock for short sections that no signal can interrupt.
@@ -16,7 +15,7 @@ impl SpinLock {
             core::hint::spin_loop();
             spins += 1;
             if spins > 100 && !sys::is_quiet() {
-                sys::call(raw::__NR_sched_yield, [0; 6]);
+                sys::call(Need::Yield, [0; 6]);
             }
         }
         let result = work();

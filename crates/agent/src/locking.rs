@@ -13,6 +13,7 @@ use crate::arch::entry;
 use crate::arch::head::phase;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Space, mask_all, space};
+use crate::needs::Need;
 use crate::signal::real_mask;
 use crate::site_table::AREA_BYTES;
 use crate::{helper, sys};
@@ -68,8 +69,8 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     ours.each_other(maps, |from, to| total += to - from);
     let mut limit = [0u64; 2];
     let at = &raw mut limit as u64;
-    sys::call(raw::__NR_prlimit64, [0, RLIMIT_MEMLOCK, 0, at, 0, 0]);
-    let all_at_once = |flags: u32| sys::call(raw::__NR_mlockall, [u64::from(flags), 0, 0, 0, 0, 0]);
+    sys::call(Need::Limits, [0, RLIMIT_MEMLOCK, 0, at, 0, 0]);
+    let all_at_once = |flags: u32| sys::call(Need::LockAll, [u64::from(flags), 0, 0, 0, 0, 0]);
     if total > limit[0] {
         // Succeeds only if the process may exceed its limit; allocates no pages.
         let ret = all_at_once(raw::MCL_CURRENT | raw::MCL_ONFAULT);
@@ -82,7 +83,7 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     let ret = if flags & u64::from(raw::MCL_FUTURE) != 0 {
         all_at_once(raw::MCL_FUTURE | on_fault as u32)
     } else if sys::LOCKS_FUTURE.load(Ordering::Relaxed) {
-        sys::call(raw::__NR_munlockall, [0; 6])
+        sys::call(Need::UnlockAll, [0; 6])
     } else {
         0
     };
@@ -90,7 +91,7 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     let mut refused = ret;
     // A range that cannot be populated is locked all the same, as by the kernel's mlockall.
     ours.each_other(maps, |from, to| {
-        let ret = sys::call(raw::__NR_mlock2, [from, to - from, how, 0, 0, 0]);
+        let ret = sys::call(Need::Lock, [from, to - from, how, 0, 0, 0]);
         if ret == EPERM {
             refused = ret;
         }

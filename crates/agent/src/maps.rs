@@ -7,6 +7,7 @@ use crate::arch::head::phase;
 use crate::arch::own_gs;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, mask_all, space};
+use crate::needs::Need;
 use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
 use crate::{profile, sys};
@@ -76,7 +77,7 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     }
     // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
-    if sys::call(raw::__NR_fstat, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0 {
+    if sys::call(Need::StatDescriptor, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0 {
         return None;
     }
     let key = Key {

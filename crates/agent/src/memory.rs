@@ -1,9 +1,8 @@
 //! Reads and writes program memory, which may be unmapped.
 
-use linux_raw_sys::general as raw;
-
 use crate::arch::entry;
 use crate::context::Context;
+use crate::needs::Need;
 use crate::sys;
 
 const EFAULT: i64 = -14;
@@ -22,7 +21,7 @@ fn must_ask_kernel(context: &Context) -> bool {
 #[inline(always)]
 pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
     if must_ask_kernel(context) {
-        return copy_by_kernel(context, to as u64, from, len, raw::__NR_process_vm_readv);
+        return copy_by_kernel(context, to as u64, from, len, Need::ReadMemory);
     }
     // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
     unsafe { entry::reenact_copy(to, from, len) }
@@ -31,22 +30,21 @@ pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
 /// Copies to program memory. Returns the number of bytes that could not be written.
 pub fn copy_out(context: &Context, to: u64, from: *const u8, len: u64) -> u64 {
     if must_ask_kernel(context) {
-        return copy_by_kernel(context, from as u64, to, len, raw::__NR_process_vm_writev);
+        return copy_by_kernel(context, from as u64, to, len, Need::WriteMemory);
     }
     // SAFETY: `from` is agent memory; faults at `to` are caught.
     unsafe { entry::reenact_copy(to as *mut u8, from as u64, len) }
 }
 
 #[cold]
-fn copy_by_kernel(context: &Context, ours: u64, theirs: u64, len: u64, nr: u32) -> u64 {
+fn copy_by_kernel(context: &Context, ours: u64, theirs: u64, len: u64, need: Need) -> u64 {
     let local = [ours, len];
     let remote = [theirs, len];
     let pid = u64::from(context.process().pid);
-    let done = sys::call(nr, [pid, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0]);
+    let done = sys::call(need, [pid, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0]);
     if done < 0 && done != EFAULT {
         // A filter from outside forbids the call: trust the memory to be mapped.
-        let (to, from) =
-            if nr == raw::__NR_process_vm_readv { (ours, theirs) } else { (theirs, ours) };
+        let (to, from) = if need == Need::ReadMemory { (ours, theirs) } else { (theirs, ours) };
         // SAFETY: one side is agent memory, the other is what the program passes to the kernel.
         return unsafe { entry::reenact_copy(to as *mut u8, from, len) };
     }
@@ -103,8 +101,7 @@ pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
         let aligned = at & !7;
         let mut word = 0u64;
         let fault = if must_ask_kernel(context) {
-            copy_by_kernel(context, &raw mut word as u64, aligned, 8, raw::__NR_process_vm_readv)
-                != 0
+            copy_by_kernel(context, &raw mut word as u64, aligned, 8, Need::ReadMemory) != 0
         } else {
             // SAFETY: an aligned word does not cross a page; a fault is caught.
             unsafe { entry::reenact_load(aligned, &raw mut word) != 0 }

@@ -14,8 +14,8 @@ use crate::arch::head::{Native, WORDS_BELOW, Words};
 use crate::arch::places::{end_access, in_agent_text};
 use crate::arch::{entry, entry_quiet};
 use crate::context::{Context, Process, current};
+use crate::needs::{Need, needed};
 use crate::signal::{ALWAYS_OURS, Action, FAULTS, Info, SIG_DFL, SIG_IGN, forced_by};
-use crate::sys::needed;
 use crate::{memory, sigcalls, sys, tracing};
 
 /// Index for threads beside recorded ones: the process's actions are in the agent's table.
@@ -76,7 +76,7 @@ pub fn become_one(context: &mut Context) {
     }
     if !sys::denies(needed::STACKS) {
         let stack = &raw const context.altstack as u64;
-        sys::call(raw::__NR_sigaltstack, [stack, 0, 0, 0, 0, 0]);
+        sys::call(Need::SetStack, [stack, 0, 0, 0, 0, 0]);
     }
     context.scratch = context.resume;
     context.resume = entry_quiet::go_native();
@@ -126,7 +126,7 @@ fn die_of(signal: u32, forced: bool, uc: &mut UContext) {
     } else if !forced || signal == raw::SIGSYS {
         let pid = u64::from(sys::getpid());
         let tid = u64::from(sys::gettid());
-        sys::call(raw::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+        sys::call(Need::SendSignal, [pid, tid, u64::from(signal), 0, 0, 0]);
     }
 }
 
@@ -134,7 +134,7 @@ fn die_of(signal: u32, forced: bool, uc: &mut UContext) {
 #[unsafe(export_name = "reenact_handle_native_action")]
 pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i64 {
     if sys::denies(needed::ACTIONS) {
-        return sys::call(raw::__NR_rt_sigaction, [signal, new, old, size, 0, 0]);
+        return sys::call(Need::SetAction, [signal, new, old, size, 0, 0]);
     }
     let masked = !sys::denies(needed::MASKS);
     let mask = if masked { sys::set_mask(!FAULTS) } else { 0 };

@@ -7,6 +7,7 @@ use syscalls::Handler;
 
 use crate::call::Call;
 use crate::context::Context;
+use crate::needs::Need;
 use crate::{memory, sys};
 
 const CAPABILITIES: &core::ffi::CStr = c"security.capability";
@@ -23,30 +24,30 @@ pub fn are_gained(context: &Context, call: &Call) -> bool {
     // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     let at = &raw mut stat as u64;
-    if sys::call(raw::__NR_newfstatat, [dir, path, at, flags, 0, 0]) != 0 {
+    if sys::call(Need::StatPath, [dir, path, at, flags, 0, 0]) != 0 {
         return false;
     }
-    let euid = sys::call(raw::__NR_geteuid, [0; 6]) as u32;
-    let egid = sys::call(raw::__NR_getegid, [0; 6]) as u32;
+    let euid = sys::call(Need::EffectiveUser, [0; 6]) as u32;
+    let egid = sys::call(Need::EffectiveGroup, [0; 6]) as u32;
     let gains = stat.st_mode & raw::S_ISUID != 0 && stat.st_uid != euid
         || stat.st_mode & raw::S_ISGID != 0 && stat.st_gid != egid
         || euid != 0 && has_capabilities(context, dir, path);
     let op = u64::from(prctl::PR_GET_NO_NEW_PRIVS);
-    gains && sys::call(raw::__NR_prctl, [op, 0, 0, 0, 0, 0]) != 1
+    gains && sys::call(Need::GainsNoRights, [op, 0, 0, 0, 0, 0]) != 1
 }
 
 fn has_capabilities(context: &Context, dir: u64, path: u64) -> bool {
     let name = CAPABILITIES.as_ptr() as u64;
     let first = memory::read::<u8>(context, path);
     if dir as u32 == raw::AT_FDCWD as u32 || first == Some(b'/') {
-        return sys::call(raw::__NR_getxattr, [path, name, 0, 0, 0, 0]) > 0;
+        return sys::call(Need::Xattr, [path, name, 0, 0, 0, 0]) > 0;
     }
     // Not all supported kernels have getxattrat.
     let mut whole = [0u8; PATH_MAX];
     if path_from(context, dir as u32, path, &mut whole).is_none() {
         return false;
     }
-    sys::call(raw::__NR_getxattr, [whole.as_ptr() as u64, name, 0, 0, 0, 0]) > 0
+    sys::call(Need::Xattr, [whole.as_ptr() as u64, name, 0, 0, 0, 0]) > 0
 }
 
 /// Builds `/proc/self/fd/DIR/PATH`, without PATH if that is empty.

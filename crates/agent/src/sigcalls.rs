@@ -8,11 +8,11 @@ use crate::arch::frames::{AltStack, Frame, UContext};
 use crate::arch::head::phase;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Process, current, mask_all};
+use crate::needs::{Need, needed};
 use crate::signal::{
     ALWAYS_OURS, Action, SIG_IGN, SS_AUTODISARM, UNBLOCKABLE, on_altstack, real_mask,
     shown_altstack, signal_bit,
 };
-use crate::sys::needed;
 use crate::threads::{install_altstack, own_altstack};
 use crate::{memory, signals, sites, sys};
 
@@ -81,7 +81,7 @@ pub fn act(
     let previous = process.lock.with(|| {
         let mut kernel = Action::default();
         let at = &raw mut kernel as u64;
-        sys::call(raw::__NR_rt_sigaction, [u64::from(number), 0, at, 8, 0, 0]);
+        sys::call(Need::SetAction, [u64::from(number), 0, at, 8, 0, 0]);
         // SAFETY: the table is accessed under its lock.
         let slot = unsafe { &mut (*table)[number as usize] };
         let previous = if is_ours(kernel.handler) { *slot } else { kernel };

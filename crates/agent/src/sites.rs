@@ -12,12 +12,12 @@ use ring::Site;
 use crate::arch::frames::{CALL_BYTES, UContext};
 use crate::arch::stubs::{self, JUMP_BYTES, Parts, STUB_BYTES};
 use crate::context::{Context, area, space};
+use crate::needs::Need;
 use crate::site_table::{AREA_BYTES, Entry, REACH};
 use crate::sys;
 use crate::text::{self, Known};
 use crate::text_map::Map;
 
-const READ_WRITE_EXEC: u64 = 7;
 const READ_EXEC: u64 = 5;
 
 /// Patches a site if that is known to be safe and no thread is about to return to it.
@@ -120,13 +120,13 @@ fn is_in_flight(site: u64, except: &Context) -> bool {
 /// Maps executable memory within reach: anywhere, or below `near`, as the heap may grow above it.
 fn map_near(near: u64) -> Option<u64> {
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS);
-    let anywhere = sys::call(raw::__NR_mmap, [0, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]) as u64;
+    let anywhere = sys::call(Need::MapCode, [0, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]) as u64;
     if (anywhere as i64) > 0 && anywhere.abs_diff(near) < REACH {
         sys::keep_unlocked(anywhere, AREA_BYTES);
         return Some(anywhere);
     }
     if (anywhere as i64) > 0 {
-        sys::call(raw::__NR_munmap, [anywhere, AREA_BYTES, 0, 0, 0, 0]);
+        sys::call(Need::Unmap, [anywhere, AREA_BYTES, 0, 0, 0, 0]);
     }
     let flags = flags | u64::from(raw::MAP_FIXED_NOREPLACE);
     let mut distance = 1u64 << 20;
@@ -135,7 +135,7 @@ fn map_near(near: u64) -> Option<u64> {
         if hint < 0x1_0000 {
             return None;
         }
-        let at = sys::call(raw::__NR_mmap, [hint, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]);
+        let at = sys::call(Need::MapCodeAt, [hint, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]);
         if at as u64 == hint {
             sys::keep_unlocked(hint, AREA_BYTES);
             return Some(hint);
@@ -149,10 +149,10 @@ fn map_near(near: u64) -> Option<u64> {
 fn while_writable(at: u64, len: u64, work: impl FnOnce()) -> bool {
     let page = at & !4095;
     let pages = (at + len).next_multiple_of(4096) - page;
-    let allowed = sys::protect(page, pages, READ_WRITE_EXEC);
+    let allowed = sys::make_writable(page, pages);
     if allowed {
         work();
-        sys::protect(page, pages, READ_EXEC);
+        sys::make_text(page, pages);
     }
     allowed
 }

@@ -18,6 +18,7 @@ use syscalls::record::{
 use crate::arch::head::phase;
 use crate::context::{Context, mask_all};
 use crate::helper::{self, Helper};
+use crate::needs::Need;
 use crate::stream::Stream;
 use crate::{identity, sys};
 
@@ -221,18 +222,18 @@ extern "C" fn read_window(job: u64) {
     if is_same_file(fd, job.stat) && !is_view(fd) {
         job.read = read(fd, job);
     }
-    sys::call(raw::__NR_close, [fd, 0, 0, 0, 0, 0]);
+    sys::call(Need::Close, [fd, 0, 0, 0, 0, 0]);
 }
 
 fn open(target: &Target, dir: u64, path: u64, more: u64) -> i64 {
     let always = raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_NOCTTY;
     let flags = u64::from(always) | target.flags & u64::from(raw::O_NOFOLLOW) | more;
     if target.resolve == 0 {
-        return sys::call(raw::__NR_openat, [dir, path, flags, 0, 0, 0]);
+        return sys::call(Need::Open, [dir, path, flags, 0, 0, 0]);
     }
     let how = [flags, 0, target.resolve];
     let how = [how.as_ptr() as u64, size_of_val(&how) as u64];
-    sys::call(raw::__NR_openat2, [dir, path, how[0], how[1], 0, 0])
+    sys::call(Need::OpenBy, [dir, path, how[0], how[1], 0, 0])
 }
 
 fn is_same_file(fd: u64, stat: &raw::stat) -> bool {
@@ -244,7 +245,7 @@ fn is_same_file(fd: u64, stat: &raw::stat) -> bool {
 fn is_view(fd: u64) -> bool {
     // SAFETY: `statfs` consists of integers, for which zero is a valid value.
     let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
-    sys::call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0
+    sys::call(Need::FileSystem, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0
         || VIEWS.contains(&(stat.f_type as i64))
 }
 
@@ -253,7 +254,7 @@ fn read(fd: u64, job: &Job<'_>) -> Option<u64> {
     let mut done = 0;
     while done < job.len {
         let args = [fd, job.to + done, job.len - done, job.offset + done, 0, 0];
-        match sys::call(raw::__NR_pread64, args) {
+        match sys::call(Need::ReadAt, args) {
             0 => break,
             read if read > 0 => done += read as u64,
             _ => return None,

@@ -10,6 +10,7 @@ use crate::arch::bootstrap::{Parameters, SAVED_MAX};
 use crate::arch::{entry, own_gs};
 use crate::capture::{self, Which};
 use crate::context::{Context, space};
+use crate::needs::Need;
 use crate::signal::signal_bit;
 use crate::stream::Stream;
 use crate::{actions, clock, memory, profile, sys, tasks, text, threads, users};
@@ -44,7 +45,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     restore_entry(parameters);
     let program_entry = parameters.entry;
     let attached = |mapped: u64, id: u64, flags: u32| match mapped {
-        0 => sys::call(raw::__NR_shmat, [id, 0, u64::from(flags), 0, 0, 0]),
+        0 => sys::call(Need::AttachSegment, [id, 0, u64::from(flags), 0, 0, 0]),
         mapped => mapped as i64,
     };
     let arena_at = attached(parameters.arena_at, parameters.arena_shm, 0);
@@ -77,7 +78,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     let in_use = told.iter().filter(|map| map.end != 0);
     in_use.clone().for_each(|map| space.maps.add(*map));
     let page = core::ptr::from_ref(parameters) as u64 & !4095;
-    sys::call(raw::__NR_munmap, [page, 4096, 0, 0, 0, 0]);
+    sys::call(Need::Unmap, [page, 4096, 0, 0, 0, 0]);
     threads::install_altstack(context);
     actions::start_image(context);
     slot.pid.store(context.process().pid, Ordering::Relaxed);
@@ -131,18 +132,18 @@ fn auxiliary(stack: u64, kind: u64) -> Option<u64> {
 
 fn current_mask() -> u64 {
     let mut mask = 0u64;
-    sys::call(raw::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    sys::call(Need::SetMask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
     mask
 }
 
 fn restore_entry(parameters: &Parameters) {
     let len = (parameters.stage1_len as usize).min(SAVED_MAX);
-    sys::protect(parameters.page, parameters.page_len, 7);
+    sys::make_writable(parameters.page, parameters.page_len);
     // SAFETY: the pages were just made writable; stage 1 does not run again.
     unsafe {
         core::ptr::copy_nonoverlapping(parameters.saved.as_ptr(), parameters.entry as *mut u8, len);
     }
-    sys::protect(parameters.page, parameters.page_len, parameters.page_prot);
+    sys::protect_as_before(parameters.page, parameters.page_len, parameters.page_prot);
 }
 
 /// Writes the IMAGE record with arguments, environment and auxiliary vector.

@@ -10,6 +10,7 @@ use linux_raw_sys::general as raw;
 
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, area, space};
+use crate::needs::Need;
 use crate::signal::{ALWAYS_OURS, SIG_IGN, signal_bit};
 use crate::status_lines::{BEGINNING, Correction, File, Line, Mask};
 use crate::{memory, sys};
@@ -85,7 +86,7 @@ fn correct(context: &mut Context, call: &Call, offset: Option<u8>, read: u64, is
     let offset = offset.map(|arg| args[usize::from(arg)]).filter(|&offset| offset != u64::MAX);
     let start = offset.unwrap_or_else(|| {
         let current = u64::from(raw::SEEK_CUR);
-        (sys::call(raw::__NR_lseek, [fd, 0, current, 0, 0, 0]) as u64).wrapping_sub(read)
+        (sys::call(Need::Position, [fd, 0, current, 0, 0, 0]) as u64).wrapping_sub(read)
     });
     let known = space().lock.with(|| space().statuses.find(fd).copied());
     let mut line = match known {
@@ -121,7 +122,7 @@ fn read_again(context: &Context, fd: u64, to: u64) -> Line {
     let mut at = 0;
     while at < to {
         let wanted = (to - at).min(PIECE as u64);
-        let read = sys::call(raw::__NR_pread64, [fd, piece.as_mut_ptr() as u64, wanted, at, 0, 0]);
+        let read = sys::call(Need::ReadAt, [fd, piece.as_mut_ptr() as u64, wanted, at, 0, 0]);
         if read <= 0 {
             break;
         }

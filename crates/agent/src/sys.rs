@@ -5,28 +5,15 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
 
 use crate::arch::processor;
+use crate::needs::{Need, needed};
 
 /// Makes a system call of the agent: not recorded, and not intercepted because it is in agent text.
 #[inline(always)]
-pub fn call(nr: u32, args: [u64; 6]) -> i64 {
+pub fn call(need: Need, args: [u64; 6]) -> i64 {
+    let row = need.row();
+    debug_assert!(row.allows(&args), "filters were asked about other arguments");
     // SAFETY: callers pass only pointers to agent memory or values that the program passed.
-    unsafe { processor::system_call(nr, args) }
-}
-
-/// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
-/// for a call that the program itself never makes. So if any bit is set, the agent is *quiet*: it
-/// makes only the program's own calls, and calls known to be allowed.
-pub mod needed {
-    /// rt_sigprocmask.
-    pub const MASKS: u32 = 1;
-    /// rt_sigaction.
-    pub const ACTIONS: u32 = 1 << 1;
-    /// sigaltstack.
-    pub const STACKS: u32 = 1 << 2;
-    /// munmap.
-    pub const UNMAPPING: u32 = 1 << 3;
-    pub const OTHERS: u32 = 1 << 4;
-    pub const ALL: u32 = (1 << 5) - 1;
+    unsafe { processor::system_call(row.nr, args) }
 }
 
 /// What the filters of a process deny the agent: the beginning of the state of each process.
@@ -52,11 +39,11 @@ pub fn is_quiet() -> bool {
 const QUIET_SPINS: u32 = 10_000;
 
 pub fn getpid() -> u32 {
-    call(raw::__NR_getpid, [0; 6]) as u32
+    call(Need::Pid, [0; 6]) as u32
 }
 
 pub fn gettid() -> u32 {
-    call(raw::__NR_gettid, [0; 6]) as u32
+    call(Need::Tid, [0; 6]) as u32
 }
 
 /// Formats a number in decimal.
@@ -85,7 +72,7 @@ pub fn set_mask(mask: u64) -> u64 {
 pub fn set_mask_whatever(mask: u64) -> u64 {
     let mut old = 0u64;
     let how = u64::from(raw::SIG_SETMASK);
-    call(raw::__NR_rt_sigprocmask, [how, &raw const mask as u64, &raw mut old as u64, 8, 0, 0]);
+    call(Need::SetMask, [how, &raw const mask as u64, &raw mut old as u64, 8, 0, 0]);
     old
 }
 
@@ -106,7 +93,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32, timeout_ns: u64) {
     };
     let op = u64::from(raw::FUTEX_WAIT);
     call(
-        raw::__NR_futex,
+        Need::Futex,
         [word.as_ptr() as u64, op, u64::from(value), &raw const timeout as u64, 0, 0],
     );
 }
@@ -116,14 +103,14 @@ pub fn futex_wake(word: &AtomicU32) {
         return; // the recorder polls from time to time
     }
     let op = u64::from(raw::FUTEX_WAKE);
-    call(raw::__NR_futex, [word.as_ptr() as u64, op, i32::MAX as u64, 0, 0, 0]);
+    call(Need::Futex, [word.as_ptr() as u64, op, i32::MAX as u64, 0, 0, 0]);
 }
 
 /// Maps private anonymous memory; `None` if that fails.
 pub fn map_memory(len: usize) -> Option<*mut u8> {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE);
-    let at = call(raw::__NR_mmap, [0, len as u64, prot, flags, u64::MAX, 0]);
+    let at = call(Need::MapMemory, [0, len as u64, prot, flags, u64::MAX, 0]);
     if at > 0 {
         keep_unlocked(at as u64, len as u64);
     }
@@ -141,28 +128,42 @@ pub fn keep_unlocked(at: u64, len: u64) {
 }
 
 pub fn unlock(at: u64, len: u64) {
-    call(raw::__NR_munlock, [at, len, 0, 0, 0, 0]);
+    call(Need::Unlock, [at, len, 0, 0, 0, 0]);
 }
 
 /// Returns the magic number of the file system that a descriptor's file is on.
 pub fn file_system(fd: u64) -> Option<i64> {
     // SAFETY: `statfs` consists of integers, for which zero is a valid value.
     let mut stat: raw::statfs = unsafe { core::mem::zeroed() };
-    let told = call(raw::__NR_fstatfs, [fd, &raw mut stat as u64, 0, 0, 0, 0]) == 0;
+    let told = call(Need::FileSystem, [fd, &raw mut stat as u64, 0, 0, 0, 0]) == 0;
     told.then_some(stat.f_type)
 }
 
 /// Keeps agent memory out of core files.
 pub fn keep_out_of_cores(at: u64, len: u64) {
-    call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_DONTDUMP), 0, 0, 0]);
+    call(Need::KeepOutOfCores, [at, len, u64::from(raw::MADV_DONTDUMP), 0, 0, 0]);
 }
 
 /// Maps the pages of a segment in one call, instead of one page at each access: for System V
 /// segments the kernel does not map the pages around an access as it does for files.
 pub fn map_pages(at: u64, len: u64) {
-    call(raw::__NR_madvise, [at, len, u64::from(raw::MADV_POPULATE_READ), 0, 0, 0]);
+    call(Need::MapPages, [at, len, u64::from(raw::MADV_POPULATE_READ), 0, 0, 0]);
 }
 
-pub fn protect(at: u64, len: u64, prot: u64) -> bool {
-    call(raw::__NR_mprotect, [at, len, prot, 0, 0, 0]) == 0
+const READ_EXEC: u64 = 5;
+const READ_WRITE_EXEC: u64 = 7;
+
+/// Makes text writable. Returns false if the system does not allow that.
+pub fn make_writable(at: u64, len: u64) -> bool {
+    call(Need::ProtectWritable, [at, len, READ_WRITE_EXEC, 0, 0, 0]) == 0
+}
+
+/// Makes text as it is usual.
+pub fn make_text(at: u64, len: u64) {
+    call(Need::ProtectCode, [at, len, READ_EXEC, 0, 0, 0]);
+}
+
+/// Gives the pages of an image's entry point their protection back, before the program runs.
+pub fn protect_as_before(at: u64, len: u64, prot: u64) {
+    call(Need::ProtectAsBefore, [at, len, prot, 0, 0, 0]);
 }

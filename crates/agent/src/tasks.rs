@@ -12,9 +12,9 @@ use crate::arch::frames::Frame;
 use crate::arch::head::phase;
 use crate::call::{Call, count, enter, exit as record_exit};
 use crate::context::{AREAS, Context, MAKERS, ThreadArea, area, mask_all, space};
+use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
-use crate::sys::needed;
 use crate::{actions, clock, memory, native, sys, threads, users};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
@@ -347,7 +347,7 @@ fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) 
     slot.tid.store(context.tid, Ordering::Relaxed);
     slot.context.store(context.this as u64, Ordering::Relaxed);
     // The first process of a pid namespace has no parent in it.
-    if new_process && sys::call(raw::__NR_getppid, [0; 6]) == 0 {
+    if new_process && sys::call(Need::ParentPid, [0; 6]) == 0 {
         slot.foreign_pid.store(1, Ordering::Relaxed);
     }
     Stream::open(context);
@@ -397,7 +397,7 @@ fn new_area() -> Option<&'static mut ThreadArea> {
             // processes that share memory and may have been killed.
             let is_gone = || {
                 let (tgid, tid) = (u64::from(context.tgid), u64::from(context.tid));
-                !sys::is_quiet() && sys::call(raw::__NR_tgkill, [tgid, tid, 0, 0, 0, 0]) == ESRCH
+                !sys::is_quiet() && sys::call(Need::SendSignal, [tgid, tid, 0, 0, 0, 0]) == ESRCH
             };
             let state = context.area_state.load(Ordering::Acquire);
             let (gone, shared) = match state {

@@ -1,16 +1,15 @@
 //! What the kernel must know of a thread for it to be recorded: `%gs`, dispatch, alternate stack.
 
-use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 
 use crate::arch::frames::AltStack;
 use crate::arch::head::ALTSTACK_BYTES;
 use crate::arch::{entry, processor};
 use crate::context::{Context, Dispatch, space};
+use crate::needs::{ARCH_SET_GS, Need};
 use crate::sys;
 
 /// From asm/prctl.h.
-pub const ARCH_SET_GS: u32 = 0x1001;
 pub const ARCH_GET_GS: u32 = 0x1004;
 
 /// Makes the kernel raise SIGSYS for every system call of this thread from outside the agent's
@@ -25,11 +24,14 @@ pub fn arm_dispatch(context: &Context) {
 pub fn set_dispatch(wanted: Option<Dispatch>) {
     let op = u64::from(prctl::PR_SET_SYSCALL_USER_DISPATCH);
     let (on, off) = (u64::from(prctl::PR_SYS_DISPATCH_ON), u64::from(prctl::PR_SYS_DISPATCH_OFF));
-    let args = match wanted {
-        Some(Dispatch { start, len, selector }) => [op, on, start, len, selector, 0],
-        None => [op, off, 0, 0, 0, 0],
-    };
-    sys::call(raw::__NR_prctl, args);
+    match wanted {
+        Some(Dispatch { start, len, selector }) => {
+            sys::call(Need::DispatchOn, [op, on, start, len, selector, 0]);
+        }
+        None => {
+            sys::call(Need::DispatchOff, [op, off, 0, 0, 0, 0]);
+        }
+    }
 }
 
 pub fn point_gs_to(context: &Context) {
@@ -38,14 +40,14 @@ pub fn point_gs_to(context: &Context) {
         // SAFETY: the processor and the kernel allow it; `%gs` belongs to the agent.
         unsafe { processor::set_gs(base) };
     } else {
-        sys::call(raw::__NR_arch_prctl, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
+        sys::call(Need::SetGs, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
     }
 }
 
 /// Registers the agent's alternate stack for this thread with the kernel.
 pub fn install_altstack(context: &Context) {
     let stack = own_altstack(context);
-    sys::call(raw::__NR_sigaltstack, [&raw const stack as u64, 0, 0, 0, 0, 0]);
+    sys::call(Need::SetStack, [&raw const stack as u64, 0, 0, 0, 0, 0]);
 }
 
 /// Returns the alternate stack that the kernel is to have.

@@ -24,6 +24,7 @@ use crate::arch::head::{Head, phase};
 use crate::arch::places::{in_agent_text, leave_bypass};
 use crate::call::{self, Call, enter, exit};
 use crate::context::{Context, Process, mask_all, space};
+use crate::needs::Need;
 use crate::signal::{Action, Info, SIG_DFL, SIG_IGN, real_mask, si_code, signal_bit};
 use crate::stream::Stream;
 use crate::{clock, helper, requests, sys, threads, users};
@@ -85,7 +86,7 @@ pub fn hand_over(context: &mut Context) {
     for (signal, action) in handled(context) {
         set_action(signal, &action);
     }
-    sys::call(raw::__NR_sigaltstack, [&raw const context.altstack as u64, 0, 0, 0, 0, 0]);
+    sys::call(Need::SetStack, [&raw const context.altstack as u64, 0, 0, 0, 0, 0]);
     threads::set_dispatch(context.dispatch);
     if let Some(info) = context.pending_sigsys.take() {
         queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
@@ -173,7 +174,7 @@ impl Tracee {
             if !about_to_start {
                 break;
             }
-            sys::call(raw::__NR_sched_yield, [0; 6]);
+            sys::call(Need::Yield, [0; 6]);
         }
         None
     }
@@ -218,7 +219,7 @@ impl Tracee {
             if found.flatten() != Some(true) {
                 break;
             }
-            sys::call(raw::__NR_sched_yield, [0; 6]);
+            sys::call(Need::Yield, [0; 6]);
         }
         // The thread may just have ended a call.
         self.turn(phase::RECORDED, phase::LEFT_ALONE);
@@ -259,20 +260,20 @@ impl Tracee {
     fn read_at<T: Copy>(&self, at: u64) -> Option<T> {
         let mut value = MaybeUninit::<T>::uninit();
         let len = size_of::<T>() as u64;
-        let done = self.copy(raw::__NR_process_vm_readv, value.as_mut_ptr() as u64, at, len);
+        let done = self.copy(Need::ReadMemory, value.as_mut_ptr() as u64, at, len);
         // SAFETY: fully written, and used for types of plain numbers only.
         done.then(|| unsafe { value.assume_init() })
     }
 
     fn write<T: Copy>(&self, at: u64, value: &T) -> bool {
         let from = core::ptr::from_ref(value) as u64;
-        self.copy(raw::__NR_process_vm_writev, from, at, size_of::<T>() as u64)
+        self.copy(Need::WriteMemory, from, at, size_of::<T>() as u64)
     }
 
-    fn copy(&self, nr: u32, ours: u64, theirs: u64, len: u64) -> bool {
+    fn copy(&self, need: Need, ours: u64, theirs: u64, len: u64) -> bool {
         let (local, remote) = ([ours, len], [theirs, len]);
         let (local, remote) = (local.as_ptr() as u64, remote.as_ptr() as u64);
-        sys::call(nr, [u64::from(self.tid), local, 1, remote, 1, 0]) as u64 == len
+        sys::call(need, [u64::from(self.tid), local, 1, remote, 1, 0]) as u64 == len
     }
 }
 
@@ -295,7 +296,7 @@ pub fn pass_on(context: &Context, signal: u32, info: &Info, uc: &mut UContext) -
             if code <= 0 {
                 let (pid, tid) = (u64::from(sys::getpid()), u64::from(sys::gettid()));
                 sys::call(
-                    raw::__NR_rt_tgsigqueueinfo,
+                    Need::QueueSignal,
                     [pid, tid, u64::from(signal), info.as_ptr() as u64, 0, 0],
                 );
             }

@@ -19,9 +19,9 @@ use crate::arch::head::phase;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Makers, Space, area, mask_all, space};
 use crate::helper::{self, Helper};
+use crate::needs::{Need, needed};
 use crate::signal::real_mask;
 use crate::stream::Stream;
-use crate::sys::needed;
 use crate::{clock, requests, sys};
 
 const ESRCH: i64 = -3;
@@ -69,7 +69,7 @@ fn ids() -> Option<Ids> {
     }
     let mut ids = Ids::default();
     let [real, effective, saved] = ids.each_mut().map(|id| core::ptr::from_mut(id) as u64);
-    (sys::call(raw::__NR_getresuid, [real, effective, saved, 0, 0, 0]) == 0).then_some(ids)
+    (sys::call(Need::Users, [real, effective, saved, 0, 0, 0]) == 0).then_some(ids)
 }
 
 /// Returns true if this thread could still become another user.
@@ -112,7 +112,7 @@ fn follow(context: &mut Context) {
 fn attached(context: &Context) -> Option<(u64, usize)> {
     let slot = context.slot?;
     let [id, index] = [0, 1].map(|n| slot.request_args[n].load(Ordering::Relaxed));
-    let at = sys::call(raw::__NR_shmat, [id, 0, 0, 0, 0, 0]);
+    let at = sys::call(Need::AttachSegment, [id, 0, 0, 0, 0, 0]);
     (at > 0).then_some((at as u64, index as usize))
 }
 
@@ -123,7 +123,7 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
     // SAFETY: this is an arena of the recording, and all have the same size.
     let arena = unsafe { Arena::at(at as *mut u8, former.pool_chunks()) };
     if index >= SLOTS || arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC {
-        sys::call(raw::__NR_munmap, [at, bytes_of(arena), 0, 0, 0, 0]);
+        sys::call(Need::Unmap, [at, bytes_of(arena), 0, 0, 0, 0]);
         return leave_as_another(context);
     }
     let space = space();
@@ -252,7 +252,7 @@ fn unmap_unused(space: &Space, keep: &Keep) -> bool {
         place.store(0, Ordering::Relaxed);
         let len = space.arena_bytes.load(Ordering::Relaxed);
         if !in_use || !replace(at, len) {
-            sys::call(raw::__NR_munmap, [at, len, 0, 0, 0, 0]);
+            sys::call(Need::Unmap, [at, len, 0, 0, 0, 0]);
         }
         each_user(space, at, |context| {
             // SAFETY: the thread may read the flag meanwhile; either value is fine for it.
@@ -281,7 +281,7 @@ fn replace(at: u64, len: u64) -> bool {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED;
     let replaced =
-        sys::call(raw::__NR_mmap, [at, len, prot, u64::from(flags), u64::MAX, 0]) as u64 == at;
+        sys::call(Need::MapMemoryOver, [at, len, prot, u64::from(flags), u64::MAX, 0]) as u64 == at;
     if replaced {
         sys::keep_unlocked(at, len);
         // SAFETY: an arena begins with its control block, and all zeros is a valid one.
@@ -297,7 +297,7 @@ fn is_gone(context: &Context) -> bool {
     context.new_process
         && tgid != 0
         && !sys::is_quiet()
-        && sys::call(raw::__NR_tgkill, [tgid, tid, 0, 0, 0, 0]) == ESRCH
+        && sys::call(Need::SendSignal, [tgid, tid, 0, 0, 0, 0]) == ESRCH
 }
 
 /// Returns true if the process is a child of ours that is dead but not waited for.
@@ -306,7 +306,7 @@ fn is_dead(context: &Context) -> bool {
     let mut info = [0u32; 32];
     let (pid, at) = (u64::from(context.tgid), info.as_mut_ptr() as u64);
     let args = [u64::from(raw::P_PID), pid, at, u64::from(kinds), 0, 0];
-    !sys::is_quiet() && sys::call(raw::__NR_waitid, args) == 0 && info[0] != 0
+    !sys::is_quiet() && sys::call(Need::LookForEnd, args) == 0 && info[0] != 0
 }
 
 /// Argument and result of the helper.
@@ -340,7 +340,7 @@ extern "C" fn meet(meeting: u64) {
     }
     let mut pair = [0u32; 2];
     let at = &raw mut pair as u64;
-    if sys::call(raw::__NR_socketpair, [UNIX, DATAGRAMS, 0, at, 0, 0]) != 0 {
+    if sys::call(Need::SocketPair, [UNIX, DATAGRAMS, 0, at, 0, 0]) != 0 {
         return;
     }
     let ours = u64::from(sys::gettid());
@@ -353,7 +353,7 @@ extern "C" fn meet(meeting: u64) {
     let mut vector = [&raw mut slot as u64, 8];
     let mut message = [0, 0, &raw mut vector as u64, 1, &raw mut control as u64, CONTROL_BYTES, 0];
     let message_at = &raw mut message as u64;
-    let got = sys::call(raw::__NR_recvmsg, [u64::from(pair[0]), message_at, NOW, 0, 0, 0]);
+    let got = sys::call(Need::ReceiveMessage, [u64::from(pair[0]), message_at, NOW, 0, 0, 0]);
     let (Some(former), true) = (meeting.context.arena, got == 8 && control[0] == CONTROL_BYTES)
     else {
         return;
@@ -361,7 +361,7 @@ extern "C" fn meet(meeting: u64) {
     let arena = control[2] & u64::from(u32::MAX);
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = u64::from(raw::MAP_SHARED | raw::MAP_NORESERVE);
-    let at = sys::call(raw::__NR_mmap, [0, bytes_of(former), prot, flags, arena, 0]);
+    let at = sys::call(Need::MapArena, [0, bytes_of(former), prot, flags, arena, 0]);
     if at > 0 {
         meeting.found = Some((at as u64, slot as usize));
     }

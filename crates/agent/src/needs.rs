@@ -1,0 +1,299 @@
+//! The system calls that the agent makes for itself: each has a row here, by which
+//! [`sys::call`](crate::sys::call) makes it, and by which the program's seccomp filters are asked
+//! whether they let it through.
+
+use linux_raw_sys::general as raw;
+use linux_raw_sys::prctl;
+
+/// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
+/// for a call that the program itself never makes. So if any bit is set, the agent is *quiet*: it
+/// makes only the program's own calls, and calls known to be allowed.
+pub mod needed {
+    /// rt_sigprocmask.
+    pub const MASKS: u32 = 1;
+    /// rt_sigaction.
+    pub const ACTIONS: u32 = 1 << 1;
+    /// sigaltstack.
+    pub const STACKS: u32 = 1 << 2;
+    /// munmap.
+    pub const UNMAPPING: u32 = 1 << 3;
+    pub const OTHERS: u32 = 1 << 4;
+    pub const ALL: u32 = (1 << 5) - 1;
+}
+
+/// A call that the agent makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Need {
+    SetMask,
+    SetAction,
+    ReturnFromSignal,
+    SetStack,
+    Futex,
+    Pid,
+    Tid,
+    ParentPid,
+    EffectiveUser,
+    EffectiveGroup,
+    SendSignal,
+    QueueSignal,
+    StatPath,
+    StatDescriptor,
+    AttachSegment,
+    Unmap,
+    MapMemory,
+    MapMemoryOver,
+    MapCode,
+    MapCodeAt,
+    MapWritableCode,
+    // For an image in another IPC namespace, and for a thread that moves to another arena.
+    SocketPair,
+    ReceiveMessage,
+    Close,
+    MapArena,
+    MapCatalog,
+    MapImage,
+    ProtectCode,
+    ProtectWritable,
+    DispatchOn,
+    DispatchOff,
+    RefusesCode,
+    SetGs,
+    GainsNoRights,
+    Users,
+    KeepOutOfCores,
+    MapPages,
+    Unlock,
+    Yield,
+    Xattr,
+    ReadMemory,
+    WriteMemory,
+    FileSystem,
+    Position,
+    ReadAt,
+    // Made if files are stored before they change, and in threads that may become another user.
+    StartHelper,
+    LeaveDescriptors,
+    Open,
+    OpenBy,
+    Read,
+    Limits,
+    LookForEnd,
+    Lock,
+    LockAll,
+    UnlockAll,
+    ExitHelper,
+    // Made where no filter can object.
+    Sleep,
+    ProtectAsBefore,
+}
+
+/// When a call is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// For new threads, signals, patching and execs, including those of the agent in a new image.
+    Always,
+    /// Where helpers may be used.
+    ByHelpers,
+    /// Only where no filter can object.
+    Unfiltered,
+}
+
+/// What is known of a call.
+#[derive(Clone, Copy)]
+pub struct Row {
+    need: Need,
+    pub nr: u32,
+    /// Arguments; `None`: any value.
+    pub args: [Option<u64>; 6],
+    /// If the call fails with an error, the agent can do without it.
+    pub may_fail: bool,
+    /// [`needed`] bits to set if the call is refused.
+    pub what: u32,
+    pub when: When,
+}
+
+const fn of(need: Need, what: u32, nr: u32) -> Row {
+    Row { need, nr, args: [None; 6], may_fail: false, what, when: When::Always }
+}
+
+const fn any(need: Need, nr: u32) -> Row {
+    of(need, needed::OTHERS, nr)
+}
+
+impl Row {
+    const fn with(self, args: [Option<u64>; 6]) -> Row {
+        Row { args, ..self }
+    }
+
+    const fn may_fail(self) -> Row {
+        Row { may_fail: true, ..self }
+    }
+
+    const fn made(self, when: When) -> Row {
+        Row { when, ..self }
+    }
+
+    /// Returns true if these arguments are among those that filters are asked about.
+    pub fn allows(&self, args: &[u64; 6]) -> bool {
+        self.args.iter().zip(args).all(|(known, arg)| known.is_none_or(|known| known == *arg))
+    }
+}
+
+const ZERO: Option<u64> = Some(0);
+const RWX: Option<u64> = Some(7);
+const RX: Option<u64> = Some(5);
+const RW: Option<u64> = Some(3);
+const READ: Option<u64> = Some(1);
+
+const SHARED: u32 = raw::MAP_SHARED | raw::MAP_NORESERVE;
+const PRIVATE: u32 = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS;
+
+const fn flags(flags: u32) -> Option<u64> {
+    Some(flags as u64)
+}
+
+/// An mmap of private anonymous memory.
+const fn memory_of(need: Need, prot: Option<u64>, more: u32) -> Row {
+    let args = [None, None, prot, flags(PRIVATE | more), Some(u64::MAX), ZERO];
+    any(need, raw::__NR_mmap).with(args)
+}
+
+/// An mmap of a file.
+const fn file_of(need: Need, prot: Option<u64>, how: u32, offset: Option<u64>) -> Row {
+    any(need, raw::__NR_mmap).with([None, None, prot, flags(how), None, offset])
+}
+
+/// A prctl: the operation and the second argument.
+const fn prctl_of(need: Need, op: u32, second: Option<u64>, rest: Option<u64>) -> Row {
+    any(need, raw::__NR_prctl).with([flags(op), second, rest, rest, rest, ZERO])
+}
+
+const fn protect_of(need: Need, prot: Option<u64>) -> Row {
+    any(need, raw::__NR_mprotect).with([None, None, prot, ZERO, ZERO, ZERO])
+}
+
+const fn advice_of(need: Need, advice: u32) -> Row {
+    let args = [None, None, flags(advice), ZERO, ZERO, ZERO];
+    any(need, raw::__NR_madvise).with(args).may_fail()
+}
+
+const fn helped(need: Need, nr: u32) -> Row {
+    any(need, nr).may_fail().made(When::ByHelpers)
+}
+
+/// From linux/prctl.h: asks whether writable memory may become executable.
+pub const PR_GET_MDWE: u32 = 66;
+/// From asm/prctl.h.
+pub const ARCH_SET_GS: u32 = 0x1001;
+/// From linux/close_range.h.
+pub const CLOSE_RANGE_UNSHARE: u64 = 2;
+/// Flags of an ordinary thread. The first thing a helper does is to unshare the descriptors.
+pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
+    | raw::CLONE_FS
+    | raw::CLONE_FILES
+    | raw::CLONE_SIGHAND
+    | raw::CLONE_THREAD
+    | raw::CLONE_VFORK
+    | raw::CLONE_UNTRACED) as u64;
+
+/// All of them, in the order of [`Need`].
+pub const ALL: [Row; Need::ProtectAsBefore as usize + 1] = [
+    of(Need::SetMask, needed::MASKS, raw::__NR_rt_sigprocmask),
+    of(Need::SetAction, needed::ACTIONS, raw::__NR_rt_sigaction),
+    any(Need::ReturnFromSignal, raw::__NR_rt_sigreturn),
+    of(Need::SetStack, needed::STACKS, raw::__NR_sigaltstack),
+    any(Need::Futex, raw::__NR_futex),
+    any(Need::Pid, raw::__NR_getpid),
+    any(Need::Tid, raw::__NR_gettid),
+    any(Need::ParentPid, raw::__NR_getppid),
+    any(Need::EffectiveUser, raw::__NR_geteuid),
+    any(Need::EffectiveGroup, raw::__NR_getegid),
+    any(Need::SendSignal, raw::__NR_tgkill),
+    any(Need::QueueSignal, raw::__NR_rt_tgsigqueueinfo),
+    any(Need::StatPath, raw::__NR_newfstatat),
+    any(Need::StatDescriptor, raw::__NR_fstat),
+    any(Need::AttachSegment, raw::__NR_shmat),
+    of(Need::Unmap, needed::UNMAPPING, raw::__NR_munmap),
+    memory_of(Need::MapMemory, RW, raw::MAP_NORESERVE),
+    memory_of(Need::MapMemoryOver, RW, raw::MAP_NORESERVE | raw::MAP_FIXED),
+    memory_of(Need::MapCode, RX, 0),
+    memory_of(Need::MapCodeAt, RX, raw::MAP_FIXED_NOREPLACE),
+    memory_of(Need::MapWritableCode, RWX, 0),
+    any(Need::SocketPair, raw::__NR_socketpair),
+    any(Need::ReceiveMessage, raw::__NR_recvmsg),
+    any(Need::Close, raw::__NR_close),
+    file_of(Need::MapArena, RW, SHARED, ZERO),
+    file_of(Need::MapCatalog, READ, SHARED, None),
+    file_of(Need::MapImage, RX, raw::MAP_PRIVATE | raw::MAP_FIXED, None),
+    protect_of(Need::ProtectCode, RX),
+    protect_of(Need::ProtectWritable, RWX),
+    prctl_of(
+        Need::DispatchOn,
+        prctl::PR_SET_SYSCALL_USER_DISPATCH,
+        flags(prctl::PR_SYS_DISPATCH_ON),
+        None,
+    ),
+    prctl_of(
+        Need::DispatchOff,
+        prctl::PR_SET_SYSCALL_USER_DISPATCH,
+        flags(prctl::PR_SYS_DISPATCH_OFF),
+        ZERO,
+    ),
+    prctl_of(Need::RefusesCode, PR_GET_MDWE, ZERO, ZERO),
+    any(Need::SetGs, raw::__NR_arch_prctl).with([flags(ARCH_SET_GS), None, ZERO, ZERO, ZERO, ZERO]),
+    prctl_of(Need::GainsNoRights, prctl::PR_GET_NO_NEW_PRIVS, ZERO, ZERO),
+    any(Need::Users, raw::__NR_getresuid).may_fail(),
+    advice_of(Need::KeepOutOfCores, raw::MADV_DONTDUMP),
+    advice_of(Need::MapPages, raw::MADV_POPULATE_READ),
+    any(Need::Unlock, raw::__NR_munlock).may_fail(),
+    any(Need::Yield, raw::__NR_sched_yield).may_fail(),
+    any(Need::Xattr, raw::__NR_getxattr).may_fail(),
+    any(Need::ReadMemory, raw::__NR_process_vm_readv).may_fail(),
+    any(Need::WriteMemory, raw::__NR_process_vm_writev).may_fail(),
+    any(Need::FileSystem, raw::__NR_fstatfs).may_fail(),
+    any(Need::Position, raw::__NR_lseek).may_fail(),
+    any(Need::ReadAt, raw::__NR_pread64).may_fail(),
+    helped(Need::StartHelper, raw::__NR_clone).with([
+        Some(HELPER_FLAGS),
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]),
+    helped(Need::LeaveDescriptors, raw::__NR_close_range).with([
+        None,
+        None,
+        Some(CLOSE_RANGE_UNSHARE),
+        ZERO,
+        ZERO,
+        ZERO,
+    ]),
+    helped(Need::Open, raw::__NR_openat),
+    helped(Need::OpenBy, raw::__NR_openat2),
+    helped(Need::Read, raw::__NR_read),
+    helped(Need::Limits, raw::__NR_prlimit64),
+    helped(Need::LookForEnd, raw::__NR_waitid),
+    helped(Need::Lock, raw::__NR_mlock2),
+    helped(Need::LockAll, raw::__NR_mlockall),
+    helped(Need::UnlockAll, raw::__NR_munlockall),
+    any(Need::ExitHelper, raw::__NR_exit).made(When::ByHelpers),
+    any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
+    any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
+];
+
+const _: () = {
+    let mut at = 0;
+    while at < ALL.len() {
+        assert!(ALL[at].need as usize == at, "rows in another order");
+        at += 1;
+    }
+};
+
+impl Need {
+    #[inline(always)]
+    pub const fn row(self) -> &'static Row {
+        &ALL[self as usize]
+    }
+}
