@@ -71,26 +71,22 @@ pub fn is_ours(handler: u64) -> bool {
 }
 
 /// At the start of an image, takes over the actions inherited for signals that are always ours.
-pub fn start_image(context: &mut Context) {
-    let ignored = context.slot.map_or(0, |slot| slot.exec_ignored.load(Ordering::Relaxed));
+pub fn start_image(context: &Context) {
+    let ignored = context.slot.get().map_or(0, |slot| slot.exec_ignored.load(Ordering::Relaxed));
     for signal in ALWAYS_OURS {
         let mut kernel = replace_by_ours(signal);
         if ignored & signal_bit(signal) != 0 {
             kernel.handler = SIG_IGN;
         }
-        // SAFETY: the process has one thread.
-        unsafe { (*context.process().actions.get())[signal as usize] = kernel };
+        context.process().actions.set(signal, &kernel);
     }
 }
 
 /// Returns which of the signals that are always ours the program ignores; exec preserves that.
 pub fn ignored_by_program(context: &Context) -> u64 {
-    let actions = context.process().actions.get();
-    let ignores = |signal: &u32| {
-        // SAFETY: reads one word of the process's own table.
-        unsafe { (*actions)[*signal as usize].handler == SIG_IGN }
-    };
-    ALWAYS_OURS.iter().filter(|signal| ignores(signal)).fold(0, |all, &s| all | signal_bit(s))
+    let actions = &context.process().actions;
+    let ignores = |signal: u32| actions.handler(signal) == SIG_IGN;
+    ALWAYS_OURS.iter().filter(|signal| ignores(**signal)).fold(0, |all, &s| all | signal_bit(s))
 }
 
 /// For an exec that is not followed: makes the kernel ignore these signals (`over`), or reinstalls
@@ -112,24 +108,19 @@ pub fn hand_over_ignored(context: &Context, over: bool) {
 /// Switches between open and masking handlers, as the filters require.
 pub fn reinstall(context: &Context) {
     let process = context.process();
-    let actions = process.actions.get();
-    process.lock.with(|| {
-        for signal in 1..=64 {
-            // SAFETY: the table is accessed under its lock.
-            let action = unsafe { &(*actions)[signal as usize] };
-            if action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal) {
-                install_ours(signal, action);
-            }
+    process.lock.with(|()| {
+        for (signal, action) in process.actions.handled() {
+            install_ours(signal, &action);
         }
     });
 }
 
 /// Resets the actions of a child whose handlers the kernel has reset.
-pub fn clear_handlers(context: &mut Context) {
-    // SAFETY: the child has a table of its own.
-    for action in unsafe { &mut *context.process().actions.get() } {
-        let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
-        *action = Action { handler, ..Action::default() };
+pub fn clear_handlers(context: &Context) {
+    let actions = &context.process().actions;
+    for signal in 1..=64 {
+        let handler = if actions.handler(signal) == SIG_IGN { SIG_IGN } else { SIG_DFL };
+        actions.set(signal, &Action { handler, ..Action::default() });
     }
     if sys::is_quiet() {
         return; // the child's calls raise no SIGSYS, and a filter may forbid ours
@@ -141,31 +132,17 @@ pub fn clear_handlers(context: &mut Context) {
 
 /// Sends this thread a signal with the siginfo at `info`.
 pub fn queue_to_self(context: &Context, signal: u32, info: u64) {
-    let (pid, tid) = (u64::from(context.process().pid), u64::from(context.tid));
+    let (pid, tid) = (u64::from(context.process().pid.get()), u64::from(context.tid.get()));
     sys::call(Need::QueueSignal, [pid, tid, u64::from(signal), info, 0, 0]);
-}
-
-/// Returns the signals with a kernel handler of the agent, and the program's actions for them. Only
-/// for a process with one thread.
-pub fn handled(context: &Context) -> impl Iterator<Item = (u32, Action)> {
-    let actions = context.process().actions.get();
-    (1..=64).filter_map(move |signal| {
-        // SAFETY: the table is the process's own, which has one thread.
-        let action = unsafe { (*actions)[signal as usize] };
-        (action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal)).then_some((signal, action))
-    })
 }
 
 /// Returns the program's action for a signal that is delivered now, and resets it if the program
 /// wants that.
 pub fn take_action(process: &Process, signal: u32) -> Action {
-    let actions = process.actions.get();
-    // SAFETY: the table is accessed under its lock.
-    process.lock.with(|| unsafe {
-        let slot = &mut (*actions)[signal as usize];
-        let action = *slot;
+    process.lock.with(|()| {
+        let action = process.actions.get(signal);
         if action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESETHAND) != 0 {
-            slot.handler = SIG_DFL;
+            process.actions.set_handler(signal, SIG_DFL);
         }
         action
     })
@@ -173,16 +150,13 @@ pub fn take_action(process: &Process, signal: u32) -> Action {
 
 /// Like the kernel before it forces a signal: unblocks it, and resets its action if it was blocked
 /// or ignored.
-pub fn expose(context: &mut Context, signal: u32) {
+pub fn expose(context: &Context, signal: u32) {
     let process = context.process();
-    let actions = process.actions.get();
-    let blocked = context.mask & signal_bit(signal) != 0;
-    context.mask &= !signal_bit(signal);
-    process.lock.with(|| {
-        // SAFETY: the table is accessed under its lock.
-        let action = unsafe { &mut (*actions)[signal as usize] };
-        if blocked || action.handler == SIG_IGN {
-            action.handler = SIG_DFL;
+    let blocked = context.mask.get() & signal_bit(signal) != 0;
+    context.mask.set(context.mask.get() & !signal_bit(signal));
+    process.lock.with(|()| {
+        if blocked || process.actions.handler(signal) == SIG_IGN {
+            process.actions.set_handler(signal, SIG_DFL);
         }
     });
 }

@@ -46,7 +46,7 @@ impl Call<'_> {
 
 /// Makes a call that is nothing special.
 #[inline(always)]
-pub fn plain(context: &mut Context, call: &Call) {
+pub fn plain(context: &Context, call: &Call) {
     enter(context, call, 0);
     let ret = call.make();
     exit(context, call, ret);
@@ -54,10 +54,10 @@ pub fn plain(context: &mut Context, call: &Call) {
 
 /// Records the beginning of a call, with its input memory.
 #[inline(always)]
-pub fn enter(context: &mut Context, call: &Call, flags: u8) {
+pub fn enter(context: &Context, call: &Call, flags: u8) {
     // One test for both, which are rare.
-    if context.silent | context.clockless {
-        if !context.silent {
+    if context.silent.get() | context.clockless.get() {
+        if !context.silent.get() {
             enter_without_counter(context, call, flags);
         }
         return;
@@ -67,12 +67,12 @@ pub fn enter(context: &mut Context, call: &Call, flags: u8) {
 
 #[cold]
 #[inline(never)]
-fn enter_without_counter(context: &mut Context, call: &Call, flags: u8) {
+fn enter_without_counter(context: &Context, call: &Call, flags: u8) {
     enter_at(context, call, flags, clock::without_counter);
 }
 
 #[inline(always)]
-fn enter_at(context: &mut Context, call: &Call, flags: u8, now: impl FnOnce(&Context) -> u64) {
+fn enter_at(context: &Context, call: &Call, flags: u8, now: impl FnOnce(&Context) -> u64) {
     if context.chunk.has_stalls() {
         Stream::tell_stalls(context);
     }
@@ -80,7 +80,7 @@ fn enter_at(context: &mut Context, call: &Call, flags: u8, now: impl FnOnce(&Con
     context.call_start.store(start, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     let mut flags = flags;
-    if context.slow != 0 {
+    if context.slow.get() != 0 {
         flags |= enter_flag::SLOW;
     }
     if call.is_unknown {
@@ -100,14 +100,14 @@ fn enter_at(context: &mut Context, call: &Call, flags: u8, now: impl FnOnce(&Con
 
 /// Counts the call and records its result with the output memory.
 #[inline(always)]
-pub fn exit(context: &mut Context, call: &Call, ret: i64) {
+pub fn exit(context: &Context, call: &Call, ret: i64) {
     // SAFETY: set by the entry code to the frame of the call that is ending.
-    unsafe { (*context.frame).set_result(ret as u64) };
-    if context.silent | context.clockless {
-        if !context.silent {
+    unsafe { (*context.frame.get()).set_result(ret as u64) };
+    if context.silent.get() | context.clockless.get() {
+        if !context.silent.get() {
             exit_without_counter(context, call, ret);
         }
-        context.phase = context.running;
+        context.phase.set(context.running.get());
         return;
     }
     exit_at(context, call, ret, time_stamp());
@@ -115,13 +115,13 @@ pub fn exit(context: &mut Context, call: &Call, ret: i64) {
 
 #[cold]
 #[inline(never)]
-fn exit_without_counter(context: &mut Context, call: &Call, ret: i64) {
+fn exit_without_counter(context: &Context, call: &Call, ret: i64) {
     let now = clock::without_counter(context);
     exit_at(context, call, ret, now);
 }
 
 #[inline(always)]
-fn exit_at(context: &mut Context, call: &Call, ret: i64, tsc: u64) {
+fn exit_at(context: &Context, call: &Call, ret: i64, tsc: u64) {
     if call.row.has_out {
         data::copy_out(context, call.row, call.args, ret);
     }
@@ -131,26 +131,26 @@ fn exit_at(context: &mut Context, call: &Call, ret: i64, tsc: u64) {
     Stream::publish(context);
     context.call_start.store(NO_CALL, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
-    context.phase = context.running;
+    context.phase.set(context.running.get());
 }
 
 /// Undoes the count of a call that was not made after all.
-pub fn uncount(context: &mut Context) {
-    context.calls -= 1;
-    context.slow_calls -= u64::from(context.slow);
-    if let Some(slot) = context.slot {
-        slot.calls.store(context.calls, Ordering::Relaxed);
-        slot.slow_calls.store(context.slow_calls, Ordering::Relaxed);
+pub fn uncount(context: &Context) {
+    context.calls.set(context.calls.get() - 1);
+    context.slow_calls.set(context.slow_calls.get() - u64::from(context.slow.get()));
+    if let Some(slot) = context.slot.get() {
+        slot.calls.store(context.calls.get(), Ordering::Relaxed);
+        slot.slow_calls.store(context.slow_calls.get(), Ordering::Relaxed);
     }
 }
 
 /// Counts a call, in the slot too, so that the calls of a killed thread are known.
 #[inline(always)]
-pub fn count(context: &mut Context) {
-    context.calls += 1;
-    context.slow_calls += u64::from(context.slow);
-    if let Some(slot) = context.slot {
-        slot.calls.store(context.calls, Ordering::Relaxed);
-        slot.slow_calls.store(context.slow_calls, Ordering::Relaxed);
+pub fn count(context: &Context) {
+    context.calls.set(context.calls.get() + 1);
+    context.slow_calls.set(context.slow_calls.get() + u64::from(context.slow.get()));
+    if let Some(slot) = context.slot.get() {
+        slot.calls.store(context.calls.get(), Ordering::Relaxed);
+        slot.slow_calls.store(context.slow_calls.get(), Ordering::Relaxed);
     }
 }

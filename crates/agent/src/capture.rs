@@ -35,12 +35,12 @@ pub struct Which {
 
 /// Copies the input memory of a call.
 #[inline(never)]
-pub fn copy_in(context: &mut Context, row: &Row, args: &[u64; 6]) {
+pub fn copy_in(context: &Context, row: &Row, args: &[u64; 6]) {
     for op in &row.ops[..usize::from(row.nops)] {
         if matches!(op.dir, Dir::In | Dir::InOut) {
             copy_op(context, op, args, None);
         } else if op.has_room() {
-            context.room = room(context, op, args).unwrap_or(0);
+            context.room.set(room(context, op, args).unwrap_or(0));
         }
     }
 }
@@ -71,7 +71,7 @@ fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
 
 /// Copies the output memory of a call.
 #[inline(never)]
-pub fn copy_out(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
+pub fn copy_out(context: &Context, row: &Row, args: &[u64; 6], ret: i64) {
     let failed = (-4095..0).contains(&ret);
     for op in &row.ops[..usize::from(row.nops)] {
         let comes_out = match op.dir {
@@ -85,7 +85,7 @@ pub fn copy_out(context: &mut Context, row: &Row, args: &[u64; 6], ret: i64) {
     }
 }
 
-fn copy_op(context: &mut Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
+fn copy_op(context: &Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
     let at = args[usize::from(op.arg)];
     if at == 0 {
         return;
@@ -139,7 +139,7 @@ fn is_bulk(len: Len) -> bool {
 }
 
 /// Copies the buffer that a struct points to.
-fn copy_pointed(context: &mut Context, which: Which, at: u64, pointer: Pointer, ret: Option<u64>) {
+fn copy_pointed(context: &Context, which: Which, at: u64, pointer: Pointer, ret: Option<u64>) {
     let Some(to) = memory::read::<u64>(context, at + u64::from(pointer.at)) else { return };
     let length_at = at + u64::from(pointer.length_at);
     let units = match pointer.length_bytes {
@@ -171,7 +171,7 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
         Len::RetTimes(size) => ret?.checked_mul(u64::from(size))?,
         Len::Pointee(n) => {
             let len = memory::read::<u32>(context, arg(n))?;
-            u64::from(if ret.is_some() { len.min(context.room) } else { len })
+            u64::from(if ret.is_some() { len.min(context.room.get()) } else { len })
         }
         Len::BitsArg(n) => (arg(n) & 0xffff_ffff).div_ceil(64) * 8,
         Len::ArgPlus(n, more) => arg(n).checked_add(u64::from(more))?,
@@ -187,7 +187,7 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
 }
 
 /// Records one memory range, as bytes or as a hash.
-pub fn copy_bytes(context: &mut Context, which: Which, at: u64, true_len: u64) {
+pub fn copy_bytes(context: &Context, which: Which, at: u64, true_len: u64) {
     let (mode, max) = policy(context, which);
     let stored = match mode {
         DataMode::Full => true_len.min(max),
@@ -220,7 +220,7 @@ fn policy(context: &Context, which: Which) -> (DataMode, u64) {
     if !which.bulk {
         return (DataMode::Full, u64::MAX);
     }
-    let Some(arena) = context.arena else { return (DataMode::None, 0) };
+    let Some(arena) = context.arena.get() else { return (DataMode::None, 0) };
     let control = arena.control();
     let order = core::sync::atomic::Ordering::Relaxed;
     let mode = match control.data_mode.load(order) {
@@ -252,7 +252,7 @@ fn hash_of(context: &Context, at: u64, len: u64) -> Option<u128> {
     Some(hasher.digest128())
 }
 
-fn copy_string(context: &mut Context, which: Which, at: u64, max: u64) {
+fn copy_string(context: &Context, which: Which, at: u64, max: u64) {
     match memory::string_len(context, at, max) {
         Some(len) => {
             let flags = which.flags | if len == max { data_flag::CUT } else { 0 };
@@ -263,7 +263,7 @@ fn copy_string(context: &mut Context, which: Which, at: u64, max: u64) {
 }
 
 /// Records argv or envp, one DATA record per string.
-fn copy_strings(context: &mut Context, which: Which, at: u64) {
+fn copy_strings(context: &Context, which: Which, at: u64) {
     let mut which = which;
     for i in 0..STRINGS_MAX {
         match memory::read::<u64>(context, at + i * 8) {
@@ -279,7 +279,7 @@ fn copy_strings(context: &mut Context, which: Which, at: u64) {
 }
 
 /// Records a vector, then the contents of its buffers, up to `limit` bytes in total.
-fn copy_vector(context: &mut Context, which: Which, at: u64, count: u64, limit: u64) {
+fn copy_vector(context: &Context, which: Which, at: u64, count: u64, limit: u64) {
     let count = count.min(VECTOR_MAX);
     if count == 0 {
         return;
@@ -288,7 +288,7 @@ fn copy_vector(context: &mut Context, which: Which, at: u64, count: u64, limit: 
     copy_buffers(context, which, at, count, limit);
 }
 
-fn copy_buffers(context: &mut Context, which: Which, at: u64, count: u64, limit: u64) {
+fn copy_buffers(context: &Context, which: Which, at: u64, count: u64, limit: u64) {
     let mut left = limit;
     let mut content = Which { part: part::CONTENT, bulk: true, ..which };
     for i in 0..count {
@@ -306,7 +306,7 @@ fn copy_buffers(context: &mut Context, which: Which, at: u64, count: u64, limit:
 }
 
 /// Records a msghdr and everything it points to. On output there are `ret` bytes of content.
-fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) {
+fn copy_message(context: &Context, which: Which, at: u64, ret: Option<u64>) {
     let which = Which { part: part::WHOLE, ..which };
     let Some([name, name_len, vector, count, control, control_len, _]) =
         memory::read::<[u64; 7]>(context, at)
@@ -316,7 +316,7 @@ fn copy_message(context: &mut Context, which: Which, at: u64, ret: Option<u64>) 
     };
     copy_bytes(context, which, at, 56);
     // The kernel truncates longer ones to its largest address.
-    let room = if ret.is_some() { u64::from(context.room) } else { ADDRESS_MAX };
+    let room = if ret.is_some() { u64::from(context.room.get()) } else { ADDRESS_MAX };
     let name_len = (name_len & 0xffff_ffff).min(ADDRESS_MAX).min(room);
     if name != 0 && name_len != 0 {
         copy_bytes(context, Which { part: part::NAME, ..which }, name, name_len);

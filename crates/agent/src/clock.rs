@@ -14,14 +14,14 @@ pub fn note() {
 }
 
 pub fn now(context: &Context) -> u64 {
-    if context.clockless { without_counter(context) } else { time_stamp() }
+    if context.clockless.get() { without_counter(context) } else { time_stamp() }
 }
 
 /// Returns a time stamp without reading the counter, which strict seccomp and PR_SET_TSC forbid:
 /// one more than the recorder's last reading or our last time stamp.
 #[cold]
 pub fn without_counter(context: &Context) -> u64 {
-    let told = context.arena.map_or(0, |arena| arena.control().clock.load(Ordering::Relaxed));
+    let told = context.arena.get().map_or(0, |arena| arena.control().clock.load(Ordering::Relaxed));
     let before = LAST.fetch_max(told, Ordering::Relaxed);
     let now = before.max(told) + 1;
     LAST.fetch_max(now, Ordering::Relaxed);

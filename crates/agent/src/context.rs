@@ -1,10 +1,10 @@
 //! State of the agent: per thread, per process, per address space.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::mem::offset_of;
-use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::ops::Deref;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general as raw;
 use ring::{Arena, Catalog, Slot};
@@ -14,9 +14,10 @@ use crate::arch::head::{
     ALTSTACK_BYTES, CONTEXT_BYTES, Head, Native, STACK_BYTES, STACK_END, phase,
 };
 use crate::arch::{entry, processor};
+use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
 use crate::lock::SpinLock;
-use crate::signal::{Action, FAULTS, NO_ALTSTACK, signal_bit};
+use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
 use crate::signal_queue::SignalQueue;
 use crate::site_table::Sites;
 use crate::status_lines;
@@ -31,62 +32,66 @@ pub const POSTPONED: u64 = 1;
 /// Marker in `Head::held_frame`: signals may be queued.
 pub const SOME_WAIT: u64 = 2;
 
-/// State of one thread.
+/// State of one thread. The rule for its accesses is that of [`crate::cells`].
 #[repr(C)]
 pub struct Context {
     /// What the assembly knows.
     pub head: Head,
     /// The arena, the slot in it, and the slot's index.
-    pub arena: Option<Arena>,
-    pub slot: Option<&'static Slot>,
-    pub slot_index: usize,
+    pub arena: Cell<Option<Arena>>,
+    pub slot: Cell<Option<&'static Slot>>,
+    pub slot_index: Cell<usize>,
+    /// Address of the arena, for other threads; 0: none.
+    pub arena_at: Word,
     /// The end of the stream that is being written.
     pub chunk: Chunk,
-    pub calls: u64,
-    pub slow_calls: u64,
+    pub calls: Cell<u64>,
+    pub slow_calls: Cell<u64>,
     /// Calls are made but not recorded.
-    pub silent: bool,
+    pub silent: Flag,
     /// The thread may not read the time stamp counter.
-    pub clockless: bool,
+    pub clockless: Cell<bool>,
     /// A page fault during a copy could not be handled now.
-    pub fault_unsafe: bool,
+    pub fault_unsafe: Cell<bool>,
     /// Signal mask as the program set it.
-    pub mask: u64,
+    pub mask: Word,
     /// Signal mask during the current call, if the call brings its own (ppoll ...).
-    pub call_mask: Option<u64>,
+    pub call_mask: OptionalWord,
     /// Size of the buffer that the current call has for an address or option.
-    pub room: u32,
+    pub room: Cell<u32>,
     /// The stream or other shared state is being changed: signals must wait.
-    pub busy: bool,
+    pub busy: Cell<bool>,
     /// Number of the signal in `Head::held_frame`.
-    pub held_signal: u32,
+    pub held_signal: Cell<u32>,
     /// With open handlers: queued signals.
     pub waiting: SignalQueue,
     /// Call number, kept for `%rax`, if a filter of the program answered the call with SIGSYS.
-    pub trapped: Option<u64>,
+    pub trapped: Cell<Option<u64>>,
     /// The supervisor was asked to follow the current exec, and may be attached.
-    pub exec_announced: bool,
+    pub exec_announced: Flag,
     /// The current call was counted before it was made.
-    pub counted_early: bool,
+    pub counted_early: Cell<bool>,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
-    pub pending_sigsys: Option<[u64; 16]>,
+    pub pending_sigsys: Cell<Option<[u64; 16]>>,
+    /// The code in it, for other threads.
+    pub pending_code: OptionalWord,
     /// Syscall User Dispatch as the program set it.
-    pub dispatch: Option<Dispatch>,
+    pub dispatch: Cell<Option<Dispatch>>,
     /// Alternate stack as the program set it.
-    pub altstack: AltStack,
+    pub altstack: Cell<AltStack>,
     /// Mask and alternate stack before the last rt_sigreturn: restored if it fails.
-    pub before_return: (u64, AltStack),
-    pub tid: u32,
+    pub before_return: Cell<(u64, AltStack)>,
+    pub tid: Number,
     /// Process id, used to check whether the process still lives.
-    pub tgid: u32,
+    pub tgid: Number,
     /// Stream position at which the current call's records began; [`NO_CALL`] between calls. A
     /// single word, so that a signal handler always sees a consistent value.
     pub call_start: AtomicU64,
     /// For a child that shares memory: whether to reset its handlers, and whether it is a process.
-    pub clear_handlers: bool,
-    pub new_process: bool,
+    pub clear_handlers: Cell<bool>,
+    pub new_process: Flag,
     /// Processes sharing this memory that wait (vfork) until this one leaves it, nearest first.
-    pub waiting_makers: Makers,
+    pub waiting_makers: Cell<Makers>,
     /// State of the `ThreadArea` around this context: an [`area`] value.
     pub area_state: AtomicU32,
 }
@@ -97,13 +102,6 @@ impl Deref for Context {
     #[inline(always)]
     fn deref(&self) -> &Head {
         &self.head
-    }
-}
-
-impl DerefMut for Context {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Head {
-        &mut self.head
     }
 }
 
@@ -120,18 +118,19 @@ pub struct Dispatch {
 pub struct Process {
     /// What the program's filters deny the agent.
     pub denied: Denied,
-    pub lock: SpinLock,
     /// Number of threads that point here: the area around it is not reused while there are any.
     pub users: AtomicU32,
-    pub pid: u32,
+    pub pid: Number,
     /// Process number in the recording.
-    pub number: u32,
+    pub number: Number,
     /// The program has a seccomp filter, which may answer its calls with SIGSYS.
-    pub filtered: AtomicBool,
+    pub filtered: Flag,
     /// What `%gs` points to in threads that are not recorded because of a filter.
     pub natives: [Native; 2],
+    /// Held while an action here and that of the kernel are changed.
+    pub lock: SpinLock<()>,
     /// Signal actions as the program set them, by signal number.
-    pub actions: UnsafeCell<[Action; 65]>,
+    pub actions: Actions,
 }
 
 /// The agent's memory for one thread.
@@ -140,9 +139,9 @@ pub struct ThreadArea {
     pub context: Context,
     pub process: Process,
     pad: [u8; CONTEXT_BYTES - size_of::<Context>() - size_of::<Process>()],
-    pub stack: [u8; STACK_BYTES],
-    pub altstack: [u8; ALTSTACK_BYTES],
-    pub frame: Frame,
+    stack: UnsafeCell<[u8; STACK_BYTES]>,
+    altstack: UnsafeCell<[u8; ALTSTACK_BYTES]>,
+    frame: UnsafeCell<Frame>,
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 128 << 10);
@@ -172,34 +171,41 @@ pub type Makers = [*mut c_void; MAKERS];
 pub struct Space {
     /// Area of the first thread; placed here so that a short-lived program needs no other memory.
     pub first: ThreadArea,
-    pub lock: SpinLock,
+    pub lock: SpinLock<Shared>,
     /// `%gs` can be set without a system call.
-    pub can_write_gs: bool,
+    pub can_write_gs: Flag,
     /// Some threads make calls unseen by the agent and may return to any site: patch no more sites.
-    pub patched_enough: AtomicBool,
-    /// Catalog of executable files; programs cannot write it.
-    pub catalog: Option<Catalog>,
+    pub patched_enough: Flag,
+    /// Some status file was read from its beginning.
+    pub reads_statuses: Flag,
+    /// Catalog of executable files; programs cannot write it. Set by the first thread.
+    pub catalog: Cell<Option<Catalog>>,
     /// Addresses of mapped arenas: several while threads of several users share this memory.
     pub arenas: [AtomicU64; ARENAS],
     /// Size of an arena, the same for all.
     pub arena_bytes: AtomicU64,
     pub sites: Sites,
-    pub maps: Maps,
-    pub statuses: status_lines::Files,
     /// Addresses of all other areas.
     pub areas: [AtomicU64; AREAS],
     /// Number of entries of `areas` ever used.
     pub areas_used: AtomicU32,
 }
 
+/// What is looked at and changed under the lock of the address space.
+pub struct Shared {
+    pub maps: Maps,
+    pub statuses: status_lines::Files,
+}
+
 /// The address space's state; zeroed memory when an image starts.
 #[unsafe(export_name = "reenact_space")]
-pub static SPACE: SpaceCell = SpaceCell(UnsafeCell::new(zeroed()));
+static SPACE: SpaceCell = SpaceCell(UnsafeCell::new(zeroed()));
 
 #[repr(transparent)]
-pub struct SpaceCell(UnsafeCell<Space>);
+struct SpaceCell(UnsafeCell<Space>);
 
-// SAFETY: parts that several threads write are atomic or behind `Space::lock`.
+// SAFETY: what several threads write is atomic or behind a lock. Cells are used by the thread that
+// they belong to, or by the first thread before there are others.
 unsafe impl Sync for SpaceCell {}
 
 const fn zeroed() -> Space {
@@ -208,16 +214,10 @@ const fn zeroed() -> Space {
     unsafe { core::mem::zeroed() }
 }
 
-impl SpaceCell {
-    pub fn get(&self) -> *mut Space {
-        self.0.get()
-    }
-}
-
 /// Returns the address space's state.
-pub fn space() -> &'static mut Space {
-    // SAFETY: fields are written under the lock, or by the only thread, or are atomic.
-    unsafe { &mut *SPACE.get() }
+pub fn space() -> &'static Space {
+    // SAFETY: it is reached by shared references only.
+    unsafe { &*SPACE.0.get() }
 }
 
 impl Space {
@@ -226,69 +226,188 @@ impl Space {
         let used = self.areas_used.load(Ordering::Acquire) as usize;
         let others = self.areas[..used.min(AREAS)].iter().map(|at| at.load(Ordering::Acquire));
         let all = core::iter::once(&raw const self.first as u64).chain(others);
-        // SAFETY: areas are never unmapped.
+        // SAFETY: areas are never unmapped, and reached by shared references only.
         all.filter(|&at| at != 0).map(|at| unsafe { &*(at as *const ThreadArea) })
     }
 }
 
 impl ThreadArea {
-    /// Initialises the context of a new or reused area.
-    pub fn init(&mut self) {
-        let this = &raw mut self.context;
-        // The previous thread in this area may have ended at any point.
-        // SAFETY: zeros are valid for all fields but `area_state`, which marks the area as used.
-        unsafe { this.cast::<u8>().write_bytes(0, offset_of!(Context, area_state)) };
-        let context = &mut self.context;
-        context.this = this.cast();
-        context.entry = entry::entry();
-        context.phase = phase::RECORDED;
-        context.running = phase::RECORDED;
-        let frame = &raw const self.frame;
-        context.frame_end = frame as u64 + size_of::<Frame>() as u64;
-        context.seen_rsp = frame as u64;
-        context.stack_top = &raw const self.altstack as u64 - 8;
-        self.frame.trampoline = entry::restorer();
-        context.native = 0;
-        context.altstack = NO_ALTSTACK;
-        context.call_start = AtomicU64::new(NO_CALL);
-        context.process = (&raw mut self.process).cast();
+    /// Initialises the context of a new or reused area, which this thread has claimed.
+    pub fn init(&self) {
+        let context = &self.context;
+        context.reset();
+        context.this.set(&raw const context.head);
+        context.entry.set(entry::entry());
+        context.phase.set(phase::RECORDED);
+        context.running.set(phase::RECORDED);
+        let frame = self.frame.get();
+        context.frame_end.set(frame as u64 + size_of::<Frame>() as u64);
+        context.seen_rsp.set(frame as u64);
+        context.stack_top.set(self.altstack_address() - 8);
+        self.frame().trampoline.set(entry::restorer());
+        context.altstack.set(NO_ALTSTACK);
+        context.call_start.store(NO_CALL, Ordering::Relaxed);
+        context.process.set((&raw const self.process).cast_mut().cast());
         self.process.users.store(1, Ordering::Relaxed);
         context.area_state.store(area::USED, Ordering::Relaxed);
     }
 
     pub fn altstack_address(&self) -> u64 {
-        &raw const self.altstack as u64
+        self.altstack.get() as u64
+    }
+
+    /// The place of the program's registers during a call. Only for a thread that is not in one.
+    pub fn frame(&self) -> &Frame {
+        // SAFETY: the entry code writes it at the beginning of a call, when nothing refers to it.
+        unsafe { &*self.frame.get() }
+    }
+
+    /// Gives a new thread the registers of its creator.
+    pub fn set_frame(&self, frame: &Frame) {
+        // SAFETY: the thread does not run yet, and nobody else refers to its frame.
+        unsafe { core::ptr::copy_nonoverlapping(frame, self.frame.get(), 1) };
+        self.context.frame.set(self.frame.get());
     }
 }
 
 impl Context {
-    /// Returns the area that begins with this context.
-    pub fn area(&self) -> &'static mut ThreadArea {
-        // SAFETY: contexts exist only as the first field of an area.
-        unsafe { &mut *self.this.cast::<ThreadArea>() }
+    /// Clears what the previous thread in this area has left, which may have ended at any point.
+    /// All but the state of the area is named, so that no field is forgotten.
+    fn reset(&self) {
+        let Context {
+            head,
+            arena,
+            arena_at,
+            slot,
+            slot_index,
+            chunk: _, // set when the stream is opened
+            calls,
+            slow_calls,
+            silent,
+            clockless,
+            fault_unsafe,
+            mask,
+            call_mask,
+            room,
+            busy,
+            held_signal,
+            waiting,
+            trapped,
+            exec_announced,
+            counted_early,
+            pending_sigsys,
+            pending_code,
+            dispatch,
+            altstack,
+            before_return,
+            tid,
+            tgid,
+            call_start,
+            clear_handlers,
+            new_process,
+            waiting_makers,
+            area_state: _,
+        } = self;
+        head.reset();
+        arena.set(None);
+        arena_at.set(0);
+        slot.set(None);
+        slot_index.set(0);
+        self.chunk.stalled_ns.set(0);
+        calls.set(0);
+        slow_calls.set(0);
+        silent.set(false);
+        clockless.set(false);
+        fault_unsafe.set(false);
+        mask.set(0);
+        call_mask.set(None);
+        room.set(0);
+        busy.set(false);
+        held_signal.set(0);
+        waiting.clear();
+        trapped.set(None);
+        exec_announced.set(false);
+        counted_early.set(false);
+        pending_sigsys.set(None);
+        pending_code.set(None);
+        dispatch.set(None);
+        altstack.set(NO_ALTSTACK);
+        before_return.set((0, NO_ALTSTACK));
+        tid.set(0);
+        tgid.set(0);
+        call_start.store(NO_CALL, Ordering::Relaxed);
+        clear_handlers.set(false);
+        new_process.set(false);
+        waiting_makers.set([core::ptr::null_mut(); MAKERS]);
     }
 
-    pub fn process(&self) -> &'static mut Process {
+    /// Returns the area that begins with this context.
+    pub fn area(&self) -> &'static ThreadArea {
+        // SAFETY: contexts exist only as the first field of an area, and areas are never unmapped.
+        unsafe { &*self.this.get().cast::<ThreadArea>() }
+    }
+
+    pub fn process(&self) -> &'static Process {
         // SAFETY: set at start to an area that lives as long as the thread.
-        unsafe { &mut *self.process.cast::<Process>() }
+        unsafe { &*self.process.get().cast::<Process>() }
+    }
+
+    /// The program's registers during a call.
+    #[inline(always)]
+    pub fn frame(&self) -> &Frame {
+        // SAFETY: set by the entry code, or before the thread began.
+        unsafe { &*self.frame.get() }
+    }
+
+    /// Sets the arena to record to.
+    pub fn set_arena(&self, arena: Option<Arena>) {
+        self.arena.set(arena);
+        self.arena_at.set(arena.map_or(0, |arena| arena.base() as u64));
+    }
+
+    /// Keeps a SIGSYS that the program believes blocked.
+    pub fn keep_sigsys(&self, info: [u64; 16]) {
+        self.pending_sigsys.set(Some(info));
+        self.pending_code.set(Some(info[1]));
+    }
+
+    /// Restores what an rt_sigreturn that was not made has changed.
+    pub fn forget_return(&self) {
+        let (mask, altstack) = self.before_return.get();
+        self.mask.set(mask);
+        self.altstack.set(altstack);
+    }
+
+    /// Returns the SIGSYS that was kept, which is kept no more.
+    pub fn take_sigsys(&self) -> Option<[u64; 16]> {
+        self.pending_code.set(None);
+        self.pending_sigsys.take()
     }
 
     /// Updates `fault_unsafe`: faults can be caught while unblocked and no signal frame is held.
-    pub fn update_fault_safety(&mut self) {
-        self.fault_unsafe = self.held_frame != 0 || self.mask & FAULTS != 0;
+    pub fn update_fault_safety(&self) {
+        self.fault_unsafe.set(self.held_frame.get() != 0 || self.mask.get() & FAULTS != 0);
     }
 }
 
-/// Returns the context of the current thread.
-pub fn current() -> &'static mut Context {
-    // SAFETY: a head is the beginning of a context, or of a `Native`, of which nothing else is used.
-    unsafe { &mut *processor::own_head().cast::<Context>() }
+/// Returns the context of the current thread, which is recorded.
+#[inline(always)]
+pub fn current() -> &'static Context {
+    // SAFETY: a head is the beginning of a context, which is reached by shared references only.
+    unsafe { &*processor::own_head().cast::<Context>() }
+}
+
+/// Returns the process of the current thread, recorded or not.
+#[inline(always)]
+pub fn current_process() -> &'static Process {
+    // SAFETY: set to an area that lives as long as the thread.
+    unsafe { &*processor::own_process().cast::<Process>() }
 }
 
 /// Signals to block during a call of the program: all, except faults that the program does not
 /// block, and except SIGSYS if a filter may send it.
 pub fn mask_all(context: &Context) -> u64 {
-    let filtered = context.process().filtered.load(Ordering::Relaxed);
+    let filtered = context.process().filtered.get();
     let sigsys = if filtered { signal_bit(raw::SIGSYS) } else { 0 };
-    !(FAULTS | sigsys) | context.mask & FAULTS
+    !(FAULTS | sigsys) | context.mask.get() & FAULTS
 }

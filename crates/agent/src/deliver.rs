@@ -20,8 +20,8 @@ use crate::{clock, memory, sites};
 
 /// Changes the kernel's frame, which holds the program's state, to lead into the program's handler;
 /// or applies the signal's default action.
-pub fn deliver(context: &mut Context, signal: u32, info: &Info, uc: &mut UContext, base_mask: u64) {
-    context.call_mask = None;
+pub fn deliver(context: &Context, signal: u32, info: &Info, uc: &mut UContext, base_mask: u64) {
+    context.call_mask.set(None);
     let mut info = *info;
     let forced = forced_by(signal, &info, uc.address(), in_agent_text);
     if forced == Some(Forced::BySystemCall) {
@@ -29,7 +29,7 @@ pub fn deliver(context: &mut Context, signal: u32, info: &Info, uc: &mut UContex
     }
     let action = take_action(context.process(), signal);
     if action.handler == SIG_IGN && forced.is_none() {
-        uc.sigmask = real_mask(context.mask);
+        uc.sigmask = real_mask(context.mask.get());
         uc.set_address(sites::real_address(uc.address()));
         return;
     }
@@ -51,8 +51,8 @@ pub fn deliver(context: &mut Context, signal: u32, info: &Info, uc: &mut UContex
         return;
     }
     let own = if action.flags & u64::from(raw::SA_NODEFER) == 0 { signal_bit(signal) } else { 0 };
-    context.mask = (base_mask | action.mask | own) & !UNBLOCKABLE;
-    uc.sigmask = real_mask(context.mask);
+    context.mask.set((base_mask | action.mask | own) & !UNBLOCKABLE);
+    uc.sigmask = real_mask(context.mask.get());
     context.update_fault_safety();
     if sys::is_quiet() && ALWAYS_OURS.contains(&signal) {
         // The kernel has masked nothing for these, and does not set the mask on return.
@@ -62,14 +62,10 @@ pub fn deliver(context: &mut Context, signal: u32, info: &Info, uc: &mut UContex
 
 /// Like the kernel: if a handler's frame does not fit, raises SIGSEGV. If SIGSEGV cannot be handled
 /// either, kills the process.
-fn fail(context: &mut Context, signal: u32, uc: &mut UContext, base_mask: u64) {
-    let handler = |number: u32| {
-        let actions = context.process().actions.get();
-        // SAFETY: reads one word of the process's own table.
-        unsafe { (*actions)[number as usize].handler }
-    };
-    let blocked = context.mask & signal_bit(raw::SIGSEGV) != 0;
-    if signal == raw::SIGSEGV || blocked || handler(raw::SIGSEGV) <= SIG_IGN {
+fn fail(context: &Context, signal: u32, uc: &mut UContext, base_mask: u64) {
+    let handler = context.process().actions.handler(raw::SIGSEGV);
+    let blocked = context.mask.get() & signal_bit(raw::SIGSEGV) != 0;
+    if signal == raw::SIGSEGV || blocked || handler <= SIG_IGN {
         die_of(context, raw::SIGSEGV, None, uc);
         return;
     }
@@ -77,8 +73,8 @@ fn fail(context: &mut Context, signal: u32, uc: &mut UContext, base_mask: u64) {
 }
 
 /// Applies the default action of a signal that the kernel delivered to the agent.
-fn die_of(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
-    uc.sigmask = real_mask(context.mask) & !signal_bit(signal);
+fn die_of(context: &Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
+    uc.sigmask = real_mask(context.mask.get()) & !signal_bit(signal);
     uc.set_address(sites::real_address(uc.address()));
     if sys::is_quiet() {
         die_quietly(context, signal, forced, uc);
@@ -92,7 +88,7 @@ fn die_of(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut U
 }
 
 /// Like `die_of`, where filters may deny its calls. For SIGSYS, their usual answer, it tries them.
-fn die_quietly(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
+fn die_quietly(context: &Context, signal: u32, forced: Option<Forced>, uc: &mut UContext) {
     let denied = sys::denies(needed::ACTIONS) && signal != raw::SIGSYS;
     if denied || install_default(signal) != 0 {
         uc.crash(entry_quiet::fault());
@@ -107,7 +103,7 @@ fn die_quietly(context: &mut Context, signal: u32, forced: Option<Forced>, uc: &
 }
 
 fn send_self(context: &Context, signal: u32) {
-    let (pid, tid) = (u64::from(context.process().pid), u64::from(sys::gettid()));
+    let (pid, tid) = (u64::from(context.process().pid.get()), u64::from(sys::gettid()));
     sys::call(Need::SendSignal, [pid, tid, u64::from(signal), 0, 0, 0]);
 }
 
@@ -115,8 +111,8 @@ fn install_default(signal: u32) -> i64 {
     set_action(signal, &Action::default())
 }
 
-fn record_signal(context: &mut Context, signal: u32, handler: u64, info: &Info) {
-    if context.silent {
+fn record_signal(context: &Context, signal: u32, handler: u64, info: &Info) {
+    if context.silent.get() {
         return;
     }
     let mut words = [0u64; 3 + SIGINFO_BYTES / 8];
@@ -132,7 +128,7 @@ fn record_signal(context: &mut Context, signal: u32, handler: u64, info: &Info) 
 
 /// Builds the handler's frame where the kernel would have, and points the state to the handler.
 fn push_frame(
-    context: &mut Context,
+    context: &Context,
     signal: u32,
     action: &Action,
     info: &Info,
@@ -141,7 +137,7 @@ fn push_frame(
     if action.flags & SA_RESTORER == 0 {
         return None;
     }
-    let alt = context.altstack;
+    let alt = context.altstack.get();
     let on_alt = on_altstack(&alt, uc.stack_pointer());
     let mut sp = uc.free_stack();
     let mut entering = false;
@@ -150,7 +146,7 @@ fn push_frame(
         entering = true;
     }
     let shown = shown_altstack(&alt, uc.stack_pointer());
-    let built = uc.handler_frame(sp, action.restorer, shown, context.mask, info);
+    let built = uc.handler_frame(sp, action.restorer, shown, context.mask.get(), info);
     if (entering || on_alt) && !lies_in(&alt, built.at) {
         return None;
     }
@@ -161,7 +157,7 @@ fn push_frame(
         return None;
     }
     if alt.flags & SS_AUTODISARM != 0 {
-        context.altstack = NO_ALTSTACK;
+        context.altstack.set(NO_ALTSTACK);
     }
     uc.enter_handler(action.handler, signal, built.at);
     Some(())

@@ -18,24 +18,24 @@ use crate::{
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
 /// would be mispredicted after a syscall.
 #[unsafe(export_name = "reenact_handle_call")]
-pub extern "C" fn on_call(frame: &mut Frame, context: &mut Context) -> ! {
+pub extern "C" fn on_call(frame: &Frame, context: &Context) -> ! {
     record(frame, context);
     // SAFETY: the frame is complete, and the call was made or answered.
     unsafe { entry::reenact_leave(frame) }
 }
 
 #[inline(always)]
-fn record(frame: &mut Frame, context: &mut Context) {
-    if context.slow == 0 {
+fn record(frame: &Frame, context: &Context) {
+    if context.slow.get() == 0 {
         context.slow_site.store(0, Ordering::Relaxed);
     }
-    if let Some(dispatch) = context.dispatch
+    if let Some(dispatch) = context.dispatch.get()
         && guards::dispatched(context, frame, dispatch)
     {
         finish(context);
         return;
     }
-    if context.slow == slow::INT_80 {
+    if context.slow.get() == slow::INT_80 {
         old_call(context, frame);
         finish(context);
         return;
@@ -72,17 +72,17 @@ fn record(frame: &mut Frame, context: &mut Context) {
 }
 
 #[inline(always)]
-fn finish(context: &mut Context) {
-    context.slow = 0;
-    if context.held_frame != 0 {
+fn finish(context: &Context) {
+    context.slow.set(0);
+    if context.held_frame.get() != 0 {
         signals::deliver_held(context);
     }
 }
 
 /// Makes a call by `int 0x80`, recorded without the memory behind its arguments.
 #[cold]
-fn old_call(context: &mut Context, frame: &mut Frame) {
-    frame.preserve(context.old_rcx, context.old_r11);
+fn old_call(context: &Context, frame: &Frame) {
+    frame.preserve(context.old_rcx.get(), context.old_r11.get());
     let nr = old_calls::number(frame);
     if old_calls::forks(nr) {
         // vfork is made as fork: the caller cannot tell, and no stack is shared.

@@ -17,9 +17,9 @@ use crate::{actions, clock, requests, rights, sys};
 const EPERM: u64 = 1;
 
 /// Handles execve and execveat.
-pub fn exec(context: &mut Context, call: &Call) {
+pub fn exec(context: &Context, call: &Call) {
     enter(context, call, enter_flag::NO_RETURN);
-    if !context.silent {
+    if !context.silent.get() {
         let mut gap = if sys::is_quiet() {
             Some(unfollowed::FILTER)
         } else if rights::are_gained(context, call) {
@@ -28,17 +28,20 @@ pub fn exec(context: &mut Context, call: &Call) {
             refuses_code().then_some(unfollowed::NO_CODE)
         };
         if gap.is_none() {
-            if let Some(slot) = context.slot {
-                let sigsys = context.mask & signal_bit(raw::SIGSYS);
+            if let Some(slot) = context.slot.get() {
+                let sigsys = context.mask.get() & signal_bit(raw::SIGSYS);
                 slot.exec_blocked.store(sigsys, Ordering::Relaxed);
                 let ignored = actions::ignored_by_program(context);
                 slot.exec_ignored.store(ignored, Ordering::Relaxed);
                 slot.exec_state.store(state_of(context), Ordering::Relaxed);
             }
-            context.exec_announced = true;
-            let reply =
-                requests::ask(context, request::EXEC, [u64::from(context.tid), 0, 0, 0, 0, 0]);
-            context.exec_announced = reply == answer::DONE;
+            context.exec_announced.set(true);
+            let reply = requests::ask(
+                context,
+                request::EXEC,
+                [u64::from(context.tid.get()), 0, 0, 0, 0, 0],
+            );
+            context.exec_announced.set(reply == answer::DONE);
             gap = (reply == answer::NOT_ATTACHED).then_some(EPERM);
         }
         // If the call fails, the recorder drops this gap.
@@ -49,26 +52,26 @@ pub fn exec(context: &mut Context, call: &Call) {
         }
         // Counted now: a call that succeeds does not return.
         count(context);
-        context.counted_early = true;
+        context.counted_early.set(true);
     }
-    let alone = !context.exec_announced;
-    let blocked = alone && context.mask & signal_bit(raw::SIGSYS) != 0;
+    let alone = !context.exec_announced.get();
+    let blocked = alone && context.mask.get() & signal_bit(raw::SIGSYS) != 0;
     if alone {
         actions::hand_over_ignored(context, true);
     }
     if blocked {
-        sys::set_mask(context.mask);
+        sys::set_mask(context.mask.get());
     }
     let ret = call.make();
     if blocked {
-        sys::set_mask(real_mask(context.mask));
+        sys::set_mask(real_mask(context.mask.get()));
     }
     if alone {
         actions::hand_over_ignored(context, false);
     } else {
         requests::cancel_exec(context);
     }
-    if core::mem::take(&mut context.counted_early) {
+    if context.counted_early.take() {
         uncount(context);
     }
     exit(context, call, ret);
@@ -76,9 +79,9 @@ pub fn exec(context: &mut Context, call: &Call) {
 
 /// State that the next image cannot query: [`exec_state`] bits.
 fn state_of(context: &Context) -> u64 {
-    let filtered = context.process().filtered.load(Ordering::Relaxed);
+    let filtered = context.process().filtered.get();
     let filtered = if filtered { exec_state::FILTERED } else { 0 };
-    filtered | if context.clockless { exec_state::CLOCKLESS } else { 0 }
+    filtered | if context.clockless.get() { exec_state::CLOCKLESS } else { 0 }
 }
 
 /// Returns true if the process may not make memory executable: the agent could not be placed.

@@ -58,7 +58,7 @@ pub fn denied(context: &Context, program: u64, with_helpers: bool) -> u32 {
     let filter = Filter { len: u32::from(len as u16), read };
     needs::ALL.iter().fold(0, |denied, row| {
         let is_made = match row.when {
-            When::Always => row.nr != Need::SetGs.row().nr || !space().can_write_gs,
+            When::Always => row.nr != Need::SetGs.row().nr || !space().can_write_gs.get(),
             When::ByHelpers => with_helpers,
             When::Unfiltered => false,
         };

@@ -29,7 +29,7 @@ const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
 
 /// Handles prctl, seccomp and arch_prctl.
-pub fn call(context: &mut Context, call: &Call) {
+pub fn call(context: &Context, call: &Call) {
     let (handler, args) = (call.row.handler, call.args);
     enter(context, call, 0);
     let virtual_result = match (handler, args[0] as u32) {
@@ -51,11 +51,11 @@ pub fn call(context: &mut Context, call: &Call) {
     };
     let strict = matches!(filter, Some(Filter::Strict));
     let sets_clock = handler == Handler::Prctl && args[0] as u32 == prctl::PR_SET_TSC;
-    let clockless_before = context.clockless;
+    let clockless_before = context.clockless.get();
     if strict || sets_clock && args[1] as u32 == prctl::PR_TSC_SIGSEGV {
         // Set before the call: right after it, reading the counter is a fault.
         clock::note();
-        context.clockless = true;
+        context.clockless.set(true);
     }
     let denied_before = context.process().denied.bits.load(Ordering::Relaxed);
     if denied & !denied_before != 0 {
@@ -67,18 +67,18 @@ pub fn call(context: &mut Context, call: &Call) {
     }
     let ret = match virtual_result {
         Some(ret) => {
-            context.phase = phase::IN_CALL;
+            context.phase.set(phase::IN_CALL);
             ret
         }
         None => call.make(),
     };
     if (strict || sets_clock) && ret != 0 {
-        context.clockless = clockless_before;
+        context.clockless.set(clockless_before);
     } else if sets_clock && args[1] as u32 == prctl::PR_TSC_ENABLE {
-        context.clockless = false;
+        context.clockless.set(false);
     }
     if filter.is_some() && is_installed(call, ret) {
-        context.process().filtered.store(true, Ordering::Relaxed);
+        context.process().filtered.set(true);
     } else if denied & !denied_before != 0 {
         deny(context, denied_before);
     }
@@ -109,9 +109,11 @@ fn wait_for_handlers(context: &Context) {
         let mut are_there = false;
         let mut holds = false;
         for other in space().areas().map(|area| &area.context) {
-            if !core::ptr::eq(other, context) && core::ptr::eq(other.process, context.process) {
+            if !core::ptr::eq(other, context)
+                && core::ptr::eq(other.process.get(), context.process.get())
+            {
                 are_there |= other.area_state.load(Ordering::Relaxed) == area::USED;
-                holds |= other.held_frame > SOME_WAIT;
+                holds |= other.held_frame.get() > SOME_WAIT;
             }
         }
         if !are_there {
@@ -157,12 +159,12 @@ fn is_installed(call: &Call, ret: i64) -> bool {
 }
 
 /// Emulates the program's dispatch, see [`dispatched`]: the agent uses the kernel's.
-fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
+fn set_dispatch(context: &Context, args: &[u64; 6]) -> i64 {
     let [_, mode, start, len, selector, _] = *args;
     match mode as u32 {
         prctl::PR_SYS_DISPATCH_OFF if start != 0 || len != 0 || selector != 0 => EINVAL,
         prctl::PR_SYS_DISPATCH_OFF => {
-            context.dispatch = None;
+            context.dispatch.set(None);
             0
         }
         prctl::PR_SYS_DISPATCH_ON
@@ -176,7 +178,7 @@ fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
             EFAULT
         }
         prctl::PR_SYS_DISPATCH_ON => {
-            context.dispatch = Some(Dispatch { start, len, selector });
+            context.dispatch.set(Some(Dispatch { start, len, selector }));
             0
         }
         _ => EINVAL,
@@ -185,8 +187,9 @@ fn set_dispatch(context: &mut Context, args: &[u64; 6]) -> i64 {
 
 /// Returns true if the program's dispatch turns this call into a SIGSYS, which is sent then.
 #[cold]
-pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) -> bool {
-    let allowed = context.site.wrapping_add(CALL_BYTES).wrapping_sub(dispatch.start) < dispatch.len;
+pub fn dispatched(context: &Context, frame: &Frame, dispatch: Dispatch) -> bool {
+    let allowed =
+        context.site.get().wrapping_add(CALL_BYTES).wrapping_sub(dispatch.start) < dispatch.len;
     if allowed {
         return false;
     }
@@ -194,24 +197,24 @@ pub fn dispatched(context: &mut Context, frame: &mut Frame, dispatch: Dispatch) 
         return false;
     }
     let mut info = [0u32; SIGINFO_WORDS * 2];
-    let address = context.site + CALL_BYTES;
+    let address = context.site.get() + CALL_BYTES;
     info[0] = raw::SIGSYS;
     info[2] = SYS_USER_DISPATCH as u32;
     info[4] = address as u32;
     info[5] = (address >> 32) as u32;
     info[6] = frame.number() as u32;
-    if context.slow == slow::INT_80 {
+    if context.slow.get() == slow::INT_80 {
         info[7] = AUDIT_ARCH_OLD;
-        frame.preserve(context.old_rcx, context.old_r11);
+        frame.preserve(context.old_rcx.get(), context.old_r11.get());
     } else {
         info[7] = AUDIT_ARCH;
         frame.leave_address(address);
     }
     // The signal arrives at once and is held: the handler sees the state after the call, with the
     // call number still in its register.
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     actions::expose(context, raw::SIGSYS);
     queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
-    context.phase = context.running;
+    context.phase.set(context.running.get());
     true
 }

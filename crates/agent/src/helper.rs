@@ -4,8 +4,6 @@
 //! closing them does not release record locks, as any close by the process itself would.
 
 use core::ffi::CStr;
-use core::sync::atomic::Ordering;
-
 use linux_raw_sys::general as raw;
 
 use crate::arch::entry;
@@ -75,12 +73,12 @@ pub fn read_file<T>(
     room: u64,
     look: impl FnOnce(&[u8]) -> T,
 ) -> Option<T> {
-    if sys::is_quiet() || context.process().filtered.load(Ordering::Relaxed) {
+    if sys::is_quiet() || context.process().filtered.get() {
         return None;
     }
     let helper = Helper::new(room)?;
     let mut reading = Reading { path: path.as_ptr() as u64, to: helper.memory, room, got: 0 };
-    helper.run(context.process().pid, &raw mut reading as u64, read);
+    helper.run(context.process().pid.get(), &raw mut reading as u64, read);
     let len = core::hint::black_box(reading.got) as usize;
     // SAFETY: agent memory, of which `len` bytes were read into.
     (len != 0)

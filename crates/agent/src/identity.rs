@@ -32,7 +32,7 @@ fn hash_of_path(context: &Context, path: u64) -> u64 {
 
 /// Records the identity of a file, unless that was done recently. `name` is the path by which the
 /// program names it.
-pub fn tell(context: &mut Context, dir: u64, path: u64, flags: u64, arg: u8, name: u64) {
+pub fn tell(context: &Context, dir: u64, path: u64, flags: u64, arg: u8, name: u64) {
     let name = hash_of_path(context, name);
     let Some(stat) = look(dir, path, flags) else { return };
     let file = stat.st_ino ^ stat.st_dev.rotate_left(40) ^ name;
@@ -52,7 +52,7 @@ pub fn look(dir: u64, path: u64, flags: u64) -> Option<raw::stat> {
 }
 
 /// Writes an IDENTITY record.
-pub fn record(context: &mut Context, arg: u8, stat: &raw::stat) {
+pub fn record(context: &Context, arg: u8, stat: &raw::stat) {
     let identity = Identity {
         dev: stat.st_dev,
         ino: stat.st_ino,

@@ -14,24 +14,24 @@ pub fn on_own_stack(context: &Context, uc: &UContext) -> bool {
 }
 
 /// Undoes the entry code: sets the state to that before the call.
-pub fn set_before_entry(context: &mut Context, uc: &mut UContext) {
-    places::undo_entry(uc, &mut context.head);
+pub fn set_before_entry(context: &Context, uc: &mut UContext) {
+    places::undo_entry(uc, &context.head);
 }
 
 /// Sets the state to that at the site of the current call.
-pub fn set_at_site(context: &mut Context, uc: &mut UContext) {
-    context.phase = context.running;
+pub fn set_at_site(context: &Context, uc: &mut UContext) {
+    context.phase.set(context.running.get());
     // SAFETY: `frame` is the frame of the current call.
-    uc.set_from(unsafe { &*context.frame }, context.site);
+    uc.set_from(unsafe { &*context.frame.get() }, context.site.get());
     places::preserve_if_old(uc, &context.head);
 }
 
 /// Sets the state to that after the current call.
-pub fn set_after_call(context: &mut Context, uc: &mut UContext) {
-    context.phase = context.running;
+pub fn set_after_call(context: &Context, uc: &mut UContext) {
+    context.phase.set(context.running.get());
     // SAFETY: `frame` is the frame of the current call.
-    uc.set_from(unsafe { &*context.frame }, context.site + CALL_BYTES);
-    if context.running == phase::LEFT_ALONE {
+    uc.set_from(unsafe { &*context.frame.get() }, context.site.get() + CALL_BYTES);
+    if context.running.get() == phase::LEFT_ALONE {
         // The agent cannot correct this address on the way back from the handler.
         uc.set_address(sites::real_address(uc.address()));
     }

@@ -24,6 +24,7 @@ mod needs;
 mod sys;
 
 // State, as types that know nothing of what changes them.
+mod cells;
 mod chunk;
 mod lock;
 mod signal;

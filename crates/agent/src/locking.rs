@@ -28,12 +28,12 @@ const EPERM: i64 = -1;
 const ENOMEM: i64 = -12;
 
 /// Handles mlockall and munlockall.
-pub fn call(context: &mut Context, call: &Call) {
+pub fn call(context: &Context, call: &Call) {
     let flags = call.args[0];
     let locks = call.row.handler == Handler::LockAll;
     enter(context, call, 0);
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     let ours = locks.then(|| lock_all(context, flags)).flatten();
     let ret = ours.unwrap_or_else(|| call.make());
     if ret == 0 {
@@ -41,7 +41,7 @@ pub fn call(context: &mut Context, call: &Call) {
         sys::LOCKS_FUTURE.store(future, Ordering::Relaxed);
     }
     exit(context, call, ret);
-    sys::set_mask(real_mask(context.mask));
+    sys::set_mask(real_mask(context.mask.get()));
 }
 
 /// Locks the program's mappings. `None`: leave the call to the kernel, with all mappings.
@@ -51,7 +51,8 @@ fn lock_all(context: &Context, flags: u64) -> Option<i64> {
     if flags & current == 0 || flags & !(current | future | on_fault) != 0 {
         return None;
     }
-    let arena_len = context.arena.map_or(0, |arena| ring::arena_bytes(arena.pool_chunks()) as u64);
+    let arena_len =
+        context.arena.get().map_or(0, |arena| ring::arena_bytes(arena.pool_chunks()) as u64);
     let ours = Ours { space: space(), arena_len: arena_len.next_multiple_of(PAGE_BYTES) };
     for room in ROOMS {
         let locked = helper::read_file(context, MAPS, room, |maps| {
@@ -127,7 +128,7 @@ impl Ours<'_> {
             found(at, at + size_of_val(area) as u64);
         }
         self.space.sites.stub_areas().for_each(|(base, _)| found(base, base + AREA_BYTES));
-        if let Some(catalog) = self.space.catalog {
+        if let Some(catalog) = self.space.catalog.get() {
             let at = core::ptr::from_ref(catalog.modules()) as u64;
             found(at, at + (ring::CATALOG_BYTES as u64).next_multiple_of(PAGE_BYTES));
         }

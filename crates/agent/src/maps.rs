@@ -13,7 +13,7 @@ use crate::text_map::{Key, Map};
 use crate::{profile, sys};
 
 /// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
-pub fn call(context: &mut Context, call: &Call) {
+pub fn call(context: &Context, call: &Call) {
     let args = call.args;
     enter(context, call, 0);
     if call.row.handler == Handler::Map
@@ -40,8 +40,8 @@ fn is_error(ret: i64) -> bool {
 fn unmapped(from: u64, len: u64) {
     let to = from.saturating_add(len);
     let space = space();
-    space.lock.with(|| {
-        if space.maps.remove(from, to) {
+    space.lock.with(|shared| {
+        if shared.maps.remove(from, to) {
             space.sites.forget(from, to);
         }
     });
@@ -53,7 +53,7 @@ fn protected(args: &[u64; 6]) {
     let both = u64::from(raw::PROT_EXEC | raw::PROT_READ);
     if prot & (both | u64::from(raw::PROT_WRITE)) != both {
         let space = space();
-        space.lock.with(|| space.maps.remove(from, from.saturating_add(len)));
+        space.lock.with(|shared| shared.maps.remove(from, from.saturating_add(len)));
     }
 }
 
@@ -72,7 +72,7 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     if !executable || writable || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
         return None;
     }
-    if context.silent || sys::is_quiet() {
+    if context.silent.get() || sys::is_quiet() {
         return None;
     }
     // SAFETY: `stat` consists of integers, for which zero is a valid value.
@@ -90,20 +90,20 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
 }
 
 /// Maps a file's text. If it may set `%gs`, signals are blocked until that is handled.
-fn map_text(context: &mut Context, call: &Call, text: Map, stat: &raw::stat) {
+fn map_text(context: &Context, call: &Call, text: Map, stat: &raw::stat) {
     let args = call.args;
     let is_harmless =
         own_gs::known(context, &text) == Some(false) || !own_gs::is_program(args[4], stat);
     if !is_harmless {
         sys::set_mask(mask_all(context));
-        context.phase = phase::IN_CALL;
+        context.phase.set(phase::IN_CALL);
     }
     let ret = call.make();
     let map = Map { start: ret as u64, end: (ret as u64).wrapping_add(text.end), ..text };
     if !is_error(ret) {
         mapped(args, map.start);
         let space = space();
-        space.lock.with(|| space.maps.add(map));
+        space.lock.with(|shared| shared.maps.add(map));
         profile::patch(&map);
     }
     exit(context, call, ret);
@@ -118,5 +118,5 @@ fn map_text(context: &mut Context, call: &Call, text: Map, stat: &raw::stat) {
     if is_left {
         own_gs::leave(context, 0);
     }
-    sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
+    sys::set_mask(if is_left { context.mask.get() } else { real_mask(context.mask.get()) });
 }

@@ -11,7 +11,7 @@ const EFAULT: i64 = -14;
 /// the program may forbid that call, the memory is trusted to be mapped.
 #[inline(always)]
 fn must_ask_kernel(context: &Context) -> bool {
-    context.fault_unsafe && !sys::is_quiet()
+    context.fault_unsafe.get() && !sys::is_quiet()
 }
 
 /// Copies from program memory. Returns the number of bytes at the end that could not be read.
@@ -40,7 +40,7 @@ pub fn copy_out(context: &Context, to: u64, from: *const u8, len: u64) -> u64 {
 fn copy_by_kernel(context: &Context, ours: u64, theirs: u64, len: u64, need: Need) -> u64 {
     let local = [ours, len];
     let remote = [theirs, len];
-    let pid = u64::from(context.process().pid);
+    let pid = u64::from(context.process().pid.get());
     let done = sys::call(need, [pid, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0]);
     if done < 0 && done != EFAULT {
         // A filter from outside forbids the call: trust the memory to be mapped.

@@ -10,10 +10,10 @@ use linux_raw_sys::general as raw;
 
 use crate::actions::set_action;
 use crate::arch::frames::{Frame, UContext};
-use crate::arch::head::{Native, WORDS_BELOW, Words};
+use crate::arch::head::{WORDS_BELOW, Words};
 use crate::arch::places::{end_access, in_agent_text};
 use crate::arch::{entry, entry_quiet};
-use crate::context::{Context, Process, current};
+use crate::context::{Context, Process, current_process};
 use crate::needs::{Need, needed};
 use crate::signal::{ALWAYS_OURS, Action, FAULTS, Info, SIG_DFL, SIG_IGN, forced_by};
 use crate::{memory, sigcalls, sys, tracing};
@@ -24,33 +24,36 @@ pub const BESIDE_US: usize = 0;
 pub const ALONE: usize = 1;
 
 /// Prepares what such threads need, for as long as the process lives.
-pub fn prepare(process: &mut Process) {
-    if process.natives[BESIDE_US].native != 0 {
+pub fn prepare(process: &Process) {
+    if process.natives[BESIDE_US].native.get() != 0 {
         return;
     }
-    let at = core::ptr::from_mut(process).cast();
+    let at = core::ptr::from_ref(process).cast_mut().cast();
     let entries = [entry_quiet::native_beside_us(), entry_quiet::native_alone()];
-    for (native, entry) in process.natives.iter_mut().zip(entries) {
-        *native = Native { this: core::ptr::from_ref(native), entry, native: 1, process: at };
+    for (native, entry) in process.natives.iter().zip(entries) {
+        native.this.set(core::ptr::from_ref(native).cast_mut());
+        native.entry.set(entry);
+        native.process.set(at);
+        native.native.set(1);
     }
     // These threads use the table too and are not counted, so it is never freed.
     process.users.fetch_add(1, Ordering::AcqRel);
 }
 
 /// Resets a new process that shares memory: it has no such threads yet.
-pub fn forget(process: &mut Process) {
-    process.natives.iter_mut().for_each(|native| native.native = 0);
+pub fn forget(process: &Process) {
+    process.natives.iter().for_each(|native| native.native.set(0));
 }
 
 /// Creates a thread, or a process that shares memory, which is unrecorded from the start.
-pub fn make(context: &mut Context, frame: &Frame, stack: u64, which: usize) -> i64 {
+pub fn make(context: &Context, frame: &Frame, stack: u64, which: usize) -> i64 {
     let process = context.process();
     prepare(process);
     let words = Words {
-        mask: context.mask,
+        mask: context.mask.get(),
         sets_mask: u64::from(!sys::denies(needed::MASKS)),
         native: &raw const process.natives[which],
-        resume: context.resume,
+        resume: context.resume.get(),
     };
     let top = if stack == 0 { frame.stack() } else { stack };
     // Without memory there the thread would die anyway.
@@ -61,26 +64,21 @@ pub fn make(context: &mut Context, frame: &Frame, stack: u64, which: usize) -> i
 
 /// Makes a forked child, which has only this thread, leave the agent as an unrecorded thread. The
 /// kernel gets the program's signal actions instead of the agent's.
-pub fn become_one(context: &mut Context) {
+pub fn become_one(context: &Context) {
     let process = context.process();
     prepare(process);
     if !sys::denies(needed::ACTIONS) {
-        let actions = process.actions.get();
-        for signal in 1..=64 {
-            // SAFETY: the process has no other thread.
-            let action = unsafe { &(*actions)[signal as usize] };
-            if action.handler > SIG_IGN || ALWAYS_OURS.contains(&signal) {
-                set_action(signal, action);
-            }
+        for (signal, action) in process.actions.handled() {
+            set_action(signal, &action);
         }
     }
     if !sys::denies(needed::STACKS) {
-        let stack = &raw const context.altstack as u64;
+        let stack = context.altstack.as_ptr() as u64;
         sys::call(Need::SetStack, [stack, 0, 0, 0, 0, 0]);
     }
-    context.scratch = context.resume;
-    context.resume = entry_quiet::go_native();
-    context.next_native = &raw const process.natives[ALONE] as u64;
+    context.scratch.set(context.resume.get());
+    context.resume.set(entry_quiet::go_native());
+    context.next_native.set(&raw const process.natives[ALONE] as u64);
 }
 
 /// Returns 1 if a traced thread was interrupted outside the agent: it counts as unrecorded then.
@@ -95,9 +93,9 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext) -> u64 
     if (signal == raw::SIGSEGV || signal == raw::SIGBUS) && end_access(uc) {
         return 0;
     }
-    let actions = current().process().actions.get();
-    // SAFETY: an entry of the process's table. Its lock is not taken: this thread may hold it.
-    let action = unsafe { &mut (*actions)[signal as usize] };
+    // The lock is not taken: this thread may hold it.
+    let actions = &current_process().actions;
+    let action = actions.get(signal);
     let forced = forced_by(signal, info, uc.address(), in_agent_text).is_some();
     if action.handler == SIG_IGN && !forced {
         return 0;
@@ -106,11 +104,11 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext) -> u64 
         die_of(signal, forced, uc);
         return 0;
     }
-    let Action { handler, restorer, flags, .. } = *action;
+    let Action { handler, restorer, flags, .. } = action;
     if flags & u64::from(raw::SA_RESETHAND) != 0 {
-        action.handler = SIG_DFL;
+        actions.set_handler(signal, SIG_DFL);
         if !ALWAYS_OURS.contains(&signal) && !sys::denies(needed::ACTIONS) {
-            set_action(signal, action);
+            set_action(signal, &Action { handler: SIG_DFL, ..action });
         }
     }
     // SAFETY: the kernel's frame begins with the return address of the handler.
@@ -139,7 +137,7 @@ pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i6
     let masked = !sys::denies(needed::MASKS);
     let mask = if masked { sys::set_mask(!FAULTS) } else { 0 };
     let ret = sigcalls::act(
-        current().process(),
+        current_process(),
         [signal, new, old, size],
         |at| {
             let mut action = Action::default();

@@ -16,9 +16,9 @@ use crate::{memory, sys};
 
 /// Makes a call that may change files named by its paths: records their identities first.
 #[inline(never)]
-pub fn change_files(context: &mut Context, call: &Call) {
+pub fn change_files(context: &Context, call: &Call) {
     enter(context, call, 0);
-    let quiet = context.silent || sys::is_quiet();
+    let quiet = context.silent.get() || sys::is_quiet();
     let truncates = call.row.handler == Handler::Truncate && !quiet;
     let mut stored = None;
     if truncates && snapshot::is_wanted(context, raw::O_TRUNC.into()) {
@@ -54,12 +54,12 @@ fn target(call: &Call, used: PathUse, flags: u64, resolve: u64) -> Target {
 }
 
 /// Opens a file. One that may be truncated or created is recorded before, others after.
-pub fn open(context: &mut Context, call: &Call) {
+pub fn open(context: &Context, call: &Call) {
     let Some(Opening { path: used, flags: where_flags }) = call.row.opening() else {
         return call::plain(context, call);
     };
     enter(context, call, 0);
-    let quiet = context.silent || sys::is_quiet();
+    let quiet = context.silent.get() || sys::is_quiet();
     let read = |context: &Context, arg: u8, at: u8| {
         memory::read::<u64>(context, call.args[usize::from(arg)].wrapping_add(u64::from(at)))
     };

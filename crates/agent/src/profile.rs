@@ -27,13 +27,13 @@ fn profile() -> Option<&'static Profile> {
     let space = space();
     let program = space.sites.program.load(Ordering::Relaxed);
     let is_its = |profile: &&Profile| profile.program.load(Ordering::Acquire) == program;
-    space.catalog?.places_for(program).find(is_its).filter(|_| program != 0)
+    space.catalog.get()?.places_for(program).find(is_its).filter(|_| program != 0)
 }
 
 /// Leaves a note about a site that is hit for the first time in this image.
 pub fn note(context: &Context, site: u64) {
     let program = space().sites.program.load(Ordering::Relaxed);
-    let (Some(arena), true) = (context.arena, program != 0) else { return };
+    let (Some(arena), true) = (context.arena.get(), program != 0) else { return };
     let Known::Patchable(_, index) = text::site(site) else { return };
     let wanted = index as u32 + 1;
     let sites = profile().map(|profile| &profile.sites[..]).unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn note(context: &Context, site: u64) {
 
 /// Patches the profile's sites in a new mapping, which no thread has executed yet.
 pub fn patch(map: &Map) {
-    let (Some(profile), Some(catalog)) = (profile(), space().catalog) else { return };
+    let (Some(profile), Some(catalog)) = (profile(), space().catalog.get()) else { return };
     if sys::is_quiet() {
         return;
     }

@@ -12,14 +12,16 @@ const ANSWER_WAIT_NS: u64 = 20_000_000;
 
 /// Cancels an announced exec: the supervisor detaches from the thread.
 #[cold]
-pub fn cancel_exec(context: &mut Context) {
-    context.exec_announced = false;
-    ask(context, request::EXEC_CANCEL, [u64::from(context.tid), 0, 0, 0, 0, 0]);
+pub fn cancel_exec(context: &Context) {
+    context.exec_announced.set(false);
+    ask(context, request::EXEC_CANCEL, [u64::from(context.tid.get()), 0, 0, 0, 0, 0]);
 }
 
 /// Sends a request to the supervisor and waits for its answer: an [`answer`].
-pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
-    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return answer::REFUSED };
+pub fn ask(context: &Context, what: u32, args: [u64; 6]) -> u32 {
+    let (Some(arena), Some(slot)) = (context.arena.get(), context.slot.get()) else {
+        return answer::REFUSED;
+    };
     let Some(number) = send(context, what, args) else { return answer::REFUSED };
     loop {
         let now = slot.answer.load(Ordering::Acquire);
@@ -35,8 +37,8 @@ pub fn ask(context: &mut Context, what: u32, args: [u64; 6]) -> u32 {
 }
 
 /// Sends a request to the supervisor. Returns its number; `None` if the supervisor is gone.
-pub fn send(context: &mut Context, what: u32, args: [u64; 6]) -> Option<u32> {
-    let (arena, slot) = (context.arena?, context.slot?);
+pub fn send(context: &Context, what: u32, args: [u64; 6]) -> Option<u32> {
+    let (arena, slot) = (context.arena.get()?, context.slot.get()?);
     if arena.recorder_lost() {
         return None;
     }
@@ -49,7 +51,7 @@ pub fn send(context: &mut Context, what: u32, args: [u64; 6]) -> Option<u32> {
     }
     slot.answer.store(ring::numbered(number, answer::PENDING), Ordering::Relaxed);
     slot.request.store(ring::numbered(number, what), Ordering::Release);
-    let index = context.slot_index;
+    let index = context.slot_index.get();
     control.request_bits[index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
     control.requests.word.fetch_add(1, Ordering::SeqCst);
     if control.requests.sleeping.load(Ordering::SeqCst) != 0 {

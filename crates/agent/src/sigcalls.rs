@@ -25,10 +25,10 @@ const SA_KNOWN: u64 = 0xdc00_0807;
 const MINSIGSTKSZ: u64 = 2048;
 
 /// rt_sigaction: the program's actions are kept in the agent's table.
-pub fn sigaction(context: &mut Context, call: &Call) {
+pub fn sigaction(context: &Context, call: &Call) {
     enter(context, call, 0);
     let old_mask = sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     let ret = change_action(context, call);
     exit(context, call, ret);
     sys::set_mask(old_mask);
@@ -77,18 +77,16 @@ pub fn act(
         return EINVAL;
     }
     let always_ours = ALWAYS_OURS.contains(&number);
-    let table = process.actions.get();
-    let previous = process.lock.with(|| {
+    let previous = process.lock.with(|()| {
         let mut kernel = Action::default();
         let at = &raw mut kernel as u64;
         sys::call(Need::SetAction, [u64::from(number), 0, at, 8, 0, 0]);
-        // SAFETY: the table is accessed under its lock.
-        let slot = unsafe { &mut (*table)[number as usize] };
-        let previous = if is_ours(kernel.handler) { *slot } else { kernel };
+        let actions = &process.actions;
+        let previous = if is_ours(kernel.handler) { actions.get(number) } else { kernel };
         if let Some(mut action) = new_action {
             action.flags &= SA_KNOWN;
             action.mask &= !UNBLOCKABLE;
-            *slot = action;
+            actions.set(number, &action);
             if action.handler > SIG_IGN || always_ours {
                 install_ours(number, &action);
             } else {
@@ -104,7 +102,7 @@ pub fn act(
 }
 
 /// rt_sigprocmask: SIGSYS stays deliverable, but the program sees the mask that it asked for.
-pub fn sigprocmask(context: &mut Context, call: &Call) {
+pub fn sigprocmask(context: &Context, call: &Call) {
     enter(context, call, 0);
     let [how, new, old, set_bytes, ..] = *call.args;
     let set = if new == 0 { Some(0) } else { memory::read::<u64>(context, new) };
@@ -117,14 +115,14 @@ pub fn sigprocmask(context: &mut Context, call: &Call) {
     let at = if new == 0 { 0 } else { &raw const real as u64 };
     let mut ret = call.make_with(&[how, at, &raw mut real_old as u64, 8, 0, 0]);
     if ret == 0 {
-        let before = context.mask;
+        let before = context.mask.get();
         if new != 0 {
             let asked = match how as u32 {
                 raw::SIG_BLOCK => before | set,
                 raw::SIG_UNBLOCK => before & !set,
                 _ => set,
             };
-            context.mask = asked & !UNBLOCKABLE;
+            context.mask.set(asked & !UNBLOCKABLE);
             context.update_fault_safety();
             release_sigsys(context);
         }
@@ -136,23 +134,23 @@ pub fn sigprocmask(context: &mut Context, call: &Call) {
 }
 
 /// Resends a pending SIGSYS once the program does not block it any more.
-fn release_sigsys(context: &mut Context) {
-    if context.mask & signal_bit(raw::SIGSYS) == 0
-        && let Some(info) = context.pending_sigsys.take()
+fn release_sigsys(context: &Context) {
+    if context.mask.get() & signal_bit(raw::SIGSYS) == 0
+        && let Some(info) = context.take_sigsys()
     {
         queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
     }
 }
 
 /// rt_sigpending: reports a pending SIGSYS too.
-pub fn sigpending(context: &mut Context, call: &Call) {
+pub fn sigpending(context: &Context, call: &Call) {
     enter(context, call, 0);
     let ret = call.make();
     // The kernel writes as many bytes as asked for; the bit of SIGSYS is in the fourth.
     let at = call.args[0].wrapping_add(3);
     if ret == 0
         && call.args[1] > 3
-        && context.pending_sigsys.is_some()
+        && context.pending_sigsys.get().is_some()
         && let Some(set) = memory::read::<u8>(context, at)
     {
         memory::write(context, at, &(set | (signal_bit(raw::SIGSYS) >> 24) as u8));
@@ -161,9 +159,9 @@ pub fn sigpending(context: &mut Context, call: &Call) {
 }
 
 /// sigaltstack: the kernel has the agent's stack; the program's is kept here.
-pub fn sigaltstack(context: &mut Context, frame: &Frame, call: &Call) {
+pub fn sigaltstack(context: &Context, frame: &Frame, call: &Call) {
     enter(context, call, 0);
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     if sys::denies(needed::STACKS) {
         // Ask the filter, by the program's own call. If it succeeds, register our stack again.
         let ret = call.make();
@@ -176,8 +174,8 @@ pub fn sigaltstack(context: &mut Context, frame: &Frame, call: &Call) {
     exit(context, call, ret);
 }
 
-fn change_altstack(context: &mut Context, new: u64, old: u64, rsp: u64) -> i64 {
-    let shown = shown_altstack(&context.altstack, rsp);
+fn change_altstack(context: &Context, new: u64, old: u64, rsp: u64) -> i64 {
+    let shown = shown_altstack(&context.altstack.get(), rsp);
     if new != 0 {
         let Some(asked) = memory::read::<AltStack>(context, new) else { return EFAULT };
         let ret = set_altstack(context, asked, rsp);
@@ -191,15 +189,15 @@ fn change_altstack(context: &mut Context, new: u64, old: u64, rsp: u64) -> i64 {
     0
 }
 
-fn set_altstack(context: &mut Context, mut asked: AltStack, rsp: u64) -> i64 {
-    if on_altstack(&context.altstack, rsp) {
+fn set_altstack(context: &Context, mut asked: AltStack, rsp: u64) -> i64 {
+    if on_altstack(&context.altstack.get(), rsp) {
         return EPERM;
     }
     let mode = asked.flags & !SS_AUTODISARM;
     if mode != raw::SS_DISABLE && mode != raw::SS_ONSTACK && mode != 0 {
         return EINVAL;
     }
-    if asked == context.altstack {
+    if asked == context.altstack.get() {
         return 0;
     }
     if mode == raw::SS_DISABLE {
@@ -208,12 +206,12 @@ fn set_altstack(context: &mut Context, mut asked: AltStack, rsp: u64) -> i64 {
     } else if asked.size < MINSIGSTKSZ {
         return ENOMEM;
     }
-    context.altstack = asked;
+    context.altstack.set(asked);
     0
 }
 
 /// Calls that set a signal mask for as long as they wait.
-pub fn wait(context: &mut Context, call: &Call, mask: u8, in_pair: bool) {
+pub fn wait(context: &Context, call: &Call, mask: u8, in_pair: bool) {
     enter(context, call, 0);
     let mut args = *call.args;
     let mut real = 0u64;
@@ -232,7 +230,7 @@ pub fn wait(context: &mut Context, call: &Call, mask: u8, in_pair: bool) {
     if set_at != 0
         && let Some(asked) = memory::read::<u64>(context, set_at)
     {
-        context.call_mask = Some(asked);
+        context.call_mask.set(Some(asked));
         real = real_mask(asked);
         if in_pair {
             pair[0] = &raw const real as u64;
@@ -244,28 +242,28 @@ pub fn wait(context: &mut Context, call: &Call, mask: u8, in_pair: bool) {
     let ret = call.make_with(&args);
     core::hint::black_box((&real, &pair));
     exit(context, call, ret);
-    if context.held_frame == 0 {
-        context.call_mask = None;
+    if context.held_frame.get() == 0 {
+        context.call_mask.set(None);
     }
 }
 
 /// rt_sigreturn: made on a copy of the program's frame that has the agent's mask and alternate
 /// stack. The frame itself may be in read-only memory.
-pub fn sigreturn(context: &mut Context, frame: &Frame, call: &Call) {
+pub fn sigreturn(context: &Context, frame: &Frame, call: &Call) {
     enter(context, call, 0);
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
-    context.before_return = (context.mask, context.altstack);
+    context.phase.set(phase::IN_CALL);
+    context.before_return.set((context.mask.get(), context.altstack.get()));
     let Some(mut uc) = memory::read::<UContext>(context, frame.stack()) else {
         exit(context, call, 0);
-        context.slow = 0;
+        context.slow.set(0);
         // SAFETY: the ucontext is unreadable, for which the kernel sends SIGSEGV.
         unsafe { entry::reenact_sigreturn(frame.stack()) }
     };
     let mask = uc.sigmask & !UNBLOCKABLE;
     exit(context, call, uc.result() as i64);
-    context.phase = phase::IN_CALL;
-    context.mask = mask;
+    context.phase.set(phase::IN_CALL);
+    context.mask.set(mask);
     release_sigsys(context);
     // Ignores errors, as the kernel does.
     set_altstack(context, uc.stack, frame.stack());
@@ -273,12 +271,12 @@ pub fn sigreturn(context: &mut Context, frame: &Frame, call: &Call) {
     uc.sigmask = real_mask(mask);
     uc.set_address(sites::real_address(uc.address()));
     context.update_fault_safety();
-    if context.held_frame != 0 {
+    if context.held_frame.get() != 0 {
         // Signals could not be masked: deliver this one first, then repeat the call.
-        (context.mask, context.altstack) = context.before_return;
+        context.forget_return();
         signals::leave_with_waiting(context, false);
     }
-    context.slow = 0;
+    context.slow.set(0);
     // SAFETY: the copy outlives the call, which does not return; the floating-point state that it
     // points to is the program's.
     unsafe { entry::reenact_sigreturn(&raw const uc as u64) }
@@ -288,13 +286,12 @@ pub fn sigreturn(context: &mut Context, frame: &Frame, call: &Call) {
 #[unsafe(export_name = "reenact_handle_refused")]
 pub extern "C" fn on_refused(ret: i64) -> ! {
     let context = current();
-    (context.mask, context.altstack) = context.before_return;
-    context.phase = context.running;
-    sys::set_mask(real_mask(context.mask));
-    // SAFETY: `frame` is the complete frame of the call.
-    let frame = unsafe { &mut *context.frame };
+    context.forget_return();
+    context.phase.set(context.running.get());
+    sys::set_mask(real_mask(context.mask.get()));
+    let frame = context.frame();
     frame.set_result(ret as u64);
-    if context.held_frame != 0 {
+    if context.held_frame.get() != 0 {
         signals::deliver_held(context);
     }
     // SAFETY: the frame is complete and has the call's result.

@@ -3,6 +3,7 @@
 use linux_raw_sys::general as raw;
 
 use crate::arch::frames::AltStack;
+use crate::cells::Word;
 
 /// Signals for which the agent is always the kernel's handler.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
@@ -32,6 +33,57 @@ pub struct Action {
     pub flags: u64,
     pub restorer: u64,
     pub mask: u64,
+}
+
+/// The actions of a process, by signal number.
+pub struct Actions([SharedAction; 65]);
+
+/// Other threads, and handlers, may read an action while it is changed: they see old or new words.
+struct SharedAction {
+    handler: Word,
+    flags: Word,
+    restorer: Word,
+    mask: Word,
+}
+
+impl Actions {
+    pub fn get(&self, signal: u32) -> Action {
+        let action = &self.0[signal as usize];
+        Action {
+            handler: action.handler.get(),
+            flags: action.flags.get(),
+            restorer: action.restorer.get(),
+            mask: action.mask.get(),
+        }
+    }
+
+    pub fn set(&self, signal: u32, action: &Action) {
+        let to = &self.0[signal as usize];
+        to.handler.set(action.handler);
+        to.flags.set(action.flags);
+        to.restorer.set(action.restorer);
+        to.mask.set(action.mask);
+    }
+
+    pub fn handler(&self, signal: u32) -> u64 {
+        self.0[signal as usize].handler.get()
+    }
+
+    pub fn set_handler(&self, signal: u32, handler: u64) {
+        self.0[signal as usize].handler.set(handler);
+    }
+
+    /// Copies all actions of another process.
+    pub fn copy_from(&self, other: &Actions) {
+        (0..self.0.len() as u32).for_each(|signal| self.set(signal, &other.get(signal)));
+    }
+
+    /// Returns the signals that the agent handles in the kernel, with their actions.
+    pub fn handled(&self) -> impl Iterator<Item = (u32, Action)> {
+        (1..=64)
+            .map(|signal| (signal, self.get(signal)))
+            .filter(|(signal, action)| action.handler > SIG_IGN || ALWAYS_OURS.contains(signal))
+    }
 }
 
 /// A siginfo.

@@ -1,5 +1,7 @@
 //! Signals that wait until a call is recorded or a handler is left.
 
+use core::cell::Cell;
+
 use linux_raw_sys::general as raw;
 
 use crate::arch::frames::Pattern;
@@ -11,11 +13,11 @@ const WAITING_MAX: u32 = 16;
 
 /// Queued signals, oldest first. A handler that interrupts another one only adds.
 pub struct SignalQueue {
-    list: [Entry; WAITING_MAX as usize],
-    taken: u32,
-    added: u32,
+    list: [Cell<Entry>; WAITING_MAX as usize],
+    taken: Cell<u32>,
+    added: Cell<u32>,
     /// Properties of the frames that the kernel builds for this thread.
-    pub pattern: Pattern,
+    pub pattern: Cell<Pattern>,
 }
 
 #[derive(Clone, Copy)]
@@ -25,30 +27,35 @@ pub struct Entry {
 }
 
 impl SignalQueue {
-    pub fn take(&mut self) -> Option<Entry> {
-        if self.taken == self.added {
+    pub fn take(&self) -> Option<Entry> {
+        let taken = self.taken.get();
+        if taken == self.added.get() {
             return None;
         }
-        let entry = self.list[(self.taken % WAITING_MAX) as usize];
-        self.taken += 1;
+        let entry = self.at(taken).get();
+        self.taken.set(taken + 1);
         Some(entry)
     }
 
-    pub fn clear(&mut self) {
-        self.taken = self.added;
+    pub fn clear(&self) {
+        self.taken.set(self.added.get());
     }
 
     /// Appends a signal. Like the kernel, drops it if it waits already and is not one of those that
     /// queue. Returns false then, and if there is no room.
-    pub fn add(&mut self, signal: u32, info: &Info) -> bool {
-        let waits_already = (self.taken..self.added)
-            .any(|at| self.list[(at % WAITING_MAX) as usize].signal == signal);
+    pub fn add(&self, signal: u32, info: &Info) -> bool {
+        let (taken, added) = (self.taken.get(), self.added.get());
+        let waits_already = (taken..added).any(|at| self.at(at).get().signal == signal);
         let is_queued = signal >= raw::SIGRTMIN;
-        if (waits_already && !is_queued) || self.added - self.taken == WAITING_MAX {
+        if (waits_already && !is_queued) || added - taken == WAITING_MAX {
             return false;
         }
-        self.list[(self.added % WAITING_MAX) as usize] = Entry { signal, info: *info };
-        self.added += 1;
+        self.at(added).set(Entry { signal, info: *info });
+        self.added.set(added + 1);
         true
+    }
+
+    fn at(&self, number: u32) -> &Cell<Entry> {
+        &self.list[(number % WAITING_MAX) as usize]
     }
 }

@@ -46,7 +46,7 @@ const ENOSYS: i64 = 38;
 #[unsafe(export_name = "reenact_handle_signal")]
 pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: bool) -> u64 {
     let context = current();
-    if !open && context.running == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
+    if !open && context.running.get() == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
         return tracing::pass_on(context, signal, info, uc);
     }
     let code = si_code(info);
@@ -77,24 +77,23 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
     let refused = signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip);
     if refused && in_agent_text(rip) {
         // A filter refuses the call: the agent sees a failure, the handler the call number.
-        context.trapped = Some(uc.result());
-        context.call_mask = None;
+        context.trapped.set(Some(uc.result()));
+        context.call_mask.set(None);
         uc.set_result(-ENOSYS as u64);
     }
-    if signal == raw::SIGSYS && !refused && context.mask & signal_bit(signal) != 0 {
-        // SAFETY: the kernel's siginfo has 128 bytes.
-        context.pending_sigsys =
-            Some(unsafe { core::ptr::from_ref(info).cast::<[u64; 16]>().read() });
+    if signal == raw::SIGSYS && !refused && context.mask.get() & signal_bit(signal) != 0 {
+        // SAFETY: the kernel's siginfo has 128 bytes, aligned for numbers.
+        context.keep_sigsys(unsafe { core::ptr::from_ref(info).cast::<[u64; 16]>().read() });
         return 0;
     }
-    let base_mask = context.mask;
+    let base_mask = context.mask.get();
     if in_agent_text(rip) {
         if is_before_frame(rip) {
             set_before_entry(context, uc);
         } else if let Some(at) = at_call(uc) {
             match at {
                 AtCall::ReturnNotMade | AtCall::ReturnRefused => {
-                    (context.mask, context.altstack) = context.before_return;
+                    context.forget_return();
                 }
                 AtCall::Restarted => restarted(context),
                 AtCall::NotMade => undo(context),
@@ -109,23 +108,23 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
                 waiting::add(context, signal, info, uc);
                 return 0;
             }
-            context.held_frame = uc.frame_address();
-            context.held_signal = signal;
+            context.held_frame.set(uc.frame_address());
+            context.held_signal.set(signal);
             context.update_fault_safety();
             // Another fault now would overwrite the held frame.
             sys::set_mask(u64::MAX);
             return 1;
-        } else if context.phase == phase::BEFORE {
+        } else if context.phase.get() == phase::BEFORE {
             undo(context);
             set_at_site(context, uc);
         } else {
             set_after_call(context, uc);
         }
-        context.slow = 0;
+        context.slow.set(0);
     } else {
         sites::show_original(uc);
     }
-    if matches!(context.phase, phase::BEFORE | phase::IN_CALL) {
+    if matches!(context.phase.get(), phase::BEFORE | phase::IN_CALL) {
         if open {
             waiting::add(context, signal, info, uc);
         } else {
@@ -146,18 +145,18 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
 /// Postpones a signal that hits while a debugger runs a function in the middle of a call: it is
 /// blocked until the thread is back in that call and the call has ended.
 #[cold]
-fn postpone(context: &mut Context, signal: u32, info: &Info, uc: &mut UContext) {
+fn postpone(context: &Context, signal: u32, info: &Info, uc: &mut UContext) {
     uc.sigmask |= signal_bit(signal);
     queue_to_self(context, signal, core::ptr::from_ref(info) as u64);
-    if context.held_frame == 0 {
-        context.held_frame = POSTPONED;
+    if context.held_frame.get() == 0 {
+        context.held_frame.set(POSTPONED);
     }
 }
 
 fn is_made_and_not_recorded(context: &Context, rip: u64) -> bool {
-    context.busy
-        || context.phase == phase::IN_CALL
-        || context.phase == phase::BEFORE && entry_quiet::has_made_native(rip)
+    context.busy.get()
+        || context.phase.get() == phase::IN_CALL
+        || context.phase.get() == phase::BEFORE && entry_quiet::has_made_native(rip)
 }
 
 /// Emulates `rdtsc` if the counter was forbidden since the thread last checked.
@@ -169,32 +168,32 @@ fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
 }
 
 /// Undoes a call that was not made, as if the program had not reached it.
-fn undo(context: &mut Context) {
-    if core::mem::take(&mut context.counted_early) {
+fn undo(context: &Context) {
+    if context.counted_early.take() {
         call::uncount(context);
-        if !context.exec_announced {
+        if !context.exec_announced.get() {
             actions::hand_over_ignored(context, false);
         }
     }
-    if context.exec_announced {
+    if context.exec_announced.get() {
         requests::cancel_exec(context);
     }
-    if !context.silent {
+    if !context.silent.get() {
         Stream::undo(context);
     }
 }
 
 /// Records a call that the kernel has interrupted and restarts after the handler.
-fn restarted(context: &mut Context) {
-    if context.exec_announced {
+fn restarted(context: &Context) {
+    if context.exec_announced.get() {
         requests::cancel_exec(context);
     }
-    if context.silent {
+    if context.silent.get() {
         return;
     }
     let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
     Stream::record(context, &[head, clock::now(context), (-ERESTARTSYS) as u64]);
-    if !core::mem::take(&mut context.counted_early) {
+    if !context.counted_early.take() {
         call::count(context);
     }
     Stream::publish(context);
@@ -203,47 +202,48 @@ fn restarted(context: &mut Context) {
 
 /// Delivers the signal that hit while a call was being recorded, at the end of that call.
 #[cold]
-pub fn deliver_held(context: &mut Context) {
-    if context.held_frame == POSTPONED {
-        context.held_frame = 0;
+pub fn deliver_held(context: &Context) {
+    if context.held_frame.get() == POSTPONED {
+        context.held_frame.set(0);
         context.update_fault_safety();
-        sys::set_mask(real_mask(context.mask));
+        sys::set_mask(real_mask(context.mask.get()));
         return;
     }
-    if context.held_frame == SOME_WAIT {
+    if context.held_frame.get() == SOME_WAIT {
         leave_with_waiting(context, true);
     }
     let (uc, info) = take_held(context);
     set_after_call(context, uc);
-    let base = context.call_mask.take().unwrap_or(context.mask);
+    let base = context.call_mask.take().unwrap_or(context.mask.get());
     leave_held(context, uc, info, base);
 }
 
 /// Undoes a call and delivers the signal that hit while the stream was being changed. The stream
 /// gives up the call, from wherever it was written to.
 #[unsafe(export_name = "reenact_handle_held")]
-pub extern "C" fn undo_and_deliver_held(context: &mut Context) -> ! {
-    if context.held_frame == SOME_WAIT {
+pub extern "C" fn undo_and_deliver_held(context: &Context) -> ! {
+    if context.held_frame.get() == SOME_WAIT {
         undo(context);
         leave_with_waiting(context, false);
     }
     let (uc, info) = take_held(context);
     undo(context);
     set_at_site(context, uc);
-    context.slow = 0;
-    let base = context.mask;
+    context.slow.set(0);
+    let base = context.mask.get();
     leave_held(context, uc, info, base);
 }
 
-fn take_held(context: &mut Context) -> (&'static mut UContext, &'static Info) {
-    let frame = core::mem::take(&mut context.held_frame) as *mut SignalFrame;
+fn take_held(context: &Context) -> (&'static mut UContext, &'static Info) {
+    let frame = context.held_frame.get() as *mut SignalFrame;
+    context.held_frame.set(0);
     // SAFETY: the kernel's frame stays on the alternate stack while signals are masked.
     let frame = unsafe { &mut *frame };
     (&mut frame.context, &frame.info)
 }
 
-fn leave_held(context: &mut Context, uc: &mut UContext, info: &Info, base: u64) -> ! {
-    let signal = context.held_signal;
+fn leave_held(context: &Context, uc: &mut UContext, info: &Info, base: u64) -> ! {
+    let signal = context.held_signal.get();
     deliver(context, signal, info, uc, base);
     let frame = uc.frame_address();
     // SAFETY: the kernel's frame now holds the state to continue with.
@@ -252,9 +252,9 @@ fn leave_held(context: &mut Context, uc: &mut UContext, info: &Info, base: u64) 
 
 /// Delivers queued signals, with the state after the current call, or before it.
 #[cold]
-pub fn leave_with_waiting(context: &mut Context, made: bool) -> ! {
+pub fn leave_with_waiting(context: &Context, made: bool) -> ! {
     if !made {
-        context.slow = 0;
+        context.slow.set(0);
     }
     // SAFETY: the call is recorded, or undone.
     unsafe { entry_quiet::leave_with_waiting(made) }

@@ -22,9 +22,9 @@ pub extern "C" fn on_sigsys(signal: u32, info: &Info, uc: &mut UContext, open: b
     }
     let context = current();
     let site = uc.address() - CALL_BYTES;
-    if context.running == phase::LEFT_ALONE {
+    if context.running.get() == phase::LEFT_ALONE {
         // The thread was just switched to bypass the agent: repeat the call that way.
-        context.phase = phase::LEFT_ALONE;
+        context.phase.set(phase::LEFT_ALONE);
         uc.set_address(site);
         return 0;
     }
@@ -32,7 +32,9 @@ pub extern "C" fn on_sigsys(signal: u32, info: &Info, uc: &mut UContext, open: b
     // Taken from siginfo, not from the code: another thread may have patched it meanwhile.
     let by_syscall = arch_of(info) == AUDIT_ARCH;
     if !by_syscall {
-        (context.old_rcx, context.old_r11) = uc.destroyed();
+        let (rcx, r11) = uc.destroyed();
+        context.old_rcx.set(rcx);
+        context.old_r11.set(r11);
     } else if let Some(entry) = space().sites.entry_for(site) {
         // Stored before the stub is loaded. A patching thread does it in the opposite order, so at
         // least one of the two sees the other.
@@ -50,7 +52,7 @@ pub extern "C" fn on_sigsys(signal: u32, info: &Info, uc: &mut UContext, open: b
             context.slow_site.store(0, Ordering::SeqCst);
         }
     }
-    context.slow = if by_syscall { slow::SYSCALL } else { slow::INT_80 };
+    context.slow.set(if by_syscall { slow::SYSCALL } else { slow::INT_80 });
     uc.enter_agent(entry::entry(), site, back);
     0
 }

@@ -21,8 +21,8 @@ use crate::text_map::Map;
 const READ_EXEC: u64 = 5;
 
 /// Patches a site if that is known to be safe and no thread is about to return to it.
-pub fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
-    if sys::is_quiet() || space().patched_enough.load(Ordering::Relaxed) {
+pub fn patch(context: &Context, entry: &Entry, site: u64, hits: u32) {
+    if sys::is_quiet() || space().patched_enough.get() {
         return;
     }
     let known = match text::site(site) {
@@ -33,7 +33,7 @@ pub fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
     };
     let at = site - u64::from(known.before);
     let space = space();
-    space.lock.with(|| {
+    space.lock.with(|_| {
         if entry.settled.load(Ordering::Relaxed) {
             return;
         }
@@ -63,7 +63,7 @@ pub fn patch(context: &mut Context, entry: &Entry, site: u64, hits: u32) {
 pub fn patch_unused(map: &Map, known: impl Iterator<Item = Site> + Clone) {
     let space = space();
     let count = known.clone().count() as u64;
-    space.lock.with(|| {
+    space.lock.with(|_| {
         let Some(first) = space.sites.new_stubs(map.start, count, map_near) else { return };
         // Other processes may have added sites to the profile since: there are no stubs for them.
         let mut free = (first..first + count * STUB_BYTES).step_by(STUB_BYTES as usize);
@@ -160,7 +160,7 @@ fn while_writable(at: u64, len: u64, work: impl FnOnce()) -> bool {
 /// Lets stubs make their calls directly. Returns false if the system does not allow that.
 pub fn make_calls_in_stubs() -> bool {
     let space = space();
-    space.lock.with(|| {
+    space.lock.with(|_| {
         space.sites.stub_areas().all(|(base, used)| {
             while_writable(base, used, || {
                 for stub in (base..base + used).step_by(STUB_BYTES as usize) {

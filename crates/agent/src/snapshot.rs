@@ -74,7 +74,7 @@ impl Begun {
 /// Returns true if files are to be stored at all.
 #[inline(always)]
 pub fn is_on(context: &Context) -> bool {
-    context.arena.is_some_and(|arena| arena.control().snapshot.load(Ordering::Relaxed) != 0)
+    context.arena.get().is_some_and(|arena| arena.control().snapshot.load(Ordering::Relaxed) != 0)
 }
 
 /// Returns true if files that are opened with these flags are to be stored.
@@ -88,7 +88,7 @@ pub fn is_wanted(context: &Context, flags: u64) -> bool {
 /// Before a call that may change a file: stores the file, unless that was done already.
 #[cold]
 #[inline(never)]
-pub fn before(context: &mut Context, target: &Target) -> Begun {
+pub fn before(context: &Context, target: &Target) -> Begun {
     let no_follow = target.flags & u64::from(raw::O_NOFOLLOW) != 0;
     let flags = if no_follow { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
     let Some(stat) = identity::look(target.dir, target.path, flags) else {
@@ -101,7 +101,7 @@ pub fn before(context: &mut Context, target: &Target) -> Begun {
     }
     let mask = sys::set_mask(mask_all(context));
     // Signals that cannot be masked are held until the call is recorded.
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     identity::record(context, target.arg, &stat);
     store(context, target, &stat);
     Stream::publish(context);
@@ -111,7 +111,7 @@ pub fn before(context: &mut Context, target: &Target) -> Begun {
 /// After the call is recorded: marks the file and restores the signal mask.
 #[cold]
 #[inline(never)]
-pub fn after(context: &mut Context, begun: &Begun, ret: i64) {
+pub fn after(context: &Context, begun: &Begun, ret: i64) {
     let mut key = begun.key;
     if begun.is_new && ret >= 0 {
         let here = u64::from(raw::AT_EMPTY_PATH);
@@ -122,7 +122,7 @@ pub fn after(context: &mut Context, begun: &Begun, ret: i64) {
         mark(context, key);
     }
     if let Some(mask) = begun.mask
-        && context.held_frame == 0
+        && context.held_frame.get() == 0
     {
         sys::set_mask(mask);
     }
@@ -138,12 +138,12 @@ fn places(key: u64) -> core::ops::Range<usize> {
 }
 
 fn is_marked(context: &Context, key: u64) -> bool {
-    let Some(arena) = context.arena else { return true };
+    let Some(arena) = context.arena.get() else { return true };
     arena.files()[places(key)].iter().any(|place| place.load(Ordering::Relaxed) == key)
 }
 
 fn mark(context: &Context, key: u64) {
-    let Some(arena) = context.arena else { return };
+    let Some(arena) = context.arena.get() else { return };
     if is_marked(context, key) {
         return;
     }
@@ -170,7 +170,7 @@ struct Job<'a> {
 }
 
 /// Records the content of a file, one record for each window.
-fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
+fn store(context: &Context, target: &Target, stat: &raw::stat) {
     let size = stat.st_size as u64;
     if size == 0 {
         return;
@@ -179,10 +179,10 @@ fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
     let mut done = 0;
     if let Some(helper) = Helper::new(room) {
         let to = helper.memory;
-        while done < size.min(SNAPSHOT_BYTES_MAX) && !context.silent {
+        while done < size.min(SNAPSHOT_BYTES_MAX) && !context.silent.get() {
             let len = (size - done).min(SNAPSHOT_WINDOW_BYTES);
             let mut job = Job { target, stat, offset: done, len, to, read: None };
-            helper.run(context.tgid, &raw mut job as u64, read_window);
+            helper.run(context.tgid.get(), &raw mut job as u64, read_window);
             let Some(read) = job.read else { break };
             if read != 0 {
                 let words = [head(target, done, 0), read, read];
@@ -191,7 +191,7 @@ fn store(context: &mut Context, target: &Target, stat: &raw::stat) {
             done = if read == len { done + len } else { size };
         }
     }
-    if done < size && !context.silent {
+    if done < size && !context.silent.get() {
         Stream::record(context, &[head(target, done, data_flag::FAULT), size - done, 0]);
     }
 }

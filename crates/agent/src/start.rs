@@ -33,14 +33,14 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     let image = entry::image_start();
     sys::map_pages(image, (entry::constants_end() - image).next_multiple_of(4096));
     let space = space();
-    space.can_write_gs =
-        auxiliary(program_stack, AT_HWCAP2).is_some_and(|bits| bits & HWCAP2_FSGSBASE != 0);
+    let features = auxiliary(program_stack, AT_HWCAP2).unwrap_or(0);
+    space.can_write_gs.set(features & HWCAP2_FSGSBASE != 0);
     space.first.init();
-    let context = &mut space.first.context;
+    let context = &space.first.context;
     threads::point_gs_to(context);
-    context.tid = sys::gettid();
-    context.process().pid = sys::getpid();
-    context.tgid = context.process().pid;
+    context.tid.set(sys::gettid());
+    context.process().pid.set(sys::getpid());
+    context.tgid.set(context.process().pid.get());
     // Whatever fails later, the program starts with its original entry point.
     restore_entry(parameters);
     let program_entry = parameters.entry;
@@ -61,32 +61,32 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     sys::keep_out_of_cores(arena_at as u64, ring::arena_bytes(arena.pool_chunks()) as u64);
     sys::keep_out_of_cores(catalog_at as u64, ring::CATALOG_BYTES as u64);
     // SAFETY: the catalog is mapped for as long as the image runs.
-    space.catalog = Some(unsafe { Catalog::at(catalog_at as *mut u8) });
+    space.catalog.set(Some(unsafe { Catalog::at(catalog_at as *mut u8) }));
     users::remember(arena);
     let slot = arena.slot(parameters.slot as usize);
-    context.arena = Some(arena);
-    context.slot = Some(slot);
-    context.slot_index = parameters.slot as usize;
-    context.process().number = slot.process.load(Ordering::Relaxed);
+    context.set_arena(Some(arena));
+    context.slot.set(Some(slot));
+    context.slot_index.set(parameters.slot as usize);
+    context.process().number.set(slot.process.load(Ordering::Relaxed));
     let sigsys = slot.exec_blocked.load(Ordering::Relaxed) & signal_bit(raw::SIGSYS);
-    context.mask = current_mask() | sigsys;
+    context.mask.set(current_mask() | sigsys);
     context.update_fault_safety();
     let state = slot.exec_state.load(Ordering::Relaxed);
-    context.process().filtered.store(state & exec_state::FILTERED != 0, Ordering::Relaxed);
-    context.clockless = state & exec_state::CLOCKLESS != 0;
+    context.process().filtered.set(state & exec_state::FILTERED != 0);
+    context.clockless.set(state & exec_state::CLOCKLESS != 0);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);
-    in_use.clone().for_each(|map| space.maps.add(*map));
+    space.lock.with(|shared| in_use.clone().for_each(|map| shared.maps.add(*map)));
     let page = core::ptr::from_ref(parameters) as u64 & !4095;
     sys::call(Need::Unmap, [page, 4096, 0, 0, 0, 0]);
     threads::install_altstack(context);
     actions::start_image(context);
-    slot.pid.store(context.process().pid, Ordering::Relaxed);
-    slot.tid.store(context.tid, Ordering::Relaxed);
-    slot.context.store(context.this as u64, Ordering::Relaxed);
+    slot.pid.store(context.process().pid.get(), Ordering::Relaxed);
+    slot.tid.store(context.tid.get(), Ordering::Relaxed);
+    slot.context.store(context.this.get() as u64, Ordering::Relaxed);
     Stream::open(context);
-    context.calls = slot.calls.load(Ordering::Relaxed);
-    context.slow_calls = slot.slow_calls.load(Ordering::Relaxed);
+    context.calls.set(slot.calls.load(Ordering::Relaxed));
+    context.slow_calls.set(slot.slow_calls.load(Ordering::Relaxed));
     if slot.state.load(Ordering::Relaxed) == slot_state::RESERVED {
         slot.how.store(StartHow::Launch as u32, Ordering::Relaxed);
         tasks::record_start(context);
@@ -147,8 +147,8 @@ fn restore_entry(parameters: &Parameters) {
 }
 
 /// Writes the IMAGE record with arguments, environment and auxiliary vector.
-fn record_image(context: &mut Context, stack: u64) {
-    let tid = context.tid;
+fn record_image(context: &Context, stack: u64) {
+    let tid = context.tid.get();
     let head = Header::new(RecordKind::Image, 0, 0, tid).to_word();
     Stream::record(context, &[head, clock::now(context)]);
     let argc = memory::read::<u64>(context, stack).unwrap_or(0);
@@ -171,7 +171,7 @@ fn record_image(context: &mut Context, stack: u64) {
 }
 
 /// Records the strings of an array of pointers: they lie one after the other.
-fn record_strings(context: &mut Context, array: u64, what: u8) {
+fn record_strings(context: &Context, array: u64, what: u8) {
     let Some(first) = memory::read::<u64>(context, array).filter(|&p| p != 0) else { return };
     let mut at = array;
     let mut last = first;

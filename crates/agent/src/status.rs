@@ -23,7 +23,7 @@ const BUFFERS_MAX: u64 = 1024;
 
 /// Reads into one buffer.
 #[inline(always)]
-pub fn read(context: &mut Context, call: &Call, offset: Option<u8>) {
+pub fn read(context: &Context, call: &Call, offset: Option<u8>) {
     enter(context, call, 0);
     let ret = call.make();
     if ret > 0 {
@@ -40,7 +40,7 @@ pub fn read(context: &mut Context, call: &Call, offset: Option<u8>) {
 }
 
 /// Reads into the buffers of a vector.
-pub fn read_vector(context: &mut Context, call: &Call, offset: Option<u8>) {
+pub fn read_vector(context: &Context, call: &Call, offset: Option<u8>) {
     enter(context, call, 0);
     let ret = call.make();
     if ret > 0 {
@@ -56,8 +56,9 @@ pub fn read_vector(context: &mut Context, call: &Call, offset: Option<u8>) {
 /// Returns true if the file may be one whose beginning was read before.
 #[inline(always)]
 fn is_known(fd: u64) -> bool {
-    let statuses = &space().statuses;
-    statuses.has_some() && statuses.find(fd & 0xffff_ffff).is_some()
+    let space = space();
+    let fd = fd & 0xffff_ffff;
+    space.reads_statuses.get() && space.lock.with(|shared| shared.statuses.find(fd).is_some())
 }
 
 /// Reads up to eight bytes of a buffer that has `len` bytes.
@@ -77,7 +78,7 @@ fn begins_like_one(word: [u8; 8], len: u64) -> bool {
 
 /// Corrects data that was just read, if it is part of a status file of this process.
 #[cold]
-fn correct(context: &mut Context, call: &Call, offset: Option<u8>, read: u64, is_vector: bool) {
+fn correct(context: &Context, call: &Call, offset: Option<u8>, read: u64, is_vector: bool) {
     let args = call.args;
     let fd = args[0] & 0xffff_ffff;
     if sys::is_quiet() || !is_on_proc(fd) {
@@ -88,7 +89,7 @@ fn correct(context: &mut Context, call: &Call, offset: Option<u8>, read: u64, is
         let current = u64::from(raw::SEEK_CUR);
         (sys::call(Need::Position, [fd, 0, current, 0, 0, 0]) as u64).wrapping_sub(read)
     });
-    let known = space().lock.with(|| space().statuses.find(fd).copied());
+    let known = space().lock.with(|shared| shared.statuses.find(fd).copied());
     let mut line = match known {
         _ if start == 0 => Line::default(),
         Some(file) if file.position == start => file.line,
@@ -108,7 +109,8 @@ fn correct(context: &mut Context, call: &Call, offset: Option<u8>, read: u64, is
         correct_buffer(context, &mut line, args[1], read);
     }
     let file = File { fd: fd + 1, position: start + read, line };
-    space().lock.with(|| space().statuses.keep(file));
+    space().lock.with(|shared| shared.statuses.keep(file));
+    space().reads_statuses.set(true);
 }
 
 fn is_on_proc(fd: u64) -> bool {
@@ -157,7 +159,7 @@ fn correct_buffer(context: &Context, line: &mut Line, at: u64, len: u64) {
 }
 
 fn next(context: &Context, line: &mut Line, byte: u8) -> u8 {
-    line.next(byte, context.process().pid, |mask, tid| correction(context, mask, tid))
+    line.next(byte, context.process().pid.get(), |mask, tid| correction(context, mask, tid))
 }
 
 /// Returns the correction for a mask in the file of a thread of this process.
@@ -174,12 +176,12 @@ fn correction(context: &Context, mask: Mask, tid: u32) -> Option<Correction> {
         }
         Mask::Blocked => {
             let thread = thread(context, tid)?;
-            let set = thread.call_mask.unwrap_or(thread.mask);
+            let set = thread.call_mask.get().unwrap_or(thread.mask.get());
             Some(Correction { clear: u64::MAX, set })
         }
         Mask::PendingInThread | Mask::PendingInProcess => {
-            let info = thread(context, tid)?.pending_sigsys?;
-            let to_thread = info[1] as i32 == raw::SI_TKILL;
+            let code = thread(context, tid)?.pending_code.get()?;
+            let to_thread = code as i32 == raw::SI_TKILL;
             let here = to_thread == (mask == Mask::PendingInThread);
             let set = if here { signal_bit(raw::SIGSYS) } else { 0 };
             Some(Correction { clear: 0, set })
@@ -190,12 +192,9 @@ fn correction(context: &Context, mask: Mask, tid: u32) -> Option<Correction> {
 /// Returns those of the always-handled signals whose handler in the program satisfies `such`.
 fn handled(context: &Context, such: impl Fn(u64) -> bool) -> u64 {
     let process = context.process();
-    let actions = process.actions.get();
-    process.lock.with(|| {
+    process.lock.with(|()| {
         let signals = ALWAYS_OURS.iter();
-        // SAFETY: the table is accessed under its lock.
-        let chosen =
-            signals.filter(|signal| such(unsafe { (*actions)[**signal as usize].handler }));
+        let chosen = signals.filter(|signal| such(process.actions.handler(**signal)));
         chosen.fold(0, |all, &signal| all | signal_bit(signal))
     })
 }
@@ -203,8 +202,8 @@ fn handled(context: &Context, such: impl Fn(u64) -> bool) -> u64 {
 /// Finds a thread of this process.
 fn thread(context: &Context, tid: u32) -> Option<&'static Context> {
     space().areas().map(|area| &area.context).find(|other| {
-        other.tid == tid
-            && core::ptr::eq(other.process, context.process)
+        other.tid.get() == tid
+            && core::ptr::eq(other.process.get(), context.process.get())
             && other.area_state.load(Ordering::Relaxed) == area::USED
     })
 }

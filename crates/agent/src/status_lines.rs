@@ -68,11 +68,6 @@ pub struct Correction {
 }
 
 impl Files {
-    /// Returns true if a file may be tracked.
-    pub fn has_some(&self) -> bool {
-        self.newest != 0
-    }
-
     /// Returns what is known of the file with this descriptor.
     pub fn find(&self, fd: u64) -> Option<&File> {
         self.list.iter().find(|file| file.fd == fd + 1)

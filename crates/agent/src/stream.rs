@@ -11,7 +11,6 @@ use syscalls::record::{Header, RecordKind, data_flag};
 
 use crate::arch::entry;
 use crate::arch::head::phase;
-use crate::chunk::Chunk;
 use crate::context::{Context, NO_CALL, POSTPONED};
 use crate::{clock, memory, sys};
 
@@ -28,14 +27,14 @@ pub struct Stream;
 impl Stream {
     /// Continues the slot's stream. If the state of the slot is inconsistent, because a program
     /// wrote over it, nothing is recorded.
-    pub fn open(context: &mut Context) {
-        context.silent |= Self::try_open(context).is_none();
+    pub fn open(context: &Context) {
+        context.silent.set(context.silent.get() | Self::try_open(context).is_none());
     }
 
-    fn try_open(context: &mut Context) -> Option<()> {
-        let (arena, slot) = (context.arena?, context.slot?);
+    fn try_open(context: &Context) -> Option<()> {
+        let (arena, slot) = (context.arena.get()?, context.slot.get()?);
         if slot.queued.load(Ordering::Relaxed) == 0 {
-            slot.queue[0].store(context.slot_index as u32, Ordering::Relaxed);
+            slot.queue[0].store(context.slot_index.get() as u32, Ordering::Relaxed);
             slot.queued.store(1, Ordering::Release);
         }
         let last = slot.queued.load(Ordering::Relaxed).wrapping_sub(1);
@@ -46,25 +45,24 @@ impl Stream {
         let done = published.checked_sub(base_pos).filter(|&done| done <= len as u64)?;
         // SAFETY: `done` is at most `len`, the chunk's length.
         let (cur, end) = unsafe { (base.add(done as usize), base.add(len)) };
-        context.chunk = Chunk {
-            cur,
-            end,
-            base,
-            base_pos,
-            published,
-            record_start: published,
-            record_end: published,
-            stalled_ns: 0,
-        };
+        let chunk = &context.chunk;
+        chunk.cur.set(cur);
+        chunk.end.set(end);
+        chunk.base.set(base);
+        chunk.base_pos.set(base_pos);
+        chunk.published.set(published);
+        chunk.record_start.set(published);
+        chunk.record_end.set(published);
+        chunk.stalled_ns.set(0);
         Some(())
     }
 
     /// Makes everything written so far visible to the recorder.
     #[inline(always)]
-    pub fn publish(context: &mut Context) {
+    pub fn publish(context: &Context) {
         let position = context.chunk.position();
-        context.chunk.published = position;
-        if let Some(slot) = context.slot {
+        context.chunk.published.set(position);
+        if let Some(slot) = context.slot.get() {
             slot.published.store(position, Ordering::Release);
         }
     }
@@ -72,9 +70,9 @@ impl Stream {
     /// Writes a whole record of words, one at a time: wider loads of words just computed would wait
     /// for the store buffer.
     #[inline(always)]
-    pub fn record(context: &mut Context, words: &[u64]) {
+    pub fn record(context: &Context, words: &[u64]) {
         if context.chunk.room() >= size_of_val(words) {
-            let mut to = context.chunk.cur.cast::<u64>();
+            let mut to = context.chunk.cur.get().cast::<u64>();
             for &word in words {
                 // SAFETY: there is room for all words; chunks are 8-byte aligned.
                 unsafe {
@@ -82,7 +80,7 @@ impl Stream {
                     to = to.add(1);
                 }
             }
-            context.chunk.cur = to.cast();
+            context.chunk.cur.set(to.cast());
         } else {
             Self::record_over_chunks(context, words);
         }
@@ -91,17 +89,17 @@ impl Stream {
     /// Writes an ENTER record with the first `nargs` arguments. All six are written, and the next
     /// record overwrites the rest: this saves a loop and a branch.
     #[inline(always)]
-    pub fn enter_record(context: &mut Context, head: u64, tsc: u64, args: &[u64; 6], nargs: usize) {
+    pub fn enter_record(context: &Context, head: u64, tsc: u64, args: &[u64; 6], nargs: usize) {
         if context.chunk.room() >= ENTER_WORDS_MAX * size_of::<u64>() {
-            let to = context.chunk.cur.cast::<u64>();
+            let to = context.chunk.cur.get().cast::<u64>();
             let [a, b, c, d, e, f] = *args;
-            let words = [head, tsc, context.site, a, b, c, d, e, f];
+            let words = [head, tsc, context.site.get(), a, b, c, d, e, f];
             for (at, word) in words.into_iter().enumerate() {
                 // SAFETY: there is room for all words; chunks are 8-byte aligned.
                 unsafe { to.add(at).write_volatile(word) };
             }
             // SAFETY: the new position is within the room checked above.
-            context.chunk.cur = unsafe { to.add(3 + nargs).cast() };
+            context.chunk.cur.set(unsafe { to.add(3 + nargs).cast() });
         } else {
             Self::enter_over_chunks(context, head, tsc, args, nargs);
         }
@@ -110,29 +108,23 @@ impl Stream {
     /// Builds the words here, so that in the usual case they stay in registers.
     #[cold]
     #[inline(never)]
-    fn enter_over_chunks(
-        context: &mut Context,
-        head: u64,
-        tsc: u64,
-        args: &[u64; 6],
-        nargs: usize,
-    ) {
+    fn enter_over_chunks(context: &Context, head: u64, tsc: u64, args: &[u64; 6], nargs: usize) {
         let [a, b, c, d, e, f] = *args;
-        let words = [head, tsc, context.site, a, b, c, d, e, f];
+        let words = [head, tsc, context.site.get(), a, b, c, d, e, f];
         Self::record_over_chunks(context, &words[..3 + nargs.min(6)]);
     }
 
     /// Writes a record of three words, the most common size.
     #[inline(always)]
-    pub fn short_record(context: &mut Context, head: u64, first: u64, second: u64) {
+    pub fn short_record(context: &Context, head: u64, first: u64, second: u64) {
         if context.chunk.room() >= 3 * size_of::<u64>() {
-            let to = context.chunk.cur.cast::<u64>();
+            let to = context.chunk.cur.get().cast::<u64>();
             // SAFETY: there is room for all words; chunks are 8-byte aligned.
             unsafe {
                 to.write_volatile(head);
                 to.add(1).write_volatile(first);
                 to.add(2).write_volatile(second);
-                context.chunk.cur = to.add(3).cast();
+                context.chunk.cur.set(to.add(3).cast());
             }
         } else {
             Self::short_over_chunks(context, head, first, second);
@@ -141,38 +133,38 @@ impl Stream {
 
     #[cold]
     #[inline(never)]
-    fn short_over_chunks(context: &mut Context, head: u64, first: u64, second: u64) {
+    fn short_over_chunks(context: &Context, head: u64, first: u64, second: u64) {
         Self::record_over_chunks(context, &[head, first, second]);
     }
 
     #[cold]
     #[inline(never)]
-    fn record_over_chunks(context: &mut Context, words: &[u64]) {
+    fn record_over_chunks(context: &Context, words: &[u64]) {
         context.chunk.begin(size_of_val(words) as u64);
         Self::words_over_chunks(context, words);
     }
 
     /// Writes words of a record started with `begin`.
-    fn words_over_chunks(context: &mut Context, words: &[u64]) {
+    fn words_over_chunks(context: &Context, words: &[u64]) {
         for &word in words {
             if context.chunk.room() == 0 && !Self::next_chunk(context) {
                 return;
             }
             // SAFETY: there is room for a word.
             unsafe {
-                context.chunk.cur.cast::<u64>().write(word);
-                context.chunk.cur = context.chunk.cur.add(8);
+                context.chunk.cur.get().cast::<u64>().write(word);
+                context.chunk.cur.set(context.chunk.cur.get().add(8));
             }
         }
     }
 
     /// Writes a record with the head `words` and a tail of program memory. The second word is the
     /// true length, the third the stored length; the top byte of the first holds the DATA flags.
-    pub fn record_with_bytes(context: &mut Context, words: &[u64], from: u64, len: u64) {
+    pub fn record_with_bytes(context: &Context, words: &[u64], from: u64, len: u64) {
         let padded = len.next_multiple_of(8);
         let head = size_of_val(words);
         if context.chunk.room() as u64 >= head as u64 + padded {
-            let start = context.chunk.cur;
+            let start = context.chunk.cur.get();
             // SAFETY: there is room for the head and the padded bytes.
             let missing = unsafe {
                 let to = start.cast::<u64>();
@@ -187,7 +179,7 @@ impl Stream {
             };
             if missing == 0 {
                 // SAFETY: there is room for the head and the padded bytes.
-                context.chunk.cur = unsafe { start.add(head + padded as usize) };
+                context.chunk.cur.set(unsafe { start.add(head + padded as usize) });
             } else {
                 Self::note_fault(context, words);
             }
@@ -206,13 +198,13 @@ impl Stream {
             }
             let piece = (padded - done).min(context.chunk.room() as u64);
             let wanted = piece.min(len - done.min(len));
-            let to = context.chunk.cur;
+            let to = context.chunk.cur.get();
             // SAFETY: there is room for the piece; the part that could not be read is zeroed.
             unsafe {
                 let missing = memory::copy(context, to, from + done, wanted);
                 let copied = (wanted - missing) as usize;
                 core::ptr::write_bytes(to.add(copied), 0, piece as usize - copied);
-                context.chunk.cur = to.add(piece as usize);
+                context.chunk.cur.set(to.add(piece as usize));
             }
             done += piece;
         }
@@ -220,7 +212,7 @@ impl Stream {
 
     /// Writes a DATA record which says that the memory could not be read.
     #[cold]
-    pub fn note_fault(context: &mut Context, head: &[u64]) {
+    pub fn note_fault(context: &Context, head: &[u64]) {
         let (hash, fault) = (u64::from(data_flag::HASH), u64::from(data_flag::FAULT));
         Self::record(context, &[head[0] & !(hash << 40) | fault << 40, head[1], 0]);
     }
@@ -228,25 +220,27 @@ impl Stream {
     /// Switches to another chunk, waiting if necessary. Returns false if recording has ended.
     #[cold]
     #[inline(never)]
-    pub fn next_chunk(context: &mut Context) -> bool {
-        if context.silent {
+    pub fn next_chunk(context: &Context) -> bool {
+        if context.silent.get() {
             return false;
         }
-        context.busy = true;
+        context.busy.set(true);
         let found = Self::queue_chunk(context);
-        context.busy = false;
-        if context.held_frame > POSTPONED && context.phase == phase::BEFORE {
+        context.busy.set(false);
+        if context.held_frame.get() > POSTPONED && context.phase.get() == phase::BEFORE {
             // SAFETY: the call is not made, and no lock is held while a record is written.
             unsafe { entry::give_up_call() }
         }
         found
     }
 
-    fn queue_chunk(context: &mut Context) -> bool {
+    fn queue_chunk(context: &Context) -> bool {
         Self::publish(context);
-        let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
+        let (Some(arena), Some(slot)) = (context.arena.get(), context.slot.get()) else {
+            return false;
+        };
         let control = arena.control();
-        let position = context.chunk.published;
+        let position = context.chunk.published.get();
         let queued = slot.queued.load(Ordering::Relaxed);
         let leaving = slot.queue[queued.wrapping_sub(1) as usize % QUEUE].load(Ordering::Relaxed);
         if (leaving as usize) < SLOTS {
@@ -257,18 +251,18 @@ impl Stream {
             let consumed = slot.consumed.bytes.load(Ordering::Acquire);
             let unread = position.wrapping_sub(consumed);
             if control.stopped.load(Ordering::Relaxed) != 0 {
-                context.silent = true;
+                context.silent.set(true);
                 break None;
             }
             if unread < ((QUEUE - 2) * POOL_BYTES) as u64 {
                 if unread >= WAKE_BYTES {
                     wake_recorder(context);
                 }
-                if let Some(id) = arena.take_chunk(context.slot_index) {
+                if let Some(id) = arena.take_chunk(context.slot_index.get()) {
                     break Some(id);
                 }
                 if consumed >= slot.home_end.load(Ordering::Relaxed) {
-                    break Some(context.slot_index as u32);
+                    break Some(context.slot_index.get() as u32);
                 }
             }
             let now = clock::now(context);
@@ -283,7 +277,7 @@ impl Stream {
             }
             slot.consumed.waiting.store(0, Ordering::Relaxed);
             if arena.recorder_lost() {
-                context.silent = true;
+                context.silent.set(true);
                 break None;
             }
             if is_disowned(context) {
@@ -295,24 +289,24 @@ impl Stream {
             let ticks = u128::from(clock::now(context).saturating_sub(waiting_since));
             let waited = (ticks * 1_000_000_000 / u128::from(hz)) as u64;
             slot.stall_ns.fetch_add(waited, Ordering::Relaxed);
-            context.chunk.stalled_ns += waited;
+            context.chunk.stalled_ns.set(context.chunk.stalled_ns.get() + waited);
         }
         let Some(id) = id else { return false };
         slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
         slot.chunk_start.store(position, Ordering::Relaxed);
         slot.queued.store(queued.wrapping_add(1), Ordering::Release);
         let Some((base, len)) = arena.chunk(id) else { return false };
-        context.chunk.base = base;
-        context.chunk.base_pos = position;
-        context.chunk.cur = base;
+        context.chunk.base.set(base);
+        context.chunk.base_pos.set(position);
+        context.chunk.cur.set(base);
         // SAFETY: the chunk has this length.
-        context.chunk.end = unsafe { base.add(len) };
+        context.chunk.end.set(unsafe { base.add(len) });
         true
     }
 
     /// Writes a STALL record for the time waited since the last one.
-    pub fn tell_stalls(context: &mut Context) {
-        let ns = core::mem::take(&mut context.chunk.stalled_ns);
+    pub fn tell_stalls(context: &Context) {
+        let ns = context.chunk.stalled_ns.take();
         if ns != 0 {
             let head = Header::new(RecordKind::Stall, 0, 0, 0).to_word();
             Self::record(context, &[head, clock::now(context), ns]);
@@ -322,28 +316,28 @@ impl Stream {
 
     /// Drops unpublished data. A partly published record is completed with zeros, and a partly
     /// published call is marked as abandoned.
-    pub fn undo(context: &mut Context) {
-        let chunk = &mut context.chunk;
-        let back = (chunk.published - chunk.base_pos) as usize;
+    pub fn undo(context: &Context) {
+        let chunk = &context.chunk;
+        let back = (chunk.published.get() - chunk.base_pos.get()) as usize;
         // SAFETY: unpublished bytes are in the current chunk.
-        chunk.cur = unsafe { chunk.base.add(back) };
-        let in_part = chunk.record_start < chunk.published;
-        while in_part && context.chunk.position() < context.chunk.record_end {
+        chunk.cur.set(unsafe { chunk.base.get().add(back) });
+        let in_part = chunk.record_start.get() < chunk.published.get();
+        while in_part && context.chunk.position() < context.chunk.record_end.get() {
             if context.chunk.room() == 0 && !Self::next_chunk(context) {
                 return;
             }
             let piece = context
                 .chunk
                 .room()
-                .min((context.chunk.record_end - context.chunk.position()) as usize);
+                .min((context.chunk.record_end.get() - context.chunk.position()) as usize);
             // SAFETY: there is room for the piece.
             unsafe {
-                core::ptr::write_bytes(context.chunk.cur, 0, piece);
-                context.chunk.cur = context.chunk.cur.add(piece);
+                core::ptr::write_bytes(context.chunk.cur.get(), 0, piece);
+                context.chunk.cur.set(context.chunk.cur.get().add(piece));
             }
         }
         let start = context.call_start.swap(NO_CALL, Ordering::Relaxed);
-        if start < context.chunk.published {
+        if start < context.chunk.published.get() {
             Self::record(context, &[Header::new(RecordKind::Abandon, 0, 0, 0).to_word()]);
         }
         Self::publish(context);
@@ -352,7 +346,7 @@ impl Stream {
 
 /// Wakes the recorder if it sleeps.
 pub fn wake_recorder(context: &Context) {
-    let Some(arena) = context.arena else { return };
+    let Some(arena) = context.arena.get() else { return };
     let bell = &arena.control().doorbell;
     bell.word.fetch_add(1, Ordering::SeqCst);
     if bell.sleeping.load(Ordering::SeqCst) != 0 {
@@ -364,13 +358,13 @@ pub fn wake_recorder(context: &Context) {
 /// dead, or a program wrote over the arena. Then its records are not read and its requests not
 /// answered.
 #[cold]
-pub fn is_disowned(context: &mut Context) -> bool {
-    let (Some(arena), Some(slot)) = (context.arena, context.slot) else { return false };
-    if slot.tid.load(Ordering::Relaxed) == context.tid {
+pub fn is_disowned(context: &Context) -> bool {
+    let (Some(arena), Some(slot)) = (context.arena.get(), context.slot.get()) else { return false };
+    if slot.tid.load(Ordering::Relaxed) == context.tid.get() {
         return false;
     }
     arena.control().disowned.fetch_add(1, Ordering::Relaxed);
-    context.silent = true;
-    context.slot = None;
+    context.silent.set(true);
+    context.slot.set(None);
     true
 }

@@ -26,8 +26,8 @@ pub struct Denied {
 /// Returns true if the filters of this process deny any of these [`needed`] bits.
 #[inline(always)]
 pub fn denies(what: u32) -> bool {
-    // SAFETY: a head refers to the state of its process, for as long as the thread lives.
-    let denied = unsafe { &*(*processor::own_head()).process.cast::<Denied>() };
+    // SAFETY: a thread refers to the state of its process for as long as it lives.
+    let denied = unsafe { &*processor::own_process().cast::<Denied>() };
     denied.bits.load(Ordering::Relaxed) & what != 0
 }
 

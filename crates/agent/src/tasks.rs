@@ -11,7 +11,7 @@ use crate::arch::entry;
 use crate::arch::frames::Frame;
 use crate::arch::head::phase;
 use crate::call::{Call, count, enter, exit as record_exit};
-use crate::context::{AREAS, Context, MAKERS, ThreadArea, area, mask_all, space};
+use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all, space};
 use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
@@ -28,21 +28,21 @@ struct Wish {
 }
 
 /// Handles fork, vfork, clone and clone3.
-pub fn clone(context: &mut Context, frame: &mut Frame, call: &Call) {
+pub fn clone(context: &Context, frame: &Frame, call: &Call) {
     // Block signals: the child must not get one before its context is set up.
     sys::set_mask(mask_all(context));
     if !sys::denies(needed::MASKS) {
-        context.phase = phase::IN_CALL;
+        context.phase.set(phase::IN_CALL);
     }
     let wish = wish(context, call);
-    if let Some(arena) = context.arena
+    if let Some(arena) = context.arena.get()
         && wish.flags & u64::from(raw::CLONE_FILES | raw::CLONE_FS) != 0
         && wish.flags & u64::from(raw::CLONE_THREAD) == 0
     {
         arena.control().state_shared.store(1, Ordering::Relaxed);
     }
     if wish.flags & u64::from(raw::CLONE_VM) != 0 {
-        if sys::is_quiet() && space().can_write_gs {
+        if sys::is_quiet() && space().can_write_gs.get() {
             share_natively(context, frame, call, &wish);
         } else {
             share(context, frame, call, &wish);
@@ -50,8 +50,8 @@ pub fn clone(context: &mut Context, frame: &mut Frame, call: &Call) {
     } else {
         fork(context, frame, call, &wish);
     }
-    let is_native = context.next_native != 0;
-    sys::set_mask(if is_native { context.mask } else { real_mask(context.mask) });
+    let is_native = context.next_native.get() != 0;
+    sys::set_mask(if is_native { context.mask.get() } else { real_mask(context.mask.get()) });
 }
 
 fn wish(context: &Context, call: &Call) -> Wish {
@@ -84,8 +84,8 @@ fn reserve(
     how: StartHow,
     new_process: bool,
 ) -> Result<Reserved, Option<GapWhy>> {
-    let (arena, slot) = context.arena.zip(context.slot).ok_or(None)?;
-    if context.silent {
+    let (arena, slot) = context.arena.get().zip(context.slot.get()).ok_or(None)?;
+    if context.silent.get() {
         return Err(None);
     }
     if sys::is_quiet() {
@@ -99,7 +99,7 @@ fn reserve(
     let process = if new_process {
         control.next_process.fetch_add(1, Ordering::Relaxed)
     } else {
-        context.process().number
+        context.process().number.get()
     };
     child.thread.store(thread, Ordering::Relaxed);
     child.process.store(process, Ordering::Relaxed);
@@ -112,7 +112,7 @@ fn reserve(
 
 /// Completes a reservation in the parent, after the clone has succeeded or failed.
 fn settle(
-    context: &mut Context,
+    context: &Context,
     reserved: Result<Reserved, Option<GapWhy>>,
     ret: i64,
     new_process: bool,
@@ -124,7 +124,7 @@ fn settle(
         let detail = if why == GapWhy::NotFollowed { unfollowed::FILTER } else { 0 };
         Stream::record(context, &[head, clock::now(context), detail]);
     }
-    let (Some(arena), Ok(Reserved { index, generation })) = (context.arena, reserved) else {
+    let (Some(arena), Ok(Reserved { index, generation })) = (context.arena.get(), reserved) else {
         return;
     };
     let child = arena.slot(index);
@@ -137,15 +137,15 @@ fn settle(
 }
 
 /// Creates a child with its own memory.
-fn fork(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
+fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     let reserved = reserve(context, StartHow::Fork, true);
     enter(context, call, 0);
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     // SAFETY: the program asked for this call, and signals are masked.
     let ret = unsafe { entry::reenact_fork(call.number, call.args) };
     if ret == 0 {
         forget_other_threads(context);
-        context.tgid = 0;
+        context.tgid.set(0);
         users::forget_unused();
         if wish.flags & CLONE_CLEAR_SIGHAND != 0 {
             actions::clear_handlers(context);
@@ -155,8 +155,8 @@ fn fork(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
         if wish.stack != 0 {
             frame.set_stack(wish.stack);
         }
-        context.phase = context.running;
-        if sys::is_quiet() && space().can_write_gs {
+        context.phase.set(context.running.get());
+        if sys::is_quiet() && space().can_write_gs.get() {
             native::become_one(context);
         }
         return;
@@ -166,40 +166,39 @@ fn fork(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
 }
 
 /// Resets shared state in a forked child, which has only the calling thread.
-fn forget_other_threads(context: &mut Context) {
+fn forget_other_threads(context: &Context) {
     let space = space();
     space.lock.reset();
     // The kernel does not pass memory locks on to a child.
     sys::LOCKS_FUTURE.store(false, Ordering::Relaxed);
     context.process().lock.reset();
-    let this = context.this as u64;
-    let used = space.areas_used.load(Ordering::Relaxed) as usize;
-    for slot in &space.areas[..used.min(AREAS)] {
-        let at = slot.load(Ordering::Relaxed);
-        if at != 0 && at != this {
-            // SAFETY: areas are never unmapped; their threads do not exist here.
-            let other = unsafe { &*(at as *const ThreadArea) };
-            other.context.area_state.store(area::FREE, Ordering::Relaxed);
-            other.process.users.store(0, Ordering::Relaxed);
-        }
-    }
-    if &raw const space.first as u64 != this {
-        space.first.context.area_state.store(area::FREE, Ordering::Relaxed);
-        space.first.process.users.store(0, Ordering::Relaxed);
+    let this = context.area();
+    for other in space.areas().filter(|area| !core::ptr::eq(*area, this)) {
+        // Their threads do not exist here.
+        other.context.area_state.store(area::FREE, Ordering::Relaxed);
+        other.process.users.store(0, Ordering::Relaxed);
     }
     // The process's shared state may be in another thread's area, which is free now.
-    let own = &raw mut context.area().process;
-    if context.process != own.cast() {
-        // SAFETY: plain data, copied to our own area; no other thread exists here.
-        unsafe { core::ptr::copy_nonoverlapping(context.process.cast(), own, 1) };
-        context.process = own.cast();
-        native::forget(context.process());
+    let (former, own) = (context.process(), &this.process);
+    if !core::ptr::eq(former, own) {
+        own.number.set(former.number.get());
+        own.pid.set(former.pid.get());
+        inherit(own, former);
+        context.process.set(core::ptr::from_ref(own).cast_mut().cast());
     }
-    context.process().users.store(1, Ordering::Relaxed);
+    own.users.store(1, Ordering::Relaxed);
+}
+
+/// Gives a process what another one has made of its signals and filters.
+fn inherit(to: &Process, from: &Process) {
+    to.filtered.set(from.filtered.get());
+    to.denied.bits.store(from.denied.bits.load(Ordering::Relaxed), Ordering::Relaxed);
+    native::forget(to);
+    to.actions.copy_from(&from.actions);
 }
 
 /// Creates a thread, or a process that shares memory.
-fn share(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
+fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let vfork = wish.flags & u64::from(raw::CLONE_VFORK) != 0;
     enter(context, call, 0);
@@ -211,56 +210,49 @@ fn share(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
     let reserved = reserve(context, how, !thread);
     let index = reserved.ok().map(|slot| slot.index);
     child.init();
-    let new = &mut child.context;
-    new.arena = context.arena;
-    new.slot = context.arena.zip(index).map(|(arena, index)| arena.slot(index));
-    new.slot_index = index.unwrap_or(0);
-    new.silent = index.is_none();
-    new.mask = context.mask;
-    new.fault_unsafe = context.fault_unsafe;
-    new.clockless = context.clockless;
-    new.resume = context.resume;
+    let new = &child.context;
+    new.set_arena(context.arena.get());
+    new.slot.set(context.arena.get().zip(index).map(|(arena, index)| arena.slot(index)));
+    new.slot_index.set(index.unwrap_or(0));
+    new.silent.set(index.is_none());
+    new.mask.set(context.mask.get());
+    new.fault_unsafe.set(context.fault_unsafe.get());
+    new.clockless.set(context.clockless.get());
+    new.resume.set(context.resume.get());
     new.slow_site.store(context.slow_site.load(Ordering::Relaxed), Ordering::Relaxed);
-    new.altstack = if vfork { context.altstack } else { NO_ALTSTACK };
-    new.clear_handlers = wish.flags & CLONE_CLEAR_SIGHAND != 0;
-    new.new_process = !thread;
-    new.waiting_makers = match (vfork, thread) {
+    new.altstack.set(if vfork { context.altstack.get() } else { NO_ALTSTACK });
+    new.clear_handlers.set(wish.flags & CLONE_CLEAR_SIGHAND != 0);
+    new.new_process.set(!thread);
+    new.waiting_makers.set(match (vfork, thread) {
         (true, _) => {
-            let [first, second, third, _] = context.waiting_makers;
-            [context.process, first, second, third]
+            let [first, second, third, _] = context.waiting_makers.get();
+            [context.process.get(), first, second, third]
         }
-        (false, true) => context.waiting_makers,
+        (false, true) => context.waiting_makers.get(),
         (false, false) => [core::ptr::null_mut(); MAKERS],
-    };
-    new.tgid = 0;
+    });
+    new.tgid.set(0);
     if wish.flags & u64::from(raw::CLONE_SIGHAND) != 0 && thread {
-        new.process = context.process;
+        new.process.set(context.process.get());
         child.process.users.store(0, Ordering::Relaxed);
         context.process().users.fetch_add(1, Ordering::AcqRel);
     } else {
         let ours = context.process();
-        child.process.number =
-            child.context.slot.map_or(0, |slot| slot.process.load(Ordering::Relaxed));
-        let filtered = ours.filtered.load(Ordering::Relaxed);
-        child.process.filtered.store(filtered, Ordering::Relaxed);
         child
             .process
-            .denied
-            .bits
-            .store(ours.denied.bits.load(Ordering::Relaxed), Ordering::Relaxed);
-        native::forget(&mut child.process);
-        // SAFETY: the child's table is not in use yet; ours is accessed under its lock.
-        ours.lock.with(|| unsafe { *child.process.actions.get() = *ours.actions.get() });
+            .number
+            .set(new.slot.get().map_or(0, |slot| slot.process.load(Ordering::Relaxed)));
+        ours.lock.with(|()| inherit(&child.process, ours));
     }
-    child.frame = *frame;
-    child.frame.set_result(0);
+    child.set_frame(frame);
+    child.frame().set_result(0);
     if wish.stack != 0 {
-        child.frame.set_stack(wish.stack);
+        child.frame().set_stack(wish.stack);
     }
-    child.context.frame = &raw mut child.frame;
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     // SAFETY: the program asked for this call; the child has a context and a frame.
-    let ret = unsafe { entry::reenact_clone(call.number, call.args, child.context.this as u64) };
+    let ret =
+        unsafe { entry::reenact_clone(call.number, call.args, child.context.this.get() as u64) };
     settle(context, reserved, ret, !thread);
     if ret < 0 || vfork {
         // A vfork child has left this memory; after a failure there is no child.
@@ -272,7 +264,7 @@ fn share(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
 }
 
 /// Like `share`, under a filter: the child is not recorded and runs without the agent.
-fn share_natively(context: &mut Context, frame: &mut Frame, call: &Call, wish: &Wish) {
+fn share_natively(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let reserved = reserve(context, StartHow::Thread, !thread);
     enter(context, call, 0);
@@ -284,52 +276,52 @@ fn share_natively(context: &mut Context, frame: &mut Frame, call: &Call, wish: &
 
 /// First agent code of a child that shares memory: on its own stack, with signals masked.
 #[unsafe(export_name = "reenact_handle_child")]
-pub extern "C" fn on_child(context: &mut Context) {
+pub extern "C" fn on_child(context: &Context) {
     threads::point_gs_to(context);
-    if context.clear_handlers {
+    if context.clear_handlers.get() {
         actions::clear_handlers(context);
     }
     // Even under a filter: otherwise the agent's handlers would run on the program's stack.
     threads::install_altstack(context);
-    let reserved = (!context.silent).then_some(context.slot_index);
-    let new_process = context.new_process;
+    let reserved = (!context.silent.get()).then_some(context.slot_index.get());
+    let new_process = context.new_process.get();
     begin(context, reserved, new_process);
-    context.phase = context.running;
-    sys::set_mask(real_mask(context.mask));
+    context.phase.set(context.running.get());
+    sys::set_mask(real_mask(context.mask.get()));
 }
 
 /// Sets a child up as a recorded thread.
-fn begin(context: &mut Context, reserved: Option<usize>, new_process: bool) {
-    context.calls = 0;
-    context.slow_calls = 0;
-    context.slow = 0;
-    context.held_frame = 0;
-    context.trapped = None;
+fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
+    context.calls.set(0);
+    context.slow_calls.set(0);
+    context.slow.set(0);
+    context.held_frame.set(0);
+    context.trapped.set(None);
     context.waiting.clear();
-    context.busy = false;
-    context.exec_announced = false;
-    context.pending_sigsys = None;
-    context.dispatch = None;
+    context.busy.set(false);
+    context.exec_announced.set(false);
+    context.take_sigsys();
+    context.dispatch.set(None);
     if sys::is_quiet() {
-        context.slot = None;
+        context.slot.set(None);
         users::leave(context);
         return;
     }
-    context.tid = sys::gettid();
+    context.tid.set(sys::gettid());
     if new_process {
-        context.process().pid = sys::getpid();
+        context.process().pid.set(sys::getpid());
     }
-    context.tgid = context.process().pid;
+    context.tgid.set(context.process().pid.get());
     if !take_slot(context, reserved, new_process) {
-        context.slot = None;
+        context.slot.set(None);
         users::leave(context);
     }
     threads::arm_dispatch(context);
 }
 
 /// Takes the slot that was reserved for the child. Returns false if there is none.
-fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) -> bool {
-    let (Some(arena), Some(index)) = (context.arena, reserved) else { return false };
+fn take_slot(context: &Context, reserved: Option<usize>, new_process: bool) -> bool {
+    let (Some(arena), Some(index)) = (context.arena.get(), reserved) else { return false };
     let slot = arena.slot(index);
     let disowned = || {
         arena.control().disowned.fetch_add(1, Ordering::Relaxed);
@@ -338,14 +330,14 @@ fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) 
     if slot.state.load(Ordering::Acquire) != slot_state::RESERVED {
         return disowned();
     }
-    context.slot_index = index;
-    context.slot = Some(slot);
+    context.slot_index.set(index);
+    context.slot.set(Some(slot));
     if new_process {
-        context.process().number = slot.process.load(Ordering::Relaxed);
+        context.process().number.set(slot.process.load(Ordering::Relaxed));
     }
-    slot.pid.store(context.process().pid, Ordering::Relaxed);
-    slot.tid.store(context.tid, Ordering::Relaxed);
-    slot.context.store(context.this as u64, Ordering::Relaxed);
+    slot.pid.store(context.process().pid.get(), Ordering::Relaxed);
+    slot.tid.store(context.tid.get(), Ordering::Relaxed);
+    slot.context.store(context.this.get() as u64, Ordering::Relaxed);
     // The first process of a pid namespace has no parent in it.
     if new_process && sys::call(Need::ParentPid, [0; 6]) == 0 {
         slot.foreign_pid.store(1, Ordering::Relaxed);
@@ -363,16 +355,16 @@ fn take_slot(context: &mut Context, reserved: Option<usize>, new_process: bool) 
 }
 
 /// Writes the START record, with which every stream begins.
-pub fn record_start(context: &mut Context) {
-    let Some(slot) = context.slot else { return };
+pub fn record_start(context: &Context) {
+    let Some(slot) = context.slot.get() else { return };
     let how = slot.how.load(Ordering::Relaxed) as u8;
     let start = Start {
         tsc: clock::now(context),
         thread: slot.thread.load(Ordering::Relaxed),
         process: slot.process.load(Ordering::Relaxed),
         parent: slot.parent.load(Ordering::Relaxed),
-        pid: context.process().pid,
-        tid: context.tid,
+        pid: context.process().pid.get(),
+        tid: context.tid.get(),
     };
     let [a, b, c, d] = start.to_words();
     let head = Header::new(RecordKind::Start, how, 0, 0).to_word();
@@ -381,22 +373,16 @@ pub fn record_start(context: &mut Context) {
 }
 
 /// Returns memory for a thread, reused or new. Called with signals masked.
-fn new_area() -> Option<&'static mut ThreadArea> {
+fn new_area() -> Option<&'static ThreadArea> {
     let space = space();
-    space.lock.with(|| {
+    space.lock.with(|_| {
         let used = space.areas_used.load(Ordering::Relaxed) as usize;
-        let others = space.areas[..used.min(AREAS)].iter().map(|at| at.load(Ordering::Relaxed));
-        for at in core::iter::once(&raw const space.first as u64).chain(others) {
-            if at == 0 {
-                continue;
-            }
-            // SAFETY: areas are never unmapped.
-            let candidate = unsafe { &mut *(at as *mut ThreadArea) };
+        for candidate in space.areas() {
             let context = &candidate.context;
             // A system call, made only if nothing else tells: for exiting threads, and for
             // processes that share memory and may have been killed.
             let is_gone = || {
-                let (tgid, tid) = (u64::from(context.tgid), u64::from(context.tid));
+                let (tgid, tid) = (u64::from(context.tgid.get()), u64::from(context.tid.get()));
                 !sys::is_quiet() && sys::call(Need::SendSignal, [tgid, tid, 0, 0, 0, 0]) == ESRCH
             };
             let state = context.area_state.load(Ordering::Acquire);
@@ -406,10 +392,10 @@ fn new_area() -> Option<&'static mut ThreadArea> {
                     let users = candidate.process.users.load(Ordering::Acquire);
                     (users == 0 && is_gone(), false)
                 }
-                _ => (context.new_process && context.tgid != 0 && is_gone(), false),
+                _ => (context.new_process.get() && context.tgid.get() != 0 && is_gone(), false),
             };
             if gone && !shared {
-                claim(&mut candidate.context);
+                claim(context);
                 return Some(candidate);
             }
         }
@@ -418,8 +404,8 @@ fn new_area() -> Option<&'static mut ThreadArea> {
         }
         let at = sys::map_memory(size_of::<ThreadArea>())?;
         // SAFETY: fresh zeroed memory of that size.
-        let fresh = unsafe { &mut *at.cast::<ThreadArea>() };
-        claim(&mut fresh.context);
+        let fresh = unsafe { &*at.cast::<ThreadArea>() };
+        claim(&fresh.context);
         space.areas[used].store(at as u64, Ordering::Release);
         space.areas_used.store(used as u32 + 1, Ordering::Release);
         Some(fresh)
@@ -428,31 +414,33 @@ fn new_area() -> Option<&'static mut ThreadArea> {
 
 /// Claims an area before another thread looks at it. What its last user left is cleared, or the
 /// area might pass for that of a dead process.
-fn claim(context: &mut Context) {
-    context.arena = None;
-    context.new_process = false;
-    context.tgid = 0;
+fn claim(context: &Context) {
+    context.set_arena(None);
+    context.new_process.set(false);
+    context.tgid.set(0);
     context.area_state.store(area::USED, Ordering::Release);
 }
 
 /// exit and exit_group: everything is recorded before the call is made.
-pub fn exit(context: &mut Context, call: &Call) {
+pub fn exit(context: &Context, call: &Call) {
     enter(context, call, enter_flag::NO_RETURN);
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
-    if !context.silent {
+    context.phase.set(phase::IN_CALL);
+    if !context.silent.get() {
         count(context);
         let head = Header::new(RecordKind::End, 0, 0, 0).to_word();
-        let calls = context.calls;
+        let calls = context.calls.get();
         Stream::record(context, &[head, clock::now(context), calls]);
         Stream::publish(context);
-        if let Some(slot) = context.slot {
+        if let Some(slot) = context.slot.get() {
             slot.state.store(slot_state::ENDED, Ordering::Release);
         }
     }
     if call.row.handler == Handler::ExitThread {
         context.process().users.fetch_sub(1, Ordering::AcqRel);
-        (context.arena, context.slot, context.silent) = (None, None, true);
+        context.set_arena(None);
+        context.slot.set(None);
+        context.silent.set(true);
         context.area_state.store(area::LEAVING, Ordering::Release);
         users::forget_unused();
     }

@@ -21,12 +21,12 @@ pub enum Known {
 /// Returns the mapping that contains an address.
 pub fn at(address: u64) -> Option<Map> {
     let space = space();
-    space.lock.with(|| space.maps.find(address))
+    space.lock.with(|shared| shared.maps.find(address))
 }
 
 /// Looks up a site in the catalog.
 pub fn site(site: u64) -> Known {
-    let (Some(map), Some(catalog)) = (at(site), space().catalog) else { return Known::Never };
+    let (Some(map), Some(catalog)) = (at(site), space().catalog.get()) else { return Known::Never };
     let Some((first, sites)) = sites_of(catalog, &map.key) else { return Known::NotYet };
     let offset = site - map.start + map.offset;
     match sites.binary_search_by_key(&offset, |site| u64::from(site.offset)) {
@@ -46,7 +46,7 @@ pub fn sites_of(catalog: Catalog, key: &Key) -> Option<(usize, &'static [Site])>
 }
 
 /// Asks the supervisor to analyse the file of a site, without waiting.
-pub fn ask_for(context: &mut Context, site: u64) {
+pub fn ask_for(context: &Context, site: u64) {
     requests::send(context, request::MODULE, [site, 0, 0, 0, 0, 0]);
 }
 

@@ -35,8 +35,8 @@ pub fn set_dispatch(wanted: Option<Dispatch>) {
 }
 
 pub fn point_gs_to(context: &Context) {
-    let base = context.this as u64;
-    if space().can_write_gs {
+    let base = context.this.get() as u64;
+    if space().can_write_gs.get() {
         // SAFETY: the processor and the kernel allow it; `%gs` belongs to the agent.
         unsafe { processor::set_gs(base) };
     } else {

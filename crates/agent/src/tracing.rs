@@ -17,7 +17,7 @@ use linux_raw_sys::ptrace;
 use ring::{SLOTS, Slot, answer, request, slot_state};
 use syscalls::record::{GapWhy, Header, RecordKind};
 
-use crate::actions::{handled, install_ours, queue_to_self, set_action, take_action};
+use crate::actions::{install_ours, queue_to_self, set_action, take_action};
 use crate::arch::entry;
 use crate::arch::frames::UContext;
 use crate::arch::head::{Head, phase};
@@ -36,7 +36,7 @@ const PTRACE_SEIZE: u32 = 0x4206;
 const TRIES: usize = 1000;
 
 /// Handles ptrace.
-pub fn call(context: &mut Context, call: &Call) {
+pub fn call(context: &Context, call: &Call) {
     match u32::try_from(call.args[0]) {
         Ok(ptrace::PTRACE_TRACEME) => be_traced(context, call),
         Ok(ptrace::PTRACE_ATTACH | PTRACE_SEIZE) => attach(context, call),
@@ -45,10 +45,10 @@ pub fn call(context: &mut Context, call: &Call) {
 }
 
 /// PTRACE_TRACEME: the program asks its parent to trace it.
-fn be_traced(context: &mut Context, call: &Call) {
+fn be_traced(context: &Context, call: &Call) {
     enter(context, call, 0);
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     let is_one_thread = context.process().users.load(Ordering::Relaxed) == 1;
     let handed_over = is_one_thread && !sys::is_quiet();
     if handed_over {
@@ -57,24 +57,24 @@ fn be_traced(context: &mut Context, call: &Call) {
     let ret = call.make();
     let traced = ret == 0;
     if traced {
-        space().patched_enough.store(true, Ordering::Relaxed);
-        context.entry = entry::bypass();
-        context.running = phase::LEFT_ALONE;
+        space().patched_enough.set(true);
+        context.entry.set(entry::bypass());
+        context.running.set(phase::LEFT_ALONE);
     } else if handed_over {
         take_over(context);
     }
     exit(context, call, ret);
     if traced {
-        tell(context, context.tgid);
+        tell(context, context.tgid.get());
         users::give_up(context);
     }
     let own = traced && handed_over;
-    sys::set_mask(if own { context.mask } else { real_mask(context.mask) });
+    sys::set_mask(if own { context.mask.get() } else { real_mask(context.mask.get()) });
 }
 
 /// Records a gap for a thread, or for a process that is left alone as a whole.
-fn tell(context: &mut Context, id: u32) {
-    if !context.silent {
+fn tell(context: &Context, id: u32) {
+    if !context.silent.get() {
         let head = Header::new(RecordKind::Gap, GapWhy::Traced as u8, 0, 0).to_word();
         Stream::record(context, &[head, clock::now(context), u64::from(id)]);
         Stream::publish(context);
@@ -82,20 +82,20 @@ fn tell(context: &mut Context, id: u32) {
 }
 
 /// Gives the kernel the program's own actions, alternate stack and dispatch.
-pub fn hand_over(context: &mut Context) {
-    for (signal, action) in handled(context) {
+pub fn hand_over(context: &Context) {
+    for (signal, action) in context.process().actions.handled() {
         set_action(signal, &action);
     }
-    sys::call(Need::SetStack, [&raw const context.altstack as u64, 0, 0, 0, 0, 0]);
-    threads::set_dispatch(context.dispatch);
-    if let Some(info) = context.pending_sigsys.take() {
+    sys::call(Need::SetStack, [context.altstack.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    threads::set_dispatch(context.dispatch.get());
+    if let Some(info) = context.take_sigsys() {
         queue_to_self(context, raw::SIGSYS, info.as_ptr() as u64);
     }
 }
 
 /// Reinstalls the agent's handlers, alternate stack and dispatch.
 fn take_over(context: &Context) {
-    for (signal, action) in handled(context) {
+    for (signal, action) in context.process().actions.handled() {
         install_ours(signal, &action);
     }
     threads::install_altstack(context);
@@ -103,10 +103,10 @@ fn take_over(context: &Context) {
 }
 
 /// PTRACE_ATTACH and PTRACE_SEIZE: the program attaches to another one.
-fn attach(context: &mut Context, call: &Call) {
+fn attach(context: &Context, call: &Call) {
     enter(context, call, 0);
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     let args = call.args;
     let tid = args[1] as u32;
     let tracee = Tracee::find(context, tid).filter(Tracee::leave_alone);
@@ -131,7 +131,7 @@ fn attach(context: &mut Context, call: &Call) {
         Some(_) => tell(context, tid),
         None => {}
     }
-    sys::set_mask(real_mask(context.mask));
+    sys::set_mask(real_mask(context.mask.get()));
 }
 
 /// Another thread of the recording, with an agent.
@@ -148,7 +148,7 @@ impl Tracee {
         if sys::is_quiet() {
             return None;
         }
-        let (arena, own) = (context.arena?, context.slot?);
+        let (arena, own) = (context.arena.get()?, context.slot.get()?);
         let is_foreign = |slot: &Slot| slot.foreign_pid.load(Ordering::Relaxed) != 0;
         let process_of = |slot: &Slot| slot.process.load(Ordering::Relaxed);
         let bits = &arena.control().slot_bits;

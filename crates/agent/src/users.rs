@@ -9,7 +9,7 @@
 //! arena is replaced by memory that nothing reads, and those processes are no longer recorded.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::{Arena, SLOTS, answer, request, slot_state};
@@ -33,7 +33,7 @@ const OVERFLOW_UID: u32 = 65534;
 type Ids = [u32; 3];
 
 /// Handles setuid, setreuid and setresuid.
-pub fn change(context: &mut Context, call: &Call) {
+pub fn change(context: &Context, call: &Call) {
     watched(context, true, |context| {
         enter(context, call, 0);
         let ret = call.make();
@@ -43,7 +43,7 @@ pub fn change(context: &mut Context, call: &Call) {
 }
 
 /// Makes a call that may change the user. If it does, the thread may move to another arena.
-pub fn watched(context: &mut Context, may_change: bool, make: impl FnOnce(&mut Context) -> i64) {
+pub fn watched(context: &Context, may_change: bool, make: impl FnOnce(&Context) -> i64) {
     if !may_change {
         make(context);
         return;
@@ -51,7 +51,7 @@ pub fn watched(context: &mut Context, may_change: bool, make: impl FnOnce(&mut C
     let before = ids();
     // No handler may run in between: it might not return.
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     let ret = make(context);
     if ret == 0 {
         let after = ids();
@@ -59,7 +59,7 @@ pub fn watched(context: &mut Context, may_change: bool, make: impl FnOnce(&mut C
             follow(context);
         }
     }
-    sys::set_mask(real_mask(context.mask));
+    sys::set_mask(real_mask(context.mask.get()));
 }
 
 /// Returns the thread's user ids; `None` if they cannot be queried.
@@ -88,14 +88,14 @@ fn is_certainly_the_same(context: &Context, before: Option<Ids>, after: Option<I
     }
     // All ids were 0: in an arena of root, a thread that keeps one of them can become root again.
     let of_root = |arena: Arena| arena.control().of_root.load(Ordering::Relaxed) != 0;
-    before == [0; 3] && after.contains(&0) && context.arena.is_some_and(of_root)
+    before == [0; 3] && after.contains(&0) && context.arena.get().is_some_and(of_root)
 }
 
-fn follow(context: &mut Context) {
-    if context.arena.is_none() || context.silent || sys::is_quiet() {
+fn follow(context: &Context) {
+    if context.arena.get().is_none() || context.silent.get() || sys::is_quiet() {
         return leave_as_another(context);
     }
-    let tid = u64::from(context.tid);
+    let tid = u64::from(context.tid.get());
     let found = match requests::ask(context, request::USER_CHANGED, [tid, 0, 0, 0, 0, 0]) {
         answer::STAY => return,
         answer::SEGMENT => attached(context),
@@ -110,15 +110,15 @@ fn follow(context: &mut Context) {
 
 /// Maps the arena that the supervisor has named. Returns its address, and the slot to use.
 fn attached(context: &Context) -> Option<(u64, usize)> {
-    let slot = context.slot?;
+    let slot = context.slot.get()?;
     let [id, index] = [0, 1].map(|n| slot.request_args[n].load(Ordering::Relaxed));
     let at = sys::call(Need::AttachSegment, [id, 0, 0, 0, 0, 0]);
     (at > 0).then_some((at as u64, index as usize))
 }
 
 /// Moves the thread to another arena.
-fn go_on_in(context: &mut Context, at: u64, index: usize) {
-    let Some(former) = context.arena else { return };
+fn go_on_in(context: &Context, at: u64, index: usize) {
+    let Some(former) = context.arena.get() else { return };
     let mut others_quiet = false;
     // SAFETY: this is an arena of the recording, and all have the same size.
     let arena = unsafe { Arena::at(at as *mut u8, former.pool_chunks()) };
@@ -129,22 +129,22 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
     let space = space();
     sys::keep_out_of_cores(arena.base() as u64, bytes_of(arena));
     sys::keep_unlocked(arena.base() as u64, bytes_of(arena));
-    space.lock.with(|| {
+    space.lock.with(|_| {
         if !remember(arena) {
-            context.silent = true;
+            context.silent.set(true);
         }
-        context.arena = Some(arena);
-        if let Some(left) = context.slot {
+        context.set_arena(Some(arena));
+        if let Some(left) = context.slot.get() {
             left.state.store(slot_state::ENDED, Ordering::Release);
         }
         let slot = arena.slot(index);
-        slot.context.store(context.this as u64, Ordering::Relaxed);
-        context.slot = Some(slot);
-        context.slot_index = index;
+        slot.context.store(context.this.get() as u64, Ordering::Relaxed);
+        context.slot.set(Some(slot));
+        context.slot_index.set(index);
         others_quiet = unmap_unused(space, &Keep::of_process(context));
     });
     Stream::open(context);
-    if others_quiet && !context.silent {
+    if others_quiet && !context.silent.get() {
         let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
         Stream::record(context, &[head, clock::now(context), unfollowed::SHARED_MEMORY]);
         Stream::publish(context);
@@ -152,20 +152,20 @@ fn go_on_in(context: &mut Context, at: u64, index: usize) {
 }
 
 /// Ends the recording of this thread and releases its arena.
-pub fn leave(context: &mut Context) {
+pub fn leave(context: &Context) {
     end_slot(context);
     drop_arena(context, Keep::All);
 }
 
 /// Like `leave`, for a thread that has become another user.
-fn leave_as_another(context: &mut Context) {
+fn leave_as_another(context: &Context) {
     end_slot(context);
     drop_arena(context, Keep::of_process(context));
 }
 
-fn end_slot(context: &mut Context) {
+fn end_slot(context: &Context) {
     if let Some(slot) = context.slot.take()
-        && !context.silent
+        && !context.silent.get()
     {
         slot.state.store(slot_state::ENDED, Ordering::Release);
     }
@@ -173,17 +173,17 @@ fn end_slot(context: &mut Context) {
 
 /// Like `leave`, for a process whose calls are no longer seen: its other threads are not recorded
 /// either. The slot stays active, so the end of the process is still recorded.
-pub fn give_up(context: &mut Context) {
-    context.slot = None;
-    drop_arena(context, Keep::OfMakers(context.waiting_makers));
+pub fn give_up(context: &Context) {
+    context.slot.set(None);
+    drop_arena(context, Keep::OfMakers(context.waiting_makers.get()));
 }
 
-fn drop_arena(context: &mut Context, keep: Keep) {
-    context.arena = None;
-    context.silent = true;
+fn drop_arena(context: &Context, keep: Keep) {
+    context.set_arena(None);
+    context.silent.set(true);
     if !sys::denies(needed::UNMAPPING) {
         let space = space();
-        space.lock.with(|| unmap_unused(space, &keep));
+        space.lock.with(|_| unmap_unused(space, &keep));
     }
 }
 
@@ -205,7 +205,7 @@ pub fn forget_unused() {
     if space.arenas[1..].iter().any(|at| at.load(Ordering::Relaxed) != 0)
         && !sys::denies(needed::UNMAPPING)
     {
-        space.lock.with(|| unmap_unused(space, &Keep::All));
+        space.lock.with(|_| unmap_unused(space, &Keep::All));
     }
 }
 
@@ -221,17 +221,17 @@ enum Keep {
 
 impl Keep {
     fn of_process(context: &Context) -> Keep {
-        Keep::OfProcess(context.process, context.waiting_makers)
+        Keep::OfProcess(context.process.get(), context.waiting_makers.get())
     }
 
     fn includes(&self, other: &Context) -> bool {
         match self {
             Keep::All => !is_gone(other),
             Keep::OfProcess(process, makers) => {
-                let own = other.process == *process && other.running == phase::RECORDED;
-                own || makers.contains(&other.process)
+                let own = other.process.get() == *process && other.running.get() == phase::RECORDED;
+                own || makers.contains(&other.process.get())
             }
-            Keep::OfMakers(makers) => makers.contains(&other.process),
+            Keep::OfMakers(makers) => makers.contains(&other.process.get()),
         }
     }
 }
@@ -255,11 +255,12 @@ fn unmap_unused(space: &Space, keep: &Keep) -> bool {
             sys::call(Need::Unmap, [at, len, 0, 0, 0, 0]);
         }
         each_user(space, at, |context| {
-            // SAFETY: the thread may read the flag meanwhile; either value is fine for it.
-            let silent = unsafe { AtomicBool::from_ptr((&raw const context.silent).cast_mut()) };
-            let was_silent = silent.swap(true, Ordering::Relaxed);
+            // The thread may read the flag meanwhile; either value is fine for it.
+            let was_silent = context.silent.get();
+            context.silent.set(true);
             // After an announced exec, the thread is recorded as another program.
-            others_quiet |= in_use && !was_silent && !context.exec_announced && !is_dead(context);
+            others_quiet |=
+                in_use && !was_silent && !context.exec_announced.get() && !is_dead(context);
         });
     }
     others_quiet
@@ -269,7 +270,8 @@ fn unmap_unused(space: &Space, keep: &Keep) -> bool {
 fn each_user(space: &Space, at: u64, mut found: impl FnMut(&Context)) {
     for context in space.areas().map(|area| &area.context) {
         if context.area_state.load(Ordering::Acquire) == area::USED
-            && context.arena.is_some_and(|arena| arena.base() as u64 == at)
+            && context.arena_at.get() == at
+            && at != 0
         {
             found(context);
         }
@@ -293,8 +295,8 @@ fn replace(at: u64, len: u64) -> bool {
 
 /// Returns true if a process that shares the memory is gone. It may have been killed.
 fn is_gone(context: &Context) -> bool {
-    let (tgid, tid) = (u64::from(context.tgid), u64::from(context.tid));
-    context.new_process
+    let (tgid, tid) = (u64::from(context.tgid.get()), u64::from(context.tid.get()));
+    context.new_process.get()
         && tgid != 0
         && !sys::is_quiet()
         && sys::call(Need::SendSignal, [tgid, tid, 0, 0, 0, 0]) == ESRCH
@@ -304,23 +306,23 @@ fn is_gone(context: &Context) -> bool {
 fn is_dead(context: &Context) -> bool {
     let kinds = raw::WEXITED | raw::WNOWAIT | raw::WNOHANG | raw::__WALL;
     let mut info = [0u32; 32];
-    let (pid, at) = (u64::from(context.tgid), info.as_mut_ptr() as u64);
+    let (pid, at) = (u64::from(context.tgid.get()), info.as_mut_ptr() as u64);
     let args = [u64::from(raw::P_PID), pid, at, u64::from(kinds), 0, 0];
     !sys::is_quiet() && sys::call(Need::LookForEnd, args) == 0 && info[0] != 0
 }
 
 /// Argument and result of the helper.
 struct Meeting<'a> {
-    context: &'a mut Context,
+    context: &'a Context,
     found: Option<(u64, usize)>,
 }
 
 /// Has the supervisor send the arena, through a socket of a helper with its own descriptors.
-fn sent(context: &mut Context) -> Option<(u64, usize)> {
+fn sent(context: &Context) -> Option<(u64, usize)> {
     let helper = Helper::new(0)?;
     let mut meeting = Meeting { context, found: None };
     let argument = &raw mut meeting as u64;
-    let process = meeting.context.tgid;
+    let process = meeting.context.tgid.get();
     helper.run(process, argument, meet);
     meeting.found
 }
@@ -344,7 +346,7 @@ extern "C" fn meet(meeting: u64) {
         return;
     }
     let ours = u64::from(sys::gettid());
-    let tid = u64::from(meeting.context.tid);
+    let tid = u64::from(meeting.context.tid.get());
     let words = [tid, u64::from(pair[1]), ours, 0, 0, 0];
     if requests::ask(meeting.context, request::USER_CHANGED, words) != answer::DONE {
         return;
@@ -354,7 +356,8 @@ extern "C" fn meet(meeting: u64) {
     let mut message = [0, 0, &raw mut vector as u64, 1, &raw mut control as u64, CONTROL_BYTES, 0];
     let message_at = &raw mut message as u64;
     let got = sys::call(Need::ReceiveMessage, [u64::from(pair[0]), message_at, NOW, 0, 0, 0]);
-    let (Some(former), true) = (meeting.context.arena, got == 8 && control[0] == CONTROL_BYTES)
+    let (Some(former), true) =
+        (meeting.context.arena.get(), got == 8 && control[0] == CONTROL_BYTES)
     else {
         return;
     };

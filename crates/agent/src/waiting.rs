@@ -24,10 +24,10 @@ use crate::signal_queue::Entry;
 use crate::sites;
 
 /// Appends a signal to the queue.
-pub fn add(context: &mut Context, signal: u32, info: &Info, uc: &UContext) {
-    context.waiting.pattern = Pattern::of(uc);
+pub fn add(context: &Context, signal: u32, info: &Info, uc: &UContext) {
+    context.waiting.pattern.set(Pattern::of(uc));
     if context.waiting.add(signal, info) {
-        context.held_frame = SOME_WAIT;
+        context.held_frame.set(SOME_WAIT);
     }
 }
 
@@ -36,7 +36,7 @@ pub fn add(context: &mut Context, signal: u32, info: &Info, uc: &UContext) {
 pub fn hit_a_handler(context: &Context, uc: &mut UContext) -> bool {
     if entry_quiet::is_returning(uc.address()) {
         // SAFETY: the frame that the other handler returns through lies above ours.
-        uc.take_state(unsafe { &(*(context.leaving as *const SignalFrame)).context });
+        uc.take_state(unsafe { &(*(context.leaving.get() as *const SignalFrame)).context });
     }
     entry_quiet::begins_handler(uc.address()) || on_own_stack(context, uc)
 }
@@ -59,9 +59,9 @@ pub extern "C" fn deliver_waiting(uc: &mut UContext) -> u32 {
         sites::show_original(uc);
     }
     // First: signals that arrive from here on set it again.
-    context.held_frame = 0;
+    context.held_frame.set(0);
     while let Some(Entry { signal, info }) = context.waiting.take() {
-        let base = context.call_mask.take().unwrap_or(context.mask);
+        let base = context.call_mask.take().unwrap_or(context.mask.get());
         deliver(context, signal, &info, uc, base);
     }
     uc.set_address(sites::real_address(uc.address()));
@@ -74,7 +74,7 @@ pub extern "C" fn deliver_waiting(uc: &mut UContext) -> u32 {
 pub extern "C" fn build_frame(made: u32) -> u64 {
     let context = current();
     // SAFETY: the end of the agent's stack is not in use.
-    let frame = unsafe { &mut *context.waiting.pattern.build(stack_end(context)) };
+    let frame = unsafe { &mut *context.waiting.pattern.get().build(stack_end(context)) };
     if made != 0 {
         set_after_call(context, &mut frame.context);
     } else {

@@ -1,6 +1,7 @@
 //! Registers in memory: of the program during a call, and in the kernel's signal frames.
 
 use core::arch::asm;
+use core::cell::Cell;
 use core::mem::offset_of;
 
 use super::head::RED_ZONE;
@@ -24,18 +25,18 @@ pub struct AltStack {
 /// The program's registers at a call, as the entry code pushes them. The layout is that of a signal
 /// frame, so that debuggers can unwind from the agent's stack to the program's.
 #[repr(C, align(16))]
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Frame {
     /// Stands in the place of a return address: points to the signal-return code, which debuggers
     /// recognise by its bytes. Written once.
-    pub trampoline: u64,
+    pub trampoline: Cell<u64>,
     /// Fields of a `ucontext` before its registers.
     head: [u64; 5],
     pub r8: u64,
     pub r9: u64,
     pub r10: u64,
     /// On entry the call site; on return the value that `syscall` leaves.
-    pub r11: u64,
+    pub r11: Cell<u64>,
     pub r12: u64,
     pub r13: u64,
     pub r14: u64,
@@ -45,9 +46,9 @@ pub struct Frame {
     pub rbp: u64,
     pub rbx: u64,
     pub rdx: u64,
-    pub rax: u64,
-    pub rcx: u64,
-    pub rsp: u64,
+    pub rax: Cell<u64>,
+    pub rcx: Cell<u64>,
+    pub rsp: Cell<u64>,
     rip: u64,
     pub rflags: u64,
     /// The program's `%rbp` and return address: a link for unwinders that follow frame pointers.
@@ -68,43 +69,44 @@ impl Frame {
     /// The number of the call.
     #[inline(always)]
     pub fn number(&self) -> u64 {
-        self.rax
+        self.rax.get()
     }
 
     /// Changes the number of the call.
-    pub fn set_number(&mut self, number: u64) {
-        self.rax = number;
+    pub fn set_number(&self, number: u64) {
+        self.rax.set(number);
     }
 
     /// Sets the result of the call.
     #[inline(always)]
-    pub fn set_result(&mut self, result: u64) {
-        self.rax = result;
+    pub fn set_result(&self, result: u64) {
+        self.rax.set(result);
     }
 
     pub fn stack(&self) -> u64 {
-        self.rsp
+        self.rsp.get()
     }
 
-    pub fn set_stack(&mut self, stack: u64) {
-        self.rsp = stack;
+    pub fn set_stack(&self, stack: u64) {
+        self.rsp.set(stack);
     }
 
     /// Sets what the instruction of a call leaves: `syscall` leaves the flags in `%r11`. The site
     /// is kept in the context.
     #[inline(always)]
-    pub fn leave_flags(&mut self) {
-        self.r11 = self.rflags;
+    pub fn leave_flags(&self) {
+        self.r11.set(self.rflags);
     }
 
     /// Sets what the instruction leaves if the program continues at `address` by a signal.
-    pub fn leave_address(&mut self, address: u64) {
-        (self.rcx, self.r11) = (address, self.rflags);
+    pub fn leave_address(&self, address: u64) {
+        self.preserve(address, self.rflags);
     }
 
     /// Sets the two registers that the entry code destroys: for an instruction that preserves them.
-    pub fn preserve(&mut self, rcx: u64, r11: u64) {
-        (self.rcx, self.r11) = (rcx, r11);
+    pub fn preserve(&self, rcx: u64, r11: u64) {
+        self.rcx.set(rcx);
+        self.r11.set(r11);
     }
 }
 
@@ -259,7 +261,7 @@ impl UContext {
         regs.r8 = frame.r8;
         regs.r9 = frame.r9;
         regs.r10 = frame.r10;
-        regs.r11 = frame.r11;
+        regs.r11 = frame.r11.get();
         regs.r12 = frame.r12;
         regs.r13 = frame.r13;
         regs.r14 = frame.r14;
@@ -269,9 +271,9 @@ impl UContext {
         regs.rbp = frame.rbp;
         regs.rbx = frame.rbx;
         regs.rdx = frame.rdx;
-        regs.rax = frame.rax;
-        regs.rcx = frame.rcx;
-        regs.rsp = frame.rsp;
+        regs.rax = frame.rax.get();
+        regs.rcx = frame.rcx.get();
+        regs.rsp = frame.rsp.get();
         regs.rflags = frame.rflags;
         regs.rip = address;
         if regs.fpstate != 0 {

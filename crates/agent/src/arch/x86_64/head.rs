@@ -1,9 +1,11 @@
 //! What the assembly knows of a thread: the head of its context, to which `%gs` points.
 
+use core::cell::Cell;
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::frames::Frame;
+use crate::cells::{Number, Pointer, Word};
 
 /// Progress of the thread's current call. The lowest byte is the selector of Syscall User Dispatch:
 /// while it is 1, the kernel raises SIGSYS for calls from outside the agent. So a call that a
@@ -25,59 +27,100 @@ pub mod slow {
     pub const INT_80: u32 = 2;
 }
 
-/// The first fields of a thread's context.
+/// The first fields of a thread's context. The rule for its accesses is that of [`crate::cells`];
+/// the assembly reads and writes them between the accesses of Rust.
 #[repr(C)]
 pub struct Head {
     /// Address of this head; `%gs` points here.
-    pub this: *mut Head,
+    pub this: Cell<*const Head>,
     /// Address that stubs jump to. Its offset is fixed, because stubs encode it.
-    pub entry: u64,
+    pub entry: Word,
     /// Zero here, non-zero in [`Native`], which `%gs` of unrecorded threads points to.
-    pub native: u64,
+    pub native: Word,
     /// The state that threads of a process share. At the same offset in `Native`.
-    pub process: *mut c_void,
-    pub app_rsp: u64,
+    pub process: Pointer<c_void>,
+    pub app_rsp: Cell<u64>,
     /// Address at which the program continues after the call.
-    pub resume: u64,
+    pub resume: Cell<u64>,
     /// End of the frame: there is one at a time, always at the same address.
-    pub frame_end: u64,
+    pub frame_end: Cell<u64>,
     /// Top of the agent's own stack: `%rsp` at the first instruction of a function.
-    pub stack_top: u64,
+    pub stack_top: Cell<u64>,
     /// Stack pointer during the program's call, as debuggers see it.
-    pub seen_rsp: u64,
+    pub seen_rsp: Cell<u64>,
     /// Current [`phase`].
-    pub phase: u32,
+    pub phase: Number,
     /// The phase while the program runs: RECORDED or LEFT_ALONE.
-    pub running: u32,
+    pub running: Number,
     /// Non-zero if the current call came through SIGSYS: a [`slow`] value.
-    pub slow: u32,
+    pub slow: Cell<u32>,
     /// Address of the current call site.
-    pub site: u64,
+    pub site: Cell<u64>,
     /// The program's registers during a call.
-    pub frame: *mut Frame,
+    pub frame: Cell<*const Frame>,
     /// Site of a slow call that does not return through a stub; 0: none. Other threads check it
     /// before they patch.
     pub slow_site: AtomicU64,
-    pub scratch: u64,
+    pub scratch: Cell<u64>,
     /// `%rcx` and `%r11` at an `int 0x80`, which preserves them, while the agent's entry does not.
-    pub old_rcx: u64,
-    pub old_r11: u64,
+    pub old_rcx: Cell<u64>,
+    pub old_r11: Cell<u64>,
     /// Kernel frame of a signal held until the current call is recorded, or a marker such as
     /// [`SOME_WAIT`](crate::waiting::SOME_WAIT) if signals are pending elsewhere; 0: none.
-    pub held_frame: u64,
+    pub held_frame: Word,
     /// With open handlers: the frame that a handler is returning through.
-    pub leaving: u64,
+    pub leaving: Cell<u64>,
     /// New value of `%gs` when this thread becomes unrecorded; 0: it stays recorded.
-    pub next_native: u64,
+    pub next_native: Cell<u64>,
+}
+
+impl Head {
+    /// Clears what the previous thread has left.
+    pub fn reset(&self) {
+        let Head {
+            this,
+            entry,
+            native,
+            process,
+            app_rsp,
+            resume,
+            frame_end,
+            stack_top,
+            seen_rsp,
+            phase,
+            running,
+            slow,
+            site,
+            frame,
+            slow_site,
+            scratch,
+            old_rcx,
+            old_r11,
+            held_frame,
+            leaving,
+            next_native,
+        } = self;
+        this.set(core::ptr::null());
+        process.set(core::ptr::null_mut());
+        frame.set(core::ptr::null());
+        [entry, native, held_frame].into_iter().for_each(|word| word.set(0));
+        let cells =
+            [app_rsp, resume, frame_end, stack_top, seen_rsp, site, scratch, old_rcx, old_r11];
+        cells.into_iter().chain([leaving, next_native]).for_each(|cell| cell.set(0));
+        phase.set(0);
+        running.set(0);
+        slow.set(0);
+        slow_site.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Target of `%gs` in threads that are not recorded, see [`crate::native`]; begins like [`Head`].
 #[repr(C)]
 pub struct Native {
-    pub this: *const Native,
-    pub entry: u64,
-    pub native: u64,
-    pub process: *mut c_void,
+    pub this: Pointer<Native>,
+    pub entry: Word,
+    pub native: Word,
+    pub process: Pointer<c_void>,
 }
 
 /// Data below the red zone of a new thread's stack, read by its first instructions.

@@ -19,12 +19,12 @@ pub fn changes_user(number: u64) -> bool {
 
 /// Returns the number of the call in this frame.
 pub fn number(frame: &Frame) -> u64 {
-    frame.rax & LOW
+    frame.number() & LOW
 }
 
 /// Returns the arguments of the call in this frame.
 pub fn args(frame: &Frame) -> [u64; 6] {
-    [frame.rbx, frame.rcx, frame.rdx, frame.rsi, frame.rdi, frame.rbp].map(|arg| arg & LOW)
+    [frame.rbx, frame.rcx.get(), frame.rdx, frame.rsi, frame.rdi, frame.rbp].map(|arg| arg & LOW)
 }
 
 const LOW: u64 = 0xffff_ffff;

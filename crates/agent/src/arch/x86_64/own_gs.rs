@@ -30,11 +30,11 @@ const BLOCK: usize = 4096;
 
 /// Sets `%gs`, which the agent needs. Clearing it has no effect that the program could see; a
 /// program that sets it to an address is left alone.
-pub fn set(context: &mut Context, call: &Call) {
+pub fn set(context: &Context, call: &Call) {
     const USER_END: u64 = (1 << 47) - 4096;
     let base = call.args[1];
     sys::set_mask(mask_all(context));
-    context.phase = phase::IN_CALL;
+    context.phase.set(phase::IN_CALL);
     let is_wanted = base != 0 && base < USER_END;
     let is_left = is_wanted && prepare(context);
     let ret = if base == 0 || is_left { 0 } else { EPERM };
@@ -45,13 +45,13 @@ pub fn set(context: &mut Context, call: &Call) {
     if is_left {
         leave(context, base);
     }
-    sys::set_mask(if is_left { context.mask } else { real_mask(context.mask) });
+    sys::set_mask(if is_left { context.mask.get() } else { real_mask(context.mask.get()) });
 }
 
 /// Returns whether a mapping's code sets `%gs`, if it was scanned before.
 pub fn known(context: &Context, map: &Map) -> Option<bool> {
     let name = name(map);
-    let places = &context.arena?.texts()[places(name)];
+    let places = &context.arena.get()?.texts()[places(name)];
     let words = places.iter().map(|place| place.load(Ordering::Relaxed));
     words.filter(|word| word & !SETS == name).map(|word| word & SETS != 0).next()
 }
@@ -71,7 +71,7 @@ pub fn is_set_by(context: &Context, map: &Map) -> bool {
     if let Some(sets) = known(context, map) {
         return sets;
     }
-    let Some(arena) = context.arena else { return false };
+    let Some(arena) = context.arena.get() else { return false };
     let sets = look(context, map);
     let name = name(map);
     let word = name | if sets { SETS } else { 0 };
@@ -119,39 +119,39 @@ fn look(context: &Context, map: &Map) -> bool {
 /// Lets stubs make their calls directly. Returns false if the process cannot be left alone.
 pub fn prepare(context: &Context) -> bool {
     context.process().users.load(Ordering::Relaxed) == 1
-        && context.held_frame == 0
-        && context.running == phase::RECORDED
+        && context.held_frame.get() == 0
+        && context.running.get() == phase::RECORDED
         && !sys::is_quiet()
-        && space().can_write_gs
+        && space().can_write_gs.get()
         && sites::make_calls_in_stubs()
 }
 
 /// Records a gap: the process uses `%gs` itself, and may be left alone.
-pub fn tell(context: &mut Context, is_left: bool) {
-    if !context.silent {
+pub fn tell(context: &Context, is_left: bool) {
+    if !context.silent.get() {
         let how = if is_left { own_gs::LEFT_ALONE } else { own_gs::GOES_ON };
         let head = Header::new(RecordKind::Gap, GapWhy::OwnGs as u8, how, 0).to_word();
-        let pid = u64::from(context.process().pid);
+        let pid = u64::from(context.process().pid.get());
         Stream::record(context, &[head, clock::now(context), pid]);
         Stream::publish(context);
     }
 }
 
 /// Lets the process go on without the agent. Called at the end of a call, with signals masked.
-pub fn leave(context: &mut Context, base: u64) {
+pub fn leave(context: &Context, base: u64) {
     users::give_up(context);
     tracing::hand_over(context);
-    space().patched_enough.store(true, Ordering::Relaxed);
-    context.entry = entry::bypass();
-    context.running = phase::LEFT_ALONE;
-    context.phase = phase::LEFT_ALONE;
-    context.scratch = context.resume;
-    context.resume = entry_quiet::go_native();
-    context.next_native = base;
+    space().patched_enough.set(true);
+    context.entry.set(entry::bypass());
+    context.running.set(phase::LEFT_ALONE);
+    context.phase.set(phase::LEFT_ALONE);
+    context.scratch.set(context.resume.get());
+    context.resume.set(entry_quiet::go_native());
+    context.next_native.set(base);
 }
 
 /// Like `leave`, before the first instruction of a program.
-pub fn leave_at_start(context: &mut Context) {
+pub fn leave_at_start(context: &Context) {
     users::give_up(context);
     tracing::hand_over(context);
     // SAFETY: no agent code uses `%gs` in this process from here on.

@@ -20,19 +20,19 @@ pub fn is_before_frame(address: u64) -> bool {
 }
 
 /// Undoes the entry code: sets the state to that before the call.
-pub fn undo_entry(uc: &mut UContext, head: &mut Head) {
+pub fn undo_entry(uc: &mut UContext, head: &Head) {
     if uc.regs.rip >= entry_switched() {
-        uc.regs.rsp = head.app_rsp;
+        uc.regs.rsp = head.app_rsp.get();
     }
     uc.regs.rip = uc.regs.r11;
     preserve_if_old(uc, head);
-    head.slow = 0;
+    head.slow.set(0);
 }
 
 /// Restores the registers that `int 0x80` preserves, at the site of such a call.
 pub fn preserve_if_old(uc: &mut UContext, head: &Head) {
-    if head.slow == slow::INT_80 {
-        uc.preserve(head.old_rcx, head.old_r11);
+    if head.slow.get() == slow::INT_80 {
+        uc.preserve(head.old_rcx.get(), head.old_r11.get());
     }
 }
 

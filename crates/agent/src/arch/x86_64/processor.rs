@@ -1,6 +1,7 @@
 //! Single instructions.
 
 use core::arch::asm;
+use core::ffi::c_void;
 
 use super::head::Head;
 
@@ -49,11 +50,18 @@ pub fn time_stamp_read_at(address: u64) -> Option<u64> {
 
 /// Returns the head of the current thread's context.
 #[inline(always)]
-pub fn own_head() -> *mut Head {
-    let this: *mut Head;
+pub fn own_head() -> *const Head {
+    let this: *const Head;
     // SAFETY: while agent code runs, %gs points to a head, or a `Native`, which begins alike.
     unsafe { asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly)) };
     this
+}
+
+/// Returns the state of the current thread's process.
+#[inline(always)]
+pub fn own_process() -> *const c_void {
+    // SAFETY: `%gs` points to a head or to a `Native`, which have this pointer at the same place.
+    unsafe { (*(&raw const (*own_head()).process)).get() }
 }
 
 /// Sets `%gs` by an instruction.
