@@ -207,3 +207,129 @@ fn is_fine(verdict: u32, need: &Row) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use linux_raw_sys::general as raw;
+
+    use super::*;
+
+    const KILL: u32 = 0;
+    const NUMBER: u32 = 0;
+    const ARCH: u32 = 4;
+    const ARGS: u32 = 16;
+    const EQUAL: u16 = 0x15;
+    const AND: u16 = 0x54;
+
+    fn instruction(code: u16, yes: u8, no: u8, k: u32) -> u64 {
+        u64::from(code) | u64::from(yes) << 16 | u64::from(no) << 24 | u64::from(k) << 32
+    }
+
+    fn simple(code: u16, k: u32) -> u64 {
+        instruction(code, 0, 0, k)
+    }
+
+    fn lets_through(program: &[u64], need: Need) -> bool {
+        let read = |at: u32| program.get(at as usize).copied();
+        let filter = Filter { len: program.len() as u32, read };
+        filter.lets_through(need.row()).is_some()
+    }
+
+    /// Returns a filter that gives `verdict` to calls with this number, and allows others.
+    fn only(number: u32, verdict: u32) -> [u64; 4] {
+        [
+            simple(op::LD_ABS, NUMBER),
+            instruction(EQUAL, 0, 1, number),
+            simple(op::RET_K, verdict),
+            simple(op::RET_K, ALLOW),
+        ]
+    }
+
+    #[test]
+    fn a_number_is_compared() {
+        let program = only(raw::__NR_rt_sigprocmask, KILL);
+        assert!(!lets_through(&program, Need::SetMask));
+        assert!(lets_through(&program, Need::SetAction));
+        assert!(lets_through(&only(raw::__NR_rt_sigprocmask, LOG), Need::SetMask));
+    }
+
+    #[test]
+    fn an_error_is_fine_for_what_may_fail() {
+        const EPERM: u32 = 1;
+        let refused = |number, error| only(number, ERRNO | error);
+        assert!(lets_through(&refused(raw::__NR_madvise, EPERM), Need::MapPages));
+        assert!(!lets_through(&refused(raw::__NR_madvise, EFAULT), Need::MapPages));
+        assert!(!lets_through(&refused(raw::__NR_futex, EPERM), Need::Futex));
+    }
+
+    #[test]
+    fn both_ways_of_an_unknown_argument_must_be_fine() {
+        let by_argument = |argument: u32, bits: u32| {
+            [
+                simple(op::LD_ABS, ARGS + 8 * argument),
+                simple(AND, bits),
+                instruction(EQUAL, 0, 1, bits),
+                simple(op::RET_K, KILL),
+                simple(op::RET_K, ALLOW),
+            ]
+        };
+        let writable = raw::PROT_WRITE;
+        assert!(!lets_through(&by_argument(0, 1), Need::MapMemory), "any address");
+        assert!(!lets_through(&by_argument(2, writable), Need::MapMemory));
+        assert!(lets_through(&by_argument(2, writable), Need::MapCode));
+        assert!(lets_through(&by_argument(2, raw::PROT_EXEC), Need::MapMemory));
+    }
+
+    #[test]
+    fn registers_and_memory_are_followed() {
+        let program = [
+            simple(op::LD_ABS, ARCH),
+            simple(op::ST, 3),
+            simple(op::LDX_IMM, 0),
+            simple(op::LD_MEM, 3),
+            simple(op::TAX, 0),
+            simple(op::LD_IMM, AUDIT_ARCH),
+            simple(0x1c, 0), // a -= x
+            instruction(EQUAL, 0, 1, 0),
+            simple(op::RET_K, ALLOW),
+            simple(op::RET_K, KILL),
+        ];
+        assert!(lets_through(&program, Need::Pid));
+        let returned = [simple(op::LD_IMM, ALLOW), simple(op::RET_A, 0)];
+        assert!(lets_through(&returned, Need::Pid));
+    }
+
+    #[test]
+    fn what_makes_no_sense_denies() {
+        let allow = simple(op::RET_K, ALLOW);
+        assert!(lets_through(&[allow], Need::Pid));
+        for program in [
+            &[][..],
+            &[simple(op::LD_IMM, 1)],
+            &[simple(op::LD_ABS, 8), allow], // the instruction pointer
+            &[simple(op::LD_ABS, 64), allow],
+            &[simple(op::LD_ABS, 2), allow],
+            &[simple(op::LD_MEM, 16), allow],
+            &[simple(op::JUMP, u32::MAX), allow],
+            &[simple(0x34, 0), allow], // a /= 0
+            &[simple(0xffff, 0), allow],
+        ] {
+            assert!(!lets_through(program, Need::Pid), "{program:x?}");
+        }
+    }
+
+    #[test]
+    fn work_is_bounded() {
+        // Every instruction doubles the ways.
+        let mut program: Vec<u64> = Vec::new();
+        for _ in 0..40 {
+            program.push(simple(op::LD_ABS, ARGS));
+            program.push(instruction(EQUAL, 1, 0, 7));
+            program.push(simple(op::TAX, 0));
+        }
+        program.push(simple(op::RET_K, ALLOW));
+        assert!(!lets_through(&program, Need::MapMemory));
+    }
+}

@@ -18,6 +18,9 @@
 #![no_std]
 #![allow(missing_docs, reason = "nobody links the agent")]
 
+#[cfg(test)]
+extern crate std;
+
 // The processor, and the kernel.
 mod arch;
 mod needs;
@@ -28,6 +31,7 @@ mod cells;
 mod chunk;
 mod lock;
 mod signal;
+mod signal_cases;
 mod signal_queue;
 mod site_table;
 mod status_lines;

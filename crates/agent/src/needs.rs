@@ -297,3 +297,16 @@ impl Need {
         &ALL[self as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_arguments_are_compared() {
+        let row = Need::ProtectCode.row();
+        assert!(row.allows(&[0x1000, 0x2000, 5, 0, 0, 0]));
+        assert!(!row.allows(&[0x1000, 0x2000, 7, 0, 0, 0]));
+        assert!(Need::Futex.row().allows(&[1, 2, 3, 4, 5, 6]));
+    }
+}

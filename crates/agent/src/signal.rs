@@ -182,3 +182,63 @@ pub fn shown_altstack(alt: &AltStack, stack_pointer: u64) -> AltStack {
     };
     AltStack { flags: flags | alt.flags & SS_AUTODISARM, ..*alt }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sigsys(code: i32, address: u64) -> Info {
+        let mut info = [0; 128];
+        info[SI_CODE_AT..][..4].copy_from_slice(&code.to_ne_bytes());
+        set_call_address(&mut info, address);
+        info
+    }
+
+    #[test]
+    fn faults_and_refused_calls_are_forced() {
+        let forced = |signal, info: &Info, address| {
+            forced_by(signal, info, address, |address| address >= 0x7000)
+        };
+        assert_eq!(forced(raw::SIGSEGV, &fault_info(), 1), Some(Forced::ByFault));
+        assert_eq!(forced(raw::SIGSEGV, &[0; 128], 1), None, "sent by a process");
+        assert_eq!(forced(raw::SIGTERM, &fault_info(), 1), None);
+        let refused = sigsys(SYS_SECCOMP, 0x1000);
+        assert_eq!(forced(raw::SIGSYS, &refused, 0x1000), Some(Forced::BySystemCall));
+        assert_eq!(forced(raw::SIGSYS, &refused, 0x2000), None, "sent with that code");
+        let ours = sigsys(SYS_USER_DISPATCH, 0x7008);
+        assert_eq!(forced(raw::SIGSYS, &ours, 0x1000), Some(Forced::BySystemCall));
+        assert_eq!(forced(raw::SIGSYS, &sigsys(0, 0x1000), 0x1000), None);
+        assert!(is_at_call(&refused, 0x1000) && !is_at_call(&refused, 0x1002));
+    }
+
+    #[test]
+    fn the_alternate_stack_is_shown_as_it_is_used() {
+        let alt = AltStack { sp: 0x1000, flags: 0, size: 0x2000 };
+        assert!(!on_altstack(&alt, 0x1000) && on_altstack(&alt, 0x1001));
+        assert!(on_altstack(&alt, 0x3000) && !on_altstack(&alt, 0x3001));
+        assert_eq!(shown_altstack(&alt, 0x2000).flags, raw::SS_ONSTACK);
+        assert_eq!(shown_altstack(&alt, 0x5000).flags, 0);
+        assert_eq!(shown_altstack(&NO_ALTSTACK, 0x5000).flags, raw::SS_DISABLE);
+        let disarmed = AltStack { flags: SS_AUTODISARM, ..alt };
+        assert_eq!(shown_altstack(&disarmed, 0x2000).flags, SS_AUTODISARM);
+    }
+
+    #[test]
+    fn actions_are_by_signal() {
+        // SAFETY: all zeros is how the table starts.
+        let (actions, copy): (Actions, Actions) = unsafe { core::mem::zeroed() };
+        let handler = Action { handler: 0x1234, flags: 4, restorer: 5, mask: 6 };
+        actions.set(raw::SIGUSR1, &handler);
+        actions.set_handler(raw::SIGPIPE, SIG_IGN);
+        copy.copy_from(&actions);
+        assert_eq!(copy.handler(raw::SIGPIPE), SIG_IGN);
+        assert_eq!(copy.get(raw::SIGUSR1).mask, 6);
+        let handled: std::vec::Vec<u32> = copy.handled().map(|(signal, _)| signal).collect();
+        assert_eq!(handled, [raw::SIGBUS, raw::SIGUSR1, raw::SIGSEGV, raw::SIGSYS]);
+    }
+
+    #[test]
+    fn a_mask_of_the_program_leaves_sigsys() {
+        assert_eq!(real_mask(u64::MAX), !signal_bit(raw::SIGSYS));
+    }
+}

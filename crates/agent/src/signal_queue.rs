@@ -59,3 +59,29 @@ impl SignalQueue {
         &self.list[(number % WAITING_MAX) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_queue_like_in_the_kernel() {
+        // SAFETY: all zeros is how the queue starts.
+        let queue: SignalQueue = unsafe { core::mem::zeroed() };
+        let info = [0; 128];
+        assert!(queue.add(raw::SIGUSR1, &info));
+        assert!(!queue.add(raw::SIGUSR1, &info), "it waits already");
+        assert!(queue.add(raw::SIGRTMIN, &info) && queue.add(raw::SIGRTMIN, &info));
+        let next = || queue.take().map(|entry| entry.signal);
+        assert_eq!(next(), Some(raw::SIGUSR1));
+        assert!(queue.add(raw::SIGUSR1, &info), "it does not wait any more");
+        assert_eq!(
+            [next(), next(), next(), next()],
+            [Some(raw::SIGRTMIN), Some(raw::SIGRTMIN), Some(raw::SIGUSR1), None]
+        );
+        let added = (0..100).filter(|_| queue.add(raw::SIGRTMIN, &info)).count();
+        assert_eq!(added, WAITING_MAX as usize);
+        queue.clear();
+        assert_eq!(next(), None);
+    }
+}

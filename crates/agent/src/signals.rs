@@ -25,12 +25,13 @@ use syscalls::record::{Header, RecordKind};
 use crate::actions::{self, queue_to_self};
 use crate::arch::frames::{SignalFrame, UContext};
 use crate::arch::head::phase;
-use crate::arch::places::{AtCall, at_call, end_access, in_agent_text, is_before_frame};
+use crate::arch::places::{end_access, in_agent_text, place_of};
 use crate::arch::{entry, entry_quiet, processor};
 use crate::context::{Context, NO_CALL, POSTPONED, SOME_WAIT, current};
 use crate::deliver::deliver;
 use crate::interrupted::{on_own_stack, set_after_call, set_at_site, set_before_entry};
 use crate::signal::{Info, SYS_SECCOMP, is_at_call, real_mask, si_code, signal_bit};
+use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
 use crate::{call, clock, requests, sites, sys, tracing, waiting};
 
@@ -87,42 +88,42 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
         return 0;
     }
     let base_mask = context.mask.get();
-    if in_agent_text(rip) {
-        if is_before_frame(rip) {
-            set_before_entry(context, uc);
-        } else if let Some(at) = at_call(uc) {
-            match at {
-                AtCall::ReturnNotMade | AtCall::ReturnRefused => {
-                    context.forget_return();
-                }
-                AtCall::Restarted => restarted(context),
-                AtCall::NotMade => undo(context),
-            }
-            if matches!(at, AtCall::ReturnRefused) {
-                set_after_call(context, uc);
-            } else {
-                set_at_site(context, uc);
-            }
-        } else if is_made_and_not_recorded(context, rip) {
-            if open {
-                waiting::add(context, signal, info, uc);
-                return 0;
-            }
+    let case = case_of(place_of(uc), context.phase.get(), is_busy(context, rip));
+    match case {
+        Case::NoCall => sites::show_original(uc),
+        Case::UndoEntry => set_before_entry(context, uc),
+        Case::Undo => {
+            undo(context);
+            set_at_site(context, uc);
+        }
+        Case::RecordRestart => {
+            restarted(context);
+            set_at_site(context, uc);
+        }
+        Case::ForgetReturn => {
+            context.forget_return();
+            set_at_site(context, uc);
+        }
+        Case::FailReturn => {
+            context.forget_return();
+            set_after_call(context, uc);
+        }
+        Case::Hold if open => {
+            waiting::add(context, signal, info, uc);
+            return 0;
+        }
+        Case::Hold => {
             context.held_frame.set(uc.frame_address());
             context.held_signal.set(signal);
             context.update_fault_safety();
             // Another fault now would overwrite the held frame.
             sys::set_mask(u64::MAX);
             return 1;
-        } else if context.phase.get() == phase::BEFORE {
-            undo(context);
-            set_at_site(context, uc);
-        } else {
-            set_after_call(context, uc);
         }
+        Case::Finish => set_after_call(context, uc),
+    }
+    if case != Case::NoCall {
         context.slow.set(0);
-    } else {
-        sites::show_original(uc);
     }
     if matches!(context.phase.get(), phase::BEFORE | phase::IN_CALL) {
         if open {
@@ -153,10 +154,8 @@ fn postpone(context: &Context, signal: u32, info: &Info, uc: &mut UContext) {
     }
 }
 
-fn is_made_and_not_recorded(context: &Context, rip: u64) -> bool {
-    context.busy.get()
-        || context.phase.get() == phase::IN_CALL
-        || context.phase.get() == phase::BEFORE && entry_quiet::has_made_native(rip)
+fn is_busy(context: &Context, rip: u64) -> bool {
+    context.busy.get() || context.phase.get() == phase::BEFORE && entry_quiet::has_made_native(rip)
 }
 
 /// Emulates `rdtsc` if the counter was forbidden since the thread last checked.

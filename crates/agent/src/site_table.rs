@@ -143,3 +143,79 @@ impl Sites {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use std::boxed::Box;
+
+    use super::*;
+
+    fn empty() -> Box<Sites> {
+        // SAFETY: all zeros is how the table starts.
+        Box::new(unsafe { core::mem::zeroed() })
+    }
+
+    #[test]
+    fn a_site_has_one_entry() {
+        let sites = empty();
+        assert!(sites.find(0x1000).is_none());
+        let first = sites.entry_for(0x1000).expect("there is room");
+        first.hits.store(7, Ordering::Relaxed);
+        assert!(core::ptr::eq(sites.entry_for(0x1000).expect("it is there"), first));
+        assert_eq!(sites.find(0x1000).expect("it is there").hits.load(Ordering::Relaxed), 7);
+        assert!(!core::ptr::eq(sites.entry_for(0x1002).expect("there is room"), first));
+    }
+
+    #[test]
+    fn a_full_table_forgets_nothing() {
+        let sites = empty();
+        let all = (0..SITES as u64).map(|n| 0x40_0000 + n * 37);
+        let known = all.clone().filter(|site| sites.entry_for(*site).is_some()).count();
+        assert!(known > SITES * 9 / 10, "{known}");
+        for site in all.clone().filter(|site| sites.find(*site).is_some()) {
+            let entry = sites.entry_for(site).expect("it is there");
+            assert_eq!(entry.site.load(Ordering::Relaxed), site);
+        }
+        assert_eq!(all.filter(|site| sites.find(*site).is_some()).count(), known);
+        for more in 0..100 {
+            assert!(sites.entry_for(0x9000_0000 + more).is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_unmapped_is_forgotten() {
+        let sites = empty();
+        for site in [0x1000, 0x2000] {
+            let entry = sites.entry_for(site).expect("there is room");
+            entry.stub.store(0x9000, Ordering::Relaxed);
+            entry.settled.store(true, Ordering::Relaxed);
+        }
+        sites.forget(0x1000, 0x2000);
+        let stub = |site| sites.find(site).expect("it is there").stub.load(Ordering::Relaxed);
+        assert_eq!((stub(0x1000), stub(0x2000)), (0, 0x9000));
+    }
+
+    #[test]
+    fn stubs_lie_within_reach() {
+        let sites = empty();
+        let mapped = Cell::new(0);
+        let map = |near: u64| {
+            mapped.set(mapped.get() + 1);
+            Some(near + (1 << 20))
+        };
+        let near = 0x7000_0000_0000;
+        let first = sites.new_stubs(near, 1, map).expect("an area is mapped");
+        assert_eq!(sites.new_stubs(near, 3, map), Some(first + STUB_BYTES));
+        assert_eq!(sites.new_stubs(near, 1, map), Some(first + 4 * STUB_BYTES));
+        assert_eq!(mapped.get(), 1);
+        let far = sites.new_stubs(near + 2 * JUMP_REACH, 1, map).expect("another area");
+        assert!(far.abs_diff(near + 2 * JUMP_REACH) < REACH);
+        assert_eq!(mapped.get(), 2);
+        assert_eq!(sites.stub_of(first + STUB_BYTES + 17), Some(first + STUB_BYTES));
+        assert_eq!(sites.stub_of(first - 1), None);
+        let whole = AREA_BYTES / STUB_BYTES;
+        assert_eq!(sites.new_stubs(near, whole, |_| None), None, "no area has room");
+    }
+}

@@ -139,3 +139,63 @@ impl Line {
         b"0123456789abcdef"[value as usize & 15]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const TEXT: &str = "Name:\tcat\nUmask:\t0022\nTgid:\t77\nNgid:\t0\nPid:\t78\nNStgid:\t500\t77\n\
+        NSpid:\t501\t78\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n\
+        SigBlk:\tfffffffffffffff8\nSigIgn:\t0000000000000000\nSigCgt:\t0000000040000440\nCapInh:\t0\n";
+
+    /// Reads the text in pieces as a thread of process `process`.
+    fn read(process: u32, piece: usize) -> Vec<u8> {
+        let mut line = Line::default();
+        let mut shown = Vec::new();
+        let correct = |mask: Mask, tid: u32| {
+            assert_eq!(tid, 78);
+            Some(match mask {
+                Mask::Blocked => Correction { clear: u64::MAX, set: 0xabc },
+                Mask::Caught => Correction { clear: 1 << 30 | 1 << 10, set: 1 << 4 },
+                Mask::Ignored => Correction { clear: 0, set: 1 << 63 },
+                Mask::PendingInThread => return None,
+                Mask::PendingInProcess => Correction { clear: 0, set: 1 },
+            })
+        };
+        for part in TEXT.as_bytes().chunks(piece) {
+            shown.extend(part.iter().map(|byte| line.next(*byte, process, correct)));
+        }
+        shown
+    }
+
+    #[test]
+    fn masks_are_corrected_in_pieces_of_any_size() {
+        let expected = TEXT
+            .replace("SigBlk:\tfffffffffffffff8", "SigBlk:\t0000000000000abc")
+            .replace("SigCgt:\t0000000040000440", "SigCgt:\t0000000000000050")
+            .replace("SigIgn:\t0000000000000000", "SigIgn:\t8000000000000000")
+            .replace("ShdPnd:\t0000000000000000", "ShdPnd:\t0000000000000001");
+        for piece in [1, 2, 7, 64, 1000] {
+            assert_eq!(read(77, piece), expected.as_bytes(), "{piece}");
+        }
+    }
+
+    #[test]
+    fn files_of_other_processes_stay() {
+        assert_eq!(read(500, 100), TEXT.as_bytes());
+    }
+
+    #[test]
+    fn the_oldest_file_makes_room() {
+        // SAFETY: all zeros is how the list starts.
+        let mut files: Files = unsafe { core::mem::zeroed() };
+        let file = |fd: u64, position| File { fd: fd + 1, position, line: Line::default() };
+        (0..FILES as u64).for_each(|fd| files.keep(file(fd, 10)));
+        files.keep(file(1, 20));
+        assert_eq!(files.find(1).map(|file| file.position), Some(20));
+        files.keep(file(9, 30));
+        assert!(files.find(0).is_none() && files.find(9).is_some() && files.find(3).is_some());
+    }
+}

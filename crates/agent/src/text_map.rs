@@ -69,3 +69,38 @@ impl Maps {
         self.list[..self.used].iter().find(|map| (map.start..map.end).contains(&address)).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(start: u64, end: u64) -> Map {
+        Map { start, end, offset: 0, key: Key { dev: 1, ino: start, mtime_ns: 3, size: 4 } }
+    }
+
+    #[test]
+    fn mappings_are_found_until_they_are_removed() {
+        // SAFETY: all zeros is how the list starts.
+        let mut maps: Maps = unsafe { core::mem::zeroed() };
+        maps.add(map(0x1000, 0x2000));
+        maps.add(map(0x3000, 0x4000));
+        assert_eq!(maps.find(0x3fff).map(|map| map.start), Some(0x3000));
+        assert!(maps.find(0x2000).is_none() && maps.find(0).is_none());
+        assert!(!maps.remove(0x2000, 0x3000), "it touches none");
+        assert!(maps.remove(0x1fff, 0x2001));
+        assert!(maps.find(0x1000).is_none() && maps.find(0x3000).is_some());
+        maps.add(map(0x5000, 0x6000));
+        assert_eq!(maps.used, 2, "a free place is used again");
+    }
+
+    #[test]
+    fn a_full_list_takes_no_more() {
+        // SAFETY: all zeros is how the list starts.
+        let mut maps: Maps = unsafe { core::mem::zeroed() };
+        (0..=MAPS as u64).for_each(|n| maps.add(map(n << 12, (n + 1) << 12)));
+        assert!(
+            maps.find((MAPS as u64 - 1) << 12).is_some()
+                && maps.find((MAPS as u64) << 12).is_none()
+        );
+    }
+}

@@ -13,12 +13,6 @@ pub fn in_agent_text(address: u64) -> bool {
     (text_start()..text_end()).contains(&address)
 }
 
-/// Returns true if a thread interrupted here is in the bypass or in the entry code, before it has
-/// stored the program's registers.
-pub fn is_before_frame(address: u64) -> bool {
-    (bypass()..entry_end()).contains(&address)
-}
-
 /// Undoes the entry code: sets the state to that before the call.
 pub fn undo_entry(uc: &mut UContext, head: &Head) {
     if uc.regs.rip >= entry_switched() {
@@ -44,33 +38,47 @@ pub fn leave_bypass(uc: &mut UContext) -> u64 {
     uc.regs.rip
 }
 
-/// What a thread is about to do that was interrupted near the program's call.
-pub enum AtCall {
-    /// The call is not made.
-    NotMade,
-    /// The kernel has interrupted the call and restarts it.
-    Restarted,
-    /// rt_sigreturn is not made.
-    ReturnNotMade,
-    /// A filter has answered rt_sigreturn.
-    ReturnRefused,
+/// Where a thread was interrupted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In the program, or in a stub.
+    Program,
+    /// In the bypass or in the entry code, before that has stored the program's registers.
+    Entry,
+    /// At the program's call, which is not made.
+    Call,
+    /// At the program's call, which the kernel has interrupted and restarts.
+    RestartedCall,
+    /// At an rt_sigreturn that is not made.
+    Return,
+    /// Behind an rt_sigreturn that a filter has answered.
+    RefusedReturn,
+    /// Elsewhere in the agent.
+    Agent,
 }
 
-/// Returns where a thread was interrupted, if that is at the program's call.
-pub fn at_call(uc: &UContext) -> Option<AtCall> {
+/// Returns where a thread was interrupted.
+pub fn place_of(uc: &UContext) -> Place {
     let rip = uc.regs.rip;
+    if !in_agent_text(rip) {
+        return Place::Program;
+    }
+    if (bypass()..entry_end()).contains(&rip) {
+        return Place::Entry;
+    }
     if rip == sigreturn_refused() {
-        return Some(AtCall::ReturnRefused);
+        return Place::RefusedReturn;
     }
-    if (sigreturn_begin()..=sigreturn_refused()).contains(&rip) {
-        return Some(AtCall::ReturnNotMade);
+    if (sigreturn_begin()..sigreturn_refused()).contains(&rip) {
+        return Place::Return;
     }
-    if (call_begin()..=call_insn()).contains(&rip) {
-        // %rcx is cleared before the instruction, and the instruction sets it.
-        let was_in_kernel = rip == call_insn() && uc.regs.rcx == rip + CALL_BYTES;
-        return Some(if was_in_kernel { AtCall::Restarted } else { AtCall::NotMade });
+    // %rcx is cleared before the instruction, and the instruction sets it.
+    if rip == call_insn() && uc.regs.rcx == rip + CALL_BYTES {
+        return Place::RestartedCall;
     }
-    (old_call_begin()..=old_call_insn()).contains(&rip).then_some(AtCall::NotMade)
+    let at_call = (call_begin()..=call_insn()).contains(&rip)
+        || (old_call_begin()..=old_call_insn()).contains(&rip);
+    if at_call { Place::Call } else { Place::Agent }
 }
 
 /// Ends an access to program memory that has faulted. Returns false if this is no such access.

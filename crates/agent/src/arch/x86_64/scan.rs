@@ -33,3 +33,37 @@ pub fn sets_gs(block: &[u8], len: usize) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instruction_is_found_wherever_it_lies() {
+        const LEN: usize = 100;
+        for (prefix, register) in [(0x48, 0xd8), (0x49, 0xdf)] {
+            let instruction = [0xf3, prefix, 0x0f, 0xae, register];
+            for at in 0..=LEN - INSTRUCTION_BYTES {
+                let mut block = [0x90; LEN + STEP];
+                block[at..at + INSTRUCTION_BYTES].copy_from_slice(&instruction);
+                assert!(sets_gs(&block, LEN), "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn others_are_not() {
+        // rdgsbase, wrfsbase, the 32-bit form, fxsave.
+        for other in [
+            [0xf3, 0x48, 0x0f, 0xae, 0xc8],
+            [0xf3, 0x48, 0x0f, 0xae, 0xd0],
+            [0xf3, 0x40, 0x0f, 0xae, 0xd8],
+            [0x66, 0x48, 0x0f, 0xae, 0xd8],
+        ] {
+            let mut block = [0x90; 64 + STEP];
+            block[20..25].copy_from_slice(&other);
+            assert!(!sets_gs(&block, 64), "{other:x?}");
+        }
+        assert!(!sets_gs(&[0x0f; 3 + STEP], 3));
+    }
+}

@@ -181,3 +181,96 @@ pub unsafe fn write_jump(at: u64, to: u64) {
         processor::store_at_once(word_at, word);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SITE: u64 = 0x40_1234;
+    const STUB: u64 = 0x41_0000;
+
+    /// A site of which the jump replaces `bytes`, from `before` bytes before the `syscall` on.
+    fn site(bytes: &[u8], before: u8, rip_disp: u8) -> Site {
+        // SAFETY: a site is made of numbers.
+        let mut site: Site = unsafe { core::mem::zeroed() };
+        site.bytes[..bytes.len()].copy_from_slice(bytes);
+        site.before = before;
+        site.after = if before == 0 { bytes.len() as u8 } else { 0 };
+        site.rip_disp = rip_disp;
+        site
+    }
+
+    /// syscall; cmp $-4095, %rax (six bytes)
+    const AFTER: [u8; 8] = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff];
+    /// mov $39, %eax; syscall
+    const BEFORE: [u8; 7] = [0xb8, 39, 0, 0, 0, 0x0f, 0x05];
+
+    #[test]
+    fn addresses_behind_the_call_are_shown_at_the_site() {
+        let code = code(STUB, SITE, &site(&AFTER, 0, 0));
+        let parts = Parts::of(&code);
+        assert_eq!(parts.back, BACK_AFTER);
+        for offset in 0..parts.back {
+            assert_eq!(parts.original(offset), SITE, "{offset}");
+        }
+        for offset in 0..=6 {
+            assert_eq!(parts.original(parts.back + offset), SITE + 2 + offset);
+        }
+        assert_eq!(parts.original(parts.back + 10), SITE + 8, "in the jump back");
+        assert_eq!(code[parts.back as usize..][..6], AFTER[2..]);
+    }
+
+    #[test]
+    fn the_number_may_not_be_loaded_yet() {
+        let code = code(STUB, SITE, &site(&BEFORE, 5, 0));
+        let parts = Parts::of(&code);
+        assert_eq!(code[..5], BEFORE[..5]);
+        assert_eq!(parts.original(0), SITE - 5);
+        assert_eq!(parts.original(5), SITE);
+        assert_eq!(parts.original(parts.back), SITE + 2);
+        assert_eq!(parts.original(parts.back + 3), SITE + 2);
+    }
+
+    #[test]
+    fn the_jump_leads_back_behind_what_was_moved() {
+        for (bytes, before, target) in [(&AFTER[..], 0, SITE + 8), (&BEFORE[..], 5, SITE + 2)] {
+            let code = code(STUB, SITE, &site(bytes, before, 0));
+            let parts = Parts::of(&code);
+            let jump = (parts.back + parts.moved) as usize;
+            assert_eq!(code[jump], JUMP);
+            let distance = i32::from_le_bytes(code[jump + 1..jump + 5].try_into().unwrap());
+            let end = STUB + jump as u64 + JUMP_BYTES;
+            assert_eq!(end.wrapping_add_signed(distance.into()), target);
+        }
+    }
+
+    #[test]
+    fn an_address_relative_to_the_instruction_is_kept() {
+        // syscall; mov 0x100(%rip), %eax
+        let bytes = [0x0f, 0x05, 0x8b, 0x05, 0, 1, 0, 0];
+        let code = code(STUB, SITE, &site(&bytes, 0, 3));
+        let back = Parts::of(&code).back;
+        let at = back as usize + 2;
+        let distance = i32::from_le_bytes(code[at..at + 4].try_into().unwrap());
+        let end = STUB + back + 6;
+        assert_eq!(end.wrapping_add_signed(distance.into()), SITE + 8 + 0x100);
+    }
+
+    #[test]
+    fn a_jump_is_one_store_in_one_line() {
+        let line = 0x40_1200;
+        for at in line..line + 64 - JUMP_BYTES + 1 {
+            assert!(can_jump_at(at));
+            let (word_at, word) = jump_word(at, STUB, |_| u64::MAX);
+            assert!(word_at >= line && word_at + 8 <= line + 64 && word_at <= at);
+            let bytes = word.to_le_bytes();
+            let from = (at - word_at) as usize;
+            assert_eq!(bytes[from], JUMP);
+            let distance = i32::from_le_bytes(bytes[from + 1..from + 5].try_into().unwrap());
+            assert_eq!((at + JUMP_BYTES).wrapping_add_signed(distance.into()), STUB);
+            let kept = bytes.iter().enumerate().filter(|(n, _)| !(from..from + 5).contains(n));
+            assert!(kept.into_iter().all(|(_, byte)| *byte == 0xff));
+        }
+        assert!((line + 60..line + 64).all(|at| !can_jump_at(at)));
+    }
+}
