@@ -191,6 +191,8 @@ fn forget_other_threads(context: &Context) {
 
 /// Gives a process what another one has made of its signals and filters.
 fn inherit(to: &Process, from: &Process) {
+    // Who had this memory before may have been killed with the lock held.
+    to.lock.reset();
     to.filtered.set(from.filtered.get());
     to.denied.bits.store(from.denied.bits.load(Ordering::Relaxed), Ordering::Relaxed);
     native::forget(to);

@@ -4,8 +4,8 @@ use core::arch::asm;
 use core::cell::Cell;
 use core::mem::offset_of;
 
-use super::head::RED_ZONE;
-
+/// Bytes below the stack pointer that belong to the running function.
+pub const RED_ZONE: u64 = 128;
 /// Length of the instruction that makes a system call.
 pub const CALL_BYTES: u64 = 2;
 /// Architecture of a call in siginfo and in seccomp's data, from linux/audit.h.

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::frames::Frame;
+use super::frames::{Frame, RED_ZONE};
 use crate::cells::{Number, Pointer, Word};
 
 /// Progress of the thread's current call. The lowest byte is the selector of Syscall User Dispatch:
@@ -136,9 +136,6 @@ pub struct Words {
 /// Distance of the [`Words`] below the stack pointer.
 pub const WORDS_BELOW: u64 = 160;
 const _: () = assert!(size_of::<Words>() as u64 + RED_ZONE == WORDS_BELOW);
-
-/// Bytes below the stack pointer that belong to the running function.
-pub const RED_ZONE: u64 = 128;
 
 /// Size of the part of a thread's area that begins with the head.
 pub const CONTEXT_BYTES: usize = 8 << 10;
