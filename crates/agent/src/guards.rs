@@ -8,13 +8,13 @@ use syscalls::Handler;
 
 use crate::actions::{self, queue_to_self};
 use crate::arch::frames::{AUDIT_ARCH, AUDIT_ARCH_OLD, CALL_BYTES, Frame};
+use crate::arch::gs::ARCH_GET_GS;
 use crate::arch::head::{phase, slow};
 use crate::arch::own_gs;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Dispatch, SOME_WAIT, area, mask_all, space};
 use crate::needs::{ARCH_SET_GS, Need, needed};
 use crate::signal::SYS_USER_DISPATCH;
-use crate::threads::ARCH_GET_GS;
 use crate::{clock, filter, memory, snapshot, sys, users};
 
 const EINVAL: i64 = -22;

@@ -4,8 +4,11 @@
 //! system calls, copies their data, and publishes records to the thread's ring.
 //!
 //! ```text
-//! program --(patched site or SIGSYS)--> entry -> call -> capture -> stream -> ring
+//! program --(patched site or SIGSYS)--> arch/entry -> dispatch -> call -> capture -> stream -> ring
 //! ```
+//!
+//! Files are layers: none uses itself by way of others (`tests/layers.rs`). Control goes up by
+//! symbol alone, from the assembly to the functions that `arch/x86_64/entry.rs` lists.
 //!
 //! Invariants:
 //! - Until the real call is made, everything can be undone: a signal that arrives by then finds the
@@ -13,8 +16,11 @@
 //!   finished first and the signal delivered afterwards.
 //! - Locks are taken only with all signals masked or after the call has returned: an undone call
 //!   must not leave a lock behind.
+//! - State of threads and of the address space is reached by shared references only, see [`cells`].
+//! - Every system call of the agent's own has a row in [`needs`].
 //! - The agent opens no descriptor in the program's table. It writes to the program's memory only
-//!   patched call sites, the frames of delivered signals, and results that it computes itself.
+//!   patched call sites, the frames of delivered signals, masks in status files, and results that it
+//!   computes itself.
 #![no_std]
 #![allow(missing_docs, reason = "nobody links the agent")]
 
@@ -78,3 +84,5 @@ mod waiting;
 
 // The top.
 mod dispatch;
+
+pub use arch::processor::stop;

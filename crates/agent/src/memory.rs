@@ -1,6 +1,6 @@
 //! Reads and writes program memory, which may be unmapped.
 
-use crate::arch::entry;
+use crate::arch::access;
 use crate::context::Context;
 use crate::needs::Need;
 use crate::sys;
@@ -24,7 +24,7 @@ pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
         return copy_by_kernel(context, to as u64, from, len, Need::ReadMemory);
     }
     // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
-    unsafe { entry::reenact_copy(to, from, len) }
+    unsafe { access::reenact_copy(to, from, len) }
 }
 
 /// Copies to program memory. Returns the number of bytes that could not be written.
@@ -33,7 +33,7 @@ pub fn copy_out(context: &Context, to: u64, from: *const u8, len: u64) -> u64 {
         return copy_by_kernel(context, from as u64, to, len, Need::WriteMemory);
     }
     // SAFETY: `from` is agent memory; faults at `to` are caught.
-    unsafe { entry::reenact_copy(to as *mut u8, from as u64, len) }
+    unsafe { access::reenact_copy(to as *mut u8, from as u64, len) }
 }
 
 #[cold]
@@ -46,7 +46,7 @@ fn copy_by_kernel(context: &Context, ours: u64, theirs: u64, len: u64, need: Nee
         // A filter from outside forbids the call: trust the memory to be mapped.
         let (to, from) = if need == Need::ReadMemory { (ours, theirs) } else { (theirs, ours) };
         // SAFETY: one side is agent memory, the other is what the program passes to the kernel.
-        return unsafe { entry::reenact_copy(to as *mut u8, from, len) };
+        return unsafe { access::reenact_copy(to as *mut u8, from, len) };
     }
     len - (done.max(0) as u64).min(len)
 }
@@ -69,7 +69,7 @@ pub fn read_word(context: &Context, from: u64) -> Option<u64> {
     }
     let mut word = 0u64;
     // SAFETY: `word` is ours to write; a fault at `from` is caught.
-    (unsafe { entry::reenact_load(from, &raw mut word) } == 0).then_some(word)
+    (unsafe { access::reenact_load(from, &raw mut word) } == 0).then_some(word)
 }
 
 /// Writes a plain value to program memory.
@@ -104,7 +104,7 @@ pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
             copy_by_kernel(context, &raw mut word as u64, aligned, 8, Need::ReadMemory) != 0
         } else {
             // SAFETY: an aligned word does not cross a page; a fault is caught.
-            unsafe { entry::reenact_load(aligned, &raw mut word) != 0 }
+            unsafe { access::reenact_load(aligned, &raw mut word) != 0 }
         };
         if fault {
             return None;

@@ -12,7 +12,7 @@ use crate::actions::set_action;
 use crate::arch::frames::{Frame, UContext};
 use crate::arch::head::{WORDS_BELOW, Words};
 use crate::arch::places::{end_access, in_agent_text};
-use crate::arch::{entry, entry_quiet};
+use crate::arch::{access, entry_quiet};
 use crate::context::{Context, Process, current_process};
 use crate::needs::{Need, needed};
 use crate::signal::{ALWAYS_OURS, Action, FAULTS, Info, SIG_DFL, SIG_IGN, forced_by};
@@ -143,13 +143,13 @@ pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i6
             let mut action = Action::default();
             let to = (&raw mut action).cast();
             // SAFETY: `to` is a local variable; a fault at `at` is caught.
-            let missing = unsafe { entry::reenact_copy(to, at, size_of::<Action>() as u64) };
+            let missing = unsafe { access::reenact_copy(to, at, size_of::<Action>() as u64) };
             (missing == 0).then_some(action)
         },
         |at, action| {
             let from = core::ptr::from_ref(action) as u64;
             // SAFETY: `from` is a reference; a fault at `at` is caught.
-            unsafe { entry::reenact_copy(at as *mut u8, from, size_of::<Action>() as u64) == 0 }
+            unsafe { access::reenact_copy(at as *mut u8, from, size_of::<Action>() as u64) == 0 }
         },
     );
     if masked {

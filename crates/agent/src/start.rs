@@ -7,7 +7,7 @@ use ring::{Arena, Catalog, SLOTS, exec_state, slot_state};
 use syscalls::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 
 use crate::arch::bootstrap::{Parameters, SAVED_MAX};
-use crate::arch::{entry, own_gs};
+use crate::arch::{entry, gs, own_gs, processor};
 use crate::capture::{self, Which};
 use crate::context::{Context, space};
 use crate::needs::Need;
@@ -21,8 +21,6 @@ const ARGUMENT_MAX: u64 = 128 << 10;
 /// From linux/shm.h.
 const SHM_RDONLY: u32 = 0o10000;
 
-/// Bit of AT_HWCAP2: `%gs` can be set without a system call.
-const HWCAP2_FSGSBASE: u64 = 1 << 1;
 const AT_HWCAP2: u64 = 26;
 const AT_ENTRY: u64 = 9;
 
@@ -34,10 +32,10 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     sys::map_pages(image, (entry::constants_end() - image).next_multiple_of(4096));
     let space = space();
     let features = auxiliary(program_stack, AT_HWCAP2).unwrap_or(0);
-    space.can_write_gs.set(features & HWCAP2_FSGSBASE != 0);
+    space.can_write_gs.set(processor::can_set_gs(features));
     space.first.init();
     let context = &space.first.context;
-    threads::point_gs_to(context);
+    gs::point_to(context);
     context.tid.set(sys::gettid());
     context.process().pid.set(sys::getpid());
     context.tgid.set(context.process().pid.get());

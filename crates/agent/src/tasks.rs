@@ -7,9 +7,9 @@ use ring::slot_state;
 use syscalls::Handler;
 use syscalls::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 
-use crate::arch::entry;
 use crate::arch::frames::Frame;
 use crate::arch::head::phase;
+use crate::arch::{entry, gs};
 use crate::call::{Call, count, enter, exit as record_exit};
 use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all, space};
 use crate::needs::{Need, needed};
@@ -279,7 +279,7 @@ fn share_natively(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
 /// First agent code of a child that shares memory: on its own stack, with signals masked.
 #[unsafe(export_name = "reenact_handle_child")]
 pub extern "C" fn on_child(context: &Context) {
-    threads::point_gs_to(context);
+    gs::point_to(context);
     if context.clear_handlers.get() {
         actions::clear_handlers(context);
     }

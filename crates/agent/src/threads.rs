@@ -1,16 +1,13 @@
-//! What the kernel must know of a thread for it to be recorded: `%gs`, dispatch, alternate stack.
+//! What the kernel must know of a thread for it to be recorded: dispatch and alternate stack.
 
 use linux_raw_sys::prctl;
 
+use crate::arch::entry;
 use crate::arch::frames::AltStack;
 use crate::arch::head::ALTSTACK_BYTES;
-use crate::arch::{entry, processor};
-use crate::context::{Context, Dispatch, space};
-use crate::needs::{ARCH_SET_GS, Need};
+use crate::context::{Context, Dispatch};
+use crate::needs::Need;
 use crate::sys;
-
-/// From asm/prctl.h.
-pub const ARCH_GET_GS: u32 = 0x1004;
 
 /// Makes the kernel raise SIGSYS for every system call of this thread from outside the agent's
 /// text, while the program runs.
@@ -31,16 +28,6 @@ pub fn set_dispatch(wanted: Option<Dispatch>) {
         None => {
             sys::call(Need::DispatchOff, [op, off, 0, 0, 0, 0]);
         }
-    }
-}
-
-pub fn point_gs_to(context: &Context) {
-    let base = context.this.get() as u64;
-    if space().can_write_gs.get() {
-        // SAFETY: the processor and the kernel allow it; `%gs` belongs to the agent.
-        unsafe { processor::set_gs(base) };
-    } else {
-        sys::call(Need::SetGs, [u64::from(ARCH_SET_GS), base, 0, 0, 0, 0]);
     }
 }
 

@@ -1,9 +1,11 @@
 //! x86_64.
 
+pub mod access;
 pub mod bootstrap;
 pub mod entry;
 pub mod entry_quiet;
 pub mod frames;
+pub mod gs;
 pub mod head;
 pub mod old_calls;
 pub mod own_gs;

@@ -431,29 +431,6 @@ global_asm!(
     "reenact_leave_by_frame:",
     "lea {context}(%rdi), %rsp",
     "jmp reenact_restorer",
-    //
-    // ---- access to program memory, which may be unmapped ------------------------------------
-    // reenact_copy(to, from, len) -> bytes not copied. A fault at the instruction ends the copy.
-    ".globl reenact_copy, reenact_copy_insn, reenact_copy_done",
-    ".balign 16",
-    "reenact_copy:",
-    "mov %rdx, %rcx",
-    "reenact_copy_insn:",
-    "rep movsb",
-    "reenact_copy_done:",
-    "mov %rcx, %rax",
-    "ret",
-    // reenact_load(from, to: *mut u64) -> 0, or 1 on a fault.
-    ".globl reenact_load, reenact_load_insn, reenact_load_fault",
-    "reenact_load:",
-    "reenact_load_insn:",
-    "mov (%rdi), %rax",
-    "mov %rax, (%rsi)",
-    "xor %eax, %eax",
-    "ret",
-    "reenact_load_fault:",
-    "mov $1, %eax",
-    "ret",
     app_rsp = const offset_of!(Head, app_rsp),
     resume = const offset_of!(Head, resume),
     frame_end = const offset_of!(Head, frame_end),
@@ -539,10 +516,6 @@ labels! {
     call_insn = "reenact_call_insn";
     old_call_begin = "reenact_old_call";
     old_call_insn = "reenact_old_call_insn";
-    copy_insn = "reenact_copy_insn";
-    copy_done = "reenact_copy_done";
-    load_insn = "reenact_load_insn";
-    load_fault = "reenact_load_fault";
     on_sigsys = "reenact_on_sigsys";
     on_signal = "reenact_on_signal";
     restorer = "reenact_restorer";
@@ -685,24 +658,4 @@ pub unsafe fn give_up_call() -> ! {
 pub unsafe fn reenact_leave_by_frame(frame: u64) -> ! {
     // SAFETY: the caller guarantees the frame; control does not come back.
     unsafe { core::arch::asm!("jmp reenact_leave_by_frame", in("rdi") frame, options(noreturn)) }
-}
-
-/// Copies memory of which one side may be unmapped. Returns the number of bytes not copied.
-///
-/// # Safety
-/// Faults must be catchable now, and the agent's side must be valid.
-#[inline(always)]
-pub unsafe fn reenact_copy(to: *mut u8, from: u64, len: u64) -> u64 {
-    // SAFETY: the caller guarantees the agent's side; a fault on the other ends the copy.
-    unsafe { call!("reenact_copy", "rdi" = to, "rsi" = from, "rdx" = len) }
-}
-
-/// Loads a word that may be unmapped. Returns non-zero on a fault.
-///
-/// # Safety
-/// Faults must be catchable now, and `to` must be valid.
-#[inline(always)]
-pub unsafe fn reenact_load(from: u64, to: *mut u64) -> u64 {
-    // SAFETY: the caller guarantees `to`; a fault at `from` is caught.
-    unsafe { call!("reenact_load", "rdi" = from, "rsi" = to) }
 }

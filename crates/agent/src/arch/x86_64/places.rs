@@ -1,9 +1,9 @@
 //! Where a thread was interrupted, and what that means.
 
+use super::access::{copy_done, copy_insn, load_fault, load_insn};
 use super::entry::{
-    bypass, call_begin, call_insn, copy_done, copy_insn, entry, entry_end, entry_switched,
-    load_fault, load_insn, old_call_begin, old_call_insn, sigreturn_begin, sigreturn_refused,
-    text_end, text_start,
+    bypass, call_begin, call_insn, entry, entry_end, entry_switched, old_call_begin, old_call_insn,
+    sigreturn_begin, sigreturn_refused, text_end, text_start,
 };
 use super::frames::{CALL_BYTES, UContext};
 use super::head::{Head, slow};

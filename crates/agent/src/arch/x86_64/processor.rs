@@ -61,7 +61,15 @@ pub fn own_head() -> *const Head {
 #[inline(always)]
 pub fn own_process() -> *const c_void {
     // SAFETY: `%gs` points to a head or to a `Native`, which have this pointer at the same place.
-    unsafe { (*(&raw const (*own_head()).process)).get() }
+    unsafe { (*own_head()).process.get() }
+}
+
+/// Bit of the auxiliary vector's second word of features: `%gs` can be set by an instruction.
+const FSGSBASE: u64 = 1 << 1;
+
+/// Returns true if these features allow `set_gs`.
+pub fn can_set_gs(features: u64) -> bool {
+    features & FSGSBASE != 0
 }
 
 /// Sets `%gs` by an instruction.
@@ -80,4 +88,12 @@ pub unsafe fn set_gs(base: u64) {
 pub unsafe fn store_at_once(at: u64, word: u64) {
     // SAFETY: the caller guarantees it.
     unsafe { asm!("mov [{}], {}", in(reg) at, in(reg) word, options(nostack)) };
+}
+
+/// Stops where a debugger can see it: an inconsistent agent must not go on.
+pub fn stop() -> ! {
+    loop {
+        // SAFETY: `ud2` only raises SIGILL.
+        unsafe { asm!("ud2") }
+    }
 }
