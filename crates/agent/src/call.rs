@@ -144,6 +144,15 @@ pub fn uncount(context: &Context) {
     }
 }
 
+/// Counts a call before it is made, and remembers that, as if in one step: a signal in between would
+/// undo the call and leave it counted.
+pub fn count_early(context: &Context) {
+    Stream::while_busy(context, || {
+        count(context);
+        context.counted_early.set(true);
+    });
+}
+
 /// Counts a call, in the slot too, so that the calls of a killed thread are known.
 #[inline(always)]
 pub fn count(context: &Context) {

@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 use ring::{answer, exec_state, request};
 use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
-use crate::call::{Call, count, enter, exit, uncount};
+use crate::call::{Call, count_early, enter, exit, uncount};
 use crate::context::Context;
 use crate::needs::{Need, PR_GET_MDWE};
 use crate::signal::{real_mask, signal_bit};
@@ -51,8 +51,7 @@ pub fn exec(context: &Context, call: &Call) {
             Stream::publish(context);
         }
         // Counted now: a call that succeeds does not return.
-        count(context);
-        context.counted_early.set(true);
+        count_early(context);
     }
     let alone = !context.exec_announced.get();
     let blocked = alone && context.mask.get() & signal_bit(raw::SIGSYS) != 0;

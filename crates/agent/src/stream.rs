@@ -4,7 +4,7 @@
 //! so far is published, even a partial record. So unpublished bytes are always in the current
 //! chunk, and dropping them only resets one pointer.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use ring::{POOL_BYTES, QUEUE, SLOTS};
 use syscalls::record::{Header, RecordKind, data_flag};
@@ -224,14 +224,23 @@ impl Stream {
         if context.silent.get() {
             return false;
         }
+        Self::while_busy(context, || Self::queue_chunk(context))
+    }
+
+    /// Does what a signal must not interrupt. If one came meanwhile, and the call is not made yet,
+    /// the call is given up afterwards.
+    pub fn while_busy<T>(context: &Context, work: impl FnOnce() -> T) -> T {
         context.busy.set(true);
-        let found = Self::queue_chunk(context);
+        compiler_fence(Ordering::SeqCst);
+        let done = work();
+        compiler_fence(Ordering::SeqCst);
         context.busy.set(false);
+        compiler_fence(Ordering::SeqCst);
         if context.held_frame.get() > POSTPONED && context.phase.get() == phase::BEFORE {
             // SAFETY: the call is not made, and no lock is held while a record is written.
             unsafe { entry::give_up_call() }
         }
-        found
+        done
     }
 
     fn queue_chunk(context: &Context) -> bool {
