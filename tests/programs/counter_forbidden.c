@@ -49,7 +49,8 @@ static void allow_again(void) {
     CHECK(prctl(PR_SET_TSC, 7) == -1 && errno == EINVAL);
     make_calls(), read_it();
 }
-static void *in_thread(void *unused) { return make_calls(), unused; }
+// Long enough that its maker always waits for its end, so that runs make the same calls.
+static void *in_thread(void *unused) { return make_calls(), usleep(100000), unused; }
 static void threads(void) {
     pthread_t thread;
     forbid(), block(SIGSEGV);
@@ -62,7 +63,7 @@ static void children(void) {
     CHECK_CHILD(pid);
 }
 // Only for its own thread, and the others go on reading it.
-static void *forbid_and_call(void *unused) { return forbid(), make_calls(), unused; }
+static void *forbid_and_call(void *unused) { return forbid(), make_calls(), usleep(100000), unused; }
 static void one_thread(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, forbid_and_call, NULL) == 0);

@@ -21,7 +21,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let checks = requirements::check();
+    let checks = requirements::all();
     let text = if args.json { json(&checks) } else { text(&checks) };
     let mut stdout = io::stdout().lock();
     let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

@@ -3,17 +3,18 @@
 mod csv;
 mod json;
 mod text;
-mod view;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use render::amounts::show_time;
 use stats::sheet::Sheet;
+use stats::view::{Look, STEPS_MAX, TooManySteps, ViewRow};
+use stats::views::{self, VIEWS};
 
 use crate::failure::Failure;
 use crate::{filter, source, units};
-use view::View;
 
 /// See what the program did, in numbers.
 ///
@@ -34,7 +35,7 @@ Examples:
 pub struct Args {
     /// The view, if it is another than `calls`, and the trace; `-` for standard input
     #[arg(value_name = "[VIEW] TRACE", required = true, num_args = 1..=2,
-          long_help = View::help())]
+          long_help = list())]
     words: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -72,11 +73,13 @@ const ROWS_SHOWN: usize = 20;
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (view, path) = match &args.words[..] {
-        [view, path] => (View::parse(&view.to_string_lossy()).map_err(Failure::Usage)?, path),
-        words => (View::Calls, &words[0]),
+        [view, path] => (named(&view.to_string_lossy())?, path),
+        words => (VIEWS[0], &words[0]),
     };
     let trace = source::open(path)?;
-    let (mut sheet, unread) = view::look(view, &trace, &args.only.conditions(), args.interval)?;
+    let conditions = args.only.conditions();
+    let look = Look { trace: &trace, conditions: &conditions, interval_ns: args.interval };
+    let (mut sheet, unread) = (view.look)(&look).map_err(too_many)?;
     arrange(&mut sheet, &args)?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -89,6 +92,34 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     out.flush()?;
     source::tell_unread(path, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the view of a name.
+fn named(name: &str) -> Result<&'static ViewRow, Failure> {
+    views::by_name(name).ok_or_else(|| {
+        let views: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
+        let views = views.join(", ");
+        Failure::Usage(format!("'{}' is no view; there are {views}", name.escape_debug()))
+    })
+}
+
+/// Returns the help text of the positional arguments.
+fn list() -> String {
+    let mut text = String::from(
+        "What to look at, if it is not `calls`, and the trace; `-` for standard input. Views:\n",
+    );
+    for view in VIEWS {
+        text.push_str(&format!("\n- {:<11} {}", view.name, view.about));
+    }
+    text
+}
+
+fn too_many(steps: TooManySteps) -> Failure {
+    Failure::Usage(format!(
+        "--interval {}: the recording lasts {}, which would be more than {STEPS_MAX} steps",
+        show_time(steps.interval_ns),
+        show_time(steps.span_ns),
+    ))
 }
 
 /// Selects, sorts and limits tables as the options say.
@@ -128,7 +159,6 @@ fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
 
 #[cfg(test)]
 pub mod tests {
-    use clap::ValueEnum as _;
     use model::Conditions;
     use trace::Trace;
 
@@ -136,25 +166,26 @@ pub mod tests {
 
     /// Makes a view of a trace and formats it in all formats.
     pub fn look(trace: &Trace, round: u64) {
-        let views = View::value_variants();
-        let view = views[round as usize % views.len()];
+        let view = VIEWS[round as usize % VIEWS.len()];
         // With a condition, unordered views make an ordered pass as well.
         let paths = if round.is_multiple_of(3) { vec!["*".into()] } else { Vec::new() };
         let conditions = Conditions { paths, ..Conditions::default() };
-        let Ok((sheet, _)) = view::look(view, trace, &conditions, None) else { return };
+        let wanted = Look { trace, conditions: &conditions, interval_ns: None };
+        let Ok((sheet, _)) = (view.look)(&wanted) else { return };
         let mut out = Vec::new();
         text::write(&mut out, &sheet, ROWS_SHOWN).expect("memory takes everything");
         csv::write(&mut out, &sheet).expect("memory takes everything");
-        assert!(!out.contains(&0x1b), "{view:?}: a control sequence reaches the terminal");
+        assert!(!out.contains(&0x1b), "{}: a control sequence reaches the terminal", view.name);
         out.clear();
         json::write(&mut out, view, &sheet).expect("memory takes everything");
         let json: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
-        assert_eq!(json["view"], view.name());
+        assert_eq!(json["view"], view.name);
     }
 
     #[test]
     fn views_have_names() {
-        assert_eq!(View::parse("calls"), Ok(View::Calls));
-        assert!(View::parse("nothing").unwrap_err().contains("durability"));
+        assert!(named("calls").is_ok_and(|view| view.name == "calls"));
+        let Err(Failure::Usage(text)) = named("nothing") else { panic!("there is no such view") };
+        assert!(text.contains("durability"), "{text}");
     }
 }

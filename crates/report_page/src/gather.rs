@@ -16,6 +16,7 @@ use stats::offsets::{Offsets, Plot};
 use stats::pass::{self, Fold, Occasion, Visit, Watch};
 use stats::patterns::{Finding, Patterns};
 use stats::spread::{self, Of, Spread};
+use stats::steps;
 use stats::tasks::{self, Tasks};
 use stats::timeline::{self, Timeline};
 use stats::tracker::Tracker;
@@ -144,7 +145,7 @@ impl Watch for InOrder {
 /// Makes two passes over the trace at the same time: one in order, one over all blocks.
 pub fn gather(trace: &Trace) -> Gathered {
     let span_ns = span_ns(trace);
-    let interval_ns = timeline::interval_for(span_ns, STEPS);
+    let interval_ns = steps::interval_for(span_ns, STEPS);
     // One core is for the pass in order.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = cores.saturating_sub(1).clamp(1, WORKERS_MAX);

@@ -1,13 +1,13 @@
 //! What recording needs of a machine, and whether it is there.
 
+mod check;
 mod machine;
 mod probes;
-mod verdict;
 
-pub use verdict::{Check, Verdict};
+pub use check::{Check, Verdict};
 
 /// Checks everything.
-pub fn check() -> Vec<Check> {
+pub fn all() -> Vec<Check> {
     let mut checks = probes::all();
     checks.extend(machine::all());
     checks

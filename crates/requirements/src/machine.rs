@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use render::amounts::show_size;
 
-use crate::verdict::{Check, Verdict};
+use crate::check::{Check, Verdict};
 
 /// Returns all checks that read files.
 pub fn all() -> Vec<Check> {

@@ -4,10 +4,9 @@ use std::io;
 use std::ptr;
 
 use render::amounts::show_size;
-use syscalls::abi::memory::SHM_EXEC;
 use syscalls::abi::tasks::{PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON};
 
-use crate::verdict::Check;
+use crate::check::Check;
 
 /// All mappable addresses: calls from this range are exempt, so nothing is intercepted.
 const USER_SPACE: (libc::c_ulong, libc::c_ulong) = (0x1000, 0x7fff_ffff_0000);
@@ -23,7 +22,7 @@ pub fn all() -> Vec<Check> {
         fsgsbase(),
         sync_core(),
         ptrace(),
-        shared_memory("shared memory", 4096, SHM_EXEC),
+        shared_memory("shared memory", 4096, libc::SHM_EXEC),
         shared_memory("recording buffer", ARENA_BYTES, 0),
     ]
 }
@@ -194,14 +193,14 @@ fn shared_memory(name: &'static str, bytes: usize, flags: libc::c_int) -> Check 
         libc::shmctl(id, libc::IPC_RMID, ptr::null_mut());
     }
     if !attached {
-        let how = if flags & SHM_EXEC != 0 { "executable " } else { "" };
+        let how = if flags & libc::SHM_EXEC != 0 { "executable " } else { "" };
         return Check::missing(
             name,
             format!("{how}shared memory cannot be mapped: {error}"),
             "allow it in the security module's policy (SELinux: execmem), or raise ulimit -v",
         );
     }
-    let found = if flags & SHM_EXEC != 0 {
+    let found = if flags & libc::SHM_EXEC != 0 {
         "executable segments can be mapped".to_string()
     } else {
         format!("{} can be mapped", show_size(bytes as u64))
@@ -223,7 +222,7 @@ mod tests {
     fn every_probe_says_something() {
         for check in all() {
             assert!(!check.found.is_empty(), "{check:?}");
-            assert_eq!(check.remedy.is_empty(), check.verdict == crate::Verdict::Ok);
+            assert_eq!(check.remedy.is_empty(), check.verdict == crate::check::Verdict::Ok);
         }
     }
 }

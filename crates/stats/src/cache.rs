@@ -9,12 +9,23 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
-use crate::timeline::STEPS_MAX;
+use crate::steps::STEPS_MAX;
 use crate::tracker::FileId;
+use crate::view::ViewRow;
 
 const PAGE: u64 = 4096;
 /// Limit for the pages that are followed. Beyond it, the sample is halved.
 const PAGES_MAX: usize = 1 << 17;
+
+/// The view.
+pub static VIEW: ViewRow = ViewRow {
+    name: "cache",
+    about: "Working set over time, how soon data is used again, and what a cache of each size would miss",
+    look: |look| {
+        let cache = Cache::new(look.interval()?);
+        Ok(look.watch(cache, |fold, _| fold.finish().sheet()))
+    },
+};
 
 /// A page of a file.
 type Page = (FileId, u64);

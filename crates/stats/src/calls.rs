@@ -11,6 +11,14 @@ use crate::numbered::{Numbered, name};
 use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
+use crate::view::ViewRow;
+
+/// The view.
+pub static VIEW: ViewRow = ViewRow {
+    name: "calls",
+    about: "Each call: how often, errors, time, data",
+    look: |look| Ok(look.fold(Calls::default, |fold| fold.finish().sheet())),
+};
 
 /// Limit for the distinct write sizes that are counted.
 const SIZES_MAX: usize = 1 << 16;

@@ -9,8 +9,19 @@ use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::role::{self, Role};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
-use crate::timeline::STEPS_MAX;
+use crate::steps::STEPS_MAX;
 use crate::tracker::{FileId, Synced, Touch, Tracker};
+use crate::view::ViewRow;
+
+/// The view.
+pub static VIEW: ViewRow = ViewRow {
+    name: "durability",
+    about: "Bytes written and not yet synced, per file and over time; renames without a sync",
+    look: |look| {
+        let durability = Durability::new(look.interval()?);
+        Ok(look.watch(durability, |fold, files| fold.finish(files).sheet()))
+    },
+};
 
 /// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 20;

@@ -9,6 +9,17 @@ use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::tracker::{Access, File, FileId, Synced, Touch, Tracker};
+use crate::view::ViewRow;
+
+/// The view.
+pub static VIEW: ViewRow = ViewRow {
+    name: "files",
+    about: "Each file: opens, reads, writes, what was touched again, syncs; and directories and mounts",
+    look: |look| {
+        let files = Files::new(Mounts::parse(&look.trace.preamble().mounts));
+        Ok(look.watch(files, |fold, files| fold.finish(files).sheet()))
+    },
+};
 
 /// Limit for the ranges of all files together. Beyond it, repeated access is not detected.
 const RANGES_MAX: usize = 1 << 20;

@@ -21,9 +21,12 @@ mod ranges;
 pub mod role;
 pub mod sheet;
 pub mod spread;
+pub mod steps;
 pub mod tasks;
 pub mod timeline;
 pub mod tracker;
+pub mod view;
+pub mod views;
 
 pub use numbered::name as call_name;
 

@@ -15,11 +15,19 @@ use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::role;
 use crate::tracker::{Access, FileId, Synced, Tracker};
+use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
 use sites::{SiteId, Sites};
 
 pub use finding::{Finding, Kind, sheet};
+
+/// The view.
+pub static VIEW: ViewRow = ViewRow {
+    name: "patterns",
+    about: "What a performance consultant would look at first: findings with evidence and reasons",
+    look: |look| Ok(look.watch(Patterns::default(), |fold, files| sheet(&fold.finish(files)))),
+};
 
 /// Writes below this size are small.
 const SMALL_BYTES: u64 = 1024;

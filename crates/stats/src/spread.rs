@@ -5,6 +5,21 @@ use crate::numbered::{Numbered, name};
 use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
+use crate::view::ViewRow;
+
+/// The view of sizes.
+pub static SIZES: ViewRow = ViewRow {
+    name: "sizes",
+    about: "How much data a call moves, with a picture of each call",
+    look: |look| Ok(look.fold(|| Spread::new(Of::Sizes), |fold| fold.finish().sheet())),
+};
+
+/// The view of durations.
+pub static LATENCY: ViewRow = ViewRow {
+    name: "latency",
+    about: "How long a call takes, with a picture of each call",
+    look: |look| Ok(look.fold(|| Spread::new(Of::Latency), |fold| fold.finish().sheet())),
+};
 
 /// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,34 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::contents::strings;
-use model::{Contents, names};
+use model::{Contents, Stored, names};
 use syscalls::record::part;
 use trace::event::{Content, EventKind, StartHow};
 
 use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
+use crate::view::ViewRow;
+
+/// The view of processes.
+pub static PROCESSES: ViewRow = ViewRow {
+    name: "processes",
+    about: "The tree of processes: life, calls, data, time in calls and between",
+    look: |look| {
+        let mut stored = Stored(look.trace);
+        Ok(look.fold(Tasks::default, |fold| fold.finish(&mut stored).processes_sheet()))
+    },
+};
+
+/// The view of threads.
+pub static THREADS: ViewRow = ViewRow {
+    name: "threads",
+    about: "The same of each thread",
+    look: |look| {
+        let mut stored = Stored(look.trace);
+        Ok(look.fold(Tasks::default, |fold| fold.finish(&mut stored).threads_sheet()))
+    },
+};
 
 /// Limit for the threads and for the processes; the rest is counted together.
 const TASKS_MAX: usize = 200_000;

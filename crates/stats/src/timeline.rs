@@ -6,30 +6,18 @@ use crate::histogram::Histogram;
 use crate::pass::{Fold, Occasion};
 use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
+use crate::steps::STEPS_MAX;
+use crate::view::ViewRow;
 
-/// Limit for the steps of a recording.
-pub const STEPS_MAX: u64 = 2_000;
-/// Number of steps that fit on a screen.
-const STEPS_WANTED: u64 = 40;
-
-/// Returns a round width that cuts a span into few enough steps for a screen.
-pub fn fitting_interval(span_ns: u64) -> u64 {
-    interval_for(span_ns, STEPS_WANTED)
-}
-
-/// Returns a round width that cuts a span into at most `steps` steps.
-pub fn interval_for(span_ns: u64, steps: u64) -> u64 {
-    let mut unit = 1_000;
-    loop {
-        for factor in [1, 2, 5] {
-            let interval = unit * factor;
-            if span_ns / interval < steps {
-                return interval;
-            }
-        }
-        unit *= 10;
-    }
-}
+/// The view.
+pub static VIEW: ViewRow = ViewRow {
+    name: "time",
+    about: "Calls, bytes and latency over time",
+    look: |look| {
+        let interval_ns = look.interval()?;
+        Ok(look.fold(|| Timeline::new(interval_ns), |fold| fold.finish().sheet()))
+    },
+};
 
 /// Activity within one step. Calls count in the step in which they begin.
 #[derive(Clone, Debug, Default)]
@@ -235,13 +223,5 @@ mod tests {
         let view = fold(Timeline::new(1), &calls).finish();
         assert_eq!(view.steps.len() as u64, STEPS_MAX);
         assert_eq!(view.steps.iter().map(|step| step.calls).sum::<u64>(), 2);
-    }
-
-    #[test]
-    fn intervals_fit() {
-        assert_eq!(fitting_interval(0), 1_000);
-        assert_eq!(fitting_interval(39_000_000_000), 1_000_000_000);
-        assert_eq!(fitting_interval(60_000_000_000), 2_000_000_000);
-        assert!(fitting_interval(u64::MAX) > u64::MAX / STEPS_WANTED);
     }
 }

@@ -32,7 +32,7 @@ use crate::shape::FlagSet;
 
 /// Creates a set of separate flags, or of values.
 const fn names(name: &'static str, members: &'static [(u64, &'static str)]) -> FlagSet {
-    FlagSet { name, value_mask: 0, members }
+    FlagSet { name, value_mask: 0, members, variants: None }
 }
 
 /// Creates a set of flags with a field that holds one value.
@@ -41,5 +41,5 @@ const fn with_field(
     value_mask: u64,
     members: &'static [(u64, &'static str)],
 ) -> FlagSet {
-    FlagSet { name, value_mask, members }
+    FlagSet { name, value_mask, members, variants: None }
 }

@@ -69,6 +69,8 @@ impl Syscall {
 
 /// A sub-call: the meaning of a system call for particular values of one argument.
 pub struct Variant {
+    /// Name of the value that selects it, if no set of flags has it; may be empty.
+    pub name: &'static str,
     /// Number of the argument that selects this variant.
     pub key_arg: u8,
     /// Value of the selected bits for which the variant applies: `argument & mask == value`.
@@ -521,12 +523,21 @@ pub struct FlagSet {
     pub value_mask: u64,
     /// Value and name, in the order in which they are printed.
     pub members: &'static [(u64, &'static str)],
+    /// Rows of sub-calls that bring the names of their values along (ioctl).
+    pub variants: Option<fn() -> &'static [Variant]>,
 }
 
 impl FlagSet {
+    /// Returns all values with their names.
+    pub fn pairs(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
+        let variants = self.variants.into_iter().flat_map(|variants| variants());
+        let named = variants.filter(|variant| !variant.name.is_empty());
+        named.map(|variant| (variant.value, variant.name)).chain(self.members.iter().copied())
+    }
+
     /// Returns the name of a whole value, compared in 64 bits and then in the lower 32.
     pub fn name_of(&self, value: u64) -> Option<&'static str> {
-        let find = |wanted| self.members.iter().find(|m| m.0 == wanted).map(|m| m.1);
+        let find = |wanted| self.pairs().find(|m| m.0 == wanted).map(|m| m.1);
         find(value).or_else(|| find(u64::from(value as u32)))
     }
 

@@ -22,11 +22,26 @@ mod system;
 mod time;
 mod words;
 
+pub use ioctl::REQUESTS;
+
 use crate::shape::Syscall;
 use crate::text;
 
 /// One more than the highest number in the table.
-pub const NUMBER_LIMIT: usize = 470;
+pub const NUMBER_LIMIT: usize = {
+    let (mut highest, mut group) = (0, 0);
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            if ROWS[group][i].nr > highest {
+                highest = ROWS[group][i].nr;
+            }
+            i += 1;
+        }
+        group += 1;
+    }
+    highest as usize + 1
+};
 
 /// Numbers between these two are x32 calls or unused.
 const LAST_OLD: usize = 336;

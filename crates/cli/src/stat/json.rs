@@ -4,14 +4,13 @@ use std::io::{self, Write};
 
 use render::json::Json;
 use stats::sheet::{Cell, Sheet, Table};
-
-use super::View;
+use stats::view::ViewRow;
 
 /// Writes a view.
-pub fn write(out: &mut impl Write, view: View, sheet: &Sheet) -> io::Result<()> {
+pub fn write(out: &mut impl Write, view: &ViewRow, sheet: &Sheet) -> io::Result<()> {
     let mut json = Json::new(out);
     json.object(|json| {
-        json.key("view").str(&view.name());
+        json.key("view").str(view.name);
         for fact in &sheet.facts {
             cell(json.key(fact.key), &fact.value);
         }

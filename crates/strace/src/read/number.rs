@@ -59,7 +59,7 @@ pub fn of_set(word: &str, set: &FlagSet) -> Option<u64> {
 
 fn member(name: &str, set: &FlagSet) -> Option<u64> {
     let ours = spelling::NAMES.iter().find(|(_, theirs)| *theirs == name).map(|(ours, _)| *ours);
-    set.members.iter().find(|(_, n)| *n == name || Some(*n) == ours).map(|(value, _)| *value)
+    set.pairs().find(|(_, n)| *n == name || Some(*n) == ours).map(|(value, _)| value)
 }
 
 /// Parses a mode, with or without file type.
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(of_set("O_RDWR|O_CREAT|0x1", flags), Some(0o103));
         assert_eq!(of_set("O_RDWR|O_NONSENSE", flags), None);
         assert_eq!(
-            of_set("BTRFS_IOC_CLONE or FICLONE", &syscalls::flags::IOCTL),
+            of_set("BTRFS_IOC_CLONE or FICLONE", &syscalls::table::REQUESTS),
             Some(0x4004_9409)
         );
         assert_eq!(mode("S_IFREG|S_ISUID|0755"), Some(0o104_755));

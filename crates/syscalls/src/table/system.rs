@@ -10,7 +10,7 @@ use crate::shape::{Gives, Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &f::IOCTL), addr("argp")], super::ioctl::VARIANTS),
+    family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &super::ioctl::REQUESTS), addr("argp")], super::ioctl::VARIANTS),
     call(63, "uname", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::UTSNAME)]),
     family(72, "fcntl", DESC, REAL, Ret::Int, &[fd("fd"), one("op", &f::FCNTL), hex("arg")], super::fcntl::VARIANTS),
     call(99, "sysinfo", NONE, IGNORED, Ret::Int, &[out_struct("info", &l::SYSINFO)]),

@@ -106,6 +106,7 @@ impl Syscall {
 /// Creates the variant for one value of a 32-bit argument.
 pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Variant {
     Variant {
+        name: "",
         key_arg,
         value: value & MASK_32,
         mask: MASK_32,
@@ -120,6 +121,7 @@ pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Va
 /// Creates the variant for arguments with all of these bits set.
 pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) -> Variant {
     Variant {
+        name: "",
         key_arg,
         value: bits,
         mask: bits,
@@ -139,12 +141,23 @@ pub const fn when_field(
     ret: Ret,
     args: &'static [Arg],
 ) -> Variant {
-    Variant { key_arg, value, mask, args, ret, replay: None, act: None, gives_until_exec: false }
+    Variant {
+        name: "",
+        key_arg,
+        value,
+        mask,
+        args,
+        ret,
+        replay: None,
+        act: None,
+        gives_until_exec: false,
+    }
 }
 
 /// Creates the last variant of a call, which matches all other values.
 pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
     Variant {
+        name: "",
         key_arg: 0,
         value: 0,
         mask: 0,
@@ -165,6 +178,11 @@ impl Variant {
     /// Sets the effect of the variant.
     pub const fn does(self, act: Act) -> Variant {
         Variant { act: Some(act), ..self }
+    }
+
+    /// Names the value that selects it.
+    pub const fn named(self, name: &'static str) -> Variant {
+        Variant { name, ..self }
     }
 
     /// Its descriptor is closed by an exec, whatever the flags say.

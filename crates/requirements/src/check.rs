@@ -1,4 +1,4 @@
-//! What a check found.
+//! One check and its result.
 
 /// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

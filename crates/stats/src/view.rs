@@ -1,0 +1,87 @@
+//! Vocabulary of the table of views: what a view is, and what it may do to look at a trace.
+
+use model::{Conditions, Unread, clock};
+use trace::Trace;
+
+use crate::pass::{self, Fold, Watch};
+use crate::sheet::Sheet;
+pub use crate::steps::STEPS_MAX;
+use crate::steps::fitting_interval;
+use crate::tracker::Tracker;
+
+/// A view of `reenact stat`: a row of the table.
+pub struct ViewRow {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows, for the list of views.
+    pub about: &'static str,
+    /// Makes a pass over a trace and lays out what it found.
+    pub look: fn(&Look<'_>) -> Result<(Sheet, Unread), TooManySteps>,
+}
+
+/// A trace, and what is wanted of it.
+pub struct Look<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// What events count.
+    pub conditions: &'a Conditions,
+    /// Requested width of the steps in which time is cut.
+    pub interval_ns: Option<u64>,
+}
+
+/// The requested steps are none, or too many for the recording.
+#[derive(Clone, Copy, Debug)]
+pub struct TooManySteps {
+    /// Requested width.
+    pub interval_ns: u64,
+    /// Length of the recording.
+    pub span_ns: u64,
+}
+
+impl Look<'_> {
+    /// Returns the requested width of steps, or a fitting one.
+    pub fn interval(&self) -> Result<u64, TooManySteps> {
+        let clock = clock(self.trace);
+        let heads = self.trace.blocks().iter().map(|head| head.first_tsc);
+        let ends = self.trace.totals().map(|totals| totals.end_tsc);
+        let span_ns = clock(heads.chain(ends).max().unwrap_or(0));
+        match self.interval_ns {
+            None => Ok(fitting_interval(span_ns)),
+            Some(interval_ns) if interval_ns == 0 || span_ns / interval_ns >= STEPS_MAX => {
+                Err(TooManySteps { interval_ns, span_ns })
+            }
+            Some(interval_ns) => Ok(interval_ns),
+        }
+    }
+
+    /// Makes a parallel pass, or an ordered one if the conditions need it.
+    pub fn fold<F: Fold>(
+        &self,
+        make: impl Fn() -> F + Sync,
+        finish: impl FnOnce(F) -> Sheet,
+    ) -> (Sheet, Unread) {
+        if self.conditions.needs_world() {
+            let (fold, unread) = pass::fold_in_order(self.trace, self.conditions, make());
+            return (finish(fold), unread);
+        }
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let accept = |occasion: &pass::Occasion<'_>| {
+            self.conditions.accepts_time(occasion.enter_ns)
+                && occasion.call().is_none_or(|call| {
+                    self.conditions.accepts_alone(call, occasion.enter_ns, occasion.exit_ns)
+                })
+        };
+        let (fold, unread) = pass::in_parallel(self.trace, workers, &make, &accept);
+        (finish(fold), unread)
+    }
+
+    /// Makes a pass in order.
+    pub fn watch<W: Watch>(
+        &self,
+        mut watch: W,
+        finish: impl FnOnce(W, &Tracker) -> Sheet,
+    ) -> (Sheet, Unread) {
+        let (files, unread) = pass::in_order(self.trace, self.conditions, &mut watch);
+        (finish(watch, &files), unread)
+    }
+}

@@ -1,0 +1,23 @@
+//! The table of views. A new view is a file with its `VIEW`, and a row here.
+
+use crate::view::ViewRow;
+use crate::{cache, calls, durability, files, patterns, spread, tasks, timeline};
+
+/// All views, in the order in which they are listed. The first one is shown unless told otherwise.
+pub static VIEWS: &[&ViewRow] = &[
+    &calls::VIEW,
+    &files::VIEW,
+    &spread::SIZES,
+    &spread::LATENCY,
+    &timeline::VIEW,
+    &tasks::PROCESSES,
+    &tasks::THREADS,
+    &durability::VIEW,
+    &patterns::VIEW,
+    &cache::VIEW,
+];
+
+/// Returns the view of a name.
+pub fn by_name(name: &str) -> Option<&'static ViewRow> {
+    VIEWS.iter().copied().find(|view| view.name == name)
+}
