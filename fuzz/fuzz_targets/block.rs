@@ -1,5 +1,5 @@
 //! Any bytes as the payload of a block whose checksums are right. The first bytes of the input choose
-//! the block's kind and codec, and what its head claims.
+//! the block's kind and codec, the format's version, and what its head claims.
 #![no_main]
 
 use std::io::Write;
@@ -36,6 +36,8 @@ static BEGINNING: LazyLock<Vec<u8>> = LazyLock::new(|| {
 fuzz_target!(|input: &[u8]| {
     let [kind, codec, count, calls, len_0, len_1, len_2, payload @ ..] = input else { return };
     let kinds = [kind::EVENTS, kind::DATA, kind::INDEX, kind::END, *kind];
+    // Both versions of the format.
+    let version = 1 + codec / 4 % 2;
     let codec = codec % 4;
     let raw_len = match codec {
         0 => payload.len() as u32,
@@ -53,7 +55,8 @@ fuzz_target!(|input: &[u8]| {
         calls: (*calls).into(),
         ..Head::default()
     };
-    let bytes = [&BEGINNING[..], &head.to_bytes(), payload].concat();
+    let mut bytes = [&BEGINNING[..], &head.to_bytes(), payload].concat();
+    bytes[8] = version;
     let Ok(trace) = Trace::from_stream(std::io::Cursor::new(bytes)) else { return };
     let _ = trace.events().count();
     let _ = trace.blob(BlobId(0)).map(|blob| blob.len());

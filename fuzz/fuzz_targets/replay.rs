@@ -128,7 +128,7 @@ fn write(input: &mut Input) -> Vec<u8> {
     let mut writer = Writer::new(Box::new(memory.clone()), &preamble, options).unwrap();
     let mut tsc = 0;
     let mut push = |thread: u32, tsc: u64, kind| {
-        writer.event(&Event { thread, tsc, kind }).unwrap();
+        writer.event(&Event::new(thread, tsc, kind)).unwrap();
     };
     let start = |how, process, parent, thread: u32| EventKind::Start {
         how,

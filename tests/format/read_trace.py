@@ -23,7 +23,7 @@ FILE_MAGIC = b"\x89RNT\r\n\x1a\n"
 BLOCK_MAGIC = b"\xb1RNB"
 HEAD = struct.Struct("<4sBBHIIQIIQQIIQQII")
 PREAMBLE, EVENTS, DATA, INDEX, END, MANIFEST, SOURCES = range(1, 8)
-SHAPE, ARGS, RET, UNFINISHED, HAS_DATA, IDENTITIES = (1 << bit for bit in range(6))
+SHAPE, ARGS, RET, UNFINISHED, HAS_DATA, IDENTITIES, PARTS = (1 << bit for bit in range(7))
 MASK = (1 << 64) - 1
 
 
@@ -152,9 +152,10 @@ class Trace:
     """A file, read from head to head."""
 
     def __init__(self, file):
-        if file[:8] != FILE_MAGIC or struct.unpack_from("<I", file, 8)[0] != 1:
-            print("this is no trace of version 1", file=sys.stderr)
+        if file[:8] != FILE_MAGIC or struct.unpack_from("<I", file, 8)[0] not in (1, 2):
+            print("this is no trace of version 1 or 2", file=sys.stderr)
             sys.exit(2)
+        self.version = struct.unpack_from("<I", file, 8)[0]
         self.problem = None
         self.threads = {}
         self.data = []
@@ -272,7 +273,7 @@ class Trace:
                 self.problem = f"byte {block.offset}: events of thread {thread} are missing"
             event, call = block.first + block.count, block.first_call + block.calls
             try:
-                yield from ((tsc, thread, event) for tsc, event in Events(block))
+                yield from ((tsc, thread, event) for tsc, event in Events(block, self.version))
             except Damaged as damage:
                 self.problem = f"byte {block.offset}: {damage}"
 
@@ -297,8 +298,9 @@ def file_of(payload):
 class Events:
     """The events of one block, each as (time stamp, event)."""
 
-    def __init__(self, block):
+    def __init__(self, block, version):
         self.payload = Payload(block.payload())
+        self.version = version
         self.count = block.count
         self.slots = {}
         self.clock = block.first_tsc
@@ -341,7 +343,21 @@ class Events:
             "data": payload.list(self.item) if tag & HAS_DATA else [],
             "files": payload.list(self.identity) if tag & IDENTITIES else [],
         }
+        self.add_parts(tag, event)
         return enter, event
+
+    def add_parts(self, tag, event):
+        """The optional parts of an event: each its id and its value."""
+        if not tag & PARTS:
+            return
+        payload = Payload(self.payload.bytes())
+        event["parts"] = []
+        while payload.at < len(payload.raw):
+            key = payload.number()
+            value = payload.number()
+            if key & 1:
+                value = base64.b64encode(payload.take(value)).decode()
+            event["parts"].append([key >> 1, value])
 
     def identity(self):
         payload = self.payload
@@ -383,36 +399,53 @@ class Events:
         return self.last_blob
 
     def other(self, tag):
+        tsc = self.clock = self.payload.delta(self.clock)
+        if self.version == 1:
+            number, cut = (7, True) if tag == 0x89 else (tag & 0x7F, False)
+            event = self.body(number)
+            if event is None:
+                raise Damaged(f"an event has the unknown tag {tag}")
+            if cut:
+                event["fds_left_out"] = self.payload.number()
+            return tsc, event
+        number = tag & 0x3F
+        whole, last_blob = self.payload, self.last_blob
+        self.payload, self.last_blob = Payload(whole.bytes()), 0
+        # None: it is of a later version.
+        event = self.body(number) or {"type": "unknown", "number": number}
+        if number == 7 and (left_out := self.payload.number()):
+            event["fds_left_out"] = left_out
+        self.payload, self.last_blob = whole, last_blob
+        self.add_parts(tag, event)
+        return tsc, event
+
+    def body(self, number):
         payload = self.payload
-        tsc = self.clock = payload.delta(self.clock)
-        if tag == 0x81:
+        if number == 1:
             event = {"type": "signal", "signal": payload.u8(), "handler": payload.number()}
             event["info"] = base64.b64encode(payload.take(48)).decode()
-        elif tag == 0x82:
+        elif number == 2:
             event = {"type": "start", "how": payload.u8()}
             for name in ["process", "parent", "new_pid", "new_tid"]:
                 event[name] = payload.number()
-        elif tag == 0x83:
+        elif number == 3:
             event = {"type": "image", "new_tid": payload.number()}
             event["data"] = payload.list(self.item)
-        elif tag == 0x84:
+        elif number == 4:
             event = {"type": "end", "calls": payload.number()}
-        elif tag == 0x85:
+        elif number == 5:
             event = {"type": "stall", "ns": payload.number()}
-        elif tag == 0x86:
+        elif number == 6:
             event = {"type": "gap", "why": payload.u8(), "detail": payload.number()}
             event["text"] = payload.bytes().decode()
-        elif tag == 0x87:
+        elif number == 7:
             event = self.state()
-        elif tag == 0x89:
-            event = self.state()
-            event["fds_left_out"] = payload.number()
-        elif tag == 0x88:
+        elif number == 8:
             event = {"type": "exit", "process": payload.number()}
             event["status"] = payload.signed() if payload.u8() else None
         else:
-            raise Damaged(f"an event has the unknown tag {tag}")
-        return tsc, event
+            return None
+        return event
 
     def state(self):
         payload = self.payload

@@ -112,6 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             message::note(&format!("left out: {what}"));
         }
     }
+    source::warn_of_unknown_events(&args.trace, &trace);
     source::tell_unread(&args.trace, &trace, &written.unread)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Options that select events.
 
-use model::{CallChoice, Conditions, class_names};
+use model::{CallChoice, Conditions, EventChoice, class_names};
 
 use crate::units;
 
@@ -18,6 +18,12 @@ pub struct Options {
     #[arg(long, value_name = "CALLS", value_parser = CallChoice::parse, allow_hyphen_values = true,
           help = call_help())]
     call: Option<CallChoice>,
+
+    /// Only these events, and no calls unless they are asked for as well: kinds (start, image, end,
+    /// signal, stall, gap, state, exit ...) and classes (%task, %signal, %recording), separated by
+    /// commas; with `!` in front, all others
+    #[arg(long, value_name = "EVENTS", value_parser = EventChoice::parse, allow_hyphen_values = true)]
+    event: Option<EventChoice>,
 
     /// Only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes);
     /// may be given several times
@@ -57,6 +63,7 @@ impl Options {
             pids: self.pid.clone(),
             tids: self.tid.clone(),
             calls: self.call.clone(),
+            events: self.event.clone(),
             paths: self.path.clone(),
             failed: self.failed,
             since_ns: self.since,

@@ -67,6 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let built = image::build(&trace, root.as_fd(), &[], &space, &args.fill, &advance)
         .map_err(|error| fail(&error))?;
     drop(progress);
+    source::warn_of_unknown_events(&args.trace, &trace);
     let mut out = io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", json(&built))?,

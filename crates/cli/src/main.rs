@@ -26,6 +26,8 @@ mod units;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod later_event;
+#[cfg(test)]
 mod sample;
 
 use std::process::ExitCode;

@@ -71,6 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             show_size(bytes)
         ));
     }
+    source::warn_of_unknown_events(&args.trace, &trace);
     source::tell_unread(&args.trace, &trace, &gathered.unread)?;
     Ok(ExitCode::SUCCESS)
 }

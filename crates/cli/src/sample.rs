@@ -124,7 +124,7 @@ struct Sample {
 impl Sample {
     fn event(&mut self, thread: u32, kind: EventKind) {
         self.tsc += 1000;
-        self.writer.event(&Event { thread, tsc: self.tsc, kind }).unwrap();
+        self.writer.event(&Event::new(thread, self.tsc, kind)).unwrap();
     }
 
     fn data(&mut self, arg: u8, part: u8, index: u16, flags: u8, bytes: &[u8]) -> Data {

@@ -123,6 +123,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     printer.out.flush()?;
     source::warn_of_left_out(&args.trace, printer.walk.left_out());
+    source::warn_of_unknown_events(&args.trace, &trace);
     if !more {
         return Ok(ExitCode::SUCCESS);
     }

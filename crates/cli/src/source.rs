@@ -69,10 +69,27 @@ pub fn warnings(trace: &Trace) -> Vec<String> {
     warnings
 }
 
+/// Returns a note on events that only later versions know.
+pub fn unknown_events(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 event of a kind that this version does not know was skipped".into()),
+        n => Some(format!("{n} events of kinds that this version does not know were skipped")),
+    }
+}
+
 /// Prints warnings about a trace as a whole.
 pub fn warn_of(path: &Path, trace: &Trace) {
     for warning in warnings(trace) {
         message::warn(&format!("{}: {warning}", path.display()));
+    }
+}
+
+/// Warns about events, in what was read so far, that only later versions know. Not for commands that
+/// carry them along.
+pub fn warn_of_unknown_events(path: &Path, trace: &Trace) {
+    if let Some(note) = unknown_events(trace.unknown_events()) {
+        message::warn(&format!("{}: {note}", path.display()));
     }
 }
 

@@ -90,6 +90,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         text::write(&mut out, &sheet, args.limit.unwrap_or(ROWS_SHOWN))?;
     }
     out.flush()?;
+    source::warn_of_unknown_events(path, &trace);
     source::tell_unread(path, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)
 }

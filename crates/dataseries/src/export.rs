@@ -117,7 +117,7 @@ impl<'t> Exporter<'t> {
                 self.call(&held, None, contents)?;
             }
         }
-        let Event { thread, tsc, mut kind } = event;
+        let Event { thread, tsc, mut kind, .. } = event;
         self.last_tsc = self.last_tsc.max(tsc);
         if let EventKind::End { calls } = &mut kind {
             *calls = calls.saturating_sub(self.skipped.remove(&thread).unwrap_or_default());
@@ -132,11 +132,11 @@ impl<'t> Exporter<'t> {
             }
             EventKind::State(state) if self.umask.is_none() => {
                 self.umask = Some(state.umask);
-                self.note(Event { thread, tsc, kind: EventKind::State(state) }, contents)
+                self.note(Event::new(thread, tsc, EventKind::State(state)), contents)
             }
             kind => {
                 self.tasks.follow(thread, &kind);
-                self.note(Event { thread, tsc, kind }, contents)
+                self.note(Event::new(thread, tsc, kind), contents)
             }
         }
     }
@@ -152,7 +152,7 @@ impl<'t> Exporter<'t> {
         if self.is_part {
             let text = "only some calls were exported".to_string();
             let kind = EventKind::Gap { why: GapWhy::Cut, detail: self.skipped_calls, text };
-            self.note(Event { thread: RECORDER, tsc: self.last_tsc, kind }, contents)?;
+            self.note(Event::new(RECORDER, self.last_tsc, kind), contents)?;
         }
         self.manifest()?;
         // The totals are those of the whole trace.

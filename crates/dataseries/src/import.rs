@@ -104,7 +104,7 @@ fn finish(
         if damage > 0 { format!("; {damage} stretches of it are damaged") } else { String::new() };
     let text = format!("imported from a DataSeries file{damage}");
     let kind = EventKind::Gap { why: GapWhy::Imported, detail: 0, text };
-    writer.event(&Event { thread: RECORDER, tsc: totals.end_tsc, kind })?;
+    writer.event(&Event::new(RECORDER, totals.end_tsc, kind))?;
     totals.gaps += 1;
     writer.flush()?;
     totals.stored_bytes = writer.stored_bytes();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use syscalls::shape::{Classes, Kind};
 use trace::event::{Call, EventKind};
+use trace::event_table::{self, EventClass, EventRow};
 
 use crate::decode::shape::{Shape, shape_of};
 use crate::{Moment, Step, View, glob};
@@ -17,6 +18,9 @@ pub struct Conditions {
     pub tids: Vec<u32>,
     /// Calls by name and class, all if `None`.
     pub calls: Option<CallChoice>,
+    /// Other events by kind and class. If `None`, all of them, but none if there is a condition that
+    /// only calls can meet.
+    pub events: Option<EventChoice>,
     /// Patterns, one of which must match a path of the call; any path if empty.
     pub paths: Vec<String>,
     /// Only calls that returned an error.
@@ -39,7 +43,14 @@ impl Conditions {
     pub fn accepts_all(&self) -> bool {
         let times = [self.since_ns, self.until_ns, self.slower_ns];
         let any_time = times.iter().any(Option::is_some);
-        !(self.needs_world() || self.calls.is_some() || self.failed || any_time)
+        let any_kind = self.calls.is_none() && self.events.is_none();
+        !(self.needs_world() || !any_kind || self.failed || any_time)
+    }
+
+    /// Returns true if there is a condition that only calls can meet.
+    fn is_about_calls(&self) -> bool {
+        let by_name = self.calls.is_some() || !self.paths.is_empty();
+        by_name || self.failed || self.slower_ns.is_some()
     }
 
     /// Returns true if the conditions need state that only a fold over all events has.
@@ -74,12 +85,10 @@ impl Conditions {
         }
         match &moment.event.kind {
             EventKind::Call(call) => self.accepts_call(call, moment),
-            _ => {
-                self.calls.is_none()
-                    && self.paths.is_empty()
-                    && !self.failed
-                    && self.slower_ns.is_none()
-            }
+            kind => match &self.events {
+                Some(events) => events.accepts(kind),
+                None => !self.is_about_calls(),
+            },
         }
     }
 
@@ -100,7 +109,8 @@ impl Conditions {
     ) -> bool {
         let failed = call.error().is_some();
         let slower = |than: u64| exit_ns.is_some_and(|exit| exit.saturating_sub(enter_ns) > than);
-        self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
+        (self.events.is_none() || self.is_about_calls())
+            && self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
             && (!self.failed || failed)
             && self.slower_ns.is_none_or(slower)
     }
@@ -153,6 +163,46 @@ impl CallChoice {
     pub fn accepts(&self, shape: &Shape) -> bool {
         let named = self.names.contains(shape.name.as_ref())
             || self.classes.iter().any(|class| class.intersects(shape.classes));
+        named != self.negated
+    }
+}
+
+/// Selection of events other than calls by kind and class.
+#[derive(Debug, Default, Clone)]
+pub struct EventChoice {
+    negated: bool,
+    kinds: Vec<&'static EventRow>,
+}
+
+impl EventChoice {
+    /// Parses a list of kinds and `%classes`, separated by commas. A leading `!` negates it.
+    pub fn parse(text: &str) -> Result<EventChoice, String> {
+        let (negated, list) = match text.strip_prefix('!') {
+            Some(list) => (true, list),
+            None => (false, text),
+        };
+        let mut kinds = Vec::new();
+        for item in list.split(',') {
+            let before = kinds.len();
+            kinds.extend(event_table::rows().filter(|row| match item.strip_prefix('%') {
+                Some(class) => row.class.name() == class,
+                None => row.name == item,
+            }));
+            if kinds.len() == before {
+                let names: Vec<&str> = event_table::rows().map(|row| row.name).collect();
+                let classes = EventClass::NAMES.map(|(name, _)| format!("%{name}"));
+                return Err(format!(
+                    "'{item}' is no kind of event; there are {}, and the classes {}",
+                    names.join(", "),
+                    classes.join(", ")
+                ));
+            }
+        }
+        Ok(EventChoice { negated, kinds })
+    }
+
+    fn accepts(&self, kind: &EventKind) -> bool {
+        let named = kind.row().is_some_and(|row| self.kinds.contains(&row));
         named != self.negated
     }
 }
@@ -210,6 +260,17 @@ mod tests {
         assert!(check("!%network").accepts(&read));
         assert!(check("syscall_499").accepts(&raw));
         assert!(!check("%file").accepts(&raw));
+    }
+
+    #[test]
+    fn events_have_names_and_classes() {
+        let check = |text: &str| EventChoice::parse(text).unwrap();
+        let (stall, end) = (EventKind::Stall { ns: 1 }, EventKind::End { calls: 1 });
+        assert!(check("stall").accepts(&stall) && !check("stall").accepts(&end));
+        assert!(check("%task").accepts(&end) && !check("%task").accepts(&stall));
+        assert!(check("!end,gap").accepts(&stall) && !check("!end,gap").accepts(&end));
+        assert!(EventChoice::parse("stalls").unwrap_err().contains("%recording"));
+        assert!(EventChoice::parse("%file").is_err() && EventChoice::parse("").is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub mod unseen;
 mod walk;
 pub mod world;
 
-pub use conditions::{CallChoice, Conditions, class_names};
+pub use conditions::{CallChoice, Conditions, EventChoice, class_names};
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Entry, Offset, Origin};

@@ -330,7 +330,11 @@ impl World {
             EventKind::State(state) => self.announce(state),
             EventKind::End { .. } => step.ended = true,
             EventKind::Exit { process, .. } => step.exited = Some(*process),
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Gap { .. } => {}
+            EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Gap { .. }
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {}
         }
         step
     }

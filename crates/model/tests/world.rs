@@ -28,7 +28,7 @@ impl Story {
 
     fn event(&mut self, thread: u32, kind: EventKind) {
         self.tsc += 100;
-        self.world.apply(&Event { thread, tsc: self.tsc, kind }, &mut InlineOnly);
+        self.world.apply(&Event::new(thread, self.tsc, kind), &mut InlineOnly);
     }
 
     fn start(&mut self, thread: u32, how: StartHow, process: u32, parent: u32, tid: u32) {

@@ -338,7 +338,7 @@ mod tests {
             let outcome = Outcome::Returned { exit_tsc: tsc, ret: 1 };
             let args = [1, 1, 1, 1, 0, 0];
             let call = Call { nr, nargs: 4, args, outcome, data, ..Call::default() };
-            writer.event(&Event { thread: 1, tsc, kind: EventKind::Call(call) }).unwrap();
+            writer.event(&Event::new(1, tsc, EventKind::Call(call))).unwrap();
         }
         writer.flush().unwrap();
         drop(writer);

@@ -244,7 +244,7 @@ fn event_columns() -> Vec<Field> {
 
 fn event_row(batch: &mut Batch, moment: &Moment<'_>, epoch_ns: u64, object: &str) {
     let mut row = batch.row();
-    row.text(kind(&moment.event.kind).as_bytes());
+    row.text(json_type(&moment.event.kind).as_bytes());
     row.number(moment.pid.map(i64::from));
     row.number(moment.tid.map(i64::from));
     row.number(wall_us(epoch_ns, moment.enter_ns));
@@ -254,15 +254,6 @@ fn event_row(batch: &mut Batch, moment: &Moment<'_>, epoch_ns: u64, object: &str
 }
 
 /// Returns the type of an event as in `show --json`.
-fn kind(kind: &EventKind) -> &'static str {
-    match kind {
-        EventKind::Call(_) => "call",
-        EventKind::Signal { .. } => "signal",
-        EventKind::Start { .. } => "start",
-        EventKind::Image { .. } => "exec",
-        EventKind::End { .. } | EventKind::Exit { .. } => "exit",
-        EventKind::Stall { .. } => "stall",
-        EventKind::Gap { .. } => "gap",
-        EventKind::State(_) => "state",
-    }
+fn json_type(kind: &EventKind) -> &'static str {
+    kind.row().map_or("unknown", |row| row.json_type)
 }

@@ -117,7 +117,7 @@ fn trace(seed: u64) -> Trace {
     let mut tsc = 0;
     let mut event = |thread, kind| {
         tsc += 1;
-        writer.event(&Event { thread, tsc, kind }).unwrap();
+        writer.event(&Event::new(thread, tsc, kind)).unwrap();
         tsc
     };
     for process in 1..4 {

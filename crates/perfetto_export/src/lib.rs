@@ -15,7 +15,9 @@ use render::text;
 use stats::role::{self, Role};
 use syscalls::Act;
 use syscalls::abi::signals;
+use trace::event::FieldValue;
 use trace::event::{Call, EventKind, RECORDER};
+use trace::event_table::Field;
 
 use counters::{OpenDescriptors, Rates};
 use details::{STYLE, call_details};
@@ -140,7 +142,15 @@ impl<W: Write> Exporter<W> {
             EventKind::Exit { process, status } => {
                 self.exit(moment, *process, *status, wanted)?;
             }
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Gap { .. } => {}
+            EventKind::Other(other) if wanted => {
+                let details: Vec<_> = other.fields().map(detail).collect();
+                self.instant(moment, thread, other.row.name, "event", &details, None)?;
+            }
+            EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Gap { .. }
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {}
         }
         Ok(())
     }
@@ -290,9 +300,10 @@ impl<W: Write> Exporter<W> {
         }
         task.tid = ids.map(|(_, tid)| tid);
         let Some((process, (pid, tid))) = task.process.zip(ids) else {
-            let name = match thread {
-                RECORDER => "the recording".to_string(),
-                _ => format!("thread {thread}"),
+            let name = match (thread, moment.event.cpu()) {
+                (RECORDER, _) => "the recording".to_string(),
+                (_, Some(cpu)) => format!("CPU {cpu}"),
+                (_, None) => format!("thread {thread}"),
             };
             self.out.track(track, None, &name, None)?;
             return Ok(track);
@@ -388,6 +399,17 @@ fn started(moment: &Moment<'_>) -> String {
         EventKind::Start { how, .. } => names::start(*how).to_string(),
         _ => String::new(),
     }
+}
+
+/// A field of an event that has nothing but its row.
+fn detail((field, value): (&'static Field, &FieldValue)) -> (&'static str, Detail) {
+    let value = match value {
+        FieldValue::Unsigned(number) => Detail::Uint(*number),
+        FieldValue::Signed(number) => Detail::Int(*number),
+        FieldValue::Bytes(bytes) => Detail::Text(shown(bytes)),
+        FieldValue::Text(text) => Detail::Text(shown(text.as_bytes())),
+    };
+    (field.name, value)
 }
 
 /// Returns true if a call removes the bytes that it reads from a pipe.

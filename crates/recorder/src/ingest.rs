@@ -611,6 +611,7 @@ impl Stream {
             outcome,
             data: &[],
             identities: &self.identities,
+            parts: &[],
         };
         if self.items.is_empty() {
             out.call(thread, tsc, &bare);

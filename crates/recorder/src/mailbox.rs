@@ -112,7 +112,7 @@ impl Mailbox {
         if self.closed.load(Ordering::SeqCst) {
             return;
         }
-        queue.push_back(Message::Event(Event { thread: RECORDER, tsc: host::tsc(), kind }));
+        queue.push_back(Message::Event(Event::new(RECORDER, host::tsc(), kind)));
         self.filled.store(true, Ordering::SeqCst);
     }
 

@@ -193,7 +193,7 @@ impl Output {
         if thread == RECORDER {
             self.last_tsc = tsc;
         }
-        if let Err(error) = self.writer.event(&Event { thread, tsc, kind }) {
+        if let Err(error) = self.writer.event(&Event::new(thread, tsc, kind)) {
             self.fail(&error);
         }
     }
@@ -279,7 +279,7 @@ impl Output {
     pub fn last_gap(&mut self, tsc: u64, why: GapWhy, detail: u64, text: String) {
         let kind = EventKind::Gap { why, detail, text: text.clone() };
         self.last_tsc = self.last_tsc.max(tsc);
-        let event = Event { thread: RECORDER, tsc: self.last_tsc, kind };
+        let event = Event::new(RECORDER, self.last_tsc, kind);
         match self.writer.event(&event) {
             Ok(()) => self.count_gap(why, &text),
             Err(error) => self.fail(&error),

@@ -203,7 +203,7 @@ impl Policy {
             return None;
         }
         // Brings the world to the time of the call.
-        let event = Event { thread, tsc, kind: EventKind::Call(call.clone()) };
+        let event = Event::new(thread, tsc, EventKind::Call(call.clone()));
         self.world.step(&event, &mut InlineOnly);
         let Some(table) = self.world.descriptors(thread) else {
             return Some(self.rules.in_doubt());
@@ -236,7 +236,7 @@ impl Policy {
         if count == 0 {
             return None;
         }
-        let event = Event { thread, tsc, kind: EventKind::Call(call) };
+        let event = Event::new(thread, tsc, EventKind::Call(call));
         let paths = self.world.step(&event, &mut InlineOnly).paths;
         if paths.len() < count {
             return Some(self.rules.in_doubt());
@@ -300,7 +300,9 @@ impl Policy {
             EventKind::Call(_)
             | EventKind::Signal { .. }
             | EventKind::Stall { .. }
-            | EventKind::Gap { .. } => {}
+            | EventKind::Gap { .. }
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {}
         }
     }
 
@@ -318,7 +320,7 @@ impl Policy {
     }
 
     fn apply(&mut self, thread: u32, tsc: u64, kind: EventKind) {
-        self.world.apply(&Event { thread, tsc, kind }, &mut InlineOnly);
+        self.world.apply(&Event::new(thread, tsc, kind), &mut InlineOnly);
     }
 }
 

@@ -202,7 +202,7 @@ fn the_recorder_ends_on_demand_and_takes_events_of_others() {
     let mut state = recorder::state::read_state(our_pid(), 1).unwrap();
     state.fds.truncate(3);
     let kind = EventKind::State(Box::new(state));
-    let event = Event { thread: RECORDER, tsc: tsc(), kind };
+    let event = Event::new(RECORDER, tsc(), kind);
     recorder.handle().event(event.clone());
     recorder.handle().stop(GapWhy::RecorderLost, "asked to".into());
     let summary = recorder.join().unwrap();

@@ -68,12 +68,12 @@ fn random_record(thread: &mut FakeThread, random: &mut Random) -> Option<Event> 
             body.extend(info.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())));
             thread.record(Header::new(RecordKind::Signal, 10, 0, 0), &body);
             let kind = EventKind::Signal { signal: 10, handler, info: info.try_into().unwrap() };
-            Some(Event { thread: who, tsc: now, kind })
+            Some(Event::new(who, now, kind))
         }
         1 => {
             let (now, ns) = (tsc(), random.below(1 << 40));
             thread.record(Header::new(RecordKind::Stall, 0, 0, 0), &[now, ns]);
-            Some(Event { thread: who, tsc: now, kind: EventKind::Stall { ns } })
+            Some(Event::new(who, now, EventKind::Stall { ns }))
         }
         kind => {
             let nargs = random.below(7) as usize;
@@ -105,7 +105,7 @@ fn random_record(thread: &mut FakeThread, random: &mut Random) -> Option<Event> 
             };
             let nargs = nargs as u8;
             let call = Call { nr, flags, site, nargs, args, outcome, data, identities };
-            Some(Event { thread: who, tsc: entered, kind: EventKind::Call(call) })
+            Some(Event::new(who, entered, EventKind::Call(call)))
         }
     }
 }

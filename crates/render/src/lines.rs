@@ -7,10 +7,11 @@ use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
 use model::{Contents, Moment, names};
 use syscalls::abi::signals;
 use syscalls::record::part;
-use trace::event::{Call, EventKind, StartHow};
+use trace::event::FieldValue;
+use trace::event::{Call, EventKind, OtherEvent, StartHow};
 
 use crate::amounts::show_time;
-use crate::escape::escape;
+use crate::escape::{escape, quote};
 use crate::text::{self, Style};
 
 /// Format of lines.
@@ -40,7 +41,7 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             out.push('\n');
             return;
         }
-        EventKind::State(_) => return,
+        EventKind::State(_) | EventKind::Unknown(_) => return,
         EventKind::End { .. } if moment.is_last_thread() => return,
         EventKind::Signal { signal, info, .. } => {
             let mut text = String::from("--- ");
@@ -85,10 +86,27 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             line.push_str(" !!!");
             (ALARM, line)
         }
+        EventKind::Other(other) => (YELLOW, fields(other)),
     };
     prefix(out, moment, look.seq);
     paint(out, look, text.0, &text.1);
     out.push('\n');
+}
+
+/// Formats an event that has nothing but its row.
+fn fields(event: &OtherEvent) -> String {
+    let mut line = format!("--- {}", event.row.name);
+    for (field, value) in event.fields() {
+        let _ = write!(line, " {}=", field.name);
+        match value {
+            FieldValue::Unsigned(number) => line.push_str(&number.to_string()),
+            FieldValue::Signed(number) => line.push_str(&number.to_string()),
+            FieldValue::Bytes(bytes) => quote(&mut line, bytes),
+            FieldValue::Text(text) => quote(&mut line, text.as_bytes()),
+        }
+    }
+    line.push_str(" ---");
+    line
 }
 
 fn prefix(out: &mut String, moment: &Moment<'_>, numbered: bool) {
@@ -96,13 +114,20 @@ fn prefix(out: &mut String, moment: &Moment<'_>, numbered: bool) {
         let number = moment.seq.map(|seq| seq.to_string()).unwrap_or_default();
         let _ = write!(out, "{number:>7} ");
     }
-    lane(out, (moment.pid, moment.tid), moment.enter_ns);
+    match moment.event.cpu() {
+        Some(cpu) => at(out, &format!("cpu{cpu}"), moment.enter_ns),
+        None => lane(out, (moment.pid, moment.tid), moment.enter_ns),
+    }
 }
 
 /// Appends process, thread and time.
 pub fn lane(out: &mut String, ids: (Option<u32>, Option<u32>), ns: u64) {
+    at(out, &who(ids), ns);
+}
+
+fn at(out: &mut String, who: &str, ns: u64) {
     let (seconds, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    let _ = write!(out, "{:<7} {seconds:>3}.{:06} ", who(ids), ns / 1000);
+    let _ = write!(out, "{who:<7} {seconds:>3}.{:06} ", ns / 1000);
 }
 
 /// Formats process and thread id; a main thread has only the process id.

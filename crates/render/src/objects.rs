@@ -4,7 +4,9 @@ use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
 use model::{Contents, Moment, Value, names};
 use syscalls::abi::signals;
 use syscalls::record::RESULT;
+use trace::event::FieldValue;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
+use trace::parts::{PartMeaning, PartValue};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::json::{Json, stored_base64};
@@ -15,7 +17,28 @@ const LIMITS: Limits = Limits { strings: usize::MAX, data: 0, items: usize::MAX 
 
 /// Writes the object of an event; `data` selects whether it includes the bytes of buffers.
 pub fn event(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, data: bool) {
-    json.object(|json| match &moment.event.kind {
+    json.object(|json| {
+        kind(json, moment, contents, data);
+        parts(json, moment);
+    });
+}
+
+/// Writes the optional parts of an event that mean something without the rest of the trace.
+fn parts(json: &mut Json<'_>, moment: &Moment<'_>) {
+    if let Some(cpu) = moment.event.cpu() {
+        json.key("cpu").uint(cpu.into());
+    }
+    for part in moment.event.parts() {
+        if let (Some(row), PartValue::Number(value)) = (part.row(), &part.value)
+            && row.meaning == PartMeaning::Plain
+        {
+            json.key(row.name).uint(*value);
+        }
+    }
+}
+
+fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, data: bool) {
+    match &moment.event.kind {
         EventKind::Call(call) => self::call(json, call, moment, contents, data),
         EventKind::Signal { signal, handler, info } => {
             head(json, "signal", moment);
@@ -67,7 +90,23 @@ pub fn event(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Conten
             head(json, "state", moment);
             self::state(json, state);
         }
-    });
+        EventKind::Other(other) => {
+            head(json, other.row.json_type, moment);
+            for (field, value) in other.fields() {
+                json.key(field.name);
+                match value {
+                    FieldValue::Unsigned(number) => json.uint(*number),
+                    FieldValue::Signed(number) => json.int(*number),
+                    FieldValue::Bytes(bytes) => json.bytes(bytes),
+                    FieldValue::Text(text) => json.str(text),
+                }
+            }
+        }
+        EventKind::Unknown(unknown) => {
+            head(json, "unknown", moment);
+            json.key("number").uint(unknown.number.into());
+        }
+    }
 }
 
 fn head(json: &mut Json<'_>, kind: &str, moment: &Moment<'_>) {

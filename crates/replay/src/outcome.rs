@@ -51,6 +51,8 @@ pub struct Outcome {
     pub withheld: BTreeMap<String, u64>,
     /// Gaps in the recording.
     pub gaps: u64,
+    /// Events of the recording that this version does not know.
+    pub unknown_events: u64,
     /// Seconds from the first call to the end of the last.
     pub calls_s: f64,
     /// Duration of the recording in seconds.

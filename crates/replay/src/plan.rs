@@ -243,7 +243,11 @@ impl<'a> Planner<'a> {
                     self.doubt_sent_files();
                 }
             }
-            EventKind::Signal { .. } | EventKind::Stall { .. } => {}
+            EventKind::Unknown(unknown) => {
+                self.tally.unknown_events += 1;
+                self.tally.gaps += u64::from(unknown.is_gap());
+            }
+            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Other(_) => {}
         }
         self.since_flush += 1;
         let appeal = self.shared.someone_appeals();

@@ -74,7 +74,11 @@ impl<'a> Cut<'a> {
                 if shown { self.write(event) } else { Ok(()) }
             }
             EventKind::Gap { .. } if event.thread == RECORDER && wanted => self.write(event),
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Gap { .. } => {
+            EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Gap { .. }
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {
                 if !wanted {
                     return Ok(());
                 }
@@ -108,7 +112,7 @@ impl<'a> Cut<'a> {
             self.rewriter.sources(&[(0, self.trace)], &is_copied)?;
         }
         let tsc = self.rewriter.last_tsc();
-        self.write(&Event { thread: RECORDER, tsc, kind })?;
+        self.write(&Event::new(RECORDER, tsc, kind))?;
         self.rewriter.finish(self.trace.tsc_hz())?;
         Ok(Kept { left_out, ..self.kept })
     }

@@ -6,7 +6,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use trace::event::{Event, EventKind, GapWhy, Outcome, Preamble, RECORDER};
+use trace::event::{CPU_STREAM, Event, EventKind, GapWhy, Outcome, Preamble, RECORDER};
+use trace::format::{unzigzag, zigzag};
+use trace::parts::{PartMeaning, PartValue};
 use trace::{ReadError, Rewriter, Sequenced, Trace, WriteError};
 
 use clocks::Clock;
@@ -109,7 +111,7 @@ impl Merge {
             };
             let text = format!("{}: {text}", input.name);
             let kind = EventKind::Gap { why: GapWhy::RecorderLost, detail: lost, text };
-            let event = Event { thread: RECORDER, tsc: rewriter.last_tsc(), kind };
+            let event = Event::new(RECORDER, rewriter.last_tsc(), kind);
             rewriter.event(&input.trace, 0, &event)?;
         }
         // Final file contents stand for copied data only if no events are missing.
@@ -187,11 +189,35 @@ fn renumbered(
         // 0 stands for the recorder or for no thread.
         let Some(before) = number.checked_sub(1) else { return Ok(()) };
         let new = u64::from(before) * inputs as u64 + input as u64 + 1;
-        *number = u32::try_from(new).map_err(|_| MergeError::TooManyThreads)?;
+        let fits = u32::try_from(new).ok().filter(|new| new & CPU_STREAM == 0);
+        *number = fits.ok_or(MergeError::TooManyThreads)?;
         Ok::<(), MergeError>(())
     };
-    renumber(&mut event.thread)?;
-    event.tsc = clock.convert(event.tsc);
+    // Streams of CPUs are those of one machine.
+    if event.thread & CPU_STREAM == 0 {
+        renumber(&mut event.thread)?;
+    }
+    let old_tsc = event.tsc;
+    event.tsc = clock.convert(old_tsc);
+    for part in event.extras.iter_mut().flat_map(|extras| &mut extras.parts) {
+        let (Some(row), PartValue::Number(value)) = (part.row(), &mut part.value) else { continue };
+        match row.meaning {
+            PartMeaning::Plain | PartMeaning::Buffer | PartMeaning::Buffers => {}
+            PartMeaning::Process | PartMeaning::Thread => {
+                let mut number = u32::try_from(*value).map_err(|_| MergeError::TooManyThreads)?;
+                renumber(&mut number)?;
+                *value = number.into();
+            }
+            PartMeaning::Duration => {
+                let end = clock.convert(old_tsc.saturating_add(*value));
+                *value = end.saturating_sub(event.tsc);
+            }
+            PartMeaning::Time => {
+                let time = clock.convert(old_tsc.wrapping_add(unzigzag(*value) as u64));
+                *value = zigzag(time.wrapping_sub(event.tsc) as i64);
+            }
+        }
+    }
     match &mut event.kind {
         EventKind::Start { process, parent, .. } => {
             renumber(process)?;

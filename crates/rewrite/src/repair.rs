@@ -52,7 +52,7 @@ pub fn repair(
     let lost = Lost { unread, calls, buffers, manifest: !manifest }.text(trace);
     let kind = EventKind::Gap { why: GapWhy::Repaired, detail: calls, text: lost.clone() };
     let tsc = rewriter.last_tsc();
-    rewriter.event(trace, 0, &Event { thread: RECORDER, tsc, kind })?;
+    rewriter.event(trace, 0, &Event::new(RECORDER, tsc, kind))?;
     Ok(Repaired { calls: rewriter.finish(trace.tsc_hz())?.calls, lost })
 }
 

@@ -72,6 +72,8 @@ pub struct Overview {
     pub stall_ns: u64,
     /// Number of gaps.
     pub gap_count: u64,
+    /// Number of events that this version does not know.
+    pub unknown_events: u64,
     /// The first gaps, merged if they are alike.
     pub gaps: Vec<Gap>,
     /// Index in `gaps` by reason, text and program.
@@ -103,6 +105,7 @@ impl Overview {
             trace_bytes: trace.file_bytes()?,
             stall_ns: 0,
             gap_count: 0,
+            unknown_events: 0,
             gaps: Vec::new(),
             alike: HashMap::new(),
             span_ns: 0,
@@ -184,6 +187,10 @@ impl Overview {
                 self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
                 let (pid, program) = programs.behind(moment.world, event.thread, *why, *detail);
                 self.gap(begin_ns, *why, text, program, pid);
+            }
+            EventKind::Unknown(unknown) => {
+                self.unknown_events += 1;
+                self.gap_count += u64::from(unknown.is_gap());
             }
             _ => {}
         }

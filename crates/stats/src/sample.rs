@@ -89,7 +89,7 @@ pub fn events(calls: &[Made]) -> Vec<Event> {
         if let (Some(ns), Outcome::Returned { ret, .. }) = (made.ns, call.outcome) {
             call.outcome = Outcome::Returned { exit_tsc: begun + ns, ret };
         }
-        Event { thread: made.thread, tsc: begun, kind: EventKind::Call(call) }
+        Event::new(made.thread, begun, EventKind::Call(call))
     });
     events.collect()
 }
@@ -120,7 +120,7 @@ pub fn fold_events<F: Fold>(mut fold: F, events: &[Event]) -> F {
 pub fn begin() -> Vec<Event> {
     let start = |thread, how, process, parent| {
         let kind = EventKind::Start { how, process, parent, pid: 99 + process, tid: 99 + thread };
-        Event { thread, tsc: 1, kind }
+        Event::new(thread, 1, kind)
     };
     let state = ProcessState {
         process: 1,
@@ -130,7 +130,7 @@ pub fn begin() -> Vec<Event> {
         fds: vec![OpenFd { fd: 1, target: b"pipe:[1]".to_vec(), offset: 0, flags: 1 }],
         ..ProcessState::default()
     };
-    let state = Event { thread: 0, tsc: 1, kind: EventKind::State(Box::new(state)) };
+    let state = Event::new(0, 1, EventKind::State(Box::new(state)));
     vec![start(1, StartHow::Launch, 1, 0), state, start(2, StartHow::Thread, 1, 1)]
 }
 

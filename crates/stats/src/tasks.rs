@@ -203,7 +203,11 @@ impl Fold for Tasks {
                     self.exits.insert(*process, (occasion.enter_ns, *status));
                 }
             }
-            EventKind::Gap { .. } | EventKind::State(_) => {}
+            // The last two may be of no thread.
+            EventKind::Gap { .. }
+            | EventKind::State(_)
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {}
             _ => self.thread(occasion.event.thread).add(occasion),
         }
     }
@@ -401,7 +405,7 @@ mod tests {
             hash: None,
             content: Content::Inline(b"prog\0-x\0".to_vec()),
         };
-        let at = |thread, tsc, kind| Event { thread, tsc, kind };
+        let at = |thread, tsc, kind| Event::new(thread, tsc, kind);
         all.push(at(1, 5, EventKind::Image { tid: 100, data: vec![data] }));
         all.extend(events(&[
             call("read", &[0, 0, 10], 10).lasts(400),

@@ -174,6 +174,7 @@ fn call<'a>(nr: u16, offset: u64, outcome: Outcome, data: &'a [DataRef<'a>]) -> 
         outcome,
         data,
         identities: &[],
+        parts: &[],
     }
 }
 

@@ -1,6 +1,7 @@
 //! Calls as the recorder hands them over: borrowed, so that no call needs an allocation.
 
 use crate::event::{BlobId, Identity, Outcome};
+use crate::parts::Part;
 
 /// A system call, see [`crate::event::Call`].
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub struct CallRef<'a> {
     pub data: &'a [DataRef<'a>],
     /// Files at their first use.
     pub identities: &'a [(u8, Identity)],
+    /// Optional parts.
+    pub parts: &'a [Part],
 }
 
 /// Memory behind an argument, see [`crate::event::Data`].

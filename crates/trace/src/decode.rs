@@ -2,17 +2,20 @@
 
 use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES};
 
-use crate::described;
 use crate::event::{
-    BlobId, Call, Content, Data, Event, EventKind, GapWhy, INLINE_BYTES_MAX, Identity, Outcome,
-    ProcessState, StartHow,
+    BlobId, Call, Content, Data, Event, EventKind, Extras, INLINE_BYTES_MAX, Identity, OpenFd,
+    Outcome, UnknownEvent,
 };
-use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, unzigzag};
+use crate::event_fields::{FieldVisitor, UNKNOWN_CODE};
+use crate::event_table::{self, Field, ROWS};
+use crate::format::{EVENT_BYTES_MAX, Head, call_tag, data_tag, event_number, event_tag, unzigzag};
+use crate::parts::get_parts;
 use crate::slots::Slots;
-use crate::wire::{Cursor, Get, Malformed};
+use crate::wire::{Cursor, Malformed};
 
 /// Decodes the events of an EVENTS payload.
 pub struct Decoder {
+    version: u32,
     bytes: Vec<u8>,
     at: usize,
     thread: u32,
@@ -21,13 +24,30 @@ pub struct Decoder {
     clock: u64,
     site: u64,
     blob: u64,
+    /// Number of events so far that this version does not know.
+    unknown: u64,
 }
 
 impl Decoder {
-    /// Decodes a payload of `count` events of a thread, the first at `first_tsc`.
-    pub fn new(bytes: Vec<u8>, thread: u32, count: u32, first_tsc: u64) -> Decoder {
-        let slots = Slots::default();
-        Decoder { bytes, at: 0, thread, left: count, slots, clock: first_tsc, site: 0, blob: 0 }
+    /// Decodes the payload of a block in a file of that version of the format.
+    pub fn new(version: u32, head: &Head, payload: Vec<u8>) -> Decoder {
+        Decoder {
+            version,
+            bytes: payload,
+            at: 0,
+            thread: head.thread,
+            left: head.count,
+            slots: Slots::default(),
+            clock: head.first_tsc,
+            site: 0,
+            blob: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Number of events so far that this version does not know.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
     }
 
     /// Bytes of memory that it holds.
@@ -77,67 +97,48 @@ impl Decoder {
 
     fn event(&mut self, from: &mut Cursor<'_>, event: &mut Event) -> Result<(), Malformed> {
         event.thread = self.thread;
+        event.extras = None;
         let tag = from.byte()?;
-        if tag & 0x80 == 0 {
+        if tag & event_tag::EVENT == 0 {
             return self.call(tag, from, event);
         }
         let tsc = from.delta(self.clock)?;
         self.clock = tsc;
         event.tsc = tsc;
-        event.kind = match tag {
-            event_tag::SIGNAL => EventKind::Signal {
-                signal: from.byte()?,
-                handler: from.number()?,
-                info: from.array::<SIGINFO_BYTES>()?,
-            },
-            event_tag::START => EventKind::Start {
-                how: StartHow::from_wire(from.byte()?)
-                    .ok_or(Malformed("a thread began in an unknown way"))?,
-                process: from.small()?,
-                parent: from.small()?,
-                pid: from.small()?,
-                tid: from.small()?,
-            },
-            event_tag::IMAGE => {
-                let (tid, mut data) = (from.small()?, Vec::new());
-                self.items(from, &mut data)?;
-                EventKind::Image { tid, data }
-            }
-            event_tag::END => EventKind::End { calls: from.number()? },
-            event_tag::STALL => EventKind::Stall { ns: from.number()? },
-            event_tag::GAP => EventKind::Gap {
-                why: GapWhy::from_wire(from.byte()?)
-                    .ok_or(Malformed("a gap has an unknown reason"))?,
-                detail: from.number()?,
-                text: String::from_utf8(from.bytes()?.to_vec())
-                    .map_err(|_| Malformed("a gap's text is not UTF-8"))?,
-            },
-            event_tag::STATE | event_tag::STATE_CUT => {
-                let mut state = Box::<ProcessState>::default();
-                described::state(&mut Get(from), &mut state)?;
-                if tag == event_tag::STATE_CUT {
-                    state.fds_left_out = from.number()?;
-                }
-                EventKind::State(state)
-            }
-            event_tag::EXIT => EventKind::Exit {
-                process: from.small()?,
-                status: match from.byte()? {
-                    0 => None,
-                    1 => Some(
-                        i32::try_from(unzigzag(from.number()?))
-                            .map_err(|_| Malformed("a wait status has more than 32 bits"))?,
-                    ),
-                    _ => return Err(Malformed("a wait status is neither there nor missing")),
-                },
-            },
-            _ => return Err(Malformed("an event is of an unknown kind")),
-        };
+        if self.version == 1 {
+            event.kind = self.body_of_version_1(tag, from)?;
+            return Ok(());
+        }
+        let body = from.bytes()?;
+        let (kind, later_fields) = body_of(tag & event_tag::NUMBER, body)?;
+        event.kind = kind;
+        self.unknown += u64::from(matches!(event.kind, EventKind::Unknown(_)));
+        let parts = if tag & event_tag::PARTS != 0 { get_parts(from)? } else { Vec::new() };
+        if !parts.is_empty() || !later_fields.is_empty() {
+            event.extras = Some(Box::new(Extras { parts, later_fields: later_fields.to_vec() }));
+        }
         Ok(())
     }
 
+    /// In version 1, bodies have no length, and their numbers of buffers go on from those before.
+    fn body_of_version_1(
+        &mut self,
+        tag: u8,
+        from: &mut Cursor<'_>,
+    ) -> Result<EventKind, Malformed> {
+        let (number, since) = match tag {
+            event_tag::V1_STATE_CUT => (event_number::STATE, 2),
+            _ => (tag & !event_tag::EVENT, 1),
+        };
+        let row = ROWS.iter().find(|row| row.number == number);
+        let row = row.ok_or(Malformed("an event is of an unknown kind"))?;
+        let mut kind = EventKind::blank(row);
+        kind.visit(&mut GetFields { from, blob: &mut self.blob, is_framed: false, since })?;
+        Ok(kind)
+    }
+
     fn call(&mut self, tag: u8, from: &mut Cursor<'_>, event: &mut Event) -> Result<(), Malformed> {
-        if tag & !call_tag::ALL != 0 {
+        if tag & call_tag::PARTS != 0 && self.version == 1 {
             return Err(Malformed("a call's first byte has an unknown bit"));
         }
         if !matches!(event.kind, EventKind::Call(_)) {
@@ -192,76 +193,230 @@ impl Decoder {
         call.identities.clear();
         match tag & call_tag::DATA {
             0 => call.data.clear(),
-            _ => self.items(from, &mut call.data)?,
+            _ => items(from, &mut self.blob, &mut call.data)?,
         }
         if tag & call_tag::IDENTITIES != 0 {
             for _ in 0..from.number()? {
                 call.identities.push((from.byte()?, identity(from)?));
             }
         }
-        Ok(())
-    }
-
-    /// Decodes items into a vector, reusing those in it.
-    fn items(&mut self, from: &mut Cursor<'_>, items: &mut Vec<Data>) -> Result<(), Malformed> {
-        let mut there = 0;
-        // Grows with the items that are really there, since the count may be wrong.
-        for _ in 0..from.number()? {
-            if there == items.len() {
-                items.push(Data::default());
-            }
-            self.item(from, &mut items[there])?;
-            there += 1;
-        }
-        items.truncate(there);
-        Ok(())
-    }
-
-    fn item(&mut self, from: &mut Cursor<'_>, item: &mut Data) -> Result<(), Malformed> {
-        let (first, second) = (from.byte()?, from.byte()?);
-        let arg = match first & data_tag::ARG {
-            data_tag::ARG_BYTE => from.byte()?,
-            data_tag::ARG_IMAGE => IMAGE_ARG,
-            arg => arg,
-        };
-        let part = match first >> data_tag::PART_SHIFT & 7 {
-            data_tag::PART_BYTE => from.byte()?,
-            part => part,
-        };
-        let flags = match second & data_tag::FLAGS_BYTE {
-            0 => second & data_tag::FLAGS,
-            _ => from.byte()?,
-        };
-        let index = if second & data_tag::INDEX != 0 { from.small()? } else { 0 };
-        let true_len = from.number()?;
-        let len = if second & data_tag::STORED_LEN != 0 { from.number()? } else { true_len };
-        let hash = match second & data_tag::HASH {
-            0 => None,
-            _ => Some(u128::from_le_bytes(from.array()?)),
-        };
-        (item.arg, item.part, item.index, item.flags) = (arg, part, index, flags);
-        (item.true_len, item.hash) = (true_len, hash);
-        // Reuse the memory of the former content.
-        match first >> data_tag::CONTENT_SHIFT {
-            data_tag::NOTHING => inline(&mut item.content).clear(),
-            data_tag::INLINE if len <= INLINE_BYTES_MAX as u64 => {
-                let bytes = inline(&mut item.content);
-                bytes.clear();
-                bytes.extend_from_slice(from.take(len as usize)?);
-            }
-            data_tag::INLINE => return Err(Malformed("bytes within an event are too many")),
-            several => {
-                let count = if several == data_tag::BLOB { 1 } else { from.number()? };
-                let ids = blobs(&mut item.content, len);
-                ids.clear();
-                for _ in 0..count {
-                    self.blob = from.delta(self.blob)?;
-                    ids.push(BlobId(self.blob));
-                }
-            }
+        if tag & call_tag::PARTS != 0 {
+            let (parts, later_fields) = (get_parts(from)?, Vec::new());
+            event.extras = Some(Box::new(Extras { parts, later_fields }));
         }
         Ok(())
     }
+}
+
+/// The event of a kind, and the bytes of fields that its row does not have.
+fn body_of(number: u8, body: &[u8]) -> Result<(EventKind, &[u8]), Malformed> {
+    let unknown =
+        || Ok((EventKind::Unknown(UnknownEvent { number, body: body.to_vec() }), &[][..]));
+    let Some(row) = event_table::row_of(number) else { return unknown() };
+    let mut kind = EventKind::blank(row);
+    let mut from = Cursor::new(body, 0);
+    let mut get = GetFields { from: &mut from, blob: &mut 0, is_framed: true, since: u32::MAX };
+    match kind.visit(&mut get) {
+        Err(UNKNOWN_CODE) => unknown(),
+        Err(malformed) => Err(malformed),
+        Ok(()) => Ok((kind, &body[from.position()..])),
+    }
+}
+
+/// Reads the fields of events.
+struct GetFields<'a, 'b> {
+    from: &'a mut Cursor<'b>,
+    /// The last buffer referred to.
+    blob: &'a mut u64,
+    /// The fields have an end of their own. Those behind it keep their values: whoever wrote the
+    /// event did not know them.
+    is_framed: bool,
+    /// Fields that came after this version are not there.
+    since: u32,
+}
+
+impl GetFields<'_, '_> {
+    fn is_missing(&self, field: &Field) -> bool {
+        field.since > self.since || self.is_framed && self.from.is_at_end()
+    }
+}
+
+impl FieldVisitor for GetFields<'_, '_> {
+    fn u8(&mut self, field: &'static Field, value: &mut u8) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value = self.from.byte()?;
+        }
+        Ok(())
+    }
+
+    fn u64(&mut self, field: &'static Field, value: &mut u64) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value = self.from.number()?;
+        }
+        Ok(())
+    }
+
+    fn i64(&mut self, field: &'static Field, value: &mut i64) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value = unzigzag(self.from.number()?);
+        }
+        Ok(())
+    }
+
+    fn optional_i32(
+        &mut self,
+        field: &'static Field,
+        value: &mut Option<i32>,
+    ) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value = match self.from.byte()? {
+                0 => None,
+                1 => Some(
+                    i32::try_from(unzigzag(self.from.number()?))
+                        .map_err(|_| Malformed("a number has more than 32 bits"))?,
+                ),
+                _ => return Err(Malformed("a number is neither there nor missing")),
+            };
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, field: &'static Field, value: &mut Vec<u8>) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value = self.from.bytes()?.to_vec();
+        }
+        Ok(())
+    }
+
+    fn siginfo(
+        &mut self,
+        field: &'static Field,
+        value: &mut [u8; SIGINFO_BYTES],
+    ) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value = self.from.array()?;
+        }
+        Ok(())
+    }
+
+    fn four_u32(&mut self, field: &'static Field, value: &mut [u32; 4]) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            *value =
+                [self.from.small()?, self.from.small()?, self.from.small()?, self.from.small()?];
+        }
+        Ok(())
+    }
+
+    // Lists grow with the elements that are really there, since the count may be wrong.
+
+    fn list_u32(&mut self, field: &'static Field, value: &mut Vec<u32>) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            for _ in 0..self.from.number()? {
+                value.push(self.from.small()?);
+            }
+        }
+        Ok(())
+    }
+
+    fn pairs(
+        &mut self,
+        field: &'static Field,
+        value: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            for _ in 0..self.from.number()? {
+                value.push((self.from.number()?, self.from.number()?));
+            }
+        }
+        Ok(())
+    }
+
+    fn descriptors(
+        &mut self,
+        field: &'static Field,
+        value: &mut Vec<OpenFd>,
+    ) -> Result<(), Malformed> {
+        if !self.is_missing(field) {
+            for _ in 0..self.from.number()? {
+                value.push(OpenFd {
+                    fd: i32::try_from(unzigzag(self.from.number()?))
+                        .map_err(|_| Malformed("a number has more than 32 bits"))?,
+                    target: self.from.bytes()?.to_vec(),
+                    offset: self.from.number()?,
+                    flags: self.from.small()?,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self, field: &'static Field, value: &mut Vec<Data>) -> Result<(), Malformed> {
+        if self.is_missing(field) {
+            return Ok(());
+        }
+        items(self.from, self.blob, value)
+    }
+}
+
+/// Decodes items into a vector, reusing those in it.
+fn items(from: &mut Cursor<'_>, blob: &mut u64, items: &mut Vec<Data>) -> Result<(), Malformed> {
+    let mut there = 0;
+    // Grows with the items that are really there, since the count may be wrong.
+    for _ in 0..from.number()? {
+        if there == items.len() {
+            items.push(Data::default());
+        }
+        item(from, blob, &mut items[there])?;
+        there += 1;
+    }
+    items.truncate(there);
+    Ok(())
+}
+
+fn item(from: &mut Cursor<'_>, blob: &mut u64, item: &mut Data) -> Result<(), Malformed> {
+    let (first, second) = (from.byte()?, from.byte()?);
+    let arg = match first & data_tag::ARG {
+        data_tag::ARG_BYTE => from.byte()?,
+        data_tag::ARG_IMAGE => IMAGE_ARG,
+        arg => arg,
+    };
+    let part = match first >> data_tag::PART_SHIFT & 7 {
+        data_tag::PART_BYTE => from.byte()?,
+        part => part,
+    };
+    let flags = match second & data_tag::FLAGS_BYTE {
+        0 => second & data_tag::FLAGS,
+        _ => from.byte()?,
+    };
+    let index = if second & data_tag::INDEX != 0 { from.small()? } else { 0 };
+    let true_len = from.number()?;
+    let len = if second & data_tag::STORED_LEN != 0 { from.number()? } else { true_len };
+    let hash = match second & data_tag::HASH {
+        0 => None,
+        _ => Some(u128::from_le_bytes(from.array()?)),
+    };
+    (item.arg, item.part, item.index, item.flags) = (arg, part, index, flags);
+    (item.true_len, item.hash) = (true_len, hash);
+    // Reuse the memory of the former content.
+    match first >> data_tag::CONTENT_SHIFT {
+        data_tag::NOTHING => inline(&mut item.content).clear(),
+        data_tag::INLINE if len <= INLINE_BYTES_MAX as u64 => {
+            let bytes = inline(&mut item.content);
+            bytes.clear();
+            bytes.extend_from_slice(from.take(len as usize)?);
+        }
+        data_tag::INLINE => return Err(Malformed("bytes within an event are too many")),
+        several => {
+            let count = if several == data_tag::BLOB { 1 } else { from.number()? };
+            let ids = blobs(&mut item.content, len);
+            ids.clear();
+            for _ in 0..count {
+                *blob = from.delta(*blob)?;
+                ids.push(BlobId(*blob));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes the content inline, and returns its buffer.

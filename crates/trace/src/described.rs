@@ -1,6 +1,6 @@
 //! Parts of the file that one description both writes and reads.
 
-use crate::event::{OpenFd, Preamble, ProcessState, Totals};
+use crate::event::{Preamble, Totals};
 use crate::wire::{Fields, Malformed};
 
 /// The payload of PREAMBLE.
@@ -61,30 +61,4 @@ pub fn end(
     fields.u64(&mut totals.stall_ns)?;
     fields.u64(&mut totals.tsc_hz)?;
     fields.u64(&mut totals.end_tsc)
-}
-
-/// The body of a STATE event.
-pub fn state(fields: &mut impl Fields, state: &mut ProcessState) -> Result<(), Malformed> {
-    fields.u32(&mut state.process)?;
-    fields.u32(&mut state.pid)?;
-    fields.u32(&mut state.ppid)?;
-    fields.bytes(&mut state.exe)?;
-    fields.bytes(&mut state.cwd)?;
-    fields.bytes(&mut state.root)?;
-    state.uids.iter_mut().try_for_each(|id| fields.u32(id))?;
-    state.gids.iter_mut().try_for_each(|id| fields.u32(id))?;
-    fields.list(&mut state.groups, |fields, id| fields.u32(id))?;
-    fields.u32(&mut state.umask)?;
-    fields.u64(&mut state.sig_blocked)?;
-    fields.u64(&mut state.sig_ignored)?;
-    fields.list(&mut state.limits, |fields, (soft, hard)| {
-        fields.u64(soft)?;
-        fields.u64(hard)
-    })?;
-    fields.list(&mut state.fds, |fields, open: &mut OpenFd| {
-        fields.i32(&mut open.fd)?;
-        fields.bytes(&mut open.target)?;
-        fields.u64(&mut open.offset)?;
-        fields.u32(&mut open.flags)
-    })
 }

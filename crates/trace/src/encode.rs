@@ -1,16 +1,19 @@
 //! Encodes events; decode.rs is the counterpart, docs/format.md the specification.
 
-use syscalls::record::IMAGE_ARG;
+use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES};
 
 use crate::borrowed::{CallRef, ContentRef, DataRef};
-use crate::described;
 use crate::error::WriteError;
 use crate::event::{
-    BlobId, Content, Data, EventKind, INLINE_BYTES_MAX, Identity, OpenFd, Outcome, ProcessState,
+    BlobId, Content, Data, Event, EventKind, INLINE_BYTES_MAX, Identity, OpenFd, Outcome,
+    ProcessState,
 };
+use crate::event_fields::FieldVisitor;
+use crate::event_table::Field;
 use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, zigzag};
+use crate::parts::{PARTS_BYTES_MAX, Part, put_parts};
 use crate::slots::Slots;
-use crate::wire::{Scratch, put, put_bytes, put_number};
+use crate::wire::{Malformed, Scratch, put_bytes, put_length_before, put_number};
 
 /// Maximum number of identities of a call.
 const IDENTITIES_MAX: usize = 255;
@@ -184,68 +187,60 @@ impl Encoder {
             }
         }
         self.summary.calls += 1;
+        if !call.parts.is_empty() {
+            return self.end_with_parts(before, call.parts);
+        }
         self.end(before)
     }
 
     /// Adds an event.
-    pub fn event(
-        &mut self,
-        tsc: u64,
-        kind: &EventKind,
-        store: &mut impl Store,
-    ) -> Result<(), WriteError> {
-        let tag = match kind {
-            EventKind::Call(call) => return self.owned_call(tsc, call, store),
-            EventKind::Signal { .. } => event_tag::SIGNAL,
-            EventKind::Start { .. } => event_tag::START,
-            EventKind::Image { .. } => event_tag::IMAGE,
-            EventKind::End { .. } => event_tag::END,
-            EventKind::Stall { .. } => event_tag::STALL,
-            EventKind::Gap { .. } => event_tag::GAP,
-            EventKind::State(state) if is_cut(state) => event_tag::STATE_CUT,
-            EventKind::State(_) => event_tag::STATE,
-            EventKind::Exit { .. } => event_tag::EXIT,
+    pub fn event(&mut self, event: &Event, store: &mut impl Store) -> Result<(), WriteError> {
+        let tsc = event.tsc;
+        let number = match &event.kind {
+            EventKind::Call(call) => return self.owned_call(tsc, call, event.parts(), store),
+            EventKind::Unknown(unknown) => unknown.number,
+            known => known.row().map_or(0, |row| row.number),
         };
         let before = self.begin(tsc);
-        self.bytes.push(tag);
+        self.bytes.push(event_tag::EVENT | number & event_tag::NUMBER);
         put_number(&mut self.bytes, zigzag(tsc.wrapping_sub(self.clock) as i64));
         self.clock = tsc;
-        let out = &mut self.bytes;
-        match kind {
-            EventKind::Call(_) => {}
-            EventKind::Signal { signal, handler, info } => {
-                out.push(*signal);
-                put_number(out, *handler);
-                out.extend_from_slice(info);
+        let body = self.bytes.len();
+        if let EventKind::Unknown(unknown) = &event.kind {
+            self.bytes.extend_from_slice(&unknown.body);
+        } else {
+            let mut kind = event.kind.clone();
+            if let EventKind::State(state) = &mut kind {
+                leave_out_fds(state);
             }
-            EventKind::Start { how, process, parent, pid, tid } => {
-                out.push(*how as u8);
-                for number in [process, parent, pid, tid] {
-                    put_number(out, (*number).into());
-                }
-            }
-            EventKind::Image { tid, data } => {
-                put_number(out, (*tid).into());
-                put_number(out, data.len() as u64);
-                for item in data {
-                    self.data(&borrow(item), store);
-                }
-            }
-            EventKind::End { calls } => put_number(out, *calls),
-            EventKind::Stall { ns } => put_number(out, *ns),
-            EventKind::Gap { why, detail, text } => {
-                out.push(*why as u8);
-                put_number(out, *detail);
-                put_bytes(out, text.as_bytes());
-            }
-            EventKind::State(state) => put_state(out, state, tag == event_tag::STATE_CUT),
-            EventKind::Exit { process, status } => {
-                put_number(out, (*process).into());
-                out.push(status.is_some().into());
-                if let Some(status) = status {
-                    put_number(out, zigzag((*status).into()));
-                }
-            }
+            // Its numbers of buffers do not count from those before: a reader may skip it.
+            let blob = std::mem::take(&mut self.blob);
+            let written = kind.visit(&mut PutFields { encoder: self, store });
+            debug_assert!(written.is_ok(), "what is in memory fits where it came from");
+            self.blob = blob;
+        }
+        if let Some(extras) = &event.extras {
+            self.bytes.extend_from_slice(&extras.later_fields);
+        }
+        put_length_before(&mut self.bytes, body);
+        if !event.parts().is_empty() {
+            return self.end_with_parts(before, event.parts());
+        }
+        self.end(before)
+    }
+
+    /// Adds the parts of an event, which are the last of it. Apart from the rest, so that events
+    /// without any lose no time.
+    #[inline(never)]
+    fn end_with_parts(&mut self, before: Mark, parts: &[Part]) -> Result<(), WriteError> {
+        self.bytes[before.bytes] |= event_tag::PARTS;
+        for id in parts.iter().flat_map(Part::named_buffers).flatten() {
+            self.summary.blobs_end = self.summary.blobs_end.max(id.0.saturating_add(1));
+        }
+        let bytes = put_parts(&mut self.bytes, parts);
+        if bytes > PARTS_BYTES_MAX {
+            self.take_back(&before);
+            return Err(limit("the size of its parts in bytes", bytes, PARTS_BYTES_MAX));
         }
         self.end(before)
     }
@@ -254,6 +249,7 @@ impl Encoder {
         &mut self,
         tsc: u64,
         call: &crate::event::Call,
+        parts: &[Part],
         store: &mut impl Store,
     ) -> Result<(), WriteError> {
         let data: Vec<DataRef<'_>> = call.data.iter().map(borrow).collect();
@@ -266,6 +262,7 @@ impl Encoder {
             outcome: call.outcome,
             data: &data,
             identities: &call.identities,
+            parts,
         };
         self.call(tsc, &call, store)
     }
@@ -284,12 +281,17 @@ impl Encoder {
         self.summary.count += 1;
         let bytes = self.bytes.len() - before.bytes;
         if bytes > EVENT_BYTES_MAX {
-            self.bytes.truncate(before.bytes);
-            self.summary = before.summary;
-            self.ahead = true;
+            self.take_back(&before);
             return Err(limit("its size in bytes", bytes, EVENT_BYTES_MAX));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn take_back(&mut self, before: &Mark) {
+        self.bytes.truncate(before.bytes);
+        self.summary = before.summary;
+        self.ahead = true;
     }
 
     fn data(&mut self, item: &DataRef<'_>, store: &mut impl Store) {
@@ -386,6 +388,89 @@ impl Encoder {
     }
 }
 
+/// Writes the fields of events.
+struct PutFields<'a, S> {
+    encoder: &'a mut Encoder,
+    store: &'a mut S,
+}
+
+impl<S: Store> FieldVisitor for PutFields<'_, S> {
+    fn u8(&mut self, _: &'static Field, value: &mut u8) -> Result<(), Malformed> {
+        self.encoder.bytes.push(*value);
+        Ok(())
+    }
+
+    fn u64(&mut self, _: &'static Field, value: &mut u64) -> Result<(), Malformed> {
+        put_number(&mut self.encoder.bytes, *value);
+        Ok(())
+    }
+
+    fn i64(&mut self, _: &'static Field, value: &mut i64) -> Result<(), Malformed> {
+        put_number(&mut self.encoder.bytes, zigzag(*value));
+        Ok(())
+    }
+
+    fn optional_i32(
+        &mut self,
+        field: &'static Field,
+        value: &mut Option<i32>,
+    ) -> Result<(), Malformed> {
+        self.encoder.bytes.push(value.is_some().into());
+        value.map_or(Ok(()), |value| self.i64(field, &mut value.into()))
+    }
+
+    fn bytes(&mut self, _: &'static Field, value: &mut Vec<u8>) -> Result<(), Malformed> {
+        put_bytes(&mut self.encoder.bytes, value);
+        Ok(())
+    }
+
+    fn siginfo(
+        &mut self,
+        _: &'static Field,
+        value: &mut [u8; SIGINFO_BYTES],
+    ) -> Result<(), Malformed> {
+        self.encoder.bytes.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn four_u32(&mut self, field: &'static Field, value: &mut [u32; 4]) -> Result<(), Malformed> {
+        value.iter_mut().try_for_each(|number| self.u32(field, number))
+    }
+
+    fn list_u32(&mut self, field: &'static Field, value: &mut Vec<u32>) -> Result<(), Malformed> {
+        put_number(&mut self.encoder.bytes, value.len() as u64);
+        value.iter_mut().try_for_each(|number| self.u32(field, number))
+    }
+
+    fn pairs(&mut self, _: &'static Field, value: &mut Vec<(u64, u64)>) -> Result<(), Malformed> {
+        put_number(&mut self.encoder.bytes, value.len() as u64);
+        for (first, second) in value {
+            put_number(&mut self.encoder.bytes, *first);
+            put_number(&mut self.encoder.bytes, *second);
+        }
+        Ok(())
+    }
+
+    fn descriptors(&mut self, _: &'static Field, value: &mut Vec<OpenFd>) -> Result<(), Malformed> {
+        put_number(&mut self.encoder.bytes, value.len() as u64);
+        for open in value {
+            put_number(&mut self.encoder.bytes, zigzag(open.fd.into()));
+            put_bytes(&mut self.encoder.bytes, &open.target);
+            put_number(&mut self.encoder.bytes, open.offset);
+            put_number(&mut self.encoder.bytes, open.flags.into());
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self, _: &'static Field, value: &mut Vec<Data>) -> Result<(), Malformed> {
+        put_number(&mut self.encoder.bytes, value.len() as u64);
+        for item in value {
+            self.encoder.data(&borrow(item), self.store);
+        }
+        Ok(())
+    }
+}
+
 /// The slot that predicts this call. Readers accept any choice; this one separates sites.
 fn slot_of(site: u64, nr: u16) -> u8 {
     ((site ^ u64::from(nr) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
@@ -414,21 +499,11 @@ fn put_identity(out: &mut Vec<u8>, identity: &Identity) {
     }
 }
 
-fn put_state(out: &mut Vec<u8>, state: &ProcessState, cut: bool) {
-    let mut state = state.clone();
-    if cut {
-        let fit = fds_that_fit(&state);
-        state.fds_left_out += (state.fds.len() - fit) as u64;
-        state.fds.truncate(fit);
-    }
-    put(out, |fields| described::state(fields, &mut state));
-    if cut {
-        put_number(out, state.fds_left_out);
-    }
-}
-
-fn is_cut(state: &ProcessState) -> bool {
-    state.fds_left_out > 0 || fds_that_fit(state) < state.fds.len()
+/// Leaves out the descriptors for which an event has no room.
+fn leave_out_fds(state: &mut ProcessState) {
+    let fit = fds_that_fit(state);
+    state.fds_left_out += (state.fds.len() - fit) as u64;
+    state.fds.truncate(fit);
 }
 
 /// Number of a state's descriptors that fit into an event.

@@ -3,15 +3,19 @@
 //! Every event belongs to the stream of one thread. Streams are ordered; between threads the time
 //! stamps decide. Thread [`RECORDER`] is the recorder itself.
 
+pub use crate::blob_id::BlobId;
 use syscalls::abi::errno;
 pub use syscalls::record::{GapWhy, Identity, StartHow};
+
+use crate::event_table::EventRow;
+use crate::format::event_number;
+use crate::parts::Part;
 
 /// Stream of the recorder's own events. The program's threads count from 1.
 pub const RECORDER: u32 = 0;
 
-/// Number of a distinct buffer in a trace, counted from 0 in the order of first use.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BlobId(pub u64);
+/// Set in the number of a stream that is not of a thread, but of a CPU, whose number is the rest.
+pub const CPU_STREAM: u32 = 1 << 31;
 
 /// Maximum length of a blob; longer buffers take several.
 pub const BLOB_BYTES_MAX: usize = 64 << 10;
@@ -28,13 +32,41 @@ pub struct Event {
     pub tsc: u64,
     /// Kind and details.
     pub kind: EventKind,
+    /// What few events have beside the fields of their kind.
+    pub extras: Option<Box<Extras>>,
+}
+
+impl Event {
+    /// An event with nothing but what its kind says.
+    pub fn new(thread: u32, tsc: u64, kind: EventKind) -> Event {
+        Event { thread, tsc, kind, extras: None }
+    }
+
+    /// The CPU whose stream it is in, if that is not the stream of a thread.
+    pub fn cpu(&self) -> Option<u32> {
+        (self.thread & CPU_STREAM != 0).then_some(self.thread & !CPU_STREAM)
+    }
+
+    /// Its optional parts.
+    pub fn parts(&self) -> &[Part] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.parts)
+    }
 }
 
 impl Default for Event {
     /// A meaningless event, to be overwritten.
     fn default() -> Event {
-        Event { thread: RECORDER, tsc: 0, kind: EventKind::Stall { ns: 0 } }
+        Event::new(RECORDER, 0, EventKind::Stall { ns: 0 })
     }
+}
+
+/// What few events have beside the fields of their kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Extras {
+    /// Optional parts, also those that this version does not know.
+    pub parts: Vec<Part>,
+    /// Fields that a later version has added at the end of its kind, as bytes.
+    pub later_fields: Vec<u8>,
 }
 
 /// Kind of an event, with its details.
@@ -99,6 +131,48 @@ pub enum EventKind {
         /// Its wait status, if known.
         status: Option<i32>,
     },
+    /// An event of a kind that has nothing but its row.
+    Other(OtherEvent),
+    /// An event that this version does not know: by a later one.
+    Unknown(UnknownEvent),
+}
+
+/// An event of a kind that has nothing but its row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherEvent {
+    /// The row of its kind.
+    pub row: &'static EventRow,
+    /// The values of the row's fields, in their order.
+    pub values: Vec<FieldValue>,
+}
+
+/// An event that this version does not know. It is carried along unchanged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownEvent {
+    /// The number of its kind. The kind may be known, but not a code in it.
+    pub number: u8,
+    /// Its fields, as bytes.
+    pub body: Vec<u8>,
+}
+
+impl UnknownEvent {
+    /// Returns true if data is missing from here on, for a reason that this version does not know.
+    pub fn is_gap(&self) -> bool {
+        self.number == event_number::GAP
+    }
+}
+
+/// A value of a kind that has nothing but its row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FieldValue {
+    /// A number.
+    Unsigned(u64),
+    /// A signed number.
+    Signed(i64),
+    /// A string of bytes.
+    Bytes(Vec<u8>),
+    /// A string of text.
+    Text(String),
 }
 
 /// A system call.

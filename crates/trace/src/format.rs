@@ -15,7 +15,7 @@
 /// The first bytes of every trace. Transfers as text damage them: a high byte, both line ends.
 pub const FILE_MAGIC: [u8; 8] = *b"\x89RNT\r\n\x1a\n";
 /// The version that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes before the first block: magic, version, zero.
 pub const FILE_HEADER_BYTES: usize = 16;
 
@@ -70,7 +70,7 @@ pub mod codec {
 }
 
 /// The first byte of an event. If the top bit is clear it is a call, and these bits show what
-/// differs from the previous call in its slot.
+/// differs from the previous call in its slot and what follows.
 pub mod call_tag {
     /// Number, flags, number of arguments and site follow.
     pub const SHAPE: u8 = 1;
@@ -84,30 +84,42 @@ pub mod call_tag {
     pub const DATA: u8 = 16;
     /// Identities follow.
     pub const IDENTITIES: u8 = 32;
-    /// All bits in use.
-    pub const ALL: u8 = 63;
+    /// Optional parts follow. From version 2.
+    pub const PARTS: u8 = 64;
 }
 
-/// The first byte of an event other than a call.
+/// The first byte of an event other than a call: these, and the number of its kind.
 pub mod event_tag {
+    /// Always set.
+    pub const EVENT: u8 = 0x80;
+    /// Optional parts follow. From version 2.
+    pub const PARTS: u8 = super::call_tag::PARTS;
+    /// The bits of the number.
+    pub const NUMBER: u8 = 0x3f;
+    /// In version 1, a state that is followed by the number of descriptors left out.
+    pub const V1_STATE_CUT: u8 = 0x89;
+}
+
+/// Numbers of the kinds of events that have code of their own; all are in `event_table`.
+pub mod event_number {
     /// A signal handler was entered.
-    pub const SIGNAL: u8 = 0x81;
+    pub const SIGNAL: u8 = 1;
     /// The thread started.
-    pub const START: u8 = 0x82;
+    pub const START: u8 = 2;
     /// The thread began a new program.
-    pub const IMAGE: u8 = 0x83;
+    pub const IMAGE: u8 = 3;
     /// The thread ended.
-    pub const END: u8 = 0x84;
+    pub const END: u8 = 4;
     /// The thread waited for room.
-    pub const STALL: u8 = 0x85;
+    pub const STALL: u8 = 5;
     /// Data is missing.
-    pub const GAP: u8 = 0x86;
+    pub const GAP: u8 = 6;
     /// State of a process when its program began.
-    pub const STATE: u8 = 0x87;
+    pub const STATE: u8 = 7;
     /// A process ended.
-    pub const EXIT: u8 = 0x88;
-    /// STATE, followed by the number of descriptors left out.
-    pub const STATE_CUT: u8 = 0x89;
+    pub const EXIT: u8 = 8;
+    /// The highest number. The tests use those above, which need another version to be given out.
+    pub const MAX: u8 = 59;
 }
 
 /// The two bytes at the beginning of an item of memory.

@@ -68,7 +68,7 @@ mod tests {
     use crate::event::{Event, EventKind};
 
     fn add(held: &mut Queue, ns: u64) {
-        let event = Event { thread: 1, tsc: ns, kind: EventKind::Stall { ns: 0 } };
+        let event = Event::new(1, ns, EventKind::Stall { ns: 0 });
         held.add(ns, Sequenced { seq: None, event });
     }
 

@@ -3,6 +3,7 @@
 //! [`Writer`] takes events and buffers, [`Trace`] returns them. The frame of the file is defined in
 //! [`format`](mod@format), the encoding of events in `encode` and `decode`.
 
+mod blob_id;
 mod blobs;
 pub mod borrowed;
 mod compress;
@@ -12,6 +13,8 @@ mod described;
 mod encode;
 pub mod error;
 pub mod event;
+pub mod event_fields;
+pub mod event_table;
 mod far;
 mod fingerprint;
 pub mod format;
@@ -19,6 +22,7 @@ pub mod growing;
 mod known;
 pub mod manifest;
 mod merge;
+pub mod parts;
 mod pipeline;
 mod reader;
 mod rewrite;
@@ -40,4 +44,5 @@ pub use rewrite::Rewriter;
 pub use scan::Damage;
 pub use source::ReadSeek;
 pub use verify::{Problem, Report};
+pub use wire::Malformed;
 pub use writer::{Finished, Writer, WriterOptions};

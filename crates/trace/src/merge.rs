@@ -226,7 +226,7 @@ mod tests {
         for thread in 1..=threads {
             for tsc in 0..1000 {
                 let kind = EventKind::Stall { ns: u64::MAX };
-                writer.event(&Event { thread, tsc, kind }).unwrap();
+                writer.event(&Event::new(thread, tsc, kind)).unwrap();
             }
         }
         writer.flush().unwrap();

@@ -1,5 +1,6 @@
 //! Reads traces.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -27,6 +28,8 @@ const SECONDS_FAST_MAX: u64 = 1 << 33;
 
 /// An open trace. All reading goes through `&self`, from any number of threads.
 pub struct Trace {
+    /// The version of its format.
+    version: u32,
     source: Source,
     preamble: Preamble,
     scan: Scan,
@@ -35,7 +38,12 @@ pub struct Trace {
     /// Number of scanned blocks that `data` covers.
     sorted: usize,
     cache: Mutex<Cache>,
+    unknown: Arc<UnknownCount>,
 }
+
+/// Numbers of events that this version does not know, by the offsets of the blocks in which they
+/// were met: a block may be read several times.
+type UnknownCount = Mutex<BTreeMap<u64, u64>>;
 
 impl Trace {
     /// Opens a file.
@@ -96,8 +104,16 @@ impl Trace {
             .map_err(|malformed| damaged(malformed.0))?;
         let mut scan = Scan::open(&source, head)?;
         scan.damage.splice(..0, reserved);
-        let cache = Mutex::default();
-        let mut trace = Trace { source, preamble, scan, data: Vec::new(), sorted: 0, cache };
+        let mut trace = Trace {
+            version,
+            source,
+            preamble,
+            scan,
+            data: Vec::new(),
+            sorted: 0,
+            cache: Mutex::default(),
+            unknown: Arc::default(),
+        };
         trace.sort_data();
         Ok(trace)
     }
@@ -190,8 +206,14 @@ impl Trace {
             return Err(ReadError::Damaged { offset: head.offset, what: "it holds no events" });
         }
         let payload = read_payload(&self.source, head)?;
-        let decoder = Decoder::new(payload, head.thread, head.count, head.first_tsc);
-        Ok(BlockEvents { decoder, offset: head.offset })
+        let decoder = Decoder::new(self.version, head, payload);
+        Ok(BlockEvents { decoder, offset: head.offset, unknown: Arc::clone(&self.unknown) })
+    }
+
+    /// Number of events, in all that was read so far, that this version does not know. They are
+    /// [`crate::event::EventKind::Unknown`].
+    pub fn unknown_events(&self) -> u64 {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
     /// The buffers of one DATA block.
@@ -323,6 +345,7 @@ impl Trace {
 pub struct BlockEvents {
     decoder: Decoder,
     offset: u64,
+    unknown: Arc<UnknownCount>,
 }
 
 impl BlockEvents {
@@ -339,8 +362,19 @@ impl BlockEvents {
 
     /// Decodes the next event into `event`, reusing its memory. Returns false if there are no more.
     pub fn next_into(&mut self, event: &mut Event) -> Result<bool, ReadError> {
-        let offset = self.offset;
-        self.decoder.next_event(event).map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
+        let (offset, unknown) = (self.offset, self.decoder.unknown());
+        let next = self.decoder.next_event(event);
+        if self.decoder.unknown() > unknown {
+            self.note_unknown();
+        }
+        next.map_err(|bad| ReadError::Damaged { offset, what: bad.0 })
+    }
+
+    #[cold]
+    fn note_unknown(&self) {
+        let mut all = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_block = all.entry(self.offset).or_default();
+        *of_block = (*of_block).max(self.decoder.unknown());
     }
 }
 

@@ -56,22 +56,54 @@ impl Rewriter {
     /// left out, and marked as cut.
     pub fn event(&mut self, trace: &Trace, number: u32, event: &Event) -> Result<(), WriteError> {
         self.count(event);
-        match &event.kind {
+        let kind = match &event.kind {
             EventKind::End { .. } => {
                 let calls = self.calls.remove(&event.thread).unwrap_or(0);
-                self.writer.event(&Event { kind: EventKind::End { calls }, ..event.clone() })
+                Some(EventKind::End { calls })
             }
             EventKind::Call(call) if has_blobs(&call.data) => {
                 let data = self.moved(trace, number, &call.data)?;
-                let kind = EventKind::Call(Call { data, ..call.clone() });
-                self.writer.event(&Event { kind, ..*event })
+                Some(EventKind::Call(Call { data, ..call.clone() }))
             }
             EventKind::Image { tid, data } if has_blobs(data) => {
-                let kind = EventKind::Image { tid: *tid, data: self.moved(trace, number, data)? };
-                self.writer.event(&Event { kind, ..*event })
+                Some(EventKind::Image { tid: *tid, data: self.moved(trace, number, data)? })
             }
-            _ => self.writer.event(event),
+            _ => None,
+        };
+        let names_buffers = event.parts().iter().any(|part| !part.named_buffers().is_empty());
+        if kind.is_none() && !names_buffers {
+            return self.writer.event(event);
         }
+        let mut event = Event {
+            kind: kind.unwrap_or_else(|| event.kind.clone()),
+            extras: event.extras.clone(),
+            ..*event
+        };
+        for part in event.extras.iter_mut().flat_map(|extras| &mut extras.parts) {
+            let mut buffers = part.named_buffers();
+            if !buffers.is_empty() {
+                self.move_buffers(trace, number, &mut buffers)?;
+                *part = part.with_buffers(&buffers);
+            }
+        }
+        self.writer.event(&event)
+    }
+
+    /// Gives buffers this trace's numbers.
+    fn move_buffers(
+        &mut self,
+        trace: &Trace,
+        number: u32,
+        buffers: &mut [Option<BlobId>],
+    ) -> Result<(), WriteError> {
+        for id in buffers.iter_mut().filter(|id| id.is_some()) {
+            *id = match id {
+                Some(old) => self.blob(trace, number, *old)?.map(|moved| moved.new),
+                None => None,
+            };
+            self.buffers_lost += u64::from(id.is_none());
+        }
+        Ok(())
     }
 
     fn count(&mut self, event: &Event) {
@@ -95,6 +127,7 @@ impl Rewriter {
                 self.totals.stall_ns = self.totals.stall_ns.saturating_add(*ns);
             }
             EventKind::Gap { .. } => self.totals.gaps += 1,
+            EventKind::Unknown(unknown) if unknown.is_gap() => self.totals.gaps += 1,
             _ => {}
         }
         self.totals.end_tsc = self.totals.end_tsc.max(last_tsc);

@@ -7,6 +7,7 @@ use twox_hash::XxHash3_128;
 use crate::error::ReadError;
 use crate::event::{BlobId, Content, Data, Event, EventKind, Outcome};
 use crate::format::{BLOB_ENTRY_BYTES, HEAD_BYTES, Head, codec, kind};
+use crate::parts::Part;
 use crate::reader::Trace;
 use crate::sources::Source;
 
@@ -312,6 +313,7 @@ impl Block<'_> {
         for event in trace.decode_block(self.head)? {
             let event = event?;
             last_tsc = last_tsc.max(last_tsc_of(&event));
+            self.check_parts(event.parts());
             match &event.kind {
                 EventKind::Call(call) => {
                     calls += 1;
@@ -323,6 +325,7 @@ impl Block<'_> {
                     self.gaps += 1;
                     self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
                 }
+                EventKind::Unknown(unknown) => self.gaps += u64::from(unknown.is_gap()),
                 EventKind::End { calls } if *calls != *self.calls => {
                     let what = format!(
                         "thread {} made {calls} calls, the file has {}",
@@ -340,6 +343,15 @@ impl Block<'_> {
             self.report.problem(Some(self.head.offset), what);
         }
         Ok(())
+    }
+
+    fn check_parts(&mut self, parts: &[Part]) {
+        for id in parts.iter().flat_map(Part::named_buffers).flatten() {
+            if id.0 >= self.blobs.end {
+                let what = format!("an event refers to buffer {}, which is not before it", id.0);
+                self.report.problem(Some(self.head.offset), what);
+            }
+        }
     }
 
     fn check_references(&mut self, data: &[Data]) {

@@ -21,6 +21,15 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Makes the bytes from `start` on a string: puts their length before them. Returns the length.
+pub fn put_length_before(out: &mut Vec<u8>, start: usize) -> usize {
+    let end = out.len();
+    put_number(out, (end - start) as u64);
+    let length_bytes = out.len() - end;
+    out[start..].rotate_right(length_bytes);
+    end - start
+}
+
 /// Collects numbers on the stack: appending each to a vector would cost a check each time.
 pub struct Scratch<const N: usize> {
     bytes: [u8; N],
@@ -84,6 +93,11 @@ impl<'a> Cursor<'a> {
     /// The offset of the next byte.
     pub fn position(&self) -> usize {
         self.at
+    }
+
+    /// Returns true if nothing follows.
+    pub fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
     }
 
     /// Reads a byte.
@@ -179,15 +193,6 @@ pub trait Fields {
         let mut wide = u64::from(*value);
         self.u64(&mut wide)?;
         *value = u32::try_from(wide).map_err(|_| Malformed("a number has more than 32 bits"))?;
-        Ok(())
-    }
-
-    /// Writes or reads a signed number of 32 bits.
-    fn i32(&mut self, value: &mut i32) -> Result<(), Malformed> {
-        let mut wide = zigzag(i64::from(*value));
-        self.u64(&mut wide)?;
-        *value = i32::try_from(unzigzag(wide))
-            .map_err(|_| Malformed("a number has more than 32 bits"))?;
         Ok(())
     }
 

@@ -137,7 +137,7 @@ impl Writer {
     pub fn event(&mut self, event: &Event) -> Result<(), WriteError> {
         let is_call = matches!(event.kind, EventKind::Call(_));
         let ends = matches!(event.kind, EventKind::End { .. });
-        self.add(event.thread, is_call, ends, |open, out| open.event(event.tsc, &event.kind, out))
+        self.add(event.thread, is_call, ends, |open, out| open.event(event, out))
     }
 
     /// Adds a call without allocating.

@@ -256,8 +256,8 @@ fn foreign_files_are_named_as_such() {
     assert!(refused(b"").contains("begins with nothing"));
     assert!(refused(b"\x7fELF\x02\x01\x01\0 and so on").contains("begins with \\x7fELF"));
     let mut later = sample();
-    later[8] = 2;
-    assert!(refused(&later).contains("format version 2"));
+    later[8] = 3;
+    assert!(refused(&later).contains("format version 3"));
     assert!(refused(&sample()[..FILE_HEADER_BYTES]).contains("byte 16"));
 }
 

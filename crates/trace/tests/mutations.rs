@@ -178,7 +178,7 @@ fn ten_thousand_damaged_traces_are_answered() {
     assert!(bad > MUTATIONS / 4, "the damage was there: {bad} errors");
 }
 
-/// Writes a small trace, so that ten thousand are quick: an event of every kind, some calls.
+/// Writes a small trace, so that ten thousand are quick: some calls, and events of later versions.
 fn trace_of_few_events(writer: &mut trace::Writer) -> Vec<trace::event::BlobId> {
     let ids: Vec<_> = (0..5)
         .map(|i| writer.blob(&sample::noise(i % 4, 100 + 900 * i as usize)).unwrap())
@@ -201,6 +201,10 @@ fn trace_of_few_events(writer: &mut trace::Writer) -> Vec<trace::event::BlobId> 
         writer.event(&sample::event(thread, 1000 + i * 100, EventKind::Call(call))).unwrap();
         if i % 20 == 0 {
             writer.flush().unwrap();
+            writer.event(&sample::unknown(thread, 1000 + i * 100)).unwrap();
+            let signal = EventKind::Signal { signal: 10, handler: i, info: [3; 48] };
+            let signal = sample::event(thread, 1000 + i * 100, signal);
+            writer.event(&sample::with_later_fields(signal)).unwrap();
         }
     }
     ids

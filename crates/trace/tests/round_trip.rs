@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use sample::{events, open, options, write};
 use trace::Compress;
 use trace::event::{
-    BlobId, Call, Content, Data, Event, EventKind, GapWhy, Identity, OpenFd, Outcome, ProcessState,
-    StartHow,
+    BlobId, Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, OpenFd, Outcome,
+    ProcessState, StartHow, UnknownEvent,
 };
+use trace::parts::{Part, PartValue};
 
 /// Returns numbers that are often small or equal, and sometimes anything.
 fn number() -> impl Strategy<Value = u64> {
@@ -127,11 +128,40 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => any::<u64>().prop_map(|ns| EventKind::Stall { ns }),
         1 => (any::<u32>(), any::<Option<i32>>())
             .prop_map(|(process, status)| EventKind::Exit { process, status }),
+        1 => (9..=63_u8, short())
+            .prop_map(|(number, body)| EventKind::Unknown(UnknownEvent { number, body })),
     ]
 }
 
+fn part() -> impl Strategy<Value = Part> {
+    let value = prop_oneof![
+        number().prop_map(PartValue::Number),
+        short().prop_map(PartValue::Bytes),
+        vec(proptest::option::of(number().prop_map(BlobId)), 0..4)
+            .prop_map(|ids| Part::buffers(&ids).value),
+    ];
+    (prop_oneof![0..20_u64, Just(u64::MAX >> 1)], value).prop_map(|(id, value)| Part { id, value })
+}
+
+/// Returns what may be beside the fields of a kind. Only kinds that are known have later fields.
+fn extras(kind: &EventKind) -> impl Strategy<Value = Option<Box<Extras>>> + use<> {
+    let later = if kind.row().is_some() { 0..5 } else { 0..1_usize };
+    (vec(part(), 0..3), vec(any::<u8>(), later), any::<bool>()).prop_map(
+        |(parts, later_fields, some)| {
+            let empty = parts.is_empty() && later_fields.is_empty();
+            (some && !empty).then(|| Box::new(Extras { parts, later_fields }))
+        },
+    )
+}
+
 fn event() -> impl Strategy<Value = Event> {
-    (0..4_u32, number(), kind()).prop_map(|(thread, tsc, kind)| Event { thread, tsc, kind })
+    let kind = kind().prop_flat_map(|kind| (extras(&kind), Just(kind)));
+    (0..4_u32, number(), kind).prop_map(|(thread, tsc, (extras, kind))| Event {
+        thread,
+        tsc,
+        kind,
+        extras,
+    })
 }
 
 fn compress() -> impl Strategy<Value = Compress> {
@@ -222,7 +252,7 @@ proptest! {
                 };
                 let call = trace::CallRef {
                     nr: call.nr, flags: 0, site: call.site, nargs: 3, args: call.args,
-                    outcome: call.outcome, data: &[item], identities: &[],
+                    outcome: call.outcome, data: &[item], identities: &[], parts: &[],
                 };
                 writer.call(1, i as u64, &call).unwrap();
             }

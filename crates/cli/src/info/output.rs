@@ -11,6 +11,7 @@ use render::origin;
 use render::text::major_minor;
 use trace::Trace;
 
+use crate::source;
 use render::amounts::{show_size, show_time};
 use stats::overview::{Gap, Overview};
 
@@ -73,6 +74,9 @@ fn numbers(out: &mut String, trace: &Trace, overview: &Overview) {
         let text =
             format!("{} blocks of a kind that this version does not know", trace.unknown_blocks());
         line(out, "passed over", &text);
+    }
+    if let Some(note) = source::unknown_events(s.unknown_events) {
+        line(out, "passed over", &note);
     }
 }
 
@@ -241,6 +245,9 @@ pub fn json(trace: &Trace, overview: &Overview) -> io::Result<()> {
         json.key("sound").bool(report.sound());
         json.key("lost").uint(report.lost);
         json.key("gaps").uint(report.gaps.max(s.gap_count));
+        if s.unknown_events > 0 {
+            json.key("unknown_events").uint(s.unknown_events);
+        }
         json.key("calls").uint(s.calls);
         json.key("by_call").object(|json| {
             for (name, count) in &s.by_call {

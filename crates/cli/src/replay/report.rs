@@ -16,6 +16,7 @@ use trace::Trace;
 use super::calls;
 use crate::failure::Failure;
 use crate::info::not_seen_json;
+use crate::source;
 use render::amounts::{show_size, show_time};
 
 /// Limits for the groups of mismatches and for their examples in the text output.
@@ -217,6 +218,9 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         let s = if gaps == 1 { "" } else { "s" };
         writeln!(out, "the recording has {gaps} gap{s}: what is missing there was not made again")?;
     }
+    if let Some(note) = source::unknown_events(outcome.unknown_events) {
+        writeln!(out, "{note}")?;
+    }
     let Some(state) = &run.final_state else { return Ok(()) };
     for difference in state.differences.iter().take(DIFFERENCES_SHOWN) {
         let [path, expected, found] =
@@ -354,6 +358,9 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("unknown_bytes").uint(unknown);
     json.key("bytes").uint(outcome.bytes);
     json.key("gaps").uint(outcome.gaps);
+    if outcome.unknown_events > 0 {
+        json.key("unknown_events").uint(outcome.unknown_events);
+    }
     json.key("image").object(|json| {
         json.key("unknown_bytes").uint(run.image_unknown_bytes);
         json.key("left_out").object(|json| {

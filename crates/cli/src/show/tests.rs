@@ -70,7 +70,7 @@ fn timed(events: Vec<(u32, EventKind)>) -> Vec<Event> {
         {
             *exit_tsc = tsc + 500;
         }
-        Event { thread, tsc, kind }
+        Event::new(thread, tsc, kind)
     });
     timed.collect()
 }
@@ -87,6 +87,18 @@ fn shown(events: &[Event], conditions: Conditions, format: Format, limit: u64) -
         if !printer.event(&next, &|tsc| tsc, &mut InlineOnly).unwrap() {
             break;
         }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Returns what is shown of a trace, as text or as JSON.
+pub fn shown_of(trace: &trace::Trace, conditions: Conditions, json: bool) -> String {
+    let format = if json { Format::Json { data: true } } else { text() };
+    let mut bytes = Vec::new();
+    let (walk, left) = (Walk::default(), u64::MAX);
+    let mut printer = Printer { walk, conditions, format, left, out: &mut bytes };
+    for next in trace.events() {
+        printer.next(trace, &next.unwrap()).unwrap();
     }
     String::from_utf8(bytes).unwrap()
 }

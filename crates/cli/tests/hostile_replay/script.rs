@@ -67,7 +67,7 @@ impl Script {
 
     /// Adds an event at any time.
     pub fn at(&mut self, tsc: u64, thread: u32, kind: EventKind) {
-        self.writer.event(&Event { thread, tsc, kind }).unwrap();
+        self.writer.event(&Event::new(thread, tsc, kind)).unwrap();
     }
 
     /// Advances the time, and returns it.

@@ -1,7 +1,10 @@
 //! Descriptions of our record types.
 
-use syscalls::record::{GapWhy, Identity, SIGINFO_BYTES, StartHow};
-use trace::event::{EventKind, OpenFd, Preamble, ProcessState, Totals};
+use syscalls::record::{Identity, SIGINFO_BYTES};
+use trace::Malformed;
+use trace::event::{Data, EventKind, OpenFd, Preamble, Totals};
+use trace::event_fields::FieldVisitor;
+use trace::event_table::{self, EventRow, Field};
 use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
 
 use super::{Columns, Declare, OWN};
@@ -23,39 +26,19 @@ pub const FILE: &str = "Reenact::Trace::File";
 /// Summary of the changed paths.
 pub const MANIFEST: &str = "Reenact::Trace::Manifest";
 
-/// Name of a type, and a function that makes a sample event of it.
-type Sample = (&'static str, fn() -> EventKind);
+/// Returns the types of events other than calls, each with the row that it is made of.
+pub fn event_types() -> impl Iterator<Item = (String, &'static EventRow)> {
+    event_table::rows().map(|row| (event_name(row), row))
+}
 
-/// The types of events other than calls.
-pub const EVENTS: &[Sample] = &[
-    ("Reenact::Trace::Start", || EventKind::Start {
-        how: StartHow::Launch,
-        process: 0,
-        parent: 0,
-        pid: 0,
-        tid: 0,
-    }),
-    ("Reenact::Trace::Image", || EventKind::Image { tid: 0, data: Vec::new() }),
-    ("Reenact::Trace::End", || EventKind::End { calls: 0 }),
-    ("Reenact::Trace::Signal", || EventKind::Signal {
-        signal: 0,
-        handler: 0,
-        info: [0; SIGINFO_BYTES],
-    }),
-    ("Reenact::Trace::Stall", || EventKind::Stall { ns: 0 }),
-    ("Reenact::Trace::Gap", || EventKind::Gap {
-        why: GapWhy::Imported,
-        detail: 0,
-        text: String::new(),
-    }),
-    ("Reenact::Trace::State", || EventKind::State(Box::default())),
-    ("Reenact::Trace::Exit", || EventKind::Exit { process: 0, status: None }),
-];
-
-/// Returns the type of an event other than a call.
-pub fn event_name(kind: &EventKind) -> Option<&'static str> {
-    let same = |other: &EventKind| std::mem::discriminant(other) == std::mem::discriminant(kind);
-    EVENTS.iter().find(|(_, sample)| same(&sample())).map(|(name, _)| *name)
+/// Returns the type of a kind of event: `page_fault` is `Reenact::Trace::PageFault`.
+pub fn event_name(row: &EventRow) -> String {
+    let capital = |word: &str| match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    };
+    let words: String = row.name.split('_').map(capital).collect();
+    format!("{OWN}{words}")
 }
 
 /// Returns names and XML of our types.
@@ -77,8 +60,8 @@ pub fn declarations() -> Vec<(String, String)> {
     declare(DESCRIPTOR, &mut |xml| descriptor(xml, &mut (0, OpenFd::default())));
     declare(FILE, &mut |xml| file(xml, &mut (0, Entry::default())));
     declare(MANIFEST, &mut |xml| ending(xml, &mut (0, Ending::default())));
-    for (name, sample) in EVENTS {
-        declare(name, &mut |xml| event(xml, &mut (Stamp::default(), sample())));
+    for (name, row) in event_types() {
+        declare(&name, &mut |xml| event(xml, &mut (Stamp::default(), EventKind::blank(row))));
     }
     debug_assert!(all.iter().all(|(name, _)| name.starts_with(OWN)));
     all
@@ -261,80 +244,99 @@ pub fn event(columns: &mut impl Columns, of: &mut (Stamp, EventKind)) {
     columns.i64("event", &mut stamp.event);
     columns.u32("thread", &mut stamp.thread);
     columns.u64("ticks", &mut stamp.tsc);
-    match kind {
-        EventKind::Call(_) => columns.bad(),
-        EventKind::Signal { signal, handler, info } => {
-            columns.u8("signal", signal);
-            columns.u64("handler", handler);
-            let mut bytes = info.to_vec();
-            columns.bytes("siginfo", &mut bytes);
-            match bytes.try_into() {
-                Ok(bytes) => *info = bytes,
-                Err(_) => columns.bad(),
-            }
-        }
-        EventKind::Start { how, process, parent, pid, tid } => {
-            let mut code = *how as u8;
-            columns.u8("how", &mut code);
-            match StartHow::from_wire(code) {
-                Some(found) => *how = found,
-                None => columns.bad(),
-            }
-            columns.u32("process", process);
-            columns.u32("parent", parent);
-            columns.u32("pid", pid);
-            columns.u32("tid", tid);
-        }
-        EventKind::Image { tid, .. } => columns.u32("tid", tid),
-        EventKind::End { calls } => columns.u64("calls", calls),
-        EventKind::Stall { ns } => columns.u64("ns", ns),
-        EventKind::Gap { why, detail, text } => {
-            let mut code = *why as u8;
-            columns.u8("why", &mut code);
-            match GapWhy::from_wire(code) {
-                Some(found) => *why = found,
-                None => columns.bad(),
-            }
-            columns.u64("detail", detail);
-            columns.text("text", text);
-        }
-        EventKind::State(state) => self::state(columns, state),
-        EventKind::Exit { process, status } => {
-            columns.u32("process", process);
-            let mut wide = status.map(i64::from);
-            columns.optional("status", &mut wide);
-            *status = wide.map(|status| status as i32);
-        }
+    if kind.visit(&mut EventColumns(columns)).is_err() {
+        columns.bad();
     }
 }
 
-fn state(columns: &mut impl Columns, of: &mut ProcessState) {
-    columns.u32("process", &mut of.process);
-    columns.u32("pid", &mut of.pid);
-    columns.u32("ppid", &mut of.ppid);
-    columns.bytes("exe", &mut of.exe);
-    columns.bytes("cwd", &mut of.cwd);
-    columns.bytes("root", &mut of.root);
-    ids(columns, "uids", &mut of.uids);
-    ids(columns, "gids", &mut of.gids);
-    let mut groups: Vec<u64> = of.groups.iter().map(|group| u64::from(*group)).collect();
-    columns.words("groups", &mut groups);
-    of.groups = groups.into_iter().map(|group| group as u32).collect();
-    columns.u32("umask", &mut of.umask);
-    columns.u64("signals_blocked", &mut of.sig_blocked);
-    columns.u64("signals_ignored", &mut of.sig_ignored);
-    let mut limits: Vec<u64> = of.limits.iter().flat_map(|(soft, hard)| [*soft, *hard]).collect();
-    columns.words("limits", &mut limits);
-    of.limits = limits.as_chunks::<2>().0.iter().map(|[soft, hard]| (*soft, *hard)).collect();
-    columns.u64("descriptors_left_out", &mut of.fds_left_out);
-}
+/// The fields of an event as columns. Open descriptors and memory have types of their own.
+struct EventColumns<'a, C>(&'a mut C);
 
-fn ids(columns: &mut impl Columns, name: &'static str, of: &mut [u32; 4]) {
-    let mut wide = of.map(u64::from).to_vec();
-    columns.words(name, &mut wide);
-    match <[u64; 4]>::try_from(wide) {
-        Ok(wide) => *of = wide.map(|id| id as u32),
-        Err(_) => columns.bad(),
+impl<C: Columns> FieldVisitor for EventColumns<'_, C> {
+    fn u8(&mut self, field: &'static Field, value: &mut u8) -> Result<(), Malformed> {
+        self.0.u8(field.name, value);
+        Ok(())
+    }
+
+    fn u32(&mut self, field: &'static Field, value: &mut u32) -> Result<(), Malformed> {
+        self.0.u32(field.name, value);
+        Ok(())
+    }
+
+    fn u64(&mut self, field: &'static Field, value: &mut u64) -> Result<(), Malformed> {
+        self.0.u64(field.name, value);
+        Ok(())
+    }
+
+    fn i64(&mut self, field: &'static Field, value: &mut i64) -> Result<(), Malformed> {
+        self.0.i64(field.name, value);
+        Ok(())
+    }
+
+    fn optional_i32(
+        &mut self,
+        field: &'static Field,
+        value: &mut Option<i32>,
+    ) -> Result<(), Malformed> {
+        let mut wide = value.map(i64::from);
+        self.0.optional(field.name, &mut wide);
+        *value = wide.map(|value| value as i32);
+        Ok(())
+    }
+
+    fn bytes(&mut self, field: &'static Field, value: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.0.bytes(field.name, value);
+        Ok(())
+    }
+
+    fn text(&mut self, field: &'static Field, value: &mut String) -> Result<(), Malformed> {
+        self.0.text(field.name, value);
+        Ok(())
+    }
+
+    fn siginfo(
+        &mut self,
+        field: &'static Field,
+        value: &mut [u8; SIGINFO_BYTES],
+    ) -> Result<(), Malformed> {
+        let mut bytes = value.to_vec();
+        self.0.bytes(field.name, &mut bytes);
+        *value = bytes.try_into().map_err(|_| Malformed("a siginfo has another length"))?;
+        Ok(())
+    }
+
+    fn four_u32(&mut self, field: &'static Field, value: &mut [u32; 4]) -> Result<(), Malformed> {
+        let mut wide = value.map(u64::from).to_vec();
+        self.0.words(field.name, &mut wide);
+        let wide: [u64; 4] = wide.try_into().map_err(|_| Malformed("there are not four"))?;
+        *value = wide.map(|number| number as u32);
+        Ok(())
+    }
+
+    fn list_u32(&mut self, field: &'static Field, value: &mut Vec<u32>) -> Result<(), Malformed> {
+        let mut wide: Vec<u64> = value.iter().map(|number| u64::from(*number)).collect();
+        self.0.words(field.name, &mut wide);
+        *value = wide.into_iter().map(|number| number as u32).collect();
+        Ok(())
+    }
+
+    fn pairs(
+        &mut self,
+        field: &'static Field,
+        value: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Malformed> {
+        let mut flat: Vec<u64> = value.iter().flat_map(|(one, other)| [*one, *other]).collect();
+        self.0.words(field.name, &mut flat);
+        *value = flat.as_chunks::<2>().0.iter().map(|[one, other]| (*one, *other)).collect();
+        Ok(())
+    }
+
+    fn descriptors(&mut self, _: &'static Field, _: &mut Vec<OpenFd>) -> Result<(), Malformed> {
+        Ok(())
+    }
+
+    fn memory(&mut self, _: &'static Field, _: &mut Vec<Data>) -> Result<(), Malformed> {
+        Ok(())
     }
 }
 

@@ -164,10 +164,11 @@ impl Exporter<'_> {
 
     /// Writes an event other than a call.
     pub(super) fn note(&mut self, event: Event, contents: &mut dyn Contents) -> Result<(), Error> {
-        let Some(name) = columns::event_name(&event.kind) else { return Ok(()) };
+        // An event that this version does not know has no type.
+        let Some(row) = event.kind.row() else { return Ok(()) };
         let stamp = Stamp { event: self.next_event(), thread: event.thread, tsc: event.tsc };
         let mut whole = (stamp, event.kind);
-        self.own(name, |put| columns::event(put, &mut whole))?;
+        self.own(&columns::event_name(row), |put| columns::event(put, &mut whole))?;
         match &whole.1 {
             EventKind::Image { data, .. } => {
                 for data in data {

@@ -89,27 +89,26 @@ impl Exact<'_, '_, '_> {
     fn events(&mut self) -> Result<(), Error> {
         let files = self.files;
         let mut streams = vec![(None, files.stream(columns::CALL)?)];
-        for (name, sample) in columns::EVENTS {
-            streams.push((Some(*sample), files.stream(name)?));
+        for (name, row) in columns::event_types() {
+            streams.push((Some(row), files.stream(&name)?));
         }
         loop {
             let place = |stream: &Open<'_, '_, '_>| {
                 stream.record().map(|record| record.int("event").unwrap_or(i64::MAX))
             };
-            let next = streams
-                .iter_mut()
-                .filter_map(|(sample, stream)| Some((place(stream)?, sample, stream)));
-            let Some((_, sample, stream)) = next.min_by_key(|(place, ..)| *place) else {
+            let next =
+                streams.iter_mut().filter_map(|(row, stream)| Some((place(stream)?, row, stream)));
+            let Some((_, row, stream)) = next.min_by_key(|(place, ..)| *place) else {
                 return Ok(());
             };
             let Some(record) = stream.record() else { return Ok(()) };
-            match sample {
+            match row {
                 None => match Get::read::<CallRest>(record, columns::call) {
                     Some(rest) => self.call(&rest)?,
                     None => files.bad_record(stream.of()),
                 },
-                Some(sample) => {
-                    let blank = (Stamp::default(), sample());
+                Some(row) => {
+                    let blank = (Stamp::default(), EventKind::blank(row));
                     match Get::read_into(record, blank, columns::event) {
                         Some((stamp, kind)) => self.event(stamp, kind)?,
                         None => files.bad_record(stream.of()),
@@ -164,7 +163,7 @@ impl Exact<'_, '_, '_> {
             identities,
         };
         let (thread, tsc) = (rest.thread, rest.entered);
-        self.write(&Event { thread, tsc, kind: EventKind::Call(call) })
+        self.write(&Event::new(thread, tsc, EventKind::Call(call)))
     }
 
     fn event(&mut self, stamp: Stamp, mut kind: EventKind) -> Result<(), Error> {
@@ -183,7 +182,7 @@ impl Exact<'_, '_, '_> {
             }
             _ => {}
         }
-        self.write(&Event { thread: stamp.thread, tsc: stamp.tsc, kind })
+        self.write(&Event::new(stamp.thread, stamp.tsc, kind))
     }
 
     /// Reads the pieces of memory of a call, or of an image if `nr` is `None`.

@@ -249,7 +249,7 @@ impl Foreign {
 
     fn by_recorder(&mut self, tsc: u64, kind: EventKind) -> Result<(), Error> {
         self.recorder_tsc = self.recorder_tsc.max(tsc);
-        self.write(&Event { thread: RECORDER, tsc: self.recorder_tsc, kind })
+        self.write(&Event::new(RECORDER, self.recorder_tsc, kind))
     }
 
     fn call(
@@ -303,7 +303,7 @@ impl Foreign {
         }
         self.origin(kind, group, &mut call, (tid, task.pid), tsc, executed.then_some(exit_tsc))?;
         self.data_bytes += call.data.iter().map(|data| data.true_len).sum::<u64>();
-        self.write(&Event { thread: task.thread, tsc, kind: EventKind::Call(call.clone()) })?;
+        self.write(&Event::new(task.thread, tsc, EventKind::Call(call.clone())))?;
 
         let (task, _) = self.lives.task(tid);
         task.calls += 1;
@@ -311,12 +311,12 @@ impl Foreign {
         let task = *task;
         if executed {
             let image = EventKind::Image { tid: tid as u32, data: image(&call) };
-            self.write(&Event { thread: task.thread, tsc: exit_tsc, kind: image })?;
+            self.write(&Event::new(task.thread, exit_tsc, image))?;
             self.lives.exec(tid, task.process);
         } else if never && row.form != Form::Exec {
             let status = (call.args[0] as i32 & 0xff) << 8;
             let kind = EventKind::End { calls: task.calls };
-            self.write(&Event { thread: task.thread, tsc: exit_tsc, kind })?;
+            self.write(&Event::new(task.thread, exit_tsc, kind))?;
             if self.lives.exit(tid) {
                 // The exit of the process comes after the end of its last thread.
                 let kind = EventKind::Exit { process: task.process, status: Some(status) };
@@ -369,7 +369,7 @@ impl Foreign {
     ) -> Result<(), Error> {
         let Start { tid, how, parent } = start;
         let kind = EventKind::Start { how, process, parent, pid, tid: tid as u32 };
-        self.write(&Event { thread, tsc, kind })?;
+        self.write(&Event::new(thread, tsc, kind))?;
         if how != StartHow::Launch {
             return Ok(());
         }

@@ -63,7 +63,7 @@ struct Making {
 impl Making {
     fn event(&mut self, thread: u32, kind: EventKind) {
         self.tsc += 10;
-        self.writer.event(&Event { thread, tsc: self.tsc, kind }).unwrap();
+        self.writer.event(&Event::new(thread, self.tsc, kind)).unwrap();
     }
 
     fn call(&mut self, thread: u32, nr: u16, args: &[u64], ret: Option<i64>, data: Vec<Data>) {

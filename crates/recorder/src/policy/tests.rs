@@ -236,7 +236,7 @@ fn a_state_whose_message_was_not_read_yet_counts_once() {
     let mut story = Story::new(secret_rules());
     let kind = story.state(1, &[(0, "/home/a.txt")]);
     story.tsc += 10;
-    let event = Event { thread: RECORDER, tsc: story.tsc, kind: kind.clone() };
+    let event = Event::new(RECORDER, story.tsc, kind.clone());
     let told = story.tsc;
     story.mailbox.send(Message::Event(event));
     story.image(1);

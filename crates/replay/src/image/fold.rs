@@ -184,7 +184,7 @@ impl<'a> Fold<'a> {
         let step = self.world.step(&event, &mut self.stored);
         self.unseen.event(&event, &self.world, &mut self.stored);
         self.settle(event.thread, event.tsc)?;
-        let Event { thread, tsc, kind } = event;
+        let Event { thread, tsc, kind, .. } = event;
         match kind {
             EventKind::Call(call) => self.call(thread, tsc, call, step),
             EventKind::State(state) => {

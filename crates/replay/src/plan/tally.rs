@@ -23,6 +23,8 @@ pub struct Tally {
     unsupported: HashMap<String, u64>,
     /// Gaps in the recording.
     pub gaps: u64,
+    /// Events that this version does not know.
+    pub unknown_events: u64,
     /// Recorded durations of calls.
     pub recorded: ByCall,
 }
@@ -52,6 +54,7 @@ impl Tally {
     pub fn count_into(self, outcome: &mut outcome::Outcome) {
         outcome.simulated += self.simulated;
         outcome.gaps += self.gaps;
+        outcome.unknown_events += self.unknown_events;
         for ((nr, why), count) in self.skipped {
             let what = format!("{}: {why}", name_of(nr));
             outcome::Outcome::count(&mut outcome.skipped, &what, count);

@@ -147,7 +147,7 @@ impl Parts {
                 0 => part.untold.filter(|until| *until > now),
             };
             let kind = EventKind::State(Box::new(state));
-            needed.push(Event { thread: number, tsc: now, kind });
+            needed.push(Event::new(number, now, kind));
         }
         needed
     }

@@ -87,7 +87,7 @@ fn descriptors_that_stay_open() {
         all.extend(events(&calls));
         for (thread, tsc) in [(2, 1_000_000), (1, 1_000_001)] {
             let kind = EventKind::End { calls: 0 };
-            all.push(trace::event::Event { thread, tsc, kind });
+            all.push(trace::event::Event::new(thread, tsc, kind));
         }
         let (fold, files) = watch_events(Patterns::default(), &all);
         fold.finish(&files)

@@ -218,14 +218,14 @@ impl Import {
             }
             _ => tsc,
         };
-        Ok(self.writer.event(&Event { thread, tsc, kind })?)
+        Ok(self.writer.event(&Event::new(thread, tsc, kind))?)
     }
 
     fn gap(&mut self) -> Result<(), trace::WriteError> {
         let why = GapWhy::Imported;
         let kind = EventKind::Gap { why, detail: 0, text: "the text of strace".into() };
         self.gaps += 1;
-        self.writer.event(&Event { thread: RECORDER, tsc: 0, kind })
+        self.writer.event(&Event::new(RECORDER, 0, kind))
     }
 
     /// Returns a living thread; its first line creates it.

@@ -141,7 +141,11 @@ impl<W: Write> Lines<W> {
                     }
                 }
             }
-            EventKind::State(_) | EventKind::Stall { .. } | EventKind::Gap { .. } => {}
+            EventKind::State(_)
+            | EventKind::Stall { .. }
+            | EventKind::Gap { .. }
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {}
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ fn lines(events: &[Event]) -> String {
 }
 
 fn event(thread: u32, tsc: u64, kind: EventKind) -> Event {
-    Event { thread, tsc, kind }
+    Event::new(thread, tsc, kind)
 }
 
 fn start(thread: u32, tsc: u64, how: StartHow, process: u32) -> Event {

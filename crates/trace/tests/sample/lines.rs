@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use trace::Trace;
+use trace::event::FieldValue;
 use trace::event::{Content, Data, EventKind, Outcome, ProcessState};
 use trace::manifest::{self, Ending, Entry, FileKind};
+use trace::parts::PartValue;
 
 /// Returns the lines that tests/format/read_trace.py prints for a trace, made by the Rust reader.
 pub fn lines(trace: &Trace) -> Vec<Value> {
@@ -58,6 +60,19 @@ pub fn lines(trace: &Trace) -> Vec<Value> {
             EventKind::Exit { process, status } => json!({
                 "type": "exit", "process": process, "status": status,
             }),
+            EventKind::Other(other) => {
+                let mut line = json!({ "type": other.row.name });
+                for (field, value) in other.fields() {
+                    line[field.name] = match value {
+                        FieldValue::Unsigned(number) => json!(number),
+                        FieldValue::Signed(number) => json!(number),
+                        FieldValue::Bytes(bytes) => json!(base64(bytes)),
+                        FieldValue::Text(text) => json!(text),
+                    };
+                }
+                line
+            }
+            EventKind::Unknown(unknown) => json!({ "type": "unknown", "number": unknown.number }),
         };
         let (pid, tid) = ids.get(&event.thread).copied().unzip();
         let head = json!({
@@ -66,6 +81,13 @@ pub fn lines(trace: &Trace) -> Vec<Value> {
         });
         let (Value::Object(line_fields), Value::Object(head)) = (&mut line, head) else { panic!() };
         line_fields.extend(head);
+        if !event.parts().is_empty() {
+            let parts = event.parts().iter().map(|part| match &part.value {
+                PartValue::Number(number) => json!([part.id, number]),
+                PartValue::Bytes(bytes) => json!([part.id, base64(bytes)]),
+            });
+            line["parts"] = parts.collect();
+        }
         lines.push(line);
     }
     lines.extend(files(trace));

@@ -9,9 +9,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use trace::event::{
-    Call, Content, Data, Event, EventKind, GapWhy, Identity, OpenFd, Outcome, Preamble,
-    ProcessState, RECORDER, StartHow, Totals,
+    Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, OpenFd, Outcome, Preamble,
+    ProcessState, RECORDER, StartHow, Totals, UnknownEvent,
 };
+use trace::parts::{Part, part_id};
 use trace::{Compress, Trace, Writer, WriterOptions};
 
 /// A file in memory.
@@ -134,7 +135,7 @@ pub fn call(nr: u16, args: [u64; 6], tsc: u64, ret: i64) -> Call {
 }
 
 pub fn event(thread: u32, tsc: u64, kind: EventKind) -> Event {
-    Event { thread, tsc, kind }
+    Event::new(thread, tsc, kind)
 }
 
 pub fn data(arg: u8, flags: u8, content: Content) -> Data {
@@ -230,8 +231,10 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
         put(event(thread, tsc, EventKind::Call(call)));
     }
     put(event(3, tsc, EventKind::Stall { ns: 5000 }));
+    put(unknown(3, tsc));
     let signal = EventKind::Signal { signal: 10, handler: 0x5555_0000_1234, info: [9; 48] };
-    put(event(1, tsc + 1, signal));
+    put(event(1, tsc + 1, signal.clone()));
+    put(with_later_fields(event(1, tsc + 1, signal)));
     let mut unfinished = call(231, [0; 6], tsc, 0);
     unfinished.outcome = Outcome::Unfinished;
     put(event(2, tsc + 2, EventKind::Call(unfinished)));
@@ -242,6 +245,7 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
         let content = trace::ContentRef::Bytes(&bytes);
         let (true_len, hash) = (bytes.len() as u64, None);
         let item = trace::DataRef { arg: 1, part: 0, index: 0, flags: 1, true_len, hash, content };
+        let parts = [Part::number(part_id::USER_CPU, 700 * i), Part::number(part_id::STACK, 1)];
         let call = trace::CallRef {
             nr: 0,
             flags: 1,
@@ -251,9 +255,24 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
             outcome: Outcome::Returned { exit_tsc: tsc + 50 + i, ret: bytes.len() as i64 },
             data: &[item],
             identities: &[],
+            parts: &parts[..i as usize % 3],
         };
         writer.call(1, tsc + 10 + i, &call).unwrap();
     }
+}
+
+/// An event of a kind that comes later than this version, with a part that comes later too.
+pub fn unknown(thread: u32, tsc: u64) -> Event {
+    let kind = EventKind::Unknown(UnknownEvent { number: 60, body: vec![7, 200, 1, 3] });
+    let parts = vec![Part::number(part_id::CPU, 3), Part::number(1000, 5)];
+    let extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
+    Event { extras, ..event(thread, tsc, kind) }
+}
+
+/// The same event with fields that come later than this version.
+pub fn with_later_fields(event: Event) -> Event {
+    let extras = Extras { parts: Vec::new(), later_fields: vec![9, 9, 9] };
+    Event { extras: Some(Box::new(extras)), ..event }
 }
 
 /// Ends the recording of `everything` with a gap.

@@ -149,7 +149,7 @@ impl Recording {
         };
         recording.started(1, 0);
         let kind = EventKind::State(Box::new(state));
-        recording.events.push(Event { thread: 0, tsc: 150, kind });
+        recording.events.push(Event::new(0, 150, kind));
         recording
     }
 
@@ -158,7 +158,7 @@ impl Recording {
         self.tsc += 10;
         let id = 100 + thread;
         let kind = EventKind::Start { how, process: thread, parent, pid: id, tid: id };
-        self.events.push(Event { thread, tsc: self.tsc, kind });
+        self.events.push(Event::new(thread, self.tsc, kind));
         self.tsc = self.tsc.max(200);
     }
 
@@ -190,14 +190,14 @@ impl Recording {
     pub fn end(&mut self) {
         self.tsc += 10;
         let kind = EventKind::End { calls: 0 };
-        self.events.push(Event { thread: self.thread, tsc: self.tsc, kind });
+        self.events.push(Event::new(self.thread, self.tsc, kind));
     }
 
     /// Ends a process.
     pub fn ends(&mut self, process: u32) {
         self.tsc += 10;
         let kind = EventKind::Exit { process, status: Some(9) };
-        self.events.push(Event { thread: 0, tsc: self.tsc, kind });
+        self.events.push(Event::new(0, self.tsc, kind));
     }
 
     /// Sets begin and end of the last call.
@@ -268,7 +268,7 @@ impl Recording {
                 content: Content::Inline(bytes.to_vec()),
             });
         }
-        self.events.push(Event { thread: self.thread, tsc, kind: EventKind::Call(call) });
+        self.events.push(Event::new(self.thread, tsc, EventKind::Call(call)));
         match self.events.last_mut().map(|event| &mut event.kind) {
             Some(EventKind::Call(call)) => call,
             _ => unreachable!("a call was pushed"),
@@ -370,7 +370,7 @@ impl Recording {
     pub fn another_program(&mut self) {
         self.tsc += 10;
         let kind = EventKind::Image { tid: 100 + self.thread, data: Vec::new() };
-        self.events.push(Event { thread: self.thread, tsc: self.tsc, kind });
+        self.events.push(Event::new(self.thread, self.tsc, kind));
     }
 
     /// Adds a symbolic link to the final manifest, which must be sorted by path.
