@@ -292,8 +292,9 @@ impl Supervisor {
     }
 
     fn look_at_signals(&mut self, observer: &mut dyn Observer) {
+        let ended = self.program_status.is_some();
         for signal in signals::take() {
-            self.signalled(signal, observer);
+            self.signalled(signal, ended, observer);
         }
     }
 
@@ -322,9 +323,8 @@ impl Supervisor {
 
     /// Handles a signal. One sent to us alone is passed on to the program. A repeated request to
     /// end, or one after the program's end, is for the recording.
-    fn signalled(&mut self, signal: Signal, observer: &mut dyn Observer) {
+    fn signalled(&mut self, signal: Signal, ended: bool, observer: &mut dyn Observer) {
         let Signal { number, sender } = signal;
-        let ended = self.program_status.is_some();
         // A program that signals its process group or its parent does not mean the recorder.
         let by_program = sender.is_some_and(|pid| match self.kin.relation(pid) {
             Relation::Ours => true,
@@ -333,7 +333,7 @@ impl Supervisor {
         if by_program || sender.is_none() && !ended {
             return;
         }
-        if !ended {
+        if self.program_status.is_none() {
             // SAFETY: takes numbers only; the child was not waited for, so the id is still its own.
             unsafe { libc::kill(self.program, number) };
         }
@@ -562,6 +562,10 @@ impl Supervisor {
             }
             if pid == self.program {
                 self.program_status = Some(status);
+                // What had arrived by now was sent while the program was there.
+                for signal in signals::take() {
+                    self.signalled(signal, false, observer);
+                }
                 observer.ended(pid as u32, status);
             }
             self.lose(pid, observer);

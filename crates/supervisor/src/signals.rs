@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::alarm;
 
-/// Signals that have arrived and were not taken, as a bit mask.
-static PENDING: AtomicU64 = AtomicU64::new(0);
-/// Those of them sent by the terminal or the kernel.
+/// Signals that processes have sent and that were not taken, as a bit mask.
+static FROM_PROCESSES: AtomicU64 = AtomicU64::new(0);
+/// Signals that the terminal or the kernel has sent and that were not taken.
 static FROM_KERNEL: AtomicU64 = AtomicU64::new(0);
 /// Signals that our parent has set to be ignored, as nohup does. The program inherits that.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
-/// The last sender of each signal.
+/// The last process that sent each signal.
 static SENDERS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
 /// The futex that is raised by signals.
 static BELL: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
@@ -66,8 +66,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             FROM_KERNEL.fetch_or(bit, Ordering::SeqCst);
         } else {
             SENDERS[signal as usize].store(sender, Ordering::SeqCst);
+            FROM_PROCESSES.fetch_or(bit, Ordering::SeqCst);
         }
-        PENDING.fetch_or(bit, Ordering::SeqCst);
     }
     let bell = BELL.load(Ordering::SeqCst);
     if !bell.is_null() {
@@ -121,16 +121,21 @@ pub fn is_ignored(signal: i32) -> bool {
     words[0] == libc::SIG_IGN
 }
 
-/// The signals that arrived since the last call.
+/// The signals that arrived since the last call. One that both the kernel and a process have sent
+/// comes twice.
 pub fn take() -> impl Iterator<Item = Signal> {
-    let pending = PENDING.swap(0, Ordering::SeqCst);
-    let from_kernel = FROM_KERNEL.swap(0, Ordering::SeqCst);
-    let signals = (1..SIGNALS as i32).filter(move |number| pending & 1 << (number - 1) != 0);
-    signals.map(move |number| {
-        let by_kernel = from_kernel & 1 << (number - 1) != 0;
-        let sender = SENDERS[number as usize].load(Ordering::SeqCst);
-        Signal { number, sender: (!by_kernel).then_some(sender) }
-    })
+    // One word tells a signal and who sent it: the handler may run between the two.
+    let by_kernel = FROM_KERNEL.swap(0, Ordering::SeqCst);
+    let by_processes = FROM_PROCESSES.swap(0, Ordering::SeqCst);
+    let sender = |number| SENDERS[number as usize].load(Ordering::SeqCst);
+    let of_processes =
+        numbers(by_processes).map(move |number| Signal { number, sender: Some(sender(number)) });
+    numbers(by_kernel).map(|number| Signal { number, sender: None }).chain(of_processes)
+}
+
+/// The numbers of the signals in a mask.
+fn numbers(mask: u64) -> impl Iterator<Item = i32> {
+    (1..SIGNALS as i32).filter(move |number| mask & 1 << (number - 1) != 0)
 }
 
 /// Blocks all signals in the calling thread; returns the former mask.
