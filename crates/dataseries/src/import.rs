@@ -4,17 +4,17 @@
 //! make calls from records (`foreign`), and the results of clone and fork give the lives of threads
 //! (`lives`).
 
+mod end;
 mod exact;
 mod foreign;
+mod imported;
 mod lives;
 mod stream;
 mod unmake;
 
 use std::io::Write;
 
-use trace::event::{Event, Totals};
-use trace::event::{EventKind, GapWhy, RECORDER};
-use trace::{Writer, WriterOptions};
+use trace::WriterOptions;
 
 use crate::columns;
 use crate::error::Error;
@@ -22,29 +22,10 @@ use crate::file::reader::{Bytes, FileReader};
 use crate::schema::SNIA;
 use stream::Files;
 
+pub use imported::Imported;
+
 /// Most types named if a file holds no calls.
 const TYPES_TOLD: usize = 5;
-
-/// Result of an import.
-#[derive(Clone, Debug, Default)]
-pub struct Imported {
-    /// Number of calls.
-    pub calls: u64,
-    /// Number of records read.
-    pub records: u64,
-    /// The file was exported from a trace, so that nothing had to be guessed.
-    pub exact: bool,
-    /// Damage found in the file; everything else was imported.
-    pub damage: Vec<Error>,
-    /// Number of extents.
-    pub extents: u64,
-    /// Number of extents that could not be read.
-    pub extents_lost: u64,
-    /// Data missing in the file, one line of text for the user each.
-    pub not_told: Vec<String>,
-    /// Size of the trace in bytes.
-    pub bytes: u64,
-}
 
 /// Imports `bytes` into a trace. `sink` is called once it is clear that there are calls.
 pub fn import(
@@ -90,25 +71,4 @@ fn no_calls(reader: &FileReader<'_>) -> Error {
     }
     let damage = damage.map(|damage| format!("{damage}; in what can be read "));
     Error::NoCalls { damage: damage.unwrap_or_default(), extents, records, types }
-}
-
-/// Ends a trace, with a gap that names its origin.
-fn finish(
-    mut writer: Writer,
-    mut totals: Totals,
-    files: &Files<'_, '_>,
-    imported: &mut Imported,
-) -> Result<(), Error> {
-    let damage = files.damage_count();
-    let damage =
-        if damage > 0 { format!("; {damage} stretches of it are damaged") } else { String::new() };
-    let text = format!("imported from a DataSeries file{damage}");
-    let kind = EventKind::Gap { why: GapWhy::Imported, detail: 0, text };
-    writer.event(&Event::new(RECORDER, totals.end_tsc, kind))?;
-    totals.gaps += 1;
-    writer.flush()?;
-    totals.stored_bytes = writer.stored_bytes();
-    imported.calls = writer.calls_written();
-    imported.bytes = writer.finish(&totals)?.trace_bytes;
-    Ok(())
 }

@@ -10,7 +10,7 @@ use rustix::io::{Errno, pread};
 use trace::manifest::{Content, LEAF_BYTES, Sums, piece_bytes};
 use twox_hash::XxHash3_128;
 
-use crate::Want;
+use crate::want::Want;
 
 /// Bytes read at a time: few enough to stay in the cache until they are hashed.
 const READ_BYTES: usize = 256 << 10;

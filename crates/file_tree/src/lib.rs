@@ -5,6 +5,7 @@
 //! path are not followed, and only regular files are opened for reading.
 
 mod content;
+mod want;
 
 use std::ffi::CString;
 use std::io;
@@ -20,6 +21,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use trace::manifest::{Content, Entry, FileKind, XATTRS_MAX, Xattr};
 use twox_hash::XxHash3_128;
+
+pub use want::Want;
 
 /// Maximum number of names read from one directory.
 const NAMES_MAX: usize = 1 << 20;
@@ -39,19 +42,6 @@ pub struct Tree {
 
 /// Device and inode number of a file.
 pub type Inode = (u64, u64);
-
-/// How much of a regular file is looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
-    /// Only its status: the file is not opened.
-    Nothing,
-    /// Also extended attributes.
-    Attributes,
-    /// Also a checksum of the whole content.
-    Whole,
-    /// Also checksums of pieces of that many bytes; 0 chooses a size that suits the file's.
-    Pieces(u64),
-}
 
 /// A file that was looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -6,6 +6,7 @@
 //! arena mapped. A process found to be ours is remembered by a mark that no later process with the
 //! same id has.
 
+mod credentials;
 pub mod maps;
 mod patience;
 pub mod pidfd;
@@ -14,19 +15,20 @@ mod threads;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use credentials::{Credentials, own_credentials};
 pub use patience::Patience;
-pub use pidfd::{Credentials, Identity, Mark, own_credentials};
+pub use pidfd::{Identity, Mark};
 pub use status::proc_is_ours;
 pub use threads::start_thread;
 
 use maps::Which;
+use status::is_gone;
 
 /// An arena as /proc/PID/maps shows it: a part of its name, and its inode, which for a System V
 /// segment is its id.
@@ -343,11 +345,6 @@ pub fn has_one_of(pid: i32, arenas: &[Mapped]) -> Relation {
         Ok(()) if found == Relation::Stranger && !maps::has_any(pid) => Relation::Gone,
         Ok(()) => found,
     }
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    // EINVAL is for numbers that no process can have.
-    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL | libc::ENOENT))
 }
 
 /// The children of a process, where the kernel lists them.

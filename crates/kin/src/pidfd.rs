@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
+use crate::credentials::Credentials;
 use crate::status;
 
 /// The kernel's `struct pidfd_info`, first version.
@@ -40,27 +41,6 @@ pub struct Identity {
     pub parent: i32,
     /// Its user and group ids.
     pub credentials: Credentials,
-}
-
-/// Real, effective, saved and file system ids.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Credentials {
-    /// User ids.
-    pub uids: [u32; 4],
-    /// Group ids.
-    pub gids: [u32; 4],
-}
-
-/// The credentials of this process.
-pub fn own_credentials() -> Credentials {
-    let (mut uids, mut gids) = ([0; 4], [0; 4]);
-    // SAFETY: the kernel stores three numbers each into local arrays of four.
-    unsafe {
-        libc::getresuid(&raw mut uids[0], &raw mut uids[1], &raw mut uids[2]);
-        libc::getresgid(&raw mut gids[0], &raw mut gids[1], &raw mut gids[2]);
-    }
-    (uids[3], gids[3]) = (uids[1], gids[1]);
-    Credentials { uids, gids }
 }
 
 /// Distinguishes a process from all others that have, had or will have its id.

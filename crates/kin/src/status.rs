@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use crate::Credentials;
+use crate::credentials::Credentials;
 
 /// Ids and state of a process or thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -124,13 +124,19 @@ pub(crate) fn start_time(pid: i32) -> Option<u64> {
 pub fn began(pid: i32) -> io::Result<Option<u64>> {
     let stat = match contents(&format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
-        Err(error) if crate::is_gone(&error) => return Ok(None),
+        Err(error) if is_gone(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     let fields = stat_fields(&stat).unwrap_or_default();
     let dead = fields.first().is_none_or(|state| matches!(*state, "Z" | "X"));
     let time = fields.get(START_TIME).and_then(|time| time.parse().ok());
     Ok(time.filter(|_| !dead))
+}
+
+/// Whether an error says that there is no such process.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    // EINVAL is for numbers that no process can have.
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL | libc::ENOENT))
 }
 
 /// Whether /proc is that of our pid namespace. Otherwise its numbers mean other processes.

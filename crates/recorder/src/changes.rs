@@ -25,7 +25,7 @@ use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use syscalls::record::OLD_NUMBERS;
 use syscalls::shape::operand;
 use syscalls::{Act, Operand};
-use trace::event::{EventKind, OpenFd, ProcessState, StartHow};
+use trace::event::{EventKind, ProcessState, StartHow};
 
 use crate::copies::{Copies, Stretch};
 use crate::rights;
@@ -33,7 +33,7 @@ use crate::rights;
 pub(crate) use self::paths::{Changed, PATHS_MAX, Paths, mark};
 use self::roles::{Role, Roles, Shape};
 pub(crate) use self::tasks::Held;
-use self::tasks::{Place, Shares, Tasks};
+use self::tasks::{Known, Place, Shares, Tasks, is_named};
 
 /// Maximum number of paths whose file (device and inode) is remembered.
 const KNOWN_MAX: usize = 1 << 16;
@@ -61,15 +61,6 @@ enum What {
     State { process: u32, state: Box<Known> },
     End { thread: u32 },
     Exit { process: u32 },
-}
-
-/// The parts of a process's state that concern paths.
-struct Known {
-    /// The user whose rights the process has; see `rights::user_of`.
-    user: u32,
-    cwd: Vec<u8>,
-    root: Vec<u8>,
-    fds: Vec<OpenFd>,
 }
 
 /// Number of pending notes from which they are followed. High, because sorting has a cost.
@@ -545,11 +536,6 @@ fn word(bytes: &[u8; 8]) -> u64 {
 
 fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
-/// Whether the target of a /proc/PID/fd link is the path of a file that still has it.
-fn is_named(target: &[u8]) -> bool {
-    target.first() == Some(&b'/') && !target.ends_with(b" (deleted)") && realm::is_stored(target)
 }
 
 #[cfg(test)]

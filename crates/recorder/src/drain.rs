@@ -16,11 +16,12 @@ use crate::copies::{self, Terms};
 use crate::host::{self, TscClock};
 use crate::mailbox::{Mailbox, Message};
 use crate::manifest;
+use crate::options::Options;
 use crate::output::Output;
 use crate::pace::Pace;
 use crate::processes::Processes;
 use crate::slots::{News, Slots, each_in_use, wake_if_waiting};
-use crate::{Options, Summary};
+use crate::summary::Summary;
 
 /// Interval of flushes: followers and readers after a crash find everything older than this.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);

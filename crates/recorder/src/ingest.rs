@@ -4,27 +4,23 @@
 //! checked, and nothing grows without a bound.
 
 mod note;
+mod stream;
 mod unfollowed;
 mod withhold;
-
-use std::rc::Rc;
 
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
     START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part,
 };
-use trace::event::{
-    BLOB_BYTES_MAX, BlobId, Call, Content, Data, EventKind, INLINE_BYTES_MAX, Outcome,
-};
+use trace::event::{BLOB_BYTES_MAX, Content, EventKind, INLINE_BYTES_MAX, Outcome};
 use trace::{CallRef, ContentRef, DataRef};
 
 use self::note::is_wanted;
-use self::withhold::{Fate, Withheld};
-use crate::numbers::Numbers;
+use self::stream::{Arriving, FIXED_WORDS_MAX, Fate, Item, OpenCall, Withheld, owned};
 use crate::output::Output;
 
-/// Words of the longest header and fixed body, including the hash of DATA.
-const FIXED_WORDS_MAX: usize = 16;
+pub(crate) use self::stream::Stream;
+
 /// Maximum stored bytes of one buffer. The kernel moves at most 2 GiB - 4 KiB in a call.
 const STORED_BYTES_MAX: u64 = 4 << 30;
 /// Maximum DATA records of a call: twice sendmmsg's 1,024 messages of 4 parts.
@@ -45,142 +41,7 @@ pub(crate) struct Malformed {
     pub word: u64,
 }
 
-/// A call that has begun.
-#[derive(Clone, Copy)]
-struct OpenCall {
-    tsc: u64,
-    nr: u16,
-    flags: u8,
-    nargs: u8,
-    site: u64,
-    args: [u64; 6],
-}
-
-impl OpenCall {
-    /// The call without data and result.
-    fn bare(&self) -> Call {
-        self.whole(Outcome::Unfinished, Vec::new())
-    }
-
-    fn whole(&self, outcome: Outcome, data: Vec<Data>) -> Call {
-        let &OpenCall { nr, flags, nargs, site, args, .. } = self;
-        Call { nr, flags, site, nargs, args, outcome, data, identities: Vec::new() }
-    }
-}
-
-/// A finished DATA record.
-#[derive(Clone, Copy)]
-struct Item {
-    arg: u8,
-    part: u8,
-    index: u16,
-    flags: u8,
-    true_len: u64,
-    hash: Option<u128>,
-    /// Number of stored bytes.
-    stored: u64,
-    /// Index of its first byte in `inline`, or of its first blob in `ids`.
-    at: u32,
-}
-
-impl Item {
-    const fn is_inline(&self) -> bool {
-        self.stored <= INLINE_BYTES_MAX as u64
-    }
-}
-
-/// A DATA record whose stored bytes are still arriving.
-struct Arriving {
-    item: Item,
-    /// Stored bytes still to come, without padding.
-    left: u64,
-    /// The part of the next blob that has arrived.
-    piece: Vec<u8>,
-    fate: Fate,
-}
-
-/// The records of one thread, as far as they have arrived.
-#[derive(Default)]
-pub(crate) struct Stream {
-    /// Numbers that the thread may claim for itself; `None`: any.
-    numbers: Option<Rc<Numbers>>,
-    /// The user that owns the thread's current arena.
-    pub user: u32,
-    /// The thread's START record.
-    start: Option<(StartHow, Start)>,
-    /// Time stamp of the last IMAGE.
-    last_image: Option<u64>,
-    ended: bool,
-
-    fixed: [u64; FIXED_WORDS_MAX],
-    fixed_len: usize,
-    arriving: Option<Arriving>,
-
-    call: Option<OpenCall>,
-    /// The open call executes a program that cannot be followed: when that was noted, and the errno
-    /// of the attempt. It becomes a gap unless the call fails.
-    unfollowed: Option<(u64, u64)>,
-    /// Whether the thread has left a gap: records after it may be missing.
-    gaps: bool,
-    /// Time and thread id of the IMAGE to which `items` belong.
-    image: Option<(u64, u32)>,
-    items: Vec<Item>,
-    inline: Vec<u8>,
-    ids: Vec<BlobId>,
-    identities: Vec<(u8, Identity)>,
-    /// Whether the call changes a file whose former content could not be stored whole.
-    not_whole: bool,
-
-    calls: u64,
-    /// State of the open call where rules by path decide what is kept.
-    withheld: Withheld,
-    /// Records later than this are not read yet; `None`: no limit.
-    until: Option<u64>,
-    /// Time stamp of the record at which reading stopped.
-    next: Option<u64>,
-}
-
 impl Stream {
-    /// Returns the stream of a thread that may claim these numbers.
-    pub fn of(numbers: &Rc<Numbers>) -> Stream {
-        Stream { numbers: Some(Rc::clone(numbers)), user: numbers.user, ..Stream::default() }
-    }
-
-    /// The thread's START, once it has arrived.
-    pub fn start(&self) -> Option<(StartHow, Start)> {
-        self.start
-    }
-
-    /// Time stamp of the thread's last IMAGE.
-    pub fn last_image(&self) -> Option<u64> {
-        self.last_image
-    }
-
-    /// Number of calls entered and not abandoned.
-    pub fn calls(&self) -> u64 {
-        self.calls
-    }
-
-    /// Whether a call has begun and not returned.
-    pub fn has_open_call(&self) -> bool {
-        self.call.is_some()
-    }
-
-    /// Whether the thread's own gaps explain why records may be missing.
-    pub fn leaves_a_gap(&self) -> bool {
-        self.gaps || self.unfollowed.is_some()
-    }
-
-    /// Whether END was read.
-    pub fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    /// The thread's number; 0 before START.
-    pub fn thread(&self) -> u32 {
-        self.start.map_or(0, |(_, start)| start.thread)
-    }
-
     /// Makes `feed` stop before the first record later than `tsc`.
     pub fn read_until(&mut self, tsc: u64) {
         self.until = Some(tsc);
@@ -666,11 +527,6 @@ impl Stream {
         self.ids.clear();
         self.identities.clear();
     }
-}
-
-fn owned(item: &Item, content: Content) -> Data {
-    let &Item { arg, part, index, flags, true_len, hash, .. } = item;
-    Data { arg, part, index, flags, true_len, hash, content }
 }
 
 /// Bytes of a record's header and fixed body, including the hash of DATA.

@@ -20,6 +20,7 @@ mod ingest;
 mod mailbox;
 mod manifest;
 mod numbers;
+mod options;
 mod output;
 mod pace;
 mod policy;
@@ -28,7 +29,9 @@ mod rights;
 mod sink;
 mod slots;
 pub mod state;
+mod summary;
 mod watch;
+mod watched;
 
 use std::io;
 use std::sync::Arc;
@@ -37,23 +40,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kin::Kin;
-use model::unseen::NotSeen;
 use ring::Arena;
 use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, Preamble};
-use trace::{WriteError, Writer, WriterOptions};
+use trace::{WriteError, Writer};
 
 pub use crate::ahead::Ahead;
 use crate::changes::Changes;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
 use crate::mailbox::{Mailbox, Message};
+pub use crate::options::Options;
 use crate::output::Output;
 use crate::policy::Policy;
 pub use crate::policy::{DataRule, DataRules};
 use crate::processes::Processes;
 pub use crate::sink::Sink;
-use crate::watch::{Watch, Watched};
+pub use crate::summary::Summary;
+use crate::watch::Watch;
+use crate::watched::Watched;
 pub use kin::start_thread;
 
 /// How long to wait for the draining thread's answer about a living process: it may be blocked by a
@@ -61,62 +66,6 @@ pub use kin::start_thread;
 const ANSWER_WAIT: Duration = Duration::from_millis(100);
 /// The same for a process that is gone: on a busy machine its records may not be read yet.
 const ANSWER_WAIT_FOR_GONE: Duration = Duration::from_secs(2);
-
-/// Options of a recording.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Options of the trace writer.
-    pub writer: WriterOptions,
-    /// Stop recording before the trace exceeds this size.
-    pub size_max: Option<u64>,
-    /// Stop recording after this time.
-    pub duration: Option<Duration>,
-    /// Stop recording when the launched program has ended, even if other processes are left.
-    pub until_exit: bool,
-    /// Which contents are kept, by file. Agents must be configured to deliver [`DataRules::most`].
-    pub data: DataRules,
-    /// Write a manifest of the paths that the program changed at the end of the trace.
-    pub manifest: bool,
-    /// Length at which buffers are cut; agents have the same limit.
-    pub data_max: Option<u64>,
-}
-
-/// Result of a recording.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Summary {
-    /// Calls in the trace.
-    pub calls: u64,
-    /// Threads that were recorded.
-    pub threads: u32,
-    /// Processes that were recorded.
-    pub processes: u32,
-    /// Bytes in buffers, as the program had them.
-    pub data_bytes: u64,
-    /// Bytes of the trace.
-    pub trace_bytes: u64,
-    /// Bytes of distinct buffers stored, before compression.
-    pub stored_bytes: u64,
-    /// Calls made during the recording that are not in the trace.
-    pub lost: u64,
-    /// Time that threads waited for room in their rings.
-    pub stall_ns: u64,
-    /// Calls caught by SIGSYS.
-    pub slow_path_calls: u64,
-    /// Calls read after the trace had taken its last one.
-    pub discarded: u64,
-    /// Gaps in the trace.
-    pub gaps: u64,
-    /// Reason and text of the first gap.
-    pub first_gap: Option<(GapWhy, String)>,
-    /// Changed files whose former content could not be stored whole, although that was requested.
-    pub files_not_whole: u64,
-    /// Data that the trace lacks though it has every call; counts, without names.
-    pub not_seen: NotSeen,
-    /// Why the recording stopped before the program ended.
-    pub stopped: Option<(GapWhy, String)>,
-    /// Error that kept the trace from being finished: readers will find it truncated.
-    pub unfinished: Option<String>,
-}
 
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// A message to the drain thread.
 pub(crate) enum Message {

@@ -10,7 +10,8 @@ use syscalls::record::Start;
 
 use crate::host::{self, TscClock};
 use crate::slots::Birth;
-use crate::watch::{ProcessHandle, Watch, Watched};
+use crate::watch::Watch;
+use crate::watched::{ProcessHandle, Watched};
 
 /// How long to wait for the status of a dead process.
 const STATUS_WAIT: Duration = Duration::from_millis(300);

@@ -7,6 +7,7 @@
 //! Trees and manifests may be hostile: paths are resolved inside their tree, and memory is bounded.
 
 mod names;
+mod text;
 mod walk;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
 use trace::{ReadError, Trace};
 
 use self::names::Names;
+use self::text::text;
 pub use self::walk::trees;
 use crate::outcome::Doubt;
 use crate::treatment::needs_privilege;
@@ -522,14 +524,6 @@ fn kind_text(kind: FileKind) -> &'static str {
         FileKind::Character => "character device",
         FileKind::Block => "block device",
         FileKind::Unreachable => "unknown",
-    }
-}
-
-/// Converts bytes to text; escapes them if they are not UTF-8.
-fn text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_string(),
-        Err(_) => bytes.escape_ascii().to_string(),
     }
 }
 

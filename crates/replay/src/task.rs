@@ -21,6 +21,7 @@
 //! Tasks have exactly the recorded descriptors: no file of ours is open in them, and they must not
 //! print anything.
 
+mod end;
 mod group;
 mod raw;
 #[cfg(test)]
@@ -33,22 +34,10 @@ use std::sync::{Arc, mpsc};
 
 use group::{Group, Member};
 
+pub use end::{End, Ended};
+
 /// What a task runs.
 pub type Body = Box<dyn FnOnce() + Send>;
-
-/// Called once, after a task has closed its descriptors.
-pub type Ended = Box<dyn FnOnce(End) + Send>;
-
-/// How a task ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Its body returned.
-    Returned,
-    /// Its body panicked, with this message.
-    Panicked(String),
-    /// Its whole group was killed by this signal.
-    Killed(i32),
-}
 
 /// Initial descriptors of a new task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

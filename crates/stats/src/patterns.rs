@@ -3,6 +3,7 @@
 mod content;
 mod finding;
 mod locks;
+mod often;
 mod sites;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use crate::tracker::{Access, FileId, Synced, Tracker};
 use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
+use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use sites::{SiteId, Sites};
 
 pub use finding::{Finding, Kind, sheet};
@@ -32,34 +34,12 @@ pub static VIEW: ViewRow = ViewRow {
 /// Writes below this size are small.
 const SMALL_BYTES: u64 = 1024;
 const PAGE: u64 = 4096;
-/// Minimum count of a reported pattern.
-const OFTEN: u64 = 100;
-/// Minimum count of patterns that wait for a disk, and of short transfers.
-const OFTEN_SLOW: u64 = 20;
 /// Minimum number of bytes of repeated or compressible data to be reported.
 const MUCH: u64 = 1 << 20;
 /// Minimum number of descriptors of one call site left open at the end.
 const LEAK_MIN: u64 = 32;
-/// Limit for the call sites and directories that are counted.
-const COUNTED_MAX: usize = 1 << 16;
 /// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 19;
-
-/// Count and cost of a repeated event.
-#[derive(Clone, Debug, Default)]
-struct Often {
-    count: u64,
-    bytes: u64,
-    ns: u64,
-}
-
-impl Often {
-    fn add(&mut self, bytes: u64, ns: u64) {
-        self.count += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.ns = self.ns.saturating_add(ns);
-    }
-}
 
 /// Events of a file.
 #[derive(Clone, Debug, Default)]

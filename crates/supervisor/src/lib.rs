@@ -17,6 +17,7 @@ mod errand;
 mod guests;
 mod image;
 mod launch;
+mod launch_error;
 mod mappings;
 mod memory_file;
 mod message;
@@ -38,7 +39,8 @@ mod taking;
 
 pub use done::Done;
 pub use image::Image;
-pub use launch::{LaunchError, Program};
+pub use launch::Program;
+pub use launch_error::LaunchError;
 pub use program::{find, gains_rights};
 pub use serve::{ExecStop, Observer, Outcome, Supervisor};
 

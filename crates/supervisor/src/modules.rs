@@ -11,19 +11,15 @@ use std::sync::atomic::Ordering;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use memchr::memmem;
-use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64, PF_X, PT_LOAD};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use ring::{Catalog, MODULES_MAX, SITES_MAX, Site};
 
 use crate::mappings;
-use sweep::Sweep;
+use segments::{Segment, relocates_text, segments};
+use sweep::{JUMP_BYTES, MOVED_MAX, SYSCALL, Sweep};
 
+mod segments;
 mod sweep;
 
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
-const JUMP_BYTES: usize = 5;
-/// Maximum number of bytes that move to a stub.
-const MOVED_MAX: usize = 15;
 /// Larger files stay unpatched: analysing them takes longer than patching saves.
 const FILE_MAX: u64 = 128 << 20;
 
@@ -116,59 +112,6 @@ fn analyse(bytes: &[u8]) -> Vec<Site> {
         .collect();
     sites.sort_by_key(|site| site.offset);
     sites
-}
-
-/// Whether the dynamic linker changes the text, which then differs from the file when mapped.
-fn relocates_text(file: &[u8]) -> Option<bool> {
-    let header = FileHeader64::<object::Endianness>::parse(file).ok()?;
-    let endian = header.endian().ok()?;
-    for segment in header.program_headers(endian, file).ok()? {
-        let Some(entries) = segment.dynamic(endian, file).ok()? else { continue };
-        let told = entries.iter().any(|entry| {
-            let value = entry.val32(endian).unwrap_or(0);
-            match entry.tag32(endian) {
-                Some(DT_TEXTREL) => true,
-                Some(DT_FLAGS) => value & DF_TEXTREL != 0,
-                _ => false,
-            }
-        });
-        return Some(told);
-    }
-    Some(false)
-}
-
-/// A part of the file that is loaded.
-#[derive(Clone, Copy)]
-struct Segment {
-    offset: u64,
-    len: u64,
-    address: u64,
-    executable: bool,
-}
-
-impl Segment {
-    fn bytes<'a>(&self, file: &'a [u8]) -> &'a [u8] {
-        &file[self.offset as usize..(self.offset + self.len) as usize]
-    }
-}
-
-fn segments(file: &[u8]) -> Option<Vec<Segment>> {
-    let header = FileHeader64::<object::Endianness>::parse(file).ok()?;
-    let endian = header.endian().ok()?;
-    let segments = header
-        .program_headers(endian, file)
-        .ok()?
-        .iter()
-        .filter(|segment| segment.p_type(endian) == PT_LOAD)
-        .map(|segment| Segment {
-            offset: segment.p_offset(endian),
-            len: segment.p_filesz(endian),
-            address: segment.p_vaddr(endian),
-            executable: segment.p_flags(endian) & PF_X != 0,
-        })
-        .filter(|s| s.offset.checked_add(s.len).is_some_and(|end| end <= file.len() as u64))
-        .collect();
-    Some(segments)
 }
 
 /// The patchable sites of one executable segment.

@@ -11,7 +11,7 @@ use object::ReadCache;
 use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::LaunchError;
+use crate::launch_error::LaunchError;
 
 /// Bytes of a script that the kernel reads.
 const SCRIPT_HEAD_BYTES: u64 = 256;

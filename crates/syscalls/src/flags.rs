@@ -28,7 +28,7 @@ pub use signal::*;
 pub use system::*;
 pub use terminal::*;
 
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Creates a set of separate flags, or of values.
 const fn names(name: &'static str, members: &'static [(u64, &'static str)]) -> FlagSet {

@@ -1,9 +1,10 @@
 //! The vocabulary of the table: types that describe system calls and their arguments.
 
-use crate::abi::files::AT_EMPTY_PATH;
 use crate::act::Act;
 use crate::handler::Handler;
 use crate::layout::Layout;
+
+pub use crate::flag_set::{FlagSet, Split};
 
 /// One system call: a row of the table.
 pub struct Syscall {
@@ -509,93 +510,6 @@ pub enum Ret {
     Hex,
     /// The call does not return if it succeeds.
     Never,
-}
-
-/// Names of bits or values.
-///
-/// Members within `value_mask` are values of that one field. All others are flags of one or more
-/// bits; a flag is set if all of its bits are. Flags that contain others come first. Numbers that
-/// are negative in C are stored as 32-bit patterns.
-pub struct FlagSet {
-    /// Name of the set: the prefix in the header, or the word in the manual.
-    pub name: &'static str,
-    /// Bits of a field that holds one of the values in `members`; 0: there is no such field.
-    pub value_mask: u64,
-    /// Value and name, in the order in which they are printed.
-    pub members: &'static [(u64, &'static str)],
-    /// Rows of sub-calls that bring the names of their values along (ioctl).
-    pub variants: Option<fn() -> &'static [Variant]>,
-}
-
-impl FlagSet {
-    /// Returns all values with their names.
-    pub fn pairs(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
-        let variants = self.variants.into_iter().flat_map(|variants| variants());
-        let named = variants.filter(|variant| !variant.name.is_empty());
-        named.map(|variant| (variant.value, variant.name)).chain(self.members.iter().copied())
-    }
-
-    /// Returns the name of a whole value, compared in 64 bits and then in the lower 32.
-    pub fn name_of(&self, value: u64) -> Option<&'static str> {
-        let find = |wanted| self.pairs().find(|m| m.0 == wanted).map(|m| m.1);
-        find(value).or_else(|| find(u64::from(value as u32)))
-    }
-
-    /// Returns true if one of its flags says that an empty path stands for the descriptor.
-    pub fn allows_empty_path(&self) -> bool {
-        self.members.contains(&(AT_EMPTY_PATH, "AT_EMPTY_PATH"))
-    }
-
-    /// Returns true if a combination asks for descriptors that an exec closes.
-    pub fn asks_for_close_on_exec(&self, value: u64) -> bool {
-        let asks =
-            |bits: u64, name: &str| bits != 0 && value & bits == bits && name.ends_with("CLOEXEC");
-        self.members.iter().any(|(bits, name)| asks(*bits, name))
-    }
-
-    /// Returns an iterator over the names in a combination, in the order in which they are printed.
-    pub const fn split(&'static self, value: u64) -> Split {
-        Split { set: self, whole: value, left: value, next: 0 }
-    }
-}
-
-/// Iterator over the names of a combination of flags; afterwards [`Split::left`] has the rest.
-#[derive(Clone)]
-pub struct Split {
-    set: &'static FlagSet,
-    whole: u64,
-    left: u64,
-    next: usize,
-}
-
-impl Split {
-    /// Returns the bits that none of the names so far stands for.
-    pub const fn left(&self) -> u64 {
-        self.left
-    }
-}
-
-impl Iterator for Split {
-    type Item = &'static str;
-
-    fn next(&mut self) -> Option<&'static str> {
-        let field = self.set.value_mask;
-        while let Some(&(value, name)) = self.set.members.get(self.next) {
-            self.next += 1;
-            let matches = if value & !field == 0 && (value != 0 || field != 0) {
-                self.whole & field == value
-            } else if value == 0 {
-                self.whole == 0
-            } else {
-                self.left & value == value
-            };
-            if matches {
-                self.left &= !value;
-                return Some(name);
-            }
-        }
-        None
-    }
 }
 
 /// Groups of system calls, as a bit set.

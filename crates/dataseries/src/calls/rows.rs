@@ -1,13 +1,13 @@
 //! The rows, in alphabetical order.
 
-use super::Form::{Exec, Message, One, Vector};
-use super::Source::{
+use super::row::Form::{Exec, Message, One, Vector};
+use super::row::Source::{
     Arg, Data, FileType, Form as WholeForm, Length, Microtime, Seconds, Text, Time, Word,
 };
 use syscalls::table::number_of;
 
 use super::bits::*;
-use super::{Bits, Form, Row, Source};
+use super::row::{Bits, Form, Row, Source};
 
 type Fields = &'static [(&'static str, Source)];
 

@@ -11,8 +11,9 @@ use trace::event::{
 use trace::manifest::{self, Ending, Entry, ManifestWriter, PIECE_BYTES_MIN};
 use trace::{Writer, WriterOptions};
 
+use super::end::finish;
+use super::imported::Imported;
 use super::stream::{Files, Stream};
-use super::{Imported, finish};
 use crate::columns::{self, CallRest, Get, Piece, Stamp};
 use crate::error::Error;
 use crate::schema;

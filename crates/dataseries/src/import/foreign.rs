@@ -14,10 +14,11 @@ use trace::event::{
 };
 use trace::{Writer, WriterOptions};
 
+use super::end::finish;
+use super::imported::Imported;
 use super::lives::{Lives, Start, clone_flags};
 use super::stream::{Files, Stream};
 use super::unmake::{self, Values};
-use super::{Imported, finish};
 use crate::calls::Form;
 use crate::error::Error;
 use crate::export::{Known, PLANS, Plan, collect};

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::Imported;
+use super::imported::Imported;
 use crate::error::Error;
 use crate::file::extent::{Extent, Record};
 use crate::file::reader::FileReader;

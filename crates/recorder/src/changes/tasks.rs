@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use file_tree::Inode;
-use trace::event::StartHow;
-
-use super::{AT_FDCWD, Known, is_named};
+use model::realm;
+use syscalls::abi::files::AT_FDCWD;
+use trace::event::{OpenFd, StartHow};
 
 /// Maximum length of a path kept as spelt; the kernel's limit.
 const PATH_BYTES_MAX: usize = 4096;
@@ -17,6 +17,20 @@ const DESCRIPTORS_MAX: usize = 1 << 20;
 const REMEMBERED_MAX: usize = 256;
 /// Maximum number of states of processes that have not begun.
 const ANNOUNCED_MAX: usize = 1 << 14;
+
+/// The parts of a process's state that concern paths.
+pub(super) struct Known {
+    /// The user whose rights the process has; see `rights::user_of`.
+    pub user: u32,
+    pub cwd: Vec<u8>,
+    pub root: Vec<u8>,
+    pub fds: Vec<OpenFd>,
+}
+
+/// Whether the target of a /proc/PID/fd link is the path of a file that still has it.
+pub(super) fn is_named(target: &[u8]) -> bool {
+    target.first() == Some(&b'/') && !target.ends_with(b" (deleted)") && realm::is_stored(target)
+}
 
 type Shared<T> = Rc<RefCell<T>>;
 

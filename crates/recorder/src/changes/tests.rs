@@ -1,3 +1,5 @@
+use trace::event::OpenFd;
+
 use super::*;
 
 /// A recorded program with its own clock.

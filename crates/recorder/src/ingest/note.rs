@@ -3,8 +3,8 @@
 use syscalls::record::part;
 use trace::event::Outcome;
 
+use super::stream::{Item, OpenCall, Stream};
 use super::withhold::TOLD_BYTES_MAX;
-use super::{Item, OpenCall, Stream};
 use crate::changes::{Changes, Note};
 use crate::output::Output;
 

@@ -3,37 +3,13 @@
 use ring::DataMode;
 use syscalls::record::data_flag;
 use trace::event::{Content, Data, Outcome};
-use xxhash_rust::xxh3::Xxh3;
 
-use super::{Arriving, Item, OpenCall, Stream, owned};
+use super::stream::{Arriving, Fate, Item, OpenCall, Stream, owned};
 use crate::output::Output;
 use crate::policy::{Piece, Policy};
 
 /// Maximum bytes of a path or struct that are copied for the policy.
 pub(super) const TOLD_BYTES_MAX: u64 = 64 << 10;
-/// What is done with arriving bytes.
-pub(super) enum Fate {
-    /// They are stored.
-    Stored,
-    /// They are stored, and copied for the policy.
-    Told(Vec<u8>),
-    /// They are hashed and discarded.
-    Hashed(Box<Xxh3>),
-    /// They are discarded.
-    Forgotten,
-}
-
-/// The policy's decision about the contents of the open call.
-#[derive(Default)]
-pub(super) struct Withheld {
-    /// Mode by its descriptors.
-    pub of_descriptors: Option<DataMode>,
-    /// Final mode, once contents have arrived.
-    pub decided: Option<DataMode>,
-    /// Copied bytes of items that are not inline, with the item's index.
-    pub told: Vec<(usize, Vec<u8>)>,
-}
-
 impl Stream {
     /// Completes an item whose stored bytes have all arrived.
     pub(super) fn arrived(&mut self, arriving: Arriving, out: &mut Output) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use file_tree::Inode;
 use trace::manifest::Entry;
 
-use super::text;
+use super::text::text;
 
 /// Kinds of differences.
 pub(super) const LINKS: &str = "links";

@@ -9,9 +9,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::attributes::{self, Target};
+use super::built::Built;
+use super::error::ImageError;
+use super::left_out;
 use super::staging::{Staged, Staging};
 use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, relative};
-use super::{Built, ImageError};
 use crate::shared::Fill;
 
 /// Directory for names that the recording lacks: further links of files, and targets of links that
@@ -23,18 +25,6 @@ const LINKS_MAX: usize = 64;
 const SOMETHING: &str = ".never-seen";
 /// Devices of the machine that are bound into the jail.
 const DEVICES: [&[u8]; 3] = [b"/dev/null", b"/dev/zero", b"/dev/full"];
-
-/// Reasons why something is not as it was.
-pub mod left_out {
-    pub const DEVICE: &str = "device nodes (empty files are in their place)";
-    pub const NEW_LINK: &str = "further names of a file on another file system";
-    pub const SPECIAL: &str = "fifos and sockets that this file system does not take";
-    pub const SIZE: &str = "files larger than this file system takes";
-    pub const DEEP: &str = "names more than 500 directories deep";
-    pub const NOT_FOLLOWED: &str = "descriptors and tasks that are too many to be followed";
-    pub const SECOND: &str = "second names of directories";
-    pub const NAME: &str = "names that this file system does not take";
-}
 
 /// A directory in progress.
 struct Frame {

@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::Built;
+use super::built::Built;
 use super::tree::{Kind, Node};
 
 /// Bits that give a program the rights of its owner or group.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::node_id::NodeId;
 use super::ranges::Ranges;
 use super::staging::Staged;
-use super::tree::NodeId;
 
 /// Most blank ranges of a file; if there are more, all from the first to the last counts as blank.
 const BLANKS_MAX: usize = 4096;

@@ -10,8 +10,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::assemble::left_out::DEVICE;
-use super::{Built, ImageError};
+use super::built::Built;
+use super::error::ImageError;
+use super::left_out::DEVICE;
 use crate::space::{Medium, Space};
 
 /// Bytes copied at a time.

@@ -17,6 +17,7 @@ use syscalls::shape::{Arg, Classes, FlagSet, Kind as ArgKind, of_set, operand};
 use syscalls::{Act, Operand};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
+use super::error::ImageError;
 use super::foreign::Foreign;
 use super::opens::Opens;
 use super::staging::Staging;
@@ -25,7 +26,17 @@ use super::tree::{Kind, NodeId, Spot, Tree};
 use super::untold::Untold;
 use super::users::Users;
 use super::walk::{self, Walk};
-use super::{ImageError, Seen};
+
+/// Counters of the pass.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Bytes of files with known content.
+    pub bytes: u64,
+    /// Files with so many changed ranges that later reads were not used.
+    pub given_up: u64,
+    /// Reads beyond the largest file size.
+    pub too_large: u64,
+}
 
 /// Longest path that is followed.
 const PATH_BYTES_MAX: usize = 8192;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::panic;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
-use super::{End, Ended};
+use super::end::{End, Ended};
 
 /// Tasks of one process that have not ended.
 #[derive(Default)]

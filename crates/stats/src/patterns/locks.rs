@@ -8,8 +8,8 @@ use syscalls::abi::files::LOCK_NB;
 use trace::event::Call;
 
 use super::finding::{Finding, Kind};
+use super::often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use super::sites::{SiteId, Sites};
-use super::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 
 /// Value of a contended lock in the C library and in most others. A wait with this value is for a
 /// lock, not for an event.

@@ -9,10 +9,9 @@ use trace::event::{Call, Outcome};
 use super::memory;
 use super::node::Node;
 use super::number;
+use super::register::{SOMEWHERE, register};
 use crate::spelling::{self, Argument, Shown};
 
-/// Address for memory whose address is not in the text.
-pub const SOMEWHERE: u64 = 0x1000;
 /// Most bytes of memory for one argument.
 const MEMORY_BYTES_MAX: usize = 1 << 26;
 
@@ -105,29 +104,6 @@ fn registers(
         }
     }
     registers
-}
-
-/// Returns the register value of an argument. For memory that is its address.
-fn register(kind: Kind, node: &Node<'_>) -> Option<u64> {
-    let address =
-        matches!(kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..) | Kind::Address);
-    match node {
-        Node::Word(word) | Node::Labelled(word, _) => match kind {
-            Kind::Flags(set) | Kind::Enum(set) => number::of_set(word, set),
-            Kind::Mode => number::mode(word),
-            Kind::Signal => number::any(word).or_else(|| Some(number::signal(word)? as u64)),
-            _ => number::any(word),
-        },
-        Node::Several(parts) => parts.iter().rev().find_map(|part| register(kind, part)),
-        Node::Call("makedev", parts) => memory::makedev(parts),
-        Node::Call("htons", parts) => match parts.first() {
-            Some(Node::Word(word)) => Some(u64::from((number::any(word)? as u16).to_be())),
-            _ => None,
-        },
-        Node::Changed(before, _) => register(kind, before),
-        _ if address => Some(SOMEWHERE),
-        _ => None,
-    }
 }
 
 struct Encoder {
@@ -484,9 +460,4 @@ fn put(bytes: &mut [u8], at: usize, kind: FieldKind, node: &Node<'_>) -> Option<
             Some(())
         }
     }
-}
-
-/// Returns the number in a node.
-pub fn number_of(node: &Node<'_>) -> Option<u64> {
-    register(Kind::Ulong, node)
 }

@@ -2,13 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use model::mounts::device;
 use syscalls::flags;
 use syscalls::layout::{FieldKind, Layout};
 
-use super::encode::number_of;
 use super::node::Node;
 use super::number;
+use super::register::number_of;
 
 /// Largest set of bits.
 const SET_BYTES_MAX: u64 = 1 << 16;
@@ -29,14 +28,6 @@ fn number_in(fields: &[(&str, Node<'_>)], name: &str) -> Option<u64> {
 fn word<'a>(node: &Node<'a>) -> Option<&'a str> {
     match node {
         Node::Word(word) => Some(word),
-        _ => None,
-    }
-}
-
-/// Parses the arguments of `makedev(a, b)`.
-pub fn makedev(parts: &[Node<'_>]) -> Option<u64> {
-    match parts {
-        [major, minor] => Some(device(number_of(major)?, number_of(minor)?)),
         _ => None,
     }
 }

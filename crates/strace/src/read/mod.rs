@@ -12,6 +12,7 @@ mod memory;
 mod node;
 mod number;
 mod ready;
+mod register;
 mod survey;
 mod tail;
 mod text;

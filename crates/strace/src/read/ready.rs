@@ -4,10 +4,11 @@ use syscalls::flags;
 use syscalls::record::part;
 use syscalls::shape::{Arg, Dir, Kind, Of};
 
-use super::encode::{Encoded, Memory, encoded, number_of};
+use super::encode::{Encoded, Memory, encoded};
 use super::memory::{bits, field};
 use super::node::{Cursor, Node};
 use super::number;
+use super::register::number_of;
 
 /// Bytes of `struct pollfd`, and the range of `revents` in it.
 const POLLFD_BYTES: usize = 8;

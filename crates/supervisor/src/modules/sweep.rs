@@ -8,7 +8,14 @@ use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 
-use super::{JUMP_BYTES, MOVED_MAX, SYSCALL, Segment};
+use super::segments::Segment;
+
+/// The instruction itself.
+pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// Bytes of the jump that replaces it.
+pub const JUMP_BYTES: usize = 5;
+/// Maximum number of bytes that move to a stub.
+pub const MOVED_MAX: usize = 15;
 
 /// Reach of a branch with a one-byte distance, its own length included.
 const SHORT_REACH: usize = 130;

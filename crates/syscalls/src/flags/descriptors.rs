@@ -1,7 +1,7 @@
 //! Descriptors: fcntl, polling, events, notification.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Operations of fcntl.
 #[rustfmt::skip]

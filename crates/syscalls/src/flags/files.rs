@@ -1,7 +1,7 @@
 //! Opening files, and path arguments.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Flags of open; the lowest two bits hold the access mode.
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! System V inter-process communication.
 
 use super::names;
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Keys that have a name.
 #[rustfmt::skip]

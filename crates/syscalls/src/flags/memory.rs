@@ -1,7 +1,7 @@
 //! Mappings and memory policies.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Protection of memory.
 #[rustfmt::skip]

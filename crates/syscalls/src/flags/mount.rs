@@ -1,7 +1,7 @@
 //! Mounts and quotas.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Flags of mount; a magic number in the high half is ignored.
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Sockets.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Address families.
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Operations on the calling process: prctl, capabilities, seccomp.
 
 use super::names;
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Operations of prctl.
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Processes, threads, scheduling, limits.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Flags of clone; the lowest byte holds the signal that is sent when the child ends.
 #[rustfmt::skip]

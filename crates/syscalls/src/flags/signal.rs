@@ -1,7 +1,7 @@
 //! Signals, clocks and timers.
 
 use super::names;
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Standard signals.
 #[rustfmt::skip]

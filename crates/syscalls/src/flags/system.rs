@@ -1,7 +1,7 @@
 //! The machine: modules, boot, tracing, asynchronous I/O.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Actions of syslog.
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Terminals.
 
 use super::{names, with_field};
-use crate::shape::FlagSet;
+use crate::flag_set::FlagSet;
 
 /// Input modes of a terminal.
 #[rustfmt::skip]

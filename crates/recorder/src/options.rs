@@ -1,0 +1,26 @@
+//! What a user may choose about a recording.
+
+use std::time::Duration;
+
+use trace::WriterOptions;
+
+use crate::policy::DataRules;
+
+/// Options of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Options of the trace writer.
+    pub writer: WriterOptions,
+    /// Stop recording before the trace exceeds this size.
+    pub size_max: Option<u64>,
+    /// Stop recording after this time.
+    pub duration: Option<Duration>,
+    /// Stop recording when the launched program has ended, even if other processes are left.
+    pub until_exit: bool,
+    /// Which contents are kept, by file. Agents must be configured to deliver [`DataRules::most`].
+    pub data: DataRules,
+    /// Write a manifest of the paths that the program changed at the end of the trace.
+    pub manifest: bool,
+    /// Length at which buffers are cut; agents have the same limit.
+    pub data_max: Option<u64>,
+}
