@@ -13,12 +13,11 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, open, openat};
 use rustix::fs::{readlinkat, readlinkat_raw, stat, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
+use syscalls::abi::tasks::KCMP_FILE;
 use trace::event::{OpenFd, ProcessState};
 
 /// Number of limits that every kernel has.
 const LIMITS: u32 = 16;
-/// `KCMP_FILE`: compares open files.
-const KCMP_FILE: libc::c_long = 0;
 
 /// Reads the state of a process that is stopped at the beginning of a program. What may not be read
 /// (another user's descriptors, say) stays empty. Fails if the process is gone.

@@ -1,6 +1,12 @@
 //! Differences between strace's spelling and that of the table of system calls.
 
-use syscalls::Arg;
+use syscalls::abi::files::{S_IFBLK, S_IFCHR, S_IFMT, STATX_BTIME, STATX_DIOALIGN};
+use syscalls::abi::signals::SA_RESTORER;
+use syscalls::abi::tasks::{
+    CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_PARENT_SETTID, CLONE_PIDFD, CLONE_SETTLS,
+    FUTEX_CMD_MASK,
+};
+use syscalls::{Arg, FlagSet, flags};
 
 /// The fields of a struct in the order in which strace prints them.
 pub struct Form {
@@ -39,8 +45,10 @@ pub enum Shown {
     With(&'static str, u64),
     /// Like `With`, in hexadecimal.
     HexWith(&'static str, u64),
-    /// Printed only for device nodes (`true`), or only for other files (`false`).
-    Device(bool),
+    /// Printed only if the named mode is of a device node.
+    OfDevice(&'static str),
+    /// Printed only if the named mode is not of a device node.
+    NotOfDevice(&'static str),
     /// Printed only if it is not 0, in hexadecimal.
     NotZero,
     /// A name, or an address if it has none.
@@ -52,7 +60,8 @@ pub enum Shown {
 }
 
 use Shown::{
-    Device, Handler, Hex, HexWith, Limit, NotZero, Plain, Seconds, Ticks, Time, Twice, Val, With,
+    Handler, Hex, HexWith, Limit, NotOfDevice, NotZero, OfDevice, Plain, Seconds, Ticks, Time,
+    Twice, Val, With,
 };
 
 const fn same(name: &'static str) -> Piece {
@@ -67,21 +76,16 @@ const fn renamed(name: &'static str, field: &'static str) -> Piece {
     Piece { name, field, shown: Plain }
 }
 
-const CLONE_PIDFD: u64 = 0x1000;
-const CLONE_SETTLS: u64 = 0x8_0000;
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-const CLONE_CHILD_TID: u64 = 0x120_0000;
-const SA_RESTORER: u64 = 0x400_0000;
-const STATX_BTIME: u64 = 0x800;
-const STATX_DIOALIGN: u64 = 0x2000;
+/// With one of these flags, the new task's id stands in its memory for a while.
+const KEEPS_ID: u64 = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
 
 /// Structs whose fields strace selects or orders differently from the table.
 #[rustfmt::skip]
 pub static FORMS: &[Form] = &[
     Form { layout: "stat", fields: &[
         same("st_dev"), same("st_ino"), same("st_mode"), same("st_nlink"), same("st_uid"),
-        same("st_gid"), same("st_blksize"), same("st_blocks"), shown("st_size", Device(false)),
-        shown("st_rdev", Device(true)), shown("st_atime", Seconds("st_atime_nsec")),
+        same("st_gid"), same("st_blksize"), same("st_blocks"), shown("st_size", NotOfDevice("st_mode")),
+        shown("st_rdev", OfDevice("st_mode")), shown("st_atime", Seconds("st_atime_nsec")),
         same("st_atime_nsec"), shown("st_mtime", Seconds("st_mtime_nsec")), same("st_mtime_nsec"),
         shown("st_ctime", Seconds("st_ctime_nsec")), same("st_ctime_nsec"),
     ] },
@@ -113,7 +117,7 @@ pub static FORMS: &[Form] = &[
     ] },
     Form { layout: "clone_args", fields: &[
         same("flags"), shown("pidfd", HexWith("flags", CLONE_PIDFD)),
-        shown("child_tid", HexWith("flags", CLONE_CHILD_TID)),
+        shown("child_tid", HexWith("flags", KEEPS_ID)),
         shown("parent_tid", HexWith("flags", CLONE_PARENT_SETTID)), same("exit_signal"),
         same("stack"), shown("stack_size", Hex), shown("tls", HexWith("flags", CLONE_SETTLS)),
         shown("set_tid", NotZero), shown("set_tid_size", NotZero), shown("cgroup", NotZero),
@@ -207,8 +211,7 @@ pub struct Order {
     pub shown: &'static [&'static str],
 }
 
-const FILE_TYPE: u64 = 0o170_000;
-const FUTEX_OP: u64 = 0x7f;
+const FILE_TYPE: u64 = S_IFMT as u64;
 
 /// The first match counts. All other calls print all arguments in table order.
 #[rustfmt::skip]
@@ -218,14 +221,14 @@ pub static ORDERS: &[Order] = &[
     Order { call: "pwritev", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset"] },
     Order { call: "preadv2", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset", "flags"] },
     Order { call: "pwritev2", key: 0, mask: 0, value: 0, shown: &["fd", "iov", "iovcnt", "offset", "flags"] },
-    Order { call: "mknod", key: 1, mask: FILE_TYPE, value: 0o20_000, shown: &["pathname", "mode", "dev"] },
-    Order { call: "mknod", key: 1, mask: FILE_TYPE, value: 0o60_000, shown: &["pathname", "mode", "dev"] },
+    Order { call: "mknod", key: 1, mask: FILE_TYPE, value: S_IFCHR as u64, shown: &["pathname", "mode", "dev"] },
+    Order { call: "mknod", key: 1, mask: FILE_TYPE, value: S_IFBLK as u64, shown: &["pathname", "mode", "dev"] },
     Order { call: "mknod", key: 1, mask: 0, value: 0, shown: &["pathname", "mode"] },
-    Order { call: "mknodat", key: 2, mask: FILE_TYPE, value: 0o20_000, shown: &["dirfd", "pathname", "mode", "dev"] },
-    Order { call: "mknodat", key: 2, mask: FILE_TYPE, value: 0o60_000, shown: &["dirfd", "pathname", "mode", "dev"] },
+    Order { call: "mknodat", key: 2, mask: FILE_TYPE, value: S_IFCHR as u64, shown: &["dirfd", "pathname", "mode", "dev"] },
+    Order { call: "mknodat", key: 2, mask: FILE_TYPE, value: S_IFBLK as u64, shown: &["dirfd", "pathname", "mode", "dev"] },
     Order { call: "mknodat", key: 2, mask: 0, value: 0, shown: &["dirfd", "pathname", "mode"] },
-    Order { call: "futex", key: 1, mask: FUTEX_OP, value: 9, shown: &["uaddr", "futex_op", "val", "timeout", "val3"] },
-    Order { call: "futex", key: 1, mask: FUTEX_OP, value: 10, shown: &["uaddr", "futex_op", "val", "val3"] },
+    Order { call: "futex", key: 1, mask: FUTEX_CMD_MASK, value: 9, shown: &["uaddr", "futex_op", "val", "timeout", "val3"] },
+    Order { call: "futex", key: 1, mask: FUTEX_CMD_MASK, value: 10, shown: &["uaddr", "futex_op", "val", "val3"] },
 ];
 
 /// Returns the table indices of the arguments that strace prints, in order.
@@ -242,6 +245,159 @@ pub fn order(call: &str, values: &[u64; 6], args: &[Arg]) -> Vec<usize> {
     }
 }
 
+/// Operations whose results are flags.
+pub struct FlagResult {
+    /// The call.
+    pub call: &'static str,
+    /// Value of the second argument.
+    pub operation: u64,
+    /// The flags.
+    pub set: &'static FlagSet,
+    /// Whether no flag at all is printed too.
+    pub with_none: bool,
+}
+
+/// All of them.
+pub static FLAG_RESULTS: &[FlagResult] = &[
+    FlagResult { call: "fcntl", operation: 1, set: &flags::FD_FLAGS, with_none: false },
+    FlagResult { call: "fcntl", operation: 3, set: &flags::OPEN, with_none: true },
+];
+
+/// The arguments of clone in the order in which they are printed, and the flags of which one must
+/// be given for those that are printed when the call ends.
+pub static CLONE_ARGUMENTS: &[(&str, Option<u64>)] = &[
+    ("stack", None),
+    ("flags", None),
+    ("parent_tid", Some(CLONE_PARENT_SETTID | CLONE_PIDFD)),
+    ("tls", Some(CLONE_SETTLS)),
+    ("child_tid", Some(KEEPS_ID)),
+];
+
+/// Flags of clone and clone3: the name of the argument, or of the field.
+pub const CLONE_FLAGS: &str = "flags";
+
+/// What strace prints behind the result of a wait for descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ready {
+    /// The descriptors with their events.
+    Polled,
+    /// A set of descriptors, behind this word.
+    Set(&'static str),
+    /// The time that is left.
+    Left,
+}
+
+/// Calls that wait for descriptors.
+static WAITS: &[&str] = &["poll", "ppoll", "select", "pselect6"];
+
+/// Their arguments that strace prints again behind the result.
+static READY: &[(&str, Ready)] = &[
+    ("fds", Ready::Polled),
+    ("readfds", Ready::Set("in")),
+    ("writefds", Ready::Set("out")),
+    ("exceptfds", Ready::Set("except")),
+    ("timeout", Ready::Left),
+    ("tmo_p", Ready::Left),
+];
+
+/// Word before the time that is left.
+pub const LEFT: &str = "left";
+
+/// Fields of what is printed of a descriptor that is ready: its number, and its events.
+pub const POLLED: [&str; 2] = ["fd", "revents"];
+
+/// Returns true if strace prints behind the result of a call what is ready.
+pub fn tells_ready(call: &str) -> bool {
+    WAITS.contains(&call)
+}
+
+/// Returns what is printed of an argument behind the result of a wait.
+pub fn ready(argument: &str) -> Option<Ready> {
+    READY.iter().find(|(name, _)| *name == argument).map(|(_, ready)| *ready)
+}
+
+/// What the result of a call tells of the program's beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tells {
+    /// The id of the thread.
+    Thread,
+    /// The umask.
+    Umask,
+    /// An id of the user or group.
+    Id(Id),
+}
+
+/// Ids of a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Id {
+    /// The real user.
+    User,
+    /// The effective user.
+    EffectiveUser,
+    /// The real group.
+    Group,
+    /// The effective group.
+    EffectiveGroup,
+}
+
+static TELLS: &[(&str, Tells)] = &[
+    ("set_tid_address", Tells::Thread),
+    ("getpid", Tells::Thread),
+    ("gettid", Tells::Thread),
+    ("umask", Tells::Umask),
+    ("getuid", Tells::Id(Id::User)),
+    ("geteuid", Tells::Id(Id::EffectiveUser)),
+    ("getgid", Tells::Id(Id::Group)),
+    ("getegid", Tells::Id(Id::EffectiveGroup)),
+];
+
+/// Returns what the result of a call tells.
+pub fn tells(call: &str) -> Option<Tells> {
+    TELLS.iter().find(|(name, _)| *name == call).map(|(_, tells)| *tells)
+}
+
+/// How strace prints a field of a struct that has no layout in the table.
+#[derive(Clone, Copy)]
+pub enum Field {
+    /// In its own text.
+    Unnamed,
+    /// As number and address.
+    Union,
+    /// In network order.
+    Network,
+    /// Eight hexadecimal digits.
+    Digits,
+    /// A path, or a name behind `@`.
+    SocketPath,
+    /// Clock ticks.
+    Ticks,
+    /// Flags.
+    Flags(&'static FlagSet),
+    /// By its value; left out if it is null.
+    NotNull,
+}
+
+static FIELDS: &[(&str, Field)] = &[
+    // The text form of an address includes the field's name.
+    ("sin6_addr", Field::Unnamed),
+    ("si_value", Field::Union),
+    ("sin6_flowinfo", Field::Network),
+    ("nl_groups", Field::Digits),
+    ("sun_path", Field::SocketPath),
+    ("si_utime", Field::Ticks),
+    ("si_stime", Field::Ticks),
+    ("msg_flags", Field::Flags(&flags::MSG)),
+    ("msg_control", Field::NotNull),
+];
+
+/// Returns how a field is printed, if not by its value alone.
+pub fn field(name: &str) -> Option<Field> {
+    FIELDS.iter().find(|(field, _)| *field == name).map(|(_, how)| *how)
+}
+
+/// Seconds and nanoseconds of a time.
+pub const TIME: [&str; 2] = ["tv_sec", "tv_nsec"];
+
 /// Values whose name in strace differs from that in the table: our name, strace's name.
 #[rustfmt::skip]
 pub static NAMES: &[(&str, &str)] = &[
@@ -255,6 +411,9 @@ pub static NAMES: &[(&str, &str)] = &[
 pub fn name(name: &'static str) -> &'static str {
     NAMES.iter().find(|(ours, _)| *ours == name).map_or(name, |(_, theirs)| theirs)
 }
+
+/// Field in braces that [`Shown::Val`] prints.
+pub const VAL: &str = "val";
 
 /// Longest string printed; a longer one is cut and followed by dots.
 pub const STRING_BYTES_MAX: usize = 1_000_000;

@@ -121,15 +121,12 @@ struct Identity {
     mount: Option<u64>,
 }
 
-/// Requests, and in the mask reports, a mount id that is never reused.
-const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
-
 fn identity(file: &OwnedFd) -> Option<Identity> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     // SAFETY: all-zero bytes are a valid struct, and the kernel fills it during the call only.
     let found = unsafe {
         let mut found: libc::statx = std::mem::zeroed();
-        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_BASIC_STATS | STATX_MNT_ID_UNIQUE);
+        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_BASIC_STATS | libc::STATX_MNT_ID_UNIQUE);
         let done = libc::statx(fd, c"".as_ptr(), flags, wanted, &raw mut found) == 0;
         done.then_some(found)?
     };
@@ -140,7 +137,7 @@ fn identity(file: &OwnedFd) -> Option<Identity> {
     let dev = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
     let device = (u64::from(found.stx_dev_major), u64::from(found.stx_dev_minor));
     let key = [dev, found.stx_ino, mtime_ns as u64, found.stx_size];
-    let mount = (found.stx_mask & STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id);
+    let mount = (found.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id);
     Some(Identity { device, key, mount })
 }
 

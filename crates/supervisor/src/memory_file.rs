@@ -4,9 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// From linux/memfd.h: the file may be mapped for execution, whatever the system's default is.
-const MFD_EXEC: u32 = 0x10;
-
 /// Creates a file of zeros.
 pub fn create(len: usize) -> io::Result<File> {
     if len as u64 > file_size_limit() {
@@ -20,8 +17,9 @@ pub fn create(len: usize) -> io::Result<File> {
         }
     };
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // Kernels before 6.3 do not have the second flag, and do not need it.
-    let file = create(flags | MFD_EXEC).or_else(|_| create(flags))?;
+    // It may be mapped for execution, whatever the system's default is. Kernels before 6.3 do not have
+    // that flag, and do not need it.
+    let file = create(flags | libc::MFD_EXEC).or_else(|_| create(flags))?;
     file.set_len(len as u64)?;
     Ok(file)
 }

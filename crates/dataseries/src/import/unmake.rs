@@ -3,6 +3,7 @@
 //! Records have no addresses, so memory gets made-up ones. Memory not captured is marked as cut.
 
 use model::decode::shape::shape_of;
+use syscalls::abi::files::UTIME_OMIT;
 use syscalls::record::{data_flag, part};
 use syscalls::shape::{Dir, Kind, Len, Of};
 use trace::event::{Call, Content, Data, Outcome};
@@ -20,8 +21,6 @@ const APART: u64 = 0x1000_0000;
 /// Sizes of the structs that are made.
 const IOVEC_BYTES: usize = 16;
 const MSGHDR_BYTES: usize = 56;
-/// Nanoseconds that mean "leave unchanged".
-const UTIME_OMIT: i64 = 0x3fff_fffe;
 
 /// Values of a record, in the order of the schema's fields.
 pub type Values = Vec<Collected>;

@@ -1,7 +1,7 @@
 //! Turns the arguments in strace's text back into registers and memory.
 
 use model::decode::shape::shape_of;
-use syscalls::layout::{FieldKind, Layout};
+use syscalls::layout::{FieldKind, Layout, MSGHDR};
 use syscalls::record::part;
 use syscalls::shape::{Arg, Dir, Kind, Len, Of, Syscall};
 use trace::event::{Call, Outcome};
@@ -286,28 +286,17 @@ impl Encoder {
     }
 
     fn message(&mut self, number: u8, fields: &[(&str, Node<'_>)], out: bool) {
-        const HEADER: usize = 56;
-        let mut header = vec![0; HEADER];
-        let mut put = |at: usize, size: usize, value: u64| {
-            header[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
-        };
-        for (name, at, size) in [
-            ("msg_name", 0, 8),
-            ("msg_namelen", 8, 4),
-            ("msg_iov", 16, 8),
-            ("msg_iovlen", 24, 8),
-            ("msg_control", 32, 8),
-            ("msg_controllen", 40, 8),
-            ("msg_flags", 48, 4),
-        ] {
-            let kind = if name == "msg_flags" {
-                Kind::Flags(&syscalls::flags::MSG)
-            } else {
-                Kind::Address
+        let mut header = vec![0; MSGHDR.size as usize];
+        for of in MSGHDR.fields {
+            let kind = match of.kind {
+                FieldKind::Flags(_, set) => Kind::Flags(set),
+                _ => Kind::Address,
             };
-            let node = memory::field(fields, name)
+            let node = memory::field(fields, of.name)
                 .map(|node| if out { sides(node).1 } else { sides(node).0 });
-            put(at, size, node.and_then(|node| register(kind, node)).unwrap_or(0));
+            let value = node.and_then(|node| register(kind, node)).unwrap_or(0);
+            let (at, size) = (of.offset as usize, memory::field_bytes(&of.kind).unwrap_or(0));
+            header[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
         }
         self.push(number, part::WHOLE, 0, out, header, None);
         if let Some(name @ Node::Struct { .. }) = memory::field(fields, "msg_name")
@@ -407,7 +396,7 @@ fn structure(layout: &'static Layout, fields: &[(&str, Node<'_>)]) -> Option<Vec
         let field = layout.fields.iter().find(|field| field.name == ours)?;
         let node = match piece.map(|piece| piece.shown) {
             Some(Shown::Val) => match node {
-                Node::Struct { fields, .. } => memory::field(fields, "val")?,
+                Node::Struct { fields, .. } => memory::field(fields, spelling::VAL)?,
                 other => other,
             },
             Some(Shown::Twice) => match node {

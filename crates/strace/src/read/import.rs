@@ -6,6 +6,7 @@ use std::io::{self, BufRead, Write};
 use model::decode::shape::shape_of;
 use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES, data_flag, enter_flag, part};
 use syscalls::shape::{Classes, Of, Ret, Syscall};
+use syscalls::{Act, Handler};
 use trace::event::{
     BLOB_BYTES_MAX, Call, Content, Data, Event, EventKind, GapWhy, INLINE_BYTES_MAX, OpenFd,
     Outcome, Preamble, ProcessState, RECORDER, StartHow, Totals,
@@ -19,6 +20,7 @@ use super::ready;
 use super::survey::{Survey, survey};
 use super::tail::result;
 use super::text::{Item, ItemKind, Text};
+use crate::spelling::Id;
 
 /// Ticks of the trace are nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
@@ -111,11 +113,15 @@ pub fn import<R: BufRead>(
     import.finish(last)
 }
 
+fn is_exec(name: &str) -> bool {
+    syscalls::by_name(name).is_some_and(|row| row.handler == Handler::Exec)
+}
+
 /// Returns path and command line of the exec that most texts begin with.
 fn program(first: &Item) -> (Vec<u8>, Vec<Vec<u8>>) {
     let ItemKind::Call { name, text } = &first.kind else { return Default::default() };
     let nodes = match Cursor::new(text).items(b')') {
-        Ok((nodes, _)) if name == "execve" => nodes,
+        Ok((nodes, _)) if is_exec(name) => nodes,
         _ => return Default::default(),
     };
     let path = match nodes.first() {
@@ -275,9 +281,11 @@ impl Import {
     /// Writes the initial state of the first process, as far as it is known.
     fn state(&mut self, process: u32, pid: u32, tsc: u64) -> Result<(), Problem> {
         let survey = &self.survey;
-        let id = |name: &str, usual: u32| survey.ids.get(name).copied().unwrap_or(usual);
-        let (uid, euid) = (id("getuid", self.settings.uid), id("geteuid", self.settings.uid));
-        let (gid, egid) = (id("getgid", self.settings.gid), id("getegid", self.settings.gid));
+        let id = |which: Id, usual: u32| survey.ids.get(&which).copied().unwrap_or(usual);
+        let (uid, euid) =
+            (id(Id::User, self.settings.uid), id(Id::EffectiveUser, self.settings.uid));
+        let (gid, egid) =
+            (id(Id::Group, self.settings.gid), id(Id::EffectiveGroup, self.settings.gid));
         let assumed = &mut self.done.assumed;
         if survey.cwd.is_none() {
             assumed.push("the program began in / (strace -y tells the directory)".into());
@@ -285,7 +293,7 @@ impl Import {
         if survey.umask.is_none() {
             assumed.push(format!("its umask was {UMASK_USUAL:03o}"));
         }
-        if !survey.ids.contains_key("geteuid") {
+        if !survey.ids.contains_key(&Id::EffectiveUser) {
             assumed.push(format!("user and group {euid}, {egid}, as here"));
         }
         // Nearly every program starts with the standard descriptors open.
@@ -334,11 +342,11 @@ impl Import {
             }
             return Ok(());
         };
-        let exec = row.ret == Ret::Never && row.name.starts_with("exec") && ret == Some(0);
+        let exec = row.ret == Ret::Never && row.act == Act::Execute && ret == Some(0);
         if !(exec && first) {
             let ret = ret.filter(|_| !lost);
             let returns = row.ret != Ret::Never
-                || (ret.is_some_and(|ret| ret < 0) && row.name != "rt_sigreturn");
+                || (ret.is_some_and(|ret| ret < 0) && row.handler != Handler::SignalReturn);
             let outcome = match ret.filter(|_| returns) {
                 Some(ret) => Outcome::Returned { exit_tsc: exit, ret },
                 None => Outcome::Unfinished,

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use syscalls::abi::files::{AF_INET, AF_INET6, AF_NETLINK, AF_UNIX};
 use syscalls::flags;
 use syscalls::layout::{FieldKind, Layout};
 
@@ -170,7 +171,7 @@ pub fn sockaddr(fields: &[(&str, Node<'_>)], plain: &[Node<'_>]) -> Option<Vec<u
         _ => None,
     };
     match family {
-        1 => {
+        AF_UNIX => {
             if let Some(node) = field(fields, "sun_path") {
                 let Node::Text { bytes: path, cut: false } = node else { return None };
                 bytes.extend_from_slice(path);
@@ -179,14 +180,14 @@ pub fn sockaddr(fields: &[(&str, Node<'_>)], plain: &[Node<'_>]) -> Option<Vec<u
                 }
             }
         }
-        2 => {
+        AF_INET => {
             bytes.extend(port("sin_port")?);
             let Node::Call("inet_addr", parts) = field(fields, "sin_addr")? else { return None };
             let ip: Ipv4Addr = text(parts.first()?)?.parse().ok()?;
             bytes.extend(ip.octets());
             bytes.resize(16, 0);
         }
-        10 => {
+        AF_INET6 => {
             bytes.extend(port("sin6_port")?);
             let flow = match field(fields, "sin6_flowinfo")? {
                 Node::Call("htonl", parts) => number_of(parts.first()?)? as u32,
@@ -201,7 +202,7 @@ pub fn sockaddr(fields: &[(&str, Node<'_>)], plain: &[Node<'_>]) -> Option<Vec<u
             bytes.extend(ip.octets());
             bytes.extend((number_in(fields, "sin6_scope_id")? as u32).to_ne_bytes());
         }
-        16 => {
+        AF_NETLINK => {
             bytes.extend([0; 2]);
             bytes.extend((number_in(fields, "nl_pid")? as u32).to_ne_bytes());
             let groups = u32::from_str_radix(word(field(fields, "nl_groups")?)?, 16).ok()?;

@@ -9,6 +9,7 @@ use super::memory::{bits, field};
 use super::node::{Cursor, Node};
 use super::number;
 use super::register::number_of;
+use crate::spelling::{self, LEFT, POLLED, Ready};
 
 /// Bytes of `struct pollfd`, and the range of `revents` in it.
 const POLLFD_BYTES: usize = 8;
@@ -22,13 +23,13 @@ pub fn found(args: &[Arg], rest: &[u8], call: &mut Encoded) -> Option<()> {
         let Kind::Buf(Dir::InOut, of, _) = arg.kind else { continue };
         let before = call.memory.iter().find(|memory| memory.arg == number && !memory.out);
         let Some(before) = before.map(|memory| memory.bytes.clone()) else { continue };
-        let after = match (arg.name, of) {
-            ("fds", _) => polled(before, &items)?,
-            ("timeout" | "tmo_p", _) => match named(&items, "left") {
+        let after = match (spelling::ready(arg.name), of) {
+            (Some(Ready::Polled), _) => polled(before, &items)?,
+            (Some(Ready::Left), _) => match named(&items, LEFT) {
                 Some(left) => encoded(of, left, 0)?,
                 None => continue,
             },
-            (name, Of::FdSet) => selected(name, before.len() as u64, &items)?,
+            (Some(Ready::Set(word)), Of::FdSet) => selected(word, before.len() as u64, &items)?,
             _ => continue,
         };
         let true_len = after.len() as u64;
@@ -47,10 +48,11 @@ pub fn found(args: &[Arg], rest: &[u8], call: &mut Encoded) -> Option<()> {
 fn polled(mut fds: Vec<u8>, items: &[Node<'_>]) -> Option<Vec<u8>> {
     fds.chunks_exact_mut(POLLFD_BYTES).for_each(|fd| fd[REVENTS].fill(0));
     let Some(Node::List { items, .. }) = items.first() else { return Some(fds) };
+    let [number, events] = POLLED;
     for item in items {
         let Node::Struct { fields, .. } = item else { return None };
-        let wanted = (number_of(field(fields, "fd")?)? as i32).to_le_bytes();
-        let Node::Word(events) = field(fields, "revents")? else { return None };
+        let wanted = (number_of(field(fields, number)?)? as i32).to_le_bytes();
+        let Node::Word(events) = field(fields, events)? else { return None };
         let events = number::of_set(events, &flags::POLL)? as u16;
         let mut same = fds.chunks_exact_mut(POLLFD_BYTES).filter(|fd| fd[..4] == wanted);
         same.next()?[REVENTS].copy_from_slice(&events.to_le_bytes());
@@ -58,10 +60,7 @@ fn polled(mut fds: Vec<u8>, items: &[Node<'_>]) -> Option<Vec<u8>> {
     Some(fds)
 }
 
-fn selected(name: &str, length: u64, items: &[Node<'_>]) -> Option<Vec<u8>> {
-    const WORDS: &[(&str, &str)] =
-        &[("readfds", "in"), ("writefds", "out"), ("exceptfds", "except")];
-    let (_, word) = WORDS.iter().find(|(set, _)| *set == name)?;
+fn selected(word: &str, length: u64, items: &[Node<'_>]) -> Option<Vec<u8>> {
     match named(items, word) {
         Some(Node::List { items, .. }) => bits(items, length),
         _ => bits(&[], length),

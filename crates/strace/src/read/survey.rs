@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::BufRead;
 
-use syscalls::shape::{Classes, Kind};
+use syscalls::abi::tasks::{CLONE_THREAD, CLONE_VFORK, CLONE_VM};
+use syscalls::shape::Kind;
+use syscalls::{Act, Handler, Syscall};
 use trace::event::StartHow;
 
 use super::error::ImportError;
@@ -11,6 +13,7 @@ use super::node::{Cursor, Node, unescaped};
 use super::number;
 use super::tail::result;
 use super::text::{Item, ItemKind, Text};
+use crate::spelling::{self, CLONE_FLAGS, Id, Tells};
 
 /// Most threads that one text may create.
 const BIRTHS_MAX: usize = 1 << 20;
@@ -18,10 +21,6 @@ const BIRTHS_MAX: usize = 1 << 20;
 const LABELS_CALLS: u64 = 10_000;
 /// Number of standard descriptors.
 const STANDARD: i32 = 3;
-
-const CLONE_VM: u64 = 0x100;
-const CLONE_VFORK: u64 = 0x4000;
-const CLONE_THREAD: u64 = 0x1_0000;
 
 /// Creation of a thread.
 pub struct Birth {
@@ -44,16 +43,14 @@ pub struct Survey {
     pub cwd: Option<Vec<u8>>,
     /// Its initial umask.
     pub umask: Option<u32>,
-    /// Its user and group ids, by the names of the calls that returned them.
-    pub ids: BTreeMap<&'static str, u32>,
+    /// Its user and group ids.
+    pub ids: BTreeMap<Id, u32>,
     /// Targets of its standard descriptors at the start.
     pub labels: BTreeMap<i32, Vec<u8>>,
     moved: bool,
     calls: u64,
     born: usize,
 }
-
-const IDS: &[&str] = &["getuid", "geteuid", "getgid", "getegid"];
 
 /// Runs the first pass.
 pub fn survey(source: impl BufRead) -> Result<Survey, ImportError> {
@@ -92,14 +89,13 @@ impl Survey {
         if self.cwd.is_none() && !self.moved {
             self.cwd = label_of_cwd(text);
         }
-        let births = row.classes.intersects(Classes::PROCESS) && is_birth(name);
+        let births = row.act == Act::Spawn;
+        let tells = spelling::tells(row.name);
         let wanted = births
             || labels
-            || matches!(&**name, "getcwd" | "chdir" | "fchdir" | "umask")
-            || IDS.contains(&&**name)
-            || told.is_none()
-                && item.tid == 0
-                && matches!(&**name, "set_tid_address" | "getpid" | "gettid");
+            || matches!(row.act, Act::TellDirectory | Act::Directory)
+            || matches!(tells, Some(Tells::Umask | Tells::Id(_)))
+            || told.is_none() && item.tid == 0 && tells == Some(Tells::Thread);
         if !wanted {
             return Ok(());
         }
@@ -109,24 +105,27 @@ impl Survey {
         if labels {
             self.label(row.args, &nodes);
         }
-        match &**name {
-            "set_tid_address" | "getpid" | "gettid" if item.tid == 0 => {
+        match tells {
+            Some(Tells::Thread) if item.tid == 0 => {
                 told.get_or_insert(ret as u32);
             }
-            "getcwd" if self.cwd.is_none() && !self.moved => {
+            Some(Tells::Umask) if self.umask.is_none() => self.umask = Some(ret as u32 & 0o777),
+            Some(Tells::Id(id)) => {
+                self.ids.entry(id).or_insert(ret as u32);
+            }
+            _ => {}
+        }
+        match row.act {
+            Act::TellDirectory if self.cwd.is_none() && !self.moved => {
                 if let Some(Node::Text { bytes, cut: false }) = nodes.first() {
                     self.cwd = Some(bytes.clone());
                 }
             }
-            "chdir" | "fchdir" => self.moved = true,
-            "umask" if self.umask.is_none() => self.umask = Some(ret as u32 & 0o777),
+            Act::Directory => self.moved = true,
             _ => {}
         }
-        if let Some(id) = IDS.iter().find(|id| **id == name) {
-            self.ids.entry(id).or_insert(ret as u32);
-        }
         if births && ret > 0 {
-            self.birth(item.tid, name, &nodes, ret as u32)?;
+            self.birth(item.tid, row, &nodes, ret as u32)?;
         }
         Ok(())
     }
@@ -134,7 +133,7 @@ impl Survey {
     fn birth(
         &mut self,
         parent: u32,
-        name: &str,
+        row: &Syscall,
         nodes: &[Node<'_>],
         tid: u32,
     ) -> Result<(), String> {
@@ -143,8 +142,8 @@ impl Survey {
             return Err(format!("more than {BIRTHS_MAX} threads"));
         }
         let flags = flags_of(nodes);
-        let how = match name {
-            "vfork" => StartHow::Vfork,
+        let how = match row.handler {
+            Handler::Vfork => StartHow::Vfork,
             _ if flags & CLONE_THREAD != 0 => StartHow::Thread,
             _ if flags & (CLONE_VFORK | CLONE_VM) == CLONE_VFORK | CLONE_VM => StartHow::Vfork,
             _ => StartHow::Fork,
@@ -165,10 +164,6 @@ impl Survey {
     }
 }
 
-fn is_birth(name: &str) -> bool {
-    matches!(name, "clone" | "clone3" | "fork" | "vfork")
-}
-
 /// Returns the flags of clone or clone3.
 fn flags_of(nodes: &[Node<'_>]) -> u64 {
     let set = &syscalls::flags::CLONE3;
@@ -177,10 +172,10 @@ fn flags_of(nodes: &[Node<'_>]) -> u64 {
         _ => None,
     };
     let found = nodes.iter().find_map(|node| match node {
-        Node::Named("flags", value) => word(value),
-        Node::Struct { fields, .. } => word(super::memory::field(fields, "flags")?),
+        Node::Named(CLONE_FLAGS, value) => word(value),
+        Node::Struct { fields, .. } => word(super::memory::field(fields, CLONE_FLAGS)?),
         Node::Changed(before, _) => match &**before {
-            Node::Struct { fields, .. } => word(super::memory::field(fields, "flags")?),
+            Node::Struct { fields, .. } => word(super::memory::field(fields, CLONE_FLAGS)?),
             _ => None,
         },
         _ => None,

@@ -3,13 +3,17 @@
 use model::decode::shape::{Shape, shape_of};
 use model::decode::{self, Decoded, Limits, Returned};
 use model::{Contents, Value, View};
+use syscalls::Handler;
 use syscalls::abi::errno;
-use syscalls::flags;
-use syscalls::shape::{Arg, Dir, FlagSet, Kind, Of, Ret};
+use syscalls::abi::tasks::CLONE_PARENT_SETTID;
+use syscalls::shape::{Arg, Dir, Kind, Of, Ret};
 use trace::event::Call;
 
 use super::value::{self, hex, number, plain, push};
-use crate::spelling::{self, Argument, STRING_BYTES_MAX};
+use crate::spelling::{
+    self, Argument, CLONE_ARGUMENTS, CLONE_FLAGS, FLAG_RESULTS, FlagResult, LEFT, POLLED, Ready,
+    STRING_BYTES_MAX,
+};
 use crate::words;
 
 /// The parts of a printed call.
@@ -30,14 +34,6 @@ pub struct Written {
 const LIMITS: Limits =
     Limits { strings: STRING_BYTES_MAX + 1, data: STRING_BYTES_MAX + 1, items: usize::MAX };
 
-/// Operations of fcntl whose results are flags.
-const FLAG_RESULTS: &[(&str, u64, &FlagSet)] =
-    &[("fcntl", 1, &flags::FD_FLAGS), ("fcntl", 3, &flags::OPEN)];
-
-const CLONE_PARENT_TID: u64 = 0x10_1000;
-const CLONE_SETTLS: u64 = 0x8_0000;
-const CLONE_CHILD_TID: u64 = 0x120_0000;
-
 /// Formats a call; without content, buffers are printed as addresses.
 pub fn write(
     call: &Call,
@@ -55,9 +51,9 @@ pub fn write(
         result: None,
         never: matches!(decoded.result, Returned::Never),
     };
-    match &*shape.name {
-        "clone" => clone(&mut written, call, &shape, &decoded),
-        "clone3" => clone3(&mut written, &shape, &decoded),
+    match syscalls::by_number(call.nr.into()).map(|row| row.handler) {
+        Some(Handler::Clone) => clone(&mut written, call, &shape, &decoded),
+        Some(Handler::CloneByStruct) => clone3(&mut written, &shape, &decoded),
         _ => arguments(&mut written, call, &shape, &decoded),
     }
     written.result = result(call, &shape, &decoded);
@@ -142,16 +138,9 @@ fn only(value: &Value) -> Option<&Value> {
 
 /// clone's arguments are printed by name and in another order; flags decide which ones.
 fn clone(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decoded) {
-    const ORDER: &[(&str, Option<u64>)] = &[
-        ("stack", None),
-        ("flags", None),
-        ("parent_tid", Some(CLONE_PARENT_TID)),
-        ("tls", Some(CLONE_SETTLS)),
-        ("child_tid", Some(CLONE_CHILD_TID)),
-    ];
     let given = call.args[0];
     let mut between = "";
-    for (name, wanted) in ORDER {
+    for (name, wanted) in CLONE_ARGUMENTS {
         let arg = shape.args.iter().zip(&decoded.args).find(|(arg, _)| arg.name == *name);
         let Some((arg, (_, value))) = arg else { continue };
         if wanted.is_some_and(|bits| given & bits == 0) {
@@ -174,8 +163,9 @@ fn clone3(written: &mut Written, shape: &Shape, decoded: &Decoded) {
     if let (Value::Struct { fields, .. }, Returned::Value(Value::Int(tid))) =
         (value, &decoded.result)
     {
-        let given = fields.iter().find(|(name, _)| *name == "flags").map_or(0, |(_, v)| number(v));
-        if given & CLONE_PARENT_TID & !0x1000 != 0 {
+        let given =
+            fields.iter().find(|(name, _)| *name == CLONE_FLAGS).map_or(0, |(_, v)| number(v));
+        if given & CLONE_PARENT_SETTID != 0 {
             push(&mut written.after, format_args!(" => {{parent_tid=[{tid}]}}"));
         }
     }
@@ -201,11 +191,10 @@ fn result(call: &Call, shape: &Shape, decoded: &Decoded) -> Option<String> {
                 (Ret::Address, _) => hex(&mut out, number(value)),
                 _ => plain(&mut out, value),
             }
-            let of_op = |(call, op, _): &&(&str, u64, &FlagSet)| {
-                *call == shape.name && *op == number_at(decoded, 1)
-            };
+            let of_op =
+                |of: &&FlagResult| of.call == shape.name && of.operation == number_at(decoded, 1);
             match FLAG_RESULTS.iter().find(of_op) {
-                Some((_, op, set)) if *op == 3 || number(value) != 0 => {
+                Some(FlagResult { set, with_none, .. }) if *with_none || number(value) != 0 => {
                     out.push_str(" (flags ");
                     value::flags(&mut out, number(value), set);
                     out.push(')');
@@ -224,37 +213,30 @@ fn number_at(decoded: &Decoded, index: usize) -> u64 {
 
 /// Appends the ready descriptors to the result of poll or select.
 fn ready(out: &mut String, call: &Call, shape: &Shape, decoded: &Decoded, result: &Value) {
-    let find = |name: &str| {
-        let at = shape.args.iter().position(|arg| arg.name == name)?;
-        Some((shape.args[at].kind, &decoded.args.get(at)?.1))
-    };
-    let waits = matches!(&*shape.name, "poll" | "ppoll" | "select" | "pselect6");
-    if !waits {
+    if !spelling::tells_ready(&shape.name) {
         return;
     }
     if number(result) == 0 {
         return out.push_str(" (Timeout)");
     }
     let mut parts = Vec::new();
-    if let Some((_, Value::Changed(_, after))) = find("fds") {
-        parts.push(polled(after));
-    }
-    for (name, word) in [("readfds", "in"), ("writefds", "out"), ("exceptfds", "except")] {
-        let after = match find(name) {
-            Some((_, Value::Changed(_, after))) => after,
-            _ => continue,
-        };
-        if matches!(&**after, Value::FdSet(fds) if !fds.is_empty()) {
-            let mut text = format!("{word} ");
-            plain(&mut text, after);
-            parts.push(text);
-        }
-    }
-    for name in ["timeout", "tmo_p"] {
-        if let Some((kind, Value::Changed(_, after))) = find(name) {
-            let mut text = String::from("left ");
-            of_kind(&mut text, kind, after);
-            parts.push(text);
+    for (arg, (_, value)) in shape.args.iter().zip(&decoded.args) {
+        let Value::Changed(_, after) = value else { continue };
+        match spelling::ready(arg.name) {
+            Some(Ready::Polled) => parts.push(polled(after)),
+            Some(Ready::Set(word)) => {
+                if matches!(&**after, Value::FdSet(fds) if !fds.is_empty()) {
+                    let mut text = format!("{word} ");
+                    plain(&mut text, after);
+                    parts.push(text);
+                }
+            }
+            Some(Ready::Left) => {
+                let mut text = format!("{LEFT} ");
+                of_kind(&mut text, arg.kind, after);
+                parts.push(text);
+            }
+            None => {}
         }
     }
     if !parts.is_empty() && call.nargs > 0 {
@@ -271,13 +253,14 @@ fn polled(after: &Value) -> String {
     let shown = items.iter().filter_map(|item| {
         let Value::Struct { fields, .. } = item else { return None };
         let find = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, v)| v);
-        let (fd, revents) = (find("fd")?, find("revents")?);
+        let [number_of, events_of] = POLLED;
+        let (fd, revents) = (find(number_of)?, find(events_of)?);
         if number(revents) == 0 {
             return None;
         }
-        let mut text = String::from("{fd=");
+        let mut text = format!("{{{number_of}=");
         plain(&mut text, fd);
-        text.push_str(", revents=");
+        push(&mut text, format_args!(", {events_of}="));
         plain(&mut text, revents);
         text.push('}');
         Some(text)

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use model::decode::{self, image, siginfo};
 use model::{Contents, Moment, Value};
 use syscalls::record::part;
+use syscalls::{Act, Handler};
 use trace::event::{Call, EventKind, Outcome};
 
 use super::call::{self, Written};
@@ -166,9 +167,10 @@ impl<W: Write> Lines<W> {
         contents: &mut dyn Contents,
     ) -> io::Result<()> {
         let thread = moment.event.thread;
-        let name = syscalls::by_number(call.nr.into()).map_or("", |row| row.name);
+        let row = syscalls::by_number(call.nr.into());
+        let handler = row.map_or(Handler::Plain, |row| row.handler);
         let signals = self.signals.entry(thread).or_default();
-        if name == "rt_sigreturn" {
+        if handler == Handler::SignalReturn {
             // A handler left by longjmp leaves its frame behind: the innermost one returns.
             let (mask, result) = signals.frames.pop().unwrap_or((signals.mask.unwrap_or(0), 0));
             signals.mask = Some(mask);
@@ -181,14 +183,16 @@ impl<W: Write> Lines<W> {
             }
             return Ok(());
         }
-        if !wanted && name != "rt_sigprocmask" && !name.starts_with("exit") {
+        let followed =
+            matches!(handler, Handler::SignalMask | Handler::ExitThread | Handler::ExitProcess);
+        if !wanted && !followed {
             note_result(signals, call);
             return Ok(());
         }
         let (written, decoded) = call::write(call, &moment.view(), contents, self.with_content);
         note_result(signals, call);
-        match name {
-            "rt_sigprocmask" => {
+        match handler {
+            Handler::SignalMask => {
                 let set = match decoded.args.get(1) {
                     Some((_, Value::SigSet(set))) => Some(*set),
                     _ => None,
@@ -202,14 +206,14 @@ impl<W: Write> Lines<W> {
                     });
                 }
             }
-            "exit" => {
+            Handler::ExitThread => {
                 self.codes.insert(thread, call.args[0] as i64 & 0xff);
                 let process = moment.world.thread(thread).map_or(0, |t| t.process);
                 if moment.is_last_thread() {
                     self.process_codes.insert(process, call.args[0] as i64);
                 }
             }
-            "exit_group" => {
+            Handler::ExitProcess => {
                 let process = moment.world.thread(thread).map_or(0, |t| t.process);
                 self.process_codes.insert(process, call.args[0] as i64 & 0xff);
             }
@@ -224,7 +228,7 @@ impl<W: Write> Lines<W> {
             Some(exit_ns) => {
                 self.pending.insert((exit_ns, thread), pending);
             }
-            None if pending.written.never && !name.starts_with("exec") => {
+            None if pending.written.never && row.is_none_or(|row| row.act != Act::Execute) => {
                 self.finish_call(thread, &pending, moment.enter_ns)?;
             }
             None => {

@@ -10,7 +10,7 @@ use model::mounts::major_minor;
 use syscalls::layout::{FieldKind, Layout};
 use syscalls::shape::FlagSet;
 
-use crate::spelling::{self, Form, Piece, STRING_BYTES_MAX, Shown};
+use crate::spelling::{self, Field, Form, Piece, STRING_BYTES_MAX, Shown, TIME, VAL};
 use crate::words;
 
 /// Sets with at least this many signals are printed inverted.
@@ -131,7 +131,8 @@ fn formed(
             Shown::With(field, bits) | Shown::HexWith(field, bits) => {
                 number(find(field)?) & bits != 0
             }
-            Shown::Device(wanted) => is_device(find("st_mode")?) == wanted,
+            Shown::OfDevice(mode) => is_device(find(mode)?),
+            Shown::NotOfDevice(mode) => !is_device(find(mode)?),
             Shown::NotZero => number(value) != 0,
             _ => true,
         };
@@ -141,7 +142,9 @@ fn formed(
     braces(out, shown.iter(), cut, |out, (piece, value)| {
         push(out, format_args!("{}=", piece.name));
         match piece.shown {
-            Shown::Plain | Shown::Device(_) => of_field(out, layout, piece.field, value),
+            Shown::Plain | Shown::OfDevice(_) | Shown::NotOfDevice(_) => {
+                of_field(out, layout, piece.field, value)
+            }
             // Conditional fields are times or numbers.
             Shown::With(..) if matches!(value, Value::Struct { .. }) => time(out, value),
             Shown::With(..) => plain(out, value),
@@ -157,7 +160,7 @@ fn formed(
             Shown::Limit => limit(out, value),
             Shown::Ticks => ticks(out, number(value)),
             Shown::Val => {
-                out.push_str("{val=");
+                push(out, format_args!("{{{VAL}="));
                 plain(out, value);
                 out.push('}');
             }
@@ -172,42 +175,46 @@ fn formed(
 /// Appends a time with its date, or the name of a special time.
 pub fn time(out: &mut String, value: &Value) {
     let Value::Struct { fields, .. } = value else { return plain(out, value) };
-    if let Some((_, Value::Named { name, .. })) = fields.iter().find(|(name, _)| *name == "tv_nsec")
+    let [seconds, nanoseconds] = TIME;
+    if let Some((_, Value::Named { name, .. })) =
+        fields.iter().find(|(name, _)| *name == nanoseconds)
     {
         return out.push_str(name);
     }
     plain(out, value);
     let part = |name| fields.iter().find(|(field, _)| *field == name).map_or(0, |(_, v)| number(v));
-    comment(out, words::date(part("tv_sec") as i64, part("tv_nsec")));
+    comment(out, words::date(part(seconds) as i64, part(nanoseconds)));
 }
 
 /// Appends a field of a struct that has no layout in the table.
 fn named_field(out: &mut String, name: &str, value: &Value) {
-    match (name, value) {
-        // The text form of an address includes the field's name.
-        ("sin6_addr", _) => return plain(out, value),
-        ("si_value", _) => {
+    let how = spelling::field(name);
+    match how {
+        Some(Field::Unnamed) => return plain(out, value),
+        Some(Field::Union) => {
             let n = number(value);
             push(out, format_args!("si_int={}, si_ptr=", n as i32));
             return plain(out, &Value::Address(n));
         }
         _ => push(out, format_args!("{name}=")),
     }
-    match (name, value) {
-        ("sin6_flowinfo", _) => push(out, format_args!("htonl({})", number(value))),
-        ("nl_groups", _) => push(out, format_args!("{:08x}", number(value))),
-        ("sun_path", Value::Text { bytes, cut, .. }) if bytes.first() == Some(&b'@') => {
+    match (how, value) {
+        (Some(Field::Network), _) => push(out, format_args!("htonl({})", number(value))),
+        (Some(Field::Digits), _) => push(out, format_args!("{:08x}", number(value))),
+        (Some(Field::SocketPath), Value::Text { bytes, cut, .. })
+            if bytes.first() == Some(&b'@') =>
+        {
             out.push('@');
             quote(out, &bytes[1..], *cut);
         }
-        ("si_utime" | "si_stime", _) => ticks(out, number(value)),
-        ("msg_flags", _) => flags(out, number(value), &syscalls::flags::MSG),
+        (Some(Field::Ticks), _) => ticks(out, number(value)),
+        (Some(Field::Flags(set)), _) => flags(out, number(value), set),
         _ => plain(out, value),
     }
 }
 
 fn is_hidden(name: &str, value: &Value) -> bool {
-    name == "msg_control" && matches!(value, Value::Address(0))
+    matches!((spelling::field(name), value), (Some(Field::NotNull), Value::Address(0)))
 }
 
 /// Appends several values in square brackets.

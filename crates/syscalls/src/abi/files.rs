@@ -99,3 +99,9 @@ pub const SOL_SOCKET: i32 = 1;
 pub const SCM_RIGHTS: i32 = 1;
 /// Control message: ids of a process and its user.
 pub const SCM_CREDENTIALS: i32 = 2;
+/// In place of nanoseconds: the time stays as it is.
+pub const UTIME_OMIT: i64 = 0x3fff_fffe;
+/// Of statx: the time of birth.
+pub const STATX_BTIME: u64 = 0x800;
+/// Of statx: how memory and offsets of direct transfers are aligned.
+pub const STATX_DIOALIGN: u64 = 0x2000;

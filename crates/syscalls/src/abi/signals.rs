@@ -19,6 +19,9 @@ pub const SIGPOLL: i32 = 29;
 /// A call that a filter forbids.
 pub const SIGSYS: i32 = 31;
 
+/// Flag of an action: it has the code that returns from the handler.
+pub const SA_RESTORER: u64 = 0x400_0000;
+
 /// Code: sent by kill.
 pub const SI_USER: i32 = 0;
 /// Code: sent by a timer.

@@ -52,3 +52,8 @@ pub const MS_REC: u64 = 0x4000;
 pub const MS_PROPAGATION: u64 = 0x1e_0000;
 /// Detaches a mount that is in use.
 pub const MNT_DETACH: u64 = 2;
+
+/// Of kcmp: compares what two descriptors lead to.
+pub const KCMP_FILE: i64 = 0;
+/// Bits of the operation of a futex call.
+pub const FUTEX_CMD_MASK: u64 = 0x7f;
