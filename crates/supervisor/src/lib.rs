@@ -24,25 +24,33 @@ mod message;
 mod modules;
 mod mounts;
 mod moves;
+mod observer;
+mod orders;
 mod place;
 mod placing;
 mod profiles;
 mod program;
 mod ptrace;
 mod published;
+mod request;
 mod rights;
 mod segment;
 mod serve;
 mod signals;
 mod sleep;
+mod state;
 mod taking;
+mod tracee;
+mod unfinished;
 
 pub use done::Done;
 pub use image::Image;
 pub use launch::Program;
 pub use launch_error::LaunchError;
+pub use observer::{ExecStop, Observer};
 pub use program::{find, gains_rights};
-pub use serve::{ExecStop, Observer, Outcome, Supervisor};
+pub use serve::Outcome;
+pub use state::Supervisor;
 
 /// Errors of the supervisor, not of the program.
 #[derive(Debug, thiserror::Error)]

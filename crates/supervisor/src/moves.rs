@@ -10,45 +10,12 @@ use ring::{SLOTS, Slot, answer, slot_state};
 use crate::domain::Way;
 use crate::errand::{Errand, TookTooLong};
 use crate::message::{Mailbox, Message};
-use crate::place;
+use crate::observer::Observer;
 use crate::place::Refusal;
-use crate::serve::{Observer, Request, Supervisor, is_dead};
-
-/// A thread that reported a change of its user and waits for an answer.
-pub(crate) struct Move {
-    request: Request,
-    tid: i32,
-    /// Read from its slot when it asked: the slot may be freed before the thread continues.
-    process: u32,
-    generation: u32,
-    /// A helper thread of its process, and that thread's socket.
-    socket: Option<(i32, i32)>,
-    step: Step,
-}
-
-enum Step {
-    Look(Errand<Sight>),
-    Send(Delivery),
-}
-
-/// What was found out about a thread.
-struct Sight {
-    same_ipc: bool,
-    relation: Relation,
-}
-
-/// A message to the agent that is to use a slot.
-pub(crate) struct Delivery {
-    slot: usize,
-    to: Mailbox,
-    errand: Errand<io::Result<()>>,
-}
-
-impl Delivery {
-    pub(crate) fn new(slot: usize, to: Mailbox) -> Delivery {
-        Delivery { slot, to, errand: Errand::new() }
-    }
-}
+use crate::request::Request;
+use crate::state::Supervisor;
+use crate::tracee::is_dead;
+use crate::unfinished::{Delivery, Move, Sight, Step};
 
 enum Next {
     Reply(u32),
@@ -61,12 +28,6 @@ impl Supervisor {
     pub(crate) fn speaks_through(&mut self, slot: usize, identity: &Identity) -> bool {
         let users = self.domains.get(slot / SLOTS).users;
         crate::domain::Users::of(&identity.credentials) == Some(users)
-    }
-
-    /// The process number in a slot, if its programs may use it; otherwise 0.
-    pub(crate) fn process_in(&self, slot: usize) -> u32 {
-        let process = place::process_number(self.slot(slot));
-        if self.guests.may_name(slot / SLOTS, process) { process } else { 0 }
     }
 
     /// The domain for a thread with these ids.
@@ -274,16 +235,6 @@ impl Supervisor {
             arena: file.try_clone()?,
             published: published.file.try_clone()?,
         })
-    }
-
-    /// Returns a function that wakes the loop from another thread.
-    pub(crate) fn bell(&self) -> impl FnOnce() + Send + 'static {
-        let word = &self.arena().control().requests.word;
-        move || {
-            word.fetch_add(1, Ordering::SeqCst);
-            // SAFETY: FUTEX_WAKE does not access memory, and the arena stays mapped.
-            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
-        }
     }
 }
 

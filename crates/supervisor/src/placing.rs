@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use kin::Identity;
@@ -12,33 +12,17 @@ use ring::{SLOTS, slot_state};
 use crate::domain::{Domain, Way};
 use crate::mappings::Root;
 use crate::message::Mailbox;
-use crate::moves::Delivery;
+use crate::observer::{ExecStop, Observer};
 use crate::place::Plan;
-use crate::published::Sendable;
-use crate::serve::{ExecStop, Observer, Supervisor, Tracee, is_dead};
-use crate::{mappings, place, profiles, ptrace};
+use crate::state::Supervisor;
+use crate::tracee::{Tracee, is_dead};
+use crate::unfinished::{Delivery, Placing, Work};
+use crate::{mappings, place, ptrace};
 
 /// Maximum stops of a bootstrap before `socketpair`: two per call, and some for signals.
 const BOOTSTRAP_STOPS: u32 = 64;
 /// How long to wait until other images that wait for a server have had their turn.
 const BEGIN_WAIT: Duration = Duration::from_secs(20);
-
-/// An image into which the agent is being placed.
-pub(crate) struct Placing {
-    tracee: Tracee,
-    work: Work,
-}
-
-enum Work {
-    Goes(Receiver<Result<(), place::Refusal>>),
-    /// Not begun: too many others are waiting for a server.
-    Waits {
-        plan: Arc<Plan>,
-        since: Instant,
-    },
-    /// Its bootstrap waits for the message.
-    Sends(Delivery),
-}
 
 enum Progress {
     Done,
@@ -194,17 +178,6 @@ impl Supervisor {
                 let _ = ptrace::detach(pid, 0);
             }
         }
-    }
-
-    /// Creates the image and catalog that are sent to programs that cannot attach segments.
-    pub(crate) fn make_sendable(&mut self) -> std::io::Result<()> {
-        if self.sendable.is_none() {
-            let sendable = Sendable::new(&self.image)?;
-            self.analyst.mirror(sendable.catalog);
-            profiles::copy(&self.published.catalog(), &sendable.catalog);
-            self.sendable = Some(sendable);
-        }
-        Ok(())
     }
 
     /// Reports that a stopped thread's new image runs unrecorded, and ends its slot.

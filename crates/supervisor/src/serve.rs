@@ -1,102 +1,21 @@
 //! The supervisor's loop: agents' requests, stops of traced threads, the program's end.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use kin::{Credentials, Identity, Kin, Relation, status};
-use ring::{Arena, SLOTS, Settings, Slot, answer, request};
+use kin::{Identity, Relation};
+use ring::{Arena, SLOTS, Slot, answer, request};
 
-use crate::analyst::Analyst;
-use crate::domain::Domains;
 use crate::done::Done;
-use crate::guests::Guests;
 use crate::launch::{self, Program};
 use crate::launch_error::LaunchError;
-use crate::mounts::Mounts;
-use crate::moves::Move;
-use crate::placing::Placing;
-use crate::published::{Published, Sendable};
+use crate::observer::Observer;
+use crate::orders::TIMES_TO_END;
+use crate::request::{Request, Waiting};
 use crate::rights::Rights;
-use crate::signals::Signal;
-use crate::{Error, Image, place, profiles, ptrace, signals, sleep};
-
-/// Receives exec, gap and exit notifications.
-pub trait Observer {
-    /// A process is about to execute a program. It can be looked at meanwhile, but it is running.
-    fn announced(&mut self, pid: u32, process: u32);
-    /// The announced program was not executed.
-    fn called_off(&mut self, process: u32);
-    /// A process is stopped at the first instruction of a new image and can be looked at.
-    fn image(&mut self, stop: &ExecStop);
-    /// The agent was placed into the image, and will start when the process continues.
-    fn placed(&mut self, process: u32);
-    /// An image runs unrecorded.
-    fn not_followed(&mut self, pid: u32, process: u32, why: &str);
-    /// The launched program has ended, with this wait status.
-    fn ended(&mut self, pid: u32, status: i32);
-    /// This signal requests the end of the recording.
-    fn told_to_end(&mut self, signal: i32);
-    /// Returns whether a process with this id is or was recorded. `is_gone`: there is no such process
-    /// any more.
-    fn is_recorded(&mut self, pid: i32, is_gone: bool) -> bool;
-    /// The thread of slot `from` continues in slot `to`, which is in `arena`, shared by the
-    /// programs of `user`. Slots are counted across arenas, each having [`SLOTS`]. The receiver
-    /// gets a message once the recorder has noted the move, and is disconnected if it does not.
-    fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()>;
-}
-
-/// A process that is stopped at the first instruction of a new image.
-pub struct ExecStop {
-    /// Its process id.
-    pub pid: u32,
-    /// Its number in the recording.
-    pub process: u32,
-    /// Its credentials and blocked signals, if they are known already.
-    pub known: Option<(Credentials, u64)>,
-}
-
-/// A thread that is traced for its exec.
-#[derive(Clone, Copy)]
-pub(crate) struct Tracee {
-    /// Its slot, counted across arenas.
-    pub(crate) slot: usize,
-    /// Number of its process in the recording.
-    pub(crate) process: u32,
-    /// Its rights before the exec.
-    pub(crate) rights: Rights,
-    /// Set if it is to be detached at its next stop: the request that is then answered.
-    pub(crate) leaving: Option<Request>,
-    /// Set while its bootstrap is followed to its `socketpair`: the number of stops so far.
-    pub(crate) bootstrap: Option<u32>,
-}
-
-impl Tracee {
-    fn new(slot: usize, process: u32, rights: Rights) -> Tracee {
-        Tracee { slot, process, rights, leaving: None, bootstrap: None }
-    }
-}
-
-/// What an agent asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Request {
-    /// The slot through which it asks, counted across arenas.
-    pub(crate) index: usize,
-    /// A [`request`].
-    what: u32,
-    /// Its number in that slot.
-    number: u32,
-}
-
-/// A request that cannot be answered yet: the thread is in another pid namespace, and its process
-/// was not found there; or its process cannot be attached to at the moment.
-#[derive(Clone, Copy)]
-struct Waiting {
-    request: Request,
-    since: Instant,
-}
+use crate::state::Supervisor;
+use crate::tracee::{Tracee, is_dead};
+use crate::{Error, place, profiles, ptrace, signals, sleep};
 
 /// Why a thread was not attached to.
 enum NotAttached {
@@ -106,46 +25,11 @@ enum NotAttached {
     Reply(u32),
 }
 
-/// How long such a request waits, and how often it is tried. The recorder looks for processes at
-/// once, but on a busy machine that takes time, and nothing else waits for it.
+/// How long a request waits that cannot be answered yet, and how often it is tried. The recorder
+/// looks for processes at once, but on a busy machine that takes time, and nothing else waits for
+/// it.
 const REQUEST_WAIT: Duration = Duration::from_secs(20);
 const REQUEST_PAUSE: Duration = Duration::from_millis(1);
-
-/// Launches a program and follows its execs.
-pub struct Supervisor {
-    pub(crate) image: Image,
-    pub(crate) published: Published,
-    /// Made for the first thread that cannot attach segments.
-    pub(crate) sendable: Option<Sendable>,
-    pub(crate) domains: Domains,
-    pub(crate) guests: Guests,
-    pub(crate) analyst: Analyst,
-    pub(crate) tracees: HashMap<i32, Tracee>,
-    program: i32,
-    program_status: Option<i32>,
-    pub(crate) kin: Kin,
-    waiting: Vec<Waiting>,
-    /// Whether the program has reached its first instruction.
-    program_began: bool,
-    order: Option<Order>,
-    /// By slot index.
-    pub(crate) moves: HashMap<usize, Move>,
-    pub(crate) placings: HashMap<i32, Placing>,
-    pub(crate) mounts: Mounts,
-}
-
-/// Requests to end, by signals, which are also passed on to the program while it runs.
-struct Order {
-    times: u32,
-    /// The last such signal.
-    signal: i32,
-    last: Option<Instant>,
-}
-
-/// Number of requests from which the recording itself is to end.
-const TIMES_TO_END: u32 = 2;
-/// Signals within this time count as one request.
-const BURST: Duration = Duration::from_millis(200);
 
 /// How the recording ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,56 +46,6 @@ pub enum Outcome {
 const SLEEP: Duration = Duration::from_millis(200);
 
 impl Supervisor {
-    /// Prepares the shared memory. `agent` is the agent's ELF file.
-    pub fn new(agent: &[u8], pool_bytes: usize) -> Result<Supervisor, Error> {
-        if !status::proc_is_ours() {
-            return Err(Error::ForeignProc);
-        }
-        let image = Image::parse(agent)?;
-        let published = Published::new(&image)?;
-        let domains = Domains::new(&kin::own_credentials(), pool_bytes)?;
-        let kin = Kin::default();
-        kin.add_arena(domains.first().mapped());
-        Ok(Supervisor {
-            image,
-            analyst: Analyst::start(published.catalog())?,
-            published,
-            sendable: None,
-            domains,
-            guests: Guests::default(),
-            tracees: HashMap::new(),
-            program: 0,
-            program_status: None,
-            kin,
-            waiting: Vec::new(),
-            program_began: false,
-            order: None,
-            moves: HashMap::new(),
-            placings: HashMap::new(),
-            mounts: Mounts::new(),
-        })
-    }
-
-    /// The arena of programs that run as our user.
-    pub fn arena(&self) -> Arena {
-        self.domains.first().arena
-    }
-
-    /// Tells all agents what to capture. To be called before the launch.
-    pub fn set(&self, settings: &Settings) {
-        self.arena().control().set(settings);
-    }
-
-    /// Returns the flag that ends `serve`.
-    pub fn done(&self) -> Arc<Done> {
-        Arc::new(Done::new(self.arena()))
-    }
-
-    /// Knows which processes are ours.
-    pub fn kin(&self) -> Kin {
-        self.kin.clone()
-    }
-
     /// Starts the program, recorded from its first instruction. The calling thread must be the
     /// one that calls `serve`.
     pub fn launch(
@@ -292,68 +126,6 @@ impl Supervisor {
         }
     }
 
-    fn look_at_signals(&mut self, observer: &mut dyn Observer) {
-        let ended = self.program_status.is_some();
-        for signal in signals::take() {
-            self.signalled(signal, ended, observer);
-        }
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.order.as_ref().is_some_and(|order| order.times > TIMES_TO_END)
-    }
-
-    /// Waits for the recorder, which may itself be blocked by the trace's reader. False if it will
-    /// not answer, or a signal demands not to wait.
-    pub(crate) fn wait_for_recorder(
-        &mut self,
-        noted: &Receiver<()>,
-        observer: &mut dyn Observer,
-    ) -> bool {
-        loop {
-            match noted.recv_timeout(SLEEP) {
-                Ok(()) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
-                Err(RecvTimeoutError::Timeout) => self.look_at_signals(observer),
-            }
-            if self.is_abandoned() {
-                return false;
-            }
-        }
-    }
-
-    /// Handles a signal. One sent to us alone is passed on to the program. A repeated request to
-    /// end, or one after the program's end, is for the recording.
-    fn signalled(&mut self, signal: Signal, ended: bool, observer: &mut dyn Observer) {
-        let Signal { number, sender } = signal;
-        // A program that signals its process group or its parent does not mean the recorder.
-        let by_program = sender.is_some_and(|pid| match self.kin.relation(pid) {
-            Relation::Ours => true,
-            relation => observer.is_recorded(pid, relation == Relation::Gone),
-        });
-        if by_program || sender.is_none() && !ended {
-            return;
-        }
-        if self.program_status.is_none() {
-            // SAFETY: takes numbers only; the child was not waited for, so the id is still its own.
-            unsafe { libc::kill(self.program, number) };
-        }
-        if !matches!(number, libc::SIGTERM | libc::SIGINT) {
-            return;
-        }
-        let order = self.order.get_or_insert(Order { times: 0, signal: number, last: None });
-        let last = order.last.replace(Instant::now());
-        // A process and its group may be signalled at a time.
-        if last.is_some_and(|last| last.elapsed() < BURST) {
-            return;
-        }
-        order.signal = number;
-        order.times = if ended { order.times.max(1) + 1 } else { order.times + 1 };
-        if order.times == TIMES_TO_END {
-            observer.told_to_end(number);
-        }
-    }
-
     fn sleep(&self, seen: &[(&AtomicU32, u32)]) {
         let set = |value| {
             self.arenas()
@@ -365,19 +137,6 @@ impl Supervisor {
             sleep::while_unchanged(seen, longest);
         }
         set(0);
-    }
-
-    fn arenas(&self) -> impl Iterator<Item = Arena> {
-        self.domains.iter().map(|domain| domain.arena)
-    }
-
-    pub(crate) fn slot(&self, index: usize) -> &'static Slot {
-        self.domains.get(index / SLOTS).arena.slot(index % SLOTS)
-    }
-
-    fn catalogs(&self) -> Vec<ring::Catalog> {
-        let sendable = self.sendable.as_ref().map(|sendable| sendable.catalog);
-        std::iter::once(self.published.catalog()).chain(sendable).collect()
     }
 
     fn answer_requests(&mut self, observer: &mut dyn Observer) {
@@ -425,23 +184,6 @@ impl Supervisor {
             request::EXEC => self.reply(request, answer::NOT_ATTACHED),
             _ => self.reply(request, answer::REFUSED),
         }
-    }
-
-    pub(crate) fn reply(&self, request: Request, reply: u32) {
-        reply_to(self.slot(request.index), request, reply);
-    }
-
-    /// The id of a slot's thread in our namespace; `None` if its process was not found yet.
-    fn thread_in(&self, slot: &Slot) -> Option<i32> {
-        self.global_tid(slot, slot.tid.load(Ordering::Relaxed))
-    }
-
-    /// The id in our namespace of a thread of the slot's process.
-    pub(crate) fn global_tid(&self, slot: &Slot, tid: u32) -> Option<i32> {
-        if slot.foreign_pid.load(Ordering::Relaxed) == 0 {
-            return i32::try_from(tid).ok();
-        }
-        self.kin.placed_thread(slot.process.load(Ordering::Relaxed), tid.cast_signed())
     }
 
     /// Tries waiting requests again, and refuses those that have waited too long.
@@ -563,10 +305,7 @@ impl Supervisor {
             }
             if pid == self.program {
                 self.program_status = Some(status);
-                // What had arrived by now was sent while the program was there.
-                for signal in signals::take() {
-                    self.signalled(signal, false, observer);
-                }
+                self.look_at_last_signals(observer);
                 observer.ended(pid as u32, status);
             }
             self.lose(pid, observer);
@@ -645,17 +384,5 @@ impl Supervisor {
         if let Some(tracee) = self.tracees.remove(&tid) {
             observer.called_off(tracee.process);
         }
-    }
-}
-
-pub(crate) fn is_dead(tid: i32) -> bool {
-    status::read(tid).is_none_or(|status| status.dead)
-}
-
-pub(crate) fn reply_to(slot: &Slot, request: Request, reply: u32) {
-    slot.answer.store(ring::numbered(request.number, reply), Ordering::Release);
-    // SAFETY: FUTEX_WAKE does not access memory, and the arena stays mapped.
-    unsafe {
-        libc::syscall(libc::SYS_futex, slot.answer.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
     }
 }

@@ -15,7 +15,9 @@ use kin::maps::{self, Mapping, Which};
 use ring::{Control, answer, slot_state};
 
 use crate::ptrace::{self, Stop};
-use crate::serve::{Request, Supervisor, is_dead, reply_to};
+use crate::request::{Request, reply_to};
+use crate::state::Supervisor;
+use crate::tracee::is_dead;
 
 /// How long a thread may take to stop: it may be in a call that cannot be interrupted.
 const STOP_WAIT: Duration = Duration::from_secs(2);

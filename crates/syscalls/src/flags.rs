@@ -32,7 +32,7 @@ use crate::flag_set::FlagSet;
 
 /// Creates a set of separate flags, or of values.
 const fn names(name: &'static str, members: &'static [(u64, &'static str)]) -> FlagSet {
-    FlagSet { name, value_mask: 0, members, variants: None }
+    FlagSet { name, value_mask: 0, members, of_rows: None }
 }
 
 /// Creates a set of flags with a field that holds one value.
@@ -41,5 +41,5 @@ const fn with_field(
     value_mask: u64,
     members: &'static [(u64, &'static str)],
 ) -> FlagSet {
-    FlagSet { name, value_mask, members, variants: None }
+    FlagSet { name, value_mask, members, of_rows: None }
 }

@@ -28,7 +28,7 @@ mod tests {
         name: "O_",
         value_mask: 3,
         members: &[(0, "RD"), (1, "WR"), (2, "RW"), (0o30, "SYNC"), (0o10, "DATA"), (0o100, "NEW")],
-        variants: None,
+        of_rows: None,
     };
 
     fn check(value: u64, expected: &[&str], rest: u64) {

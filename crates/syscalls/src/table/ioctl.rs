@@ -220,5 +220,9 @@ pub static VARIANTS: &[Variant] = &[
 ];
 
 /// The requests of all rows, and others that have only a name.
-pub static REQUESTS: FlagSet =
-    FlagSet { name: "ioctl", value_mask: 0, members: OTHER_REQUESTS, variants: Some(|| VARIANTS) };
+pub static REQUESTS: FlagSet = FlagSet {
+    name: "ioctl",
+    value_mask: 0,
+    members: OTHER_REQUESTS,
+    of_rows: Some(|number| VARIANTS.get(number).map(|row| (row.value, row.name))),
+};
