@@ -174,6 +174,10 @@ def common(record, call, epoch, result=True):
     wanted = {
         "executing_pid": call["pid"],
         "executing_tid": call["tid"],
+        "executing_ppid": call["ppid"],
+        "executing_pgid": call["pgid"],
+        "executing_sid": call["sid"],
+        "executing_uid": call["uid"],
         "time_called": epoch + call["enter_ns"],
         "time_returned": epoch + call["exit_ns"] if returned and result else None,
         "return_value": call["ret"] if returned and result else None,

@@ -363,6 +363,11 @@ def check_others(engine, shown):
         check(f"{where}: start_ns", row["start_ns"], starts[row["process"]]["time_ns"])
         end = ends.get(row["process"])
         check(f"{where}: end_ns", row["end_ns"], end and end["time_ns"])
+        for name in ["pgid", "sid", "uid", "euid", "gid", "egid"]:
+            if end:
+                check(f"{where}: {name}", row[name], end[name])
+        parent = starts[row["process"]]["ppid"]
+        check(f"{where}: ppid", row["ppid"], row["ppid"] if parent is None else parent)
         status = end and end["status"]
         if status:
             check(f"{where}: exit_code", row["exit_code"], status.get("exited"))

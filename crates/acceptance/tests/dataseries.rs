@@ -98,7 +98,8 @@ fn export_is_what_show_tells(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place)?;
     let shown = place.path("shown.jsonl");
-    let output = succeed(Command::new(&stage.reenact).args(["show", "--json"]).arg(&trace))?;
+    let output =
+        succeed(Command::new(&stage.reenact).args(["show", "--json", "--ids"]).arg(&trace))?;
     fs::write(&shown, output.stdout).map_err(|error| error.to_string())?;
     for compress in ["none", "lzf", "zlib"] {
         let file = place.path(&format!("{compress}.ds"));

@@ -15,6 +15,22 @@ pub struct Options {
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = units::number::<u32>)]
     tid: Vec<u32>,
 
+    /// Only what processes of these process groups did
+    #[arg(long, value_name = "PGID", value_delimiter = ',', value_parser = units::number::<u32>)]
+    pgid: Vec<u32>,
+
+    /// Only what processes of these sessions did
+    #[arg(long, value_name = "SID", value_delimiter = ',', value_parser = units::number::<u32>)]
+    sid: Vec<u32>,
+
+    /// Only what threads with these real user ids did
+    #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = units::number::<u32>)]
+    uid: Vec<u32>,
+
+    /// Only what threads with these effective user ids did
+    #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = units::number::<u32>)]
+    euid: Vec<u32>,
+
     #[arg(long, value_name = "CALLS", value_parser = CallChoice::parse, allow_hyphen_values = true,
           help = call_help())]
     call: Option<CallChoice>,
@@ -62,6 +78,10 @@ impl Options {
         Conditions {
             pids: self.pid.clone(),
             tids: self.tid.clone(),
+            pgids: self.pgid.clone(),
+            sids: self.sid.clone(),
+            uids: self.uid.clone(),
+            euids: self.euid.clone(),
             calls: self.call.clone(),
             events: self.event.clone(),
             paths: self.path.clone(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use model::{Conditions, Contents, Moment, Stored, Walk};
 use render::json::Json;
 use render::lines::{self, Look};
-use render::objects;
+use render::objects::{self, Detail};
 use render::text::Style;
 use trace::event::EventKind;
 use trace::growing::{self, Queue};
@@ -70,6 +70,11 @@ pub struct Args {
     /// One JSON object per line
     #[arg(long)]
     json: bool,
+
+    /// With --json: each call also has its caller's parent, process group, session, and user and
+    /// group ids
+    #[arg(long, requires = "json")]
+    ids: bool,
 
     /// Colours
     #[arg(
@@ -206,7 +211,7 @@ impl Errors {
 /// Output format.
 enum Format {
     Text { look: Look, line: String },
-    Json { data: bool },
+    Json(Detail),
 }
 
 struct Printer<W> {
@@ -233,7 +238,7 @@ impl<W: Write> Printer<W> {
             verbose: args.verbose,
         };
         let format = if args.json {
-            Format::Json { data: args.data != Data::None }
+            Format::Json(Detail { data: args.data != Data::None, ids: args.ids })
         } else {
             let look = Look { style, hex: args.data == Data::Hex, colour, seq: args.seq };
             Format::Text { look, line: String::new() }
@@ -285,9 +290,9 @@ fn print(
             }
             Ok(!line.is_empty())
         }
-        Format::Json { data } => {
+        Format::Json(detail) => {
             let mut json = Json::new(out);
-            objects::event(&mut json, moment, contents, *data);
+            objects::event(&mut json, moment, contents, *detail);
             json.finish()?;
             out.write_all(b"\n")?;
             Ok(true)

@@ -9,8 +9,8 @@ mod rest;
 use std::collections::HashMap;
 use std::io::Write;
 
-use model::Contents;
 use model::decode::shape::shape_of;
+use model::{Contents, World};
 use syscalls::record::{data_flag, part};
 use syscalls::shape::{Kind, Of};
 use trace::Trace;
@@ -20,11 +20,12 @@ use crate::columns;
 use crate::error::Error;
 use crate::file::codec::Codec;
 use crate::file::writer::FileWriter;
+use crate::origin::is_of_another_recorder;
 use crate::schema::{self, SNIA, common};
 use crate::times::Clock;
 use held::{Held, Tasks};
 
-pub use fill::{Collected, Known, collect};
+pub use fill::{Caller, Collected, Known, collect};
 use plan::Plans;
 pub use plan::{PLANS, Plan};
 
@@ -48,6 +49,9 @@ pub struct Exporter<'t> {
     file: FileWriter,
     plans: &'static Plans,
     tasks: Tasks,
+    /// Knows groups, sessions and ids of callers: it is given only the events that concern them.
+    /// `None` for another program's records, which have what is known.
+    world: Option<World>,
     /// unique_id of the next record, and position of the next call or event.
     next_id: i64,
     next_event: i64,
@@ -79,6 +83,7 @@ impl<'t> Exporter<'t> {
             file,
             plans: &PLANS,
             tasks: Tasks::default(),
+            world: (!is_of_another_recorder(trace.preamble())).then(World::new),
             next_id: 0,
             next_event: 0,
             umask: None,
@@ -117,6 +122,7 @@ impl<'t> Exporter<'t> {
                 self.call(&held, None, contents)?;
             }
         }
+        let caller = self.follow(&event, contents);
         let Event { thread, tsc, mut kind, .. } = event;
         self.last_tsc = self.last_tsc.max(tsc);
         if let EventKind::End { calls } = &mut kind {
@@ -127,7 +133,7 @@ impl<'t> Exporter<'t> {
                 if !self.content {
                     leave_out(&mut call);
                 }
-                self.tasks.hold(Held { thread, tsc, call });
+                self.tasks.hold(Held { thread, tsc, call, caller });
                 Ok(())
             }
             EventKind::State(state) if self.umask.is_none() => {
@@ -139,6 +145,28 @@ impl<'t> Exporter<'t> {
                 self.note(Event::new(thread, tsc, kind), contents)
             }
         }
+    }
+
+    /// Follows an event, and returns the ids of its thread as it began.
+    fn follow(&mut self, event: &Event, contents: &mut dyn Contents) -> Caller {
+        let (pid, tid) = self.tasks.ids(event.thread);
+        let own = Caller { pid, tid, ..Caller::default() };
+        let Some(world) = &mut self.world else { return own };
+        let step = match &event.kind {
+            EventKind::Call(call) if !model::concerns_tasks(call) => {
+                world.pass(event);
+                None
+            }
+            _ => Some(world.step(event, contents)),
+        };
+        let thread = world.thread(event.thread);
+        let ties = thread.and_then(|thread| world.ties(thread.process)).unwrap_or_default();
+        let uid = world.credentials(event.thread).and_then(|ids| ids.users.real);
+        let caller = Caller { ppid: ties.parent, pgid: ties.group, sid: ties.session, uid, ..own };
+        if let Some(step) = step {
+            world.finish(step);
+        }
+        caller
     }
 
     /// Writes all remaining calls and ends the file.
@@ -171,18 +199,16 @@ impl<'t> Exporter<'t> {
         began_program: Option<u64>,
         contents: &mut dyn Contents,
     ) -> Result<(), Error> {
-        let Held { thread, tsc, call } = held;
+        let Held { tsc, call, caller, .. } = held;
         let origin = crate::origin::of(call, contents);
         // Imported calls include that first record.
         if self.next_id == 0 && origin.is_empty() && !self.plans.of(call.nr).is("umask") {
-            self.first_umask(*thread, *tsc)?;
+            self.first_umask(*caller, *tsc)?;
         }
         let plan = self.plans.of(call.nr);
-        let (pid, tid) = self.tasks.ids(*thread);
         let known = Known {
             call,
-            pid,
-            tid,
+            caller: *caller,
             called: self.clock.ns(self.trace, *tsc),
             returned: returned(call, began_program)
                 .map(|(tsc, ret)| (self.clock.ns(self.trace, tsc), ret)),
@@ -204,17 +230,14 @@ impl<'t> Exporter<'t> {
     }
 
     /// Writes a umask record first, as Re-Animator's replayer expects.
-    fn first_umask(&mut self, thread: u32, tsc: u64) -> Result<(), Error> {
+    fn first_umask(&mut self, caller: Caller, tsc: u64) -> Result<(), Error> {
         let Some(plan) = self.plans.named(&format!("{SNIA}umask")) else { return Ok(()) };
-        let (pid, _) = self.tasks.ids(thread);
         let (umask, now) = (self.umask, self.clock.ns(self.trace, tsc));
         let mut record = self.file.record(plan.number)?;
         record.int(common::UNIQUE_ID, 0);
         record.int(common::TIME_CALLED, now);
         record.int(common::TIME_RETURNED, now);
-        if let Some(pid) = pid {
-            record.int(common::EXECUTING_PID, pid.into());
-        }
+        Caller { tid: None, ..caller }.fill(&mut record);
         if let Some(umask) = umask {
             record.int(common::ERRNO_NUMBER, 0);
             record.int(common::RETURN_VALUE, umask.into());

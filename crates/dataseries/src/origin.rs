@@ -3,12 +3,17 @@
 
 use model::Contents;
 use syscalls::record::{RESULT, part};
-use trace::event::{Call, Content, Data};
+use trace::event::{Call, Content, Data, Preamble};
 
 use crate::export::Collected;
 use crate::file::types::{Kind, Type};
 use crate::file::writer::Filling;
 use crate::schema::SNIA;
+
+/// Stands among the options of a recording that was made of a DataSeries file.
+pub const IMPORTED: &str = "(imported from DataSeries)";
+/// Stands for the version of reenact where another program made the records.
+pub const ANOTHER_RECORDER: &str = "(another recorder)";
 
 /// Most bytes read per call.
 const BYTES_MAX: usize = 16 << 20;
@@ -22,6 +27,12 @@ const BYTES: u8 = 3;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     fields: Vec<(u32, usize, Collected)>,
+}
+
+/// Returns true if a trace was made of another program's records: those say who made a call, as far as
+/// that is known.
+pub fn is_of_another_recorder(preamble: &Preamble) -> bool {
+    preamble.recorder_version == ANOTHER_RECORDER && preamble.options.contains(IMPORTED)
 }
 
 /// Reads the values that a call carries.

@@ -23,10 +23,18 @@ pub mod common {
     pub const BUFFER_NOT_CAPTURED: usize = 0;
     /// Error number, 0 for none.
     pub const ERRNO_NUMBER: usize = 1;
+    /// Process group.
+    pub const EXECUTING_PGID: usize = 3;
     /// Process id.
     pub const EXECUTING_PID: usize = 4;
+    /// Id of the parent.
+    pub const EXECUTING_PPID: usize = 5;
+    /// Session.
+    pub const EXECUTING_SID: usize = 6;
     /// Thread id.
     pub const EXECUTING_TID: usize = 7;
+    /// User id.
+    pub const EXECUTING_UID: usize = 8;
     /// Result, -1 for an error.
     pub const RETURN_VALUE: usize = 9;
     /// Time of the call.
@@ -156,7 +164,11 @@ mod tests {
             assert_eq!(of.name, *name);
             if name.starts_with(SNIA) || name.starts_with(OTHER) {
                 let at = |field: &str| of.field(field).unwrap();
+                assert_eq!(at("executing_pgid"), common::EXECUTING_PGID);
+                assert_eq!(at("executing_ppid"), common::EXECUTING_PPID);
+                assert_eq!(at("executing_sid"), common::EXECUTING_SID);
                 assert_eq!(at("executing_tid"), common::EXECUTING_TID);
+                assert_eq!(at("executing_uid"), common::EXECUTING_UID);
                 assert_eq!(at("time_returned"), common::TIME_RETURNED);
                 assert_eq!(at("unique_id"), common::UNIQUE_ID);
             }

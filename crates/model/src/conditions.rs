@@ -16,6 +16,14 @@ pub struct Conditions {
     pub pids: Vec<u32>,
     /// Thread ids, all if empty.
     pub tids: Vec<u32>,
+    /// Process groups, all if empty.
+    pub pgids: Vec<u32>,
+    /// Sessions, all if empty.
+    pub sids: Vec<u32>,
+    /// Real user ids, all if empty.
+    pub uids: Vec<u32>,
+    /// Effective user ids, all if empty.
+    pub euids: Vec<u32>,
     /// Calls by name and class, all if `None`.
     pub calls: Option<CallChoice>,
     /// Other events by kind and class. If `None`, all of them, but none if there is a condition that
@@ -56,6 +64,16 @@ impl Conditions {
     /// Returns true if the conditions need state that only a fold over all events has.
     pub fn needs_world(&self) -> bool {
         !(self.pids.is_empty() && self.tids.is_empty() && self.paths.is_empty())
+            || self.needs_ties()
+            || self.needs_credentials()
+    }
+
+    fn needs_ties(&self) -> bool {
+        !(self.pgids.is_empty() && self.sids.is_empty())
+    }
+
+    fn needs_credentials(&self) -> bool {
+        !(self.uids.is_empty() && self.euids.is_empty())
     }
 
     /// Checks the conditions on time.
@@ -82,6 +100,18 @@ impl Conditions {
         };
         if !fits(&self.pids, moment.pid) || !fits(&self.tids, moment.tid) {
             return false;
+        }
+        if self.needs_ties() {
+            let ties = moment.ties();
+            if !fits(&self.pgids, ties.group) || !fits(&self.sids, ties.session) {
+                return false;
+            }
+        }
+        if self.needs_credentials() {
+            let users = moment.credentials().map(|ids| ids.users).unwrap_or_default();
+            if !fits(&self.uids, users.real) || !fits(&self.euids, users.effective) {
+                return false;
+            }
         }
         match &moment.event.kind {
             EventKind::Call(call) => self.accepts_call(call, moment),

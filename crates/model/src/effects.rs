@@ -1,6 +1,7 @@
 //! Effects of a call on descriptors and directories, derived from its table row where possible.
 
 mod mounting;
+mod tasks;
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -23,7 +24,7 @@ use crate::descriptors::{Addresses, Description, Descriptor, Origin};
 use crate::filters;
 use crate::path::{self, Own};
 use crate::places::Place;
-use crate::world::{Directory, ViewChange, World};
+use crate::world::{CredentialsChange, Directory, TiesChange, ViewChange, World};
 
 /// Limit for the bytes of a path argument; the kernel's limit is 4096.
 const PATH_BYTES_MAX: usize = 8192;
@@ -42,6 +43,8 @@ pub(crate) enum Effect {
     UnshareCwd,
     View(ViewChange),
     Filter { program: Vec<u8>, all_threads: bool },
+    Ties(TiesChange),
+    Credentials(CredentialsChange),
 }
 
 /// A path argument that goes through a /proc link to one of the process's own directories.
@@ -154,6 +157,27 @@ pub fn changes_nothing(call: &Call) -> bool {
     INERT.get(usize::from(call.nr)).copied().unwrap_or(true)
 }
 
+/// Returns true if a call may concern what ties processes to others, or user and group ids.
+pub fn concerns_tasks(call: &Call) -> bool {
+    static CONCERNED: LazyLock<Vec<bool>> = LazyLock::new(|| {
+        let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
+        rows.map(|row| row.is_some_and(is_of_tasks)).collect()
+    });
+    CONCERNED.get(usize::from(call.nr)).copied().unwrap_or(false)
+}
+
+/// A filter may answer such calls, so that the kernel does not make them.
+fn is_of_tasks(row: &Syscall) -> bool {
+    let variants = row.variants.iter().map(|variant| variant.args);
+    let filters = variants.chain([row.args]).flatten().any(|arg| arg.holds(&layout::FILTER));
+    let concerns = |act: Act| {
+        act.changes_ties()
+            || act.changes_credentials()
+            || matches!(act, Act::Spawn | Act::Unshare | Act::EnterNamespace)
+    };
+    filters || row.acts().any(concerns)
+}
+
 /// Returns the clone flags of a call that creates a task: an argument or a struct's first word.
 pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
     let shape = shape_of(call);
@@ -263,7 +287,12 @@ pub(crate) fn of_call(
         }
         Act::Bind | Act::Connect => look.address(false, step),
         Act::TellAddress | Act::TellPeer => look.address(true, step),
+        act if act.changes_ties() => look.ties(ret, step),
+        act if act.changes_credentials() => look.credentials(ret, step),
         _ => {}
+    }
+    if look.leaves_users() {
+        step.at_exit.push(Effect::Credentials(CredentialsChange::Elsewhere));
     }
     if look.world.follows_mounts {
         look.mounts(step);

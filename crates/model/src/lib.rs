@@ -26,7 +26,9 @@ pub use conditions::{CallChoice, Conditions, EventChoice, class_names};
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Description, Descriptor, DescriptorTable, Entry, Offset, Origin};
-pub use effects::{Step, Through, changes_nothing, open_flags, spawn_flags, word_behind};
+pub use effects::{
+    Step, Through, changes_nothing, concerns_tasks, open_flags, spawn_flags, word_behind,
+};
 pub use moment::Moment;
 pub use walk::{Unread, Visitor, Walk, clock, walk};
-pub use world::{Argv, Directory, Process, Thread, View, World};
+pub use world::{Argv, Credentials, Directory, IdSet, Process, Thread, Ties, View, World};

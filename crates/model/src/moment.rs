@@ -3,7 +3,7 @@
 use trace::event::{Event, EventKind, Outcome, RECORDER};
 
 use crate::effects::Step;
-use crate::world::{View, World};
+use crate::world::{Credentials, Ties, View, World};
 
 /// The input of code that processes events one by one.
 pub struct Moment<'a> {
@@ -57,6 +57,26 @@ impl<'a> Moment<'a> {
             },
         };
         Moment { seq, event, pid, tid, enter_ns, exit_ns, world, step }
+    }
+
+    /// Returns the number of the event's process, if known.
+    pub fn process(&self) -> Option<u32> {
+        match &self.event.kind {
+            EventKind::Exit { process, .. } => Some(*process),
+            EventKind::State(state) => Some(state.process),
+            _ => self.world.thread(self.event.thread).map(|thread| thread.process),
+        }
+    }
+
+    /// Returns parent, process group and session of the event's process.
+    pub fn ties(&self) -> Ties {
+        self.process().and_then(|process| self.world.ties(process)).unwrap_or_default()
+    }
+
+    /// Returns user and group ids of the event's thread, or of the first one of its process.
+    pub fn credentials(&self) -> Option<&'a Credentials> {
+        let of_process = || self.world.credentials_of_process(self.process()?);
+        self.world.credentials(self.event.thread).or_else(of_process)
     }
 
     /// Returns the descriptors of the event's thread.

@@ -1,12 +1,17 @@
 //! The state of all recorded processes at one point of the recording.
 
+mod credentials;
+mod directory;
+mod spawned;
+mod tasks;
+mod ties;
 mod views;
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::part;
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
 
@@ -16,6 +21,13 @@ use crate::descriptors::{Description, DescriptorTable, Entry};
 use crate::effects::{self, Effect, Step};
 use crate::filters::Filters;
 use crate::places::{Links, Place, Space};
+pub use credentials::{Credentials, IdSet};
+pub(crate) use credentials::{CredentialsChange, IdChange, given};
+pub use directory::Directory;
+use directory::{Cwd, copy};
+use spawned::{Creator, Spawned, claim};
+pub use ties::Ties;
+pub(crate) use ties::TiesChange;
 pub(crate) use views::ViewChange;
 
 /// Limit for the bytes of argument strings kept per process.
@@ -28,6 +40,10 @@ pub struct Process {
     pub pid: u32,
     /// Number of the process that created it.
     pub parent: Option<u32>,
+    /// Its parent, process group and session; [`World::ties`] also knows who has ended.
+    ties: Ties,
+    /// Ids of the thread that ended last.
+    last_credentials: Option<Rc<Credentials>>,
     /// Path of the program it runs, once known.
     pub exe: Rc<[u8]>,
     /// Arguments of the program it runs, once known.
@@ -65,22 +81,6 @@ impl Process {
     }
 }
 
-/// A working directory, replaced by a new value on every change of directory.
-#[derive(Debug, Default)]
-pub struct Directory {
-    /// Its absolute path; empty while unknown.
-    pub path: Vec<u8>,
-    /// Unique id, for use by the fold's client.
-    pub mark: Cell<u64>,
-    pub(crate) mount: u32,
-    /// Root of the processes here, if it is not the initial one.
-    pub(crate) root: Option<Rc<Place>>,
-    _held: Option<Held>,
-}
-
-/// A working directory that tasks may share.
-type Cwd = Rc<RefCell<Rc<Directory>>>;
-
 /// A live thread.
 #[derive(Debug)]
 pub struct Thread {
@@ -93,6 +93,7 @@ pub struct Thread {
     pub(crate) space: Space,
     /// Its seccomp filters.
     filters: Option<Rc<Filters>>,
+    credentials: Rc<Credentials>,
     /// Inheritance of tasks that it created and that have no event yet.
     spawned: VecDeque<Spawned>,
     /// True until its first call after the start of its program.
@@ -100,18 +101,6 @@ pub struct Thread {
     /// Return time of its last call, while the effects of that call are pending.
     outstanding: Option<u64>,
     _held: Held,
-}
-
-/// State that a new task inherits from its creator. It is saved when the call begins, because the
-/// creator may go on before the new task's first event.
-#[derive(Debug)]
-struct Spawned {
-    /// Result of the creating call, if it returned.
-    tid: Option<i64>,
-    files: Rc<RefCell<DescriptorTable>>,
-    cwd: Cwd,
-    space: Space,
-    filters: Option<Rc<Filters>>,
 }
 
 /// Budget share of a task with its state.
@@ -159,13 +148,9 @@ fn bytes_of(state: &ProcessState) -> usize {
     size_of_val(state) + open + state.exe.len() + state.cwd.len() + state.root.len()
 }
 
-fn copy<T: Clone>(shared: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
-    Rc::new(RefCell::new(shared.borrow().clone()))
-}
-
 impl Thread {
     /// Saves the inheritance of the task that a call creates.
-    fn spawn(&mut self, flags: u64, call: &Call) {
+    fn spawn(&mut self, flags: u64, call: &Call, ties: Ties) {
         let tid = match call.outcome {
             Outcome::Returned { ret, .. } if ret < 0 => return,
             Outcome::Returned { ret, .. } => Some(ret),
@@ -174,23 +159,13 @@ impl Thread {
         if self.spawned.len() == SPAWNED_MAX {
             self.spawned.pop_front();
         }
-        self.spawned.push_back(self.give(flags, tid));
+        self.spawned.push_back(self.give(flags, tid, ties));
     }
 
-    fn give(&self, flags: u64, tid: Option<i64>) -> Spawned {
-        let shares = |flag| flags & flag != 0;
-        let files = if shares(CLONE_FILES) { self.files.clone() } else { copy(&self.files) };
-        let cwd = if shares(CLONE_FS) { self.cwd.clone() } else { copy(&self.cwd) };
-        let space = if shares(CLONE_NEWNS) { copy(&self.space) } else { self.space.clone() };
-        Spawned { tid, files, cwd, space, filters: self.filters.clone() }
+    fn give(&self, flags: u64, tid: Option<i64>, ties: Ties) -> Spawned {
+        let Thread { files, cwd, space, filters, credentials, .. } = self;
+        Creator { files, cwd, space, filters, credentials }.give(flags, tid, ties)
     }
-}
-
-/// Returns the inheritance saved for a task, or the oldest one if its pid namespace is another.
-fn claim(spawned: &mut VecDeque<Spawned>, tid: u32) -> Option<Spawned> {
-    let same = |spawned: &Spawned| spawned.tid == Some(tid.into());
-    let at = spawned.iter().position(same).unwrap_or(0);
-    spawned.remove(at)
 }
 
 impl World {
@@ -318,7 +293,10 @@ impl World {
                 if let Some(flags) = effects::spawn_flags(call, contents)
                     && let Some(thread) = self.threads.get_mut(&event.thread)
                 {
-                    thread.spawn(flags, call);
+                    let maker = self.processes.get(&thread.process);
+                    let ties =
+                        maker.map(|maker| maker.ties.of_child(maker.pid, thread.process, flags));
+                    thread.spawn(flags, call, ties.unwrap_or_default());
                 }
                 effects::of_call(self, call, contents, &mut step);
             }
@@ -410,6 +388,8 @@ impl World {
         let Some(thread) = self.threads.get_mut(&number) else { return };
         match effect {
             Effect::View(change) => self.change_view(number, change),
+            Effect::Ties(change) => self.change_ties(number, change),
+            Effect::Credentials(change) => self.change_credentials(number, change),
             Effect::Install { fd, entry } => {
                 let has_room = thread.files.borrow_mut().install(fd, entry);
                 self.left_out += u64::from(!has_room);
@@ -451,19 +431,31 @@ impl World {
         if let Some(maker) = self.threads.get_mut(&parent) {
             // The creating call was not recorded: inherit the creator's current state.
             let usual = if how == StartHow::Thread { CLONE_FILES | CLONE_FS } else { 0 };
-            given = claim(&mut maker.spawned, tid).or_else(|| Some(maker.give(usual, None)));
+            let ties = || {
+                let process = self.processes.get(&maker.process);
+                process.map(|process| process.ties.of_child(process.pid, maker.process, usual))
+            };
+            given = claim(&mut maker.spawned, tid)
+                .or_else(|| Some(maker.give(usual, None, ties().unwrap_or_default())));
         } else if let Some((_, spawned)) = self.late.get_mut(&parent) {
             given = claim(spawned, tid);
         } else if how == StartHow::Thread {
             // The creator is unknown. Threads of one process most likely share.
             let other = self.processes.get(&process).and_then(|p| p.threads.first());
             let other = other.and_then(|other| self.threads.get(other));
-            given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None));
+            given = other.map(|other| other.give(CLONE_FILES | CLONE_FS, None, Ties::default()));
         }
-        let (files, cwd, space, filters) = match given {
-            Some(Spawned { files, cwd, space, filters, .. }) => (files, cwd, space, filters),
-            None => (self.no_files(), Cwd::default(), Rc::clone(&self.first_space), None),
-        };
+        let given = given.unwrap_or_else(|| Spawned {
+            tid: None,
+            files: self.no_files(),
+            cwd: Cwd::default(),
+            space: Rc::clone(&self.first_space),
+            filters: None,
+            credentials: Rc::default(),
+            ties: Ties::default(),
+        });
+        let ties = given.ties_of(pid);
+        let Spawned { files, cwd, space, filters, credentials, .. } = given;
         let maker = self.threads.get(&parent);
         let late = self.late.get(&parent).map(|late| late.0);
         let maker_process = maker.map(|m| m.process).or(late);
@@ -475,6 +467,8 @@ impl World {
             Process {
                 pid,
                 parent: maker_process,
+                ties,
+                last_credentials: None,
                 exe,
                 argv,
                 state: None,
@@ -488,8 +482,19 @@ impl World {
         let fresh = how != StartHow::Thread;
         let spawned = VecDeque::new();
         let (_held, outstanding) = (self.budget.hold(TASK_BYTES), None);
-        let thread =
-            Thread { process, tid, files, cwd, space, filters, spawned, fresh, outstanding, _held };
+        let thread = Thread {
+            process,
+            tid,
+            files,
+            cwd,
+            space,
+            filters,
+            credentials,
+            spawned,
+            fresh,
+            outstanding,
+            _held,
+        };
         self.threads.insert(number, thread);
         if fresh {
             self.state(process);
@@ -503,6 +508,7 @@ impl World {
         thread.files = copy(&thread.files);
         thread.files.borrow_mut().exec();
         thread.cwd = copy(&thread.cwd);
+        Credentials::exec(&mut thread.credentials);
         let process = thread.process;
         if let Some(process) = self.processes.get_mut(&process) {
             for other in std::mem::replace(&mut process.threads, BTreeSet::from([number])) {
@@ -548,6 +554,8 @@ impl World {
     /// Applies a state found among a thread's own events: it holds from there on.
     fn correct(&mut self, state: &ProcessState) {
         self.take_over(state, DescriptorTable::replace);
+        self.take_ids(state);
+        self.take_parent(state);
         if let Some(process) = self.processes.get_mut(&state.process) {
             process.exe = state.exe[..].into();
             process.state = Some(Rc::new(state.clone()));
@@ -558,6 +566,8 @@ impl World {
     fn state(&mut self, process: u32) {
         let Some((state, held)) = self.announced.remove(&process) else { return };
         self.take_over(&state, DescriptorTable::correct);
+        self.take_ids(&state);
+        self.take_parent(&state);
         if let Some(process) = self.processes.get_mut(&process) {
             process.exe = state.exe[..].into();
             process.state = Some(state);
@@ -604,6 +614,7 @@ impl World {
         }
         if let Some(process) = self.processes.get_mut(&thread.process) {
             process.threads.remove(&number);
+            process.last_credentials = Some(thread.credentials);
         }
     }
 

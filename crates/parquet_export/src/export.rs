@@ -130,7 +130,9 @@ impl<'a> Export<'a> {
         } else {
             self.lives.look(moment, &mut self.processes.batch);
             if wanted {
-                let object = json::text(|json| objects::event(json, moment, contents, false));
+                let object = json::text(|json| {
+                    objects::event(json, moment, contents, objects::Detail::default())
+                });
                 event_row(&mut self.events.batch, moment, self.epoch_ns, &object);
                 self.uncounted += object.len() as u64;
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use model::{Argv, Moment};
+use model::{Argv, IdSet, Moment, Ties};
 use syscalls::abi::signals;
 use trace::event::{EventKind, ProcessState, StartHow};
 
@@ -34,6 +34,11 @@ pub fn columns() -> Vec<Field> {
         ("uid", Type::Long),
         ("gid", Type::Long),
         ("umask", Type::Long),
+        ("ppid", Type::Long),
+        ("pgid", Type::Long),
+        ("sid", Type::Long),
+        ("euid", Type::Long),
+        ("egid", Type::Long),
     ]
     .map(|(name, ty)| Field::new(name, ty))
     .into()
@@ -49,6 +54,9 @@ struct Life {
     exe: Rc<[u8]>,
     argv: Argv,
     state: Option<Rc<ProcessState>>,
+    ties: Ties,
+    users: IdSet,
+    groups: IdSet,
 }
 
 /// End of a process.
@@ -91,6 +99,7 @@ impl Processes {
             }
             EventKind::State(state) => self.program(state.process, moment),
             EventKind::Exit { process, status } => {
+                self.follow(*process, moment);
                 if let Some(life) = self.lives.remove(process) {
                     let end = End { ns: Some(moment.enter_ns), status: *status };
                     row(batch.row(), self.epoch_ns, *process, &life, end);
@@ -107,6 +116,21 @@ impl Processes {
             life.exe.clone_from(&process.exe);
             life.argv = process.argv.clone();
             life.state.clone_from(&process.state);
+        }
+        self.follow(number, moment);
+    }
+
+    /// Records what ties a process to others, and its ids: a row has the first parent, and the last of
+    /// the others.
+    fn follow(&mut self, number: u32, moment: &Moment<'_>) {
+        let Some(life) = self.lives.get_mut(&number) else { return };
+        if let Some(ties) = moment.world.ties(number) {
+            let first_parent = life.ties.parent;
+            life.ties = ties;
+            life.ties.parent = first_parent.or(ties.parent);
+        }
+        if let Some(ids) = moment.world.credentials_of_process(number) {
+            (life.users, life.groups) = (ids.users, ids.groups);
         }
     }
 
@@ -146,8 +170,12 @@ fn row(mut row: Row<'_>, epoch_ns: u64, number: u32, life: &Life, end: End) {
     let state = life.state.as_ref();
     row.text(state.and_then(|state| text(&state.cwd)).as_deref());
     row.text(state.and_then(|state| text(&state.root)).as_deref());
-    row.number(state.map(|state| id(state.uids[0])));
-    row.number(state.map(|state| id(state.gids[0])));
+    row.number(life.users.real.map(id));
+    row.number(life.groups.real.map(id));
     row.number(state.map(|state| id(state.umask)));
+    let Ties { parent, group, session, .. } = life.ties;
+    [parent, group, session, life.users.effective, life.groups.effective]
+        .into_iter()
+        .for_each(|known| row.number(known.map(id)));
     row.end();
 }

@@ -15,10 +15,24 @@ use crate::text;
 /// Strings and arrays are complete; plain data is written under `data`.
 const LIMITS: Limits = Limits { strings: usize::MAX, data: 0, items: usize::MAX };
 
-/// Writes the object of an event; `data` selects whether it includes the bytes of buffers.
-pub fn event(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, data: bool) {
+/// What the object of a call includes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Detail {
+    /// The bytes of buffers.
+    pub data: bool,
+    /// Parent, process group, session, and user and group ids of the caller.
+    pub ids: bool,
+}
+
+/// Writes the object of an event.
+pub fn event(
+    json: &mut Json<'_>,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+    detail: Detail,
+) {
     json.object(|json| {
-        kind(json, moment, contents, data);
+        kind(json, moment, contents, detail);
         parts(json, moment);
     });
 }
@@ -37,9 +51,9 @@ fn parts(json: &mut Json<'_>, moment: &Moment<'_>) {
     }
 }
 
-fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, data: bool) {
+fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, detail: Detail) {
     match &moment.event.kind {
-        EventKind::Call(call) => self::call(json, call, moment, contents, data),
+        EventKind::Call(call) => self::call(json, call, moment, contents, detail),
         EventKind::Signal { signal, handler, info } => {
             head(json, "signal", moment);
             json.key("signal").optional_str(signals::name((*signal).into()));
@@ -55,12 +69,14 @@ fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, d
             let parent = moment.world.ids(*parent);
             json.key("parent_pid").optional_uint(parent.map(|(pid, _)| pid.into()));
             json.key("parent_tid").optional_uint(parent.map(|(_, tid)| tid.into()));
+            ids(json, moment);
         }
         EventKind::Image { data, .. } => {
             head(json, "exec", moment);
             for (name, value) in image::decode(data, contents) {
                 json.key(name).value(&value);
             }
+            ids(json, moment);
         }
         EventKind::End { calls } => {
             head(json, "exit", moment);
@@ -75,6 +91,7 @@ fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, d
                 Some(status) => json.key("status").wait_status(*status),
                 None => json.key("status").null(),
             }
+            ids(json, moment);
         }
         EventKind::Stall { ns } => {
             head(json, "stall", moment);
@@ -116,18 +133,40 @@ fn head(json: &mut Json<'_>, kind: &str, moment: &Moment<'_>) {
     json.key("time_ns").uint(moment.enter_ns);
 }
 
+/// Writes parent, process group, session, and user and group ids.
+fn ids(json: &mut Json<'_>, moment: &Moment<'_>) {
+    let ties = moment.ties();
+    let known = moment.credentials();
+    let [users, groups] = known.map_or_else(Default::default, |known| [known.users, known.groups]);
+    let ids = [
+        ("ppid", ties.parent),
+        ("pgid", ties.group),
+        ("sid", ties.session),
+        ("uid", users.real),
+        ("euid", users.effective),
+        ("gid", groups.real),
+        ("egid", groups.effective),
+    ];
+    for (name, id) in ids {
+        json.key(name).optional_uint(id.map(u64::from));
+    }
+}
+
 fn call(
     json: &mut Json<'_>,
     call: &Call,
     moment: &Moment<'_>,
     contents: &mut dyn Contents,
-    data: bool,
+    detail: Detail,
 ) {
     let decoded = decode::decode(call, &moment.view(), contents, LIMITS);
     json.key("type").str("call");
     json.key("seq").optional_uint(moment.seq);
     json.key("pid").optional_uint(moment.pid.map(u64::from));
     json.key("tid").optional_uint(moment.tid.map(u64::from));
+    if detail.ids {
+        ids(json, moment);
+    }
     json.key("call").str(&decoded.name);
     json.key("nr").uint(call.nr.into());
     json.key("args").object(|json| {
@@ -157,7 +196,8 @@ fn call(
     }
     json.key("data").object(|json| {
         for buffer in buffers(call) {
-            json.key(&buffer.name).object(|json| self::buffer(json, &buffer, contents, data));
+            json.key(&buffer.name)
+                .object(|json| self::buffer(json, &buffer, contents, detail.data));
         }
     });
     if !call.identities.is_empty() {

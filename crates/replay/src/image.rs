@@ -16,7 +16,6 @@ mod entries;
 mod error;
 mod failed;
 mod fold;
-mod foreign;
 mod left_out;
 mod links;
 mod merge;
@@ -30,7 +29,6 @@ mod tells;
 mod tree;
 mod unknown;
 mod untold;
-mod users;
 mod walk;
 
 #[cfg(test)]

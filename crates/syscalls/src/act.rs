@@ -1,5 +1,15 @@
 //! Effects of calls on names, descriptors and tasks that are not visible in arguments and result.
 
+/// A thread's user ids, or its group ids: a real, an effective and a saved one, and one for access to
+/// files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ids {
+    /// Of users.
+    User,
+    /// Of groups.
+    Group,
+}
+
 /// The effect of a call, a column of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
@@ -138,8 +148,31 @@ pub enum Act {
     Unshare,
     /// Enters another task's namespaces.
     EnterNamespace,
+    /// Moves a process to a process group.
+    SetProcessGroup,
+    /// Returns the process group of a process.
+    TellProcessGroup,
+    /// Makes the process the first one of a new session and a new process group, and returns its id.
+    StartSession,
+    /// Returns the session of a process.
+    TellSession,
+    /// Returns the parent.
+    TellParent,
+    /// Sets the effective id, and with the right to take any id also the real and the saved one.
+    TakeId(Ids),
+    /// Sets the ids that its arguments name. If none of them is the saved one, that follows the
+    /// effective one when the real one is set, or the effective one differs from it.
+    SetIds(Ids),
     /// Sets the user or group for access to files, and returns the former one, also if it failed.
-    SetFileId,
+    SetFileId(Ids),
+    /// Returns the real id.
+    TellRealId(Ids),
+    /// Returns the effective id.
+    TellEffectiveId(Ids),
+    /// Stores the ids that its arguments name.
+    TellIds(Ids),
+    /// Sets the supplementary groups.
+    SetGroups,
     /// Restricts what the thread may do (Landlock).
     Confine,
     /// Maps a file or memory.
@@ -199,8 +232,35 @@ impl Act {
         )
     }
 
-    /// Returns true if the call may change descriptors, what is known about them, or directories of
-    /// a process, in a way that arguments and result do not show.
+    /// Returns true if the call may change the process group, the session, or what is known about
+    /// them and the parent.
+    pub const fn changes_ties(self) -> bool {
+        matches!(
+            self,
+            Act::SetProcessGroup
+                | Act::TellProcessGroup
+                | Act::StartSession
+                | Act::TellSession
+                | Act::TellParent
+        )
+    }
+
+    /// Returns true if the call may change user or group ids, or what is known about them.
+    pub const fn changes_credentials(self) -> bool {
+        matches!(
+            self,
+            Act::TakeId(_)
+                | Act::SetIds(_)
+                | Act::SetFileId(_)
+                | Act::TellRealId(_)
+                | Act::TellEffectiveId(_)
+                | Act::TellIds(_)
+                | Act::SetGroups
+        )
+    }
+
+    /// Returns true if the call may change descriptors, what is known about them, directories, ids
+    /// or ties of a process, in a way that arguments and result do not show.
     pub const fn changes_process(self) -> bool {
         matches!(
             self,
@@ -218,6 +278,7 @@ impl Act {
                 | Act::Spawn
                 | Act::Unshare
                 | Act::EnterNamespace
-        )
+        ) || self.changes_ties()
+            || self.changes_credentials()
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::abi::files::AT_EMPTY_PATH;
 
+/// Returns a value and its name by a number that counts from 0.
+pub type PairByNumber = fn(usize) -> Option<(u64, &'static str)>;
+
 /// Names of bits or values.
 ///
 /// Members within `value_mask` are values of that one field. All others are flags of one or more
@@ -15,7 +18,7 @@ pub struct FlagSet {
     /// Value and name, in the order in which they are printed.
     pub members: &'static [(u64, &'static str)],
     /// Further values with their names, by number from 0: those of rows that bring them along.
-    pub of_rows: Option<fn(usize) -> Option<(u64, &'static str)>>,
+    pub of_rows: Option<PairByNumber>,
 }
 
 impl FlagSet {

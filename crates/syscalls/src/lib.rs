@@ -19,7 +19,7 @@ pub mod shape;
 pub mod table;
 mod text;
 
-pub use act::Act;
+pub use act::{Act, Ids};
 pub use handler::Handler;
 pub use shape::{
     Arg, Classes, Dir, FlagSet, Gives, Kind, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,

@@ -182,6 +182,20 @@ pub enum Operand {
     AttributeNames,
     /// The size of the buffer for attributes; 0 asks for the size needed.
     Room,
+    /// The process that the call is about; 0 is the caller.
+    Process,
+    /// A process group; 0 is the one with the id of the process that the call is about.
+    ProcessGroup,
+    /// The real user or group id; -1 leaves it as it is.
+    RealId,
+    /// The effective user or group id; -1 leaves it as it is.
+    EffectiveId,
+    /// The saved user or group id; -1 leaves it as it is.
+    SavedId,
+    /// The user or group id for access to files; -1 leaves it as it is.
+    FileId,
+    /// The list of supplementary groups.
+    Groups,
 }
 
 impl Arg {

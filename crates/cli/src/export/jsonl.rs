@@ -17,7 +17,8 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
             return Ok(());
         }
         let mut json = Json::new(&mut out);
-        objects::event(&mut json, moment, contents, job.content);
+        let detail = objects::Detail { data: job.content, ids: false };
+        objects::event(&mut json, moment, contents, detail);
         json.finish()?;
         out.write_all(b"\n")?;
         written.calls += u64::from(is_call(moment));

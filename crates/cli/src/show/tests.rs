@@ -2,6 +2,7 @@
 
 use model::{CallChoice, Conditions, InlineOnly, Stored, Walk};
 use render::lines::Look;
+use render::objects::Detail;
 use render::text::Style;
 use syscalls::record::{data_flag, part};
 use trace::Sequenced;
@@ -93,7 +94,7 @@ fn shown(events: &[Event], conditions: Conditions, format: Format, limit: u64) -
 
 /// Returns what is shown of a trace, as text or as JSON.
 pub fn shown_of(trace: &trace::Trace, conditions: Conditions, json: bool) -> String {
-    let format = if json { Format::Json { data: true } } else { text() };
+    let format = if json { Format::Json(Detail { data: true, ids: false }) } else { text() };
     let mut bytes = Vec::new();
     let (walk, left) = (Walk::default(), u64::MAX);
     let mut printer = Printer { walk, conditions, format, left, out: &mut bytes };
@@ -432,7 +433,7 @@ fn filters() {
 
 #[track_caller]
 fn check_json(events: &[Event], line: usize, expected: &str) {
-    let format = Format::Json { data: true };
+    let format = Format::Json(Detail { data: true, ids: false });
     let shown = shown(events, Conditions::default(), format, u64::MAX);
     for line in shown.lines() {
         serde_json::from_str::<serde_json::Value>(line).expect("a JSON object per line");
@@ -476,7 +477,7 @@ fn json_of_calls() {
             hash(b"\xff\x00ab")
         ),
     );
-    let format = Format::Json { data: false };
+    let format = Format::Json(Detail::default());
     let shown = shown(&events, Conditions::default(), format, u64::MAX);
     assert!(shown.lines().nth(3).unwrap().contains(r#""ret":-1,"errno":"EACCES""#), "{shown}");
     assert!(!shown.contains("base64"), "{shown}");
@@ -489,7 +490,8 @@ fn json_of_everything_else() {
         &events,
         2,
         r#"{"type":"start","pid":101,"tid":101,"time_ns":3000,"how":"fork","process":2,
-            "thread":2,"parent_pid":100,"parent_tid":100}"#,
+            "thread":2,"parent_pid":100,"parent_tid":100,"ppid":100,"pgid":null,"sid":null,
+            "uid":null,"euid":null,"gid":null,"egid":null}"#,
     );
     check_json(
         &events,
@@ -502,7 +504,8 @@ fn json_of_everything_else() {
         &events,
         11,
         r#"{"type":"exit","pid":101,"tid":101,"time_ns":12000,"scope":"process","process":2,
-            "status":{"value":768,"exited":3}}"#,
+            "status":{"value":768,"exited":3},"ppid":100,"pgid":null,"sid":null,
+            "uid":null,"euid":null,"gid":null,"egid":null}"#,
     );
     check_json(
         &events,
@@ -548,7 +551,7 @@ fn calls_have_their_numbers_where_asked_for() {
 /// Formats a whole trace in every form.
 pub fn read_all(trace: &trace::Trace) {
     lines(trace);
-    print_trace(trace, Format::Json { data: true });
+    print_trace(trace, Format::Json(Detail { data: true, ids: false }));
 }
 
 /// Formats a whole trace as text with all data.

@@ -130,14 +130,48 @@ pub fn collect(
     Ok(collector.values)
 }
 
-/// A call and its context.
-pub struct Known<'a> {
-    /// The call.
-    pub call: &'a Call,
+/// Ids of who made a call, each if it is known.
+#[derive(Clone, Copy, Default)]
+pub struct Caller {
     /// Process id.
     pub pid: Option<u32>,
     /// Thread id.
     pub tid: Option<u32>,
+    /// Id of the parent.
+    pub ppid: Option<u32>,
+    /// Process group.
+    pub pgid: Option<u32>,
+    /// Session.
+    pub sid: Option<u32>,
+    /// Real user id.
+    pub uid: Option<u32>,
+}
+
+impl Caller {
+    /// Fills the fields of a record.
+    pub fn fill(&self, sink: &mut impl Sink) {
+        let fields = [
+            (common::EXECUTING_PGID, self.pgid),
+            (common::EXECUTING_PID, self.pid),
+            (common::EXECUTING_PPID, self.ppid),
+            (common::EXECUTING_SID, self.sid),
+            (common::EXECUTING_TID, self.tid),
+            (common::EXECUTING_UID, self.uid),
+        ];
+        for (field, id) in fields {
+            if let Some(id) = id {
+                sink.int(field, (id as i32).into());
+            }
+        }
+    }
+}
+
+/// A call and its context.
+pub struct Known<'a> {
+    /// The call.
+    pub call: &'a Call,
+    /// Who made it.
+    pub caller: Caller,
     /// Time of the call, in nanoseconds since 1970.
     pub called: i64,
     /// Time of the return, and the result.
@@ -190,12 +224,7 @@ impl Plan {
     ) -> Result<bool, Error> {
         let call = known.call;
         sink.int(common::TIME_CALLED, known.called);
-        if let Some(pid) = known.pid {
-            sink.int(common::EXECUTING_PID, pid.into());
-        }
-        if let Some(tid) = known.tid {
-            sink.int(common::EXECUTING_TID, tid.into());
-        }
+        known.caller.fill(sink);
         let mut missing = false;
         let mut result = true;
         match self.form {

@@ -5,6 +5,8 @@ use std::collections::{BinaryHeap, HashMap};
 
 use trace::event::{Call, EventKind, Outcome};
 
+use super::Caller;
+
 /// A call that is not written yet.
 pub struct Held {
     /// Thread number.
@@ -13,6 +15,8 @@ pub struct Held {
     pub tsc: u64,
     /// The call.
     pub call: Call,
+    /// Who made it.
+    pub caller: Caller,
 }
 
 #[derive(Default)]

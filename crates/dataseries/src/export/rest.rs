@@ -45,7 +45,7 @@ impl Exporter<'_> {
         origin: &Origin,
         contents: &mut dyn Contents,
     ) -> Result<(), Error> {
-        let Held { thread, tsc, call } = held;
+        let Held { thread, tsc, call, .. } = held;
         let event = self.next_event();
         let (returned, result) = match call.outcome {
             Outcome::Returned { exit_tsc, ret } => (Some(exit_tsc as i64), Some(ret)),

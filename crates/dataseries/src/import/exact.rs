@@ -16,6 +16,7 @@ use super::imported::Imported;
 use super::stream::{Files, Stream};
 use crate::columns::{self, CallRest, Get, Piece, Stamp};
 use crate::error::Error;
+use crate::origin::IMPORTED;
 use crate::schema;
 
 /// Most pieces of memory per call: an exec may have some hundred thousand strings.
@@ -69,7 +70,7 @@ pub fn import(
 /// Adds the origin of this trace to the options of the recording.
 fn imported_options(options: &str) -> String {
     let gap = if options.is_empty() { "" } else { " " };
-    format!("{options}{gap}(imported from DataSeries)")
+    format!("{options}{gap}{IMPORTED}")
 }
 
 struct Exact<'f, 'r, 'b> {

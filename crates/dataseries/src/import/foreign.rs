@@ -21,9 +21,9 @@ use super::stream::{Files, Stream};
 use super::unmake::{self, Values};
 use crate::calls::Form;
 use crate::error::Error;
-use crate::export::{Known, PLANS, Plan, collect};
+use crate::export::{Caller, Known, PLANS, Plan, collect};
 use crate::file::types::Type;
-use crate::origin::Origin;
+use crate::origin::{ANOTHER_RECORDER, IMPORTED, Origin};
 use crate::schema::{self, SNIA, common};
 use crate::times::{self, Unit};
 
@@ -58,11 +58,11 @@ pub fn import(
         kinds.iter().filter_map(|kind| begin_of(&kind.values()?)).min().unwrap_or(0).max(0);
     let preamble = Preamble {
         command: Vec::new(),
-        recorder_version: "(another recorder)".into(),
+        recorder_version: ANOTHER_RECORDER.into(),
         epoch_ns: epoch_ns as u64,
         tsc_hz: HZ,
         page_bytes: 4096,
-        options: "(imported from DataSeries)".into(),
+        options: IMPORTED.into(),
         ..Preamble::default()
     };
     let mut foreign = Foreign {
@@ -346,8 +346,7 @@ impl Foreign {
         };
         let known = Known {
             call: &*call,
-            pid: Some(pid),
-            tid: Some(tid as u32),
+            caller: Caller { pid: Some(pid), tid: Some(tid as u32), ..Caller::default() },
             called: ns(tsc),
             returned,
         };

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
 use model::unseen::Unseen;
-use model::{Description, Directory, Step, World, path};
+use model::{Credentials, Description, Directory, Step, World, path};
 use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEXEC};
 use syscalls::record::part;
 use syscalls::shape::{Arg, Classes, FlagSet, Kind as ArgKind, of_set, operand};
@@ -18,13 +18,11 @@ use syscalls::{Act, Operand};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
 use super::error::ImageError;
-use super::foreign::Foreign;
 use super::opens::Opens;
 use super::staging::Staging;
 use super::stored::Stored;
 use super::tree::{Kind, NodeId, Spot, Tree};
 use super::untold::Untold;
-use super::users::Users;
 use super::walk::{self, Walk};
 
 /// Counters of the pass.
@@ -67,7 +65,7 @@ pub struct Asked {
     pub act: Act,
     pub args: &'static [Arg],
     pub classes: Classes,
-    /// The process is in its own user namespace: owners have other ids there.
+    /// The thread is in a user namespace of its own: owners have other ids there.
     pub foreign: bool,
     /// User and group of the thread for file access.
     pub who: (u32, u32),
@@ -163,8 +161,6 @@ pub struct Fold<'a> {
     leaders: HashMap<u32, u32>,
     /// Long directory listings already handled: identical ones are skipped.
     pub listed: HashSet<(NodeId, Vec<BlobId>)>,
-    foreign: Foreign,
-    users: Users,
 }
 
 impl<'a> Fold<'a> {
@@ -185,8 +181,6 @@ impl<'a> Fold<'a> {
             roots: HashMap::new(),
             leaders: HashMap::new(),
             listed: HashSet::new(),
-            foreign: Foreign::default(),
-            users: Users::default(),
         }
     }
 
@@ -200,24 +194,15 @@ impl<'a> Fold<'a> {
             EventKind::Call(call) => self.call(thread, tsc, call, step),
             EventKind::State(state) => {
                 self.world.finish(step);
-                if let Some(leader) = self.leaders.get(&state.process) {
-                    self.users.told(*leader, &state);
-                }
                 self.began(state.process)
             }
             EventKind::Start { process, parent, .. } => {
                 let maker = self.world.thread(parent).map(|thread| thread.process);
-                self.foreign.started(process, parent, maker);
                 if let Some(&root) = maker.and_then(|maker| self.roots.get(&maker)) {
                     self.roots.entry(process).or_insert(root);
                 }
                 self.world.finish(step);
                 self.leaders.entry(process).or_insert(thread);
-                self.users.started(thread, parent);
-                let told = self.world.process(process).and_then(|process| process.state.as_ref());
-                if let Some(state) = told.filter(|_| self.users.of(thread).is_none()) {
-                    self.users.told(thread, state);
-                }
                 self.began(process)
             }
             EventKind::Image { .. } => {
@@ -225,19 +210,12 @@ impl<'a> Fold<'a> {
                 let process = self.world.thread(thread).map(|thread| thread.process);
                 let Some(process) = process else { return Ok(()) };
                 self.leaders.insert(process, thread);
-                self.users.image(thread);
                 self.began(process)
             }
             EventKind::Exit { process, .. } => {
                 self.world.finish(step);
                 self.roots.remove(&process);
                 self.leaders.remove(&process);
-                self.foreign.exited(process);
-                Ok(())
-            }
-            EventKind::End { .. } => {
-                self.world.finish(step);
-                self.users.ended(thread);
                 Ok(())
             }
             _ => {
@@ -274,11 +252,6 @@ impl<'a> Fold<'a> {
     }
 
     fn call(&mut self, thread: u32, tsc: u64, call: Call, step: Step) -> Result<(), ImageError> {
-        let process = self.world.thread(thread).map(|thread| thread.process);
-        self.foreign.called(thread, process, &call, &mut self.stored);
-        if !step.answered {
-            self.users.called(thread, &call);
-        }
         let asked = self.ask(thread, tsc, call, &step);
         self.world.finish(step);
         let Some(mut asked) = asked.map(Box::new) else { return Ok(()) };
@@ -299,7 +272,7 @@ impl<'a> Fold<'a> {
             return None;
         }
         let process = self.world.thread(thread)?.process;
-        let who = self.users.of(thread).unwrap_or((0, 0));
+        let who = self.who(thread, process);
         // Paths of processes with other mounts were translated to paths without mounts.
         let root = match self.world.has_own_view(thread) {
             true => NodeId::ROOT,
@@ -311,7 +284,7 @@ impl<'a> Fold<'a> {
             act: shape.act,
             args: shape.args,
             classes: shape.classes,
-            foreign: self.foreign.has(process),
+            foreign: self.world.credentials(thread).is_some_and(Credentials::is_elsewhere),
             who,
             root,
             paths: Vec::new(),
@@ -331,6 +304,15 @@ impl<'a> Fold<'a> {
         }
         asked.directory = step.directory().filter(|_| asked.act == Act::Directory).cloned();
         Some(asked)
+    }
+
+    /// Returns user and group for a thread's access to files. In a user namespace of its own, those
+    /// that its program began with are closer to what the files had than those that it sees.
+    fn who(&self, thread: u32, process: u32) -> (u32, u32) {
+        let known = self.world.credentials(thread);
+        let known = known.and_then(|ids| Some((ids.users.file?, ids.groups.file?)));
+        let state = self.world.process(process).and_then(|process| process.state.as_ref());
+        known.or(state.map(|state| (state.uids[3], state.gids[3]))).unwrap_or((0, 0))
     }
 
     fn descriptors(&self, asked: &mut Asked) {

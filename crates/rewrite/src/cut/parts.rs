@@ -183,6 +183,14 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> Proces
         (state.pid, state.ppid) = (0, 0);
     }
     state.process = number;
+    if let Some(ids) = moment.credentials() {
+        if let Some(all) = ids.of_state() {
+            [state.uids, state.gids] = all;
+        }
+        if let Some(groups) = ids.supplementary() {
+            state.groups = groups.to_vec();
+        }
+    }
     if let Some(process) = moment.world.process(number) {
         state.exe = process.exe.to_vec();
     }

@@ -10,6 +10,8 @@ pub const CLONE_FILES: u64 = 0x400;
 pub const CLONE_PIDFD: u64 = 0x1000;
 /// The maker sleeps until the new task executes a program or ends.
 pub const CLONE_VFORK: u64 = 0x4000;
+/// The new task has the same parent as its maker.
+pub const CLONE_PARENT: u64 = 0x8000;
 /// The new task is a thread of the same process.
 pub const CLONE_THREAD: u64 = 0x1_0000;
 /// New mounts.
@@ -24,6 +26,8 @@ pub const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 pub const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 /// New users.
 pub const CLONE_NEWUSER: u64 = 0x1000_0000;
+/// New process ids.
+pub const CLONE_NEWPID: u64 = 0x2000_0000;
 
 /// Of waitid: the id is a descriptor.
 pub const P_PIDFD: u64 = 3;

@@ -251,6 +251,37 @@ pub const fn attribute_names(name: &'static str, len: Len) -> Arg {
 pub const fn room(name: &'static str) -> Arg {
     size(name).used_as(Operand::Room)
 }
+/// The process that a call is about.
+pub const fn process(name: &'static str) -> Arg {
+    pid(name).used_as(Operand::Process)
+}
+/// A process group.
+pub const fn process_group(name: &'static str) -> Arg {
+    pid(name).used_as(Operand::ProcessGroup)
+}
+
+impl Arg {
+    /// It is the real user or group id.
+    pub const fn real(self) -> Arg {
+        self.used_as(Operand::RealId)
+    }
+    /// It is the effective user or group id.
+    pub const fn effective(self) -> Arg {
+        self.used_as(Operand::EffectiveId)
+    }
+    /// It is the saved user or group id.
+    pub const fn saved(self) -> Arg {
+        self.used_as(Operand::SavedId)
+    }
+    /// It is the user or group id for access to files.
+    pub const fn for_files(self) -> Arg {
+        self.used_as(Operand::FileId)
+    }
+    /// It is the list of supplementary groups.
+    pub const fn groups(self) -> Arg {
+        self.used_as(Operand::Groups)
+    }
+}
 
 pub const fn int(name: &'static str) -> Arg {
     arg(name, Kind::Int)

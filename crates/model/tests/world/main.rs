@@ -1,5 +1,7 @@
 //! Descriptors, directories and processes in the model, from events in memory.
 
+mod tasks;
+
 use model::{InlineOnly, Origin, World};
 use syscalls::record::{data_flag, part};
 use trace::event::{
