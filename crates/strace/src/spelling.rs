@@ -274,7 +274,7 @@ pub static CLONE_ARGUMENTS: &[(&str, Option<u64>)] = &[
 ];
 
 /// Flags of clone and clone3: the name of the argument, or of the field.
-pub const CLONE_FLAGS: &str = "flags";
+pub const TASK_FLAGS: &str = "flags";
 
 /// What strace prints behind the result of a wait for descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

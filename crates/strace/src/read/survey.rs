@@ -13,7 +13,7 @@ use super::node::{Cursor, Node, unescaped};
 use super::number;
 use super::tail::result;
 use super::text::{Item, ItemKind, Text};
-use crate::spelling::{self, CLONE_FLAGS, Id, Tells};
+use crate::spelling::{self, Id, TASK_FLAGS, Tells};
 
 /// Most threads that one text may create.
 const BIRTHS_MAX: usize = 1 << 20;
@@ -172,10 +172,10 @@ fn flags_of(nodes: &[Node<'_>]) -> u64 {
         _ => None,
     };
     let found = nodes.iter().find_map(|node| match node {
-        Node::Named(CLONE_FLAGS, value) => word(value),
-        Node::Struct { fields, .. } => word(super::memory::field(fields, CLONE_FLAGS)?),
+        Node::Named(TASK_FLAGS, value) => word(value),
+        Node::Struct { fields, .. } => word(super::memory::field(fields, TASK_FLAGS)?),
         Node::Changed(before, _) => match &**before {
-            Node::Struct { fields, .. } => word(super::memory::field(fields, CLONE_FLAGS)?),
+            Node::Struct { fields, .. } => word(super::memory::field(fields, TASK_FLAGS)?),
             _ => None,
         },
         _ => None,

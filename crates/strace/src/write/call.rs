@@ -11,8 +11,8 @@ use trace::event::Call;
 
 use super::value::{self, hex, number, plain, push};
 use crate::spelling::{
-    self, Argument, CLONE_ARGUMENTS, CLONE_FLAGS, FLAG_RESULTS, FlagResult, LEFT, POLLED, Ready,
-    STRING_BYTES_MAX,
+    self, Argument, CLONE_ARGUMENTS, FLAG_RESULTS, FlagResult, LEFT, POLLED, Ready,
+    STRING_BYTES_MAX, TASK_FLAGS,
 };
 use crate::words;
 
@@ -164,7 +164,7 @@ fn clone3(written: &mut Written, shape: &Shape, decoded: &Decoded) {
         (value, &decoded.result)
     {
         let given =
-            fields.iter().find(|(name, _)| *name == CLONE_FLAGS).map_or(0, |(_, v)| number(v));
+            fields.iter().find(|(name, _)| *name == TASK_FLAGS).map_or(0, |(_, v)| number(v));
         if given & CLONE_PARENT_SETTID != 0 {
             push(&mut written.after, format_args!(" => {{parent_tid=[{tid}]}}"));
         }
