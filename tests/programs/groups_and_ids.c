@@ -42,18 +42,35 @@ static void run_again(char *program) {
     CHECK(!"executed");
 }
 
-static void groups_of_its_own(pid_t group) {
+static void a_session_of_its_own(void) {
+    CHECK(setsid() == getpid());
     say();
-    CHECK(setpgid(0, 0) == 0);
+    CHECK(setsid() == -1 && errno == EPERM);
     say();
-    CHECK(setpgid(0, group) == 0);
+}
+
+static void between_groups(void) {
+    pid_t group = getpgrp();
+    CHECK(setpgid(0, 0) == 0 && getpgrp() != group);
+    say();
+    CHECK(setpgid(0, group) == 0 && getpgrp() == group);
     say();
     pid_t pid = fork();
     if (pid == 0) {
-        CHECK(setsid() == getpid());
-        say();
-        CHECK(setsid() == -1 && errno == EPERM);
-        say();
+        a_session_of_its_own();
+        _exit(0);
+    }
+    CHECK_CHILD(pid);
+}
+
+// In a group made for it, as nothing can return to one of outside the pid namespace.
+static void groups_of_its_own(void) {
+    say();
+    CHECK(setpgid(0, 0) == 0);
+    say();
+    pid_t pid = fork();
+    if (pid == 0) {
+        between_groups();
         _exit(0);
     }
     CHECK_CHILD(pid);
@@ -150,12 +167,12 @@ int main(int argc, char **argv) {
         return 0;
     }
     begin(argc, argv);
-    pid_t group = getpgrp();
-    CHECK(getsid(0) > 0);
+    // They may be of outside the pid namespace: 0.
+    CHECK(getpgrp() >= 0 && getsid(0) >= 0);
     say();
     pid_t pid = fork();
     if (pid == 0) {
-        groups_of_its_own(group);
+        groups_of_its_own();
         _exit(0);
     }
     CHECK_CHILD(pid);
