@@ -37,6 +37,7 @@ cargo xtask TASK
     --seconds N             how long each is run (default 60)
     --keep                  add what was found to the corpus that is kept
   soak [ARGS...]          the long acceptance: Python's own tests, 100 killed recorders, ...
+  soak ring [TESTS...]    the protocol of the shared memory alone, in all orders of its steps
   soak wild [ARGS...]     150 behaviour programs and the big programs alone, recorded and replayed
 ";
 

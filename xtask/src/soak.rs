@@ -20,9 +20,13 @@ const WILD_TOOLS: &[&str] = &[
     "bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync", "runc",
 ];
 
-/// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each. With
-/// `wild`, runs only the behaviour programs and the big programs.
+/// Runs all acceptance tests in their long tier, the model of the ring, then all fuzz targets for
+/// ten minutes each. With `wild`, runs only the behaviour programs and the big programs; with
+/// `ring`, only the model.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
+    if let ["ring", rest @ ..] = args {
+        return ring(rest);
+    }
     if let ["wild", rest @ ..] = args {
         tools::provide(WILD_TOOLS);
         cargo(&["build", "--release", "--package", "reenact"], &[])?;
@@ -34,5 +38,13 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;
+    ring(&[])?;
     fuzz::run(&["--seconds", &fuzz::SOAK_SECONDS.to_string()])
+}
+
+/// Runs the model of the protocol of the shared memory, which is compiled otherwise than all else.
+fn ring(args: &[&str]) -> Result<(), Complaint> {
+    let test = ["test", "--package", "ring", "--release", "--test", "protocol"];
+    let apart = ["--target-dir", "target/loom", "--"];
+    cargo(&[&test[..], &apart, args].concat(), &[("RUSTFLAGS", "--cfg loom")])
 }

@@ -53,8 +53,7 @@ pub fn send(context: &Context, what: u32, args: [u64; 6]) -> Option<u32> {
     slot.request.store(ring::numbered(number, what), Ordering::Release);
     let index = context.slot_index.get();
     control.request_bits[index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
-    control.requests.word.fetch_add(1, Ordering::SeqCst);
-    if control.requests.sleeping.load(Ordering::SeqCst) != 0 {
+    if control.requests.ring() {
         sys::futex_wake(&control.requests.word);
     }
     Some(number)

@@ -4,9 +4,9 @@
 //! so far is published, even a partial record. So unpublished bytes are always in the current
 //! chunk, and dropping them only resets one pointer.
 
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-use ring::{POOL_BYTES, QUEUE, SLOTS};
+use ring::{Arena, Patience, Place, Writer};
 use syscalls::record::{Header, RecordKind, data_flag};
 
 use crate::arch::entry;
@@ -14,8 +14,6 @@ use crate::arch::head::phase;
 use crate::context::{Context, NO_CALL, POSTPONED};
 use crate::{clock, memory, sys};
 
-/// Number of unread bytes at which the recorder is woken.
-const WAKE_BYTES: u64 = 512 << 10;
 /// Number of words in the longest ENTER record.
 const ENTER_WORDS_MAX: usize = 9;
 /// Longest wait before checking whether the recorder still lives.
@@ -32,24 +30,18 @@ impl Stream {
     }
 
     fn try_open(context: &Context) -> Option<()> {
-        let (arena, slot) = (context.arena.get()?, context.slot.get()?);
-        if slot.queued.load(Ordering::Relaxed) == 0 {
-            slot.queue[0].store(context.slot_index.get() as u32, Ordering::Relaxed);
-            slot.queued.store(1, Ordering::Release);
-        }
-        let last = slot.queued.load(Ordering::Relaxed).wrapping_sub(1);
-        let id = slot.queue[last as usize % QUEUE].load(Ordering::Relaxed);
+        let arena = context.slot.get().and(context.arena.get())?;
+        let Place { chunk: id, start, published } =
+            Writer::new(arena, context.slot_index.get()).place();
         let (base, len) = arena.chunk(id)?;
-        let published = slot.published.load(Ordering::Relaxed);
-        let base_pos = slot.chunk_start.load(Ordering::Relaxed);
-        let done = published.checked_sub(base_pos).filter(|&done| done <= len as u64)?;
+        let done = published.checked_sub(start).filter(|&done| done <= len as u64)?;
         // SAFETY: `done` is at most `len`, the chunk's length.
         let (cur, end) = unsafe { (base.add(done as usize), base.add(len)) };
         let chunk = &context.chunk;
         chunk.cur.set(cur);
         chunk.end.set(end);
         chunk.base.set(base);
-        chunk.base_pos.set(base_pos);
+        chunk.base_pos.set(start);
         chunk.published.set(published);
         chunk.record_start.set(published);
         chunk.record_end.set(published);
@@ -63,7 +55,7 @@ impl Stream {
         let position = context.chunk.position();
         context.chunk.published.set(position);
         if let Some(slot) = context.slot.get() {
-            slot.published.store(position, Ordering::Release);
+            slot.publish(position);
         }
     }
 
@@ -248,62 +240,20 @@ impl Stream {
         let (Some(arena), Some(slot)) = (context.arena.get(), context.slot.get()) else {
             return false;
         };
-        let control = arena.control();
         let position = context.chunk.published.get();
-        let queued = slot.queued.load(Ordering::Relaxed);
-        let leaving = slot.queue[queued.wrapping_sub(1) as usize % QUEUE].load(Ordering::Relaxed);
-        if (leaving as usize) < SLOTS {
-            slot.home_end.store(position, Ordering::Relaxed);
-        }
-        let mut waiting_since = 0;
-        let id = loop {
-            let consumed = slot.consumed.bytes.load(Ordering::Acquire);
-            let unread = position.wrapping_sub(consumed);
-            if control.stopped.load(Ordering::Relaxed) != 0 {
-                context.silent.set(true);
-                break None;
-            }
-            if unread < ((QUEUE - 2) * POOL_BYTES) as u64 {
-                if unread >= WAKE_BYTES {
-                    wake_recorder(context);
-                }
-                if let Some(id) = arena.take_chunk(context.slot_index.get()) {
-                    break Some(id);
-                }
-                if consumed >= slot.home_end.load(Ordering::Relaxed) {
-                    break Some(context.slot_index.get() as u32);
-                }
-            }
-            let now = clock::now(context);
-            if waiting_since == 0 {
-                waiting_since = now;
-            }
-            let room = slot.consumed.room.load(Ordering::Acquire);
-            slot.consumed.waiting.store(1, Ordering::SeqCst);
-            if slot.consumed.bytes.load(Ordering::SeqCst) == consumed {
-                wake_recorder(context);
-                sys::futex_wait(&slot.consumed.room, room, ROOM_WAIT_NS);
-            }
-            slot.consumed.waiting.store(0, Ordering::Relaxed);
-            if arena.recorder_lost() {
-                context.silent.set(true);
-                break None;
-            }
-            if is_disowned(context) {
-                break None;
-            }
-        };
-        if waiting_since != 0 {
-            let hz = control.tsc_hz.load(Ordering::Relaxed).max(1);
-            let ticks = u128::from(clock::now(context).saturating_sub(waiting_since));
+        let mut wait = Wait { context, arena, since: 0 };
+        let id = Writer::new(arena, context.slot_index.get()).next_chunk(position, &mut wait);
+        if wait.since != 0 {
+            let hz = arena.control().tsc_hz.load(Ordering::Relaxed).max(1);
+            let ticks = u128::from(clock::now(context).saturating_sub(wait.since));
             let waited = (ticks * 1_000_000_000 / u128::from(hz)) as u64;
             slot.stall_ns.fetch_add(waited, Ordering::Relaxed);
             context.chunk.stalled_ns.set(context.chunk.stalled_ns.get() + waited);
         }
-        let Some(id) = id else { return false };
-        slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
-        slot.chunk_start.store(position, Ordering::Relaxed);
-        slot.queued.store(queued.wrapping_add(1), Ordering::Release);
+        let Some(id) = id else {
+            context.silent.set(true);
+            return false;
+        };
         let Some((base, len)) = arena.chunk(id) else { return false };
         context.chunk.base.set(base);
         context.chunk.base_pos.set(position);
@@ -353,12 +303,33 @@ impl Stream {
     }
 }
 
+/// A wait for room in the stream.
+struct Wait<'a> {
+    context: &'a Context,
+    arena: Arena,
+    /// When it began; 0: there was room.
+    since: u64,
+}
+
+impl Patience for Wait<'_> {
+    fn wake(&mut self, word: &AtomicU32) {
+        sys::futex_wake(word);
+    }
+
+    fn sleep(&mut self, word: &AtomicU32, value: u32) -> bool {
+        if self.since == 0 {
+            self.since = clock::now(self.context);
+        }
+        sys::futex_wait(word, value, ROOM_WAIT_NS);
+        !self.arena.recorder_lost() && !is_disowned(self.context)
+    }
+}
+
 /// Wakes the recorder if it sleeps.
 pub fn wake_recorder(context: &Context) {
     let Some(arena) = context.arena.get() else { return };
     let bell = &arena.control().doorbell;
-    bell.word.fetch_add(1, Ordering::SeqCst);
-    if bell.sleeping.load(Ordering::SeqCst) != 0 {
+    if bell.ring() {
         sys::futex_wake(&bell.word);
     }
 }

@@ -3,7 +3,6 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
-use ring::slot_state;
 use syscalls::Handler;
 use syscalls::record::{GapWhy, Header, RecordKind, Start, StartHow, enter_flag, unfollowed};
 
@@ -129,7 +128,7 @@ fn settle(
     };
     let child = arena.slot(index);
     if ret < 0 {
-        child.state.store(slot_state::FREE, Ordering::Release);
+        child.give_back();
     } else if new_process && child.generation.load(Ordering::Acquire) == generation {
         // Otherwise the child is gone already and another thread has its slot.
         child.pid_seen.store(ret as u32, Ordering::Release);
@@ -329,7 +328,7 @@ fn take_slot(context: &Context, reserved: Option<usize>, new_process: bool) -> b
         arena.control().disowned.fetch_add(1, Ordering::Relaxed);
         false
     };
-    if slot.state.load(Ordering::Acquire) != slot_state::RESERVED {
+    if !slot.is_reserved() {
         return disowned();
     }
     context.slot_index.set(index);
@@ -346,8 +345,7 @@ fn take_slot(context: &Context, reserved: Option<usize>, new_process: bool) -> b
     }
     Stream::open(context);
     record_start(context);
-    let (from, to) = (slot_state::RESERVED, slot_state::ACTIVE);
-    if slot.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if !slot.activate() {
         return disowned();
     }
     if new_process {
@@ -435,7 +433,7 @@ pub fn exit(context: &Context, call: &Call) {
         Stream::record(context, &[head, clock::now(context), calls]);
         Stream::publish(context);
         if let Some(slot) = context.slot.get() {
-            slot.state.store(slot_state::ENDED, Ordering::Release);
+            slot.end();
         }
     }
     if call.row.handler == Handler::ExitThread {

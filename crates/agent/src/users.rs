@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
-use ring::{Arena, SLOTS, answer, request, slot_state};
+use ring::{Arena, SLOTS, answer, request};
 use syscalls::record::{GapWhy, Header, RecordKind, unfollowed};
 
 use crate::arch::head::phase;
@@ -135,7 +135,7 @@ fn go_on_in(context: &Context, at: u64, index: usize) {
         }
         context.set_arena(Some(arena));
         if let Some(left) = context.slot.get() {
-            left.state.store(slot_state::ENDED, Ordering::Release);
+            left.end();
         }
         let slot = arena.slot(index);
         slot.context.store(context.this.get() as u64, Ordering::Relaxed);
@@ -167,7 +167,7 @@ fn end_slot(context: &Context) {
     if let Some(slot) = context.slot.take()
         && !context.silent.get()
     {
-        slot.state.store(slot_state::ENDED, Ordering::Release);
+        slot.end();
     }
 }
 

@@ -120,8 +120,7 @@ impl Mailbox {
     pub fn send(&self, message: Message) {
         self.leave(message);
         let bell = &self.arena.control().doorbell;
-        bell.word.fetch_add(1, Ordering::SeqCst);
-        if bell.sleeping.load(Ordering::SeqCst) != 0 {
+        if bell.ring() {
             wake(&bell.word);
         }
     }

@@ -1,6 +1,5 @@
 //! Decides when to read: at once while there is much data, on a timer while there is little.
 
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use ring::Line;
@@ -42,14 +41,12 @@ impl Pace {
         } else if bytes < LITTLE_BYTES {
             self.wait = (self.wait * 2).min(WAIT_MAX);
         }
-        bells.iter().for_each(|bell| bell.sleeping.store(1, Ordering::SeqCst));
-        let rung: Vec<u32> = bells.iter().map(|bell| bell.word.load(Ordering::SeqCst)).collect();
-        fence(Ordering::SeqCst);
+        let rung: Vec<u32> = bells.iter().map(|bell| bell.before_sleep()).collect();
         if !urgent() {
             // Woken, timed out, interrupted or rung meanwhile: the next round follows.
             self.sleep(bells, &rung);
         }
-        bells.iter().for_each(|bell| bell.sleeping.store(0, Ordering::SeqCst));
+        bells.iter().for_each(|bell| bell.after_sleep());
     }
 
     fn sleep(&self, bells: &[&Line], rung: &[u32]) {
@@ -85,6 +82,7 @@ fn timespec(time: Duration) -> Timespec {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
     use std::time::Instant;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use ring::{Arena, POOL_BYTES, QUEUE, Reader, SLOTS, Slot, slot_state};
 use syscalls::record::{GapWhy, Start};
@@ -452,7 +452,7 @@ impl Slots {
         match slot.state.load(Ordering::Acquire) {
             slot_state::FREE | slot_state::MOVING => return,
             slot_state::RESERVED => return self.free(index),
-            _ => slot.state.store(slot_state::ENDED, Ordering::Release),
+            _ => slot.end(),
         }
         self.read(index, out, news);
     }
@@ -569,60 +569,15 @@ impl Slots {
 
     /// Frees a slot and the chunks that its thread held.
     fn free(&mut self, index: usize) {
-        let (arena, slot) = (self.arena(index), self.shared(index));
         self.threads[index] = None;
         self.left.remove(&index);
-        for chunk in 0..arena.pool_chunks() {
-            if arena.owner(chunk).load(Ordering::Relaxed) as usize == index % SLOTS + 1 {
-                arena.free_chunk((SLOTS + chunk) as u32);
-            }
-        }
-        let words = [
-            &slot.thread,
-            &slot.process,
-            &slot.parent,
-            &slot.how,
-            &slot.pid,
-            &slot.tid,
-            &slot.pid_seen,
-            &slot.foreign_pid,
-            &slot.queued,
-            &slot.consumed.waiting,
-            &slot.request,
-            &slot.answer,
-        ];
-        let counters = [
-            &slot.chunk_start,
-            &slot.home_end,
-            &slot.exec_blocked,
-            &slot.exec_ignored,
-            &slot.exec_state,
-            &slot.published,
-            &slot.calls,
-            &slot.slow_calls,
-            &slot.stall_ns,
-            &slot.consumed.bytes,
-        ];
-        words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-        // Clear the bit first: the next thread to reserve the free slot sets it again.
-        self.bit(index).fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
-        slot.state.store(slot_state::FREE, Ordering::Release);
+        self.arena(index).free_slot(index % SLOTS);
     }
 
     /// Stops looking at a slot that was freed by the thread that had reserved it.
     fn forget(&mut self, index: usize) {
         self.threads[index] = None;
-        let mask = 1 << (index % 64);
-        self.bit(index).fetch_and(!mask, Ordering::AcqRel);
-        // If it was reserved again in between, the bit that was cleared may be the new one.
-        if self.shared(index).state.load(Ordering::Acquire) != slot_state::FREE {
-            self.bit(index).fetch_or(mask, Ordering::AcqRel);
-        }
-    }
-
-    fn bit(&self, index: usize) -> &'static std::sync::atomic::AtomicU64 {
-        &self.arena(index).control().slot_bits[index % SLOTS / 64]
+        self.arena(index).look_away(index % SLOTS);
     }
 }
 
@@ -661,13 +616,7 @@ pub(crate) fn each_in_use(arena: &Arena, mut found: impl FnMut(usize) -> bool) -
 
 /// Wakes the slot's thread if it waits for room.
 pub(crate) fn wake_if_waiting(slot: &Slot) {
-    // The consumed count must be visible before `waiting` is read.
-    fence(Ordering::SeqCst);
-    // Cleared so that a stopped thread is woken once, not in every round.
-    if slot.consumed.waiting.load(Ordering::SeqCst) != 0
-        && slot.consumed.waiting.swap(0, Ordering::SeqCst) != 0
-    {
-        slot.consumed.room.fetch_add(1, Ordering::SeqCst);
+    if slot.room_is_awaited() {
         wake(&slot.consumed.room);
     }
 }

@@ -37,30 +37,30 @@
 //!
 //! If a thread is killed between any two steps, the recorder can reclaim everything: it finds
 //! chunks by their owner word, and unpublished bytes do not count.
-#![no_std]
+#![cfg_attr(not(loom), no_std)]
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use atomics::{AtomicU32, AtomicU64, Ordering};
 
+mod atomics;
 mod catalog;
+mod line;
 mod settings;
+mod size;
+mod slot;
 mod stream;
+mod writer;
 pub use catalog::{
     CATALOG_BYTES, Catalog, MODULES_MAX, Module, Modules, Note, PROFILE_SITES, PROFILES, Profile,
     SITES_MAX, Site, program_id,
 };
+pub use line::Line;
 pub use settings::Settings;
+pub use slot::{Consumed, Slot, exec_state, slot_state};
 pub use stream::Reader;
+pub use writer::{Patience, Place, Writer};
 
-/// Maximum number of threads recorded at the same time.
-pub const SLOTS: usize = 8192;
-/// Size of a home chunk, the first chunk of every stream.
-pub const HOME_BYTES: usize = 16 << 10;
-/// Size of a pool chunk.
-pub const POOL_BYTES: usize = 64 << 10;
-/// Maximum number of queued chunks per stream: bounds how far a thread gets ahead of the recorder.
-pub const QUEUE: usize = 128;
-/// Maximum number of pool chunks in an arena.
-pub const POOL_MAX: usize = 64 << 10;
+pub use size::{FILES, HOME_BYTES, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};
+
 /// Maximum number of arenas in a recording.
 pub const ARENAS_MAX: usize = 64;
 /// Range of thread and process numbers for an arena. The ranges of two arenas never overlap. Most
@@ -75,9 +75,6 @@ pub const fn numbers(arena: usize) -> core::ops::Range<u32> {
     first..first + EACH
 }
 
-/// Number of words in the table of notes, see [`Arena::notes`].
-pub const NOTES: usize = 512;
-
 /// "REENACT" and the version of this layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"REENACT\x02");
 
@@ -85,6 +82,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"REENACT\x02");
 pub const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
 /// Header of an arena.
+#[cfg_attr(loom, derive(Default))]
 #[repr(C, align(4096))]
 pub struct Control {
     /// [`MAGIC`].
@@ -124,20 +122,11 @@ pub struct Control {
     /// Futex that agents increment when they leave a request for the supervisor.
     pub requests: Line,
     /// One bit per slot with an open request.
-    pub request_bits: [AtomicU64; SLOTS / 64],
+    pub request_bits: [AtomicU64; SLOTS.div_ceil(64)],
     /// One bit per slot that is in use or was since the recorder last looked.
-    pub slot_bits: [AtomicU64; SLOTS / 64],
+    pub slot_bits: [AtomicU64; SLOTS.div_ceil(64)],
     /// Time stamp counter when the recorder last looked, for threads that may not read the counter.
     pub clock: AtomicU64,
-}
-
-/// A futex word on a cache line of its own.
-#[repr(C, align(64))]
-pub struct Line {
-    /// The futex.
-    pub word: AtomicU32,
-    /// Non-zero while a thread sleeps on it.
-    pub sleeping: AtomicU32,
 }
 
 /// How much of each buffer is captured.
@@ -150,20 +139,6 @@ pub enum DataMode {
     Hash = 1,
     /// Length alone.
     None = 2,
-}
-
-/// States of a slot.
-pub mod slot_state {
-    /// Not in use.
-    pub const FREE: u32 = 0;
-    /// Reserved for a thread that is about to start.
-    pub const RESERVED: u32 = 1;
-    /// In use.
-    pub const ACTIVE: u32 = 2;
-    /// The thread is gone; the recorder still reads its last records.
-    pub const ENDED: u32 = 3;
-    /// Reserved for a thread that another slot still stands for.
-    pub const MOVING: u32 = 4;
 }
 
 /// Puts the number of a request beside it, or beside its answer. A signal can undo a call whose
@@ -213,99 +188,12 @@ pub mod answer {
     pub const NEEDS_SOCKET: u32 = 6;
 }
 
-/// Bits of `slot.exec_state`.
-pub mod exec_state {
-    /// A seccomp filter of the program may answer its calls with SIGSYS.
-    pub const FILTERED: u64 = 1;
-    /// The thread may not read the time stamp counter.
-    pub const CLOCKLESS: u64 = 2;
-}
-
-/// State and stream of one traced thread.
-#[repr(C, align(1024))]
-pub struct Slot {
-    /// A [`slot_state`]; see the table of transitions above.
-    pub state: AtomicU32,
-    /// Number of threads that have used this slot.
-    pub generation: AtomicU32,
-    /// Thread number in this recording.
-    pub thread: AtomicU32,
-    /// Process number in this recording.
-    pub process: AtomicU32,
-    /// Thread number of the creator.
-    pub parent: AtomicU32,
-    /// How the thread was created: an `syscalls::record::StartHow`.
-    pub how: AtomicU32,
-    /// Process id in the thread's own namespace; 0 while unknown.
-    pub pid: AtomicU32,
-    /// Thread id in the thread's own namespace; 0 while unknown.
-    pub tid: AtomicU32,
-    /// Process id as returned to the creator; 0 while unknown.
-    pub pid_seen: AtomicU32,
-    /// Non-zero if pid and tid are not those of the recorder's pid namespace.
-    pub foreign_pid: AtomicU32,
-    /// Number of chunks queued so far.
-    pub queued: AtomicU32,
-    /// Stream position at which the last queued chunk begins.
-    pub chunk_start: AtomicU64,
-    /// Stream position at which the last use of the home chunk ended; it is free once that is read.
-    pub home_end: AtomicU64,
-    /// Signals that the program believes blocked although they are not: passed on across an exec.
-    pub exec_blocked: AtomicU64,
-    /// Signals that the program ignores although the agent handles them: passed on across an exec.
-    pub exec_ignored: AtomicU64,
-    /// Address of the agent's `Context` for this thread, used by agents of programs that trace it.
-    pub context: AtomicU64,
-    /// Other state passed on across an exec: [`exec_state`] bits.
-    pub exec_state: AtomicU64,
-    /// Number of bytes published so far.
-    pub published: AtomicU64,
-    /// Number of calls made: counted when they return, or before if they may not (exec, exit).
-    pub calls: AtomicU64,
-    /// Number of these that came through SIGSYS.
-    pub slow_calls: AtomicU64,
-    /// Nanoseconds spent waiting for room in the stream.
-    pub stall_ns: AtomicU64,
-
-    /// How much the recorder has read.
-    pub consumed: Consumed,
-
-    /// A [`request`] and its number.
-    pub request: AtomicU32,
-    /// An [`answer`] and the number of its request; a futex.
-    pub answer: AtomicU32,
-    /// How many requests were made here, by all threads that have used this slot.
-    pub requests: AtomicU32,
-    /// Arguments of the request; some answers are returned here too.
-    pub request_args: [AtomicU64; 6],
-
-    /// Ids of the queued chunks: the chunk number modulo [`QUEUE`] is the index.
-    pub queue: [AtomicU32; QUEUE],
-}
-
-/// The recorder's side of a slot, on a cache line of its own.
-#[repr(C, align(64))]
-pub struct Consumed {
-    /// Number of bytes read so far.
-    pub bytes: AtomicU64,
-    /// Futex that the recorder increments after it made room.
-    pub room: AtomicU32,
-    /// Non-zero while the thread waits for room.
-    pub waiting: AtomicU32,
-}
-
-/// Number of words in the table of files already stored, see [`Arena::files`].
-pub const FILES: usize = 32 << 10;
-
-/// Number of words in the table of scanned code, see [`Arena::texts`].
-pub const TEXTS: usize = 4 << 10;
-
-const OWNER_BYTES: usize = POOL_MAX * 4;
+const OWNER_BYTES: usize = POOL_MAX * size_of::<AtomicU32>();
 const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();
 const NOTES_AT: usize = OWNERS_AT + OWNER_BYTES;
-const FILES_AT: usize = NOTES_AT + NOTES * 8;
-const TEXTS_AT: usize = FILES_AT + FILES * 8;
-const HOMES_AT: usize = TEXTS_AT + TEXTS * 8;
+const FILES_AT: usize = NOTES_AT + NOTES * size_of::<AtomicU64>();
+const TEXTS_AT: usize = FILES_AT + FILES * size_of::<AtomicU64>();
+const HOMES_AT: usize = TEXTS_AT + TEXTS * size_of::<AtomicU64>();
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
 /// Size of an arena with that many pool chunks.
@@ -332,6 +220,28 @@ impl Arena {
     /// that outlives every use of the arena.
     pub const unsafe fn at(base: *mut u8, pool_chunks: usize) -> Arena {
         Arena { base, pool_chunks }
+    }
+
+    /// An empty arena for the model checker, whose atomics are not made of zeros. Never unmapped.
+    #[cfg(loom)]
+    pub fn of_model(pool_chunks: usize) -> Arena {
+        let bytes = arena_bytes(pool_chunks);
+        let layout = std::alloc::Layout::from_size_align(bytes, align_of::<Control>());
+        let layout = layout.expect("it is small");
+        // SAFETY: the size is not zero.
+        let base = unsafe { std::alloc::alloc_zeroed(layout) };
+        let arena = Arena { base, pool_chunks };
+        // SAFETY: the words before the chunks are atomics, all within the allocation.
+        unsafe {
+            base.cast::<Control>().write(Control::default());
+            for index in 0..SLOTS {
+                base.add(size_of::<Control>()).cast::<Slot>().add(index).write(Slot::default());
+            }
+            for chunk in 0..POOL_MAX {
+                base.add(OWNERS_AT).cast::<AtomicU32>().add(chunk).write(AtomicU32::new(0));
+            }
+        }
+        arena
     }
 
     /// Number of chunks in the pool.
@@ -417,11 +327,40 @@ impl Arena {
             if taken.is_ok() {
                 slot.generation.fetch_add(1, Ordering::Relaxed);
                 control.slot_hint.store(index as u32, Ordering::Relaxed);
-                control.slot_bits[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
+                self.bit(index).fetch_or(1 << (index % 64), Ordering::Release);
                 return Some(index);
             }
         }
         None
+    }
+
+    /// Frees a slot, and the chunks that its thread held.
+    pub fn free_slot(&self, index: usize) {
+        for chunk in 0..self.pool_chunks {
+            if self.owner(chunk).load(Ordering::Relaxed) as usize == index + 1 {
+                self.free_chunk((SLOTS + chunk) as u32);
+            }
+        }
+        let slot = self.slot(index);
+        slot.clear();
+        // Clear the bit first: the next thread to reserve the free slot sets it again.
+        self.bit(index).fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+        slot.give_back();
+    }
+
+    /// Stops looking at a slot that was freed by the thread that had reserved it.
+    pub fn look_away(&self, index: usize) {
+        let mask = 1 << (index % 64);
+        self.bit(index).fetch_and(!mask, Ordering::AcqRel);
+        // If it was reserved again in between, the bit that was cleared may be the new one.
+        if self.slot(index).state.load(Ordering::Acquire) != slot_state::FREE {
+            self.bit(index).fetch_or(mask, Ordering::AcqRel);
+        }
+    }
+
+    /// The word with the bit of a slot: see `Control::slot_bits`.
+    fn bit(&self, index: usize) -> &'static AtomicU64 {
+        &self.control().slot_bits[index / 64]
     }
 
     /// Takes a free pool chunk for a slot and returns its id.

@@ -124,7 +124,7 @@ impl Supervisor {
     /// Ends the slot that was reserved for a move.
     fn give_up(&self, moving: Option<Move>) {
         if let Some(Move { step: Step::Send(delivery), .. }) = moving {
-            self.slot(delivery.slot).state.store(slot_state::ENDED, Ordering::Release);
+            self.slot(delivery.slot).end();
         }
     }
 

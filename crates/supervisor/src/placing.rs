@@ -186,7 +186,7 @@ impl Supervisor {
         let slot = self.slot(slot);
         // If the process is dead the recorder frees the slot, which may be reused by now.
         if !is_dead(pid) {
-            slot.state.store(slot_state::ENDED, Ordering::Release);
+            slot.end();
         }
     }
 

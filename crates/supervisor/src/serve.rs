@@ -127,16 +127,12 @@ impl Supervisor {
     }
 
     fn sleep(&self, seen: &[(&AtomicU32, u32)]) {
-        let set = |value| {
-            self.arenas()
-                .for_each(|a| a.control().requests.sleeping.store(value, Ordering::SeqCst));
-        };
-        set(1);
-        if seen.iter().all(|(word, value)| word.load(Ordering::SeqCst) == *value) {
+        let words = self.arenas().map(|arena| arena.control().requests.before_sleep());
+        if words.eq(seen.iter().map(|(_, value)| *value)) {
             let longest = if self.waiting.is_empty() { SLEEP } else { REQUEST_PAUSE };
             sleep::while_unchanged(seen, longest);
         }
-        set(0);
+        self.arenas().for_each(|arena| arena.control().requests.after_sleep());
     }
 
     fn answer_requests(&mut self, observer: &mut dyn Observer) {

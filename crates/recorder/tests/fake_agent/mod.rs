@@ -4,9 +4,9 @@
 pub mod recording;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ring::{Arena, POOL_BYTES, QUEUE, SLOTS, arena_bytes, slot_state};
+use ring::{Arena, Patience, Writer, arena_bytes, slot_state};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::futex;
 use syscalls::record::{Header, RecordKind, Start, StartHow, data_flag};
@@ -32,8 +32,25 @@ pub fn tsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-fn wake(word: &AtomicU32) {
-    futex::wake(word, futex::Flags::empty(), 1).expect("a futex in our own memory");
+/// Waits for room in a stream.
+struct Wait {
+    times: u64,
+    slept: Duration,
+}
+
+impl Patience for Wait {
+    fn wake(&mut self, word: &AtomicU32) {
+        futex::wake(word, futex::Flags::empty(), 1).expect("a futex in our own memory");
+    }
+
+    fn sleep(&mut self, word: &AtomicU32, value: u32) -> bool {
+        let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        let start = Instant::now();
+        let _ = futex::wait(word, futex::Flags::empty(), value, Some(&timeout));
+        self.times += 1;
+        self.slept += start.elapsed();
+        true
+    }
 }
 
 /// Identity of a thread.
@@ -67,7 +84,6 @@ pub struct FakeThread {
     size: usize,
     at: usize,
     position: u64,
-    home_end: u64,
     calls: u64,
     /// Number of times that it waited for room.
     pub stalls: u64,
@@ -123,10 +139,9 @@ impl FakeThread {
         let shared = arena.slot(slot);
         shared.pid.store(who.pid, Ordering::Relaxed);
         shared.tid.store(who.tid, Ordering::Relaxed);
-        shared.queue[0].store(slot as u32, Ordering::Relaxed);
-        shared.queued.store(1, Ordering::Release);
+        let place = Writer::new(arena, slot).place();
         shared.state.store(slot_state::ACTIVE, Ordering::Release);
-        let (chunk, size) = arena.chunk(slot as u32).expect("a home chunk");
+        let (chunk, size) = arena.chunk(place.chunk).expect("a home chunk");
         FakeThread {
             arena,
             slot,
@@ -135,67 +150,36 @@ impl FakeThread {
             size,
             at: 0,
             position: 0,
-            home_end: 0,
             calls: 0,
             stalls: 0,
             silent: false,
         }
     }
 
+    fn writer(&self) -> Writer {
+        Writer::new(self.arena, self.slot)
+    }
+
     /// Rings the recorder's doorbell.
     pub fn ring(&self) {
-        let bell = &self.arena.control().doorbell;
-        bell.word.fetch_add(1, Ordering::SeqCst);
-        if bell.sleeping.load(Ordering::SeqCst) != 0 {
-            wake(&bell.word);
-        }
+        self.writer().wake_reader(&mut Wait { times: 0, slept: Duration::ZERO });
     }
 
     pub fn publish(&mut self) {
-        self.arena.slot(self.slot).published.store(self.position, Ordering::Release);
+        self.arena.slot(self.slot).publish(self.position);
     }
 
     fn next_chunk(&mut self) {
-        let slot = self.arena.slot(self.slot);
-        let queued = slot.queued.load(Ordering::Relaxed);
-        let last = slot.queue[(queued as usize - 1) % QUEUE].load(Ordering::Relaxed);
-        if (last as usize) < SLOTS {
-            self.home_end = self.position;
-        }
         self.publish();
-        let id = loop {
-            if self.arena.control().stopped.load(Ordering::SeqCst) != 0 {
-                self.silent = true;
-                return;
-            }
-            let consumed = slot.consumed.bytes.load(Ordering::Acquire);
-            let unread = self.position - consumed;
-            if unread >= 512 << 10 {
-                self.ring();
-            }
-            if unread < ((QUEUE - 2) * POOL_BYTES) as u64 {
-                if let Some(id) = self.arena.take_chunk(self.slot) {
-                    break id;
-                }
-                if consumed >= self.home_end {
-                    break self.slot as u32;
-                }
-            }
-            self.stalls += 1;
-            let room = slot.consumed.room.load(Ordering::Acquire);
-            slot.consumed.waiting.store(1, Ordering::SeqCst);
-            if slot.consumed.bytes.load(Ordering::SeqCst) == consumed {
-                self.ring();
-                let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-                let start = std::time::Instant::now();
-                let _ =
-                    futex::wait(&slot.consumed.room, futex::Flags::empty(), room, Some(&timeout));
-                slot.stall_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            }
-            slot.consumed.waiting.store(0, Ordering::Relaxed);
+        let mut wait = Wait { times: 0, slept: Duration::ZERO };
+        let next = self.writer().next_chunk(self.position, &mut wait);
+        self.stalls += wait.times;
+        let slept = wait.slept.as_nanos() as u64;
+        self.arena.slot(self.slot).stall_ns.fetch_add(slept, Ordering::Relaxed);
+        let Some(id) = next else {
+            self.silent = true;
+            return;
         };
-        slot.queue[queued as usize % QUEUE].store(id, Ordering::Relaxed);
-        slot.queued.store(queued + 1, Ordering::Release);
         (self.chunk, self.size) = self.arena.chunk(id).expect("a chunk that was queued");
         self.at = 0;
     }
@@ -288,7 +272,7 @@ impl FakeThread {
     pub fn end(mut self) {
         let calls = self.calls;
         self.record(Header::new(RecordKind::End, 0, 0, 0), &[tsc(), calls]);
-        self.arena.slot(self.slot).state.store(slot_state::ENDED, Ordering::Release);
+        self.arena.slot(self.slot).end();
         self.ring();
     }
 }
