@@ -96,6 +96,14 @@ fn add(file: &Path, before: &str, text: &str) -> Result<(), Complaint> {
     fs::write(file, [head, text, tail].concat()).map_err(|error| error.to_string())
 }
 
+fn read(path: &Path) -> Result<Vec<u8>, Complaint> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn has(bytes: &[u8], word: &str) -> bool {
+    bytes.windows(word.len()).any(|part| part == word.as_bytes())
+}
+
 fn is_enough(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let sources = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -119,6 +127,7 @@ fn is_enough(stage: &Stage, who: Who) -> Result<(), Complaint> {
     fs::copy(built.join("debug/reenact"), &reenact).map_err(|error| error.to_string())?;
 
     let (text, trace) = (place.trace("strace.txt"), place.trace("frobbed.rnt"));
+    let (records, tables) = (place.trace("frobbed.ds"), place.trace("frobbed"));
     fs::write(&text, TEXT).map_err(|error| error.to_string())?;
     place.give(&text)?;
     let run = |words: &[&str]| -> Result<Outcome, Complaint> {
@@ -127,6 +136,8 @@ fn is_enough(stage: &Stage, who: Who) -> Result<(), Complaint> {
             match *word {
                 "TEXT" => command.arg(&text),
                 "TRACE" => command.arg(&trace),
+                "RECORDS" => command.arg(&records),
+                "TABLES" => command.arg(&tables),
                 word => command.arg(word),
             };
         }
@@ -157,14 +168,13 @@ fn is_enough(stage: &Stage, who: Who) -> Result<(), Complaint> {
         &["frobnicate(3", "FROBGETSIZE"],
     )?;
     says(&["export", "TRACE", "--to", "jsonl", "--output", "-"], &[r#""frobnicate""#])?;
-    run(&["export", "TRACE", "--to", "dataseries", "--output", "frobbed.ds"])?;
-    let records = fs::read(place.work().join("frobbed.ds")).map_err(|error| error.to_string())?;
-    let has_type = records.windows(10).any(|bytes| bytes == b"frobnicate");
-    ensure!(has_type, "the DataSeries file has no type for the call");
-    run(&["export", "TRACE", "--to", "parquet", "--output", "frobbed"])?;
-    let calls = fs::read(place.work().join("frobbed/calls.parquet"));
-    let calls = calls.map_err(|error| error.to_string())?;
-    let has_column = calls.windows(8).any(|bytes| bytes == b"pathname");
-    ensure!(has_column, "the Parquet table has no column for the path");
+    run(&["export", "TRACE", "--to", "dataseries", "--output", "RECORDS"])?;
+    let written = read(&records)?;
+    ensure!(has(&written, "frobnicate"), "the DataSeries file has no type for the call");
+    run(&["export", "TRACE", "--to", "parquet", "--output", "TABLES"])?;
+    let calls = read(&tables.join("calls/run=frobbed/part-00000.parquet"))?;
+    for word in ["frobnicate", "/tmp/b"] {
+        ensure!(has(&calls, word), "the Parquet table does not have {word}");
+    }
     Ok(())
 }
