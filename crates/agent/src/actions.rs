@@ -3,14 +3,13 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::signals::{SIG_DFL, SIG_IGN};
 
 use crate::arch::{entry, entry_quiet};
 use crate::context::{Context, Process};
 use crate::needs::{Need, needed};
-use crate::signal::{ALWAYS_OURS, Action, FAULTS, SIG_DFL, SIG_IGN, real_mask, signal_bit};
+use crate::signal::{ALWAYS_OURS, Action, FAULTS, real_mask, signal_bit};
 use crate::sys;
-
-pub const SA_RESTORER: u64 = 0x0400_0000;
 
 pub fn set_action(signal: u32, action: &Action) -> i64 {
     let at = core::ptr::from_ref(action) as u64;
@@ -35,7 +34,7 @@ pub fn replace_by_ours(signal: u32) -> Action {
 }
 
 const KEPT: u32 = raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT;
-const OURS: u64 = raw::SA_SIGINFO as u64 | SA_RESTORER;
+const OURS: u64 = (raw::SA_SIGINFO | raw::SA_RESTORER) as u64;
 
 fn handler(signal: u32, wished: &Action) -> Action {
     Action {

@@ -1,6 +1,7 @@
 //! Copies the memory behind call arguments, as described by the call table.
 
 use ring::DataMode;
+use syscalls::abi::errno::is_error;
 use syscalls::capture::{How, Op, Row};
 use syscalls::record::{Header, RecordKind, data_flag, part};
 use syscalls::shape::Pointer;
@@ -72,7 +73,7 @@ fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
 /// Copies the output memory of a call.
 #[inline(never)]
 pub fn copy_out(context: &Context, row: &Row, args: &[u64; 6], ret: i64) {
-    let failed = (-4095..0).contains(&ret);
+    let failed = is_error(ret);
     for op in &row.ops[..usize::from(row.nops)] {
         let comes_out = match op.dir {
             Dir::In => false,

@@ -1,18 +1,18 @@
 //! Signal delivery: builds the frame that the kernel would have built, in the same place.
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::signals::{SIG_DFL, SIG_IGN};
 use syscalls::record::{Header, RecordKind, SIGINFO_BYTES};
 
-use crate::actions::{SA_RESTORER, set_action, take_action};
+use crate::actions::{set_action, take_action};
 use crate::arch::entry_quiet;
 use crate::arch::frames::UContext;
 use crate::arch::places::in_agent_text;
 use crate::context::Context;
 use crate::needs::{Need, needed};
 use crate::signal::{
-    ALWAYS_OURS, Action, Forced, Info, NO_ALTSTACK, SIG_DFL, SIG_IGN, SS_AUTODISARM, UNBLOCKABLE,
-    fault_info, forced_by, lies_in, on_altstack, real_mask, set_call_address, shown_altstack,
-    signal_bit,
+    ALWAYS_OURS, Action, Forced, Info, NO_ALTSTACK, UNBLOCKABLE, fault_info, forced_by, lies_in,
+    on_altstack, real_mask, set_call_address, shown_altstack, signal_bit,
 };
 use crate::stream::Stream;
 use crate::sys;
@@ -134,7 +134,7 @@ fn push_frame(
     info: &Info,
     uc: &mut UContext,
 ) -> Option<()> {
-    if action.flags & SA_RESTORER == 0 {
+    if action.flags & u64::from(raw::SA_RESTORER) == 0 {
         return None;
     }
     let alt = context.altstack.get();
@@ -156,7 +156,7 @@ fn push_frame(
     {
         return None;
     }
-    if alt.flags & SS_AUTODISARM != 0 {
+    if alt.flags & raw::SS_AUTODISARM != 0 {
         context.altstack.set(NO_ALTSTACK);
     }
     uc.enter_handler(action.handler, signal, built.at);

@@ -3,18 +3,17 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use linux_raw_sys::prctl;
 use ring::{answer, exec_state, request};
+use syscalls::abi::errno;
 use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
 use crate::call::{Call, count_early, enter, exit, uncount};
 use crate::context::Context;
-use crate::needs::{Need, PR_GET_MDWE};
+use crate::needs::Need;
 use crate::signal::{real_mask, signal_bit};
 use crate::stream::Stream;
 use crate::{actions, clock, requests, rights, sys};
-
-/// Error recorded if the supervisor cannot attach.
-const EPERM: u64 = 1;
 
 /// Handles execve and execveat.
 pub fn exec(context: &Context, call: &Call) {
@@ -42,7 +41,8 @@ pub fn exec(context: &Context, call: &Call) {
                 [u64::from(context.tid.get()), 0, 0, 0, 0, 0],
             );
             context.exec_announced.set(reply == answer::DONE);
-            gap = (reply == answer::NOT_ATTACHED).then_some(EPERM);
+            // The supervisor may not attach.
+            gap = (reply == answer::NOT_ATTACHED).then_some(errno::EPERM as u64);
         }
         // If the call fails, the recorder drops this gap.
         if let Some(why) = gap {
@@ -85,5 +85,5 @@ fn state_of(context: &Context) -> u64 {
 
 /// Returns true if the process may not make memory executable: the agent could not be placed.
 fn refuses_code() -> bool {
-    sys::call(Need::RefusesCode, [u64::from(PR_GET_MDWE), 0, 0, 0, 0, 0]) > 0
+    sys::call(Need::RefusesCode, [u64::from(prctl::PR_GET_MDWE), 0, 0, 0, 0, 0]) > 0
 }

@@ -4,13 +4,13 @@
 //! unknown: if a filter branches on one, both branches must be fine. Filters stack and persist over
 //! fork and exec, so one that allows everything need not be remembered.
 
+use syscalls::abi::errno;
+
 use crate::arch::frames::AUDIT_ARCH;
 use crate::context::{Context, space};
 use crate::memory;
 use crate::needs::{self, Need, Row, When};
 
-/// Error that the agent would take for a bad pointer of the program.
-const EFAULT: u32 = 14;
 /// Results of a filter, from linux/seccomp.h.
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
@@ -203,7 +203,8 @@ fn compute(code: u16, a: u32, b: u32) -> Option<u32> {
 fn is_fine(verdict: u32, need: &Row) -> bool {
     match verdict & ACTION {
         ALLOW | LOG => true,
-        ERRNO => need.may_fail && verdict & !ACTION != EFAULT,
+        // The agent would take EFAULT for a bad pointer of the program.
+        ERRNO => need.may_fail && verdict & !ACTION != errno::EFAULT as u32,
         _ => false,
     }
 }
@@ -257,11 +258,10 @@ mod tests {
 
     #[test]
     fn an_error_is_fine_for_what_may_fail() {
-        const EPERM: u32 = 1;
         let refused = |number, error| only(number, ERRNO | error);
-        assert!(lets_through(&refused(raw::__NR_madvise, EPERM), Need::MapPages));
-        assert!(!lets_through(&refused(raw::__NR_madvise, EFAULT), Need::MapPages));
-        assert!(!lets_through(&refused(raw::__NR_futex, EPERM), Need::Futex));
+        assert!(lets_through(&refused(raw::__NR_madvise, errno::EPERM as u32), Need::MapPages));
+        assert!(!lets_through(&refused(raw::__NR_madvise, errno::EFAULT as u32), Need::MapPages));
+        assert!(!lets_through(&refused(raw::__NR_futex, errno::EPERM as u32), Need::Futex));
     }
 
     #[test]

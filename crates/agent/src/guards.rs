@@ -3,30 +3,25 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
-use linux_raw_sys::prctl;
+use linux_raw_sys::{prctl, ptrace};
 use syscalls::Handler;
+use syscalls::abi::{
+    errno,
+    tasks::{ARCH_GET_GS, ARCH_SET_GS},
+};
 
 use crate::actions::{self, queue_to_self};
 use crate::arch::frames::{AUDIT_ARCH, AUDIT_ARCH_OLD, CALL_BYTES, Frame};
-use crate::arch::gs::ARCH_GET_GS;
 use crate::arch::head::{phase, slow};
 use crate::arch::own_gs;
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Dispatch, SOME_WAIT, area, mask_all, space};
-use crate::needs::{ARCH_SET_GS, Need, needed};
-use crate::signal::SYS_USER_DISPATCH;
+use crate::needs::{Need, needed};
 use crate::{clock, filter, memory, snapshot, sys, users};
 
-const EINVAL: i64 = -22;
-const EFAULT: i64 = -14;
+const EINVAL: i64 = errno::result(errno::EINVAL);
+const EFAULT: i64 = errno::result(errno::EFAULT);
 const SIGINFO_WORDS: usize = 16;
-/// From linux/seccomp.h: operations of seccomp, then the corresponding modes of prctl.
-const SECCOMP_SET_MODE_STRICT: u32 = 0;
-const SECCOMP_SET_MODE_FILTER: u32 = 1;
-const SECCOMP_MODE_STRICT: u32 = 1;
-const SECCOMP_MODE_FILTER: u32 = 2;
-const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
-const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 8;
 
 /// Handles prctl, seccomp and arch_prctl.
 pub fn call(context: &Context, call: &Call) {
@@ -61,7 +56,9 @@ pub fn call(context: &Context, call: &Call) {
     if denied & !denied_before != 0 {
         // Set before the call: a signal right after it must find the agent quiet.
         deny(context, denied_before | denied);
-        if handler == Handler::Seccomp && args[1] & SECCOMP_FILTER_FLAG_TSYNC != 0 {
+        if handler == Handler::Seccomp
+            && args[1] & u64::from(ptrace::SECCOMP_FILTER_FLAG_TSYNC) != 0
+        {
             wait_for_handlers(context);
         }
     }
@@ -139,11 +136,17 @@ fn filter_of(call: &Call) -> Option<Filter> {
     let args = call.args;
     match (call.row.handler, args[0] as u32, args[1] as u32) {
         // Fails because of its arguments: a probe for the call, made even while other threads run.
-        (Handler::Seccomp, SECCOMP_SET_MODE_STRICT, flags) if (flags, args[2]) != (0, 0) => None,
-        (Handler::Seccomp, SECCOMP_SET_MODE_STRICT, _)
-        | (Handler::Prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Filter::Strict),
-        (Handler::Seccomp, SECCOMP_SET_MODE_FILTER, _)
-        | (Handler::Prctl, prctl::PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => {
+        (Handler::Seccomp, ptrace::SECCOMP_SET_MODE_STRICT, flags)
+            if (flags, args[2]) != (0, 0) =>
+        {
+            None
+        }
+        (Handler::Seccomp, ptrace::SECCOMP_SET_MODE_STRICT, _)
+        | (Handler::Prctl, prctl::PR_SET_SECCOMP, ptrace::SECCOMP_MODE_STRICT) => {
+            Some(Filter::Strict)
+        }
+        (Handler::Seccomp, ptrace::SECCOMP_SET_MODE_FILTER, _)
+        | (Handler::Prctl, prctl::PR_SET_SECCOMP, ptrace::SECCOMP_MODE_FILTER) => {
             Some(Filter::Program(args[2]))
         }
         _ => None,
@@ -154,7 +157,7 @@ fn filter_of(call: &Call) -> Option<Filter> {
 /// if the call asks for one, otherwise the thread that could not be synchronised.
 fn is_installed(call: &Call, ret: i64) -> bool {
     let listens = call.row.handler == Handler::Seccomp
-        && call.args[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0;
+        && call.args[1] & u64::from(ptrace::SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
     ret == 0 || listens && ret > 0
 }
 
@@ -199,7 +202,7 @@ pub fn dispatched(context: &Context, frame: &Frame, dispatch: Dispatch) -> bool 
     let mut info = [0u32; SIGINFO_WORDS * 2];
     let address = context.site.get() + CALL_BYTES;
     info[0] = raw::SIGSYS;
-    info[2] = SYS_USER_DISPATCH as u32;
+    info[2] = raw::SYS_USER_DISPATCH;
     info[4] = address as u32;
     info[5] = (address >> 32) as u32;
     info[6] = frame.number() as u32;

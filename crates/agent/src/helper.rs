@@ -5,10 +5,11 @@
 
 use core::ffi::CStr;
 use linux_raw_sys::general as raw;
+use syscalls::abi::files::CLOSE_RANGE_UNSHARE;
 
 use crate::arch::entry;
 use crate::context::Context;
-use crate::needs::{CLOSE_RANGE_UNSHARE, HELPER_FLAGS, Need};
+use crate::needs::{HELPER_FLAGS, Need};
 use crate::sys;
 
 const STACK_BYTES: u64 = 16 << 10;

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use syscalls::Handler;
+use syscalls::abi::errno;
 
 use crate::arch::entry;
 use crate::arch::head::phase;
@@ -22,10 +23,9 @@ const MAPS: &core::ffi::CStr = c"/proc/self/maps";
 /// Sizes of the buffer for the list of mappings: the second is tried if the first is too small.
 const ROOMS: [u64; 2] = [256 << 10, 16 << 20];
 const PAGE_BYTES: u64 = 4096;
-const RLIMIT_MEMLOCK: u64 = 8;
 
-const EPERM: i64 = -1;
-const ENOMEM: i64 = -12;
+const EPERM: i64 = errno::result(errno::EPERM);
+const ENOMEM: i64 = errno::result(errno::ENOMEM);
 
 /// Handles mlockall and munlockall.
 pub fn call(context: &Context, call: &Call) {
@@ -70,7 +70,7 @@ fn lock_mapped(maps: &[u8], flags: u64, ours: &Ours) -> i64 {
     ours.each_other(maps, |from, to| total += to - from);
     let mut limit = [0u64; 2];
     let at = &raw mut limit as u64;
-    sys::call(Need::Limits, [0, RLIMIT_MEMLOCK, 0, at, 0, 0]);
+    sys::call(Need::Limits, [0, u64::from(raw::RLIMIT_MEMLOCK), 0, at, 0, 0]);
     let all_at_once = |flags: u32| sys::call(Need::LockAll, [u64::from(flags), 0, 0, 0, 0, 0]);
     if total > limit[0] {
         // Succeeds only if the process may exceed its limit; allocates no pages.

@@ -2,6 +2,7 @@
 
 use linux_raw_sys::general as raw;
 use syscalls::Handler;
+use syscalls::abi::errno::is_error;
 
 use crate::arch::head::phase;
 use crate::arch::own_gs;
@@ -31,10 +32,6 @@ pub fn call(context: &Context, call: &Call) {
         }
     }
     exit(context, call, ret);
-}
-
-fn is_error(ret: i64) -> bool {
-    (-4095..0).contains(&ret)
 }
 
 fn unmapped(from: u64, len: u64) {

@@ -4,8 +4,9 @@ use crate::arch::access;
 use crate::context::Context;
 use crate::needs::Need;
 use crate::sys;
+use syscalls::abi::errno;
 
-const EFAULT: i64 = -14;
+const EFAULT: i64 = errno::result(errno::EFAULT);
 
 /// Returns true if a fault could not be caught now, so that the kernel has to copy. If a filter of
 /// the program may forbid that call, the memory is trusted to be mapped.

@@ -7,6 +7,7 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::signals::{SIG_DFL, SIG_IGN};
 
 use crate::actions::set_action;
 use crate::arch::frames::{Frame, UContext};
@@ -15,7 +16,7 @@ use crate::arch::places::{end_access, in_agent_text};
 use crate::arch::{access, entry_quiet};
 use crate::context::{Context, Process, current_process};
 use crate::needs::{Need, needed};
-use crate::signal::{ALWAYS_OURS, Action, FAULTS, Info, SIG_DFL, SIG_IGN, forced_by};
+use crate::signal::{ALWAYS_OURS, Action, FAULTS, Info, forced_by};
 use crate::{memory, sigcalls, sys, tracing};
 
 /// Index for threads beside recorded ones: the process's actions are in the agent's table.

@@ -4,6 +4,8 @@
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
+use syscalls::abi::files::CLOSE_RANGE_UNSHARE;
+use syscalls::abi::tasks::ARCH_SET_GS;
 
 /// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
 /// for a call that the program itself never makes. So if any bit is set, the agent is *quiet*: it
@@ -182,12 +184,6 @@ const fn helped(need: Need, nr: u32) -> Row {
     any(need, nr).may_fail().made(When::ByHelpers)
 }
 
-/// From linux/prctl.h: asks whether writable memory may become executable.
-pub const PR_GET_MDWE: u32 = 66;
-/// From asm/prctl.h.
-pub const ARCH_SET_GS: u32 = 0x1001;
-/// From linux/close_range.h.
-pub const CLOSE_RANGE_UNSHARE: u64 = 2;
 /// Flags of an ordinary thread. The first thing a helper does is to unshare the descriptors.
 pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_FS
@@ -240,7 +236,7 @@ pub const ALL: [Row; Need::ProtectAsBefore as usize + 1] = [
         flags(prctl::PR_SYS_DISPATCH_OFF),
         ZERO,
     ),
-    prctl_of(Need::RefusesCode, PR_GET_MDWE, ZERO, ZERO),
+    prctl_of(Need::RefusesCode, prctl::PR_GET_MDWE, ZERO, ZERO),
     any(Need::SetGs, raw::__NR_arch_prctl).with([flags(ARCH_SET_GS), None, ZERO, ZERO, ZERO, ZERO]),
     prctl_of(Need::GainsNoRights, prctl::PR_GET_NO_NEW_PRIVS, ZERO, ZERO),
     any(Need::Users, raw::__NR_getresuid).may_fail(),

@@ -1,6 +1,8 @@
 //! The program's calls about signals: actions, masks and alternate stacks are virtual.
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::errno;
+use syscalls::abi::signals::{SA_KNOWN, SIG_IGN};
 
 use crate::actions::{install_ours, is_ours, queue_to_self, set_action};
 use crate::arch::entry;
@@ -10,18 +12,15 @@ use crate::call::{Call, enter, exit};
 use crate::context::{Context, Process, current, mask_all};
 use crate::needs::{Need, needed};
 use crate::signal::{
-    ALWAYS_OURS, Action, SIG_IGN, SS_AUTODISARM, UNBLOCKABLE, on_altstack, real_mask,
-    shown_altstack, signal_bit,
+    ALWAYS_OURS, Action, UNBLOCKABLE, on_altstack, real_mask, shown_altstack, signal_bit,
 };
 use crate::threads::{install_altstack, own_altstack};
 use crate::{memory, signals, sites, sys};
 
-const EFAULT: i64 = -14;
-const EINVAL: i64 = -22;
-const ENOMEM: i64 = -12;
-const EPERM: i64 = -1;
-/// Flags of an action that the kernel knows.
-const SA_KNOWN: u64 = 0xdc00_0807;
+const EFAULT: i64 = errno::result(errno::EFAULT);
+const EINVAL: i64 = errno::result(errno::EINVAL);
+const ENOMEM: i64 = errno::result(errno::ENOMEM);
+const EPERM: i64 = errno::result(errno::EPERM);
 const MINSIGSTKSZ: u64 = 2048;
 
 /// rt_sigaction: the program's actions are kept in the agent's table.
@@ -193,7 +192,7 @@ fn set_altstack(context: &Context, mut asked: AltStack, rsp: u64) -> i64 {
     if on_altstack(&context.altstack.get(), rsp) {
         return EPERM;
     }
-    let mode = asked.flags & !SS_AUTODISARM;
+    let mode = asked.flags & !raw::SS_AUTODISARM;
     if mode != raw::SS_DISABLE && mode != raw::SS_ONSTACK && mode != 0 {
         return EINVAL;
     }

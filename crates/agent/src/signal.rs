@@ -1,15 +1,13 @@
 //! What signals are made of: sets, actions, siginfo and alternate stacks.
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::signals::{SIG_IGN, SYS_SECCOMP, SYS_USER_DISPATCH};
 
 use crate::arch::frames::AltStack;
 use crate::cells::Word;
 
 /// Signals for which the agent is always the kernel's handler.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
-pub const SIG_DFL: u64 = 0;
-pub const SIG_IGN: u64 = 1;
-pub const SS_AUTODISARM: u32 = 1 << 31;
 
 pub const fn signal_bit(signal: u32) -> u64 {
     1 << (signal - 1)
@@ -89,11 +87,6 @@ impl Actions {
 /// A siginfo.
 pub type Info = [u8; 128];
 
-/// siginfo code: sent by the kernel itself.
-const SI_KERNEL: u8 = 0x80;
-/// siginfo codes of SIGSYS: sent by a filter, or by user dispatch.
-pub const SYS_SECCOMP: i32 = 1;
-pub const SYS_USER_DISPATCH: i32 = 2;
 const SI_CODE_AT: usize = 8;
 /// Offset in a SIGSYS siginfo of the address after the call.
 const CALL_ADDRESS_AT: usize = 16;
@@ -129,7 +122,7 @@ pub fn is_at_call(info: &Info, address: u64) -> bool {
 pub fn fault_info() -> Info {
     let mut fault = [0u8; 128];
     fault[0] = raw::SIGSEGV as u8;
-    fault[SI_CODE_AT] = SI_KERNEL;
+    fault[SI_CODE_AT] = raw::SI_KERNEL as u8;
     fault
 }
 
@@ -164,7 +157,7 @@ pub fn forced_by(
 pub const NO_ALTSTACK: AltStack = AltStack { sp: 0, flags: raw::SS_DISABLE, size: 0 };
 
 pub fn on_altstack(alt: &AltStack, stack_pointer: u64) -> bool {
-    alt.flags & SS_AUTODISARM == 0 && lies_in(alt, stack_pointer)
+    alt.flags & raw::SS_AUTODISARM == 0 && lies_in(alt, stack_pointer)
 }
 
 pub fn lies_in(alt: &AltStack, stack_pointer: u64) -> bool {
@@ -180,7 +173,7 @@ pub fn shown_altstack(alt: &AltStack, stack_pointer: u64) -> AltStack {
     } else {
         0
     };
-    AltStack { flags: flags | alt.flags & SS_AUTODISARM, ..*alt }
+    AltStack { flags: flags | alt.flags & raw::SS_AUTODISARM, ..*alt }
 }
 
 #[cfg(test)]
@@ -219,8 +212,8 @@ mod tests {
         assert_eq!(shown_altstack(&alt, 0x2000).flags, raw::SS_ONSTACK);
         assert_eq!(shown_altstack(&alt, 0x5000).flags, 0);
         assert_eq!(shown_altstack(&NO_ALTSTACK, 0x5000).flags, raw::SS_DISABLE);
-        let disarmed = AltStack { flags: SS_AUTODISARM, ..alt };
-        assert_eq!(shown_altstack(&disarmed, 0x2000).flags, SS_AUTODISARM);
+        let disarmed = AltStack { flags: raw::SS_AUTODISARM, ..alt };
+        assert_eq!(shown_altstack(&disarmed, 0x2000).flags, raw::SS_AUTODISARM);
     }
 
     #[test]

@@ -20,6 +20,8 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::errno;
+use syscalls::abi::signals::SYS_SECCOMP;
 use syscalls::record::{Header, RecordKind};
 
 use crate::actions::{self, queue_to_self};
@@ -30,16 +32,15 @@ use crate::arch::{entry, entry_quiet, processor};
 use crate::context::{Context, NO_CALL, POSTPONED, SOME_WAIT, current};
 use crate::deliver::deliver;
 use crate::interrupted::{on_own_stack, set_after_call, set_at_site, set_before_entry};
-use crate::signal::{Info, SYS_SECCOMP, is_at_call, real_mask, si_code, signal_bit};
+use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
 use crate::{call, clock, requests, sites, sys, tracing, waiting};
 
-/// The kernel's internal error for an interrupted call that is restarted.
-const ERESTARTSYS: i64 = 512;
-
-/// Error that the agent sees from a call that a filter answers with SIGSYS.
-const ENOSYS: i64 = 38;
+/// What the agent sees of a call that a filter answers with SIGSYS.
+const ENOSYS: u64 = errno::result(errno::ENOSYS) as u64;
+/// The kernel's own result of an interrupted call that is made again.
+const RESTARTED: u64 = errno::result(errno::ERESTARTSYS) as u64;
 
 /// The kernel's handler for signals that the program handles. Returns 0 to leave through the frame,
 /// 1 to resume the agent's code and keep the frame, or the address of a program handler that takes
@@ -62,7 +63,7 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
     if open && waiting::hit_a_handler(context, uc) {
         if signal == raw::SIGSYS && code == SYS_SECCOMP && is_at_call(info, rip) {
             // A filter refused a call of the agent itself.
-            uc.set_result(-ENOSYS as u64);
+            uc.set_result(ENOSYS);
         } else {
             waiting::add(context, signal, info, uc);
         }
@@ -80,7 +81,7 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
         // A filter refuses the call: the agent sees a failure, the handler the call number.
         context.trapped.set(Some(uc.result()));
         context.call_mask.set(None);
-        uc.set_result(-ENOSYS as u64);
+        uc.set_result(ENOSYS);
     }
     if signal == raw::SIGSYS && !refused && context.mask.get() & signal_bit(signal) != 0 {
         // SAFETY: the kernel's siginfo has 128 bytes, aligned for numbers.
@@ -191,7 +192,7 @@ fn restarted(context: &Context) {
         return;
     }
     let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
-    Stream::record(context, &[head, clock::now(context), (-ERESTARTSYS) as u64]);
+    Stream::record(context, &[head, clock::now(context), RESTARTED]);
     if !context.counted_early.take() {
         call::count(context);
     }

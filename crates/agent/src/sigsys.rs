@@ -1,13 +1,14 @@
 //! SIGSYS: calls from sites that are not patched.
 
 use core::sync::atomic::Ordering;
+use syscalls::abi::signals::SYS_USER_DISPATCH;
 
 use crate::arch::entry;
 use crate::arch::frames::{AUDIT_ARCH, CALL_BYTES, UContext};
 use crate::arch::head::{phase, slow};
 use crate::arch::places::in_agent_text;
 use crate::context::{current, space};
-use crate::signal::{Info, SYS_USER_DISPATCH, arch_of, is_at_call, si_code};
+use crate::signal::{Info, arch_of, is_at_call, si_code};
 use crate::{profile, signals, sites};
 
 /// Hits before a site is patched: a patch costs as much as a few slow calls.

@@ -2,8 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
+use linux_raw_sys::auxvec;
 use linux_raw_sys::general as raw;
 use ring::{Arena, Catalog, SLOTS, exec_state, slot_state};
+use syscalls::abi::memory::SHM_RDONLY;
 use syscalls::record::{Header, IMAGE_ARG, RecordKind, StartHow, part};
 
 use crate::arch::bootstrap::{Parameters, SAVED_MAX};
@@ -18,12 +20,6 @@ use crate::{actions, clock, memory, profile, sys, tasks, text, threads, users};
 /// The kernel's limit for one argument of exec.
 const ARGUMENT_MAX: u64 = 128 << 10;
 
-/// From linux/shm.h.
-const SHM_RDONLY: u32 = 0o10000;
-
-const AT_HWCAP2: u64 = 26;
-const AT_ENTRY: u64 = 9;
-
 /// Entered from the assembly on the first thread's stack; returns the program's entry point.
 #[unsafe(export_name = "reenact_handle_start")]
 pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
@@ -31,7 +27,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     let image = entry::image_start();
     sys::map_pages(image, (entry::constants_end() - image).next_multiple_of(4096));
     let space = space();
-    let features = auxiliary(program_stack, AT_HWCAP2).unwrap_or(0);
+    let features = auxiliary(program_stack, u64::from(auxvec::AT_HWCAP2)).unwrap_or(0);
     space.can_write_gs.set(processor::can_set_gs(features));
     space.first.init();
     let context = &space.first.context;
@@ -99,7 +95,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
             return program_entry;
         }
     }
-    let program = auxiliary(program_stack, AT_ENTRY).and_then(text::at);
+    let program = auxiliary(program_stack, u64::from(auxvec::AT_ENTRY)).and_then(text::at);
     if let Some(program) = program {
         profile::begin(&program);
         in_use.for_each(profile::patch);

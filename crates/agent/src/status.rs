@@ -7,11 +7,12 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use syscalls::abi::signals::SIG_IGN;
 
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, area, space};
 use crate::needs::Need;
-use crate::signal::{ALWAYS_OURS, SIG_IGN, signal_bit};
+use crate::signal::{ALWAYS_OURS, signal_bit};
 use crate::status_lines::{BEGINNING, Correction, File, Line, Mask};
 use crate::{memory, sys};
 

@@ -16,7 +16,6 @@ use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{actions, clock, memory, native, sys, threads, users};
 
-const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const ESRCH: i64 = -3;
 
 /// What a clone, fork or vfork is to do.
@@ -146,7 +145,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
         forget_other_threads(context);
         context.tgid.set(0);
         users::forget_unused();
-        if wish.flags & CLONE_CLEAR_SIGHAND != 0 {
+        if wish.flags & raw::CLONE_CLEAR_SIGHAND != 0 {
             actions::clear_handlers(context);
         }
         begin(context, reserved.ok().map(|slot| slot.index), true);
@@ -222,7 +221,7 @@ fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     new.resume.set(context.resume.get());
     new.slow_site.store(context.slow_site.load(Ordering::Relaxed), Ordering::Relaxed);
     new.altstack.set(if vfork { context.altstack.get() } else { NO_ALTSTACK });
-    new.clear_handlers.set(wish.flags & CLONE_CLEAR_SIGHAND != 0);
+    new.clear_handlers.set(wish.flags & raw::CLONE_CLEAR_SIGHAND != 0);
     new.new_process.set(!thread);
     new.waiting_makers.set(match (vfork, thread) {
         (true, _) => {

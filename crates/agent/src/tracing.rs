@@ -15,6 +15,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use linux_raw_sys::ptrace;
 use ring::{SLOTS, Slot, answer, request, slot_state};
+use syscalls::abi::signals::{SIG_DFL, SIG_IGN};
 use syscalls::record::{GapWhy, Header, RecordKind};
 
 use crate::actions::{install_ours, queue_to_self, set_action, take_action};
@@ -25,12 +26,9 @@ use crate::arch::places::{in_agent_text, leave_bypass};
 use crate::call::{self, Call, enter, exit};
 use crate::context::{Context, Process, mask_all, space};
 use crate::needs::Need;
-use crate::signal::{Action, Info, SIG_DFL, SIG_IGN, real_mask, si_code, signal_bit};
+use crate::signal::{Action, Info, real_mask, si_code, signal_bit};
 use crate::stream::Stream;
 use crate::{clock, helper, requests, sys, threads, users};
-
-/// From linux/ptrace.h.
-const PTRACE_SEIZE: u32 = 0x4206;
 
 /// Maximum number of looks at a starting thread or a pending signal: takes some milliseconds.
 const TRIES: usize = 1000;
@@ -39,7 +37,7 @@ const TRIES: usize = 1000;
 pub fn call(context: &Context, call: &Call) {
     match u32::try_from(call.args[0]) {
         Ok(ptrace::PTRACE_TRACEME) => be_traced(context, call),
-        Ok(ptrace::PTRACE_ATTACH | PTRACE_SEIZE) => attach(context, call),
+        Ok(ptrace::PTRACE_ATTACH | ptrace::PTRACE_SEIZE) => attach(context, call),
         _ => call::plain(context, call),
     }
 }
@@ -114,7 +112,7 @@ fn attach(context: &Context, call: &Call) {
     if let Some(tracee) = &tracee {
         tracee.wait_for_signal(context);
         // From there on the supervisor does not learn about changes of its user.
-        let is_refused = args[0] as u32 == PTRACE_SEIZE && args[2] != 0;
+        let is_refused = args[0] as u32 == ptrace::PTRACE_SEIZE && args[2] != 0;
         is_taken = !is_refused && tracee.has_no_filter() && {
             let asked = [u64::from(tid), 0, 0, 0, 0, 0];
             requests::ask(context, request::LEFT_ALONE, asked) == answer::DONE

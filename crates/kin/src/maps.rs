@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 
+use syscalls::abi::memory::PROCMAP_QUERY;
+
 /// A mapping of a file, or of something that the kernel shows like one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
@@ -127,8 +129,6 @@ struct Query {
     build_id: u64,
 }
 
-/// `_IOWR('f', 17, struct procmap_query)`.
-const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
 const _: () = assert!(size_of::<Query>() == 0x68);
 /// Bit in `rights`.
 const WRITABLE: u64 = 2;

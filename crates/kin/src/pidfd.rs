@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
+use syscalls::abi::files::PID_FS_MAGIC;
+use syscalls::abi::tasks::PIDFD_GET_INFO;
+
 use crate::credentials::Credentials;
 use crate::status;
 
@@ -22,15 +25,11 @@ struct PidfdInfo {
 }
 
 const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
-/// `_IOWR(0xff, 11, struct pidfd_info)`.
-const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b;
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 /// In `mask`: ids of processes and of users.
-const PIDFD_INFO_IDS: u64 = 1 | 2;
+const IDS: u64 = (libc::PIDFD_INFO_PID | libc::PIDFD_INFO_CREDS) as u64;
 /// In `mask`: the exit code is requested, or present.
-const PIDFD_INFO_EXIT: u64 = 1 << 3;
-/// Type of the file system that gives each process its own inode, since Linux 6.9.
-const PID_FS_MAGIC: u32 = 0x5049_4446;
+const EXIT: u64 = libc::PIDFD_INFO_EXIT as u64;
 
 /// The ids of a thread, dead or alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +73,7 @@ pub(crate) fn identity_of_thread(tid: i32) -> Option<Identity> {
 
 /// The ids of a process that was not waited for yet.
 pub(crate) fn identity(fd: &OwnedFd) -> Option<Identity> {
-    let info = ask(fd, PIDFD_INFO_IDS)?;
+    let info = ask(fd, IDS)?;
     let every_second = |from: usize| [0, 2, 4, 6].map(|n| info.ids[from + n]);
     let credentials = Credentials { uids: every_second(0), gids: every_second(1) };
     Some(Identity { process: info.process as i32, parent: info.parent as i32, credentials })
@@ -95,7 +94,7 @@ pub fn owner(fd: &OwnedFd, pid: i32) -> Option<Credentials> {
 
 /// The wait status of a process that was waited for, which Linux 6.15 keeps.
 pub fn reaped_status(fd: &OwnedFd) -> Option<i32> {
-    Some(ask(fd, PIDFD_INFO_EXIT)?.exit_code)
+    Some(ask(fd, EXIT)?.exit_code)
 }
 
 /// The mark of a process with this id.
@@ -118,8 +117,7 @@ fn has_inodes() -> bool {
         // SAFETY: all-zero bytes are a valid struct, which the kernel fills.
         unsafe {
             let mut system: libc::statfs = std::mem::zeroed();
-            libc::fstatfs(own.as_raw_fd(), &raw mut system) == 0
-                && system.f_type as u32 == PID_FS_MAGIC
+            libc::fstatfs(own.as_raw_fd(), &raw mut system) == 0 && system.f_type == PID_FS_MAGIC
         }
     })
 }

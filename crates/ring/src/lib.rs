@@ -78,8 +78,7 @@ pub const fn numbers(arena: usize) -> core::ops::Range<u32> {
 /// "REENACT" and the version of this layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"REENACT\x02");
 
-/// Bit that the kernel sets in a robust futex when its owner dies.
-pub const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
+pub use linux_raw_sys::general::FUTEX_OWNER_DIED;
 
 /// Header of an arena.
 #[cfg_attr(loom, derive(Default))]

@@ -13,7 +13,6 @@ struct Waiter {
     reserved: u32,
 }
 
-const FUTEX2_SIZE_U32: u32 = 2;
 /// Polling interval where the kernel cannot wait for several words (before Linux 5.16).
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -39,7 +38,7 @@ fn wait_for_several(words: &[(&AtomicU32, u32)], longest: Duration) -> bool {
         .map(|(word, value)| Waiter {
             value: u64::from(*value),
             address: word.as_ptr() as u64,
-            flags: FUTEX2_SIZE_U32,
+            flags: libc::FUTEX2_SIZE_U32 as u32,
             reserved: 0,
         })
         .collect();

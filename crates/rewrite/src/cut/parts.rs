@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::decode::shape::shape_of;
 use model::{Moment, spawn_flags};
+use syscalls::abi::files::O_CLOEXEC;
 use syscalls::shape::{Classes, Kind, Ret};
 use trace::event::{Call, Event, EventKind, OpenFd, Outcome, ProcessState};
 
 use super::births::Births;
 
-const O_CLOEXEC: u32 = syscalls::abi::files::O_CLOEXEC as u32;
 /// Limit for the descriptors in one state event; those of the current call come first.
 const TOLD_MAX: usize = 1024;
 /// Limit for the ancestors searched for a process's inherited state.
@@ -204,7 +204,11 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> Proces
         let at = before.binary_search_by_key(&fd, |open| open.fd).ok();
         let known = at.map(|at| &before[at]).filter(|open| open.target == target);
         let mut open = known.cloned().unwrap_or(OpenFd { fd, target, offset: 0, flags: 0 });
-        open.flags = open.flags & !O_CLOEXEC | if entry.close_on_exec { O_CLOEXEC } else { 0 };
+        let close_on_exec = O_CLOEXEC as u32;
+        open.flags &= !close_on_exec;
+        if entry.close_on_exec {
+            open.flags |= close_on_exec;
+        }
         open
     };
     let named: BTreeSet<i32> = {

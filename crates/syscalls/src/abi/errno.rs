@@ -13,6 +13,11 @@ pub const fn of_result(ret: i64) -> Option<i32> {
     if is_error(ret) { Some(-ret as i32) } else { None }
 }
 
+/// Returns the result that shows an error.
+pub const fn result(errno: i32) -> i64 {
+    -(errno as i64)
+}
+
 /// Returns true if this error asks the kernel to make the call again after a signal: no program
 /// gets it.
 pub const fn asks_for_restart(errno: i32) -> bool {
@@ -42,6 +47,8 @@ pub const ENXIO: i32 = 6;
 pub const EBADF: i32 = 9;
 /// Resource temporarily unavailable.
 pub const EAGAIN: i32 = 11;
+/// Cannot allocate memory.
+pub const ENOMEM: i32 = 12;
 /// Permission denied.
 pub const EACCES: i32 = 13;
 /// Bad address.
@@ -102,7 +109,7 @@ pub static ERRORS: &[(i32, &str, &str)] = &[
     (EBADF, "EBADF", "Bad file descriptor"),
     (10, "ECHILD", "No child processes"),
     (EAGAIN, "EAGAIN", "Resource temporarily unavailable"),
-    (12, "ENOMEM", "Cannot allocate memory"),
+    (ENOMEM, "ENOMEM", "Cannot allocate memory"),
     (EACCES, "EACCES", "Permission denied"),
     (EFAULT, "EFAULT", "Bad address"),
     (15, "ENOTBLK", "Block device required"),

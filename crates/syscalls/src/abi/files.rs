@@ -105,3 +105,5 @@ pub const UTIME_OMIT: i64 = 0x3fff_fffe;
 pub const STATX_BTIME: u64 = 0x800;
 /// Of statx: how memory and offsets of direct transfers are aligned.
 pub const STATX_DIOALIGN: u64 = 0x2000;
+/// The file system that gives each process its own inode, since Linux 6.9.
+pub const PID_FS_MAGIC: i64 = 0x5049_4446;

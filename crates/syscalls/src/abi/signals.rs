@@ -19,6 +19,12 @@ pub const SIGPOLL: i32 = 29;
 /// A call that a filter forbids.
 pub const SIGSYS: i32 = 31;
 
+/// Handler of an action: what the kernel does by itself.
+pub const SIG_DFL: u64 = 0;
+/// Handler of an action: the signal is ignored.
+pub const SIG_IGN: u64 = 1;
+/// Flags of an action that the kernel knows; it drops all others.
+pub const SA_KNOWN: u64 = 0xdc00_0807;
 /// Flag of an action: it has the code that returns from the handler.
 pub const SA_RESTORER: u64 = 0x400_0000;
 
@@ -30,6 +36,10 @@ pub const SI_TIMER: i32 = -2;
 pub const SI_TKILL: i32 = -6;
 /// Code: sent by the kernel.
 pub const SI_KERNEL: i32 = 0x80;
+/// Code of SIGSYS: a filter sent it.
+pub const SYS_SECCOMP: i32 = 1;
+/// Code of SIGSYS: user dispatch sent it.
+pub const SYS_USER_DISPATCH: i32 = 2;
 /// Code of SIGCHLD: the child ended.
 pub const CLD_EXITED: i32 = 1;
 

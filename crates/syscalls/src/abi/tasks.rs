@@ -36,6 +36,11 @@ pub const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
 /// Turns that on.
 pub const PR_SYS_DISPATCH_ON: u64 = 1;
 
+/// Of arch_prctl: sets the base of `%gs`.
+pub const ARCH_SET_GS: u32 = 0x1001;
+/// Of arch_prctl: asks for it.
+pub const ARCH_GET_GS: u32 = 0x1004;
+
 /// Limit on the length of files.
 pub const RLIMIT_FSIZE: u64 = 1;
 /// Limit on the numbers of descriptors.
@@ -61,3 +66,6 @@ pub const MNT_DETACH: u64 = 2;
 pub const KCMP_FILE: i64 = 0;
 /// Bits of the operation of a futex call.
 pub const FUTEX_CMD_MASK: u64 = 0x7f;
+
+/// Request of ioctl on a process: what is known of it, in a struct of 64 bytes (its first version).
+pub const PIDFD_GET_INFO: u64 = 0xc040_ff0b;

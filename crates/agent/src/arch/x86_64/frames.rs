@@ -3,15 +3,16 @@
 use core::arch::asm;
 use core::cell::Cell;
 use core::mem::offset_of;
+use linux_raw_sys::ptrace;
 
 /// Bytes below the stack pointer that belong to the running function.
 pub const RED_ZONE: u64 = 128;
 /// Length of the instruction that makes a system call.
 pub const CALL_BYTES: u64 = 2;
-/// Architecture of a call in siginfo and in seccomp's data, from linux/audit.h.
-pub const AUDIT_ARCH: u32 = 0xc000_003e;
+/// Architecture of a call in siginfo and in seccomp's data.
+pub const AUDIT_ARCH: u32 = ptrace::AUDIT_ARCH_X86_64;
 /// The architecture of calls by `int 0x80`.
-pub const AUDIT_ARCH_OLD: u32 = 0x4000_0003;
+pub const AUDIT_ARCH_OLD: u32 = ptrace::AUDIT_ARCH_I386;
 
 /// An alternate signal stack, laid out as `stack_t`.
 #[derive(Clone, Copy, PartialEq, Eq)]

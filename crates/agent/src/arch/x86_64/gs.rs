@@ -2,11 +2,9 @@
 
 use super::processor;
 use crate::context::{Context, space};
-use crate::needs::{ARCH_SET_GS, Need};
+use crate::needs::Need;
 use crate::sys;
-
-/// From asm/prctl.h.
-pub const ARCH_GET_GS: u32 = 0x1004;
+use syscalls::abi::tasks::ARCH_SET_GS;
 
 /// Points `%gs` of this thread to its context.
 pub fn point_to(context: &Context) {

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::TEXTS;
+use syscalls::abi::errno;
 use syscalls::record::{GapWhy, Header, RecordKind, own_gs};
 
 use super::head::phase;
@@ -25,7 +26,6 @@ use crate::{clock, memory, sites, sys, tracing, users};
 const PLACES: usize = 4;
 const SETS: u64 = 1;
 
-const EPERM: i64 = -1;
 const BLOCK: usize = 4096;
 
 /// Sets `%gs`, which the agent needs. Clearing it has no effect that the program could see; a
@@ -37,7 +37,7 @@ pub fn set(context: &Context, call: &Call) {
     context.phase.set(phase::IN_CALL);
     let is_wanted = base != 0 && base < USER_END;
     let is_left = is_wanted && prepare(context);
-    let ret = if base == 0 || is_left { 0 } else { EPERM };
+    let ret = if base == 0 || is_left { 0 } else { errno::result(errno::EPERM) };
     exit(context, call, ret);
     if is_wanted {
         tell(context, is_left);
