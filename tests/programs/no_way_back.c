@@ -101,11 +101,11 @@ static void end_in_handler(void) {
 // Timers hit calls and everything in between; each handler leaves by a jump.
 static void flood(void) {
     handle(SIGALRM, jump_away, SA_NODEFER);
-    struct itimerval often = {{0, 2000}, {0, 2000}};
+    struct itimerval often = {{0, 1000}, {0, 1000}};
     confine(SECCOMP_RET_KILL_PROCESS);
     // There must be a place to jump to before the first of them.
     if (sigsetjmp(back, 0) == 0) CHECK(CALL(SYS_setitimer, ITIMER_REAL, &often, NULL) == 0);
-    while (seen < 100 * SIGALRM)
+    while (seen < 300 * SIGALRM)
         if (sigsetjmp(back, 0) == 0)
             for (;;) {
                 FROM_MANY_PLACES(CALL(SYS_getppid, 0, 0, 0);)

@@ -15,9 +15,9 @@ use crate::arch::frames::{AUDIT_ARCH, AUDIT_ARCH_OLD, CALL_BYTES, Frame};
 use crate::arch::head::{phase, slow};
 use crate::arch::own_gs;
 use crate::call::{Call, enter, exit};
-use crate::context::{Context, Dispatch, SOME_WAIT, area, mask_all, space};
-use crate::needs::{Need, needed};
-use crate::{clock, filter, memory, snapshot, sys, users};
+use crate::context::{Context, Dispatch, mask_all};
+use crate::needs::needed;
+use crate::{clock, filter, masked, memory, snapshot, sys, users};
 
 const EINVAL: i64 = errno::result(errno::EINVAL);
 const EFAULT: i64 = errno::result(errno::EFAULT);
@@ -59,7 +59,7 @@ pub fn call(context: &Context, call: &Call) {
         if handler == Handler::Seccomp
             && args[1] & u64::from(ptrace::SECCOMP_FILTER_FLAG_TSYNC) != 0
         {
-            wait_for_handlers(context);
+            masked::wait_for_others(context);
         }
     }
     let ret = match virtual_result {
@@ -95,33 +95,6 @@ fn deny(context: &Context, denied: u32) {
     process.denied.bits.store(denied, Ordering::Relaxed);
     actions::reinstall(context);
     sys::set_mask_whatever(mask);
-}
-
-/// Waits before a filter is installed for all threads: another thread may be in an agent handler
-/// with signals masked by the kernel, and could not return from it any more.
-fn wait_for_handlers(context: &Context) {
-    const TRIES: u32 = 20;
-    let millisecond = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    for _ in 0..TRIES {
-        let mut are_there = false;
-        let mut holds = false;
-        for other in space().areas().map(|area| &area.context) {
-            if !core::ptr::eq(other, context)
-                && core::ptr::eq(other.process.get(), context.process.get())
-            {
-                are_there |= other.area_state.load(Ordering::Relaxed) == area::USED;
-                holds |= other.held_frame.get() > SOME_WAIT;
-            }
-        }
-        if !are_there {
-            return;
-        }
-        let at = &raw const millisecond as u64;
-        sys::call(Need::Sleep, [at, 0, 0, 0, 0, 0]);
-        if !holds {
-            return;
-        }
-    }
 }
 
 /// A filter that the program installs.

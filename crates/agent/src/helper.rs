@@ -74,7 +74,17 @@ pub fn read_file<T>(
     room: u64,
     look: impl FnOnce(&[u8]) -> T,
 ) -> Option<T> {
-    if sys::is_quiet() || context.process().filtered.get() {
+    if sys::is_quiet() { None } else { read_before_filters(context, path, room, look) }
+}
+
+/// The same when a filter is about to be installed, of which the agent knows already.
+pub fn read_before_filters<T>(
+    context: &Context,
+    path: &CStr,
+    room: u64,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
+    if context.process().filtered.get() {
         return None;
     }
     let helper = Helper::new(room)?;

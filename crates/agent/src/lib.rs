@@ -64,6 +64,7 @@ mod identity;
 mod interrupted;
 mod locking;
 mod maps;
+mod masked;
 mod native;
 mod opening;
 mod profile;

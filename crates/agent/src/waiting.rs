@@ -34,9 +34,9 @@ pub fn add(context: &Context, signal: u32, info: &Info, uc: &UContext) {
 /// Returns true if the interrupted code was a handler of the agent. If that had begun to return,
 /// first replaces the interrupted state by the one it was returning to.
 pub fn hit_a_handler(context: &Context, uc: &mut UContext) -> bool {
-    if entry_quiet::is_returning(uc.address()) {
+    if let Some(frame) = entry_quiet::returning_frame(uc) {
         // SAFETY: the frame that the other handler returns through lies above ours.
-        uc.take_state(unsafe { &(*(context.leaving.get() as *const SignalFrame)).context });
+        uc.take_state(unsafe { &(*frame).context });
     }
     entry_quiet::begins_handler(uc.address()) || on_own_stack(context, uc)
 }

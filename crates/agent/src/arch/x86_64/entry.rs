@@ -39,16 +39,16 @@ global_asm!(
     "mov %rsp, %gs:{app_rsp}",
     "reenact_entry_switched:",
     // In the middle of a call there is a frame already: this call is a debugger's. Nothing here
-    // changes flags.
-    "mov %rcx, %rsp",
+    // changes flags. %rsp stays on a stack all the time, as signals may come without an alternate one.
+    "mov %rcx, %gs:{entering}",
     "mov %gs:{phase}, %ecx",
     "lea -{recorded}(%rcx), %ecx",
     "jrcxz 1f",
-    "mov %rsp, %rcx",
-    "mov %gs:{app_rsp}, %rsp",
+    "mov %gs:{entering}, %rcx",
     "jmp reenact_bypass",
     "1:",
-    "mov %rsp, %gs:{resume}",
+    "mov %gs:{entering}, %rcx",
+    "mov %rcx, %gs:{resume}",
     "mov %gs:{frame_end}, %rsp",
     // Build a Frame, from its last field to its first.
     "lea -256(%rsp), %rsp",
@@ -433,6 +433,7 @@ global_asm!(
     "jmp reenact_restorer",
     app_rsp = const offset_of!(Head, app_rsp),
     resume = const offset_of!(Head, resume),
+    entering = const offset_of!(Head, entering),
     frame_end = const offset_of!(Head, frame_end),
     stack = const offset_of!(Head, stack_top),
     seen_rsp = const offset_of!(Head, seen_rsp),

@@ -16,7 +16,7 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 use super::entry::{REGISTERS, call, labels};
-use super::frames::{Frame, Registers, SignalFrame, fp};
+use super::frames::{Frame, Registers, SignalFrame, UContext, fp};
 use super::head::{ALTSTACK_BYTES, Head, Native, WORDS_BELOW, Words, phase};
 
 /// Bytes at the end of the alternate stack for a frame that is moved or built there.
@@ -55,8 +55,8 @@ global_asm!(
     "3:",
     "mov %rax, %rbx",
     "mov %rsp, %rdi",
-    "mov %gs:{stack}, %rsp",
-    "lea {below_frame}+8(%rsp), %rsp",
+    "mov %gs:{stack}, %rcx",
+    "lea {below_frame}+8(%rcx), %rsp",
     "call reenact_move_frame",
     "mov %rax, %rsp",
     "lea {context}(%rsp), %rdx",
@@ -97,11 +97,10 @@ global_asm!(
     "jmp *%rax",
     //
     // ---- return to the state in the frame at %rsp, without a system call ----------------------
-    ".globl reenact_return_begin, reenact_return_end",
+    // A handler that interrupts this code continues with the state in our frame, which it finds by
+    // the registers (`returning_frame`): no word could say it, as handlers interrupt each other.
+    ".globl reenact_return, reenact_return_plain, reenact_return_last, reenact_return_end",
     "reenact_return:",
-    "mov %rsp, %gs:{leaving}",
-    // From here on, a handler that interrupts this code continues with the state in our frame.
-    "reenact_return_begin:",
     "cmpq $0, %gs:{held_frame}",
     "jne 8f",
     "reenact_return_plain:",
@@ -142,6 +141,7 @@ global_asm!(
     "mov {rax}(%rsi), %rax",
     "mov {rcx}(%rsi), %rcx",
     "mov {rsi}(%rsi), %rsi",
+    "reenact_return_last:",
     "iretq",
     "reenact_return_end:",
     "8:",
@@ -155,8 +155,8 @@ global_asm!(
     //
     // reenact_leave_with_waiting(made): enters the program's handlers, from the end of a call.
     "reenact_leave_with_waiting:",
-    "mov %gs:{stack}, %rsp",
-    "lea {below_frame}+8(%rsp), %rsp",
+    "mov %gs:{stack}, %rcx",
+    "lea {below_frame}+8(%rcx), %rsp",
     "call reenact_build_frame",
     "mov %rax, %rsp",
     "jmp reenact_return",
@@ -335,7 +335,6 @@ global_asm!(
     "hlt",
     native = const offset_of!(Head, native),
     stack = const offset_of!(Head, stack_top),
-    leaving = const offset_of!(Head, leaving),
     held_frame = const offset_of!(Head, held_frame),
     scratch = const offset_of!(Head, scratch),
     next_native = const offset_of!(Head, next_native),
@@ -403,7 +402,9 @@ labels! {
     on_sigsys = "reenact_on_sigsys_open";
     on_signal = "reenact_on_signal_open";
     open_end = "reenact_open_end";
-    return_begin = "reenact_return_begin";
+    return_begin = "reenact_return";
+    return_plain = "reenact_return_plain";
+    return_last = "reenact_return_last";
     return_end = "reenact_return_end";
     native_alone = "reenact_native_alone";
     native_beside_us = "reenact_native_beside_us";
@@ -414,9 +415,16 @@ labels! {
     fault = "reenact_fault";
 }
 
-/// Returns true if the address is in a handler that has begun to return to the state in its frame.
-pub fn is_returning(address: u64) -> bool {
-    (return_begin()..return_end()).contains(&address)
+/// Returns the frame through which the interrupted code has begun to return to the state in it.
+pub fn returning_frame(uc: &UContext) -> Option<*const SignalFrame> {
+    let address = match uc.regs.rip {
+        rip if !(return_begin()..return_end()).contains(&rip) => return None,
+        rip if rip <= return_plain() => uc.regs.rsp,
+        // The five words that the instruction takes lie below the frame.
+        rip if rip == return_last() => uc.regs.rsp + 5 * 8,
+        _ => uc.regs.rsi - offset_of!(SignalFrame, context) as u64,
+    };
+    Some(address as *const SignalFrame)
 }
 
 /// Returns true if the address is at the beginning of an open handler.

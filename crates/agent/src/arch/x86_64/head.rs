@@ -68,10 +68,10 @@ pub struct Head {
     /// Kernel frame of a signal held until the current call is recorded, or a marker such as
     /// [`SOME_WAIT`](crate::waiting::SOME_WAIT) if signals are pending elsewhere; 0: none.
     pub held_frame: Word,
-    /// With open handlers: the frame that a handler is returning through.
-    pub leaving: Cell<u64>,
     /// New value of `%gs` when this thread becomes unrecorded; 0: it stays recorded.
     pub next_native: Cell<u64>,
+    /// `%rcx` at the entry, until it is known whether this is a call of the program.
+    pub entering: Cell<u64>,
 }
 
 impl Head {
@@ -97,8 +97,8 @@ impl Head {
             old_rcx,
             old_r11,
             held_frame,
-            leaving,
             next_native,
+            entering,
         } = self;
         this.set(core::ptr::null());
         process.set(core::ptr::null_mut());
@@ -106,7 +106,7 @@ impl Head {
         [entry, native, held_frame].into_iter().for_each(|word| word.set(0));
         let cells =
             [app_rsp, resume, frame_end, stack_top, seen_rsp, site, scratch, old_rcx, old_r11];
-        cells.into_iter().chain([leaving, next_native]).for_each(|cell| cell.set(0));
+        cells.into_iter().chain([next_native, entering]).for_each(|cell| cell.set(0));
         phase.set(0);
         running.set(0);
         slow.set(0);
