@@ -11,7 +11,7 @@ use acceptance::stage::{Stage, repository};
 use acceptance::{Complaint, ensure, tier, trials};
 
 /// The row of a call that the kernel does not have, behind the last one of its table.
-const CALL: &str = r#"    call(470, "frobnicate", FILE.or(DESC).or(READ), REAL, Ret::Size, &[
+const CALL: &str = r#"    call(471, "frobnicate", FILE.or(DESC).or(READ), REAL, Ret::Size, &[
         source("fd"), path("pathname"), output("buf", Bytes, Len::Ret), count("count")]),
 "#;
 

@@ -1,4 +1,4 @@
-//! The table of system calls of x86_64, up to Linux 6.18, by family.
+//! The table of system calls of x86_64, up to Linux 6.19, by family.
 
 mod aio;
 mod creds;

@@ -40,6 +40,13 @@ pub static SCHED_PARAM: Layout = layout("sched_param", 4, &[
     field(0, "sched_priority", Signed(4)),
 ]);
 
+/// Request of listns.
+#[rustfmt::skip]
+pub static NS_ID_REQ: Layout = layout("ns_id_req", 24, &[
+    field(0, "size", Unsigned(4)), field(4, "ns_type", Flags(4, &f::CLONE_NAMESPACES)),
+    field(8, "ns_id", Hex(8)), field(16, "user_ns_id", Hex(8)),
+]);
+
 /// A scheduling policy and its parameters.
 #[rustfmt::skip]
 pub static SCHED_ATTR: Layout = layout("sched_attr", 56, &[

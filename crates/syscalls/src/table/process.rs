@@ -6,7 +6,9 @@ use crate::act::Act;
 use crate::flags as f;
 use crate::handler::Handler;
 use crate::layout as l;
-use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, FixedIfRet, Ret as Result, SelfSized};
+use crate::shape::Len::{
+    Arg as ByArg, ArgTimes, Fixed, FixedIfRet, Ret as Result, RetAtMost, SelfSized,
+};
 use crate::shape::Of::{Bits, Fds, I32, Siginfo, Struct, U32, U64, WaitStatus};
 use crate::shape::{Arg, Gives, Ret, Syscall};
 
@@ -68,6 +70,9 @@ pub static ROWS: &[Syscall] = &[
     ]).does(Act::Reap),
     call(272, "unshare", NONE, TASK, Ret::Int, &[bits("flags", &f::CLONE_NAMESPACES)]).does(Act::Unshare),
     call(308, "setns", DESC, SIMULATED, Ret::Int, &[fd("fd"), bits("nstype", &f::CLONE_NAMESPACES)]).does(Act::EnterNamespace),
+    call(470, "listns", NONE, IGNORED, Ret::Int, &[
+        in_sized("req", &l::NS_ID_REQ, SelfSized), output("ns_ids", U64, RetAtMost(2, 8)), size("nr_ns_ids"),
+        bits("flags", &f::NO_FLAGS)]),
     call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
         dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt),
