@@ -7,7 +7,7 @@
 //     EXPECT_COUNT call=NAME count=N|>=N
 //
 // which the driver then looks for in the trace: `data` is the FNV-1a hash of a buffer that the call
-// must carry, `text` stands somewhere in what is shown of the call (it holds no blank). Everything
+// must carry, `text` stands somewhere in the call's line of `show --json` (it holds no blank). Everything
 // else on standard output must be the same in every run.
 //
 // The first lines of a program tell the driver what is special:

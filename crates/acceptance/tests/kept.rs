@@ -49,6 +49,10 @@ const COMMANDS: &[&str] = &[
 /// The same in the long tier: the result also depends on the machine, its kernel and file systems.
 const ON_THIS_MACHINE: &[&str] = &["image TRACE --output OUT", "replay TRACE --root OUT --json"];
 
+/// What to do if the differences are wanted.
+const ACCEPT: &str =
+    "if this is wanted: REENACT_SOAK=1 REENACT_KEEP=1 cargo test -p acceptance --test kept";
+
 /// Members of a replay's result that say something of the run and not of the trace.
 const OF_THE_RUN: &[&str] = &[
     "calls_s",
@@ -133,7 +137,7 @@ impl Kept {
                 }
             }
         }
-        ensure!(differences.is_empty(), "{differences}");
+        ensure!(differences.is_empty(), "{differences}{ACCEPT}");
         Ok(())
     }
 

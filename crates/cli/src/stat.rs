@@ -160,6 +160,8 @@ fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
 
 #[cfg(test)]
 pub mod tests {
+    use std::collections::HashSet;
+
     use model::Conditions;
     use trace::Trace;
 
@@ -173,6 +175,11 @@ pub mod tests {
         let conditions = Conditions { paths, ..Conditions::default() };
         let wanted = Look { trace, conditions: &conditions, interval_ns: None };
         let Ok((sheet, _)) = (view.look)(&wanted) else { return };
+        let tables = sheet.tables.iter().filter(|table| !table.one_of_many);
+        let mut keys = HashSet::from(["view"]);
+        for key in sheet.facts.iter().map(|fact| fact.key).chain(tables.map(|table| table.key)) {
+            assert!(keys.insert(key), "{}: its JSON has `{key}` twice", view.name);
+        }
         let mut out = Vec::new();
         text::write(&mut out, &sheet, ROWS_SHOWN).expect("memory takes everything");
         csv::write(&mut out, &sheet).expect("memory takes everything");

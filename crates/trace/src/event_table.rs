@@ -276,6 +276,10 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::event::EventKind;
+
+    /// Keys that every event has in JSON.
+    const JSON_KEYS: [&str; 4] = ["type", "pid", "tid", "time_ns"];
 
     #[test]
     fn rows_are_told_apart_by_number_and_name() {
@@ -292,6 +296,12 @@ mod tests {
                 "fields are added at the end: {}",
                 row.name
             );
+            // Kinds that have nothing but their row are written as it stands.
+            if let EventKind::Other(_) = EventKind::blank(row) {
+                for key in JSON_KEYS {
+                    assert!(!fields.contains(key), "{}: all have a `{key}` in JSON", row.name);
+                }
+            }
         }
     }
 }

@@ -70,10 +70,10 @@ pub static ROWS: &[Syscall] = &[
             bits("flags", &f::NO_FLAGS)]),
     ]),
     call(446, "landlock_restrict_self", DESC, SIMULATED, Ret::Int, &[fd("ruleset_fd"), bits("flags", &f::LANDLOCK_RESTRICT)]).does(Act::Confine),
-    call(459, "lsm_get_self_attr", NONE, SIMULATED, Ret::Int, &[
+    call(459, "lsm_get_self_attr", NONE, IGNORED, Ret::Int, &[
         one("attr", &f::LSM_ATTR), output("ctx", Bytes, Pointee(2)), inout("size", U32, Fixed(4)), bits("flags", &f::LSM_FLAGS)]),
     call(460, "lsm_set_self_attr", NONE, SIMULATED, Ret::Int, &[
         one("attr", &f::LSM_ATTR), input("ctx", Bytes, Arg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
-    call(461, "lsm_list_modules", NONE, SIMULATED, Ret::Int, &[
+    call(461, "lsm_list_modules", NONE, IGNORED, Ret::Int, &[
         output("ids", U64, Pointee(1)), inout("size", U32, Fixed(4)), bits("flags", &f::NO_FLAGS)]),
 ];
