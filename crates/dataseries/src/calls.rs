@@ -10,6 +10,12 @@ use std::sync::LazyLock;
 pub use row::{Form, Row, Source};
 pub use rows::ROWS;
 
+/// Types that more is known of than their rows say.
+pub const CLONE: &str = "clone";
+pub const FORK: &str = "fork";
+pub const UMASK: &str = "umask";
+pub const VFORK: &str = "vfork";
+
 /// Returns the row of a call.
 pub fn by_number(nr: u16) -> Option<&'static Row> {
     BY_NUMBER.get(usize::from(nr)).copied().flatten()

@@ -16,6 +16,7 @@ use syscalls::shape::{Kind, Of};
 use trace::Trace;
 use trace::event::{Call, Content, Event, EventKind, GapWhy, Outcome, RECORDER};
 
+use crate::calls::UMASK;
 use crate::columns;
 use crate::error::Error;
 use crate::file::codec::Codec;
@@ -202,7 +203,7 @@ impl<'t> Exporter<'t> {
         let Held { tsc, call, caller, .. } = held;
         let origin = crate::origin::of(call, contents);
         // Imported calls include that first record.
-        if self.next_id == 0 && origin.is_empty() && !self.plans.of(call.nr).is("umask") {
+        if self.next_id == 0 && origin.is_empty() && !self.plans.of(call.nr).is(UMASK) {
             self.first_umask(*caller, *tsc)?;
         }
         let plan = self.plans.of(call.nr);
@@ -231,7 +232,7 @@ impl<'t> Exporter<'t> {
 
     /// Writes a umask record first, as Re-Animator's replayer expects.
     fn first_umask(&mut self, caller: Caller, tsc: u64) -> Result<(), Error> {
-        let Some(plan) = self.plans.named(&format!("{SNIA}umask")) else { return Ok(()) };
+        let Some(plan) = self.plans.named(&format!("{SNIA}{UMASK}")) else { return Ok(()) };
         let (umask, now) = (self.umask, self.clock.ns(self.trace, tsc));
         let mut record = self.file.record(plan.number)?;
         record.int(common::UNIQUE_ID, 0);

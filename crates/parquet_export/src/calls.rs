@@ -16,7 +16,7 @@ use crate::data::{Buffer, Carried};
 use crate::error::Error;
 use crate::place::CALL;
 use crate::processes::wall_us;
-use crate::row::{self, HEAD, Take, View};
+use crate::row::{self, HEAD, LENGTH, Take, View};
 use crate::schema::{Field, Type};
 use crate::table::Table;
 use crate::value;
@@ -217,7 +217,7 @@ impl Seen<'_> {
 
 fn put_buffer(column: &mut Column, place: Place, buffer: Buffer) {
     column.fields(place, |name, column, place| match (name, buffer.hash) {
-        ("length", _) => column.number(place, buffer.length as i64),
+        (LENGTH, _) => column.number(place, buffer.length as i64),
         (_, Some(hash)) => column.hash(place, hash),
         _ => column.null(place),
     });

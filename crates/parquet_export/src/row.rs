@@ -6,6 +6,9 @@ use syscalls::shape::{Arg, Dir, Kind, Of, Syscall};
 
 use crate::schema::{Field, Type};
 
+/// Name of the column with the number of bytes in a buffer.
+pub const LENGTH: &str = "length";
+
 /// A column of a call's table, which shows an aspect of one argument.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
@@ -162,7 +165,7 @@ fn of_argument(arg: &'static Arg, number: u8) -> Vec<View> {
                 None => {}
                 Some(Carries::Messages) => {
                     let fields =
-                        vec![Field::new("length", Type::Long), Field::new("hash", Type::Hash)];
+                        vec![Field::new(LENGTH, Type::Long), Field::new("hash", Type::Hash)];
                     views.push(view(Take::Messages, "_data", list(Type::Struct(fields))));
                 }
                 Some(_) => {

@@ -306,6 +306,19 @@ pub const LEFT: &str = "left";
 /// Fields of what is printed of a descriptor that is ready: its number, and its events.
 pub const POLLED: [&str; 2] = ["fd", "revents"];
 
+/// The caller's working directory, where a descriptor stands otherwise.
+pub const WORKING_DIRECTORY: &str = "AT_FDCWD";
+
+/// Fields from which memory is read.
+pub mod field {
+    pub const IOV_BASE: &str = "iov_base";
+    pub const IOV_LEN: &str = "iov_len";
+    pub const MSG_CONTROL: &str = "msg_control";
+    pub const MSG_IOV: &str = "msg_iov";
+    pub const MSG_NAME: &str = "msg_name";
+    pub const ADDRESS_FAMILY: &str = "sa_family";
+}
+
 /// Returns true if strace prints behind the result of a call what is ready.
 pub fn tells_ready(call: &str) -> bool {
     WAITS.contains(&call)

@@ -19,7 +19,7 @@ use super::imported::Imported;
 use super::lives::{Lives, Start, clone_flags};
 use super::stream::{Files, Stream};
 use super::unmake::{self, Values};
-use crate::calls::Form;
+use crate::calls::{CLONE, Form};
 use crate::error::Error;
 use crate::export::{Caller, Known, PLANS, Plan, collect};
 use crate::file::types::Type;
@@ -290,7 +290,7 @@ impl Foreign {
             false => unmake::result(told).map(|ret| within(nr, ret)),
         };
         let mut call = unmake::call(kind.plan, nr, group, ret);
-        if kind.plan.is("clone") {
+        if kind.plan.is(CLONE) {
             let told = unmake::int(first, kind.of.field("flag_value").unwrap_or_default());
             call.args[0] = clone_flags(told, Some(call.args[1] as i64)) as u64;
         }

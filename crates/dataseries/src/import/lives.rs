@@ -7,6 +7,7 @@ use syscalls::abi::tasks::{CLONE_THREAD, CLONE_VM};
 use trace::event::StartHow;
 
 use super::stream::Files;
+use crate::calls::{CLONE, FORK, VFORK};
 use crate::error::Error;
 use crate::schema::SNIA;
 
@@ -78,7 +79,7 @@ impl Lives {
         let mut lives = Lives::default();
         let mut count = 0;
         for (name, how) in
-            [("clone", None), ("fork", Some(StartHow::Fork)), ("vfork", Some(StartHow::Vfork))]
+            [(CLONE, None), (FORK, Some(StartHow::Fork)), (VFORK, Some(StartHow::Vfork))]
         {
             let mut stream = files.stream(&format!("{SNIA}{name}"))?;
             while let Some(record) = stream.record() {

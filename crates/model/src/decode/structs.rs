@@ -1,5 +1,6 @@
 //! Decodes the kernel's structs field by field, and other memory with a layout of its own.
 
+use syscalls::flags::DIRENT_TYPE;
 use syscalls::layout::{FieldKind, Layout};
 
 use super::value::{Bytes, Value};
@@ -129,18 +130,6 @@ pub fn signed(bytes: &[u8], at: usize, size: u8) -> Option<i64> {
     Some((unsigned(bytes, at, size)? << shift) as i64 >> shift)
 }
 
-const TYPES: &[(u8, &str)] = &[
-    (0, "DT_UNKNOWN"),
-    (1, "DT_FIFO"),
-    (2, "DT_CHR"),
-    (4, "DT_DIR"),
-    (6, "DT_BLK"),
-    (8, "DT_REG"),
-    (10, "DT_LNK"),
-    (12, "DT_SOCK"),
-    (14, "DT_WHT"),
-];
-
 /// Decodes directory entries. The old format keeps the type in the last byte of each entry.
 pub fn dirents(bytes: &[u8], old: bool, items_max: usize) -> Value {
     let name_at = if old { 18 } else { 19 };
@@ -157,8 +146,8 @@ pub fn dirents(bytes: &[u8], old: bool, items_max: usize) -> Value {
         }
         let kind = if old { entry[entry.len() - 1] } else { entry[18] };
         let name = entry[name_at..].split(|&c| c == 0).next().unwrap_or_default();
-        let kind = match TYPES.iter().find(|(number, _)| *number == kind) {
-            Some((_, name)) => Value::Named { value: kind.into(), name },
+        let kind = match DIRENT_TYPE.name_of(kind.into()) {
+            Some(name) => Value::Named { value: kind.into(), name },
             None => Value::Uint(kind.into()),
         };
         items.push(Value::fields(vec![

@@ -10,7 +10,7 @@ use super::memory;
 use super::node::Node;
 use super::number;
 use super::register::{SOMEWHERE, register};
-use crate::spelling::{self, Argument, Shown};
+use crate::spelling::{self, Argument, Shown, field};
 
 /// Most bytes of memory for one argument.
 const MEMORY_BYTES_MAX: usize = 1 << 26;
@@ -260,8 +260,8 @@ impl Encoder {
                 self.untold += 1;
                 return;
             };
-            let len = memory::field(fields, "iov_len").and_then(|n| register(Kind::Ulong, n));
-            let (Some(len), Some(base)) = (len, memory::field(fields, "iov_base")) else {
+            let len = memory::field(fields, field::IOV_LEN).and_then(|n| register(Kind::Ulong, n));
+            let (Some(len), Some(base)) = (len, memory::field(fields, field::IOV_BASE)) else {
                 self.untold += 1;
                 return;
             };
@@ -299,16 +299,16 @@ impl Encoder {
             header[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
         }
         self.push(number, part::WHOLE, 0, out, header, None);
-        if let Some(name @ Node::Struct { .. }) = memory::field(fields, "msg_name")
+        if let Some(name @ Node::Struct { .. }) = memory::field(fields, field::MSG_NAME)
             && let Some(bytes) = encoded(Of::Sockaddr, name, 0)
         {
             self.push(number, part::NAME, 0, out, bytes, None);
         }
-        match memory::field(fields, "msg_iov") {
+        match memory::field(fields, field::MSG_IOV) {
             Some(Node::List { items, .. }) => self.vector(number, part::VECTOR, items, out),
             _ => self.untold += 1,
         }
-        self.untold += u32::from(memory::field(fields, "msg_control").is_some());
+        self.untold += u32::from(memory::field(fields, field::MSG_CONTROL).is_some());
     }
 
     fn holder(

@@ -6,6 +6,8 @@ use syscalls::abi::files::{AF_INET, AF_INET6, AF_NETLINK, AF_UNIX};
 use syscalls::flags;
 use syscalls::layout::{FieldKind, Layout};
 
+use crate::spelling;
+
 use super::node::Node;
 use super::number;
 use super::register::number_of;
@@ -159,7 +161,7 @@ pub fn dirent(node: &Node<'_>) -> Option<Vec<u8>> {
 
 /// Encodes a socket address by its family.
 pub fn sockaddr(fields: &[(&str, Node<'_>)], plain: &[Node<'_>]) -> Option<Vec<u8>> {
-    let family = word(field(fields, "sa_family")?)?;
+    let family = word(field(fields, spelling::field::ADDRESS_FAMILY)?)?;
     let family = number::of_set(family, &flags::AF)? as u16;
     let mut bytes = family.to_ne_bytes().to_vec();
     let port = |name| match field(fields, name)? {

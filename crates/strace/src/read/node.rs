@@ -1,6 +1,7 @@
 //! Parses arguments into a tree, regardless of their meaning.
 
 use super::error::{Wrong, shown};
+use crate::spelling::WORKING_DIRECTORY;
 
 /// A node of the text between the parentheses of a call.
 #[derive(Debug, PartialEq)]
@@ -295,7 +296,7 @@ fn is_name(word: &str) -> bool {
 }
 
 fn is_descriptor(word: &str) -> bool {
-    word == "AT_FDCWD" || !word.is_empty() && word.bytes().all(|c| c.is_ascii_digit())
+    word == WORKING_DIRECTORY || !word.is_empty() && word.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// Replaces the escape sequences of C.
