@@ -7,83 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::actor;
-use crate::batch::Batch;
+use crate::batch::{Batch, Lane};
 use crate::clock::{Pace, Rate};
-use crate::jail::Powers;
-use crate::lane::{Counts, Lane, Mood};
+use crate::lane::{Counts, Mood};
 use crate::log::{Came, Line, Log};
+use crate::options::{Options, Verify};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
 use crate::reopen::Desk;
 use crate::scan::Scan;
 use crate::space::Space;
-use crate::task;
-use crate::watch::{STUCK, Watch, who_waits};
-
-/// What to do about mismatches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verify {
-    /// Compare nothing.
-    Off,
-    /// Report them.
-    Warn,
-    /// Stop the replay at the first one.
-    Abort,
-}
-
-/// What is written in place of bytes that the trace does not hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fill {
-    /// Zeros.
-    Zeros,
-    /// Incompressible bytes, the same in every replay.
-    Random,
-    /// These bytes, repeated.
-    Pattern(Vec<u8>),
-}
-
-/// Options of a replay.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A call waits for all calls that had ended before it; otherwise only for those of its thread.
-    pub overlap: bool,
-    /// Speed factor over the recorded pace; `None`: as fast as possible.
-    pub speed: Option<f64>,
-    /// What to do about mismatches.
-    pub verify: Verify,
-    /// What is written in place of bytes that the trace does not hold.
-    pub fill: Fill,
-    /// The last call to replay.
-    pub until: Option<u64>,
-    /// Tasks can take the recorded user ids.
-    pub privileged: bool,
-    /// Capabilities that tasks keep.
-    pub powers: Powers,
-    /// How long nothing must move before the replay counts as stuck.
-    pub stuck_after: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            overlap: true,
-            speed: None,
-            verify: Verify::Warn,
-            fill: Fill::Zeros,
-            until: None,
-            privileged: false,
-            powers: Powers::None,
-            stuck_after: STUCK,
-        }
-    }
-}
-
-impl Options {
-    /// Whether results are compared.
-    pub fn verifies(&self) -> bool {
-        self.verify != Verify::Off
-    }
-}
+use crate::watch::{Watch, who_waits};
 
 /// Memory of batches that may be queued for tasks: enough to keep them going, and little enough to
 /// be in the caches when it is used.
@@ -245,44 +178,13 @@ impl Shared {
 
     // The tasks.
 
-    /// Creates a task of the first program, from the host itself.
-    pub fn launch(self: &Arc<Shared>, lane: &Arc<Lane>) {
-        let apart = task::Directories::Copied;
-        let (body, ended) = self.life(lane);
-        let shared = Arc::clone(self);
-        let body = Box::new(move || match shared.options.powers.keep() {
-            Ok(()) => body(),
-            Err(error) => shared.stop(Stopped::Failed(format!("powers are not given up: {error}"))),
-        });
-        if let Err(error) = task::spawn_process(task::Descriptors::None, apart, body, ended) {
-            self.stillborn(lane, &error);
-        }
-    }
-
-    /// Returns the body of a new task, and the handler of its end.
-    pub fn life(self: &Arc<Shared>, lane: &Arc<Lane>) -> (task::Body, task::Ended) {
+    /// A task is about to be created.
+    pub fn begins(&self) {
         *lock(&self.alive) += 1;
-        let (shared, acts) = (Arc::clone(self), Arc::clone(lane));
-        let body = Box::new(move || actor::run(&shared, &acts));
-        let (shared, lane) = (Arc::clone(self), Arc::clone(lane));
-        let ended = Box::new(move |end| {
-            match end {
-                task::End::Returned => {}
-                task::End::Panicked(what) => shared.stop(Stopped::Failed(what)),
-                task::End::Killed(signal) => {
-                    shared.stop(Stopped::Failed(format!("a task was killed by signal {signal}")));
-                }
-            }
-            lane.over();
-            *lock(&shared.alive) -= 1;
-            shared.died.notify_all();
-        });
-        (body, ended)
     }
 
-    /// Records that a task could not be created.
-    pub fn stillborn(&self, lane: &Lane, error: &std::io::Error) {
-        self.stop(Stopped::Failed(format!("a task could not be made: {error}")));
+    /// The task of a lane has ended, or could not be created.
+    pub fn ends(&self, lane: &Lane) {
         lane.over();
         *lock(&self.alive) -= 1;
         self.died.notify_all();

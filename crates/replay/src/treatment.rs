@@ -18,10 +18,13 @@ use trace::event::{Call, Data, Identity, Preamble};
 
 use model::realm;
 
-use crate::execute::TRANSFER_MAX;
+use crate::certainty::{Certainty, Reason};
 use contested::Contested;
 use file_names::FileNames;
 use outside::Outside;
+
+/// Most bytes that the kernel moves in one call.
+pub const TRANSFER_MAX: usize = 0x7fff_f000;
 
 /// Treatment of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -341,7 +344,7 @@ impl Judge {
     }
 
     /// Whether such requests may have written a file.
-    pub fn is_written_unseen(&self, path: &[u8]) -> bool {
+    fn is_written_unseen(&self, path: &[u8]) -> bool {
         self.written_unseen.has(path)
     }
 
@@ -351,7 +354,7 @@ impl Judge {
     }
 
     /// Whether a call concerns a file that they may have written.
-    pub fn has_unseen(
+    fn has_unseen(
         &self,
         said: &Said,
         call: &Call,
@@ -364,7 +367,7 @@ impl Judge {
     }
 
     /// Whether a file has bytes that no call shows.
-    pub fn holds_other_bytes(&self, description: &Description) -> bool {
+    fn holds_other_bytes(&self, description: &Description) -> bool {
         self.other_bytes.has(&description.path)
     }
 
@@ -386,7 +389,7 @@ impl Judge {
     }
 
     /// Whether the image may have filler where the trace has only a hash of what was read.
-    pub fn is_untold(&self, description: &Description) -> bool {
+    fn is_untold(&self, description: &Description) -> bool {
         self.untold.contains(&description.path)
     }
 
@@ -396,14 +399,38 @@ impl Judge {
     }
 
     /// Whether the call may read bytes that no call shows.
-    pub fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
+    fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
         !self.other_bytes.is_empty()
             && files(said, call, table).any(|file| self.holds_other_bytes(file))
     }
 
     /// Whether one of the call's descriptors is a file for which the image may have filler.
-    pub fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
+    fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
         !self.untold.is_empty() && files(said, call, table).any(|file| self.is_untold(file))
+    }
+
+    /// What it proves if a call's result differs, by the files that it concerns.
+    pub fn certainty(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> Certainty {
+        Certainty::EXACT
+            .weakened_if(self.is_vague(said, call, table), Reason::Filler)
+            .weakened_if(self.has_unseen(said, call, table, paths), Reason::Unseen)
+            .weakened_if(self.has_contested(said, call, table, paths), Reason::Names)
+            .weakened_if(self.has_untold(said, call, table), Reason::HashOfFiller)
+    }
+
+    /// Likewise for a call that only moves bytes through this open file.
+    pub fn certainty_of(&self, description: &Description) -> Certainty {
+        Certainty::EXACT
+            .weakened_if(self.holds_other_bytes(description), Reason::Filler)
+            .weakened_if(self.is_written_unseen(&description.path), Reason::Unseen)
+            .weakened_if(self.may_be_another(&description.path), Reason::Names)
+            .weakened_if(self.is_untold(description), Reason::HashOfFiller)
     }
 
     /// Notes where a call puts filler: by a write of bytes that are not stored, or by a copy.
@@ -477,6 +504,11 @@ fn files<'a>(
 ) -> impl Iterator<Item = &'a Description> {
     let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
     fds.filter_map(|(_, fd)| Some(&**table.get(fd as i32)?.description))
+}
+
+/// Whether an argument receives directory entries.
+pub fn is_directory_entries(kind: Kind) -> bool {
+    matches!(kind, Kind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))
 }
 
 /// Whether bytes come from a queue, not from an offset.

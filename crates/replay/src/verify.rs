@@ -10,6 +10,7 @@ use syscalls::shape::{Dir, Kind, Of, operand};
 use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};
+use crate::certainty::Reason;
 use crate::execute::{self, Region};
 use crate::treatment::{is_device, needs_privilege};
 
@@ -62,7 +63,13 @@ pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> 
         let Some(room) = region.bytes().get(from..) else { continue };
         let verdict = match of {
             Of::Struct(layout) => fields(batch, piece, room, layout, owners),
-            _ => bytes(batch, piece, room, arg.is(Operand::AttributeNames), call.untold),
+            _ => bytes(
+                batch,
+                piece,
+                room,
+                arg.is(Operand::AttributeNames),
+                call.certainty.has(Reason::HashOfFiller),
+            ),
         };
         match verdict {
             Verdict::Same => {}

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::lane::{Lane, Mood};
+use crate::batch::Lane;
+use crate::lane::Mood;
 use crate::outcome::{Waiting, Waits};
 use crate::shared::Shared;
 
-/// How long nothing must move before a replay counts as stuck, unless its options say otherwise.
-pub const STUCK: Duration = Duration::from_secs(10);
 /// How long a single call may work while nothing else moves, before it counts as waiting.
 const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// Most tasks reported.
@@ -95,6 +94,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::options::STUCK;
 
     #[test]
     fn who_reads_from_an_empty_pipe_sleeps_and_who_counts_does_not() {

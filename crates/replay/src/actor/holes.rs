@@ -3,8 +3,9 @@
 
 use syscalls::Kind;
 
-use super::{Made, seek};
+use super::seek;
 use crate::batch::Call;
+use crate::made::Made;
 
 /// Whether a call seeks the next hole or data of a file.
 pub fn are_asked_for(call: &Call) -> bool {

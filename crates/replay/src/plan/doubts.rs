@@ -4,15 +4,14 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use super::bytes::{Bytes, Does, common};
+use super::claims::bytes::{Bytes, Does, common};
+use super::claims::queues::ALL;
 use crate::outcome::Doubt;
 
 /// Number of recent stretches kept.
 const DOUBTS_MAX: usize = 64;
 /// Number of streams kept.
 const STREAMS_MAX: usize = 1 << 16;
-/// The whole file: two calls appended to it, at unknown places.
-pub const ALL: Range<u64> = 0..u64::MAX;
 
 /// A range of a file that two calls wrote at the same time, and that no call has written since.
 #[derive(Clone)]

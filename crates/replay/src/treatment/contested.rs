@@ -6,8 +6,7 @@ use model::DescriptorTable;
 use syscalls::Act;
 use trace::event::Call;
 
-use super::{Judge, Said, files};
-use crate::plan::is_directory_entries;
+use super::{Judge, Said, files, is_directory_entries};
 
 /// Most bytes of names kept, and the overhead counted for each name.
 const NAMES_BYTES_MAX: usize = 16 << 20;
@@ -74,7 +73,7 @@ impl Judge {
 
     /// Whether a call concerns or lists contested names. If so, names that it changes along with
     /// them become contested too.
-    pub fn has_contested(
+    pub(super) fn has_contested(
         &mut self,
         said: &Said,
         call: &Call,

@@ -1,0 +1,158 @@
+//! Bytes of a file, its end, or the offset of an open file, that a call read or changed.
+
+use std::ops::Range;
+
+use model::DescriptorTable;
+use syscalls::abi::files::O_TRUNC;
+use syscalls::shape::{Dir, Kind, Of};
+use syscalls::{Act, Operand, Ret, attributes, flags};
+use trace::event::Call;
+
+use super::super::moves::Moves;
+use crate::resource::hash_of;
+use crate::treatment::{Said, makes_name};
+
+/// A call's access to the bytes of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    /// Hash of the file's path. Files with the same hash wait for each other, which is harmless.
+    pub file: u64,
+    /// The open file whose offset it advances.
+    pub moves: Option<usize>,
+    /// Kind of access.
+    pub does: Does,
+}
+
+/// Kind of access to a file.
+#[derive(Clone, Copy, Debug)]
+pub enum Does {
+    /// Reads, at this place if known.
+    Reads { at: Option<u64>, asked: u64, got: u64 },
+    /// Writes, at this place if known.
+    Writes { at: Option<u64>, len: u64 },
+    /// Truncates the file at this place.
+    Cuts(u64),
+    /// Learned that the file ends here.
+    FindsEnd(u64),
+}
+
+/// A call's access to a file's end.
+#[derive(Clone, Copy, Debug)]
+pub struct AtEnd {
+    /// Hash of the file's path.
+    file: u64,
+    /// Where it truncates the file; `None` if it reports the end.
+    cut: Option<u64>,
+}
+
+impl AtEnd {
+    /// The claim of a call that returned `ret`; `came_out` gives the output of an argument.
+    pub fn claim<'a>(
+        self,
+        said: &Said,
+        ret: i64,
+        came_out: impl FnOnce(u8) -> Option<&'a [u8]>,
+    ) -> Option<Bytes> {
+        let found = || match said.ret {
+            Ret::Offset => u64::try_from(ret).ok(),
+            _ => size_of_file(said).and_then(|(arg, offset)| {
+                let bytes = came_out(arg)?.get(offset as usize..)?;
+                bytes.first_chunk().map(|size| u64::from_le_bytes(*size))
+            }),
+        };
+        let does = self.cut.map(Does::Cuts).or_else(|| found().map(Does::FindsEnd))?;
+        Some(Bytes { file: self.file, moves: None, does })
+    }
+}
+
+impl Bytes {
+    /// Access of a call on this open file that moved `ret` bytes. `offset` returns its old offset.
+    pub fn moved(
+        moves: &Moves,
+        call: &Call,
+        ret: i64,
+        (file, opened): (u64, usize),
+        offset: impl FnOnce() -> Option<u64>,
+    ) -> Bytes {
+        let number = |arg: Option<u8>| arg.map(|arg| call.args[usize::from(arg)]);
+        let appends = number(moves.flags).is_some_and(|flags| flags & libc::RWF_APPEND as u64 != 0);
+        // An explicit offset of -1 means the file's own.
+        let place = number(moves.offset).filter(|at| *at != u64::MAX);
+        let at = place.or_else(offset).filter(|_| !appends);
+        let got = ret.max(0) as u64;
+        let does = match moves.writes {
+            true => Does::Writes { at, len: got },
+            false => Does::Reads { at, asked: number(moves.size).unwrap_or(got), got },
+        };
+        Bytes { file, moves: place.is_none().then_some(opened), does }
+    }
+
+    /// The range that it accesses, if known.
+    pub fn stretch(&self) -> Option<Range<u64>> {
+        match self.does {
+            Does::Reads { at, got: len, .. } | Does::Writes { at, len } => {
+                at.map(|at| at..at.saturating_add(len))
+            }
+            Does::Cuts(at) => Some(at..u64::MAX),
+            Does::FindsEnd(_) => None,
+        }
+    }
+
+    /// Its place depends on which of two calls was first.
+    pub fn forget_place(&mut self) {
+        if let Does::Reads { at, .. } | Does::Writes { at, .. } = &mut self.does {
+            *at = None;
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn looks(&self) -> bool {
+        matches!(self.does, Does::Reads { .. } | Does::FindsEnd(_))
+    }
+}
+
+/// Intersection of two ranges; `None` if empty.
+pub fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
+    let both = a.start.max(b.start)..a.end.min(b.end);
+    (!both.is_empty()).then_some(both)
+}
+
+/// Finds the argument that returns a file's size, and the offset of the size in it.
+fn size_of_file(said: &Said) -> Option<(u8, u32)> {
+    said.args.iter().zip(0..).find_map(|(arg, number)| match arg.kind {
+        Kind::Buf(Dir::Out, Of::Struct(layout), _) => Some((number, attributes::size_at(layout)?)),
+        _ => None,
+    })
+}
+
+/// Returns how a successful call concerns a file's end.
+pub fn at_end(
+    said: &Said,
+    call: &Call,
+    table: &DescriptorTable,
+    paths: &[(u8, Vec<u8>)],
+) -> Option<AtEnd> {
+    let seeks = said.ret == Ret::Offset && call.args[1..3] == [0, libc::SEEK_END as u64];
+    let cut = cut(said, call);
+    if !seeks && cut.is_none() && size_of_file(said).is_none() {
+        return None;
+    }
+    let file = match paths.last() {
+        Some((_, path)) => hash_of(path),
+        None => hash_of(&table.get(call.args[0] as i32)?.description.path),
+    };
+    Some(AtEnd { file, cut })
+}
+
+/// Returns where a call truncates a file.
+fn cut(said: &Said, call: &Call) -> Option<u64> {
+    match said.act {
+        Act::Truncate => said.value(call, Operand::Length),
+        Act::Open => match said.of_set(call, &flags::OPEN) {
+            Some(flags) => (flags & O_TRUNC != 0).then_some(0),
+            // creat has no flags.
+            None => makes_name(said.act, said.args).then_some(0),
+        },
+        _ => None,
+    }
+}

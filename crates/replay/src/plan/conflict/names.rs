@@ -1,0 +1,147 @@
+//! How two calls overlap that claim the same names.
+
+use super::super::claims::names::{Found, Names, leads_through, parent};
+
+/// Whether a call found, or missed, what the other one changed: it comes before that. (The other way
+/// round needs nothing: a task repeats what came too early.)
+pub fn found_before(one: &Names, other: &Names) -> bool {
+    let made = |path: &[u8]| other.made.as_deref() == Some(path);
+    let removed = other.removed.as_deref();
+    one.found.iter().any(|found| match found {
+        Found::There(path) | Found::Above(path) => {
+            removed.is_some_and(|removed| leads_through(path, removed))
+        }
+        Found::Absent(path) => made(path),
+        Found::Filled(path) => removed.is_some_and(|removed| parent(removed) == path),
+    })
+}
+
+/// Names that one of the calls changed and the other one changed or found as well, where
+/// nothing shows what they referred to in between.
+pub fn changed_by_both<'a>(one: &'a Names, other: &'a Names) -> Vec<&'a [u8]> {
+    let of_one = |one: &'a Names, other: &'a Names| {
+        let there = one.found.iter().filter_map(|found| match found {
+            Found::There(path) => Some(&path[..]),
+            _ => None,
+        });
+        let found_other =
+            there.filter(|path| other.replaced.as_deref().is_some_and(|new| new == *path));
+        // An entry was created in a directory that was removed.
+        let into = one.made.as_deref().map(parent);
+        let into = into.filter(|into| other.removed.as_deref() == Some(*into));
+        found_other.chain(into)
+    };
+    let changed = |names: &'a Names| [names.made.as_deref(), names.removed.as_deref()];
+    let theirs = changed(other);
+    let both = changed(one).into_iter().filter(|name| theirs.contains(name)).flatten();
+    both.chain(of_one(one, other)).chain(of_one(other, one)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use trace::event::EventKind;
+
+    use super::*;
+    use crate::image::tests::recording::Recording;
+    use crate::treatment::said;
+
+    const O_CREAT: u64 = 0o100;
+    const ENOENT: i64 = -2;
+    const EEXIST: i64 = -17;
+    const ENOTEMPTY: i64 = -39;
+
+    /// Effect of a call on absolute paths.
+    fn names(name: &str, paths: &[&str], ret: i64) -> Names {
+        let mut recording = Recording::new("/");
+        match name {
+            "open" | "creat" => {
+                let flags = if name == "open" { 0 } else { O_CREAT };
+                recording.open(paths[0], flags, ret);
+            }
+            "symlink" => recording.paths(name, &["target", paths[0]], ret),
+            _ => recording.paths(name, paths, ret),
+        }
+        let Some(EventKind::Call(call)) = recording.events().last().map(|event| event.kind) else {
+            panic!("a call was made");
+        };
+        let paths: Vec<(u8, Vec<u8>)> =
+            paths.iter().zip(0..).map(|(path, arg)| (arg, path.as_bytes().to_vec())).collect();
+        let said = said(&call).expect("it has a row");
+        Names::of(&said, &call, ret, &paths).expect("it tells something")
+    }
+
+    #[test]
+    fn what_was_found_comes_before_what_changed_it() {
+        let makes = || names("creat", &["/a/b"], 3);
+        let follows =
+            |name: &str, paths: &[&str], ret| found_before(&names(name, paths, ret), &makes());
+        assert!(follows("open", &["/a/b"], ENOENT));
+        assert!(follows("mkdir", &["/a/b/c"], ENOENT));
+        assert!(follows("creat", &["/a/b/c"], ENOENT));
+        assert!(follows("rename", &["/a/b", "/c"], ENOENT));
+        assert!(follows("link", &["/c", "/a/b/d"], ENOENT));
+        assert!(!follows("open", &["/a/b/c"], ENOENT), "c may be missing as well");
+        assert!(!follows("creat", &["/a/b/c/d"], ENOENT), "c may be missing as well");
+        assert!(!follows("mkdir", &["/a/b"], ENOENT));
+        assert!(!follows("open", &["/a"], ENOENT));
+        assert!(!follows("open", &["/a/b"], 4), "that comes after");
+        assert!(!follows("symlink", &["/a/b"], EEXIST), "that comes after");
+    }
+
+    #[test]
+    fn what_was_there_comes_before_its_end() {
+        let ends = [names("unlink", &["/a/b"], 0), names("rename", &["/a/b", "/x"], 0)];
+        for end in ends {
+            let follows =
+                |name: &str, paths: &[&str], ret| found_before(&names(name, paths, ret), &end);
+            assert!(follows("open", &["/a/b"], 3));
+            assert!(follows("open", &["/a/b/c"], 3));
+            assert!(follows("symlink", &["/a/b"], EEXIST));
+            assert!(follows("mkdir", &["/a/b/c"], 0));
+            assert!(follows("unlink", &["/a/b/c"], 0));
+            assert!(follows("link", &["/a/b", "/c"], 0));
+            assert!(follows("rename", &["/c", "/a/b/c"], 0));
+            assert!(follows("rmdir", &["/a"], ENOTEMPTY));
+            assert!(!follows("rmdir", &["/a/b"], ENOTEMPTY));
+            assert!(!follows("open", &["/a/b"], ENOENT), "that comes after");
+            assert!(!follows("creat", &["/a/b"], 3), "nobody can tell");
+            assert!(!follows("unlink", &["/a/b"], 0), "nobody can tell");
+        }
+    }
+
+    #[test]
+    fn names_that_two_changed_are_contested() {
+        let contested = |a: (&str, &[&str], i64), b: (&str, &[&str], i64)| {
+            let (a, b) = (names(a.0, a.1, a.2), names(b.0, b.1, b.2));
+            let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+            let all: Vec<String> = changed_by_both(&a, &b).into_iter().map(text).collect();
+            assert_eq!(all.len(), changed_by_both(&b, &a).len());
+            all
+        };
+        let rename = ("rename", &["/t", "/x"][..], 0);
+        assert_eq!(contested(rename, ("unlink", &["/x"], 0)), ["/x"]);
+        assert_eq!(contested(rename, ("rename", &["/u", "/x"], 0)), ["/x"]);
+        assert_eq!(contested(rename, ("open", &["/x"], 3)), ["/x"], "which one was opened?");
+        assert_eq!(contested(("creat", &["/d/a"], 3), ("rmdir", &["/d"], 0)), ["/d"]);
+        let told: [(&str, &[&str], i64); 3] =
+            [("unlink", &["/x"], ENOENT), ("open", &["/y"], 3), ("unlink", &["/y"], 0)];
+        for told in told {
+            assert!(contested(rename, told).is_empty(), "{told:?}");
+        }
+        assert!(contested(("mkdir", &["/d"], 0), ("mkdir", &["/d"], EEXIST)).is_empty());
+    }
+
+    #[test]
+    fn what_changes_places_is_not_removed() {
+        let mut exchange = Recording::new("/");
+        exchange.numbers("renameat2", &[0, 1, 0, 1, libc::RENAME_EXCHANGE as u64], 0);
+        let Some(EventKind::Call(call)) = exchange.events().last().map(|event| event.kind) else {
+            panic!("a call was made");
+        };
+        let paths = [(1, b"/a".to_vec()), (3, b"/b".to_vec())];
+        let said = said(&call).expect("it has a row");
+        let names_of = Names::of(&said, &call, 0, &paths).expect("it tells something");
+        assert!(!found_before(&names("open", &["/a"], 3), &names_of));
+        assert!(!found_before(&names("open", &["/b"], ENOENT), &names_of));
+    }
+}
