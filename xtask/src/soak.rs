@@ -20,8 +20,11 @@ const WILD_TOOLS: &[&str] = &[
     "bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync", "runc",
 ];
 
-/// Runs all acceptance tests in their long tier, then all fuzz targets for ten minutes each. With
-/// `wild`, runs only the behaviour programs and the big programs.
+/// The long test of replay's planner.
+const SIMULATOR: &[&str] = &["--", "--ignored", "ten_million_steps"];
+
+/// Runs all acceptance tests in their long tier, then the simulator of replay's planner, then all
+/// fuzz targets for ten minutes each. With `wild`, runs only the behaviour programs and the big programs.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     if let ["wild", rest @ ..] = args {
         tools::provide(WILD_TOOLS);
@@ -34,5 +37,6 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;
+    cargo(&[&["test", "--release", "--package", "replay", "--lib"], SIMULATOR].concat(), &[])?;
     fuzz::run(&["--seconds", &fuzz::SOAK_SECONDS.to_string()])
 }

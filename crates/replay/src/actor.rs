@@ -15,11 +15,11 @@ use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
 use syscalls::shape::operand;
 use syscalls::{Act, Kind, Operand, Ret};
 
-use crate::batch::{Action, Batch, Call, Lane, Placed, Spawn, What};
+use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
 use crate::certainty::{Excuse, Reason};
 use crate::clock::{self, Pace};
 use crate::descriptors;
-use crate::execute::{Maker, is_of_names};
+use crate::execute::{Maker, Region, is_of_names};
 use crate::jail::Powers;
 use crate::lane::Mood;
 use crate::log::{About, Came, Line};
@@ -419,7 +419,9 @@ impl Actor<'_> {
             return Made::Same;
         }
         let owners = self.shared.options.privileged && call.owners;
-        match verify::compare(batch, call, self.maker.regions(), owners) {
+        let regions = self.maker.regions();
+        let room = |piece: &Piece| regions.iter().find(|r| r.holds(piece)).map(Region::bytes);
+        match verify::compare(batch, call, room, owners) {
             Verdict::Same => Made::Same,
             Verdict::Unknown => Made::Unknown,
             Verdict::Differ { .. } if call.certainty.has(Reason::Filler) => Made::Unknown,

@@ -71,6 +71,11 @@ pub struct Region {
 }
 
 impl Region {
+    /// Whether a piece is in it.
+    pub fn holds(&self, piece: &Piece) -> bool {
+        (self.arg, self.part, self.index) == (piece.arg, piece.part, piece.index)
+    }
+
     /// Returns its current content.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the span belongs to the maker that owns this region. The maker reuses its memory

@@ -20,6 +20,8 @@ mod ordering;
 mod own_links;
 mod pack;
 mod refusals;
+#[cfg(test)]
+mod simulator;
 mod tally;
 mod tasks;
 mod transfers;
@@ -412,6 +414,9 @@ impl<'a> Planner<'a> {
     fn dispatch(&mut self, index: Index) {
         if self.lines[index].is_open(|_| true) {
             self.graph.end(index);
+            if self.doubts.any() {
+                self.settle_doubts(index);
+            }
         }
         let line = &mut self.lines[index];
         line.make_ready(self.opened > line.opened_at);

@@ -16,6 +16,7 @@ use super::claims::locks::Does;
 use super::claims::names::Names;
 use super::claims::numbers::Numbers;
 use super::claims::queues::{Flow, written_through};
+use super::doubts::BY_ANOTHER;
 use super::known_files::File;
 use super::moves::Moves;
 use super::own_links::OwnLinks;
@@ -154,7 +155,7 @@ impl Planner<'_> {
                     };
                     let came_out = |arg| self.lines[index].came_out(arg);
                     let bytes = end.and_then(|end| end.claim(said, ret, came_out));
-                    let claims = Claims { names, bytes, lock, flow, numbers };
+                    let claims = Claims { names, bytes, lock, flow, numbers, ..Claims::default() };
                     self.order_by_claims(index, claims, event.tsc);
                 }
             }
@@ -266,7 +267,7 @@ impl Planner<'_> {
         if !file.here {
             if file.taken && moves.writes && ret > 0 {
                 self.count_skipped(call.nr, "it writes through another process's descriptor");
-                self.doubts.lose_file(file.hash);
+                self.doubts.lose_file(file.hash, BY_ANOTHER);
                 return;
             }
             match self.lies_elsewhere(event.thread, said, call, &[]) {
@@ -298,7 +299,9 @@ impl Planner<'_> {
                 self.order_by_queue(index, Flow { queue, writes: moves.writes, at, len });
             }
         } else {
-            let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
+            let appends = moves.offset.is_some() && self.appends(index, call.args[0] as i32);
+            let opened = (file.hash, file.opened, appends);
+            let bytes = Bytes::moved(moves, call, ret, opened, offset);
             if self.others_matter() || self.doubts.any() {
                 self.order_by_bytes(index, Some(bytes));
             }

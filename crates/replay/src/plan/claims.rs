@@ -19,6 +19,8 @@ pub struct Claims {
     pub names: Option<Names>,
     /// Bytes of a file, its end, or the offset of an open file.
     pub bytes: Option<Bytes>,
+    /// The clock of doubts when it began.
+    pub doubts: u64,
     /// The lock of a file: hash of the path.
     pub lock: Option<u64>,
     /// Bytes that it moved through a pipe or socket pair.

@@ -13,16 +13,18 @@ use crate::certainty::Reason;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overlap {
     FoundAndChanged,
+    ChangedAndFound,
     TwoChanged,
     SawNothing,
     SawAll,
     SawPart,
     NotHeld,
     SawOldEnd,
+    SawNewEnd,
     SawNothingWithin,
     SawEndWithin,
     SawNothingBesideAppend,
-    SawEndBesideAppend,
+    LookedBesideAppend,
     SawBehindCut,
     SawEndBesideCut,
     TwoWrote,
@@ -99,22 +101,24 @@ impl Rule {
 }
 
 /// The rows of docs/design/replay.md, "Races". Their order is that of [`Overlap`].
-pub const RULES: [Rule; 22] = {
+pub const RULES: [Rule; 24] = {
     use First::{Nobody, One, Other, Returned};
     use Overlap as O;
     use Reason::{Names, OnceAlone, Raced};
     [
         rule(O::FoundAndChanged, "found and changed", One),
+        rule(O::ChangedAndFound, "changed and found", One),
         rule(O::TwoChanged, "two changed a name", Nobody).both(Names).leaves(Leaves::Names),
         rule(O::SawNothing, "saw nothing of a write", One),
         rule(O::SawAll, "saw all of a write", Other),
         rule(O::SawPart, "saw a part of a write", One).one(Raced),
         rule(O::NotHeld, "bytes are not held", Nobody).one(OnceAlone),
         rule(O::SawOldEnd, "saw the old end", One),
+        rule(O::SawNewEnd, "saw the new end", Other),
         rule(O::SawNothingWithin, "saw nothing within a write", One).one(Raced),
         rule(O::SawEndWithin, "saw the end within a write", Nobody).one(Raced),
         rule(O::SawNothingBesideAppend, "saw nothing beside an append", One).one(OnceAlone),
-        rule(O::SawEndBesideAppend, "saw the end beside an append", Nobody).one(OnceAlone),
+        rule(O::LookedBesideAppend, "looked beside an append", Nobody).one(OnceAlone),
         rule(O::SawBehindCut, "saw behind a cut", One).one(Raced),
         rule(O::SawEndBesideCut, "saw the end beside a cut", Nobody).one(Raced),
         rule(O::TwoWrote, "two wrote", Returned).leaves(Leaves::Bytes),
@@ -125,7 +129,7 @@ pub const RULES: [Rule; 22] = {
         rule(O::TwoPut, "two put into a queue", Nobody).leaves(Leaves::Queue),
         rule(O::ForkedAndChanged, "forked and changed", One).leaves(Leaves::Numbers),
         rule(O::ClosedAndOpened, "closed and opened", One),
-        rule(O::Contradiction, "contradiction", Nobody).one(Raced),
+        rule(O::Contradiction, "contradiction", Nobody).both(Raced),
     ]
 };
 

@@ -8,10 +8,12 @@
 
 use std::collections::HashMap;
 
+use model::contents::is_out;
 use syscalls::abi::errno::{self, EBADF};
+use syscalls::shape::Of;
 use syscalls::{Arg, Kind, Operand, Ret};
 use trace::Trace;
-use trace::event::{Call, Event, EventKind, Outcome};
+use trace::event::{Call, Content, Event, EventKind, Outcome};
 
 use super::claims::numbers::Closed;
 use crate::order::Index;
@@ -22,7 +24,7 @@ pub const COPIES_MAX: usize = 1024;
 /// Most events of a child that are examined.
 const TELLING_EVENTS: usize = 4096;
 
-/// Unfinished clones that copy descriptors, and whose child has not shown up.
+/// Unfinished clones that copy descriptors.
 #[derive(Default)]
 pub struct Copies {
     /// In the order in which they began.
@@ -42,6 +44,8 @@ pub struct Copy {
     pub count: u64,
     /// When the clone returns.
     pub until: u64,
+    /// The child has shown up, so it has its copy.
+    pub is_made: bool,
 }
 
 impl Copies {
@@ -52,7 +56,10 @@ impl Copies {
 
     /// The child has its copy.
     pub fn made(&mut self, child: Index) {
-        self.under_way.retain(|copy| copy.child != child);
+        let mut copies = self.under_way.iter_mut();
+        if let Some(copy) = copies.find(|copy| copy.child == child) {
+            copy.is_made = true;
+        }
     }
 
     /// Returns the events of a thread's first block, after its beginning. Only once per thread, so
@@ -116,9 +123,21 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
     if said.args.iter().zip(call.args).any(uses) {
         return match ret {
             0.. => Some(Shown::Had),
-            _ if errno::of_result(ret) == Some(EBADF) => Some(Shown::NotHad),
+            // Of a transfer: perhaps it is open for the other direction only.
+            _ if errno::of_result(ret) == Some(EBADF) && said.ret != Ret::Size => {
+                Some(Shown::NotHad)
+            }
             _ => None,
         };
+    }
+    let given = call.data.iter().filter(|data| is_out(data) && ret >= 0).any(|data| {
+        let arg = said.args.get(usize::from(data.arg));
+        let are_numbers = arg.is_some_and(|arg| matches!(arg.kind, Kind::Buf(_, Of::Fds, _)));
+        let is_it = |word: &[u8; 4]| i32::from_le_bytes(*word) == fd;
+        matches!(&data.content, Content::Inline(bytes) if are_numbers && bytes.as_chunks().0.iter().any(is_it))
+    });
+    if given {
+        return Some(Shown::NotHad);
     }
     // An open takes the lowest free number.
     let opens = said.args.iter().any(|arg| matches!(arg.kind, Kind::Path));

@@ -29,24 +29,22 @@ impl Planner<'_> {
         if self.copies.under_way.len() == COPIES_MAX {
             self.copies.under_way.remove(0);
         }
-        let copy = Copy { maker, child, count: self.lines[maker].count, until };
+        let copy = Copy { maker, child, count: self.lines[maker].count, until, is_made: false };
         self.copies.under_way.push(copy);
         let Some(rule) = self.rules.of(Overlap::ForkedAndChanged) else { return };
         let process = self.lines[maker].process;
         for other in self.others_open_that(maker, |line| line.process == process) {
             let Some(mut numbers) = self.lines[other].claims.numbers.take() else { continue };
-            if numbers.concern_copies() {
-                // A number that was reused meanwhile is another descriptor, which the child has.
-                if let Some(table) = self.world.descriptors(event.thread) {
-                    numbers.closes.retain(|number| table.get(number.fd).is_none());
-                }
-                // What ended since the close began may depend on it, and so may the copy.
-                if numbers.began == self.order.clock() {
-                    self.wait_for_copy(other, copy);
-                }
-                if rule.leaves == Leaves::Numbers {
-                    self.contend(&numbers, copy);
-                }
+            // A number that was reused meanwhile is another descriptor, which the child has.
+            if let Some(table) = self.world.descriptors(event.thread) {
+                numbers.closes.retain(|number| table.get(number.fd).is_none());
+            }
+            // What ended since the close began may depend on it, and so may the copy.
+            if numbers.began == self.order.clock() {
+                self.wait_for_copy(other, copy);
+            }
+            if rule.leaves == Leaves::Numbers {
+                self.contend(&numbers, copy);
             }
             self.lines[other].claims.numbers = Some(numbers);
         }
@@ -69,13 +67,11 @@ impl Planner<'_> {
             }
         }
         self.copies.under_way.retain(|copy| copy.until > tsc);
-        if numbers.concern_copies()
-            && let Some(rule) = self.rules.of(Overlap::ForkedAndChanged)
-        {
+        if let Some(rule) = self.rules.of(Overlap::ForkedAndChanged) {
             for copy in self.copies.under_way.clone() {
                 if copy.maker != index && self.lines[copy.maker].process == process {
                     self.wait_for_copy(index, copy);
-                    if rule.leaves == Leaves::Numbers {
+                    if rule.leaves == Leaves::Numbers && !copy.is_made {
                         self.contend(&numbers, copy);
                     }
                 }

@@ -15,19 +15,10 @@ use crate::batch::Lane;
 use crate::certainty::Reason;
 use crate::order::Index;
 
-/// What came of a rule for two open calls.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// The order is the one of return, and nothing had shown it.
-    Guessed,
-    /// There is an order, or it does not matter.
-    Otherwise,
-}
-
 impl Planner<'_> {
     /// Orders a call among the open ones by all that it claims.
     pub(super) fn order_by_claims(&mut self, index: Index, claims: Claims, tsc: u64) {
-        let Claims { names, bytes, lock, flow, numbers } = claims;
+        let Claims { names, bytes, lock, flow, numbers, .. } = claims;
         self.order_by_names(index, names);
         self.order_by_bytes(index, bytes);
         self.order_by_lock(index, lock);
@@ -38,20 +29,25 @@ impl Planner<'_> {
     }
 
     /// Follows a rule for two open calls.
-    pub(super) fn follow_rule(&mut self, rule: &Rule, one: Index, other: Index) -> Settled {
+    /// Returns whether the opposite order was there already.
+    pub(super) fn follow_rule(&mut self, rule: &Rule, one: Index, other: Index) -> bool {
         self.lines[one].weaken(rule.one);
         self.lines[other].weaken(rule.other);
         let agrees = match rule.first {
             First::One => self.follow(other, one),
             First::Other => self.follow(one, other),
-            First::Returned => return self.follow_by_return(one, other),
+            First::Returned => {
+                self.follow_by_return(one, other);
+                true
+            }
             First::Nobody => true,
         };
         // Perhaps another call wrote in between.
         if !agrees && let Some(rule) = self.rules.of(Overlap::Contradiction) {
             self.lines[one].weaken(rule.one);
+            self.lines[other].weaken(rule.other);
         }
-        Settled::Otherwise
+        !agrees
     }
 
     /// Makes `last`'s open call wait for `first`'s, unless `first` already waits for `last`.
@@ -67,12 +63,10 @@ impl Planner<'_> {
 
     /// Makes the call that returned later wait for the other one, unless the opposite order is
     /// established.
-    fn follow_by_return(&mut self, one: Index, other: Index) -> Settled {
+    fn follow_by_return(&mut self, one: Index, other: Index) {
         let key = |index: Index| (self.lines[index].open_until(), index);
         let (first, last) = if key(one) < key(other) { (one, other) } else { (other, one) };
-        let known = self.graph.has(last, first);
         self.follow(last, first);
-        if known { Settled::Otherwise } else { Settled::Guessed }
     }
 
     /// Makes `last`'s open call wait for an action of another lane that was still running when
@@ -85,6 +79,7 @@ impl Planner<'_> {
 
     /// Orders open calls by their results on names.
     fn order_by_names(&mut self, index: Index, names: Option<Names>) {
+        use Overlap::{ChangedAndFound, FoundAndChanged};
         let Some(names) = names else { return };
         let others = self.others_open_that(index, |line| line.claims.names.is_some());
         for &other in &others {
@@ -102,17 +97,41 @@ impl Planner<'_> {
         for other in others {
             let Some(theirs) = &self.lines[other].claims.names else { continue };
             if theirs.touched().any(|name| self.judge.may_be_another(name)) {
+                theirs.changed().for_each(|name| self.judge.is_contested(name));
                 self.lines[other].weaken(Some(Reason::Names));
             }
             let Some(theirs) = &self.lines[other].claims.names else { continue };
-            let (one, other) = match () {
-                () if names::found_before(theirs, &names) => (other, index),
-                () if names::found_before(&names, theirs) => (index, other),
+            let in_doubt = |name: &[u8]| self.judge.may_be_another(name);
+            let (overlap, one, other) = match () {
+                () if names::found_before(theirs, &names, in_doubt) => {
+                    (FoundAndChanged, other, index)
+                }
+                () if names::found_before(&names, theirs, in_doubt) => {
+                    (FoundAndChanged, index, other)
+                }
+                () if names::changed_before(theirs, &names, in_doubt) => {
+                    (ChangedAndFound, other, index)
+                }
+                () if names::changed_before(&names, theirs, in_doubt) => {
+                    (ChangedAndFound, index, other)
+                }
                 () => continue,
             };
-            if let Some(rule) = self.rules.of(Overlap::FoundAndChanged) {
-                self.follow_rule(rule, one, other);
+            let Some(rule) = self.rules.of(overlap) else { continue };
+            if self.follow_rule(rule, one, other) && self.rules.of(Overlap::Contradiction).is_some()
+            {
+                // Perhaps the name was removed and made in between.
+                for names in [Some(&names), self.lines[other].claims.names.as_ref()] {
+                    let changed = names.into_iter().flat_map(|names| names.changed());
+                    changed.for_each(|name| self.judge.is_contested(name));
+                }
+                for line in [one, other] {
+                    self.lines[line].weaken(Some(Reason::Names));
+                }
             }
+        }
+        if names.touched().any(|name| self.judge.may_be_another(name)) {
+            self.lines[index].weaken(Some(Reason::Names));
         }
         self.lines[index].claims.names = Some(names);
     }
@@ -120,11 +139,24 @@ impl Planner<'_> {
     /// Orders open calls where the bytes they read or wrote show their order.
     pub(super) fn order_by_bytes(&mut self, index: Index, bytes: Option<Bytes>) {
         let Some(mut bytes) = bytes else { return };
-        match bytes.does {
-            Does::Writes { .. } | Does::Cuts(_) => self.doubts.settle(&bytes),
-            _ if self.doubts.concern(&bytes) => self.lines[index].weaken(Some(Reason::Raced)),
-            _ => {}
+        if self.doubts.has_lost_offset(&bytes) {
+            bytes.forget_place();
+            match bytes.looks() {
+                true => self.lines[index].weaken(Some(Reason::Raced)),
+                false => self.doubts.lose_written(bytes.file),
+            }
         }
+        if self.doubts.concern(&bytes) {
+            self.lines[index].weaken(Some(Reason::Raced));
+        }
+        if let Does::Writes { at: None, .. } = bytes.does
+            && self.doubts.has_end(bytes.file)
+        {
+            self.doubts.lose_written(bytes.file);
+            // It left the offset at the end.
+            bytes.moves.into_iter().for_each(|opened| self.doubts.lose_offset(opened));
+        }
+        self.lines[index].claims.doubts = self.doubts.clock();
         let same_file = |line: &Line| line.claims.bytes.is_some_and(|told| told.file == bytes.file);
         let mut others = self.others_open_that(index, same_file);
         self.nearest_first(index, &mut others);
@@ -147,9 +179,20 @@ impl Planner<'_> {
                     theirs.forget_place();
                 }
             }
-            let settled = self.follow_rule(rule, one, two);
-            if settled == Settled::Guessed && rule.leaves != Leaves::Nothing {
+            self.follow_rule(rule, one, two);
+            if rule.leaves != Leaves::Nothing {
                 self.doubts.add(&bytes, &theirs);
+            }
+            if rule.leaves == Leaves::Places
+                && let Some(opened) = bytes.moves
+            {
+                let open = bytes::places_left_open(&bytes, &theirs);
+                if open.written {
+                    self.doubts.lose_written(bytes.file);
+                }
+                if open.offset {
+                    self.doubts.lose_offset(opened);
+                }
             }
         }
         self.lines[index].claims.bytes = Some(bytes);
@@ -161,6 +204,14 @@ impl Planner<'_> {
                     self.lines[line].weaken(Some(Reason::OnceAlone));
                 }
             }
+        }
+    }
+
+    /// The lane's open call ends: what it wrote settles doubts.
+    pub(super) fn settle_doubts(&mut self, index: Index) {
+        let Claims { bytes: Some(bytes), doubts, .. } = &self.lines[index].claims else { return };
+        if let Does::Writes { .. } | Does::Cuts(_) = bytes.does {
+            self.doubts.settle(bytes, *doubts);
         }
     }
 

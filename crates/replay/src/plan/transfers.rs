@@ -38,6 +38,15 @@ impl Planner<'_> {
         Some(file)
     }
 
+    /// Whether the file that this lane last used under a number was opened for appending: then even
+    /// a write to a place goes to the end.
+    pub(super) fn appends(&self, index: Index, fd: i32) -> bool {
+        let known = self.lines[index].known[fd as usize % KNOWN_MAX].as_ref();
+        known.is_some_and(|Remembered { description, .. }| {
+            description.origin == Origin::Path && description.offset.get() == Offset::Unknown
+        })
+    }
+
     /// Returns the offset at which a transfer starts that uses the file's own offset, if known, and
     /// advances it. The file is the one that this lane last used under that number.
     pub(super) fn advance(&self, index: Index, fd: i32, moved: i64) -> Option<u64> {

@@ -90,7 +90,7 @@ impl Judge {
         };
         let has = files(said, call, table).any(|file| is(&file.path))
             || paths.iter().any(|(_, path)| is(path));
-        if has && matches!(said.act, Act::Rename | Act::HardLink) {
+        if has && matches!(said.act, Act::Rename | Act::HardLink | Act::RemoveDirectory) {
             paths.iter().for_each(|(_, path)| self.is_contested(path));
         }
         has

@@ -1,6 +1,7 @@
 //! Bytes of a file, its end, or the offset of an open file, that a call read or changed.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use model::DescriptorTable;
 use syscalls::abi::files::O_TRUNC;
@@ -17,7 +18,7 @@ use crate::treatment::{Said, makes_name};
 pub struct Bytes {
     /// Hash of the file's path. Files with the same hash wait for each other, which is harmless.
     pub file: u64,
-    /// The open file whose offset it advances.
+    /// The open file whose offset it moves.
     pub moves: Option<usize>,
     /// Kind of access.
     pub does: Does,
@@ -34,15 +35,21 @@ pub enum Does {
     Cuts(u64),
     /// Learned that the file ends here.
     FindsEnd(u64),
+    /// Set the offset, wherever it was.
+    Seeks,
+    /// Learned what the offset is.
+    FindsOffset,
 }
 
-/// A call's access to a file's end.
+/// A call's access to a file's end, or to an offset.
 #[derive(Clone, Copy, Debug)]
 pub struct AtEnd {
     /// Hash of the file's path.
     file: u64,
-    /// Where it truncates the file; `None` if it reports the end.
-    cut: Option<u64>,
+    /// The open file whose offset it moves.
+    moves: Option<usize>,
+    /// What it does; `None` if it reports the end.
+    does: Option<Does>,
 }
 
 impl AtEnd {
@@ -60,22 +67,24 @@ impl AtEnd {
                 bytes.first_chunk().map(|size| u64::from_le_bytes(*size))
             }),
         };
-        let does = self.cut.map(Does::Cuts).or_else(|| found().map(Does::FindsEnd))?;
-        Some(Bytes { file: self.file, moves: None, does })
+        let does = self.does.or_else(|| found().map(Does::FindsEnd))?;
+        Some(Bytes { file: self.file, moves: self.moves, does })
     }
 }
 
 impl Bytes {
-    /// Access of a call on this open file that moved `ret` bytes. `offset` returns its old offset.
+    /// Access of a call on this open file that moved `ret` bytes. `offset` returns its old offset;
+    /// `appends`: whatever is written goes to the file's end.
     pub fn moved(
         moves: &Moves,
         call: &Call,
         ret: i64,
-        (file, opened): (u64, usize),
+        (file, opened, appends): (u64, usize, bool),
         offset: impl FnOnce() -> Option<u64>,
     ) -> Bytes {
         let number = |arg: Option<u8>| arg.map(|arg| call.args[usize::from(arg)]);
-        let appends = number(moves.flags).is_some_and(|flags| flags & libc::RWF_APPEND as u64 != 0);
+        let flags = || number(moves.flags).unwrap_or_default();
+        let appends = moves.writes && (appends || flags() & libc::RWF_APPEND as u64 != 0);
         // An explicit offset of -1 means the file's own.
         let place = number(moves.offset).filter(|at| *at != u64::MAX);
         let at = place.or_else(offset).filter(|_| !appends);
@@ -94,7 +103,7 @@ impl Bytes {
                 at.map(|at| at..at.saturating_add(len))
             }
             Does::Cuts(at) => Some(at..u64::MAX),
-            Does::FindsEnd(_) => None,
+            Does::FindsEnd(_) | Does::Seeks | Does::FindsOffset => None,
         }
     }
 
@@ -107,7 +116,7 @@ impl Bytes {
 
     /// Whether it changes nothing.
     pub fn looks(&self) -> bool {
-        matches!(self.does, Does::Reads { .. } | Does::FindsEnd(_))
+        matches!(self.does, Does::Reads { .. } | Does::FindsEnd(_) | Does::FindsOffset)
     }
 }
 
@@ -125,23 +134,33 @@ fn size_of_file(said: &Said) -> Option<(u8, u32)> {
     })
 }
 
-/// Returns how a successful call concerns a file's end.
+/// Returns how a successful call concerns a file's end or an offset.
 pub fn at_end(
     said: &Said,
     call: &Call,
     table: &DescriptorTable,
     paths: &[(u8, Vec<u8>)],
 ) -> Option<AtEnd> {
-    let seeks = said.ret == Ret::Offset && call.args[1..3] == [0, libc::SEEK_END as u64];
-    let cut = cut(said, call);
-    if !seeks && cut.is_none() && size_of_file(said).is_none() {
+    if said.ret == Ret::Offset {
+        let description = table.get(call.args[0] as i32)?.description;
+        let by_nothing = call.args[1] == 0;
+        let does = match call.args[2] as i32 {
+            libc::SEEK_END if by_nothing => None,
+            libc::SEEK_CUR if by_nothing => Some(Does::FindsOffset),
+            _ => Some(Does::Seeks),
+        };
+        let (file, opened) = (hash_of(&description.path), Rc::as_ptr(description) as usize);
+        return Some(AtEnd { file, moves: Some(opened), does });
+    }
+    let does = cut(said, call).map(Does::Cuts);
+    if does.is_none() && size_of_file(said).is_none() {
         return None;
     }
     let file = match paths.last() {
         Some((_, path)) => hash_of(path),
         None => hash_of(&table.get(call.args[0] as i32)?.description.path),
     };
-    Some(AtEnd { file, cut })
+    Some(AtEnd { file, moves: None, does })
 }
 
 /// Returns where a call truncates a file.

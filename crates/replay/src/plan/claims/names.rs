@@ -16,6 +16,10 @@ pub struct Names {
     pub removed: Option<Vec<u8>>,
     /// A previous entry that it may have replaced.
     pub replaced: Option<Vec<u8>>,
+    /// A name that was there before the call, and that it would have made if it had gone by then.
+    pub remade: Option<Vec<u8>>,
+    /// A name that it would have made if it had not failed.
+    pub tried: Option<Vec<u8>>,
     /// What it found or missed.
     pub found: Vec<Found>,
 }
@@ -41,11 +45,13 @@ impl Names {
         let mut names = Names::default();
         if ret < 0 {
             names.found = match -ret as i32 {
+                EEXIST if first != last => [first, last].map(|it| Found::There(it.clone())).into(),
                 EEXIST => vec![Found::There(last.clone())],
                 ENOTEMPTY => vec![Found::Filled(last.clone())],
                 ENOENT => absent(said.act, makes_name(said.act, said.args), first, last),
                 _ => return None,
             };
+            names.tried = makes_name(said.act, said.args).then(|| last.clone());
             return Some(names);
         }
         match said.act {
@@ -64,16 +70,24 @@ impl Names {
             Act::Rename if exchanges(said, call) => {
                 names.found = vec![above(first), above(last)];
             }
+            // Nothing happens.
+            Act::Rename if first == last => names.found = vec![Found::There(first.clone())],
             Act::Rename => {
                 names.made = Some(last.clone());
                 names.replaced = Some(last.clone());
                 names.removed = Some(first.clone());
                 names.found = vec![above(first), above(last)];
             }
-            Act::Open if makes_name(said.act, said.args) && !was_told(call) => {
-                names.made = Some(last.clone());
-                names.found = vec![above(last)];
-            }
+            Act::Open if makes_name(said.act, said.args) => match was_told(call) {
+                true => {
+                    names.remade = Some(last.clone());
+                    names.found = vec![Found::There(last.clone())];
+                }
+                false => {
+                    names.made = Some(last.clone());
+                    names.found = vec![above(last)];
+                }
+            },
             _ => {
                 names.found = paths.iter().map(|(_, path)| Found::There(path.clone())).collect();
             }
@@ -81,15 +95,19 @@ impl Names {
         Some(names)
     }
 
+    /// Names that stand for something else, or nothing, after it.
+    pub fn changed(&self) -> impl Iterator<Item = &[u8]> {
+        [&self.made, &self.removed, &self.tried].into_iter().flatten().map(|path| &path[..])
+    }
+
     /// All names that it concerns.
     pub fn touched(&self) -> impl Iterator<Item = &[u8]> {
-        let changed = [&self.made, &self.removed].into_iter().flatten();
         let found = self.found.iter().map(|found| match found {
             Found::There(path) | Found::Above(path) | Found::Absent(path) | Found::Filled(path) => {
                 path
             }
         });
-        changed.chain(found).map(|path| &path[..])
+        self.changed().chain(found.map(|path| &path[..]))
     }
 }
 

@@ -2,8 +2,6 @@
 
 use model::{DescriptorTable, Step};
 
-use crate::treatment::is_stream;
-
 /// Most closed numbers of one call that are followed.
 pub const CLOSED_MAX: usize = 1024;
 
@@ -23,8 +21,6 @@ pub struct Numbers {
     pub closes: Vec<Closed>,
     /// Numbers that it opens.
     pub gives: Vec<i32>,
-    /// It creates an end of a pipe or of something similar.
-    pub stream: bool,
     /// The order's clock when it began.
     pub began: u64,
 }
@@ -46,17 +42,12 @@ impl Numbers {
             .collect::<Vec<_>>();
         let gives: Vec<i32> = step.gives().map(|(fd, _)| fd).collect();
         let any = !(closes.is_empty() && gives.is_empty());
-        let stream = step.gives().any(|(_, entry)| is_stream(&entry.description));
-        any.then_some(Numbers { closes, gives, stream, ..Numbers::default() })
+        any.then_some(Numbers { closes, gives, ..Numbers::default() })
     }
 
-    /// Whether it matters if a copy of the table is made before or after it.
-    pub fn concern_copies(&self) -> bool {
-        self.stream || !self.closes.is_empty()
-    }
-
-    /// Whether it opens a number that the other call closes.
+    /// Whether it opens a number that the other call frees.
     pub fn take_over(&self, other: &Numbers) -> bool {
-        self.gives.iter().any(|fd| other.closes.iter().any(|number| number.fd == *fd))
+        let frees = |fd: i32| other.closes.iter().any(|number| number.fd == fd);
+        self.gives.iter().any(|fd| frees(*fd) && !other.gives.contains(fd))
     }
 }

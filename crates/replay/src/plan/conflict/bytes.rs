@@ -8,6 +8,7 @@
 //! either.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::super::claims::bytes::{Bytes, Does, common};
@@ -43,24 +44,24 @@ pub fn overlap(
         }
         // The places are unknown. A call that saw the file's end came before it moved, unless it
         // looked behind the new end.
-        (Reads { asked, got, .. }, Writes { .. }) => match got {
-            _ if got >= asked => None,
-            0 => Some(Overlap::SawNothingBesideAppend),
-            _ => Some(Overlap::SawEndBesideAppend),
-        },
+        (Reads { asked: 0, .. }, Writes { .. }) => None,
+        (Reads { got: 0, .. }, Writes { .. }) => Some(Overlap::SawNothingBesideAppend),
+        (Reads { .. }, Writes { .. }) => Some(Overlap::LookedBesideAppend),
         // An end within the written range was seen while it moved.
-        (FindsEnd(end), Writes { at: Some(at), len }) => match at.saturating_add(len) > end {
-            true if at >= end => Some(Overlap::SawOldEnd),
-            true => Some(Overlap::SawEndWithin),
-            false => None,
+        (FindsEnd(end), Writes { at: Some(at), len }) => match at.saturating_add(len).cmp(&end) {
+            Ordering::Greater if at >= end => Some(Overlap::SawOldEnd),
+            Ordering::Greater => Some(Overlap::SawEndWithin),
+            Ordering::Equal if len > 0 => Some(Overlap::SawNewEnd),
+            _ => None,
         },
-        (FindsEnd(_), Writes { .. }) => Some(Overlap::SawEndBesideAppend),
+        (FindsEnd(_), Writes { .. }) => Some(Overlap::LookedBesideAppend),
         // Bytes behind the cut may also be new.
         (Reads { at: Some(at), asked, got }, Cuts(to)) => {
             let behind = |len: u64| at.saturating_add(len) > to;
             match got > 0 && behind(got) {
                 true => Some(Overlap::SawBehindCut),
-                false => behind(asked).then_some(Overlap::SawEndBesideCut),
+                // The cut may have moved the end on.
+                false => (behind(asked) || got < asked).then_some(Overlap::SawEndBesideCut),
             }
         }
         (Reads { at: None, .. }, Cuts(_)) => Some(Overlap::SawEndBesideCut),
@@ -97,6 +98,32 @@ fn sight(
         Shows::Nothing => Overlap::SawNothing,
         Shows::Unknown => Overlap::NotHeld,
     })
+}
+
+/// What depends on the order of two calls that move one offset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOpen {
+    /// The place of the only one that wrote.
+    pub written: bool,
+    /// Where they leave the offset. A task corrects what a read moved, so the sum is as recorded
+    /// where both only move it on.
+    pub offset: bool,
+}
+
+/// What is not known if the order of two calls that move one offset is not.
+pub fn places_left_open(one: &Bytes, other: &Bytes) -> LeftOpen {
+    use Does::{FindsEnd, FindsOffset, Seeks, Writes};
+    let both = [one.does, other.does];
+    let count = |is: fn(&Does) -> bool| both.iter().filter(|does| is(does)).count();
+    let writes = count(|does| matches!(does, Writes { .. }));
+    let sets = count(|does| matches!(does, Seeks | FindsEnd(_)));
+    let looks = count(|does| matches!(does, FindsOffset));
+    // It may have been to the end.
+    let anywhere = count(|does| matches!(does, Writes { at: None, .. }));
+    LeftOpen {
+        written: writes == 1 && looks == 0,
+        offset: looks == 0 && (sets > 0 || anywhere == 1),
+    }
 }
 
 /// The bytes that a call moved, as slices, if the trace holds them all.

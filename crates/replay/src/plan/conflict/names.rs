@@ -2,17 +2,33 @@
 
 use super::super::claims::names::{Found, Names, leads_through, parent};
 
-/// Whether a call found, or missed, what the other one changed: it comes before that. (The other way
-/// round needs nothing: a task repeats what came too early.)
-pub fn found_before(one: &Names, other: &Names) -> bool {
-    let made = |path: &[u8]| other.made.as_deref() == Some(path);
-    let removed = other.removed.as_deref();
+/// Whether a call found, or missed, what the other one changed: it comes before that. `in_doubt`:
+/// what is found of a name shows nothing.
+pub fn found_before(one: &Names, other: &Names, in_doubt: impl Fn(&[u8]) -> bool) -> bool {
+    let certain = |name: &&[u8]| !in_doubt(name);
+    let made = |path: &[u8]| other.made.as_deref().filter(certain) == Some(path);
+    let removed = other.removed.as_deref().filter(certain);
     one.found.iter().any(|found| match found {
         Found::There(path) | Found::Above(path) => {
             removed.is_some_and(|removed| leads_through(path, removed))
         }
         Found::Absent(path) => made(path),
         Found::Filled(path) => removed.is_some_and(|removed| parent(removed) == path),
+    })
+}
+
+/// Whether a call found what the other one had made, or missed what it had removed: it comes after
+/// that. (A task that comes too early repeats its call, but nobody else may come in between.)
+pub fn changed_before(one: &Names, other: &Names, in_doubt: impl Fn(&[u8]) -> bool) -> bool {
+    let certain = |name: &&[u8]| !in_doubt(name);
+    let made = one.made.as_deref().filter(|_| one.replaced.is_none()).filter(certain);
+    let removed = one.removed.as_deref().filter(certain);
+    other.found.iter().any(|found| match found {
+        Found::There(path) | Found::Above(path) => {
+            made.is_some_and(|made| leads_through(path, made))
+        }
+        Found::Absent(path) => removed.is_some_and(|removed| leads_through(path, removed)),
+        Found::Filled(_) => false,
     })
 }
 
@@ -24,16 +40,30 @@ pub fn changed_by_both<'a>(one: &'a Names, other: &'a Names) -> Vec<&'a [u8]> {
             Found::There(path) => Some(&path[..]),
             _ => None,
         });
-        let found_other =
-            there.filter(|path| other.replaced.as_deref().is_some_and(|new| new == *path));
+        // What it found is the old or the new one, and so is what got another name by it.
+        let is_other = |path: &&[u8]| other.replaced.as_deref().is_some_and(|new| new == *path);
+        let found_other = there.filter(is_other).flat_map(|path| {
+            let linked = one.made.as_deref();
+            std::iter::once(path).chain(linked)
+        });
         // An entry was created in a directory that was removed.
         let into = one.made.as_deref().map(parent);
         let into = into.filter(|into| other.removed.as_deref() == Some(*into));
-        found_other.chain(into)
+        // It found the name, or made it again. What it opened may have got another name.
+        let remade = one.remade.as_deref();
+        let remade = remade.filter(|name| other.removed.as_deref() == Some(*name));
+        let moved = remade.and(other.made.as_deref());
+        found_other.chain(into).chain(remade).chain(moved)
     };
     let changed = |names: &'a Names| [names.made.as_deref(), names.removed.as_deref()];
     let theirs = changed(other);
     let both = changed(one).into_iter().filter(|name| theirs.contains(name)).flatten();
+    // The file of a name in doubt may have got another name.
+    let moved = |names: &'a Names, name: &[u8]| {
+        names.made.as_deref().filter(|_| names.removed.as_deref() == Some(name))
+    };
+    let both = both
+        .flat_map(|name| [Some(name), moved(one, name), moved(other, name)].into_iter().flatten());
     both.chain(of_one(one, other)).chain(of_one(other, one)).collect()
 }
 
@@ -73,8 +103,9 @@ mod tests {
     #[test]
     fn what_was_found_comes_before_what_changed_it() {
         let makes = || names("creat", &["/a/b"], 3);
-        let follows =
-            |name: &str, paths: &[&str], ret| found_before(&names(name, paths, ret), &makes());
+        let follows = |name: &str, paths: &[&str], ret| {
+            found_before(&names(name, paths, ret), &makes(), |_| false)
+        };
         assert!(follows("open", &["/a/b"], ENOENT));
         assert!(follows("mkdir", &["/a/b/c"], ENOENT));
         assert!(follows("creat", &["/a/b/c"], ENOENT));
@@ -92,8 +123,9 @@ mod tests {
     fn what_was_there_comes_before_its_end() {
         let ends = [names("unlink", &["/a/b"], 0), names("rename", &["/a/b", "/x"], 0)];
         for end in ends {
-            let follows =
-                |name: &str, paths: &[&str], ret| found_before(&names(name, paths, ret), &end);
+            let follows = |name: &str, paths: &[&str], ret| {
+                found_before(&names(name, paths, ret), &end, |_| false)
+            };
             assert!(follows("open", &["/a/b"], 3));
             assert!(follows("open", &["/a/b/c"], 3));
             assert!(follows("symlink", &["/a/b"], EEXIST));
@@ -141,7 +173,7 @@ mod tests {
         let paths = [(1, b"/a".to_vec()), (3, b"/b".to_vec())];
         let said = said(&call).expect("it has a row");
         let names_of = Names::of(&said, &call, 0, &paths).expect("it tells something");
-        assert!(!found_before(&names("open", &["/a"], 3), &names_of));
-        assert!(!found_before(&names("open", &["/b"], ENOENT), &names_of));
+        assert!(!found_before(&names("open", &["/a"], 3), &names_of, |_| false));
+        assert!(!found_before(&names("open", &["/b"], ENOENT), &names_of, |_| false));
     }
 }
