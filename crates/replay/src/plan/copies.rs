@@ -169,6 +169,17 @@ mod tests {
         assert_eq!(gone(|r| r.numbers("close", &[5], 0)), [6]);
         assert_eq!(gone(|r| r.numbers("close", &[6], EBADF)), [5, 6]);
         assert_eq!(gone(|r| r.write(6, b"x")), [5]);
+        // Perhaps it is open for reading only; what is used next is that one.
+        let fails_and_works = |r: &mut Recording| {
+            r.call("write", &[6, 1, 1], &[(1, b"x")], EBADF);
+            r.read(6, b"x");
+        };
+        assert_eq!(gone(fails_and_works), [5]);
+        let new_pipe = |r: &mut Recording| {
+            r.call("pipe2", &[1, 0], &[(0, &[5, 0, 0, 0, 6, 0, 0, 0])], 0);
+            r.read(5, b"x");
+        };
+        assert_eq!(gone(new_pipe), [5, 6], "those are others");
         assert_eq!(gone(|r| r.numbers("dup2", &[6, 1], 1)), [5]);
         assert_eq!(gone(|r| r.numbers("dup2", &[1, 6], 6)), [5, 6], "whatever it was");
     }

@@ -309,6 +309,46 @@ mod tests {
         assert!(doubts.concern(&call(Does::FindsEnd(20))) && doubts.concern(&reads(15, 1)));
     }
 
+    #[test]
+    fn a_write_settles_only_what_was_in_doubt_before_it() {
+        let mut doubts = Doubts::default();
+        let began = doubts.clock();
+        doubts.add(&writes(0, 100), &writes(0, 100));
+        doubts.settle(&writes(0, 100), began);
+        assert!(doubts.any(), "it is one of those two");
+        let began = doubts.clock();
+        doubts.add(&writes(0, 50), &writes(0, 50));
+        doubts.settle(&writes(0, 100), began);
+        assert!(doubts.concern(&reads(0, 1)), "others wrote it beside it");
+        settle(&mut doubts, &writes(0, 100));
+        assert!(!doubts.any());
+    }
+
+    #[test]
+    fn an_offset_is_in_doubt_until_it_is_set() {
+        let mut doubts = Doubts::default();
+        let moves = |does| Bytes { moves: Some(7), ..call(does) };
+        let read = moves(Does::Reads { at: Some(0), asked: 1, got: 1 });
+        assert!(!doubts.has_lost_offset(&read));
+        doubts.lose_offset(7);
+        assert!(doubts.any() && doubts.has_lost_offset(&read));
+        assert!(!doubts.has_lost_offset(&reads(0, 1)), "it has a place of its own");
+        assert!(!doubts.has_lost_offset(&Bytes { moves: Some(8), ..read }));
+        assert!(doubts.has_lost_offset(&moves(Does::FindsOffset)));
+        assert!(!doubts.has_lost_offset(&moves(Does::Seeks)));
+        assert!(!doubts.has_lost_offset(&read) && !doubts.any());
+    }
+
+    #[test]
+    fn where_a_file_ends_depends_on_who_appended_only_if_another_did_not() {
+        let append = call(Does::Writes { at: None, len: 10 });
+        let mut doubts = Doubts::default();
+        doubts.add(&append, &append);
+        assert!(!doubts.has_end(1));
+        doubts.add(&append, &writes(5, 10));
+        assert!(doubts.has_end(1) && !doubts.has_end(2));
+    }
+
     fn ends(doubts: &Doubts) -> Vec<(u64, bool)> {
         doubts.left().into_iter().map(|(file, doubt)| (file, doubt.ends)).collect()
     }

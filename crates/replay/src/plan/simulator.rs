@@ -201,7 +201,7 @@ fn these_are_the_first_seeds_that_need_a_rule() {
 
 /// `cargo xtask soak` runs it.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes without optimization"]
 fn ten_million_steps() {
     let mut sum = Sum::default();
     let mut seed = 1 << 32;

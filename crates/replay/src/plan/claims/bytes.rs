@@ -175,3 +175,24 @@ fn cut(said: &Said, call: &Call) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use trace::event::EventKind;
+
+    use super::*;
+    use crate::image::tests::recording::Recording;
+    use crate::plan::moves::transfer_of;
+
+    #[test]
+    fn who_appends_writes_at_the_end_whatever_place_it_names() {
+        let mut recording = Recording::new("/");
+        recording.call("pwrite64", &[5, 1, 3, 100], &[(1, b"abc")], 3);
+        let Some(EventKind::Call(call)) = recording.events().last().map(|event| event.kind) else {
+            panic!("a call was made");
+        };
+        let moves = transfer_of(call.nr, 3).expect("it moves bytes");
+        let place = |appends| Bytes::moved(moves, &call, 3, (1, 2, appends), || None).stretch();
+        assert_eq!((place(false), place(true)), (Some(100..103), None));
+    }
+}

@@ -175,3 +175,71 @@ fn stretch<'a>(pieces: &[&'a [u8]], mut from: usize, len: usize) -> Cow<'a, [u8]
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(does: Does) -> Bytes {
+        Bytes { file: 1, moves: None, does }
+    }
+
+    fn reads(at: u64, asked: u64, got: u64) -> Bytes {
+        call(Does::Reads { at: Some(at), asked, got })
+    }
+
+    fn writes(at: Option<u64>, len: u64) -> Bytes {
+        call(Does::Writes { at, len })
+    }
+
+    fn found(one: &Bytes, other: &Bytes) -> Option<Overlap> {
+        overlap(one, other, |_| Shows::Nothing)
+    }
+
+    #[test]
+    fn an_end_shows_the_write_that_moved_it() {
+        let ends = |end| found(&call(Does::FindsEnd(end)), &writes(Some(10), 10));
+        assert_eq!(ends(9), Some(Overlap::SawOldEnd));
+        assert_eq!(ends(15), Some(Overlap::SawEndWithin));
+        assert_eq!(ends(20), Some(Overlap::SawNewEnd));
+        assert_eq!(ends(21), None);
+    }
+
+    #[test]
+    fn what_was_read_beside_an_append_may_be_of_it() {
+        let read = |asked, got| found(&reads(5, asked, got), &writes(None, 10));
+        assert_eq!(read(10, 10), Some(Overlap::LookedBesideAppend));
+        assert_eq!(read(10, 3), Some(Overlap::LookedBesideAppend));
+        assert_eq!(read(10, 0), Some(Overlap::SawNothingBesideAppend));
+        assert_eq!(read(0, 0), None);
+    }
+
+    #[test]
+    fn a_cut_may_move_the_end_on() {
+        let cut = call(Does::Cuts(100));
+        assert_eq!(found(&reads(0, 20, 0), &cut), Some(Overlap::SawEndBesideCut));
+        assert_eq!(found(&reads(0, 20, 20), &cut), None);
+        assert_eq!(found(&reads(90, 20, 20), &cut), Some(Overlap::SawBehindCut));
+    }
+
+    #[test]
+    fn who_sets_an_offset_leaves_it_open() {
+        let moves = |does| Bytes { moves: Some(7), ..call(does) };
+        let [read, write] = [reads(0, 10, 10), writes(Some(0), 10)].map(|bytes| moves(bytes.does));
+        let seek = moves(Does::Seeks);
+        assert_eq!(found(&read, &seek), Some(Overlap::OneOffset));
+        assert_eq!(found(&reads(0, 10, 10), &seek), None, "it has a place of its own");
+        let open = |one, other| {
+            let LeftOpen { written, offset } = places_left_open(one, other);
+            (written, offset)
+        };
+        assert_eq!(open(&read, &read), (false, false));
+        assert_eq!(open(&read, &write), (true, false));
+        assert_eq!(open(&write, &write), (false, false));
+        assert_eq!(open(&read, &seek), (false, true));
+        assert_eq!(open(&write, &seek), (true, true));
+        let append = moves(Does::Writes { at: None, len: 10 });
+        assert_eq!(open(&read, &append), (true, true), "that goes to the end");
+        assert_eq!(open(&moves(Does::FindsOffset), &seek), (false, false));
+    }
+}

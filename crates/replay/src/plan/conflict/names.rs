@@ -164,6 +164,43 @@ mod tests {
     }
 
     #[test]
+    fn what_was_made_or_removed_comes_before_who_found_that() {
+        let before = |a: (&str, &[&str], i64), b: (&str, &[&str], i64)| {
+            let (a, b) = (names(a.0, a.1, a.2), names(b.0, b.1, b.2));
+            assert!(!changed_before(&a, &b, |_| true), "that name is in doubt");
+            changed_before(&a, &b, |_| false)
+        };
+        let makes = ("mkdir", &["/a"][..], 0);
+        assert!(before(makes, ("open", &["/a/b"], 3)));
+        assert!(before(makes, ("mkdir", &["/a"], EEXIST)));
+        assert!(before(makes, ("link", &["/a/b", "/c"], EEXIST)), "its source was there");
+        assert!(!before(makes, ("open", &["/a"], ENOENT)), "that came before");
+        let moves = ("rename", &["/a", "/x"][..], 0);
+        assert!(before(moves, ("open", &["/a"], ENOENT)));
+        assert!(!before(moves, ("open", &["/x"], 3)), "it may have been another one");
+        assert!(!before(("rename", &["/a", "/a"], 0), ("open", &["/a"], ENOENT)));
+    }
+
+    #[test]
+    fn what_may_have_been_made_again_is_contested_with_what_became_of_it() {
+        let mut names_of = names("creat", &["/a"], 3);
+        assert_eq!(names_of.made.take().as_deref(), Some(&b"/a"[..]));
+        names_of.remade = Some(b"/a".to_vec());
+        names_of.found = vec![Found::There(b"/a".to_vec())];
+        let rename = names("rename", &["/a", "/b"], 0);
+        let all = changed_by_both(&names_of, &rename);
+        assert_eq!(all, [&b"/a"[..], &b"/b"[..]]);
+        let (link, onto) = (names("link", &["/x", "/y"], 0), names("rename", &["/t", "/x"], 0));
+        let all = changed_by_both(&onto, &link);
+        assert_eq!(all, [&b"/x"[..], &b"/y"[..]], "which of both got another name?");
+        let two = changed_by_both(&rename, &names("unlink", &["/a"], 0)).concat();
+        assert_eq!(two, b"/a/b");
+        let failed: Vec<Vec<u8>> =
+            names("link", &["/x", "/y"], ENOENT).changed().map(<[u8]>::to_vec).collect();
+        assert_eq!(failed, [b"/y"], "it would have made that");
+    }
+
+    #[test]
     fn what_changes_places_is_not_removed() {
         let mut exchange = Recording::new("/");
         exchange.numbers("renameat2", &[0, 1, 0, 1, libc::RENAME_EXCHANGE as u64], 0);
