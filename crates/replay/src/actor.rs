@@ -18,7 +18,7 @@ use syscalls::{Act, Kind, Operand, Ret};
 use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
 use crate::certainty::{Excuse, Reason};
 use crate::clock::{self, Pace};
-use crate::descriptors;
+use crate::descriptors::{self, seek};
 use crate::execute::{Maker, Region, is_of_names};
 use crate::jail::Powers;
 use crate::lane::Mood;
@@ -488,7 +488,7 @@ impl Actor<'_> {
             _ => return,
         };
         if moves_offset(call) {
-            seek(call, -read, libc::SEEK_CUR);
+            seek(call.values[0] as i32, -read, libc::SEEK_CUR);
         }
     }
 
@@ -500,9 +500,9 @@ impl Actor<'_> {
             _ => call.ret,
         };
         if call.ret_kind == Ret::Offset {
-            seek(call, call.ret, libc::SEEK_SET);
+            seek(call.values[0] as i32, call.ret, libc::SEEK_SET);
         } else if moves_offset(call) {
-            seek(call, call.ret.max(0) - ret, libc::SEEK_CUR);
+            seek(call.values[0] as i32, call.ret.max(0) - ret, libc::SEEK_CUR);
         }
         let is_missing = matches!(made, Made::Return(ret) if ret < 0) && call.ret >= 0;
         if call.ret_kind == Ret::Fd && is_missing {
@@ -624,12 +624,6 @@ fn moves_offset(call: &Call) -> bool {
                 && !has_place(Operand::TargetAt)
         }
     }
-}
-
-/// Moves the offset of a call's file.
-fn seek(call: &Call, by: i64, whence: i32) {
-    // SAFETY: the arguments are numbers; no memory is accessed.
-    unsafe { libc::lseek(call.values[0] as i32, by, whence) };
 }
 
 /// Whether an O_DIRECT transfer failed because of its alignment.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use model::{Description, Origin};
 
-use super::{PLACEHOLDER, is_stream};
+use super::said::{PLACEHOLDER, is_stream};
 use crate::resource::hash_of;
 
 /// Most streams tracked.
