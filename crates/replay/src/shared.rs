@@ -16,7 +16,6 @@ use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
 use crate::reopen::Desk;
 use crate::scan::Scan;
 use crate::space::Space;
-use crate::watch::{Watch, who_waits};
 
 /// Memory of batches that may be queued for tasks: enough to keep them going, and little enough to
 /// be in the caches when it is used.
@@ -24,11 +23,6 @@ const BUDGET_BYTES: usize = 16 << 20;
 /// Step and limit of the budget's growth when nothing moves.
 const BUDGET_STEP: usize = 4 << 20;
 const BUDGET_BYTES_MAX: usize = 96 << 20;
-/// How long nothing must move before the budget grows.
-const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
-/// How long nothing must move before a stopping replay ends: tasks may then wait for calls that
-/// were left out.
-const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
 /// How long nothing must move before an overlapping call is no longer repeated, as other calls may
 /// wait for it. Shorter after that has been in vain `APPEALS_IN_VAIN` times.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
@@ -248,32 +242,26 @@ impl Shared {
         self.charged.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is room again. If nothing moves, the needed actions may not be planned
-    /// yet: then the budget grows, up to a limit.
-    pub fn wait_for_room(&self) {
+    /// The budget is as it was at first again, if little is queued.
+    pub fn restore_budget(&self) {
         if self.charged.load(Ordering::Relaxed) < BUDGET_BYTES / 2 {
             self.budget.store(BUDGET_BYTES, Ordering::Relaxed);
         }
-        if !self.over_budget() {
-            return;
+    }
+
+    /// Whether more than three quarters of what the budget allows is queued.
+    pub fn much_is_queued(&self) -> bool {
+        let budget = self.budget.load(Ordering::Relaxed);
+        self.charged.load(Ordering::Relaxed) > budget / 4 * 3
+    }
+
+    /// Lets the budget grow by a step. Returns whether it was below its limit.
+    pub fn grow_budget(&self) -> bool {
+        let may_grow = self.budget.load(Ordering::Relaxed) < BUDGET_BYTES_MAX;
+        if may_grow {
+            self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
         }
-        self.start_clock();
-        let is_much = || {
-            let budget = self.budget.load(Ordering::Relaxed);
-            self.charged.load(Ordering::Relaxed) > budget / 4 * 3
-        };
-        let mut watch = Watch::new(self);
-        while is_much() && !self.stopping() {
-            self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
-            let idle = watch.idle(self);
-            if idle > BUDGET_PATIENCE && self.budget.load(Ordering::Relaxed) < BUDGET_BYTES_MAX {
-                self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
-                return;
-            }
-            if idle > self.options.stuck_after {
-                self.stop(Stopped::Stuck(who_waits(self)));
-            }
-        }
+        may_grow
     }
 
     /// Sum of all finished actions: changes whenever something moves.
@@ -421,25 +409,15 @@ impl Shared {
         self.host.desk.as_ref()
     }
 
-    /// Waits until all tasks are over, or nothing moves any more. Returns whether they are over.
-    pub fn wait_for_tasks(&self) -> bool {
-        let mut watch = Watch::new(self);
-        let mut alive = lock(&self.alive);
-        while *alive > 0 {
-            alive = self
-                .died
-                .wait_timeout(alive, Duration::from_millis(200))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-            let patience = match self.stopping() {
-                true => STUCK_AT_THE_END,
-                false => self.options.stuck_after,
-            };
-            if watch.idle(self) > patience {
-                return false;
-            }
+    /// Waits for a task's end, for this long at most. Returns whether tasks are left.
+    pub fn wait_for_an_end(&self, most: Duration) -> bool {
+        let alive = lock(&self.alive);
+        if *alive == 0 {
+            return false;
         }
-        true
+        let (alive, _) =
+            self.died.wait_timeout(alive, most).unwrap_or_else(PoisonError::into_inner);
+        *alive > 0
     }
 }
 
