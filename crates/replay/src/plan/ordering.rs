@@ -149,9 +149,7 @@ impl Planner<'_> {
         if self.doubts.concern(&bytes) {
             self.lines[index].weaken(Some(Reason::Raced));
         }
-        if let Does::Writes { at: None, .. } = bytes.does
-            && self.doubts.has_end(bytes.file)
-        {
+        if bytes.appends() && self.doubts.has_end(bytes.file) {
             self.doubts.lose_written(bytes.file);
             // It left the offset at the end.
             bytes.moves.into_iter().for_each(|opened| self.doubts.lose_offset(opened));
@@ -182,6 +180,12 @@ impl Planner<'_> {
             self.follow_rule(rule, one, two);
             if rule.leaves != Leaves::Nothing {
                 self.doubts.add(&bytes, &theirs);
+                // Who appends leaves the offset at the end.
+                if self.doubts.has_end(bytes.file) {
+                    let appends = [&bytes, &theirs].into_iter().filter(|bytes| bytes.appends());
+                    let opened = appends.filter_map(|bytes| bytes.moves);
+                    opened.for_each(|opened| self.doubts.lose_offset(opened));
+                }
             }
             if rule.leaves == Leaves::Places
                 && let Some(opened) = bytes.moves

@@ -114,6 +114,11 @@ impl Bytes {
         }
     }
 
+    /// Whether it writes to the end, or where nobody knows.
+    pub fn appends(&self) -> bool {
+        matches!(self.does, Does::Writes { at: None, .. })
+    }
+
     /// Whether it changes nothing.
     pub fn looks(&self) -> bool {
         matches!(self.does, Does::Reads { .. } | Does::FindsEnd(_) | Does::FindsOffset)
