@@ -20,9 +20,12 @@ const WILD_TOOLS: &[&str] = &[
     "bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync", "runc",
 ];
 
-/// Runs all acceptance tests in their long tier, the model of the ring, then all fuzz targets for
-/// ten minutes each. With `wild`, runs only the behaviour programs and the big programs; with
-/// `ring`, only the model.
+/// The long test of replay's planner.
+const SIMULATOR: &[&str] = &["--", "--ignored", "ten_million_steps"];
+
+/// Runs all acceptance tests in their long tier, the model of the ring and the simulator of replay's
+/// planner, then all fuzz targets for ten minutes each. With `wild`, runs only the behaviour programs
+/// and the big programs; with `ring`, only the model.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     if let ["ring", rest @ ..] = args {
         return ring(rest);
@@ -39,6 +42,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;
     ring(&[])?;
+    cargo(&[&["test", "--release", "--package", "replay", "--lib"], SIMULATOR].concat(), &[])?;
     fuzz::run(&["--seconds", &fuzz::SOAK_SECONDS.to_string()])
 }
 

@@ -15,17 +15,19 @@ use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
 use syscalls::shape::operand;
 use syscalls::{Act, Kind, Operand, Ret};
 
-use crate::batch::{Action, Batch, Call, Placed, Proof, Spawn, What};
+use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
+use crate::certainty::{Excuse, Reason};
 use crate::clock::{self, Pace};
-use crate::descriptors;
-use crate::execute::{Maker, is_of_names};
+use crate::descriptors::{self, seek};
+use crate::execute::{Maker, Region, is_of_names};
 use crate::jail::Powers;
-use crate::lane::{Lane, Mood};
+use crate::lane::Mood;
 use crate::log::{About, Came, Line};
+use crate::made::Made;
 use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally, shown};
 use crate::shared::{Shared, Still};
 use crate::space::Medium;
-use crate::task::{Descriptors, Directories, spawn_process, spawn_thread};
+use crate::task::{Body, Descriptors, Directories, End, Ended, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
 
 /// Sleeping threads wake up late: sleep this much less, and poll the clock for the rest.
@@ -34,8 +36,46 @@ const EARLY: Duration = Duration::from_micros(150);
 /// Disk space that a task reserves at a time.
 const GRANT_BYTES: u64 = 4 << 20;
 
+/// Creates a task of the first program, from the host itself.
+pub fn launch(shared: &Arc<Shared>, lane: &Arc<Lane>) {
+    let (body, ended) = life(shared, lane);
+    let keeps = Arc::clone(shared);
+    let body = Box::new(move || match keeps.options.powers.keep() {
+        Ok(()) => body(),
+        Err(error) => keeps.stop(Stopped::Failed(format!("powers are not given up: {error}"))),
+    });
+    if let Err(error) = spawn_process(Descriptors::None, Directories::Copied, body, ended) {
+        stillborn(shared, lane, &error);
+    }
+}
+
+/// Returns the body of a new task, and the handler of its end.
+fn life(shared: &Arc<Shared>, lane: &Arc<Lane>) -> (Body, Ended) {
+    shared.begins();
+    let (acts, runs) = (Arc::clone(shared), Arc::clone(lane));
+    let body = Box::new(move || run(&acts, &runs));
+    let (shared, lane) = (Arc::clone(shared), Arc::clone(lane));
+    let ended = Box::new(move |end| {
+        match end {
+            End::Returned => {}
+            End::Panicked(what) => shared.stop(Stopped::Failed(what)),
+            End::Killed(signal) => {
+                shared.stop(Stopped::Failed(format!("a task was killed by signal {signal}")));
+            }
+        }
+        shared.ends(&lane);
+    });
+    (body, ended)
+}
+
+/// Records that a task could not be created.
+fn stillborn(shared: &Shared, lane: &Lane, error: &std::io::Error) {
+    shared.stop(Stopped::Failed(format!("a task could not be made: {error}")));
+    shared.ends(lane);
+}
+
 /// Runs all actions of a lane.
-pub fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
+fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     let maker = match Maker::new(Arc::clone(&shared.space)) {
         Ok(maker) => maker,
         Err(error) => return shared.stop(Stopped::Failed(format!("memory for a task: {error}"))),
@@ -211,9 +251,9 @@ impl Actor<'_> {
         let descriptors = if has(CLONE_FILES) { Descriptors::Shared } else { Descriptors::Copied };
         let directories = if has(CLONE_FS) { Directories::Shared } else { Directories::Copied };
         let make = if has(CLONE_THREAD) { spawn_thread } else { spawn_process };
-        let (body, ended) = self.shared.life(&spawn.lane);
+        let (body, ended) = life(self.shared, &spawn.lane);
         if let Err(error) = make(descriptors, directories, body, ended) {
-            self.shared.stillborn(&spawn.lane, &error);
+            stillborn(self.shared, &spawn.lane, &error);
         }
     }
 
@@ -222,7 +262,7 @@ impl Actor<'_> {
             self.scan(batch, action, call);
             return;
         }
-        if call.attempt {
+        if call.certainty.has(Reason::NotReturned) {
             self.attempt(batch, call);
             return;
         }
@@ -274,15 +314,15 @@ impl Actor<'_> {
             return;
         }
         let mut result = self.examine(batch, action, call, ret);
-        let appeals = action.overlapped && call.proof != Proof::Never;
+        let appeals = action.overlapped && call.certainty.may_be_repeated();
         if appeals && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
         }
         if holes::are_asked_for(call) {
             result = holes::excuse(call, result);
         }
-        if call.proof != Proof::Always || call.unseen || call.contested {
-            result = self.excuse(action, call, result);
+        if let Some(excuse) = result.excuse(call) {
+            result = self.excuse(action, call, result, excuse);
         }
         if call.own_root
             && result.is_otherwise()
@@ -379,10 +419,12 @@ impl Actor<'_> {
             return Made::Same;
         }
         let owners = self.shared.options.privileged && call.owners;
-        match verify::compare(batch, call, self.maker.regions(), owners) {
+        let regions = self.maker.regions();
+        let room = |piece: &Piece| regions.iter().find(|r| r.holds(piece)).map(Region::bytes);
+        match verify::compare(batch, call, room, owners) {
             Verdict::Same => Made::Same,
             Verdict::Unknown => Made::Unknown,
-            Verdict::Differ { .. } if call.vague => Made::Unknown,
+            Verdict::Differ { .. } if call.certainty.has(Reason::Filler) => Made::Unknown,
             Verdict::Differ { what, expected, found } => Made::Data { what, expected, found },
         }
     }
@@ -446,22 +488,21 @@ impl Actor<'_> {
             _ => return,
         };
         if moves_offset(call) {
-            seek(call, -read, libc::SEEK_CUR);
+            seek(call.values[0] as i32, -read, libc::SEEK_CUR);
         }
     }
 
     /// Excuses a mismatch that proves nothing, and sets the file's offset to where the recorded
     /// call left it.
-    fn excuse(&mut self, action: &Action, call: &Call, made: Made) -> Made {
+    fn excuse(&mut self, action: &Action, call: &Call, made: Made, excuse: Excuse) -> Made {
         let ret = match made {
-            Made::Return(ret) if ret >= 0 || call.unseen || call.contested => ret.max(0),
-            Made::Data { .. } => call.ret,
-            _ => return made,
+            Made::Return(ret) => ret.max(0),
+            _ => call.ret,
         };
         if call.ret_kind == Ret::Offset {
-            seek(call, call.ret, libc::SEEK_SET);
+            seek(call.values[0] as i32, call.ret, libc::SEEK_SET);
         } else if moves_offset(call) {
-            seek(call, call.ret.max(0) - ret, libc::SEEK_CUR);
+            seek(call.values[0] as i32, call.ret.max(0) - ret, libc::SEEK_CUR);
         }
         let is_missing = matches!(made, Made::Return(ret) if ret < 0) && call.ret >= 0;
         if call.ret_kind == Ret::Fd && is_missing {
@@ -469,12 +510,16 @@ impl Actor<'_> {
             let fd = call.ret as i32;
             self.place(action, Placed { fd, close_on_exec: false });
         }
-        if call.proof == Proof::Always && !call.contested {
-            self.lane.counts.unseen.add(1);
-            return Made::Unseen(Box::new(made));
+        match excuse {
+            Excuse::Unseen => {
+                self.lane.counts.unseen.add(1);
+                Made::Unseen(Box::new(made))
+            }
+            Excuse::Raced => {
+                self.lane.counts.raced.add(1);
+                Made::Raced(Box::new(made))
+            }
         }
-        self.lane.counts.raced.add(1);
-        Made::Raced(Box::new(made))
     }
 
     fn conclude(&mut self, action: &Action, call: &Call, made: Made) {
@@ -565,64 +610,6 @@ impl Actor<'_> {
     }
 }
 
-/// Result of a replayed call.
-enum Made {
-    /// As recorded.
-    Same,
-    /// No mismatch found, but the trace does not hold enough to be sure.
-    Unknown,
-    /// Another return value.
-    Return(i64),
-    /// Another descriptor number; the descriptor was moved.
-    Moved(i64),
-    /// Other output bytes.
-    Data { what: String, expected: String, found: String },
-    /// A mismatch that proves nothing.
-    Raced(Box<Made>),
-    /// A mismatch on a file that may have been written in ways that are not in the trace.
-    Unseen(Box<Made>),
-}
-
-impl Made {
-    /// Returns what differs, the recorded result, and ours.
-    fn told(&self, call: &Call) -> [String; 3] {
-        let nothing = String::new;
-        match self {
-            Made::Same | Made::Unknown => [nothing(), shown(call.ret), nothing()],
-            Made::Return(ret) | Made::Moved(ret) => [nothing(), shown(call.ret), shown(*ret)],
-            Made::Data { what, expected, found } => [what.clone(), expected.clone(), found.clone()],
-            Made::Raced(made) | Made::Unseen(made) => made.told(call),
-        }
-    }
-
-    /// Whether it is a mismatch without excuse.
-    fn is_otherwise(&self) -> bool {
-        matches!(self, Made::Return(_) | Made::Data { .. })
-    }
-
-    /// Whether repeating the call may help and is harmless: it failed, or it only looked.
-    fn may_be_early(&self, call: &Call) -> bool {
-        match self {
-            Made::Same | Made::Unknown | Made::Moved(_) => false,
-            Made::Raced(_) | Made::Unseen(_) => false,
-            Made::Return(ret) if *ret < 0 => true,
-            Made::Return(_) if call.asks_for_end() => true,
-            Made::Return(_) | Made::Data { .. } => {
-                // Asking how many bytes are in a pipe may be repeated, reading them may not.
-                let only_looks = !call.stream || !takes_bytes(call);
-                call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && only_looks
-            }
-        }
-    }
-}
-
-/// Whether a call reads bytes through a descriptor.
-fn takes_bytes(call: &Call) -> bool {
-    [Operand::Source, Operand::SourceOrTarget]
-        .iter()
-        .any(|side| operand(call.args, *side).is_some())
-}
-
 /// Whether a call uses and advances the own offset of the file in its first argument.
 fn moves_offset(call: &Call) -> bool {
     let is_side = |wanted| operand(call.args, wanted) == Some(0);
@@ -637,12 +624,6 @@ fn moves_offset(call: &Call) -> bool {
                 && !has_place(Operand::TargetAt)
         }
     }
-}
-
-/// Moves the offset of a call's file.
-fn seek(call: &Call, by: i64, whence: i32) {
-    // SAFETY: the arguments are numbers; no memory is accessed.
-    unsafe { libc::lseek(call.values[0] as i32, by, whence) };
 }
 
 /// Whether an O_DIRECT transfer failed because of its alignment.

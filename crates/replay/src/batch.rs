@@ -9,8 +9,12 @@ use trace::event::{BlobId, ProcessState};
 use trace::{DataPayload, ReadError, Trace};
 use twox_hash::XxHash3_128;
 
-use crate::lane::Lane;
+use crate::certainty::Certainty;
+use crate::lane;
 use crate::log::About;
+
+/// The actions of one recorded thread.
+pub type Lane = lane::Lane<Batch>;
 
 /// One action of a task.
 pub struct Action {
@@ -150,26 +154,14 @@ pub struct Call {
     pub scan: u64,
     /// Other tasks may use the descriptor table at the same time.
     pub shared_table: bool,
-    /// Data mismatches prove nothing: the file was also changed by stores to mapped memory, or
-    /// filler was written to it.
-    pub vague: bool,
-    /// Result mismatches prove nothing either: the file may have been written by requests that are
-    /// not in the trace.
-    pub unseen: bool,
-    /// Likewise: it is unknown which files its names refer to.
-    pub contested: bool,
-    /// Whether a mismatch proves anything.
-    pub proof: Proof,
-    /// Data of which the trace has only a hash may be filler of the image.
-    pub untold: bool,
+    /// What a result that differs proves.
+    pub certainty: Certainty,
     /// Owners are those of the recording, not ids inside a user namespace of the program.
     pub owners: bool,
     /// Its process has its own root: absolute links start elsewhere.
     pub own_root: bool,
     /// It reopens this descriptor with these flags, which needs a different call.
     pub reopens: Option<(i32, i32)>,
-    /// It had not returned: write what it may have written, as far as that does not block.
-    pub attempt: bool,
 }
 
 impl Action {
@@ -214,27 +206,11 @@ impl Call {
         free: None,
         scan: 0,
         shared_table: false,
-        vague: false,
-        unseen: false,
-        contested: false,
+        certainty: Certainty::EXACT,
         own_root: false,
-        proof: Proof::Always,
-        untold: false,
         owners: true,
         reopens: None,
-        attempt: false,
     };
-}
-
-/// Whether a mismatch proves an error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Proof {
-    /// Yes.
-    Always,
-    /// No, but the result may come out right after other calls have ended.
-    NotAtOnce,
-    /// No: it saw other calls' changes while they were made.
-    Never,
 }
 
 /// Memory that belongs to an argument.

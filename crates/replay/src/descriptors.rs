@@ -240,6 +240,12 @@ pub fn close_others(keep: &[i32]) {
     close(from, u32::MAX);
 }
 
+/// Moves the offset of an open file.
+pub fn seek(fd: i32, by: i64, whence: i32) {
+    // SAFETY: the arguments are numbers; no memory is accessed.
+    unsafe { libc::lseek(fd, by, whence) };
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;

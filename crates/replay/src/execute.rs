@@ -30,10 +30,11 @@ use syscalls::record::part;
 use syscalls::shape::{Arg, Dir, Extent, FlagSet, Kind, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
+use crate::certainty::Reason;
 use crate::memory::{Memory, Span};
-use crate::shared::Fill;
+use crate::options::Fill;
 use crate::space::Space;
-use crate::treatment::{is_device, needs_privilege};
+use crate::treatment::{TRANSFER_MAX, is_device, needs_privilege};
 use value::{Arguments, COUNT, Value, lower, put_word};
 
 /// Extra room in output buffers, to notice when more comes out than was recorded.
@@ -47,8 +48,6 @@ const FAILED_MAX: usize = 64 << 10;
 const GIVEN_MAX: usize = 1 << 20;
 /// Longest text: more than any path or name may have.
 const TEXT_MAX: usize = 8192;
-/// Most bytes that the kernel moves in one call.
-pub const TRANSFER_MAX: usize = 0x7fff_f000;
 /// RWF_NOWAIT: a transfer moves what it can without waiting for a disk.
 const NOWAIT: usize = libc::RWF_NOWAIT as usize;
 /// Set-user-id and set-group-id.
@@ -72,6 +71,11 @@ pub struct Region {
 }
 
 impl Region {
+    /// Whether a piece is in it.
+    pub fn holds(&self, piece: &Piece) -> bool {
+        (self.arg, self.part, self.index) == (piece.arg, piece.part, piece.index)
+    }
+
     /// Returns its current content.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the span belongs to the maker that owns this region. The maker reuses its memory
@@ -324,7 +328,11 @@ impl Maker {
                 let mut want = stated.min(batch.stored_len(piece).saturating_add(SLACK));
                 match len {
                     Len::Arg(n) if call.ret_kind == syscalls::Ret::Size && is_content(of) => {
-                        want = if call.attempt { stated } else { bounded(stated, call.ret) };
+                        want = if call.certainty.has(Reason::NotReturned) {
+                            stated
+                        } else {
+                            bounded(stated, call.ret)
+                        };
                         self.values.set(n.into(), Value::Number(want));
                         self.go_on = GoOn::Bytes { pointer: number, len: usize::from(n) };
                     }

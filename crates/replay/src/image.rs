@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use trace::Trace;
 
-use crate::shared::Fill;
+use crate::options::Fill;
 use crate::space::Space;
 
 use fold::Fold;

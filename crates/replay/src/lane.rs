@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::batch::Batch;
-
 /// Count of a lane that is over: more than any lane finishes.
 const DONE_WITH: u64 = u64::MAX / 2;
 
@@ -67,8 +65,8 @@ impl Count {
     }
 }
 
-/// Actions of one recorded thread.
-pub struct Lane {
+/// Actions of one recorded thread, handed over in batches.
+pub struct Lane<B> {
     /// The thread's number in the trace; 0 while unknown.
     pub thread: AtomicU32,
     /// Number of finished actions.
@@ -88,22 +86,21 @@ pub struct Lane {
     wanted: AtomicU64,
     /// Futex, rung when that count is reached.
     bell: AtomicU32,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<B>>,
     /// Incremented by each push and by the close.
     filled: AtomicUsize,
     woken: Condvar,
 }
 
-#[derive(Default)]
-struct Queue {
-    batches: VecDeque<Batch>,
+struct Queue<B> {
+    batches: VecDeque<B>,
     closed: bool,
     /// The task sleeps until a batch or the end comes.
     waits: bool,
 }
 
-impl Default for Lane {
-    fn default() -> Lane {
+impl<B> Default for Lane<B> {
+    fn default() -> Lane<B> {
         Lane {
             thread: AtomicU32::new(0),
             done: AtomicU64::new(0),
@@ -115,25 +112,23 @@ impl Default for Lane {
             waits_for: (AtomicU32::new(0), AtomicU64::new(0)),
             wanted: AtomicU64::new(u64::MAX),
             bell: AtomicU32::new(0),
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { batches: VecDeque::new(), closed: false, waits: false }),
             filled: AtomicUsize::new(0),
             woken: Condvar::new(),
         }
     }
 }
 
-impl Lane {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl<B> Lane<B> {
+    fn queue(&self) -> MutexGuard<'_, Queue<B>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over a batch.
-    pub fn push(&self, batch: Batch) {
+    /// Hands over a batch whose first action began at `enter`.
+    pub fn push(&self, batch: B, enter: u64) {
         let mut queue = self.queue();
-        if let Some(first) = batch.actions.first() {
-            // An idle task's position says that nothing comes; now something does.
-            self.position.fetch_min(first.enter, Ordering::SeqCst);
-        }
+        // An idle task's position says that nothing comes; now something does.
+        self.position.fetch_min(enter, Ordering::SeqCst);
         queue.batches.push_back(batch);
         self.tell(queue);
     }
@@ -145,7 +140,7 @@ impl Lane {
         self.tell(queue);
     }
 
-    fn tell(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn tell(&self, mut queue: MutexGuard<'_, Queue<B>>) {
         self.filled.fetch_add(1, Ordering::Relaxed);
         let waits = std::mem::take(&mut queue.waits);
         drop(queue);
@@ -172,7 +167,7 @@ impl Lane {
     }
 
     /// Waits for the next batch; returns `None` after the last one.
-    pub fn take(&self) -> Option<Batch> {
+    pub fn take(&self) -> Option<B> {
         let mut queue = self.queue();
         loop {
             if let Some(batch) = queue.batches.pop_front() {
@@ -242,7 +237,7 @@ impl Lane {
     }
 
     /// Records the lane that this one waits for.
-    pub fn waits_for(&self, other: &Lane, count: u64) {
+    pub fn waits_for(&self, other: &Lane<B>, count: u64) {
         self.waits_for.0.store(other.thread.load(Ordering::Relaxed), Ordering::Release);
         self.waits_for.1.store(count, Ordering::Release);
         self.set_mood(Mood::Waits);
@@ -310,7 +305,7 @@ mod tests {
 
     #[test]
     fn waiters_are_woken_when_their_count_is_reached() {
-        let lane = Arc::new(Lane::default());
+        let lane = Arc::new(Lane::<()>::default());
         let waiters: Vec<_> = (1..=50)
             .map(|count| {
                 let lane = Arc::clone(&lane);
@@ -326,10 +321,10 @@ mod tests {
 
     #[test]
     fn what_is_pushed_comes_out_and_then_the_end() {
-        let lane = Arc::new(Lane::default());
+        let lane = Arc::new(Lane::<()>::default());
         let taker = Arc::clone(&lane);
         let task = std::thread::spawn(move || std::iter::from_fn(|| taker.take()).count());
-        (0..3).for_each(|_| lane.push(Batch::default()));
+        (0..3).for_each(|_| lane.push((), 1));
         lane.close();
         assert_eq!(task.join().unwrap(), 3);
         assert_eq!(lane.position(), u64::MAX);

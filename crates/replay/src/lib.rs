@@ -7,6 +7,7 @@
 
 mod actor;
 mod batch;
+mod certainty;
 mod clock;
 pub mod compare;
 mod descriptors;
@@ -17,12 +18,15 @@ mod lane;
 mod latency;
 mod limits;
 pub mod log;
+mod made;
 mod memory;
+mod options;
 mod order;
 pub mod outcome;
 mod plan;
 mod reopen;
 mod replayer;
+mod resource;
 mod scan;
 pub mod session;
 mod shared;
@@ -33,5 +37,5 @@ mod verify;
 mod watch;
 
 pub use model::realm;
+pub use options::{Fill, Options, Verify};
 pub use outcome::Outcome;
-pub use shared::{Fill, Options, Verify};

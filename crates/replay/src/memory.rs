@@ -5,7 +5,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::shared::Fill;
+use crate::options::Fill;
 use crate::space::Space;
 
 /// Alignment of memory for O_DIRECT transfers.

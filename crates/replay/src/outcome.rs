@@ -8,7 +8,7 @@ use syscalls::abi::errno;
 use crate::lane::Counts;
 use crate::latency::ByCall;
 pub use crate::latency::Latencies;
-use crate::plan::hash_of;
+use crate::resource::hash_of;
 
 /// Most groups of mismatches; the rest is counted together.
 const GROUPS_MAX: usize = 200;

@@ -4,23 +4,28 @@
 //! has passed: then all calls that overlapped it are known. Its dependencies follow from its
 //! beginning.
 
-mod bytes;
 mod calls;
+mod claims;
+mod conflict;
 mod copies;
 mod doubts;
+mod forks;
+mod graph;
+mod known_files;
 mod line;
-mod locks;
 mod mounted;
-mod names;
+mod moves;
+mod not_made;
+mod ordering;
 mod own_links;
 mod pack;
 mod refusals;
-mod streams;
+#[cfg(test)]
+mod simulator;
 mod tally;
 mod tasks;
 mod transfers;
 mod unseen;
-mod waits;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
@@ -31,21 +36,20 @@ use model::{Step, Stored, World};
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
-use crate::batch::Action;
+use crate::batch::{Action, Lane};
 use crate::log::Describe;
 use crate::order::{Index, Order};
 use crate::outcome::{self, Doubt};
+use crate::resource::hash_of;
 use crate::shared::Shared;
 use crate::treatment::{Judge, said};
+use conflict::Rules;
 use copies::Copies;
 use doubts::Doubts;
+use graph::Graph;
 use line::{Line, Spawned};
-use names::Names;
+use moves::transfer_of;
 use tally::{AtHand, Tally};
-use transfers::transfer_of;
-
-pub use pack::is_directory_entries;
-pub use transfers::hash_of;
 
 /// A lane's actions are handed over once there are this many.
 const BATCH_ACTIONS: usize = 128;
@@ -58,7 +62,9 @@ const FLUSH_EVENTS_APPEAL: u32 = 16;
 
 /// Turns a trace's events into actions.
 pub struct Planner<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Shared,
+    /// Creates the task of a lane of the first program.
+    launch: &'a dyn Fn(&Arc<Lane>),
     trace: &'a Trace,
     world: World,
     judge: Judge,
@@ -70,10 +76,10 @@ pub struct Planner<'a> {
     order: Order,
     /// Recorded ends of open calls with their lanes; may contain stale entries.
     open: BinaryHeap<Reverse<(u64, Index)>>,
-    /// Lanes with an open action.
-    busy: Vec<Index>,
-    /// Number of them that all later calls wait for.
-    lasting: usize,
+    /// Lanes with an open action, and which of them wait for which.
+    graph: Graph,
+    /// What follows if calls overlap.
+    rules: Rules,
     /// File ranges whose last writer is unknown.
     doubts: Doubts,
     /// Descriptor tables that are being copied.
@@ -106,13 +112,15 @@ pub struct Planner<'a> {
 impl<'a> Planner<'a> {
     /// Starts at the beginning of a trace; `describe` makes the texts of calls if they are logged.
     pub fn new(
-        shared: &'a Arc<Shared>,
+        shared: &'a Shared,
+        launch: &'a dyn Fn(&Arc<Lane>),
         trace: &'a Trace,
         untold: HashSet<Vec<u8>>,
         describe: Option<&'a Describe<'a>>,
     ) -> Planner<'a> {
         Planner {
             shared,
+            launch,
             trace,
             world: World::following_mounts(),
             judge: Judge::new(trace.preamble(), shared.options.privileged, untold),
@@ -122,8 +130,8 @@ impl<'a> Planner<'a> {
             late: BTreeMap::new(),
             order: Order::default(),
             open: BinaryHeap::new(),
-            busy: Vec::new(),
-            lasting: 0,
+            graph: Graph::default(),
+            rules: Rules::ALL,
             doubts: Doubts::default(),
             copies: Copies::default(),
             deaths: BinaryHeap::new(),
@@ -338,16 +346,12 @@ impl<'a> Planner<'a> {
                 lines[index].batch.waits.push((lane, count));
             });
         }
-        if self.lasting > 0 {
-            self.follow_as_later(index);
-        }
+        self.graph.open(index);
         let overlapped = !self.open.is_empty();
         if exit != u64::MAX {
             self.open.push(Reverse((exit, index)));
         }
         self.opened += 1;
-        self.lines[index].busy_at = self.busy.len();
-        self.busy.push(index);
         let line = &mut self.lines[index];
         line.opened_at = self.opened;
         let action = line.begin();
@@ -358,15 +362,10 @@ impl<'a> Planner<'a> {
         action
     }
 
-    /// Returns the other lanes with an open action.
-    fn others_open(&self, index: Index) -> Vec<Index> {
-        self.others_open_that(index, |_| true)
-    }
-
-    /// Returns those of them for which `holds` is true.
+    /// Returns the other lanes with an open action for which `holds` is true.
     fn others_open_that(&self, index: Index, holds: impl Fn(&Line) -> bool) -> Vec<Index> {
         let is_other = |other: &Index| *other != index && holds(&self.lines[*other]);
-        self.busy.iter().copied().filter(is_other).collect()
+        self.graph.open_lanes().iter().copied().filter(is_other).collect()
     }
 
     /// Sorts lanes by how close to this lane's call theirs returned: waiting for the closest ones
@@ -376,49 +375,6 @@ impl<'a> Planner<'a> {
             let exit = |index: Index| self.lines[index].open_until().unwrap_or(0);
             others.sort_by_key(|other| exit(*other).abs_diff(exit(index)));
         }
-    }
-
-    /// Orders open calls by their results on names. If several changed a name and nothing gives
-    /// their order, the name is contested.
-    fn order_by_names(&mut self, index: Index, names: Option<Names>) {
-        let Some(names) = names else { return };
-        let others = self.others_open(index);
-        for other in &others {
-            let Some(theirs) = &self.lines[*other].told.names else { continue };
-            let contested = names.contests(theirs);
-            contested.iter().for_each(|name| self.judge.is_contested(name));
-            if !contested.is_empty() {
-                self.lines[*other].race_for_names();
-                self.lines[index].race_for_names();
-            }
-        }
-        for other in others {
-            let Some(theirs) = &self.lines[other].told.names else { continue };
-            if theirs.touched().any(|name| self.judge.may_be_another(name)) {
-                self.lines[other].race_for_names();
-            }
-            let Some(theirs) = &self.lines[other].told.names else { continue };
-            if names.must_follow(theirs) {
-                self.follow(index, other);
-            } else if theirs.must_follow(&names) {
-                self.follow(other, index);
-            }
-        }
-        self.lines[index].told.names = Some(names);
-    }
-
-    /// Orders calls that got something exclusive, a file lock or the next bytes of a pipe, by their
-    /// return. (A reader that takes another's bytes would leave that one waiting for later bytes.)
-    /// Returns the calls that compete with this one.
-    fn order_by_turn(&mut self, index: Index, turn: Option<u64>) -> Vec<Index> {
-        let Some(turn) = turn else { return Vec::new() };
-        let mut others = self.others_open_that(index, |line| line.told.turn == Some(turn));
-        self.nearest_first(index, &mut others);
-        for other in &others {
-            self.follow_by_return(index, *other);
-        }
-        self.lines[index].told.turn = Some(turn);
-        others
     }
 
     fn settle_until(&mut self, tsc: u64) {
@@ -457,7 +413,10 @@ impl<'a> Planner<'a> {
     /// Queues the lane's open action.
     fn dispatch(&mut self, index: Index) {
         if self.lines[index].is_open(|_| true) {
-            self.end_waits(index);
+            self.graph.end(index);
+            if self.doubts.any() {
+                self.settle_doubts(index);
+            }
         }
         let line = &mut self.lines[index];
         line.make_ready(self.opened > line.opened_at);

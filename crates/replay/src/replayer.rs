@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use trace::Trace;
 
+use crate::actor;
+use crate::batch::Lane;
 use crate::jail::Proc;
 use crate::log::{self, Log};
+use crate::options::Options;
 use crate::outcome::{Outcome, Stopped};
 use crate::plan::Planner;
-use crate::shared::{Host, Options, Shared};
+use crate::shared::{Host, Shared};
 use crate::space::Space;
 use crate::watch::who_waits;
 
@@ -40,7 +43,8 @@ pub fn replay(
     let (hz, epoch) = (trace.tsc_hz(), trace.preamble().epoch_tsc);
     let shared = Shared::new(options, host, Arc::clone(&space), hz, epoch);
     let describe = wanted.as_ref().map(|wanted| wanted.describe);
-    let mut planner = Planner::new(&shared, trace, untold, describe);
+    let launch = |lane: &Arc<Lane>| actor::launch(&shared, lane);
+    let mut planner = Planner::new(&shared, &launch, trace, untold, describe);
     std::thread::scope(|scope| {
         scope.spawn(|| space.serve());
         // Closed even if the planner panics.

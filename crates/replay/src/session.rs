@@ -18,9 +18,9 @@ use crate::compare::{self, FinalState, Scrutiny};
 use crate::image::{self, Built, ImageError, Inode};
 use crate::jail::Proc;
 use crate::log::Wanted;
+use crate::options::Options;
 use crate::outcome::{Outcome, Stopped};
 use crate::replayer::replay;
-use crate::shared::Options;
 use crate::space::Space;
 
 /// Source of the initial files.

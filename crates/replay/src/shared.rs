@@ -7,83 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::actor;
-use crate::batch::Batch;
+use crate::batch::{Batch, Lane};
 use crate::clock::{Pace, Rate};
-use crate::jail::Powers;
-use crate::lane::{Counts, Lane, Mood};
+use crate::lane::{Counts, Mood};
 use crate::log::{Came, Line, Log};
+use crate::options::{Options, Verify};
 use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
 use crate::reopen::Desk;
 use crate::scan::Scan;
 use crate::space::Space;
-use crate::task;
-use crate::watch::{STUCK, Watch, who_waits};
-
-/// What to do about mismatches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verify {
-    /// Compare nothing.
-    Off,
-    /// Report them.
-    Warn,
-    /// Stop the replay at the first one.
-    Abort,
-}
-
-/// What is written in place of bytes that the trace does not hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fill {
-    /// Zeros.
-    Zeros,
-    /// Incompressible bytes, the same in every replay.
-    Random,
-    /// These bytes, repeated.
-    Pattern(Vec<u8>),
-}
-
-/// Options of a replay.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A call waits for all calls that had ended before it; otherwise only for those of its thread.
-    pub overlap: bool,
-    /// Speed factor over the recorded pace; `None`: as fast as possible.
-    pub speed: Option<f64>,
-    /// What to do about mismatches.
-    pub verify: Verify,
-    /// What is written in place of bytes that the trace does not hold.
-    pub fill: Fill,
-    /// The last call to replay.
-    pub until: Option<u64>,
-    /// Tasks can take the recorded user ids.
-    pub privileged: bool,
-    /// Capabilities that tasks keep.
-    pub powers: Powers,
-    /// How long nothing must move before the replay counts as stuck.
-    pub stuck_after: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            overlap: true,
-            speed: None,
-            verify: Verify::Warn,
-            fill: Fill::Zeros,
-            until: None,
-            privileged: false,
-            powers: Powers::None,
-            stuck_after: STUCK,
-        }
-    }
-}
-
-impl Options {
-    /// Whether results are compared.
-    pub fn verifies(&self) -> bool {
-        self.verify != Verify::Off
-    }
-}
 
 /// Memory of batches that may be queued for tasks: enough to keep them going, and little enough to
 /// be in the caches when it is used.
@@ -91,11 +23,6 @@ const BUDGET_BYTES: usize = 16 << 20;
 /// Step and limit of the budget's growth when nothing moves.
 const BUDGET_STEP: usize = 4 << 20;
 const BUDGET_BYTES_MAX: usize = 96 << 20;
-/// How long nothing must move before the budget grows.
-const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
-/// How long nothing must move before a stopping replay ends: tasks may then wait for calls that
-/// were left out.
-const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
 /// How long nothing must move before an overlapping call is no longer repeated, as other calls may
 /// wait for it. Shorter after that has been in vain `APPEALS_IN_VAIN` times.
 const APPEAL_PATIENCE: Duration = Duration::from_millis(200);
@@ -245,44 +172,13 @@ impl Shared {
 
     // The tasks.
 
-    /// Creates a task of the first program, from the host itself.
-    pub fn launch(self: &Arc<Shared>, lane: &Arc<Lane>) {
-        let apart = task::Directories::Copied;
-        let (body, ended) = self.life(lane);
-        let shared = Arc::clone(self);
-        let body = Box::new(move || match shared.options.powers.keep() {
-            Ok(()) => body(),
-            Err(error) => shared.stop(Stopped::Failed(format!("powers are not given up: {error}"))),
-        });
-        if let Err(error) = task::spawn_process(task::Descriptors::None, apart, body, ended) {
-            self.stillborn(lane, &error);
-        }
-    }
-
-    /// Returns the body of a new task, and the handler of its end.
-    pub fn life(self: &Arc<Shared>, lane: &Arc<Lane>) -> (task::Body, task::Ended) {
+    /// A task is about to be created.
+    pub fn begins(&self) {
         *lock(&self.alive) += 1;
-        let (shared, acts) = (Arc::clone(self), Arc::clone(lane));
-        let body = Box::new(move || actor::run(&shared, &acts));
-        let (shared, lane) = (Arc::clone(self), Arc::clone(lane));
-        let ended = Box::new(move |end| {
-            match end {
-                task::End::Returned => {}
-                task::End::Panicked(what) => shared.stop(Stopped::Failed(what)),
-                task::End::Killed(signal) => {
-                    shared.stop(Stopped::Failed(format!("a task was killed by signal {signal}")));
-                }
-            }
-            lane.over();
-            *lock(&shared.alive) -= 1;
-            shared.died.notify_all();
-        });
-        (body, ended)
     }
 
-    /// Records that a task could not be created.
-    pub fn stillborn(&self, lane: &Lane, error: &std::io::Error) {
-        self.stop(Stopped::Failed(format!("a task could not be made: {error}")));
+    /// The task of a lane has ended, or could not be created.
+    pub fn ends(&self, lane: &Lane) {
         lane.over();
         *lock(&self.alive) -= 1;
         self.died.notify_all();
@@ -346,32 +242,26 @@ impl Shared {
         self.charged.load(Ordering::Relaxed) > self.budget.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is room again. If nothing moves, the needed actions may not be planned
-    /// yet: then the budget grows, up to a limit.
-    pub fn wait_for_room(&self) {
+    /// The budget is as it was at first again, if little is queued.
+    pub fn restore_budget(&self) {
         if self.charged.load(Ordering::Relaxed) < BUDGET_BYTES / 2 {
             self.budget.store(BUDGET_BYTES, Ordering::Relaxed);
         }
-        if !self.over_budget() {
-            return;
+    }
+
+    /// Whether more than three quarters of what the budget allows is queued.
+    pub fn much_is_queued(&self) -> bool {
+        let budget = self.budget.load(Ordering::Relaxed);
+        self.charged.load(Ordering::Relaxed) > budget / 4 * 3
+    }
+
+    /// Lets the budget grow by a step. Returns whether it was below its limit.
+    pub fn grow_budget(&self) -> bool {
+        let may_grow = self.budget.load(Ordering::Relaxed) < BUDGET_BYTES_MAX;
+        if may_grow {
+            self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
         }
-        self.start_clock();
-        let is_much = || {
-            let budget = self.budget.load(Ordering::Relaxed);
-            self.charged.load(Ordering::Relaxed) > budget / 4 * 3
-        };
-        let mut watch = Watch::new(self);
-        while is_much() && !self.stopping() {
-            self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
-            let idle = watch.idle(self);
-            if idle > BUDGET_PATIENCE && self.budget.load(Ordering::Relaxed) < BUDGET_BYTES_MAX {
-                self.budget.fetch_add(BUDGET_STEP, Ordering::Relaxed);
-                return;
-            }
-            if idle > self.options.stuck_after {
-                self.stop(Stopped::Stuck(who_waits(self)));
-            }
-        }
+        may_grow
     }
 
     /// Sum of all finished actions: changes whenever something moves.
@@ -519,25 +409,15 @@ impl Shared {
         self.host.desk.as_ref()
     }
 
-    /// Waits until all tasks are over, or nothing moves any more. Returns whether they are over.
-    pub fn wait_for_tasks(&self) -> bool {
-        let mut watch = Watch::new(self);
-        let mut alive = lock(&self.alive);
-        while *alive > 0 {
-            alive = self
-                .died
-                .wait_timeout(alive, Duration::from_millis(200))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-            let patience = match self.stopping() {
-                true => STUCK_AT_THE_END,
-                false => self.options.stuck_after,
-            };
-            if watch.idle(self) > patience {
-                return false;
-            }
+    /// Waits for a task's end, for this long at most. Returns whether tasks are left.
+    pub fn wait_for_an_end(&self, most: Duration) -> bool {
+        let alive = lock(&self.alive);
+        if *alive == 0 {
+            return false;
         }
-        true
+        let (alive, _) =
+            self.died.wait_timeout(alive, most).unwrap_or_else(PoisonError::into_inner);
+        *alive > 0
     }
 }
 

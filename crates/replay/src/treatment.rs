@@ -4,24 +4,31 @@ mod contested;
 mod file_names;
 mod inode_flags;
 mod outside;
+mod said;
 
 use std::collections::HashSet;
 
 use model::contents::{is_cut, is_out, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
 use syscalls::abi::errno::{self, EACCES, EAGAIN, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE};
-use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT};
+use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFMT};
 use syscalls::record::part;
-use syscalls::shape::{Dir, FlagSet, Of, of_set, operand};
-use syscalls::{Act, Arg, Classes, Kind, Operand, Replay, Syscall, flags};
+use syscalls::shape::{Dir, Of, operand};
+use syscalls::{Act, Arg, Classes, Kind, Operand, Replay, flags};
 use trace::event::{Call, Data, Identity, Preamble};
 
 use model::realm;
 
-use crate::execute::TRANSFER_MAX;
+use crate::certainty::{Certainty, Reason};
 use contested::Contested;
 use file_names::FileNames;
 use outside::Outside;
+use said::{PLACEHOLDER, files};
+
+pub use said::{Said, is_directory_entries, is_stream, said};
+
+/// Most bytes that the kernel moves in one call.
+pub const TRANSFER_MAX: usize = 0x7fff_f000;
 
 /// Treatment of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,9 +80,6 @@ const KERNELS: &[&[u8]] = &[
     b"pstore",
 ];
 
-/// Mark of an open file that is only a placeholder here: no directory scan has so high a number.
-const PLACEHOLDER: u64 = u64::MAX - 1;
-
 /// Errors caused by the recording machine, not by its files. A failed call changed nothing, so it
 /// can be left out.
 const OF_THE_MACHINE: &[i32] = &[
@@ -119,45 +123,6 @@ pub struct Judge {
     untold: HashSet<Vec<u8>>,
     /// Knowledge counter: changes whenever something is learnt.
     learnt: u64,
-}
-
-/// A call's description in the table.
-pub struct Said {
-    /// Its row.
-    pub row: &'static Syscall,
-    /// The arguments, as its variant defines them.
-    pub args: &'static [Arg],
-    /// Meaning of its result.
-    pub ret: syscalls::Ret,
-    /// Its effect.
-    pub act: Act,
-    /// How it is replayed.
-    pub replay: Replay,
-}
-
-/// Looks a call up in the table.
-pub fn said(call: &Call) -> Option<Said> {
-    let row = syscalls::by_number(u64::from(call.nr))?;
-    let Some(variant) = row.variant(&call.args) else {
-        // The data of an unknown variant was not captured.
-        let unknown = !row.variants.is_empty() && row.replay == Replay::Real;
-        let replay = if unknown { Replay::Simulated } else { row.replay };
-        return Some(Said { row, args: row.args, ret: row.ret, act: row.act, replay });
-    };
-    let (replay, act) = (variant.replay.unwrap_or(row.replay), variant.act.unwrap_or(row.act));
-    Some(Said { row, args: variant.args, ret: variant.ret, act, replay })
-}
-
-impl Said {
-    /// Returns the value of the argument with a use.
-    pub fn value(&self, call: &Call, wanted: Operand) -> Option<u64> {
-        Some(call.args[usize::from(operand(self.args, wanted)?)])
-    }
-
-    /// Returns the value of the argument that is of a set.
-    pub fn of_set(&self, call: &Call, wanted: &'static FlagSet) -> Option<u64> {
-        Some(call.args[usize::from(of_set(self.args, wanted)?)])
-    }
 }
 
 impl Judge {
@@ -341,7 +306,7 @@ impl Judge {
     }
 
     /// Whether such requests may have written a file.
-    pub fn is_written_unseen(&self, path: &[u8]) -> bool {
+    fn is_written_unseen(&self, path: &[u8]) -> bool {
         self.written_unseen.has(path)
     }
 
@@ -351,7 +316,7 @@ impl Judge {
     }
 
     /// Whether a call concerns a file that they may have written.
-    pub fn has_unseen(
+    fn has_unseen(
         &self,
         said: &Said,
         call: &Call,
@@ -364,7 +329,7 @@ impl Judge {
     }
 
     /// Whether a file has bytes that no call shows.
-    pub fn holds_other_bytes(&self, description: &Description) -> bool {
+    fn holds_other_bytes(&self, description: &Description) -> bool {
         self.other_bytes.has(&description.path)
     }
 
@@ -386,7 +351,7 @@ impl Judge {
     }
 
     /// Whether the image may have filler where the trace has only a hash of what was read.
-    pub fn is_untold(&self, description: &Description) -> bool {
+    fn is_untold(&self, description: &Description) -> bool {
         self.untold.contains(&description.path)
     }
 
@@ -396,14 +361,38 @@ impl Judge {
     }
 
     /// Whether the call may read bytes that no call shows.
-    pub fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
+    fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
         !self.other_bytes.is_empty()
             && files(said, call, table).any(|file| self.holds_other_bytes(file))
     }
 
     /// Whether one of the call's descriptors is a file for which the image may have filler.
-    pub fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
+    fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
         !self.untold.is_empty() && files(said, call, table).any(|file| self.is_untold(file))
+    }
+
+    /// What it proves if a call's result differs, by the files that it concerns.
+    pub fn certainty(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> Certainty {
+        Certainty::EXACT
+            .weakened_if(self.is_vague(said, call, table), Reason::Filler)
+            .weakened_if(self.has_unseen(said, call, table, paths), Reason::Unseen)
+            .weakened_if(self.has_contested(said, call, table, paths), Reason::Names)
+            .weakened_if(self.has_untold(said, call, table), Reason::HashOfFiller)
+    }
+
+    /// Likewise for a call that only moves bytes through this open file.
+    pub fn certainty_of(&self, description: &Description) -> Certainty {
+        Certainty::EXACT
+            .weakened_if(self.holds_other_bytes(description), Reason::Filler)
+            .weakened_if(self.is_written_unseen(&description.path), Reason::Unseen)
+            .weakened_if(self.may_be_another(&description.path), Reason::Names)
+            .weakened_if(self.is_untold(description), Reason::HashOfFiller)
     }
 
     /// Notes where a call puts filler: by a write of bytes that are not stored, or by a copy.
@@ -458,6 +447,46 @@ impl Judge {
         }
     }
 
+    /// Adds a name that overlapping calls changed.
+    pub fn is_contested(&mut self, name: &[u8]) {
+        self.learnt += u64::from(self.contested.add(name));
+    }
+
+    /// Whether it is unknown which file is behind a path.
+    pub fn may_be_another(&self, path: &[u8]) -> bool {
+        self.contested.concern(path)
+    }
+
+    /// Returns all contested names.
+    pub fn contested(&self) -> impl Iterator<Item = &[u8]> {
+        self.contested.names()
+    }
+
+    /// Whether a call concerns or lists contested names. If so, names that it changes along with
+    /// them become contested too.
+    fn has_contested(
+        &mut self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> bool {
+        if self.contested.is_empty() {
+            return false;
+        }
+        let lists = said.args.iter().any(|arg| is_directory_entries(arg.kind));
+        let is = |path: &[u8]| {
+            let in_it = lists || matches!(said.act, Act::Remove | Act::RemoveDirectory);
+            self.contested.concern(path) || in_it && self.contested.any_in(path)
+        };
+        let has = files(said, call, table).any(|file| is(&file.path))
+            || paths.iter().any(|(_, path)| is(path));
+        if has && matches!(said.act, Act::Rename | Act::HardLink | Act::RemoveDirectory) {
+            paths.iter().for_each(|(_, path)| self.is_contested(path));
+        }
+        has
+    }
+
     fn is_view(&self, identity: &Identity, path: &[u8]) -> bool {
         let device = match identity.mode & S_IFMT {
             // A replay has null, zero and full, only under these names.
@@ -466,29 +495,6 @@ impl Judge {
             _ => identity.dev,
         };
         self.views.contains(&device)
-    }
-}
-
-/// Returns the open files that a call names by their descriptors.
-fn files<'a>(
-    said: &Said,
-    call: &Call,
-    table: &'a DescriptorTable,
-) -> impl Iterator<Item = &'a Description> {
-    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
-    fds.filter_map(|(_, fd)| Some(&**table.get(fd as i32)?.description))
-}
-
-/// Whether bytes come from a queue, not from an offset.
-pub fn is_stream(description: &Description) -> bool {
-    match description.origin {
-        Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
-        Origin::Path | Origin::Outside => {
-            description.identity.is_some_and(|i| i.mode & S_IFMT == S_IFIFO)
-        }
-        Origin::Unnamed | Origin::Memory | Origin::Socket | Origin::Anonymous | Origin::Taken => {
-            false
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use syscalls::shape::{Dir, Kind, Of, operand};
 use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};
+use crate::certainty::Reason;
 use crate::execute::{self, Region};
 use crate::treatment::{is_device, needs_privilege};
 
@@ -35,8 +36,13 @@ pub enum Verdict {
 const PRIVILEGE_BITS: u64 = 0o6000;
 const SET_USER_ID: u64 = 0o4000;
 
-/// Compares all outputs. `owners`: compare owners too.
-pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> Verdict {
+/// Compares all outputs. `room` returns the buffer that a piece is in; `owners`: compare owners too.
+pub fn compare<'a>(
+    batch: &Batch,
+    call: &Call,
+    room: impl Fn(&Piece) -> Option<&'a [u8]>,
+    owners: bool,
+) -> Verdict {
     let mut unknown = false;
     let mut done: Option<(u8, u8, u16, usize)> = None;
     for piece in batch.pieces_of(call).iter().filter(|piece| piece.out) {
@@ -45,10 +51,7 @@ pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> 
         if dir == Dir::In || !is_compared(of, piece.part) {
             continue;
         }
-        let found = regions
-            .iter()
-            .find(|r| r.arg == piece.arg && r.part == piece.part && r.index == piece.index);
-        let Some(region) = found else { continue };
+        let Some(whole) = room(piece) else { continue };
         // Several pieces of one region follow each other.
         let from = match done {
             Some((arg, part, index, end))
@@ -59,10 +62,16 @@ pub fn compare(batch: &Batch, call: &Call, regions: &[Region], owners: bool) -> 
             _ => 0,
         };
         done = Some((piece.arg, piece.part, piece.index, from + piece.true_len as usize));
-        let Some(room) = region.bytes().get(from..) else { continue };
+        let Some(room) = whole.get(from..) else { continue };
         let verdict = match of {
             Of::Struct(layout) => fields(batch, piece, room, layout, owners),
-            _ => bytes(batch, piece, room, arg.is(Operand::AttributeNames), call.untold),
+            _ => bytes(
+                batch,
+                piece,
+                room,
+                arg.is(Operand::AttributeNames),
+                call.certainty.has(Reason::HashOfFiller),
+            ),
         };
         match verdict {
             Verdict::Same => {}

@@ -8,16 +8,23 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::lane::{Lane, Mood};
-use crate::outcome::{Waiting, Waits};
+use crate::batch::Lane;
+use crate::lane::Mood;
+use crate::outcome::{Stopped, Waiting, Waits};
 use crate::shared::Shared;
 
-/// How long nothing must move before a replay counts as stuck, unless its options say otherwise.
-pub const STUCK: Duration = Duration::from_secs(10);
 /// How long a single call may work while nothing else moves, before it counts as waiting.
 const WORKS_AT_MOST: Duration = Duration::from_secs(600);
 /// Most tasks reported.
 const TOLD_MAX: usize = 20;
+
+/// How long nothing must move before the budget grows.
+const BUDGET_PATIENCE: Duration = Duration::from_millis(10);
+/// How long nothing must move before a stopping replay ends: tasks may then wait for calls that
+/// were left out.
+const STUCK_AT_THE_END: Duration = Duration::from_millis(300);
+/// How often the host looks whether tasks have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Measures how long nothing has moved that should.
 pub struct Watch {
@@ -44,6 +51,44 @@ impl Watch {
             self.worked = Instant::now();
         }
         self.worked.elapsed()
+    }
+}
+
+impl Shared {
+    /// Waits until there is room again. If nothing moves, the needed actions may not be planned
+    /// yet: then the budget grows, up to a limit.
+    pub fn wait_for_room(&self) {
+        self.restore_budget();
+        if !self.over_budget() {
+            return;
+        }
+        self.start_clock();
+        let mut watch = Watch::new(self);
+        while self.much_is_queued() && !self.stopping() {
+            self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
+            let idle = watch.idle(self);
+            if idle > BUDGET_PATIENCE && self.grow_budget() {
+                return;
+            }
+            if idle > self.options.stuck_after {
+                self.stop(Stopped::Stuck(who_waits(self)));
+            }
+        }
+    }
+
+    /// Waits until all tasks are over, or nothing moves any more. Returns whether they are over.
+    pub fn wait_for_tasks(&self) -> bool {
+        let mut watch = Watch::new(self);
+        while self.wait_for_an_end(LOOK_EVERY) {
+            let patience = match self.stopping() {
+                true => STUCK_AT_THE_END,
+                false => self.options.stuck_after,
+            };
+            if watch.idle(self) > patience {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -95,6 +140,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::options::STUCK;
 
     #[test]
     fn who_reads_from_an_empty_pipe_sleeps_and_who_counts_does_not() {

@@ -3,8 +3,9 @@
 
 use syscalls::Kind;
 
-use super::{Made, seek};
 use crate::batch::Call;
+use crate::descriptors::seek;
+use crate::made::Made;
 
 /// Whether a call seeks the next hole or data of a file.
 pub fn are_asked_for(call: &Call) -> bool {
@@ -22,7 +23,7 @@ pub fn are_asked_for(call: &Call) -> bool {
 pub fn excuse(call: &Call, result: Made) -> Made {
     match result {
         Made::Return(found) if found >= 0 || -found == i64::from(libc::ENXIO) => {
-            seek(call, call.ret, libc::SEEK_SET);
+            seek(call.values[0] as i32, call.ret, libc::SEEK_SET);
             Made::Unknown
         }
         result => result,

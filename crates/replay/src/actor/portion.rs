@@ -3,10 +3,11 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::{Actor, Made};
+use super::Actor;
 use crate::batch::{Action, Batch, Call};
 use crate::clock;
 use crate::descriptors;
+use crate::made::Made;
 use crate::scan::{self, Scan};
 
 impl Actor<'_> {

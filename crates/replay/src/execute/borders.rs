@@ -10,7 +10,8 @@ use syscalls::{Arg, Replay, Ret, Syscall};
 
 use super::{Maker, find};
 use crate::batch::{Batch, Call};
-use crate::shared::Fill;
+use crate::certainty::{Certainty, Reason};
+use crate::options::Fill;
 use crate::space::Space;
 
 /// Values at the limits of the kernel's types, and of our buffers.
@@ -160,7 +161,7 @@ fn some_call(
     call.ret = random.one_of(RESULTS);
     call.pieces = pieces;
     call.stream = random.often(3);
-    call.attempt = random.often(1);
+    call.certainty = Certainty::EXACT.weakened_if(random.often(1), Reason::NotReturned);
 }
 
 /// Memory that the kernel accesses through the registers.

@@ -7,7 +7,7 @@ use super::value::{Value, put_element, put_word};
 use super::{GIVEN_MAX, Maker, SLACK, bounded, find, pieces, vector};
 use crate::batch::{Batch, Call};
 use crate::memory::Span;
-use crate::shared::Fill;
+use crate::options::Fill;
 
 /// Sizes of `struct msghdr` and `struct mmsghdr`.
 const HEADER: usize = 56;

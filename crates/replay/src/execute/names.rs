@@ -9,7 +9,7 @@ use syscalls::Kind;
 use super::Maker;
 use crate::batch::{Batch, Call};
 use crate::descriptors;
-use crate::shared::Fill;
+use crate::options::Fill;
 use crate::treatment::makes_name;
 
 /// A path, and the directory that it is relative to.

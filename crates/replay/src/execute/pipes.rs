@@ -5,11 +5,12 @@ use syscalls::abi::errno::{self, EAGAIN};
 use syscalls::shape::Kind;
 
 use super::value::Value;
-use super::{GoOn, Maker, TRANSFER_MAX};
+use super::{GoOn, Maker};
 use crate::batch::{Batch, Call};
 use crate::descriptors;
 use crate::memory::Span;
-use crate::shared::Fill;
+use crate::options::Fill;
+use crate::treatment::TRANSFER_MAX;
 
 impl Maker {
     /// Writes what a call may have written before it was cut off, as far as that does not block.

@@ -4,10 +4,12 @@ use syscalls::record::part;
 use syscalls::shape::Dir;
 
 use super::value::{Value, put_element};
-use super::{Maker, SLACK, TRANSFER_MAX, bounded, find, pieces};
+use super::{Maker, SLACK, bounded, find, pieces};
 use crate::batch::{Batch, Call};
+use crate::certainty::Reason;
 use crate::memory::Span;
-use crate::shared::Fill;
+use crate::options::Fill;
+use crate::treatment::TRANSFER_MAX;
 
 /// Most elements that the kernel accepts in one vector.
 const ELEMENTS_MAX: usize = 1024;
@@ -54,7 +56,11 @@ impl Maker {
         let mut left = match (goes_in, call.ret > 0 && (call.stream || call.does_not_wait())) {
             (true, _) => {
                 let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
-                if call.attempt { sum.min(TRANSFER_MAX) } else { bounded(sum, call.ret) }
+                if call.certainty.has(Reason::NotReturned) {
+                    sum.min(TRANSFER_MAX)
+                } else {
+                    bounded(sum, call.ret)
+                }
             }
             (false, true) => call.ret as usize,
             (false, false) => call.ret.max(0) as usize + SLACK,

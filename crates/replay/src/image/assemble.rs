@@ -14,7 +14,7 @@ use super::error::ImageError;
 use super::left_out;
 use super::staging::{Staged, Staging};
 use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, relative};
-use crate::shared::Fill;
+use crate::options::Fill;
 
 /// Directory for names that the recording lacks: further links of files, and targets of links that
 /// were never read. Calls on /proc are never replayed, so no call sees them.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 
-use crate::shared::Fill;
+use crate::options::Fill;
 use crate::space::{Medium, Space};
 
 /// Most files kept open.

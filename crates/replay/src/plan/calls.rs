@@ -1,10 +1,8 @@
 //! Turns calls into actions: decides which are replayed, and what the others leave to do.
 
-use std::rc::Rc;
-
 use model::contents::{is_cut, piece};
-use model::{Contents, Description, DescriptorTable, Offset, Stored, spawn_flags};
-use syscalls::abi::files::{AF_UNIX, MSG_PEEK, O_APPEND};
+use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
+use syscalls::abi::files::{AF_UNIX, O_APPEND};
 use syscalls::record::part;
 use syscalls::shape::{Arg, Classes, Dir, Kind};
 use syscalls::{Act, Gives, flags, layout};
@@ -12,30 +10,30 @@ use trace::Trace;
 use trace::event::{Call, Event, Outcome};
 
 use super::Planner;
-use super::bytes::{Bytes, at_end};
-use super::copies::Numbers;
-use super::locks::Does;
-use super::names::Names;
+use super::claims::Claims;
+use super::claims::bytes::{Bytes, at_end};
+use super::claims::locks::Does;
+use super::claims::names::Names;
+use super::claims::numbers::Numbers;
+use super::claims::queues::{Flow, written_through};
+use super::doubts::BY_ANOTHER;
+use super::known_files::File;
+use super::moves::Moves;
 use super::own_links::OwnLinks;
-use super::pack;
-use super::streams::Flow;
-use super::transfers::{File, Moves, hash_of, queue_of};
+
 use crate::batch::{Placed, What};
-use crate::execute::TRANSFER_MAX;
+use crate::certainty::{Certainty, Reason};
 use crate::order::Index;
 use crate::outcome;
+use crate::resource::hash_of;
 use crate::scan::ANYWHERE;
-use crate::treatment::{Said, Treatment, exchanges, is_stream};
+use crate::treatment::{Said, TRANSFER_MAX, Treatment, exchanges, is_directory_entries, is_stream};
 
 /// Properties of a call to replay, as in [`crate::batch::Call`].
 struct How {
     stream: bool,
     may_block: bool,
-    vague: bool,
-    unseen: bool,
-    /// The files that its names refer to are unknown.
-    contested: bool,
-    untold: bool,
+    certainty: Certainty,
     scan: u64,
     shared_table: bool,
 }
@@ -89,21 +87,18 @@ impl Planner<'_> {
         let learn = !links.any();
         links.also(&step.aside, &paths);
         self.opens_unseen(event.thread, step);
-        let (treatment, vague, unseen, contested, untold, end, turn, flow, numbers) = {
+        let (treatment, certainty, end, lock, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             note_offsets(said, call, ret, step, &table);
             number_ends(&mut self.socket_pairs, said, ret, step);
-            let vague = self.judge.is_vague(said, call, &table);
-            let unseen = self.judge.has_unseen(said, call, &table, &paths);
-            let contested = self.judge.has_contested(said, call, &table, &paths);
-            let untold = self.judge.has_untold(said, call, &table);
+            let certainty = self.judge.certainty(said, call, &table, &paths);
             self.judge.learn_filled(said, call, &table);
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
-            let turn = file.filter(|_| lock.is_some());
-            let turn = turn.map(|entry| hash_of(&entry.description.path));
-            let flow = file.and_then(|entry| flow_of(said, call, ret, entry.description));
+            let locked = file.filter(|_| lock.is_some());
+            let lock = locked.map(|entry| hash_of(&entry.description.path));
+            let flow = file.and_then(|entry| Flow::of(said, call, ret, entry.description));
             if flow.is_none() && ret > 0 && self.others_matter() {
-                self.doubts.lose_all(&streams_of(said, call, &table));
+                self.doubts.lose_all(&written_through(said, call, &table));
             }
             let end = match (self.others_matter() || self.doubts.any()) && ret >= 0 {
                 true => at_end(said, call, &table, &paths),
@@ -115,7 +110,7 @@ impl Planner<'_> {
             };
             let treatment =
                 self.judge.judge(said, call, ret, &mut Stored(self.trace), &table, &paths, learn);
-            (treatment, vague, unseen, contested, untold, end, turn, flow, numbers)
+            (treatment, certainty, end, lock, flow, numbers)
         };
         self.follow_outside(event.thread, said, call, step);
         self.doubt_sent_files();
@@ -125,7 +120,7 @@ impl Planner<'_> {
         }
         self.follow_rules(index, said, ret);
         let changes = said.row.classes.intersects(Classes::CHANGE);
-        let unseen = unseen || self.names_unseen(event.thread, said);
+        let names_unseen = self.names_unseen(event.thread, said);
         let treatment = match treatment {
             Treatment::Make { .. } if self.is_unknown_here(event.thread, said, call) => {
                 Treatment::Simulate
@@ -149,21 +144,19 @@ impl Planner<'_> {
                 let scan = self.scan(event.thread, said, call, ret);
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let may_block = stream || may_block(said);
-                let vague = vague || stream && is_cut_short(call);
-                let how =
-                    How { stream, may_block, vague, unseen, contested, untold, scan, shared_table };
+                let certainty = certainty
+                    .weakened_if(names_unseen, Reason::Unseen)
+                    .weakened_if(stream && is_cut_short(call), Reason::Filler);
+                let how = How { stream, may_block, certainty, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let names = match self.others_matter() {
                         true => Names::of(said, call, ret, &paths),
                         false => None,
                     };
-                    self.order_by_names(index, names);
-                    self.order_by_end(index, said, ret, end);
-                    self.order_by_turn(index, turn);
-                    if let Some(flow) = flow {
-                        self.order_by_stream(index, flow);
-                    }
-                    self.order_by_numbers(index, numbers, event.tsc);
+                    let came_out = |arg| self.lines[index].came_out(arg);
+                    let bytes = end.and_then(|end| end.claim(said, ret, came_out));
+                    let claims = Claims { names, bytes, lock, flow, numbers, ..Claims::default() };
+                    self.order_by_claims(index, claims, event.tsc);
                 }
             }
             Treatment::Simulate => {
@@ -186,7 +179,7 @@ impl Planner<'_> {
                 action.what = What::Drain { fd: from, bytes: ret as u64 };
                 action.may_block = true;
                 if let Some(flow) = flow {
-                    self.order_by_stream(index, flow);
+                    self.order_by_queue(index, flow);
                 }
             }
             Treatment::Advance { fd } => {
@@ -213,7 +206,7 @@ impl Planner<'_> {
         action.may_block = file.stream;
         if file.stream && self.others_matter() {
             let (_, queue) = file.queues;
-            self.order_by_stream(index, Flow { queue, writes: true, at: None, len: ret as u64 });
+            self.order_by_queue(index, Flow { queue, writes: true, at: None, len: ret as u64 });
         }
     }
 
@@ -274,7 +267,7 @@ impl Planner<'_> {
         if !file.here {
             if file.taken && moves.writes && ret > 0 {
                 self.count_skipped(call.nr, "it writes through another process's descriptor");
-                self.doubts.lose_file(file.hash);
+                self.doubts.lose_file(file.hash, BY_ANOTHER);
                 return;
             }
             match self.lies_elsewhere(event.thread, said, call, &[]) {
@@ -290,11 +283,10 @@ impl Planner<'_> {
                 self.judge.gets_other_bytes(&entry.description.path);
             }
         }
-        let File { stream, unseen, contested, untold, .. } = file;
+        let stream = file.stream;
+        let certainty = file.certainty.weakened_if(stream && cut_short, Reason::Filler);
         let may_block = stream || file.unknown;
-        let vague = file.vague || stream && cut_short;
-        let (scan, shared_table) = (0, false);
-        let how = How { stream, may_block, vague, unseen, contested, untold, scan, shared_table };
+        let how = How { stream, may_block, certainty, scan: 0, shared_table: false };
         if !self.again(index, event, call, said, (exit, ret), how, &OwnLinks::default()) {
             return;
         }
@@ -304,10 +296,12 @@ impl Planner<'_> {
             if self.others_matter() {
                 let (gives, takes) = file.queues;
                 let queue = if moves.writes { takes } else { gives };
-                self.order_by_stream(index, Flow { queue, writes: moves.writes, at, len });
+                self.order_by_queue(index, Flow { queue, writes: moves.writes, at, len });
             }
         } else {
-            let bytes = Bytes::moved(moves, call, ret, (file.hash, file.opened), offset);
+            let appends = moves.offset.is_some() && self.appends(index, call.args[0] as i32);
+            let opened = (file.hash, file.opened, appends);
+            let bytes = Bytes::moved(moves, call, ret, opened, offset);
             if self.others_matter() || self.doubts.any() {
                 self.order_by_bytes(index, Some(bytes));
             }
@@ -343,11 +337,8 @@ impl Planner<'_> {
         packed.stream = how.stream;
         packed.scan = how.scan;
         packed.shared_table = how.shared_table;
-        packed.vague = how.vague;
-        packed.unseen = how.unseen;
-        packed.contested = how.contested;
+        packed.certainty = how.certainty;
         packed.own_root = own_root;
-        packed.untold = how.untold;
         packed.owners = !foreign;
         links.apply(packed);
         let about = self.give_away();
@@ -407,7 +398,7 @@ impl Planner<'_> {
         if let Some(stream) = self.may_have_written(event, call, said, step)
             && let Ok(packed) = self.lines[index].pack(self.trace, call, said, 0, false, &[])
         {
-            packed.attempt = true;
+            packed.certainty = Certainty::EXACT.weakened(Some(Reason::NotReturned));
             packed.stream = stream;
             packed.takes = call.data.iter().map(|data| data.true_len).fold(0, u64::saturating_add);
             packed.takes = packed.takes.min(TRANSFER_MAX as u64);
@@ -450,7 +441,7 @@ impl Planner<'_> {
 
     /// Returns the directory scan that a call belongs to.
     fn scan(&mut self, thread: u32, said: &Said, call: &Call, ret: i64) -> u64 {
-        let reads = said.args.iter().any(|arg| pack::is_directory_entries(arg.kind));
+        let reads = said.args.iter().any(|arg| is_directory_entries(arg.kind));
         let seeks = said.ret == syscalls::Ret::Offset;
         if !reads && !seeks {
             return 0;
@@ -480,18 +471,6 @@ impl Planner<'_> {
     }
 }
 
-/// What a call moved through the stream in its first argument, if it moves bytes only as it
-/// returns.
-fn flow_of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) -> Option<Flow> {
-    let [reads, writes] =
-        [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
-    if ret < 0 || reads == writes || !is_stream(description) || peeks(said, call) {
-        return None;
-    }
-    let (queue, len) = (queue_of(description, writes), ret as u64);
-    Some(Flow { queue, writes, at: None, len })
-}
-
 /// Gives the ends of a new socket pair adjacent numbers.
 fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
     if said.row.gives == Gives::SocketPair && ret == 0 {
@@ -500,20 +479,6 @@ fn number_ends(pairs: &mut u64, said: &Said, ret: i64, step: &model::Step) {
             entry.description.mark.set(*pairs * 2 + end);
         }
     }
-}
-
-/// Whether a call leaves the bytes in the queue.
-fn peeks(said: &Said, call: &Call) -> bool {
-    said.of_set(call, &flags::MSG).is_some_and(|flags| flags & MSG_PEEK != 0)
-}
-
-/// Returns the queues in both directions of all streams that a call writes through.
-fn streams_of(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
-    let moves = said.ret == syscalls::Ret::Size && said.row.classes.intersects(Classes::WRITE);
-    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
-    let open = fds.filter_map(|(_, fd)| Some(table.get(fd as i32)?.description));
-    let streams = open.filter(|description| moves && is_stream(description));
-    streams.flat_map(|stream| [queue_of(stream, false), queue_of(stream, true)]).collect()
 }
 
 /// Records the offsets at which a call left its files, as far as known.

@@ -4,15 +4,14 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use super::bytes::{Bytes, Does, common};
+use super::claims::bytes::{Bytes, Does, common};
+use super::claims::queues::ALL;
 use crate::outcome::Doubt;
 
 /// Number of recent stretches kept.
 const DOUBTS_MAX: usize = 64;
 /// Number of streams kept.
 const STREAMS_MAX: usize = 1 << 16;
-/// The whole file: two calls appended to it, at unknown places.
-pub const ALL: Range<u64> = 0..u64::MAX;
 
 /// A range of a file that two calls wrote at the same time, and that no call has written since.
 #[derive(Clone)]
@@ -24,10 +23,16 @@ struct Stretch {
     ends: bool,
     /// Message for users.
     why: &'static str,
+    /// The clock of doubts when it was found.
+    since: u64,
 }
 
 const TWO_WROTE: &str = "two calls wrote the same bytes at a time";
-const LOST: &str = "it was written through another process's descriptor";
+/// Why all of a file is in doubt, for users.
+pub const BY_ANOTHER: &str = "it was written through another process's descriptor";
+const PLACE_OPEN: &str = "it is not known where calls wrote it";
+/// Number of open files kept.
+const OFFSETS_MAX: usize = 1 << 16;
 
 impl Stretch {
     fn covers(&self, other: &Stretch) -> bool {
@@ -46,12 +51,35 @@ pub struct Doubts {
     mixed: HashMap<u64, Range<u64>>,
     /// Streams whose offsets are unknown.
     lost: HashSet<u64>,
+    /// Open files whose offset may be another one in the replay.
+    offsets: HashSet<usize>,
+    /// Advances with each range.
+    clock: u64,
 }
 
 impl Doubts {
-    /// Whether any file range is in doubt.
+    /// Whether any file range or offset is in doubt.
     pub fn any(&self) -> bool {
-        !self.stretches.is_empty()
+        !self.stretches.is_empty() || !self.offsets.is_empty()
+    }
+
+    /// The offset of an open file may be another one in the replay.
+    pub fn lose_offset(&mut self, opened: usize) {
+        if self.offsets.len() < OFFSETS_MAX {
+            self.offsets.insert(opened);
+        }
+    }
+
+    /// Whether a call depends on an offset in doubt. One that sets the offset settles it.
+    pub fn has_lost_offset(&mut self, bytes: &Bytes) -> bool {
+        let Some(opened) = bytes.moves.filter(|_| !self.offsets.is_empty()) else { return false };
+        match bytes.does {
+            Does::Seeks | Does::FindsEnd(_) => {
+                self.offsets.remove(&opened);
+                false
+            }
+            _ => self.offsets.contains(&opened),
+        }
     }
 
     /// Adds what two overlapping writes or cuts leave in doubt.
@@ -59,7 +87,10 @@ impl Doubts {
         let stretches = a.stretch().zip(b.stretch());
         let (stretch, ends) = match (a.does, b.does, stretches) {
             (Does::Writes { .. }, Does::Writes { .. }, Some((a, b))) => (common(a, b), false),
-            (Does::Writes { .. }, Does::Writes { .. }, None) => (Some(ALL), false),
+            // Where the file ends does not depend on the order of two that append.
+            (Does::Writes { at: one, .. }, Does::Writes { at: other, .. }, None) => {
+                (Some(ALL), one != other)
+            }
             (Does::Cuts(to), Does::Cuts(other), _) => (Some(to.min(other)..to.max(other)), true),
             // Bytes before the written range may or may not have survived the cut.
             (Does::Cuts(to), Does::Writes { .. }, Some((_, written)))
@@ -71,12 +102,17 @@ impl Doubts {
             _ => return,
         };
         let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
-        self.remember(Stretch { file: a.file, bytes, ends, why: TWO_WROTE });
+        self.remember(Stretch { file: a.file, bytes, ends, why: TWO_WROTE, since: 0 });
     }
 
     /// Marks a whole file and its end as unknown.
-    pub fn lose_file(&mut self, file: u64) {
-        self.remember(Stretch { file, bytes: ALL, ends: true, why: LOST });
+    pub fn lose_file(&mut self, file: u64, why: &'static str) {
+        self.remember(Stretch { file, bytes: ALL, ends: true, why, since: 0 });
+    }
+
+    /// Marks a file that was written at a place in doubt.
+    pub fn lose_written(&mut self, file: u64) {
+        self.lose_file(file, PLACE_OPEN);
     }
 
     /// A call moved an unknown number of bytes of a stream: offsets of other calls are unreliable
@@ -124,8 +160,11 @@ impl Doubts {
         are
     }
 
-    fn remember(&mut self, stretch: Stretch) {
-        if self.stretches.iter().any(|other| other.covers(&stretch)) {
+    fn remember(&mut self, mut stretch: Stretch) {
+        self.clock += 1;
+        stretch.since = self.clock;
+        if let Some(other) = self.stretches.iter_mut().find(|other| other.covers(&stretch)) {
+            other.since = stretch.since;
             return;
         }
         self.stretches.retain(|other| !stretch.covers(other));
@@ -141,11 +180,16 @@ impl Doubts {
             Does::Reads { at: Some(at), asked, .. } => {
                 common(at..at.saturating_add(asked), stretch.bytes.clone()).is_some()
             }
-            Does::Reads { at: None, .. } => stretch.bytes.end == ALL.end,
+            Does::Reads { at: None, .. } => true,
             Does::FindsEnd(end) => stretch.ends && stretch.bytes.end >= end,
             _ => false,
         };
         self.stretches.iter().any(|stretch| stretch.file == bytes.file && concerns(stretch))
+    }
+
+    /// Whether it is in doubt where a file ends.
+    pub fn has_end(&self, file: u64) -> bool {
+        self.stretches.iter().any(|stretch| stretch.file == file && stretch.ends)
     }
 
     /// Forgets a path, which now belongs to another file.
@@ -184,15 +228,20 @@ impl Doubts {
         left
     }
 
-    /// A write settles the bytes that it covers, except in the middle of a range: then the whole
-    /// range stays in doubt.
-    pub fn settle(&mut self, bytes: &Bytes) {
-        if !self.any() {
+    /// The clock, which a call notes as it begins.
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// A write that has ended settles the bytes that it covers, except in the middle of a range:
+    /// then the whole range stays in doubt. So do ranges found since it began: they may be its own.
+    pub fn settle(&mut self, bytes: &Bytes, began: u64) {
+        if self.stretches.is_empty() {
             return;
         }
         let Some(written) = bytes.stretch() else { return };
-        for Stretch { file, bytes: other, .. } in &mut self.stretches {
-            if *file != bytes.file {
+        for Stretch { file, bytes: other, since, .. } in &mut self.stretches {
+            if *file != bytes.file || *since > began {
                 continue;
             }
             if written.start <= other.start && other.start < written.end {
@@ -222,6 +271,10 @@ mod tests {
         call(Does::Reads { at: Some(at), asked, got: 0 })
     }
 
+    fn settle(doubts: &mut Doubts, bytes: &Bytes) {
+        doubts.settle(bytes, doubts.clock());
+    }
+
     #[test]
     fn what_two_wrote_is_in_doubt_until_one_writes_it() {
         let mut doubts = Doubts::default();
@@ -229,9 +282,9 @@ mod tests {
         assert!(doubts.concern(&reads(90, 100)) && doubts.concern(&reads(0, 51)));
         assert!(!doubts.concern(&reads(0, 50)) && !doubts.concern(&reads(100, 50)));
         assert!(!doubts.concern(&Bytes { file: 2, ..reads(60, 10) }));
-        doubts.settle(&writes(40, 30));
+        settle(&mut doubts, &writes(40, 30));
         assert!(!doubts.concern(&reads(50, 20)) && doubts.concern(&reads(50, 21)));
-        doubts.settle(&writes(70, 30));
+        settle(&mut doubts, &writes(70, 30));
         assert!(!doubts.any());
         doubts.add(&writes(0, 100), &writes(100, 100));
         assert!(!doubts.any(), "they have nothing in common");
@@ -244,7 +297,7 @@ mod tests {
         assert!(doubts.concern(&reads(10, 1)), "all before what was written may be there");
         assert!(doubts.concern(&call(Does::FindsEnd(150))));
         assert!(!doubts.concern(&reads(0, 10)) && !doubts.concern(&call(Does::FindsEnd(151))));
-        doubts.settle(&call(Does::Cuts(0)));
+        settle(&mut doubts, &call(Does::Cuts(0)));
         assert!(!doubts.any());
         doubts.add(&writes(0, 100), &writes(50, 50));
         assert!(!doubts.concern(&call(Does::FindsEnd(100))), "both ended there");
@@ -256,6 +309,46 @@ mod tests {
         assert!(doubts.concern(&call(Does::FindsEnd(20))) && doubts.concern(&reads(15, 1)));
     }
 
+    #[test]
+    fn a_write_settles_only_what_was_in_doubt_before_it() {
+        let mut doubts = Doubts::default();
+        let began = doubts.clock();
+        doubts.add(&writes(0, 100), &writes(0, 100));
+        doubts.settle(&writes(0, 100), began);
+        assert!(doubts.any(), "it is one of those two");
+        let began = doubts.clock();
+        doubts.add(&writes(0, 50), &writes(0, 50));
+        doubts.settle(&writes(0, 100), began);
+        assert!(doubts.concern(&reads(0, 1)), "others wrote it beside it");
+        settle(&mut doubts, &writes(0, 100));
+        assert!(!doubts.any());
+    }
+
+    #[test]
+    fn an_offset_is_in_doubt_until_it_is_set() {
+        let mut doubts = Doubts::default();
+        let moves = |does| Bytes { moves: Some(7), ..call(does) };
+        let read = moves(Does::Reads { at: Some(0), asked: 1, got: 1 });
+        assert!(!doubts.has_lost_offset(&read));
+        doubts.lose_offset(7);
+        assert!(doubts.any() && doubts.has_lost_offset(&read));
+        assert!(!doubts.has_lost_offset(&reads(0, 1)), "it has a place of its own");
+        assert!(!doubts.has_lost_offset(&Bytes { moves: Some(8), ..read }));
+        assert!(doubts.has_lost_offset(&moves(Does::FindsOffset)));
+        assert!(!doubts.has_lost_offset(&moves(Does::Seeks)));
+        assert!(!doubts.has_lost_offset(&read) && !doubts.any());
+    }
+
+    #[test]
+    fn where_a_file_ends_depends_on_who_appended_only_if_another_did_not() {
+        let append = call(Does::Writes { at: None, len: 10 });
+        let mut doubts = Doubts::default();
+        doubts.add(&append, &append);
+        assert!(!doubts.has_end(1));
+        doubts.add(&append, &writes(5, 10));
+        assert!(doubts.has_end(1) && !doubts.has_end(2));
+    }
+
     fn ends(doubts: &Doubts) -> Vec<(u64, bool)> {
         doubts.left().into_iter().map(|(file, doubt)| (file, doubt.ends)).collect()
     }
@@ -265,7 +358,7 @@ mod tests {
         let mut doubts = Doubts::default();
         let appends = call(Does::Writes { at: None, len: 10 });
         doubts.add(&appends, &appends);
-        doubts.settle(&writes(0, 100));
+        settle(&mut doubts, &writes(0, 100));
         let anywhere = call(Does::Reads { at: None, asked: 10, got: 10 });
         assert!(doubts.concern(&reads(5000, 1)) && doubts.concern(&anywhere));
         assert!(!doubts.concern(&call(Does::FindsEnd(20))), "both are there");
@@ -274,10 +367,10 @@ mod tests {
         doubts.renamed(2, 1);
         doubts.add(&call(Does::Cuts(10)), &appends);
         assert_eq!(ends(&doubts), [(1, true)]);
-        doubts.settle(&call(Does::Cuts(0)));
+        settle(&mut doubts, &call(Does::Cuts(0)));
         assert!(!doubts.any());
         doubts.add(&writes(0, 10), &writes(5, 10));
-        assert!(!doubts.concern(&anywhere));
+        assert!(doubts.concern(&anywhere), "it may read these");
         doubts.linked(1, 4);
         assert_eq!(doubts.stretches.len(), 2);
         doubts.renamed(3, 1);

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use syscalls::record::part;
 use syscalls::shape::{Kind, Of};
 
-use super::bytes::Bytes;
-use super::copies::{Contested, Numbers};
-use super::names::Names;
-use super::streams::Flow;
-use super::transfers::Known;
-use super::waits::Followers;
-use crate::batch::{Action, Batch, Call, Ends, Piece, Proof, What};
-use crate::lane::Lane;
+use super::claims::Claims;
+use super::claims::numbers::Closed;
+use super::known_files::Known;
+use crate::batch::{Action, Batch, Call, Ends, Lane, Piece, What};
+use crate::certainty::Reason;
 use crate::order::Index;
 use crate::shared::Shared;
 
@@ -48,20 +45,6 @@ fn is_content(call: &Call, piece: &Piece) -> bool {
     }
 }
 
-/// What a call's result shows about its order among overlapping calls.
-#[derive(Default)]
-pub struct Told {
-    /// Names that it concerns.
-    pub names: Option<Names>,
-    /// Bytes of a file that it concerns.
-    pub bytes: Option<Bytes>,
-    /// Hash of the path of the file that it locked, or number of the stream that it read. Two calls
-    /// with the same value wait for each other, which is harmless.
-    pub turn: Option<u64>,
-    /// Bytes that it moved through a stream.
-    pub flow: Option<Flow>,
-}
-
 /// The planner's state of a lane.
 #[derive(Default)]
 pub struct Line {
@@ -79,20 +62,12 @@ pub struct Line {
     pub has_open: bool,
     /// End of the closed actions in `batch`.
     ready: Ends,
-    /// What the open call shows about its order.
-    pub told: Told,
-    /// Lanes that wait for it because of an overlap.
-    pub followers: Followers,
-    /// It is in the followers of another lane.
-    pub follows: bool,
-    /// What the open call does to its descriptor table.
-    pub numbers: Option<Numbers>,
+    /// What the open call claims.
+    pub claims: Claims,
     /// Numbers that were being closed while this task copied them.
-    pub contested: Vec<Contested>,
+    pub contested: Vec<Closed>,
     /// Recently used open files.
     pub known: Known,
-    /// Its index in the planner's list of busy lanes.
-    pub busy_at: usize,
     /// The planner's count of opened actions at its last open.
     pub opened_at: u64,
     /// When its call that creates a task returns.
@@ -213,22 +188,13 @@ impl Line {
         self.batch.one_stretch(pieces.find(|piece| piece.arg == arg && piece.out)?)
     }
 
-    /// Limits what a mismatch of the open call proves.
-    pub fn prove_only(&mut self, proof: Proof) {
-        if self.open_call().is_some()
-            && let Some(call) = self.batch.calls.last_mut()
-            && call.proof != Proof::Never
-        {
-            call.proof = proof;
-        }
-    }
-
-    /// Marks the open call as racing with changes of its names.
-    pub fn race_for_names(&mut self) {
-        if self.open_call().is_some()
+    /// A result of the open call that differs proves less, for this reason if there is one.
+    pub fn weaken(&mut self, reason: Option<Reason>) {
+        if reason.is_some()
+            && self.open_call().is_some()
             && let Some(call) = self.batch.calls.last_mut()
         {
-            call.contested = true;
+            call.certainty = call.certainty.weakened(reason);
         }
     }
 
@@ -256,8 +222,7 @@ impl Line {
         if let Some(action) = self.open_mut() {
             action.overlapped |= overlapped;
             self.has_open = false;
-            self.told = Told::default();
-            self.numbers = None;
+            self.claims = Claims::default();
             self.count += 1;
             self.ready = self.batch.ends();
         }
@@ -276,6 +241,7 @@ impl Line {
         let mut batch = std::mem::replace(&mut self.batch, rest);
         batch.charged = batch.weigh();
         shared.charge(batch.charged);
-        self.lane.push(batch);
+        let enter = batch.actions.first().map_or(u64::MAX, |first| first.enter);
+        self.lane.push(batch, enter);
     }
 }

@@ -3,7 +3,7 @@
 use model::contents::has;
 use syscalls::Act;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Dir, Kind, Of, operand};
+use syscalls::shape::{Kind, Of, operand};
 use syscalls::{Arg, Classes, Operand, Ret};
 use trace::event::{self, Content};
 use trace::{ReadError, Trace};
@@ -123,9 +123,4 @@ fn free_length(said: &Said) -> Option<u8> {
 /// Whether the output is needed to make the call, or later: vectors, messages, descriptors.
 fn leads_on(kind: Kind) -> bool {
     matches!(kind, Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _))
-}
-
-/// Whether an argument receives directory entries.
-pub fn is_directory_entries(kind: Kind) -> bool {
-    matches!(kind, Kind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))
 }

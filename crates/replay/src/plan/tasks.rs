@@ -52,7 +52,7 @@ impl Planner<'_> {
             }
             (None, None) => {
                 let index = self.new_line(None);
-                self.shared.launch(&self.lines[index].lane);
+                (self.launch)(&self.lines[index].lane);
                 index
             }
         };

@@ -51,7 +51,7 @@ impl Planner<'_> {
 
     /// Takes back open calls that wait on a stream which an unrecorded task has as well.
     fn take_back_outside(&mut self) {
-        for index in self.busy.clone() {
+        for index in self.graph.open_lanes().to_vec() {
             let thread = self.lines[index].lane.thread.load(Ordering::Relaxed);
             let Some(fd) = self.lines[index].at_stream() else { continue };
             let Some(table) = self.world.descriptors(thread) else { continue };

@@ -15,8 +15,8 @@ use syscalls::record::{data_flag, part};
 use trace::event::{Content, Data};
 
 use crate::image::tests::recording::{Recording, With, space, stat};
+use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::shared::Options;
 use crate::space::Space;
 
 const MS: u64 = 1_000_000;

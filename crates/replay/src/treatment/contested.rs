@@ -2,13 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use model::DescriptorTable;
-use syscalls::Act;
-use trace::event::Call;
-
-use super::{Judge, Said, files};
-use crate::plan::is_directory_entries;
-
 /// Most bytes of names kept, and the overhead counted for each name.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 const NAME_BYTES: usize = 64;
@@ -53,48 +46,6 @@ impl Contested {
     /// Returns all of them.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &name[..])
-    }
-}
-
-impl Judge {
-    /// Adds a name that overlapping calls changed.
-    pub fn is_contested(&mut self, name: &[u8]) {
-        self.learnt += u64::from(self.contested.add(name));
-    }
-
-    /// Whether it is unknown which file is behind a path.
-    pub fn may_be_another(&self, path: &[u8]) -> bool {
-        self.contested.concern(path)
-    }
-
-    /// Returns all contested names.
-    pub fn contested(&self) -> impl Iterator<Item = &[u8]> {
-        self.contested.names()
-    }
-
-    /// Whether a call concerns or lists contested names. If so, names that it changes along with
-    /// them become contested too.
-    pub fn has_contested(
-        &mut self,
-        said: &Said,
-        call: &Call,
-        table: &DescriptorTable,
-        paths: &[(u8, Vec<u8>)],
-    ) -> bool {
-        if self.contested.is_empty() {
-            return false;
-        }
-        let lists = said.args.iter().any(|arg| is_directory_entries(arg.kind));
-        let is = |path: &[u8]| {
-            let in_it = lists || matches!(said.act, Act::Remove | Act::RemoveDirectory);
-            self.contested.concern(path) || in_it && self.contested.any_in(path)
-        };
-        let has = files(said, call, table).any(|file| is(&file.path))
-            || paths.iter().any(|(_, path)| is(path));
-        if has && matches!(said.act, Act::Rename | Act::HardLink) {
-            paths.iter().for_each(|(_, path)| self.is_contested(path));
-        }
-        has
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use model::{Description, Origin};
 
-use super::{PLACEHOLDER, is_stream};
-use crate::plan::hash_of;
+use super::said::{PLACEHOLDER, is_stream};
+use crate::resource::hash_of;
 
 /// Most streams tracked.
 const STREAMS_MAX: usize = 1 << 18;

@@ -38,7 +38,7 @@ pub fn stat(dev: u64, ino: u64, mode: u32) -> Identity {
 }
 
 /// The `struct stat` of an identity.
-fn stat_bytes(told: Identity) -> [u8; 144] {
+pub fn stat_bytes(told: Identity) -> [u8; 144] {
     let mut bytes = [0; 144];
     let fields: [(usize, u64); 8] = [
         (0, told.dev),

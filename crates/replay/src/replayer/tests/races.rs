@@ -194,7 +194,7 @@ fn the_order_of_two_that_appended_proves_nothing() {
     r.lasting(70 * MS, 71 * MS);
     are_raced(&r, 1);
     let doubted = replayed(&r).doubted;
-    let file = crate::plan::hash_of(path.as_os_str().as_encoded_bytes());
+    let file = crate::resource::hash_of(path.as_os_str().as_encoded_bytes());
     assert_eq!(doubted.keys().collect::<Vec<_>>(), [&file]);
     r.numbers("ftruncate", &[5, 0], 0);
     r.lasting(80 * MS, 81 * MS);

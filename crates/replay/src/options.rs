@@ -1,0 +1,73 @@
+//! What a user chooses about a replay.
+
+use std::time::Duration;
+
+use crate::jail::Powers;
+
+/// How long nothing must move before a replay counts as stuck, unless its options say otherwise.
+pub const STUCK: Duration = Duration::from_secs(10);
+
+/// What to do about mismatches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verify {
+    /// Compare nothing.
+    Off,
+    /// Report them.
+    Warn,
+    /// Stop the replay at the first one.
+    Abort,
+}
+
+/// What is written in place of bytes that the trace does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fill {
+    /// Zeros.
+    Zeros,
+    /// Incompressible bytes, the same in every replay.
+    Random,
+    /// These bytes, repeated.
+    Pattern(Vec<u8>),
+}
+
+/// Options of a replay.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A call waits for all calls that had ended before it; otherwise only for those of its thread.
+    pub overlap: bool,
+    /// Speed factor over the recorded pace; `None`: as fast as possible.
+    pub speed: Option<f64>,
+    /// What to do about mismatches.
+    pub verify: Verify,
+    /// What is written in place of bytes that the trace does not hold.
+    pub fill: Fill,
+    /// The last call to replay.
+    pub until: Option<u64>,
+    /// Tasks can take the recorded user ids.
+    pub privileged: bool,
+    /// Capabilities that tasks keep.
+    pub powers: Powers,
+    /// How long nothing must move before the replay counts as stuck.
+    pub stuck_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            overlap: true,
+            speed: None,
+            verify: Verify::Warn,
+            fill: Fill::Zeros,
+            until: None,
+            privileged: false,
+            powers: Powers::None,
+            stuck_after: STUCK,
+        }
+    }
+}
+
+impl Options {
+    /// Whether results are compared.
+    pub fn verifies(&self) -> bool {
+        self.verify != Verify::Off
+    }
+}

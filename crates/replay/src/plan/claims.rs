@@ -1,0 +1,30 @@
+//! What a call claims of the resources that it shares with others, and what its result shows of
+//! them. Claims know nothing of other calls: `conflict.rs` compares them.
+
+pub mod bytes;
+pub mod locks;
+pub mod names;
+pub mod numbers;
+pub mod queues;
+
+use bytes::Bytes;
+use names::Names;
+use numbers::Numbers;
+use queues::Flow;
+
+/// All claims of a call; most have one.
+#[derive(Default)]
+pub struct Claims {
+    /// Names that it found, missed or changed.
+    pub names: Option<Names>,
+    /// Bytes of a file, its end, or the offset of an open file.
+    pub bytes: Option<Bytes>,
+    /// The clock of doubts when it began.
+    pub doubts: u64,
+    /// The lock of a file: hash of the path.
+    pub lock: Option<u64>,
+    /// Bytes that it moved through a pipe or socket pair.
+    pub flow: Option<Flow>,
+    /// Numbers of its descriptor table that it opened or closed.
+    pub numbers: Option<Numbers>,
+}

@@ -1,0 +1,62 @@
+//! Bytes that a call moves through a pipe or socket pair.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use model::{Description, DescriptorTable};
+use syscalls::abi::files::MSG_PEEK;
+use syscalls::shape::{Classes, Kind};
+use syscalls::{Ret, flags};
+use trace::event::Call;
+
+use crate::resource::queue_of;
+use crate::treatment::{Said, is_stream};
+
+/// All bytes: their places are unknown.
+pub const ALL: Range<u64> = 0..u64::MAX;
+
+/// Bytes that a call moved through a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Number of the stream.
+    pub queue: u64,
+    /// Whether it wrote.
+    pub writes: bool,
+    /// Offset among all bytes in that direction. Unknown for sockets and for pipes that were opened
+    /// by a name or again.
+    pub at: Option<u64>,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+impl Flow {
+    /// Of a call through the stream in its first argument, if it moves bytes only as it returns.
+    pub fn of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) -> Option<Flow> {
+        let [reads, writes] =
+            [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
+        if ret < 0 || reads == writes || !is_stream(description) || peeks(said, call) {
+            return None;
+        }
+        let (queue, len) = (queue_of(description, writes), ret as u64);
+        Some(Flow { queue, writes, at: None, len })
+    }
+
+    /// Its bytes among all that went through.
+    pub fn stretch(&self) -> Range<u64> {
+        self.at.map_or(ALL, |at| at..at.saturating_add(self.len))
+    }
+}
+
+/// Whether a call leaves the bytes in the queue.
+fn peeks(said: &Said, call: &Call) -> bool {
+    said.of_set(call, &flags::MSG).is_some_and(|flags| flags & MSG_PEEK != 0)
+}
+
+/// Returns the queues in both directions of all streams that a call writes through.
+pub fn written_through(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
+    let moves = said.ret == Ret::Size && said.row.classes.intersects(Classes::WRITE);
+    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+    let open = fds.filter_map(|(_, fd)| Some(table.get(fd as i32)?.description));
+    let streams = open.filter(|description| moves && is_stream(description));
+    streams.flat_map(|stream| [queue_of(stream, false), queue_of(stream, true)]).collect()
+}

@@ -1,0 +1,81 @@
+//! Which calls only move bytes through one descriptor, and by which arguments.
+
+use std::sync::LazyLock;
+
+use syscalls::shape::{Arg, Classes, Dir, Kind, Of, Ret, Syscall};
+use syscalls::table::NUMBER_LIMIT;
+
+use crate::treatment::TRANSFER_MAX;
+
+/// Arguments that describe a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves {
+    /// Whether it writes.
+    pub writes: bool,
+    /// The offset in the file.
+    pub offset: Option<u8>,
+    /// The number of bytes asked for.
+    pub size: Option<u8>,
+    /// The flags.
+    pub flags: Option<u8>,
+}
+
+/// Returns the description of a call that only moves bytes through one descriptor.
+pub fn transfer_of(nr: u16, ret: i64) -> Option<&'static Moves> {
+    static TRANSFERS: LazyLock<Vec<Option<Moves>>> = LazyLock::new(|| {
+        let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
+        rows.map(|row| row.filter(|row| only_moves_bytes(row)).map(moves)).collect()
+    });
+    let whole = usize::try_from(ret).is_ok_and(|ret| ret <= TRANSFER_MAX);
+    TRANSFERS.get(usize::from(nr)).filter(|_| whole)?.as_ref()
+}
+
+fn only_moves_bytes(row: &Syscall) -> bool {
+    let harmless = |arg: &Arg| match arg.kind {
+        Kind::Size | Kind::Offset | Kind::Ulong | Kind::Flags(_) => true,
+        Kind::Buf(dir, of, _) => {
+            matches!(dir, Dir::In | Dir::Out) && matches!(of, Of::Bytes | Of::Iovec)
+        }
+        _ => false,
+    };
+    row.replay == syscalls::Replay::Real
+        && row.variants.is_empty()
+        && row.ret == Ret::Size
+        && row.args.split_first().is_some_and(|(first, others)| {
+            matches!(first.kind, Kind::Fd) && others.iter().all(harmless)
+        })
+}
+
+fn moves(row: &Syscall) -> Moves {
+    let argument = |is: fn(&Kind) -> bool| {
+        row.args.iter().position(|arg| is(&arg.kind)).map(|number| number as u8)
+    };
+    Moves {
+        writes: row.classes.intersects(Classes::WRITE),
+        offset: argument(|kind| matches!(kind, Kind::Offset)),
+        size: argument(|kind| matches!(kind, Kind::Size)),
+        flags: argument(|kind| matches!(kind, Kind::Flags(_))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes_are_transfers() {
+        let nr = |name: &str| syscalls::by_name(name).unwrap().nr;
+        let is = |name: &str| transfer_of(nr(name), 10).is_some();
+        for name in ["read", "write", "pread64", "pwrite64", "readv", "writev", "pwritev2"] {
+            assert!(is(name), "{name}");
+        }
+        for name in ["sendfile", "getdents64", "lseek", "recvfrom", "fgetxattr", "readlink"] {
+            assert!(!is(name), "{name}");
+        }
+        for (nr, ret) in [(nr("write"), -1), (nr("write"), i64::MAX), (u16::MAX, 0)] {
+            assert!(transfer_of(nr, ret).is_none());
+        }
+        let moves = transfer_of(nr("pwritev2"), 10).unwrap();
+        assert_eq!((moves.writes, moves.offset, moves.flags), (true, Some(3), Some(5)));
+    }
+}
