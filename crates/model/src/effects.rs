@@ -3,6 +3,7 @@
 mod mounting;
 mod tasks;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -20,8 +21,9 @@ use trace::event::{Call, Outcome};
 use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
 use crate::decode::{message, sockaddr, symbols};
-use crate::descriptors::{Addresses, Description, Descriptor, Origin};
+use crate::descriptors::Descriptor;
 use crate::filters;
+use crate::open_files::{Addresses, Description, Origin, Position};
 use crate::path::{self, Own};
 use crate::places::Place;
 use crate::world::{CredentialsChange, Directory, TiesChange, ViewChange, World};
@@ -298,6 +300,9 @@ pub(crate) fn of_call(
         look.mounts(step);
     }
     look.new_descriptors(ret, step);
+    for (_, given) in step.gives() {
+        given.description.give_number(look.world.open_ids());
+    }
 }
 
 struct Look<'a> {
@@ -491,7 +496,16 @@ impl Look<'_> {
         if let Some((_, path)) = step.paths.first() {
             let flags = open_flags(call, self.contents);
             let opened = |path, origin, mount, identity| {
-                Rc::new(Description { path, identity, origin, flags, mount, ..Default::default() })
+                let position = Cell::new(Position::opened(flags));
+                Rc::new(Description {
+                    path,
+                    identity,
+                    origin,
+                    flags,
+                    mount,
+                    position,
+                    ..Default::default()
+                })
             };
             if let Some(same) = self.behind_own_link(path) {
                 let (path, origin, mount) = (same.path.clone(), same.origin, same.mount);

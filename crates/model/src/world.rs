@@ -17,9 +17,10 @@ use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER
 
 use crate::budget::{Budget, Held};
 use crate::contents::Contents;
-use crate::descriptors::{Description, DescriptorTable, Entry};
+use crate::descriptors::{DescriptorTable, Entry};
 use crate::effects::{self, Effect, Step};
 use crate::filters::Filters;
+use crate::open_files::{Description, OpenId, OpenIds};
 use crate::places::{Links, Place, Space};
 pub use credentials::{Credentials, IdSet};
 pub(crate) use credentials::{CredentialsChange, IdChange, given};
@@ -138,6 +139,7 @@ pub struct World {
     /// yet.
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
     budget: Budget,
+    open_ids: OpenIds,
     /// Number of descriptors and tasks left out for lack of budget.
     left_out: u64,
 }
@@ -212,6 +214,15 @@ impl World {
         }
     }
 
+    /// Calls `each` for every open file that nobody has open any more since the event before.
+    pub fn closed_files(&self, each: &mut dyn FnMut(OpenId)) {
+        self.open_ids.closed(each);
+    }
+
+    pub(crate) fn open_ids(&self) -> &OpenIds {
+        &self.open_ids
+    }
+
     /// Calls `each` for every descriptor of the live threads with its process id, repeatedly for
     /// shared ones.
     pub fn descriptors_of_all(&self, each: &mut dyn FnMut(u32, Entry<'_>)) {
@@ -266,6 +277,7 @@ impl World {
     /// Does the work of [`World::apply`] for a call that has no effect on a world.
     #[inline]
     pub fn pass(&mut self, event: &Event) {
+        self.open_ids.forget();
         self.advance(event.tsc);
         if let Some(thread) = self.threads.get_mut(&event.thread) {
             thread.fresh = false;
@@ -319,6 +331,7 @@ impl World {
 
     /// Second half of [`World::apply`]: makes the changes.
     pub fn finish(&mut self, step: Step) {
+        self.open_ids.forget();
         for effect in step.at_entry {
             self.effect(step.thread, effect);
         }
@@ -342,7 +355,7 @@ impl World {
 
     /// Makes a table with nothing known to be open.
     fn no_files(&self) -> Rc<RefCell<DescriptorTable>> {
-        Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone())))
+        Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone(), self.open_ids.clone())))
     }
 
     /// Makes a working directory with the initial root.
