@@ -21,6 +21,7 @@ mod open_files;
 pub mod path;
 pub mod places;
 pub mod realm;
+mod step;
 mod touch;
 pub mod unseen;
 mod walk;
@@ -30,12 +31,11 @@ pub use conditions::{CallChoice, Conditions, EventChoice, class_names};
 pub use contents::{Contents, InlineOnly, Stored};
 pub use decode::value::Value;
 pub use descriptors::{Descriptor, DescriptorTable, Entry};
-pub use effects::{
-    Step, Through, changes_nothing, concerns_tasks, open_flags, spawn_flags, word_behind,
-};
+pub use effects::{changes_nothing, concerns_tasks, open_flags, spawn_flags, word_behind};
 pub use moment::Moment;
 pub use namespace::{File, FileId, Namespace, Paths};
-pub use open_files::{Description, Offset, OpenId, Origin, Position};
+pub use open_files::{Description, Offset, OpenId, Origin};
+pub use step::{Step, Through};
 pub use touch::{Access, Synced, Touch};
 pub use walk::{Unread, Visitor, Walk, clock, walk, walk_files};
 pub use world::{Argv, Credentials, Directory, IdSet, Process, Thread, Ties, View, World};

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use trace::event::{Event, EventKind, Outcome, RECORDER};
 
-use crate::effects::Step;
 use crate::namespace::Namespace;
+use crate::step::Step;
 use crate::touch::Touch;
 use crate::world::{Credentials, Ties, View, World};
 

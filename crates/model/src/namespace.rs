@@ -40,7 +40,7 @@ pub struct File {
     pub size: u64,
     /// Device and inode; `None` if the trace does not have them, so that only its names tell it from
     /// other files.
-    pub inode: Option<Inode>,
+    inode: Option<Inode>,
     /// Number of its hard links, if recorded.
     links: Option<u32>,
     /// Its type, if recorded.
@@ -100,7 +100,7 @@ impl<'a> Paths<'a> {
 
 /// What a call did with a name that had to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removed {
+pub(crate) struct Removed {
     /// The file that had the name.
     pub file: FileId,
     /// True if no name leads to it any more.
@@ -124,11 +124,6 @@ impl Namespace {
         &self.files[id.index()]
     }
 
-    /// Returns all files.
-    pub fn files(&self) -> impl Iterator<Item = (FileId, &File)> {
-        (0..).map(FileId).zip(&self.files)
-    }
-
     /// Returns a path of a file: by its oldest name, or by the last one that it had. For what has no
     /// path, its name in /proc.
     pub fn path(&self, id: FileId) -> Vec<u8> {
@@ -137,11 +132,6 @@ impl Namespace {
             Some(name) => self.tree.path(*name),
             None => file.last.to_vec(),
         }
-    }
-
-    /// Returns all paths that lead to a file.
-    pub fn names(&self, id: FileId) -> impl Iterator<Item = Vec<u8>> {
-        self.file(id).names.iter().map(|name| self.tree.path(*name))
     }
 
     /// Returns the file that a path leads to, as far as known.

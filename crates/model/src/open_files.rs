@@ -59,11 +59,9 @@ impl Drop for Numbered {
 
 /// Where an open file reads or writes next, unless a call names an offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// The offset: the best guess if it is not certain.
+pub(crate) struct Position {
+    /// The offset, as far as it follows from the trace.
     pub at: u64,
-    /// True if the offset follows from the trace.
-    pub is_certain: bool,
     /// True if writes go to the end of the file, wherever that is.
     pub appends: bool,
 }
@@ -72,17 +70,17 @@ impl Position {
     /// Position of a file that a call has opened with these flags, if they are known.
     pub(crate) fn opened(flags: Option<u64>) -> Position {
         let appends = flags.unwrap_or(0) & O_APPEND != 0;
-        Position { at: 0, is_certain: flags.is_some(), appends }
+        Position { at: 0, appends }
     }
 
     /// Position of an open file as /proc shows it.
     pub(crate) fn found(at: u64, flags: u64) -> Position {
-        Position { at, is_certain: true, appends: flags & O_APPEND != 0 }
+        Position { at, appends: flags & O_APPEND != 0 }
     }
 
     /// Returns the position after a seek to an offset.
     pub(crate) fn seeked(self, at: u64) -> Position {
-        Position { at, is_certain: true, ..self }
+        Position { at, ..self }
     }
 
     /// Returns the position after the flags were set.
@@ -97,10 +95,7 @@ impl Position {
 
     /// Returns the position after such a transfer.
     pub(crate) fn moved(self, is_write: bool, size: u64, bytes: u64) -> Position {
-        let at = self.begins(is_write, size).saturating_add(bytes);
-        // The length of a file is what the trace shows of it.
-        let is_certain = self.is_certain && !(is_write && self.appends);
-        Position { at, is_certain, ..self }
+        Position { at: self.begins(is_write, size).saturating_add(bytes), ..self }
     }
 }
 
@@ -232,7 +227,7 @@ impl Description {
     }
 
     /// Returns where it reads or writes next.
-    pub fn position(&self) -> Position {
+    pub(crate) fn position(&self) -> Position {
         self.position.get()
     }
 
@@ -305,13 +300,13 @@ mod tests {
     fn positions_follow_what_calls_do() {
         let opened = Position::opened(Some(0));
         let read = opened.moved(false, 500, 100);
-        assert_eq!((read.at, read.is_certain), (100, true));
+        assert_eq!(read.at, 100);
         let log = read.with_flags(O_APPEND);
         assert_eq!((log.begins(true, 500), log.begins(false, 500)), (500, 100));
         let written = log.moved(true, 500, 10);
-        assert_eq!((written.at, written.is_certain), (510, false));
-        assert_eq!(written.seeked(7), Position { at: 7, is_certain: true, appends: true });
-        assert!(!Position::opened(None).is_certain && Position::found(9, O_APPEND).appends);
+        assert_eq!(written.at, 510);
+        assert_eq!(written.seeked(7), Position { at: 7, appends: true });
+        assert!(!Position::opened(None).appends && Position::found(9, O_APPEND).appends);
     }
 
     #[test]

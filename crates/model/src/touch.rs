@@ -11,11 +11,12 @@ use trace::event::{Call, Content, Event, EventKind, Identity};
 
 use crate::contents::{Contents, piece};
 use crate::descriptors::DescriptorTable;
-use crate::effects::{Step, word_behind};
+use crate::effects::word_behind;
 use crate::file_use::{self, FileUse, NamesUse, Sync};
 use crate::namespace::{FileId, Namespace};
 use crate::open_files::{Description, OpenId, Origin};
 use crate::path;
+use crate::step::Step;
 use crate::world::World;
 
 /// A transfer of file data by a call.
