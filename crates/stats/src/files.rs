@@ -235,31 +235,29 @@ impl Files {
     }
 
     /// Returns the result.
-    pub fn finish(mut self, files: &Namespace) -> View {
+    pub fn finish(self, files: &Namespace) -> View {
         let mut paths = Paths::of(files);
         let used = (0..).map(FileId::at).zip(&self.used).filter(|(_, used)| used.was_used());
-        let mut ids: Vec<(Vec<u8>, FileId)> =
-            used.map(|(file, _)| (paths.next(file), file)).collect();
-        ids.sort_unstable();
-        let mut rows: Vec<(Named, Used)> = Vec::with_capacity(ids.len());
-        for (path, id) in ids {
-            let used = std::mem::take(&mut self.used[id.index()]);
-            let file = files.file(id);
-            match rows.last_mut().filter(|(named, _)| named.path == path) {
-                Some((named, of_path)) => {
-                    named.others.push(id);
-                    named.is_stored |= file.is_stored;
-                    named.is_elsewhere |= file.is_elsewhere;
-                    of_path.add(&used);
-                }
-                None => {
-                    let (is_stored, is_elsewhere) = (file.is_stored, file.is_elsewhere);
-                    let others = Vec::new();
-                    rows.push((Named { path, first: id, others, is_stored, is_elsewhere }, used));
-                }
+        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut rows: Vec<(Named, Used)> = Vec::new();
+        for (id, used) in used {
+            let (path, file) = (paths.next(id), files.file(id));
+            if let Some(place) = places.get(&path) {
+                let (named, of_path) = &mut rows[*place];
+                named.others.push(id);
+                named.is_stored |= file.is_stored;
+                named.is_elsewhere |= file.is_elsewhere;
+                of_path.add(used);
+                continue;
             }
+            places.insert(path.clone(), rows.len());
+            let (is_stored, is_elsewhere) = (file.is_stored, file.is_elsewhere);
+            let named = Named { path, first: id, others: Vec::new(), is_stored, is_elsewhere };
+            rows.push((named, used.clone()));
         }
-        rows.sort_by_key(|(_, used)| Reverse(used.time_ns));
+        rows.sort_by(|(a, of_a), (b, of_b)| {
+            of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
+        });
         let (streams, files) = rows.into_iter().partition(|(named, _)| named.is_elsewhere);
         View { files, streams, mounts: self.mounts, is_exact: self.is_exact }
     }

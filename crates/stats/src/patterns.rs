@@ -8,6 +8,7 @@ mod sites;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use model::{Access, FileId, Moment, Namespace, OpenId, Paths, Synced, file_use};
 use syscalls::abi::errno::ENOENT;
@@ -305,9 +306,14 @@ impl Patterns {
         let mut by_path: HashMap<Vec<u8>, (OfFile, Vec<FileId>)> = HashMap::new();
         let mut paths = Paths::of(files);
         for (file, of) in std::mem::take(&mut self.files) {
-            let (sum, ids) = by_path.entry(paths.next(file)).or_default();
-            sum.add(&of);
-            ids.push(file);
+            match by_path.entry(paths.next(file)) {
+                Entry::Vacant(entry) => _ = entry.insert((of, vec![file])),
+                Entry::Occupied(mut entry) => {
+                    let (sum, ids) = entry.get_mut();
+                    sum.add(&of);
+                    ids.push(file);
+                }
+            }
         }
         let mut findings = Vec::new();
         for (path, (of, mut ids)) in by_path {

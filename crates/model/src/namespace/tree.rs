@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 
 use super::ids::{FileId, NameId};
 use crate::path::{BYTES_MAX, CUT};
@@ -30,8 +31,8 @@ pub(super) enum State {
 #[derive(Debug)]
 struct Name {
     parent: NameId,
-    text: Box<[u8]>,
-    below: HashMap<Box<[u8]>, NameId, Hashing>,
+    text: Arc<[u8]>,
+    below: HashMap<Arc<[u8]>, NameId, Hashing>,
     file: Option<FileId>,
     state: State,
     /// True if it may be among the recent directories.
@@ -212,21 +213,29 @@ impl NamesTree {
         if let Some(directory) = self.recent.find(path) {
             return Some(directory);
         }
+        match self.place(path)? {
+            (start, b"") => Some(start),
+            (directory, text) => self.below(directory, text),
+        }
+    }
+
+    /// Returns the directory of a path, and the last name; this is empty for a root.
+    fn place<'p>(&mut self, path: &'p [u8]) -> Option<(NameId, &'p [u8])> {
         let (directory, last) = split(path);
         if let Some(at) = self.recent.find(directory) {
-            return self.below(at, last);
+            return Some((at, last));
         }
-        let (mut at, texts) = texts(path);
-        let mut parent = at;
-        for text in texts {
-            parent = at;
+        let (mut at, mut texts) = texts(path);
+        let mut text: &[u8] = texts.next().unwrap_or_default();
+        for next in texts {
             at = self.below(at, text)?;
+            text = next;
         }
         if !last.is_empty() {
-            self.recent.add(directory, parent);
-            self.get_mut(parent).is_recent = true;
+            self.recent.add(directory, at);
+            self.get_mut(at).is_recent = true;
         }
-        Some(at)
+        Some((at, text))
     }
 
     fn below(&mut self, at: NameId, text: &[u8]) -> Option<NameId> {
@@ -251,7 +260,8 @@ impl NamesTree {
         let (file, state) = (None, State::Absent);
         let below = HashMap::with_hasher(self.hashing);
         let is_recent = false;
-        let name = Name { parent, text: text.into(), below, file, state, is_recent };
+        let text: Arc<[u8]> = text.into();
+        let name = Name { parent, text: Arc::clone(&text), below, file, state, is_recent };
         let id = match self.free.pop() {
             Some(id) => {
                 *self.get_mut(id) = name;
@@ -264,7 +274,7 @@ impl NamesTree {
             None => return None,
         };
         self.bytes += text.len();
-        self.get_mut(parent).below.insert(text.into(), id);
+        self.get_mut(parent).below.insert(text, id);
         Some(id)
     }
 
@@ -273,24 +283,25 @@ impl NamesTree {
         if name == ROOT {
             return b"/".to_vec();
         }
-        let (mut texts, mut at, mut bytes) = (Vec::new(), name, 0);
-        while at != ROOT && at != LABELS {
-            let Name { parent, text, .. } = self.get(at);
-            bytes += text.len() + 1;
-            if bytes > BYTES_MAX - CUT.len() && *parent != LABELS {
-                texts.push(&CUT[1..]);
-                at = ROOT;
-                break;
+        let (mut above, mut bytes, mut is_cut) = (name, 0, false);
+        while above != ROOT && above != LABELS && !is_cut {
+            let Name { parent, text, .. } = self.get(above);
+            is_cut = bytes + text.len() + 1 > BYTES_MAX - CUT.len() && *parent != LABELS;
+            if !is_cut {
+                bytes += text.len() + usize::from(*parent != LABELS);
+                above = *parent;
             }
-            texts.push(text);
+        }
+        let mut path = vec![b'/'; if is_cut { CUT.len() + bytes } else { bytes }];
+        let (mut at, mut end) = (name, path.len());
+        while at != above {
+            let Name { parent, text, .. } = self.get(at);
+            path[end - text.len()..end].copy_from_slice(text);
+            end = (end - text.len()).saturating_sub(1);
             at = *parent;
         }
-        let mut path = Vec::with_capacity(bytes);
-        for text in texts.into_iter().rev() {
-            if at == ROOT {
-                path.push(b'/');
-            }
-            path.extend_from_slice(text);
+        if is_cut {
+            path[..CUT.len()].copy_from_slice(CUT);
         }
         path
     }
@@ -298,21 +309,28 @@ impl NamesTree {
     /// Gives a name another place, with all that is below it; what was there is no more. Returns
     /// false if that cannot be: at a limit, or below itself.
     pub fn rename(&mut self, name: NameId, to: &[u8]) -> bool {
-        let Some(target) = self.make(to) else { return false };
-        if target == name || self.is_at_or_below(target, name) || name.0 <= LABELS.0 {
-            return target == name;
+        let Some((parent, text)) = self.place(to) else { return false };
+        let target = self.get(parent).below.get(text).copied();
+        if target == Some(name) {
+            return true;
         }
-        self.clear_below(target);
-        self.moves(target);
+        let has_room = self.bytes + text.len() <= NAME_BYTES_MAX;
+        if !has_room || text.is_empty() || name.0 <= LABELS.0 || self.is_at_or_below(parent, name) {
+            return false;
+        }
+        if let Some(target) = target {
+            self.clear_below(target);
+            self.moves(target);
+            self.unhook(target);
+            self.free.push(target);
+        }
         self.moves(name);
-        let replaced = self.get_mut(target);
-        let (parent, text) = (replaced.parent, std::mem::take(&mut replaced.text));
         self.unhook(name);
-        self.bytes -= self.get(name).text.len();
-        self.get_mut(parent).below.insert(text.clone(), name);
+        let text: Arc<[u8]> = text.into();
+        self.bytes += text.len();
+        self.get_mut(parent).below.insert(Arc::clone(&text), name);
         let moved = self.get_mut(name);
         (moved.parent, moved.text) = (parent, text);
-        self.free.push(target);
         true
     }
 
@@ -361,9 +379,11 @@ impl NamesTree {
         self.get_mut(name).below = HashMap::with_hasher(self.hashing);
     }
 
+    /// Takes a name out of its directory.
     fn unhook(&mut self, name: NameId) {
-        let Name { parent, text, .. } = self.get(name);
-        let (parent, text) = (*parent, text.clone());
+        let name = self.get_mut(name);
+        let (parent, text) = (name.parent, std::mem::take(&mut name.text));
+        self.bytes -= text.len();
         self.get_mut(parent).below.remove(&text);
     }
 
